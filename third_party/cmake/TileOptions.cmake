@@ -1,0 +1,28 @@
+# One place for the language level, the warnings and the helper that makes a layer of the product.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(tile_flags INTERFACE)
+target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                            $<$<BOOL:${TILE_WERROR}>:-Werror>)
+# Values computed by the compiler itself (constant folding, the interpreter) must not depend on what
+# the host compiler fuses.
+target_compile_options(tile_flags INTERFACE -ffp-contract=off)
+
+# tile_layer(NAME DEPS...) makes the static library NAME from every source below this folder. Layers
+# see only the layers that they name, so a forbidden include fails to link or to be found.
+function(tile_layer name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE tile_flags PUBLIC ${ARGN})
+endfunction()
