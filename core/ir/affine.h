@@ -1,0 +1,34 @@
+// Exact rational affine forms over numbered unknowns.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/support/checked.h"
+
+namespace tile {
+
+// coefficients[i] * x_i summed, plus constant. Missing trailing coefficients count as zero.
+struct Affine {
+  std::vector<Rational> coefficients;
+  Rational constant;
+
+  Rational coefficient(size_t i) const { return i < coefficients.size() ? coefficients[i] : 0; }
+  bool is_constant() const;
+  bool is_integral() const;  // every coefficient and the constant are integers
+  Rational evaluate(std::span<const int64_t> x) const;
+  friend bool operator==(const Affine& a, const Affine& b);
+};
+
+Affine operator+(const Affine& a, const Affine& b);
+Affine operator-(const Affine& a, const Affine& b);
+Affine operator*(const Affine& a, const Rational& factor);
+Affine constant_affine(const Rational& value);
+Affine unknown_affine(size_t i);  // the form x_i
+// Replaces x_i by replacement[i] in `form`.
+Affine substitute(const Affine& form, std::span<const Affine> replacement);
+// "2*i + 1/3*k - 1"; names[i] stands for x_i.
+std::string to_string(const Affine& form, std::span<const std::string> names);
+
+}  // namespace tile
