@@ -1,0 +1,34 @@
+// The reference interpreter: brute force over the valid points of each contraction, found in its
+// own way and sharing nothing with lowering. It runs a BoundProgram before and after every
+// tensor-level pass.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/ir/scalar.h"
+
+namespace tile {
+
+struct InterpretOptions {
+  int64_t point_limit = int64_t{1}
+                        << 40;      // candidate points visited before a `limit` error (compile)
+  std::function<bool()> cancelled;  // polled now and then; true ends with a run error
+};
+
+struct Interpretation {
+  std::vector<HostTensor> outputs;  // in the order of program.outputs
+  // For each output the largest sum of absolute terms aggregated into each cell, as f64, shape of
+  // the output: rounding bounds of the differential tests are eps times it. Empty unless asked for.
+  std::vector<HostTensor> magnitudes;
+  // Valid points visited over all contractions: the useful work.
+  int64_t points = 0;
+};
+
+// Inputs in the order of program.inputs, of the types and shapes that were bound. Throws Failure:
+// a limit; two points in one cell of an `=` (stage compile).
+Interpretation interpret(const BoundProgram& program, const std::vector<HostTensor>& inputs,
+                         const InterpretOptions& options = {}, bool with_magnitudes = false);
+
+}  // namespace tile

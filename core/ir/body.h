@@ -1,0 +1,70 @@
+// Scalar bodies: the value that a statement computes at one point, as an SSA block. A value used
+// twice is one node, so that fusing, inlining and scheduling cannot change it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ir/dtype.h"
+#include "core/ir/operation.h"
+#include "core/simplify/expr.h"
+#include "core/support/diagnostic.h"
+
+namespace tile {
+
+using NodeId = int32_t;
+
+enum class NodeKind : uint8_t {
+  integer,  // the literal `integer`; weakly typed before bind (rule 5.3)
+  real,     // the literal `real`
+  size,     // the integer expression `expr` over dimensions (before bind) or indices and parameters
+            // (in a Nest); before bind weakly typed
+  index,    // the value of index number `slot` of the piece; i64, weak before bind
+  load,     // the element read by access number `slot`
+  operation,  // op(args…)
+};
+
+struct Node {
+  NodeKind kind = NodeKind::integer;
+  Op op = Op::ident;
+  DType type = DType::none;  // none before bind, except the target of a cast
+  std::vector<NodeId> args;  // earlier nodes only
+  int64_t integer = 0;
+  double real = 0;
+  int slot = -1;
+  Expr expr;
+  Span span;
+};
+
+// Typed bodies (after bind): a load has the tensor's storage type; every operation's operands and
+// result have compute types (see compute_type) or bool as the table says, casts in between are
+// explicit nodes, and integer and real literals carry their type. 64-bit unsigned literals are
+// stored as their bits.
+struct Body {
+  std::vector<Node> nodes;
+  std::vector<NodeId> results;
+
+  NodeId add(Node node) {
+    nodes.push_back(std::move(node));
+    return static_cast<NodeId>(nodes.size()) - 1;
+  }
+  NodeId integer(int64_t value, DType type = DType::none, Span span = {});
+  NodeId real(double value, DType type = DType::none, Span span = {});
+  NodeId size(Expr expr, DType type = DType::none, Span span = {});
+  NodeId index(int slot, DType type = DType::none, Span span = {});
+  NodeId load(int slot, DType type = DType::none, Span span = {});
+  NodeId operation(Op op, std::vector<NodeId> args, DType type = DType::none, Span span = {});
+  NodeId cast(NodeId value, DType type, Span span = {});  // no node if it has that type already
+  const Node& operator[](NodeId id) const { return nodes[static_cast<size_t>(id)]; }
+};
+
+// Copies into `body` the nodes of `from` that `root` needs, `leaf` mapping loads (and anything else
+// it wants to replace: return -1 to copy); shared nodes stay shared. Returns the copy of root.
+NodeId graft(Body& body, const Body& from, NodeId root,
+             const std::function<NodeId(Body&, const Node&)>& leaf);
+
+// Drops nodes that no result needs and merges equal nodes (common subexpressions).
+Body tidied(const Body& body);
+
+}  // namespace tile

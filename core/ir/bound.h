@@ -1,0 +1,117 @@
+// BoundProgram: a program with shapes and element types; every statement except sort and scatter is
+// a Contraction. The tensor-level passes rewrite it, the reference interpreter executes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/ir/affine.h"
+#include "core/ir/body.h"
+#include "core/ir/program.h"
+
+namespace tile {
+
+using Shape = std::vector<int64_t>;
+int64_t element_count(const Shape& shape);  // throws Overflow
+
+enum class TensorRole : uint8_t { input, temporary, output };
+
+struct BoundTensor {
+  std::string name;
+  DType type = DType::f32;
+  Shape shape;
+  TensorRole role = TensorRole::temporary;
+  // When set, this tensor is another's elements in row-major order under a new shape (reshape): no
+  // copy.
+  std::optional<TensorId> view_of;
+};
+
+// One dimension of an access: an affine form over the piece's unknowns or the value of a body node
+// (gather: the node has an integer type). in_range: the point is valid only if the index is an
+// integer inside the dimension (rule 4.1). Other boundaries apply to integral indices.
+struct Index {
+  Affine affine;
+  NodeId value = -1;
+  Boundary boundary = Boundary::in_range;
+};
+struct Access {
+  TensorId tensor = -1;
+  std::vector<Index> index;
+  Span span;
+};
+
+// lo <= form < hi; `integral`: the form must be an integer too.
+struct Constraint {
+  Affine form;
+  int64_t lo = 0;
+  int64_t hi = 0;
+  bool integral = false;
+};
+
+// Domain and body. Unknowns are all integers that satisfy the constraints and the in_range
+// accesses; `box`, filled by the bounds pass, holds the unknowns' ranges [0, extent) and then needs
+// no constraint.
+struct Piece {
+  std::vector<std::string> unknowns;
+  std::vector<int64_t> box;  // empty before the bounds pass
+  size_t owners = 0;  // after the reduce pass: the first `owners` unknowns fix the output cell
+  std::vector<Constraint> constraints;
+  std::vector<Access> stores;  // one for each output
+  std::vector<Access> loads;   // Node::slot of kind `load`
+  Body body;  // one result for each output, typed; Node::slot of kind index: an unknown
+};
+
+struct Contraction {
+  std::vector<TensorId> outputs;
+  Aggregation aggregation = Aggregation::assign;
+  DType accumulator =
+      DType::f32;             // the type aggregated in; converted to the output's once (rule 4.8)
+  std::vector<Piece> pieces;  // pieces of one contraction share the aggregation
+  std::optional<TensorId> fill;  // the `default` tensor: uncovered cells; else 0
+  bool normalized = false;  // after reduce and defract: every access is in range on the domain,
+                            // no cell has two owners, pieces share no cell
+  bool promised_injective = false;  // no_defract
+  Span span;
+};
+
+struct Sort {
+  TensorId source = -1;
+  TensorId result = -1;
+  int64_t axis = 0;
+  bool indices = false;  // argsort
+  Span span;
+};
+// result[n, r…] += updates[i…, r…] for clamp(indices[i…]) == n, in row-major order of i.
+struct Scatter {
+  TensorId updates = -1;
+  TensorId indices = -1;
+  TensorId result = -1;
+  Span span;
+};
+
+using BoundStatement = std::variant<Contraction, Sort, Scatter>;
+
+struct BoundProgram {
+  SourcePtr source;
+  std::vector<BoundTensor> tensors;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;  // a tensor may be input and output, or an output twice
+  std::vector<BoundStatement> statements;
+};
+
+// The level's text form, which parse_bound reads back; positions are not kept.
+std::string print(const BoundProgram& program);
+BoundProgram parse_bound(SourcePtr source);
+// Throws InternalError naming the first broken rule of this header.
+void verify(const BoundProgram& program);
+
+// What bind needs to know of an input.
+struct InputType {
+  DType type = DType::f32;
+  Shape shape;
+};
+
+}  // namespace tile
