@@ -11,6 +11,13 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# Sanitizers apply to every target of ours; LLVM and oneTBB stay as the system built them.
+set(TILE_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")
+if(TILE_SANITIZE)
+  add_compile_options(-fsanitize=${TILE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TILE_SANITIZE})
+endif()
+
 add_library(tile_flags INTERFACE)
 target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                             $<$<BOOL:${TILE_WERROR}>:-Werror>)

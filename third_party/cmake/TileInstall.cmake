@@ -1,0 +1,41 @@
+# What is installed: libtile, its headers, the programs, and how a host finds them (CMake and pkg-config).
+# Everything is found relative to its own place, so that an installed tree can be moved.
+include(CMakePackageConfigHelpers)
+
+set(TILE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Tile)
+
+set_target_properties(tile PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/tile.map)
+target_link_options(tile PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/runtime/tile.map
+                                 LINKER:--exclude-libs,ALL LINKER:--no-undefined)
+
+install(TARGETS tile EXPORT TileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/tile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/third_party/cmake/TileConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/TileConfig.cmake INSTALL_DESTINATION ${TILE_CMAKE_DIR} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/TileConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/TileConfig.cmake ${PROJECT_BINARY_DIR}/TileConfigVersion.cmake
+        DESTINATION ${TILE_CMAKE_DIR})
+
+file(RELATIVE_PATH TILE_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/third_party/cmake/tile.pc.in ${PROJECT_BINARY_DIR}/tile.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(program tile_cli tile-bench)
+  if(TARGET ${program})
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(CPACK_GENERATOR TGZ)
+set(CPACK_PACKAGE_NAME tile)
+set(CPACK_PACKAGE_FILE_NAME tile-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_STRIP_FILES ON)
+include(CPack)

@@ -1,0 +1,93 @@
+#!/bin/sh
+# Installs what the build needs on Debian 12 and is not there yet. Fast when nothing is missing.
+#
+#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--list]
+#
+#   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
+#   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap
+#   --portable  also what the `portable` preset links: a static oneTBB, into .portable/ of this checkout
+#   --list      print the packages that are missing, install nothing
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+
+build="g++ cmake ninja-build pkg-config git ca-certificates python3"
+libraries="llvm-19-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev libpng-dev libjpeg-dev"
+tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev"
+packages="$build $libraries $tests"
+
+cuda=no portable=no list=no
+for option in "$@"; do
+  case "$option" in
+    --cuda) cuda=yes; packages="$packages python3-pip" ;;
+    --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap" ;;
+    --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
+    --list) list=yes ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
+
+say() { printf 'install: %s\n' "$*"; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"
+  elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+  else say "cannot run '$*': not root, and there is no sudo" >&2; exit 1
+  fi
+}
+
+missing_packages() {
+  for package in $packages; do
+    status=$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | head -n 1) || status=""
+    [ "$status" = installed ] || printf ' %s' "$package"
+  done
+}
+
+if ! command -v apt-get >/dev/null 2>&1; then
+  say "this system has no apt-get; install the counterparts of: $packages" >&2
+  exit 1
+fi
+
+missing=$(missing_packages)
+if [ "$list" = yes ]; then
+  printf '%s\n' "${missing# }"
+  exit 0
+fi
+
+if [ -n "$missing" ]; then
+  say "installing$missing"
+  as_root apt-get -qq update
+  # shellcheck disable=SC2086
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null
+fi
+
+# The photographs and the handwritten digits are files of Debian's python3-sklearn. The package itself
+# draws in 260 MB of Python, so only its data is taken where it is not installed.
+data=/usr/local/share/tile-data
+packaged=/usr/lib/python3/dist-packages/sklearn/datasets
+if [ ! -f "$packaged/images/china.jpg" ] && [ ! -f "$data/images/china.jpg" ]; then
+  say "unpacking the photographs and digits of python3-sklearn into $data"
+  work=$(mktemp -d)
+  chmod 755 "$work"
+  trap 'rm -rf "$work"' EXIT
+  (cd "$work" && { apt-get -qq download python3-sklearn 2>/dev/null ||
+      { as_root apt-get -qq update && apt-get -qq download python3-sklearn 2>/dev/null; }; })
+  dpkg-deb -x "$work"/python3-sklearn_*.deb "$work/tree"
+  as_root mkdir -p "$data/images" "$data/data"
+  as_root cp "$work/tree$packaged/images/china.jpg" "$work/tree$packaged/images/flower.jpg" "$data/images/"
+  as_root cp "$work/tree$packaged/data/digits.csv.gz" "$data/data/"
+  as_root chmod -R a+rX "$data"
+fi
+
+if [ "$cuda" = yes ] && [ ! -f "$root/.cuda/nvidia/cuda_nvrtc/include/nvrtc.h" ]; then
+  say "fetching NVIDIA's wheels of NVRTC and the CUDA headers into .cuda/"
+  python3 -m pip install --quiet --no-deps --target "$root/.cuda" \
+    'nvidia-cuda-nvrtc-cu12>=12.4' 'nvidia-cuda-runtime-cu12>=12.4'
+fi
+
+if [ "$portable" = yes ]; then
+  sh "$here/static_tbb.sh" "$root/.portable"
+fi
+
+say "everything is there"
