@@ -54,20 +54,26 @@ cp -r /usr/share/keyrings/. "$system/usr/share/keyrings/"
 cp -L /etc/resolv.conf "$system/etc/resolv.conf"
 cp -L /etc/hosts "$system/etc/hosts"
 
-for pair in "proc proc" "sysfs sys" "devtmpfs dev"; do
-  place="$system/${pair#* }"
-  mount -t "${pair%% *}" tile-fresh "$place" 2>/dev/null || mount --rbind "/${pair#* }" "$place" && mounted="$place $mounted"
-done
-mkdir -p "$system/dev/shm" && mount -t tmpfs tile-fresh "$system/dev/shm" && mounted="$system/dev/shm $mounted"
+mkdir -p "$system/proc" "$system/sys" "$system/dev"
+attach() { # TYPE PLACE
+  mkdir -p "$system/$2"
+  mount -t "$1" tile-fresh "$system/$2"
+  mounted="$system/$2 $mounted"
+}
+attach proc proc
+attach sysfs sys
+attach devtmpfs dev
+attach devpts dev/pts
+attach tmpfs dev/shm
 
-rm -rf "$system/root/clone"
-git -c safe.directory='*' clone -q --no-hardlinks "file://$root" "$system/root/clone"
+rm -rf "$system/srv/tile"
+git -c safe.directory='*' clone -q --no-hardlinks "file://$root" "$system/srv/tile"
 
 [ $# -gt 0 ] || set -- "sh third_party/demo.sh" "sh third_party/test.sh"
 for command in "$@"; do
   printf 'fresh: $ %s\n' "$command"
   begin=$(date +%s)
   chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM=dumb \
-    sh -c "cd /root/clone && $command"
+    sh -c "cd /srv/tile && $command"
   printf 'fresh: done in %s s: %s\n' "$(($(date +%s) - begin))" "$command"
 done
