@@ -1,0 +1,140 @@
+// Nest: the one lowered form. Loop nests over buffers; backends print it, an interpreter runs it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/ir/body.h"
+#include "core/ir/bound.h"
+#include "core/ir/scalar.h"
+#include "core/simplify/expr.h"
+
+namespace tile::nest {
+
+enum class Scope : uint8_t {
+  argument,   // a tensor given at launch
+  workspace,  // shared by all threads of a launch, lives for the launch
+  scratch,    // private to the thread that runs one iteration of the enclosing parallel loop
+  registers,  // scratch that every access indexes by unrolled and vector loops and constants only
+};
+
+struct Buffer {
+  std::string name;
+  DType type = DType::f32;
+  Scope scope = Scope::argument;
+  std::vector<int64_t> shape;
+  std::vector<int64_t>
+      strides;  // in elements; zero and negative strides only for arguments that are read
+  bool written = false;
+  int64_t alignment = 0;  // of the first element, in bytes; 0: the element's own
+};
+
+// A run-time 64-bit integer with its inclusive range.
+struct Parameter {
+  std::string name;
+  int64_t lo = 0;
+  int64_t hi = 0;
+};
+
+// buffer[index…]. Where values[d] >= 0 the index of dimension d is that node of the statement's
+// body (an integer, in range by construction) and index[d] is unused; values may be empty.
+struct Access {
+  int buffer = -1;
+  std::vector<Expr> index;  // over loop variables and parameters, always in range when executed
+  std::vector<NodeId> values;
+};
+
+enum class StoreKind : uint8_t {
+  assign,
+  add,  // old + value …
+  multiply,
+  max,  // NaN from either side stays
+  min,
+  fma,  // exactly rounded results[0] * results[1] + old
+};
+
+// target = combine(target, value): Node::slot of kind `load` is a position in `loads`; kind `size`
+// is an expression over loop variables and parameters; no node has kind `index`. The result has the
+// type of the target buffer. Inside a vector loop whose variable the target does not use, lanes
+// combine in any order.
+struct Store {
+  Access target;
+  StoreKind kind = StoreKind::assign;
+  std::vector<Access> loads;
+  Body body;  // one result; two for fma
+};
+
+struct Statement;
+using Block = std::vector<Statement>;
+
+enum class LoopKind : uint8_t {
+  serial,
+  parallel,  // only as a top-level statement of the nest; iterations are independent
+  unrolled,  // constant extent
+  vector,    // one lane per iteration; extent <= width, lanes beyond the extent are inactive
+};
+
+// for variable in [begin, begin + extent). A negative extent runs zero times.
+struct For {
+  std::string variable;  // unique in the nest
+  Expr begin;
+  Expr extent;
+  LoopKind kind = LoopKind::serial;
+  int64_t width = 0;  // lanes of a vector loop
+  int64_t grain = 1;  // parallel: least iterations worth a thread
+  Block body;
+};
+
+// Runs `then` where every expression is >= 0 and, if it has a result, the predicate is not zero.
+struct If {
+  std::vector<Expr> nonnegative;
+  std::vector<Access> loads;
+  Body predicate;
+  Block then;
+  Block otherwise;
+};
+
+// Begins the life of a scratch, register or workspace buffer inside the enclosing block; contents
+// are undefined until stored.
+struct Alloc {
+  int buffer = -1;
+};
+
+struct Statement {
+  std::variant<For, If, Store, Alloc> what;
+};
+
+struct Nest {
+  std::string name;
+  std::vector<Buffer> buffers;  // arguments first, in launch order
+  std::vector<Parameter> parameters;
+  Block body;
+
+  size_t argument_count() const;
+};
+
+// Text form, read back by parse_nest. With `anonymous`, buffers, variables and the nest are
+// numbered instead of named: the kernel cache's key (nests that print alike share code).
+std::string print(const Nest& nest, bool anonymous = false);
+Nest parse_nest(SourcePtr source);
+void verify(const Nest& nest);  // throws InternalError naming the first broken rule of this header
+
+struct NestCounts {
+  int64_t stores = 0;
+  int64_t multiply_adds = 0;  // executed `fma` stores, and `add` stores of a product
+  int64_t guards = 0;         // executed If tests
+};
+// Runs the nest serially. Arguments are dense tensors of the buffers' shapes (strides are then
+// ignored); written ones are updated in place. Every access is checked: an index outside throws
+// InternalError.
+void interpret(const Nest& nest, const std::vector<HostTensor*>& arguments,
+               const std::vector<int64_t>& parameters = {}, NestCounts* counts = nullptr);
+
+// Partitions loops: splits each loop whose body has guards into border and interior ranges so that
+// interior bodies run without them (a guard proved true is dropped, proved false drops its block),
+// and simplifies every expression with the ranges of the loops.
+Nest partition(const Nest& nest);
+
+}  // namespace tile::nest

@@ -1,0 +1,75 @@
+// Kernel: what is compiled and launched as one. Stages are normalized contractions; a stage may be
+// attached to an earlier one, computed where that one's register tile is finished (epilogue
+// fusion).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/schedule/target.h"
+
+namespace tile {
+
+// Where a stage's result lives. `registers`: only inside the tile that computes it.
+enum class Residence : uint8_t { registers, global };
+
+struct Stage {
+  Contraction contraction;  // normalized
+  // -1: has loops of its own. Otherwise the stage (its position) in whose register tile this one is
+  // computed: a pointwise contraction whose load of that stage's result is at the same cell.
+  int attach = -1;
+  Residence residence = Residence::global;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Stage> stages;  // in order; stage 0 is never attached
+  // The tensors that the stages name by position (a copy, with BoundProgram's numbering).
+  std::vector<BoundTensor> tensors;
+  std::vector<TensorId> reads;   // global tensors read, first use first
+  std::vector<TensorId> writes;  // global tensors written
+};
+
+// What an unknown of a piece does, derived from the accesses alone, never from names (design.md:
+// classification happens once). Two-operand products use all roles; others
+// batch/reduction/pointwise.
+enum class Role : uint8_t {
+  batch,      // an owner present in every load
+  m,          // an owner in the first of two multiplied loads only
+  n,          // an owner in the second only
+  k,          // a reduction in both
+  window,     // a reduction that shares an index expression with an owner (taps of a convolution)
+  reduction,  // any other reduction
+  outer,      // an owner in no load (broadcast of a constant)
+};
+
+enum class KernelClass : uint8_t {
+  pointwise,  // no reduction
+  matrix,     // sum of a product of two loads with m or n and k
+  windowed,   // matrix or reduction with window unknowns (convolution, pooling, stencil)
+  reduction,  // any other aggregation over reduction unknowns
+  scan,       // a reduction bounded by an owner (triangular)
+  copy,       // pointwise with one load and an empty body
+};
+std::string_view to_string(KernelClass c);
+std::string_view to_string(Role r);
+
+struct PieceClass {
+  KernelClass kind = KernelClass::pointwise;
+  std::vector<Role> roles;  // one for each unknown
+};
+PieceClass classify(const Piece& piece, const Contraction& contraction,
+                    const std::vector<BoundTensor>& tensors);
+
+std::string print(const Kernel& kernel);
+Kernel parse_kernel(SourcePtr source);
+void verify(const Kernel& kernel);  // throws InternalError
+
+// Splits a normalized program into kernels: each contraction with loops of its own starts one,
+// pointwise consumers attach where the cost model finds it worth it. Sort and Scatter stay
+// statements of their own.
+using Step = std::variant<Kernel, Sort, Scatter>;
+std::vector<Step> group(const BoundProgram& program, const Target& target);
+
+}  // namespace tile

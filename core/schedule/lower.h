@@ -1,0 +1,24 @@
+// lower: Kernel + Schedule -> Nest.
+#pragma once
+
+#include <vector>
+
+#include "core/nest/nest.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
+
+namespace tile {
+
+// Element strides of each tensor that the kernel reads or writes, by TensorId; empty: dense
+// row-major.
+using Strides = std::vector<std::vector<int64_t>>;
+
+// The nest's arguments are kernel.reads that are not written, then kernel.writes. Cells that no
+// piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.
+nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                 const Strides& strides = {});
+// The nest of a Scatter: arguments updates, indices, result.
+nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
+                         const Target& target);
+
+}  // namespace tile

@@ -1,0 +1,83 @@
+// Schedule: how a kernel's loops are tiled, ordered and bound. Plain data: printed, parsed, checked
+// for legality, stored as tuning records.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/kernel.h"
+#include "core/schedule/target.h"
+
+namespace tile {
+
+enum class Binding : uint8_t { serial, parallel, unroll, vector };
+
+// One loop over an unknown. The loops of one unknown, outermost first, have strictly decreasing
+// steps, the last step 1: a loop with step s visits the multiples of s inside the block of the loop
+// before it (the whole box for the first); the next loop then covers the s values from there, cut
+// at the box.
+struct Loop {
+  int unknown = 0;
+  int64_t step = 1;
+  Binding binding = Binding::serial;
+  friend bool operator==(const Loop&, const Loop&) = default;
+};
+
+// A copy of one load's block into a private dense buffer, made inside the first `level` outer
+// loops. The dimensions of the copy are the unknowns that the access uses inside that level, in
+// `order` (the last one contiguous). Fuses transposition, widening and window gathering.
+struct Packing {
+  int load = 0;
+  int level = 0;
+  std::vector<Loop> order;  // unknown and step as in the loops: one entry per packed dimension
+  friend bool operator==(const Packing&, const Packing&) = default;
+};
+
+// Loop structure of one piece:
+//   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
+//   }
+// `outer` holds owners, and reductions when the reduction is blocked (then partial sums live in the
+// output between blocks). `tile` holds owners only, bound unroll or vector: the register tile. A
+// vector loop over a reduction stands last in `reduce`: lanes are combined when the tile is
+// finished.
+struct PieceSchedule {
+  std::vector<Loop> outer;
+  std::vector<Loop> reduce;
+  std::vector<Loop> tile;
+  std::vector<Packing> packings;
+  friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
+};
+
+struct Schedule {
+  std::vector<std::vector<PieceSchedule>> stages;  // [stage][piece]; attached stages have none
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+std::string print(const Schedule& schedule);
+Schedule parse_schedule(std::string_view text);
+// Empty when legal for the kernel and target; else the first broken rule, in words.
+std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target);
+
+// The analytic model: estimated nanoseconds.
+double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target);
+// The best of the aligned candidates by the model alone; always legal.
+Schedule analytic_schedule(const Kernel& kernel, const Target& target);
+// Aligned legal candidates, best first by the model, at most `limit`.
+std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit);
+// A random legal schedule, for tests.
+Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed);
+
+// Races candidates: `measure` gives nanoseconds of one run (infinity: failed). Deterministic given
+// the measurements. `progress` may be empty.
+struct SearchOptions {
+  size_t candidates = 36;
+  double budget_ns = 200e6;
+  std::function<void(size_t tried, size_t total, double best_ns)> progress;
+};
+Schedule search(const Kernel& kernel, const Target& target,
+                const std::function<double(const Schedule&)>& measure,
+                const SearchOptions& options);
+
+}  // namespace tile
