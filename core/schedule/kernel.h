@@ -14,7 +14,7 @@ namespace tile {
 // Where a stage's result lives. `registers`: only inside the tile that computes it.
 enum class Residence : uint8_t { registers, global };
 
-struct Stage {
+struct KernelStage {
   Contraction contraction;  // normalized
   // -1: has loops of its own. Otherwise the stage (its position) in whose register tile this one is
   // computed: a pointwise contraction whose load of that stage's result is at the same cell.
@@ -24,7 +24,7 @@ struct Stage {
 
 struct Kernel {
   std::string name;
-  std::vector<Stage> stages;  // in order; stage 0 is never attached
+  std::vector<KernelStage> stages;  // in order; stage 0 is never attached
   // The tensors that the stages name by position (a copy, with BoundProgram's numbering).
   std::vector<BoundTensor> tensors;
   std::vector<TensorId> reads;   // global tensors read, first use first

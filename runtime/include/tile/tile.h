@@ -1,0 +1,182 @@
+/* Tile JIT: the C interface (C99).
+ *
+ * Errors. Every call that can fail returns a tile_error*: NULL is success; otherwise the caller owns the
+ * error and frees it. Nothing is printed, nothing aborts, no C++ exception crosses this interface.
+ * On failure output arguments are set to NULL or left as they were.
+ *
+ * Threads. A tile_engine may be used from any number of threads at once. A tile_program is immutable and
+ * may be shared. A tile_executable is immutable after tile_program_compile; tile_executable_run may be
+ * called from several threads at once, each with its own output tensors. A tile_error belongs to one
+ * thread at a time. Handles are reference counted: freeing an engine while its programs or executables
+ * live is allowed; they keep what they need.
+ *
+ * Structs that start with struct_size: set it to sizeof the struct; zero for every other field means the
+ * default. Later versions add fields at the end.
+ */
+#ifndef TILE_TILE_H
+#define TILE_TILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tile/dlpack.h"
+
+#if defined(_WIN32)
+#define TILE_API
+#else
+#define TILE_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TILE_VERSION_MAJOR 0
+#define TILE_VERSION_MINOR 1
+#define TILE_VERSION_PATCH 0
+
+typedef struct tile_engine tile_engine;
+typedef struct tile_program tile_program;
+typedef struct tile_executable tile_executable;
+typedef struct tile_error tile_error;
+
+/* major * 10000 + minor * 100 + patch of the library that is linked. */
+TILE_API uint32_t tile_version(void);
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+typedef enum {
+  TILE_STAGE_PARSE = 0,   /* the text alone is wrong */
+  TILE_STAGE_BIND = 1,    /* shapes, element types or sizes do not fit */
+  TILE_STAGE_COMPILE = 2, /* limits, assigned cells, failures of a backend */
+  TILE_STAGE_RUN = 3,     /* execution */
+  TILE_STAGE_API = 4      /* a call's own arguments (a NULL handle, an unknown name) */
+} tile_stage;
+
+TILE_API tile_stage tile_error_stage(const tile_error* error);
+/* A stable word such as "syntax", "rank", "broadcast", "limit", "argument", "memory". */
+TILE_API const char* tile_error_code(const tile_error* error);
+TILE_API const char* tile_error_message(const tile_error* error);
+/* Position in the program text, counted from 1; 0 where an error has none. */
+TILE_API int tile_error_line(const tile_error* error);
+TILE_API int tile_error_column(const tile_error* error);
+/* The whole error as text for people: position, message, source line with a caret, hint. */
+TILE_API const char* tile_error_rendered(const tile_error* error);
+/* The same as one JSON object on one line. */
+TILE_API const char* tile_error_json(const tile_error* error);
+TILE_API void tile_error_free(tile_error* error); /* NULL is allowed */
+
+/* ---- Engine ---------------------------------------------------------------------------------- */
+
+typedef enum { TILE_LOG_ERROR = 0, TILE_LOG_WARNING = 1, TILE_LOG_INFO = 2 } tile_log_level;
+/* Called from any thread; must not call back into the library. */
+typedef void (*tile_log_callback)(void* user, tile_log_level level, const char* message);
+/* Polled during long work; non-zero cancels it with a run or compile error of code "cancelled". */
+typedef int (*tile_cancel_callback)(void* user);
+
+typedef struct {
+  size_t struct_size;
+  const char* backend;    /* "auto" (default), "cpu", "reference", "cuda" */
+  const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
+  int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena */
+  size_t memory_limit;    /* bytes of temporaries of one run; 0: no limit of our own */
+  const char* cache_dir;  /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile */
+  const char* cache_mode; /* NULL: TILE_CACHE, else "rw"; "ro", "off", "verify" */
+  int strict_skip;        /* forbid computing skipped points with a zero factor (CPU: always) */
+  int deterministic;      /* background tuning never swaps a kernel in */
+  tile_log_callback log;  /* NULL: messages are dropped */
+  void* log_user;
+  tile_cancel_callback cancel;
+  void* cancel_user;
+} tile_engine_options;
+
+/* options may be NULL. */
+TILE_API tile_error* tile_engine_create(const tile_engine_options* options, tile_engine** engine);
+TILE_API void tile_engine_free(tile_engine* engine);
+/* "cpu: AMD … avx512, 2 threads"; valid while the engine lives. */
+TILE_API const char* tile_engine_device(const tile_engine* engine);
+
+typedef struct {
+  size_t struct_size;
+  uint64_t binds;             /* programs bound to shapes (executable misses) */
+  uint64_t executable_hits;   /* executables found in memory */
+  uint64_t kernels_compiled;  /* kernels that went through the code generator */
+  uint64_t kernel_hits;       /* kernels found in memory */
+  uint64_t kernel_disk_hits;  /* kernels loaded from the disk cache */
+  uint64_t temporary_bytes;   /* largest planned temporary memory of any executable */
+} tile_engine_statistics;
+TILE_API tile_error* tile_engine_statistics_get(const tile_engine* engine,
+                                                tile_engine_statistics* statistics);
+
+/* ---- Programs -------------------------------------------------------------------------------- */
+
+/* language: "tile", "mfg", "lift". name is what errors call the text (NULL: "<text>"); text need not be
+ * terminated. */
+TILE_API tile_error* tile_program_parse(tile_engine* engine, const char* language, const char* name,
+                                        const char* text, size_t text_size, tile_program** program);
+TILE_API void tile_program_free(tile_program* program);
+
+TILE_API size_t tile_program_input_count(const tile_program* program);
+TILE_API size_t tile_program_output_count(const tile_program* program);
+/* NULL past the end; valid while the program lives. */
+TILE_API const char* tile_program_input_name(const tile_program* program, size_t i);
+TILE_API const char* tile_program_output_name(const tile_program* program, size_t i);
+/* The declared rank, or -1 for any rank. */
+TILE_API int tile_program_input_rank(const tile_program* program, size_t i);
+/* The program as text of its language. */
+TILE_API const char* tile_program_text(const tile_program* program);
+
+/* The program that computes the outputs of `program` and, for each input named in `wrt`, the
+ * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output). The
+ * new outputs follow the old ones, in the order of `wrt`. */
+TILE_API tile_error* tile_program_differentiate(tile_program* program, const char* of,
+                                                const char* const* wrt, size_t wrt_count,
+                                                tile_program** gradient);
+
+/* ---- Executables ----------------------------------------------------------------------------- */
+
+/* Binds to the shapes, strides and element types of `inputs` (data pointers are not read and may be
+ * NULL) and compiles; cached by those. Inputs in the order of the program. */
+TILE_API tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
+                                          size_t input_count, tile_executable** executable);
+TILE_API void tile_executable_free(tile_executable* executable);
+
+/* Shape and type of output i; the arrays live as long as the executable. data and strides are NULL. */
+TILE_API tile_error* tile_executable_output(const tile_executable* executable, size_t i,
+                                            DLTensor* description);
+
+typedef struct {
+  size_t struct_size;
+  void* stream;                /* a CUDA stream for the cuda backend; NULL: the default */
+  tile_cancel_callback cancel; /* NULL: the engine's */
+  void* cancel_user;
+} tile_run_options;
+
+/* Runs on the given tensors without copying. Inputs have the shapes, strides and types compiled for;
+ * outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a copy), writable
+ * and do not overlap an input or one another. options may be NULL. */
+TILE_API tile_error* tile_executable_run(const tile_executable* executable,
+                                         const DLTensor* const* inputs, size_t input_count,
+                                         DLTensor* const* outputs, size_t output_count,
+                                         const tile_run_options* options);
+
+/* Compile (or recall) and run in one call: the fast path for repeated calls. */
+TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,
+                                      size_t input_count, DLTensor* const* outputs,
+                                      size_t output_count, const tile_run_options* options);
+
+/* Races candidate schedules of every kernel on this machine within budget_ms and stores the winners. */
+TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
+
+/* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest, llvm, asm. Freed with
+ * tile_string_free. */
+TILE_API tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
+                                          char** text);
+/* What each kernel is and why: class, vector width, tiles, domain, remaining guards. */
+TILE_API tile_error* tile_executable_explain(const tile_executable* executable, char** text);
+TILE_API void tile_string_free(char* text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
