@@ -79,6 +79,8 @@ Expr max(const Expr& a, const Expr& b);
 Expr less(const Expr& a, const Expr& b);
 Expr equal(const Expr& a, const Expr& b);
 Expr select(const Expr& condition, const Expr& a, const Expr& b);
+// The builder of `kind` applied to args (n-ary kinds from the left).
+Expr build(ExprKind kind, const std::vector<Expr>& args);
 
 // C-like text; floor_div prints as floordiv(a, b), floor_mod as mod(a, b), exact_div and trunc_div
 // as a / b, trunc_mod as a % b, less as (a < b), equal as (a == b), select as (a ? b : c).
