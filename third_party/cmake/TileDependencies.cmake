@@ -9,7 +9,6 @@ option(TILE_STATIC "Link LLVM, oneTBB and the C++ runtime statically (the `porta
 if(TILE_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a ${CMAKE_FIND_LIBRARY_SUFFIXES})
   list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.portable)
-  set(ZLIB_USE_STATIC_LIBS ON)
 endif()
 
 find_package(Threads REQUIRED)
@@ -21,6 +20,11 @@ target_include_directories(tile_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(_definitions NATIVE_COMMAND ${LLVM_DEFINITIONS})
 target_compile_definitions(tile_llvm INTERFACE ${_definitions})
 if(TILE_STATIC)
+  # As packaged, LLVMSupport asks for the shared Z3, zlib and zstd. Z3 serves Clang's analyser only.
+  find_library(TILE_ZLIB libz.a REQUIRED)
+  find_library(TILE_ZSTD libzstd.a REQUIRED)
+  set_target_properties(LLVMSupport PROPERTIES
+    INTERFACE_LINK_LIBRARIES "rt;dl;m;${TILE_ZLIB};${TILE_ZSTD};Threads::Threads;LLVMDemangle")
   llvm_map_components_to_libnames(_libraries core orcjit passes native nativecodegen analysis bitwriter)
   target_link_libraries(tile_llvm INTERFACE ${_libraries})
 else()
