@@ -1,5 +1,6 @@
 # What is installed: libtile, its headers, the programs, and how a host finds them (CMake and pkg-config).
-# Everything is found relative to its own place, so that an installed tree can be moved.
+# Two components, library and programs. Everything is found relative to its own place, so that an installed tree can be
+# moved.
 include(CMakePackageConfigHelpers)
 
 set(TILE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Tile)
@@ -8,33 +9,35 @@ set_target_properties(tile PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/tile.map)
 target_link_options(tile PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/runtime/tile.map
-                                 LINKER:--exclude-libs,ALL LINKER:--no-undefined)
+                                 LINKER:--exclude-libs,ALL $<$<NOT:$<BOOL:${TILE_SANITIZE}>>:LINKER:--no-undefined>)
 
-install(TARGETS tile EXPORT TileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+install(TARGETS tile EXPORT TileTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/tile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
-install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR})
+        COMPONENT library FILES_MATCHING PATTERN "*.h")
+install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR} COMPONENT library)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/third_party/cmake/TileConfig.cmake.in
   ${PROJECT_BINARY_DIR}/TileConfig.cmake INSTALL_DESTINATION ${TILE_CMAKE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/TileConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/TileConfig.cmake ${PROJECT_BINARY_DIR}/TileConfigVersion.cmake
-        DESTINATION ${TILE_CMAKE_DIR})
+        DESTINATION ${TILE_CMAKE_DIR} COMPONENT library)
 
 file(RELATIVE_PATH TILE_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/third_party/cmake/tile.pc.in ${PROJECT_BINARY_DIR}/tile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/tile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
 foreach(program tile_cli tile-bench)
   if(TARGET ${program})
     set_target_properties(${program} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
   endif()
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT library)
 
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME tile)

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Installs the library from a build folder, moves the installed tree, and uses it as strangers do: a plain C host finds
+# it by CMake and by pkg-config; its exports are those of the golden list and of the header.
+#
+#   sh tests/install/installed.sh BUILD-FOLDER
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --component library --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/moved"
+library=$(find "$work/moved" -name libtile.so)
+folder=$(dirname "$library")
+
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
+diff -u "$root/tests/install/exports.txt" "$work/exports"
+grep -ohE '\btile_[a-z0-9_]+\(' "$work/moved/include/tile/tile.h" | tr -d '(' | LC_ALL=C sort -u >"$work/declared"
+diff -u "$work/declared" "$work/exports"
+echo "installed: $(wc -l <"$work/exports") functions exported, as listed and declared"
+
+cmake -S "$root/tests/install/host" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" >/dev/null
+cmake --build "$work/by-cmake" >/dev/null
+"$work/by-cmake/host"
+echo "installed: found by find_package"
+
+flags=$(PKG_CONFIG_PATH="$folder/pkgconfig" pkg-config --cflags --libs tile)
+# shellcheck disable=SC2086
+cc -std=c99 -Wall -Wextra -Wpedantic -Werror -o "$work/by-pkg-config" "$root/tests/install/host/host.c" $flags
+LD_LIBRARY_PATH="$folder" "$work/by-pkg-config"
+echo "installed: found by pkg-config"
+
+printf '#include <tile/tile.h>\nint main() { return tile_version() == 0; }\n' >"$work/host.cpp"
+# shellcheck disable=SC2086
+c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$work/from-cxx" "$work/host.cpp" $flags
+LD_LIBRARY_PATH="$folder" "$work/from-cxx"
+echo "installed: the header serves C++11"

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Tries the portable tarball: unpacked in a folder with a space in its name it needs nothing but the C library, a C host
+# builds against it, and, where a chroot can be made, program and host run on a newer Debian than the one that built it.
+#
+#   sh tests/install/portable.sh TARBALL
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/tests/install/system.sh"
+work=$(mktemp -d /var/tmp/tile-portable.XXXXXX)
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+mkdir "$work/some where"
+tar -xzf "$1" -C "$work/some where" --strip-components=1
+cd "$work/some where"
+
+for file in bin/* lib/libtile.so; do
+  needed=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' |
+    grep -vE '^(lib(c|m|dl|pthread|rt)\.so\.[0-9]+|ld-linux-x86-64\.so\.2|libtile\.so\.[0-9]+)$' || true)
+  [ -z "$needed" ] || { echo "portable: $file needs" $needed >&2; exit 1; }
+done
+
+flags=$(PKG_CONFIG_PATH="$PWD/lib/pkgconfig" pkg-config --cflags --libs tile)
+eval "cc -std=c99 -o bin/host '$root/tests/install/host/host.c' $flags -Wl,-rpath,'\$ORIGIN/../lib'"
+bin/host
+bin/tile --version
+
+if ! can_make_system; then
+  echo "portable: no root or no debootstrap, not tried on a newer system"
+  exit 0
+fi
+make_system trixie "$work/system"
+cp -r "$work/some where" "$work/system/opt/tile"
+chroot "$work/system" /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin sh -c \
+  'ldd --version | head -n 1; mount -t proc proc /proc; /opt/tile/bin/host && /opt/tile/bin/tile --version; status=$?
+   umount /proc; exit $status'
+echo "portable: runs on a newer system"
