@@ -21,6 +21,16 @@ endif()
 add_library(tile_flags INTERFACE)
 target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                             $<$<BOOL:${TILE_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 warns falsely on concatenated std::string at -O2 (its PR 105651).
+    target_compile_options(tile_flags INTERFACE -Wno-restrict)
+  endif()
+  if(TILE_SANITIZE)
+    # GCC's manual: sanitizers make the flow-based warnings report falsely.
+    target_compile_options(tile_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
+endif()
 # Values computed by the compiler itself (constant folding, the interpreter) must not depend on what
 # the host compiler fuses.
 target_compile_options(tile_flags INTERFACE -ffp-contract=off)
