@@ -1,5 +1,6 @@
-/* The DLPack ABI (version 1.0), as far as Tile JIT uses it: own declarations of the public layout, so
- * that a host need not install anything. A host that includes the reference header first keeps its own.
+/* The DLPack ABI (version 1.0), as far as Tile JIT uses it: own declarations of the public layout,
+ * so that a host need not install anything. A host that includes the reference header first keeps
+ * its own.
  */
 #ifndef TILE_DLPACK_H
 #define TILE_DLPACK_H

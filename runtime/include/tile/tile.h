@@ -1,17 +1,17 @@
 /* Tile JIT: the C interface (C99).
  *
- * Errors. Every call that can fail returns a tile_error*: NULL is success; otherwise the caller owns the
- * error and frees it. Nothing is printed, nothing aborts, no C++ exception crosses this interface.
- * On failure output arguments are set to NULL or left as they were.
+ * Errors. Every call that can fail returns a tile_error*: NULL is success; otherwise the caller
+ * owns the error and frees it. Nothing is printed, nothing aborts, no C++ exception crosses this
+ * interface. On failure output arguments are set to NULL or left as they were.
  *
- * Threads. A tile_engine may be used from any number of threads at once. A tile_program is immutable and
- * may be shared. A tile_executable is immutable after tile_program_compile; tile_executable_run may be
- * called from several threads at once, each with its own output tensors. A tile_error belongs to one
- * thread at a time. Handles are reference counted: freeing an engine while its programs or executables
- * live is allowed; they keep what they need.
+ * Threads. A tile_engine may be used from any number of threads at once. A tile_program is
+ * immutable and may be shared. A tile_executable is immutable after tile_program_compile;
+ * tile_executable_run may be called from several threads at once, each with its own output tensors.
+ * A tile_error belongs to one thread at a time. Handles are reference counted: freeing an engine
+ * while its programs or executables live is allowed; they keep what they need.
  *
- * Structs that start with struct_size: set it to sizeof the struct; zero for every other field means the
- * default. Later versions add fields at the end.
+ * Structs that start with struct_size: set it to sizeof the struct; zero for every other field
+ * means the default. Later versions add fields at the end.
  */
 #ifndef TILE_TILE_H
 #define TILE_TILE_H
@@ -98,20 +98,20 @@ TILE_API const char* tile_engine_device(const tile_engine* engine);
 
 typedef struct {
   size_t struct_size;
-  uint64_t binds;             /* programs bound to shapes (executable misses) */
-  uint64_t executable_hits;   /* executables found in memory */
-  uint64_t kernels_compiled;  /* kernels that went through the code generator */
-  uint64_t kernel_hits;       /* kernels found in memory */
-  uint64_t kernel_disk_hits;  /* kernels loaded from the disk cache */
-  uint64_t temporary_bytes;   /* largest planned temporary memory of any executable */
+  uint64_t binds;            /* programs bound to shapes (executable misses) */
+  uint64_t executable_hits;  /* executables found in memory */
+  uint64_t kernels_compiled; /* kernels that went through the code generator */
+  uint64_t kernel_hits;      /* kernels found in memory */
+  uint64_t kernel_disk_hits; /* kernels loaded from the disk cache */
+  uint64_t temporary_bytes;  /* largest planned temporary memory of any executable */
 } tile_engine_statistics;
 TILE_API tile_error* tile_engine_statistics_get(const tile_engine* engine,
                                                 tile_engine_statistics* statistics);
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-/* language: "tile", "mfg", "lift". name is what errors call the text (NULL: "<text>"); text need not be
- * terminated. */
+/* language: "tile", "mfg", "lift". name is what errors call the text (NULL: "<text>"); text need
+ * not be terminated. */
 TILE_API tile_error* tile_program_parse(tile_engine* engine, const char* language, const char* name,
                                         const char* text, size_t text_size, tile_program** program);
 TILE_API void tile_program_free(tile_program* program);
@@ -127,8 +127,8 @@ TILE_API int tile_program_input_rank(const tile_program* program, size_t i);
 TILE_API const char* tile_program_text(const tile_program* program);
 
 /* The program that computes the outputs of `program` and, for each input named in `wrt`, the
- * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output). The
- * new outputs follow the old ones, in the order of `wrt`. */
+ * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output).
+ * The new outputs follow the old ones, in the order of `wrt`. */
 TILE_API tile_error* tile_program_differentiate(tile_program* program, const char* of,
                                                 const char* const* wrt, size_t wrt_count,
                                                 tile_program** gradient);
@@ -141,7 +141,8 @@ TILE_API tile_error* tile_program_compile(tile_program* program, const DLTensor*
                                           size_t input_count, tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
 
-/* Shape and type of output i; the arrays live as long as the executable. data and strides are NULL. */
+/* Shape and type of output i; the arrays live as long as the executable. data and strides are NULL.
+ */
 TILE_API tile_error* tile_executable_output(const tile_executable* executable, size_t i,
                                             DLTensor* description);
 
@@ -152,9 +153,9 @@ typedef struct {
   void* cancel_user;
 } tile_run_options;
 
-/* Runs on the given tensors without copying. Inputs have the shapes, strides and types compiled for;
- * outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a copy), writable
- * and do not overlap an input or one another. options may be NULL. */
+/* Runs on the given tensors without copying. Inputs have the shapes, strides and types compiled
+ * for; outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a
+ * copy), writable and do not overlap an input or one another. options may be NULL. */
 TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          const DLTensor* const* inputs, size_t input_count,
                                          DLTensor* const* outputs, size_t output_count,
@@ -165,11 +166,12 @@ TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* con
                                       size_t input_count, DLTensor* const* outputs,
                                       size_t output_count, const tile_run_options* options);
 
-/* Races candidate schedules of every kernel on this machine within budget_ms and stores the winners. */
+/* Races candidate schedules of every kernel on this machine within budget_ms and stores the
+ * winners. */
 TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
 
-/* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest, llvm, asm. Freed with
- * tile_string_free. */
+/* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest, llvm, asm.
+ * Freed with tile_string_free. */
 TILE_API tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
                                           char** text);
 /* What each kernel is and why: class, vector width, tiles, domain, remaining guards. */
