@@ -78,7 +78,7 @@ enum class LoopKind : uint8_t {
 
 // for variable in [begin, begin + extent). A negative extent runs zero times.
 struct For {
-  std::string variable;  // unique in the nest
+  std::string variable;  // hides no other; sibling loops may share a name
   Expr begin;
   Expr extent;
   LoopKind kind = LoopKind::serial;

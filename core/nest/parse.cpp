@@ -1,0 +1,165 @@
+#include <map>
+
+#include "core/ir/text.h"
+#include "core/nest/nest.h"
+
+namespace tile::nest {
+namespace {
+
+constexpr int kDepthLimit = 200;
+
+class Parser {
+ public:
+  explicit Parser(SourcePtr source) : reader_(std::move(source)) {}
+
+  Nest run() {
+    reader_.expect("nest");
+    nest_.name = reader_.name();
+    while (declaration()) {
+    }
+    while (!reader_.at_end()) nest_.body.push_back(statement(0));
+    return std::move(nest_);
+  }
+
+ private:
+  bool declaration() {
+    if (reader_.accept("argument")) return buffer(Scope::argument);
+    if (reader_.accept("workspace")) return buffer(Scope::workspace);
+    if (reader_.accept("scratch")) return buffer(Scope::scratch);
+    if (reader_.accept("registers")) return buffer(Scope::registers);
+    if (!reader_.accept("parameter")) return false;
+    Parameter p;
+    p.name = reader_.name();
+    std::vector<int64_t> range = reader_.integers();
+    if (range.size() != 2) reader_.wrong("a range of two integers before this");
+    p.lo = range[0];
+    p.hi = range[1];
+    nest_.parameters.push_back(p);
+    return true;
+  }
+
+  bool buffer(Scope scope) {
+    Buffer b;
+    b.scope = scope;
+    b.name = reader_.name();
+    reader_.expect(":");
+    b.type = reader_.type();
+    b.shape = reader_.integers();
+    reader_.expect("strides");
+    b.strides = reader_.integers();
+    b.written = reader_.accept("written");
+    if (reader_.accept("align")) b.alignment = reader_.integer();
+    buffers_[b.name] = static_cast<int>(nest_.buffers.size());
+    nest_.buffers.push_back(std::move(b));
+    return true;
+  }
+
+  int buffer_reference() {
+    auto it = buffers_.find(reader_.name());
+    if (it == buffers_.end()) reader_.wrong("a declared buffer before this");
+    return it->second;
+  }
+
+  Access access() {
+    Access a;
+    a.buffer = buffer_reference();
+    reader_.expect("[");
+    bool by_value = false;
+    while (!reader_.accept("]")) {
+      if (!a.index.empty()) reader_.expect(",");
+      if (reader_.accept("%")) {
+        by_value = true;
+        a.values.push_back(static_cast<NodeId>(reader_.integer()));
+        a.index.emplace_back(0);
+      } else {
+        a.values.push_back(-1);
+        a.index.push_back(reader_.expression());
+      }
+    }
+    if (!by_value) a.values.clear();
+    return a;
+  }
+  std::vector<Access> accesses() {
+    std::vector<Access> list;
+    reader_.expect("(");
+    while (!reader_.accept(")")) {
+      if (!list.empty()) reader_.expect(",");
+      list.push_back(access());
+    }
+    return list;
+  }
+
+  Block block(int depth) {
+    if (depth > kDepthLimit) reader_.wrong("less nesting");
+    Block b;
+    reader_.expect("{");
+    while (!reader_.accept("}")) b.push_back(statement(depth + 1));
+    return b;
+  }
+
+  Statement statement(int depth) {
+    if (reader_.accept("serial")) return {loop(LoopKind::serial, depth)};
+    if (reader_.accept("parallel")) return {loop(LoopKind::parallel, depth)};
+    if (reader_.accept("unrolled")) return {loop(LoopKind::unrolled, depth)};
+    if (reader_.accept("vector")) return {loop(LoopKind::vector, depth)};
+    if (reader_.accept("if")) return {condition(depth)};
+    if (reader_.accept("alloc")) return {Alloc{buffer_reference()}};
+    if (reader_.accept("assign")) return {store(StoreKind::assign)};
+    if (reader_.accept("add")) return {store(StoreKind::add)};
+    if (reader_.accept("multiply")) return {store(StoreKind::multiply)};
+    if (reader_.accept("max")) return {store(StoreKind::max)};
+    if (reader_.accept("min")) return {store(StoreKind::min)};
+    if (reader_.accept("fma")) return {store(StoreKind::fma)};
+    reader_.wrong("a statement");
+  }
+
+  Expr bracketed() {
+    reader_.expect("[");
+    Expr e = reader_.expression();
+    reader_.expect("]");
+    return e;
+  }
+
+  For loop(LoopKind kind, int depth) {
+    For f;
+    f.kind = kind;
+    f.variable = reader_.name();
+    reader_.expect("from");
+    f.begin = bracketed();
+    reader_.expect("extent");
+    f.extent = bracketed();
+    if (reader_.accept("width")) f.width = reader_.integer();
+    if (reader_.accept("grain")) f.grain = reader_.integer();
+    f.body = block(depth);
+    return f;
+  }
+  If condition(int depth) {
+    If i;
+    i.nonnegative = reader_.expressions();
+    if (reader_.accept("when")) {
+      i.loads = accesses();
+      i.predicate = parse_body(reader_);
+    }
+    i.then = block(depth);
+    if (reader_.accept("else")) i.otherwise = block(depth);
+    return i;
+  }
+  Store store(StoreKind kind) {
+    Store s;
+    s.kind = kind;
+    s.target = access();
+    s.loads = accesses();
+    s.body = parse_body(reader_);
+    return s;
+  }
+
+  TextReader reader_;
+  Nest nest_;
+  std::map<std::string, int> buffers_;
+};
+
+}  // namespace
+
+Nest parse_nest(SourcePtr source) { return Parser(std::move(source)).run(); }
+
+}  // namespace tile::nest

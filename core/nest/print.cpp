@@ -1,0 +1,175 @@
+#include <map>
+
+#include "core/ir/text.h"
+#include "core/nest/nest.h"
+
+namespace tile::nest {
+namespace {
+
+std::string_view word(Scope scope) {
+  switch (scope) {
+    case Scope::argument:
+      return "argument";
+    case Scope::workspace:
+      return "workspace";
+    case Scope::scratch:
+      return "scratch";
+    case Scope::registers:
+      return "registers";
+  }
+  return "?";
+}
+std::string_view word(LoopKind kind) {
+  switch (kind) {
+    case LoopKind::serial:
+      return "serial";
+    case LoopKind::parallel:
+      return "parallel";
+    case LoopKind::unrolled:
+      return "unrolled";
+    case LoopKind::vector:
+      return "vector";
+  }
+  return "?";
+}
+std::string_view word(StoreKind kind) {
+  switch (kind) {
+    case StoreKind::assign:
+      return "assign";
+    case StoreKind::add:
+      return "add";
+    case StoreKind::multiply:
+      return "multiply";
+    case StoreKind::max:
+      return "max";
+    case StoreKind::min:
+      return "min";
+    case StoreKind::fma:
+      return "fma";
+  }
+  return "?";
+}
+
+class Printer {
+ public:
+  Printer(const Nest& nest, bool anonymous) : nest_(nest), anonymous_(anonymous) {}
+
+  std::string run() {
+    out_ = "nest " + (anonymous_ ? std::string("n") : nest_.name) + "\n";
+    for (size_t i = 0; i < nest_.buffers.size(); ++i) buffer(i);
+    for (const Parameter& p : nest_.parameters) {
+      out_ += "parameter " + rename(p.name) + " " + print_integers({p.lo, p.hi}) + "\n";
+    }
+    block(nest_.body, 0);
+    return out_;
+  }
+
+ private:
+  std::string rename(const std::string& name) {
+    if (!anonymous_) return name;
+    auto [it, added] = names_.try_emplace(name, "v" + std::to_string(names_.size()));
+    return it->second;
+  }
+  std::string buffer_name(size_t i) const {
+    return anonymous_ ? "b" + std::to_string(i) : nest_.buffers[i].name;
+  }
+  Expr renamed(const Expr& e) {
+    if (!anonymous_) return e;
+    std::vector<std::string> used;
+    collect_variables(e, used);
+    std::map<std::string, Expr> replacement;
+    for (const std::string& name : used) replacement[name] = Expr::variable(rename(name));
+    return substitute(e, replacement);
+  }
+  std::string text(const Expr& e) { return to_string(renamed(e)); }
+  std::string text(const std::vector<Expr>& list) {
+    std::vector<Expr> copy;
+    for (const Expr& e : list) copy.push_back(renamed(e));
+    return print_expressions(copy);
+  }
+  std::string text(Body body) {
+    for (Node& node : body.nodes) {
+      if (node.kind == NodeKind::size) node.expr = renamed(node.expr);
+    }
+    return tile::print(body);
+  }
+
+  void buffer(size_t i) {
+    const Buffer& b = nest_.buffers[i];
+    out_ += std::string(word(b.scope)) + " " + buffer_name(i) + ": " +
+            std::string(to_string(b.type)) + " " + print_integers(b.shape) + " strides " +
+            print_integers(b.strides);
+    if (b.written) out_ += " written";
+    if (b.alignment != 0) out_ += " align " + std::to_string(b.alignment);
+    out_ += "\n";
+  }
+
+  std::string access(const Access& a) {
+    std::string s = buffer_name(static_cast<size_t>(a.buffer)) + "[";
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      bool by_value = d < a.values.size() && a.values[d] >= 0;
+      s += (d == 0 ? "" : ", ") + (by_value ? "%" + std::to_string(a.values[d]) : text(a.index[d]));
+    }
+    return s + "]";
+  }
+  std::string accesses(const std::vector<Access>& list) {
+    std::string s = "(";
+    for (size_t i = 0; i < list.size(); ++i) s += (i == 0 ? "" : ", ") + access(list[i]);
+    return s + ")";
+  }
+
+  void block(const Block& statements, int depth) {
+    for (const Statement& s : statements) {
+      std::visit([&](const auto& what) { statement(what, depth); }, s.what);
+    }
+  }
+  void line(int depth, const std::string& s) {
+    out_ += std::string(2 * static_cast<size_t>(depth), ' ') + s + "\n";
+  }
+  void statement(const For& f, int depth) {
+    std::string head = std::string(word(f.kind)) + " " + rename(f.variable) + " from [" +
+                       text(f.begin) + "] extent [" + text(f.extent) + "]";
+    if (f.kind == LoopKind::vector) head += " width " + std::to_string(f.width);
+    if (f.kind == LoopKind::parallel) head += " grain " + std::to_string(f.grain);
+    line(depth, head + " {");
+    block(f.body, depth + 1);
+    line(depth, "}");
+  }
+  void statement(const If& i, int depth) {
+    std::string head = "if " + text(i.nonnegative);
+    if (!i.predicate.results.empty()) {
+      head += " when " + accesses(i.loads) + " " + text(i.predicate);
+    }
+    line(depth, head + " {");
+    block(i.then, depth + 1);
+    if (!i.otherwise.empty()) {
+      line(depth, "} else {");
+      block(i.otherwise, depth + 1);
+    }
+    line(depth, "}");
+  }
+  void statement(const Store& s, int depth) {
+    line(depth, std::string(word(s.kind)) + " " + access(s.target) + " " + accesses(s.loads) + " " +
+                    text(s.body));
+  }
+  void statement(const Alloc& a, int depth) {
+    line(depth, "alloc " + buffer_name(static_cast<size_t>(a.buffer)));
+  }
+
+  const Nest& nest_;
+  bool anonymous_;
+  std::map<std::string, std::string> names_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const Nest& nest, bool anonymous) { return Printer(nest, anonymous).run(); }
+
+size_t Nest::argument_count() const {
+  size_t n = 0;
+  while (n < buffers.size() && buffers[n].scope == Scope::argument) ++n;
+  return n;
+}
+
+}  // namespace tile::nest
