@@ -90,6 +90,10 @@ struct Ownership {
   size_t owners = 0;
 };
 Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs);
+// The same with an interval for each unknown (bounds().box): unknowns that an output dimension
+// tells apart as the digits of a mixed-radix number (12*a + 4*b + c with b < 3, c < 4) stay owners.
+Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs,
+                      std::span<const Interval> box);
 
 // One residue class of the owners: a substitution and the conditions rewritten.
 struct Piece {

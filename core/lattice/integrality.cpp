@@ -1,0 +1,13 @@
+#include "core/lattice/rows.h"
+
+namespace tile::lattice {
+
+std::optional<Substitution> solve_integrality(const System& system) {
+  Sublattice lattice = whole_lattice(system.unknowns);
+  for (const Congruence& c : normalise(system).congruences) {
+    if (!restrict_lattice(lattice, c)) return std::nullopt;
+  }
+  return to_substitution(lattice);
+}
+
+}  // namespace tile::lattice
