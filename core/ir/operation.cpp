@@ -60,4 +60,53 @@ std::optional<Op> find_function(std::string_view name) {
   return std::nullopt;
 }
 
+int precedence(Op op) {
+  switch (op) {
+    case Op::logical_or:
+      return 1;
+    case Op::logical_and:
+      return 2;
+    case Op::bit_or:
+      return 3;
+    case Op::bit_xor:
+      return 4;
+    case Op::bit_and:
+      return 5;
+    case Op::eq:
+    case Op::ne:
+      return 6;
+    case Op::lt:
+    case Op::le:
+    case Op::gt:
+    case Op::ge:
+      return 7;
+    case Op::shl:
+    case Op::shr:
+      return 8;
+    case Op::add:
+    case Op::sub:
+      return 9;
+    case Op::mul:
+    case Op::div:
+    case Op::mod:
+      return 10;
+    default:
+      return 0;
+  }
+}
+
+std::optional<Op> find_binary_operator(std::string_view spelling) {
+  for (const OpInfo& row : kOperations) {
+    if (precedence(row.op) > 0 && row.spelling == spelling) return row.op;
+  }
+  return std::nullopt;
+}
+
+std::optional<Op> find_unary_operator(std::string_view spelling) {
+  if (spelling == "-") return Op::neg;
+  if (spelling == info(Op::bit_not).spelling) return Op::bit_not;
+  if (spelling == info(Op::logical_not).spelling) return Op::logical_not;
+  return std::nullopt;
+}
+
 }  // namespace tile

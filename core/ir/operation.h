@@ -45,4 +45,10 @@ std::span<const OpInfo> operations();
 // A function of programs by its name ("exp", "select", also "bit_and", "cmp_eq", "cond" …).
 std::optional<Op> find_function(std::string_view name);
 
+// How tightly a binary operator binds, as in C: from 1 (||) to 10 (* / %); 0 if programs write the
+// operation as a function or a unary operator.
+int precedence(Op op);
+std::optional<Op> find_binary_operator(std::string_view spelling);
+std::optional<Op> find_unary_operator(std::string_view spelling);  // "-", "~", "!"
+
 }  // namespace tile

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -81,6 +83,7 @@ enum class Function : uint8_t {
 };
 std::string_view to_string(Function function);  // as programs spell it
 std::optional<Function> find_whole_tensor_function(std::string_view name);
+std::span<const Function> whole_tensor_functions();
 
 struct Call {
   Function function = Function::reshape;

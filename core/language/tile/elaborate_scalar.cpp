@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <array>
+
+#include "core/language/tile/elaborate.h"
+
+namespace tile {
+namespace {
+
+using Kind = ScalarScope::Kind;
+
+constexpr auto kCasts =
+    std::to_array<std::string_view>({"as_float", "as_bf16", "as_int", "as_uint", "as_bool"});
+constexpr auto kBuiltins = std::to_array<std::string_view>(
+    {"builtin_softmax", "builtin_logsoftmax", "builtin_binary_crossentropy"});
+
+std::optional<DType> type_of_width(std::string_view cast, int64_t width) {
+  std::string prefix = cast == "as_float" ? "f" : cast == "as_int" ? "i" : "u";
+  if (width < 8 || width > 64) return std::nullopt;
+  return parse_dtype(prefix + std::to_string(width));
+}
+
+std::string_view widths(std::string_view cast) {
+  return cast == "as_float" ? "16, 32 or 64" : "8, 16, 32 or 64";
+}
+
+}  // namespace
+
+Body Elaborator::scalar_expression(std::span<const std::string_view> operands) {
+  ScalarScope scope{.kind = Kind::operands, .operand_names = operands};
+  NodeId root = scalar(scope, static_cast<SyntaxId>(syntax_.nodes.size()) - 1);
+  scope.body.results = {root};
+  return tidied(scope.body);
+}
+
+NodeId Elaborator::scalar(ScalarScope& scope, SyntaxId id) {
+  const Syntax& node = at(id);
+  switch (node.kind) {
+    case SyntaxKind::integer:
+      return scope.body.integer(node.integer, DType::none, node.span);
+    case SyntaxKind::real:
+      return scope.body.real(node.real, DType::none, node.span);
+    case SyntaxKind::extent:
+      return scope.body.size(extent(node), DType::none, node.span);
+    case SyntaxKind::name:
+      return scalar_name(scope, node);
+    case SyntaxKind::access:
+      return scalar_access(scope, node);
+    case SyntaxKind::call:
+      return scalar_call(scope, id);
+    case SyntaxKind::match:
+      return scalar_match(scope, node);
+    case SyntaxKind::operation:
+      break;
+  }
+  std::vector<NodeId> args;
+  for (SyntaxId arg : node.args) args.push_back(scalar(scope, arg));
+  return scope.body.operation(node.op, std::move(args), DType::none, node.span);
+}
+
+NodeId Elaborator::scalar_name(ScalarScope& scope, const Syntax& node) {
+  if (scope.kind == Kind::operands) return scalar_operand(scope, node);
+  std::string name(node.text);
+  bool upper = name[0] >= 'A' && name[0] <= 'Z';
+  const Symbol* symbol = names_.find(name);
+  if (upper && symbol != nullptr && symbol->kind == Symbol::Kind::dimension) {
+    return scope.body.size(Expr::variable(name), DType::none, node.span);
+  }
+  if (scope.kind == Kind::contraction && !upper) {
+    return scope.body.index(index_slot(node.text), DType::none, node.span);
+  }
+  if (!upper) {
+    fail(Stage::parse, "name", node.span, "index '" + name + "' cannot stand outside a contraction",
+         "tensor and dimension names start with an upper-case letter; index(T, axis) gives "
+         "positions along an axis");
+  }
+  const Symbol& tensor = names_.tensor(name, node.span);
+  if (scope.kind == Kind::contraction) {
+    fail(
+        Stage::parse, "rank", node.span,
+        "tensor '" + name + "' is read without indices inside a contraction",
+        "write one index for each dimension, as in " + name + (tensor.rank == 0 ? "[]" : "[i, j]"));
+  }
+  return tensor_load(scope, tensor.tensor, node.span);
+}
+
+NodeId Elaborator::scalar_operand(ScalarScope& scope, const Syntax& node) const {
+  auto begin = scope.operand_names.begin();
+  auto it = std::find(begin, scope.operand_names.end(), node.text);
+  if (it == scope.operand_names.end()) {
+    fail(Stage::parse, "name", node.span, "undefined operand '" + std::string(node.text) + "'");
+  }
+  return scope.body.load(static_cast<int>(it - begin), DType::none, node.span);
+}
+
+NodeId Elaborator::tensor_load(ScalarScope& scope, TensorId tensor, Span span) {
+  auto [it, inserted] =
+      scope.slot_of_tensor.emplace(tensor, static_cast<int>(scope.operands.size()));
+  if (inserted) scope.operands.push_back(tensor);
+  return scope.body.load(it->second, DType::none, span);
+}
+
+NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
+  std::string name(node.text);
+  if (scope.kind != Kind::contraction) {
+    fail(Stage::parse, "syntax", node.span,
+         quoted(node.span) + " is read by index outside a contraction",
+         "contractions have sizes and an aggregation, as in O[i: N] = +(" + name + "[i, j])");
+  }
+  const Symbol& tensor = names_.tensor(name, node.span);
+  if (tensor.rank >= 0 && node.args.size() != static_cast<size_t>(tensor.rank)) {
+    fail(Stage::parse, "rank", node.span,
+         "tensor '" + name + "' has " + std::to_string(tensor.rank) + " dimensions but " +
+             quoted(node.span) + " gives " + std::to_string(node.args.size()) + " indices");
+  }
+  if (node.args.size() > kMaxRank) {
+    fail(Stage::parse, "limit", node.span,
+         "an access has more than " + std::to_string(kMaxRank) + " indices");
+  }
+  SymbolicAccess access;
+  access.tensor = tensor.tensor;
+  access.span = node.span;
+  std::string key = std::to_string(tensor.tensor);
+  for (SyntaxId arg : node.args) {
+    access.index.push_back(index_expression(arg));
+    key += "," + to_string(access.index.back());
+  }
+  auto next = static_cast<int>(contraction_->accesses.size());
+  auto [it, inserted] = scope.slot_of_access.emplace(std::move(key), next);
+  if (inserted) contraction_->accesses.push_back(std::move(access));
+  return scope.body.load(it->second, DType::none, node.span);
+}
+
+// A[…] == B[…] ? C[…]: zero where they differ (rule 4.10).
+NodeId Elaborator::scalar_match(ScalarScope& scope, const Syntax& node) {
+  const Syntax& condition = at(node.args[0]);
+  bool classic = condition.kind == SyntaxKind::operation && condition.op == Op::eq &&
+                 at(condition.args[0]).kind == SyntaxKind::access &&
+                 at(condition.args[1]).kind == SyntaxKind::access &&
+                 at(node.args[1]).kind == SyntaxKind::access;
+  if (!classic) {
+    fail(Stage::parse, "syntax", {node.span.end, node.span.end + 1},
+         "expected ':' and the value for the other case",
+         "only A[i] == B[j] ? C[k] may leave it out");
+  }
+  NodeId test = scalar(scope, node.args[0]);
+  NodeId value = scalar(scope, node.args[1]);
+  NodeId zero = scope.body.integer(0, DType::none, node.span);
+  return scope.body.operation(Op::select, {test, value, zero}, DType::none, node.span);
+}
+
+void Elaborator::check_arity(const Syntax& node, size_t least, size_t most) const {
+  size_t given = node.args.size();
+  if (given >= least && given <= most) return;
+  std::string takes = least == most      ? std::to_string(least)
+                      : most == SIZE_MAX ? "at least " + std::to_string(least)
+                                         : std::to_string(least) + " to " + std::to_string(most);
+  fail(Stage::parse, "arity", node.span,
+       "function '" + std::string(node.text) + "' takes " + takes +
+           (takes == "1" ? " argument" : " arguments") + ", not " + std::to_string(given));
+}
+
+NodeId Elaborator::scalar_call(ScalarScope& scope, SyntaxId id) {
+  const Syntax& node = at(id);
+  if (std::optional<DType> type = cast_target(node)) return scalar_cast(scope, node, *type);
+  if (node.text == "builtin_binary_crossentropy") return binary_crossentropy(scope, node);
+  if (is_tensor_call(node)) {
+    if (scope.kind != Kind::elementwise) {
+      fail(Stage::parse, "function", node.span,
+           "function '" + std::string(node.text) + "' works on whole tensors and cannot stand here",
+           "assign it to a tensor in a statement of its own");
+    }
+    return tensor_load(scope, whole_tensor(id), node.span);
+  }
+  std::optional<Op> op = find_function(node.text);
+  if (!op) fail_unknown_function(node);
+  auto arity = static_cast<size_t>(info(*op).arity);
+  check_arity(node, arity, arity);
+  std::vector<NodeId> args;
+  for (SyntaxId arg : node.args) args.push_back(scalar(scope, arg));
+  return scope.body.operation(*op, std::move(args), DType::none, node.span);
+}
+
+// The type that a cast converts to; nullopt if the call is not a cast.
+std::optional<DType> Elaborator::cast_target(const Syntax& node) const {
+  if (std::find(kCasts.begin(), kCasts.end(), node.text) == kCasts.end()) return std::nullopt;
+  bool wide = node.text != "as_bf16" && node.text != "as_bool";
+  check_arity(node, wide ? 2 : 1, wide ? 2 : 1);
+  if (!wide) return node.text == "as_bool" ? DType::bool_ : DType::bf16;
+  const Syntax& width = at(node.args[1]);
+  std::optional<DType> type;
+  if (width.kind == SyntaxKind::integer) type = type_of_width(node.text, width.integer);
+  if (!type) {
+    fail(Stage::parse, "type", width.span,
+         "the width of '" + std::string(node.text) + "' must be " + std::string(widths(node.text)) +
+             ", not " + quoted(width.span));
+  }
+  return type;
+}
+
+NodeId Elaborator::scalar_cast(ScalarScope& scope, const Syntax& node, DType type) {
+  NodeId value = scalar(scope, node.args[0]);
+  return scope.body.operation(Op::cast, {value}, type, node.span);
+}
+
+// -T * log(P) - (1 - T) * log(1 - P) for the arguments P, T; a third one scales the gradient in
+// PlaidML and has no effect on values.
+NodeId Elaborator::binary_crossentropy(ScalarScope& scope, const Syntax& node) {
+  check_arity(node, 2, 3);
+  NodeId p = scalar(scope, node.args[0]);
+  NodeId t = scalar(scope, node.args[1]);
+  if (node.args.size() == 3) size_expression(node.args[2]);
+  Body& body = scope.body;
+  auto make = [&](Op op, std::vector<NodeId> args) {
+    return body.operation(op, std::move(args), DType::none, node.span);
+  };
+  NodeId one = body.integer(1, DType::none, node.span);
+  NodeId positive = make(Op::mul, {make(Op::neg, {t}), make(Op::log, {p})});
+  NodeId log_rest = make(Op::log, {make(Op::sub, {one, p})});
+  return make(Op::sub, {positive, make(Op::mul, {make(Op::sub, {one, t}), log_rest})});
+}
+
+void Elaborator::fail_unknown_function(const Syntax& node) const {
+  std::vector<std::string_view> candidates(kCasts.begin(), kCasts.end());
+  candidates.insert(candidates.end(), kBuiltins.begin(), kBuiltins.end());
+  for (const OpInfo& row : operations()) {
+    if (find_function(row.spelling)) candidates.push_back(row.spelling);
+  }
+  for (Function f : whole_tensor_functions()) candidates.push_back(to_string(f));
+  std::optional<std::string_view> nearest = nearest_name(node.text, candidates);
+  Span name{node.span.begin, node.span.begin + static_cast<uint32_t>(node.text.size())};
+  fail(Stage::parse, "function", name, "unknown function '" + std::string(node.text) + "'",
+       nearest ? "did you mean '" + std::string(*nearest) + "'?" : "");
+}
+
+}  // namespace tile

@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/language/tile/parser.h"
+
+namespace tile {
+namespace {
+
+constexpr uint64_t kTwoTo63 = uint64_t{1} << 63;
+
+}  // namespace
+
+void Parser::enter() {
+  if (++nesting_ > kMaxNesting) {
+    fail(Stage::parse, "limit", peek().span,
+         "the expression is nested more than " + std::to_string(kMaxNesting) + " levels deep",
+         "assign parts of it to tensors of their own");
+  }
+}
+
+// Adds a node that covers the tokens from byte `begin` to the one just taken.
+SyntaxId Parser::add(Syntax node, uint32_t begin) {
+  node.span = {begin, last_end()};
+  for (SyntaxId arg : node.args) node.depth = std::max(node.depth, out_[arg].depth + 1);
+  if (node.depth > kMaxExpressionDepth) {
+    fail(Stage::parse, "limit", peek().span,
+         "the expression has more than " + std::to_string(kMaxExpressionDepth) +
+             " operations in a chain",
+         "assign parts of it to tensors of their own");
+  }
+  out_.nodes.push_back(std::move(node));
+  return static_cast<SyntaxId>(out_.nodes.size()) - 1;
+}
+
+SyntaxId Parser::expression() {
+  enter();
+  SyntaxId id = conditional();
+  leave();
+  return id;
+}
+
+SyntaxId Parser::conditional() {
+  uint32_t begin = peek().span.begin;
+  SyntaxId condition = binary(1);
+  if (!accept("?")) return condition;
+  SyntaxId then = expression();
+  expect(":", "and the value for the other case");
+  SyntaxId other = expression();
+  return add({.kind = SyntaxKind::operation, .op = Op::select, .args = {condition, then, other}},
+             begin);
+}
+
+// Operators of precedence `least` and above, all left-associative, by precedence climbing.
+SyntaxId Parser::binary(int least) {
+  uint32_t begin = peek().span.begin;
+  SyntaxId left = unary();
+  while (peek().kind == TokenKind::punctuation) {
+    std::optional<Op> op = find_binary_operator(peek().text);
+    if (!op || precedence(*op) < least) break;
+    take();
+    SyntaxId right = binary(precedence(*op) + 1);
+    left = add({.kind = SyntaxKind::operation, .op = *op, .args = {left, right}}, begin);
+  }
+  return left;
+}
+
+SyntaxId Parser::unary() {
+  const Token& token = peek();
+  std::optional<Op> op;
+  if (token.kind == TokenKind::punctuation) op = find_unary_operator(token.text);
+  if (!op) return primary();
+  enter();
+  take();
+  const Token& next = peek();
+  bool literal = next.kind == TokenKind::integer || next.kind == TokenKind::real;
+  SyntaxId id;
+  if (*op == Op::neg && literal) {
+    id = negated_literal(token, next);
+  } else {
+    SyntaxId operand = unary();
+    id = add({.kind = SyntaxKind::operation, .op = *op, .args = {operand}}, token.span.begin);
+  }
+  leave();
+  return id;
+}
+
+// A minus directly before a number is part of the number.
+SyntaxId Parser::negated_literal(const Token& minus, const Token& literal) {
+  take();
+  Syntax node;
+  if (literal.kind == TokenKind::real) {
+    node.kind = SyntaxKind::real;
+    node.real = -literal.real;
+  } else {
+    node.integer = literal.integer == kTwoTo63 ? std::numeric_limits<int64_t>::min()
+                                               : -static_cast<int64_t>(literal.integer);
+  }
+  return add(std::move(node), minus.span.begin);
+}
+
+SyntaxId Parser::number() {
+  const Token& token = take();
+  Syntax node{.args = {}};
+  if (token.kind == TokenKind::real) {
+    node.kind = SyntaxKind::real;
+    node.real = token.real;
+  } else {
+    if (token.integer >= kTwoTo63) {
+      fail(Stage::parse, "limit", token.span, "the integer does not fit in 64 bits");
+    }
+    node.integer = static_cast<int64_t>(token.integer);
+  }
+  return add(std::move(node), token.span.begin);
+}
+
+SyntaxId Parser::primary() {
+  const Token& token = peek();
+  uint32_t begin = token.span.begin;
+  if (token.kind == TokenKind::integer || token.kind == TokenKind::real) return number();
+  if (token.kind == TokenKind::extent) {
+    take();
+    if (token.integer >= kTwoTo63) {
+      fail(Stage::parse, "limit", token.span, "the integer does not fit in 64 bits");
+    }
+    return add({.kind = SyntaxKind::extent,
+                .text = token.text,
+                .args = {},
+                .integer = static_cast<int64_t>(token.integer)},
+               begin);
+  }
+  if (token.kind == TokenKind::upper_name || token.kind == TokenKind::lower_name) {
+    take();
+    Syntax node{.kind = SyntaxKind::name, .text = token.text, .args = {}};
+    if (accept("[")) {
+      node.kind = SyntaxKind::access;
+      node.args = arguments("]");
+    } else if (accept("(")) {
+      node.kind = SyntaxKind::call;
+      node.args = arguments(")");
+    }
+    return add(std::move(node), begin);
+  }
+  if (!peek().is("(")) fail_expected("an expression");
+  take();
+  SyntaxId inner = expression();
+  expect(")", "to close the parenthesis");
+  return inner;
+}
+
+std::vector<SyntaxId> Parser::arguments(std::string_view close) {
+  std::vector<SyntaxId> args;
+  if (accept(close)) return args;
+  do {
+    args.push_back(expression());
+  } while (accept(","));
+  expect(close, close == "]" ? "after the indices" : "after the arguments");
+  return args;
+}
+
+// The parenthesised body of a contraction, whose conditional may lack its else part.
+SyntaxId Parser::body() {
+  expect("(", "after the aggregation");
+  uint32_t begin = peek().span.begin;
+  SyntaxId value = binary(1);
+  if (accept("?")) {
+    SyntaxId then = expression();
+    if (accept(":")) {
+      SyntaxId other = expression();
+      value = add({.kind = SyntaxKind::operation, .op = Op::select, .args = {value, then, other}},
+                  begin);
+    } else {
+      value = add({.kind = SyntaxKind::match, .args = {value, then}}, begin);
+    }
+  }
+  expect(")", "after the contraction's body");
+  return value;
+}
+
+}  // namespace tile

@@ -1,0 +1,212 @@
+#include "core/language/tile/parser.h"
+
+#include <algorithm>
+
+namespace tile {
+namespace {
+
+std::string shown(const Token& token) {
+  if (token.kind == TokenKind::end) return "the end of the text";
+  std::string text(token.text.substr(0, 40));
+  if (token.kind == TokenKind::extent) text += "." + std::to_string(token.integer);
+  return "'" + text + "'";
+}
+
+}  // namespace
+
+bool Parser::accept(std::string_view symbol) {
+  if (!peek().is(symbol)) return false;
+  take();
+  return true;
+}
+
+void Parser::fail_expected(std::string_view what, std::string_view hint) const {
+  fail(Stage::parse, "syntax", peek().span,
+       "expected " + std::string(what) + " before " + shown(peek()), std::string(hint));
+}
+
+const Token& Parser::expect(std::string_view symbol, std::string_view where) {
+  if (!peek().is(symbol)) {
+    std::string what = "'" + std::string(symbol) + "' " + std::string(where);
+    fail_expected(what, symbol == ";" ? "every statement ends in a semicolon" : "");
+  }
+  return take();
+}
+
+NameSyntax Parser::expect_name(TokenKind kind, std::string_view what) {
+  const Token& token = peek();
+  if (token.kind == TokenKind::reserved) {
+    fail(
+        Stage::parse, "syntax", token.span,
+        "'" + std::string(token.text) + "' is reserved and cannot be used as " + std::string(what));
+  }
+  if (token.kind != kind) {
+    bool other_case = token.kind == TokenKind::upper_name || token.kind == TokenKind::lower_name;
+    fail_expected(what, !other_case ? ""
+                        : kind == TokenKind::upper_name
+                            ? "tensor and dimension names start with an upper-case letter"
+                            : "index names start with a lower-case letter");
+  }
+  take();
+  return {token.text, token.span};
+}
+
+ProgramSyntax Parser::program() {
+  if (!peek().is("function")) fail_expected("'function'", "a program is function (…) -> (…) { … }");
+  take();
+  expect("(", "after 'function'");
+  if (!peek().is(")")) {
+    do {
+      out_.inputs.push_back(input());
+    } while (accept(","));
+  }
+  expect(")", "after the inputs");
+  expect("->", "between inputs and outputs");
+  expect("(", "before the outputs");
+  do {
+    out_.outputs.push_back(expect_name(TokenKind::upper_name, "an output name"));
+  } while (accept(","));
+  expect(")", "after the outputs");
+  expect("{", "before the statements");
+  while (!peek().is("}")) {
+    if (out_.statements.size() >= kMaxStatements) {
+      fail(Stage::parse, "limit", peek().span,
+           "the program has more than " + std::to_string(kMaxStatements) + " statements");
+    }
+    out_.statements.push_back(statement());
+  }
+  take();
+  if (peek().kind != TokenKind::end) fail_expected("the end of the text");
+  return std::move(out_);
+}
+
+// input = TENSOR | TENSOR "[" "]" | TENSOR "[" dim {"," dim} "]"
+InputSyntax Parser::input() {
+  InputSyntax input{.name = expect_name(TokenKind::upper_name, "an input name"), .dims = {}};
+  if (!accept("[")) return input;
+  input.ranked = true;
+  if (accept("]")) return input;
+  do {
+    input.dims.push_back(dimension());
+  } while (accept(","));
+  expect("]", "after the dimensions");
+  return input;
+}
+
+DimensionSyntax Parser::dimension() {
+  const Token& token = peek();
+  if (token.kind != TokenKind::integer) {
+    NameSyntax name = expect_name(TokenKind::upper_name, "a dimension name or an integer");
+    return {.name = name.text, .span = name.span};
+  }
+  if (token.integer >> 63 != 0) {
+    fail(Stage::parse, "limit", token.span, "the integer does not fit in 64 bits");
+  }
+  take();
+  return {.name = "", .size = static_cast<int64_t>(token.integer), .span = token.span};
+}
+
+// statement = { "[[" attribute "]]" } ( contraction | TENSOR "=" expr ) ";"
+StatementSyntax Parser::statement() {
+  StatementSyntax statement;
+  uint32_t begin = peek().span.begin;
+  while (peek().is("[") && peek(1).is("[") && peek().span.end == peek(1).span.begin) {
+    take();
+    take();
+    statement.attributes.push_back(attribute());
+    expect("]", "after the attribute");
+    expect("]", "after the attribute");
+  }
+  statement.result = expect_name(TokenKind::upper_name, "a statement");
+  if (peek().is("[")) {
+    statement.contraction = contraction(statement.result.span);
+  } else {
+    if (!peek().is("=")) fail_expected("'=' or '[' after the tensor that is assigned");
+    take();
+    statement.value = expression();
+  }
+  statement.span = {begin, last_end()};
+  expect(";", "after the statement");
+  return statement;
+}
+
+// attribute = index-name [ "(" name {"," name} ")" ]
+Attribute Parser::attribute() {
+  Attribute attribute;
+  attribute.name = expect_name(TokenKind::lower_name, "an attribute name").text;
+  if (!accept("(")) return attribute;
+  do {
+    TokenKind kind =
+        peek().kind == TokenKind::upper_name ? TokenKind::upper_name : TokenKind::lower_name;
+    attribute.arguments.emplace_back(expect_name(kind, "a name").text);
+  } while (accept(","));
+  expect(")", "after the attribute's arguments");
+  return attribute;
+}
+
+ContractionSyntax Parser::contraction(Span name) {
+  ContractionSyntax out;
+  take();
+  if (!peek().is("]") && !peek().is(":")) {
+    do {
+      out.index.push_back(expression());
+    } while (accept(","));
+  }
+  if (accept(":")) {
+    out.sized = true;
+    do {
+      out.size.push_back(expression());
+    } while (accept(","));
+  }
+  expect("]", "after the output's indices and sizes");
+  out.out_span = {name.begin, last_end()};
+  if (peek().is("==")) {
+    fail_expected("'=' and an aggregation", "write the assigning aggregation as '= ='");
+  }
+  expect("=", "after the output");
+  out.aggregation = aggregation();
+  out.body = body();
+  contraction_suffix(out);
+  return out;
+}
+
+Aggregation Parser::aggregation() {
+  for (Aggregation a : {Aggregation::sum, Aggregation::product, Aggregation::max, Aggregation::min,
+                        Aggregation::assign}) {
+    if (accept(to_string(a))) return a;
+  }
+  fail_expected("an aggregation", "the aggregations are + * > < =, as in O[i: N] = +(A[i, j])");
+}
+
+// { "," index "<" size } [ "default" TENSOR ] [ "no_defract" ]
+void Parser::contraction_suffix(ContractionSyntax& out) {
+  constexpr int kAboveComparison = 8;
+  while (accept(",")) {
+    ConstraintSyntax constraint;
+    constraint.form = binary(kAboveComparison);
+    if (!peek().is("<")) {
+      fail_expected("'<'", "a constraint is written e < b and means 0 <= e < b");
+    }
+    take();
+    constraint.bound = binary(kAboveComparison);
+    out.constraints.push_back(constraint);
+  }
+  if (accept("default")) {
+    out.default_tensor = expect_name(TokenKind::upper_name, "the name of the default tensor");
+  }
+  out.no_defract = accept("no_defract");
+}
+
+ProgramSyntax Parser::lone_expression() {
+  expression();
+  if (peek().kind != TokenKind::end) fail_expected("the end of the expression");
+  return std::move(out_);
+}
+
+ProgramSyntax parse_syntax(std::string_view text) { return Parser(text).program(); }
+
+ProgramSyntax parse_expression_syntax(std::string_view text) {
+  return Parser(text).lone_expression();
+}
+
+}  // namespace tile

@@ -1,0 +1,63 @@
+// The recursive-descent parser, shared by its two sources: statements in parser.cpp, expressions in
+// expression_parser.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/language/tile/syntax.h"
+#include "core/language/tile/token.h"
+
+namespace tile {
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text), tokens_(tokenize(text)) {}
+
+  ProgramSyntax program();
+  ProgramSyntax lone_expression();
+
+ private:
+  // Tokens.
+  const Token& peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  bool accept(std::string_view symbol);
+  const Token& expect(std::string_view symbol, std::string_view where);
+  NameSyntax expect_name(TokenKind kind, std::string_view what);
+  uint32_t last_end() const { return at_ == 0 ? 0 : tokens_[at_ - 1].span.end; }
+  [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") const;
+
+  // Statements.
+  InputSyntax input();
+  DimensionSyntax dimension();
+  StatementSyntax statement();
+  Attribute attribute();
+  ContractionSyntax contraction(Span name);
+  Aggregation aggregation();
+  void contraction_suffix(ContractionSyntax& contraction);
+
+  // Expressions.
+  SyntaxId expression();
+  SyntaxId conditional();
+  SyntaxId binary(int least);
+  SyntaxId unary();
+  SyntaxId primary();
+  SyntaxId number();
+  SyntaxId negated_literal(const Token& minus, const Token& literal);
+  std::vector<SyntaxId> arguments(std::string_view close);
+  SyntaxId body();
+  SyntaxId add(Syntax node, uint32_t begin);
+  void enter();
+  void leave() { --nesting_; }
+
+  std::string_view text_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  int nesting_ = 0;
+  ProgramSyntax out_;
+};
+
+}  // namespace tile
