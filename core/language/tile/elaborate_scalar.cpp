@@ -19,6 +19,11 @@ std::optional<DType> type_of_width(std::string_view cast, int64_t width) {
   return parse_dtype(prefix + std::to_string(width));
 }
 
+// Of an access or a call: its name alone.
+Span name_span(const Syntax& node) {
+  return {node.span.begin, node.span.begin + static_cast<uint32_t>(node.text.size())};
+}
+
 std::string_view widths(std::string_view cast) {
   return cast == "as_float" ? "16, 32 or 64" : "8, 16, 32 or 64";
 }
@@ -106,7 +111,7 @@ NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
          quoted(node.span) + " is read by index outside a contraction",
          "contractions have sizes and an aggregation, as in O[i: N] = +(" + name + "[i, j])");
   }
-  const Symbol& tensor = names_.tensor(name, node.span);
+  const Symbol& tensor = names_.tensor(name, name_span(node));
   if (tensor.rank >= 0 && node.args.size() != static_cast<size_t>(tensor.rank)) {
     fail(Stage::parse, "rank", node.span,
          "tensor '" + name + "' has " + std::to_string(tensor.rank) + " dimensions but " +
@@ -227,8 +232,8 @@ void Elaborator::fail_unknown_function(const Syntax& node) const {
   }
   for (Function f : whole_tensor_functions()) candidates.push_back(to_string(f));
   std::optional<std::string_view> nearest = nearest_name(node.text, candidates);
-  Span name{node.span.begin, node.span.begin + static_cast<uint32_t>(node.text.size())};
-  fail(Stage::parse, "function", name, "unknown function '" + std::string(node.text) + "'",
+  fail(Stage::parse, "function", name_span(node),
+       "unknown function '" + std::string(node.text) + "'",
        nearest ? "did you mean '" + std::string(*nearest) + "'?" : "");
 }
 
