@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/passes/tensor_passes.h"
+#include "core/passes/uses.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kNodeLimit = 96;  // nodes and loads of a body after inlining
+constexpr size_t kLoadLimit = 16;
+constexpr double kStoreCost = 4;  // writing an element and reading it again, in adds
+
+// Relative cost of one element; the polynomial functions are an order dearer than an add.
+double node_cost(const Node& node) {
+  if (node.kind == NodeKind::load) return 1;
+  if (node.kind != NodeKind::operation || node.op == Op::cast || node.op == Op::ident) return 0;
+  TypeRule rule = info(node.op).rule;
+  bool division = node.op == Op::div || node.op == Op::mod || node.op == Op::sqrt;
+  if (rule == TypeRule::floating || rule == TypeRule::random) return 10;
+  return division ? 4 : 1;
+}
+double body_cost(const Body& body) {
+  double cost = 0;
+  for (const Node& node : body.nodes) cost += node_cost(node);
+  return cost;
+}
+
+// For each dimension of the result the unknown that indexes it, or -1 for the constant 0; nullopt:
+// the statement is not a pointwise map onto every cell of its result.
+std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const Contraction& c) {
+  if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return std::nullopt;
+  const Piece& piece = c.pieces[0];
+  if (piece.owners != piece.unknowns.size() || !piece.constraints.empty()) return std::nullopt;
+  const BoundTensor& result = program.tensors[static_cast<size_t>(c.outputs[0])];
+  if (result.view_of) return std::nullopt;
+  std::vector<int> map;
+  for (size_t d = 0; d < result.shape.size(); ++d) {
+    const Affine& form = piece.stores[0].index[d].affine;
+    if (piece.stores[0].index[d].value >= 0) return std::nullopt;
+    int unknown = -1;
+    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+      if (form == unknown_affine(u)) unknown = static_cast<int>(u);
+    }
+    bool zero = form == constant_affine(0) && result.shape[d] == 1;
+    bool whole = unknown >= 0 && piece.box[static_cast<size_t>(unknown)] == result.shape[d];
+    if (!zero && !whole) return std::nullopt;
+    map.push_back(unknown);
+  }
+  return map;
+}
+
+struct Producer {
+  const Contraction* statement;
+  std::vector<int> map;
+};
+
+bool inlinable_access(const Access& access) {
+  return std::all_of(access.index.begin(), access.index.end(), [](const Index& index) {
+    return index.value < 0 && index.boundary == Boundary::in_range;
+  });
+}
+
+// The producer's load as seen from the consumer: its unknowns replaced by the consumer's index
+// forms. Forms are constant in the producer's unknowns of extent one.
+Access composed(const Access& inner, const Producer& producer, const Access& outer) {
+  std::vector<Affine> replacement(producer.statement->pieces[0].unknowns.size(),
+                                  constant_affine(0));
+  for (size_t d = 0; d < producer.map.size(); ++d) {
+    if (producer.map[d] >= 0) {
+      replacement[static_cast<size_t>(producer.map[d])] = outer.index[d].affine;
+    }
+  }
+  Access result = inner;
+  for (Index& index : result.index) {
+    if (index.value < 0) index.affine = substitute(index.affine, replacement);
+  }
+  return result;
+}
+
+bool has_values_or_indices(const Piece& piece) {
+  bool indices = std::any_of(piece.body.nodes.begin(), piece.body.nodes.end(),
+                             [](const Node& n) { return n.kind == NodeKind::index; });
+  return indices || !std::all_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
+           return std::all_of(a.index.begin(), a.index.end(),
+                              [](const Index& i) { return i.value < 0; });
+         });
+}
+
+class Inliner {
+ public:
+  explicit Inliner(BoundProgram& program) : program_(program) {}
+
+  void run() {
+    count_uses();
+    for (BoundStatement& statement : program_.statements) {
+      Contraction* c = std::get_if<Contraction>(&statement);
+      if (c == nullptr) continue;
+      for (Piece& piece : c->pieces) inline_into(piece);
+      if (auto map = pointwise_map(program_, *c)) {
+        if (!has_values_or_indices(c->pieces[0])) producers_[c->outputs[0]] = {c, *map};
+      }
+    }
+  }
+
+ private:
+  // Reads of each tensor's elements over the whole program.
+  void count_uses() {
+    for (const BoundStatement& statement : program_.statements) {
+      const Contraction* c = std::get_if<Contraction>(&statement);
+      if (c == nullptr) {
+        for (TensorId id : read_by(statement)) whole_.insert(id);
+        continue;
+      }
+      if (c->fill) whole_.insert(*c->fill);
+      for (const Piece& piece : c->pieces) {
+        for (const Access& a : piece.loads) {
+          reads_[a.tensor] += point_count(piece);
+          if (!inlinable_access(a)) whole_.insert(a.tensor);
+        }
+      }
+    }
+    for (const BoundTensor& t : program_.tensors) {
+      if (t.view_of) whole_.insert(*t.view_of);
+    }
+    for (TensorId id : program_.outputs) whole_.insert(id);
+  }
+
+  // A tensor that must be stored anyway is recomputed only if that costs less than reading it.
+  bool worth(TensorId id, const Producer& producer) const {
+    const Shape& shape = program_.tensors[static_cast<size_t>(id)].shape;
+    auto elements = static_cast<double>(std::max<int64_t>(1, element_count(shape)));
+    double uses = reads_.at(id) / elements;
+    double cost = body_cost(producer.statement->pieces[0].body);
+    bool stored = whole_.contains(id);
+    double recompute = cost * (stored ? uses : uses - 1);
+    return recompute <= (stored ? uses : uses + kStoreCost);
+  }
+
+  void inline_into(Piece& piece) {
+    for (size_t slot = 0; slot < piece.loads.size(); ++slot) {
+      auto it = producers_.find(piece.loads[slot].tensor);
+      if (it == producers_.end() || !inlinable_access(piece.loads[slot])) continue;
+      const Piece& source = it->second.statement->pieces[0];
+      bool small = piece.body.nodes.size() + source.body.nodes.size() <= kNodeLimit &&
+                   piece.loads.size() + source.loads.size() <= kLoadLimit;
+      if (small && worth(it->first, it->second)) splice(piece, slot, it->second);
+    }
+    drop_unused_loads(piece);
+  }
+
+  static void splice(Piece& piece, size_t slot, const Producer& producer) {
+    const Piece& source = producer.statement->pieces[0];
+    std::vector<int> new_slot;
+    for (const Access& inner : source.loads) {
+      new_slot.push_back(static_cast<int>(piece.loads.size()));
+      piece.loads.push_back(composed(inner, producer, piece.loads[slot]));
+    }
+    Body body;
+    std::vector<NodeId> at(piece.body.nodes.size(), -1);
+    for (size_t i = 0; i < piece.body.nodes.size(); ++i) {
+      Node node = piece.body.nodes[i];
+      for (NodeId& arg : node.args) arg = at[static_cast<size_t>(arg)];
+      bool replaced = node.kind == NodeKind::load && node.slot == static_cast<int>(slot);
+      if (!replaced) {
+        at[i] = body.add(std::move(node));
+        continue;
+      }
+      at[i] = graft(body, source.body, source.body.results[0], [&](Body& into, const Node& leaf) {
+        if (leaf.kind != NodeKind::load) return NodeId{-1};
+        return into.load(new_slot[static_cast<size_t>(leaf.slot)], leaf.type, leaf.span);
+      });
+    }
+    for (NodeId r : piece.body.results) body.results.push_back(at[static_cast<size_t>(r)]);
+    for (Access& a : piece.loads) {
+      for (Index& index : a.index) {
+        if (index.value >= 0) index.value = at[static_cast<size_t>(index.value)];
+      }
+    }
+    piece.body = std::move(body);
+  }
+
+  static void drop_unused_loads(Piece& piece) {
+    std::vector<int> renumbered(piece.loads.size(), -1);
+    std::vector<Access> kept;
+    for (Node& node : piece.body.nodes) {
+      if (node.kind != NodeKind::load) continue;
+      int& to = renumbered[static_cast<size_t>(node.slot)];
+      if (to < 0) {
+        to = static_cast<int>(kept.size());
+        kept.push_back(piece.loads[static_cast<size_t>(node.slot)]);
+      }
+      node.slot = to;
+    }
+    piece.loads = std::move(kept);
+  }
+
+  BoundProgram& program_;
+  std::map<TensorId, double> reads_;
+  std::set<TensorId> whole_;  // must be stored: outputs, fills, operands of sort and scatter, views
+  std::map<TensorId, Producer> producers_;
+};
+
+}  // namespace
+
+void inline_pointwise(BoundProgram& program, const Target&) { Inliner(program).run(); }
+
+}  // namespace tile

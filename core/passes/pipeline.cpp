@@ -1,0 +1,37 @@
+#include "core/passes/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/passes/tensor_passes.h"
+
+namespace tile {
+namespace {
+
+constexpr std::array kPasses = {
+    Pass{"dead-code", eliminate_dead_code, true},
+    Pass{"common-subexpressions", share_common_subexpressions, true},
+    Pass{"gather-constraints", gather_constraints, false},
+    Pass{"reduce", reduce, false},
+    Pass{"defract", defract, false},
+    Pass{"inline-pointwise", inline_pointwise, true},
+    Pass{"unused-producers", eliminate_dead_code, true},
+    Pass{"split-reduction", split_reduction, true},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+void run_pipeline(BoundProgram& program, const Target& target, const PipelineOptions& options) {
+  for (const Pass& pass : kPasses) {
+    bool skipped =
+        std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end();
+    if (skipped && pass.optional) continue;
+    pass.run(program, target);
+    verify(program);
+    if (options.after) options.after(pass.name, program);
+  }
+}
+
+}  // namespace tile

@@ -1,0 +1,121 @@
+#include "core/passes/substitution.h"
+
+#include <algorithm>
+
+namespace tile {
+namespace {
+
+// The old unknown that new unknown j stands for alone, if there is one.
+const std::string* kept_name(const Piece& piece, const lattice::Substitution& s, size_t j) {
+  for (size_t i = 0; i < s.old_in_new.size(); ++i) {
+    const Affine& form = s.old_in_new[i];
+    if (form.coefficient(j) != Rational(1)) continue;
+    Affine rest = form - unknown_affine(j);
+    if (rest.is_constant()) return &piece.unknowns[i];
+  }
+  return nullptr;
+}
+
+std::vector<std::string> new_names(const Piece& piece, const lattice::Substitution& s) {
+  std::vector<std::string> names(s.unknowns);
+  std::vector<std::string> taken = piece.unknowns;
+  for (size_t j = 0; j < s.unknowns; ++j) {
+    if (const std::string* name = kept_name(piece, s, j)) names[j] = *name;
+  }
+  for (size_t j = 0; j < s.unknowns; ++j) {
+    for (int n = static_cast<int>(j); names[j].empty(); ++n) {
+      std::string candidate = "v" + std::to_string(n);
+      if (std::find(taken.begin(), taken.end(), candidate) == taken.end()) names[j] = candidate;
+    }
+    taken.push_back(names[j]);
+  }
+  return names;
+}
+
+void rewrite(Access& access, std::span<const Affine> replacement) {
+  for (Index& index : access.index) {
+    if (index.value < 0) index.affine = substitute(index.affine, replacement);
+  }
+}
+
+// The value of an affine form with integral coefficients as i64 arithmetic.
+NodeId affine_value(Body& body, const Affine& form, Span span) {
+  NodeId sum = -1;
+  auto plus = [&](NodeId term) {
+    sum = sum < 0 ? term : body.operation(Op::add, {sum, term}, DType::i64, span);
+  };
+  for (size_t j = 0; j < form.coefficients.size(); ++j) {
+    if (form.coefficients[j].is_zero()) continue;
+    internal_check(form.coefficients[j].is_integer(), "substitution: a fractional index value");
+    NodeId term = body.index(static_cast<int>(j), DType::i64, span);
+    if (form.coefficients[j] != Rational(1)) {
+      NodeId factor = body.integer(form.coefficients[j].num(), DType::i64, span);
+      term = body.operation(Op::mul, {term, factor}, DType::i64, span);
+    }
+    plus(term);
+  }
+  if (sum < 0 || !form.constant.is_zero())
+    plus(body.integer(form.constant.num(), DType::i64, span));
+  return sum;
+}
+
+bool uses_indices(const Body& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(),
+                     [](const Node& n) { return n.kind == NodeKind::index; });
+}
+
+}  // namespace
+
+Piece substituted(const Piece& piece, const lattice::Substitution& s) {
+  Piece result = piece;
+  result.unknowns = new_names(piece, s);
+  result.box.clear();
+  for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);
+  for (Access& a : result.stores) rewrite(a, s.old_in_new);
+  for (Access& a : result.loads) rewrite(a, s.old_in_new);
+  if (!uses_indices(piece.body)) return result;
+  Body body;
+  std::vector<NodeId> at(piece.body.nodes.size(), -1);  // where each old node went
+  for (size_t i = 0; i < piece.body.nodes.size(); ++i) {
+    Node node = piece.body.nodes[i];
+    for (NodeId& arg : node.args) arg = at[static_cast<size_t>(arg)];
+    if (node.kind == NodeKind::index) {
+      const Affine& form = s.old_in_new[static_cast<size_t>(node.slot)];
+      at[i] = body.cast(affine_value(body, form, node.span), node.type, node.span);
+    } else {
+      at[i] = body.add(std::move(node));
+    }
+  }
+  auto moved = [&](NodeId id) { return id < 0 ? id : at[static_cast<size_t>(id)]; };
+  for (NodeId r : piece.body.results) body.results.push_back(moved(r));
+  for (Access& a : result.loads) {
+    for (Index& index : a.index) index.value = moved(index.value);
+  }
+  for (Access& a : result.stores) {
+    for (Index& index : a.index) index.value = moved(index.value);
+  }
+  result.body = std::move(body);
+  return result;
+}
+
+lattice::System system_of(const Piece& piece) {
+  lattice::System system;
+  system.unknowns = piece.unknowns.size();
+  for (const Constraint& c : piece.constraints) {
+    system.conditions.push_back({c.form, c.lo, c.hi, c.integral});
+  }
+  for (size_t i = 0; i < piece.box.size(); ++i) {
+    system.conditions.push_back({unknown_affine(i), 0, piece.box[i], true});
+  }
+  return system;
+}
+
+std::vector<Constraint> constraints_of(const lattice::System& system) {
+  std::vector<Constraint> result;
+  for (const lattice::Condition& c : system.conditions) {
+    result.push_back({c.form, c.lo, c.hi, c.integral});
+  }
+  return result;
+}
+
+}  // namespace tile

@@ -1,0 +1,18 @@
+// Changing the unknowns of a piece.
+#pragma once
+
+#include "core/ir/bound.h"
+#include "core/lattice/lattice.h"
+
+namespace tile {
+
+// The piece over new unknowns: every affine form and every index in the body is rewritten.
+// Constraints stay as they are, rewritten; box and owners are the caller's. An unknown that stays
+// itself (up to a shift) keeps its name, others get a fresh one.
+Piece substituted(const Piece& piece, const lattice::Substitution& substitution);
+
+// The piece's constraints as a lattice system, and back.
+lattice::System system_of(const Piece& piece);
+std::vector<Constraint> constraints_of(const lattice::System& system);
+
+}  // namespace tile

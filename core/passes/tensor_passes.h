@@ -1,0 +1,28 @@
+// The tensor-level passes: one file and one function each, listed in order by pipeline.cpp.
+#pragma once
+
+#include "core/ir/bound.h"
+#include "core/schedule/target.h"
+
+namespace tile {
+
+// Drops statements that no output needs.
+void eliminate_dead_code(BoundProgram& program, const Target& target);
+// Computes equal statements once; merges equal nodes of bodies.
+void share_common_subexpressions(BoundProgram& program, const Target& target);
+// Substitutes a pointwise producer into the statements that read it where recomputing it costs no
+// more than storing and reading it. Values stay the same bit by bit: the producer's rounding is
+// kept.
+void inline_pointwise(BoundProgram& program, const Target& target);
+// Turns the in-range rule of accesses into explicit constraints of each piece.
+void gather_constraints(BoundProgram& program, const Target& target);
+// Changes unknowns so that every index is an integer and the first `owners` unknowns of a piece
+// determine the output cell alone. A piece without points is dropped.
+void reduce(BoundProgram& program, const Target& target);
+// Peels small digits into pieces with exact boxes and residual constraints: the normal form.
+void defract(BoundProgram& program, const Target& target);
+// A reduction to few cells becomes partial results over chunks and their combination, so that it
+// can run in parallel and still gives the same bits on every run.
+void split_reduction(BoundProgram& program, const Target& target);
+
+}  // namespace tile
