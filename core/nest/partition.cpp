@@ -43,16 +43,9 @@ class Partitioner {
 
   // The body of a loop, with the loop variable's range known.
   Block loop_body(const For& f, bool inside_region) {
-    auto saved = ranges_.of.find(f.variable) != ranges_.of.end()
-                     ? std::optional<Range>(ranges_.of[f.variable])
-                     : std::nullopt;
     ranges_.set(f.variable, f.begin, clean(f.begin + f.extent - 1));
     Block body = block(f.body, inside_region);
-    if (saved) {
-      ranges_.of[f.variable] = *saved;
-    } else {
-      ranges_.of.erase(f.variable);
-    }
+    ranges_.of.erase(f.variable);
     return body;
   }
 

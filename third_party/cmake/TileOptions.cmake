@@ -23,8 +23,9 @@ target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual
                                             $<$<BOOL:${TILE_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # GCC 12 warns falsely on concatenated std::string at -O2 (its PR 105651).
-    target_compile_options(tile_flags INTERFACE -Wno-restrict)
+    # GCC 12 warns falsely on concatenated std::string (its PR 105651) and on std::optional of a
+    # class with shared pointers.
+    target_compile_options(tile_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
   endif()
   if(TILE_SANITIZE)
     # GCC's manual: sanitizers make the flow-based warnings report falsely.
