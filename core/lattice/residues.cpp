@@ -27,6 +27,7 @@ struct Choice {
 // Splitting must at least save this much: more pieces are more code, and a shifted reduction
 // unknown makes other conditions depend on the owners.
 constexpr double split_price = 1.5;
+constexpr double class_price = 0.5;  // for each class: s of them should save a factor of s
 constexpr double shift_price = 1.1;
 constexpr size_t subset_limit = 600;
 
@@ -228,7 +229,10 @@ class Chooser {
   void enumerate(const std::vector<size_t>& usable, size_t from, const std::vector<size_t>& group,
                  std::vector<size_t>& chosen) {
     if (chosen.size() == group.size()) {
-      consider(evaluate(all_, group, chosen, owners_));
+      std::vector<size_t> order = chosen;  // the first rows have the tightest boxes
+      std::stable_sort(order.begin(), order.end(),
+                       [&](size_t a, size_t b) { return all_[a].values < all_[b].values; });
+      consider(evaluate(all_, group, order, owners_));
       return;
     }
     size_t needed = group.size() - chosen.size();
@@ -245,7 +249,9 @@ class Chooser {
         std::any_of(choice->moduli.begin(), choice->moduli.end(), [](int64_t m) { return m != 1; });
     int64_t count = class_count(choice->moduli);
     if (splits && count > limit_) return;
-    if (count > classes_) choice->cost *= split_price;
+    if (count > classes_) {
+      choice->cost *= std::max(split_price, class_price * double(count / classes_));
+    }
     if (!best_ || choice->cost < best_->cost) best_ = std::move(choice);
   }
 

@@ -48,6 +48,33 @@ bool tighten_to_integers(Rows& rows) {
   return true;
 }
 
+// Whether some point of the other rows violates row `at` on either side.
+bool needed(const Rows& rows, size_t at) {
+  Row row = rows.rows[at];
+  Rows others = rows;
+  others.rows.erase(others.rows.begin() + std::ptrdiff_t(at));
+  Rows below = others;
+  add_row(below, row.a, no_lower, Wide(row.range.lo) - 1);
+  if (search(below, tighten_limit) != Emptiness::empty) return true;
+  add_row(others, row.a, Wide(row.range.hi) + 1, no_upper);
+  return search(others, tighten_limit) != Emptiness::empty;
+}
+
+// Drops the rows that the box implies, or the box and the other rows together.
+void drop_redundant(Rows& rows) {
+  std::erase_if(rows.rows, [&](const Row& row) { return implied(row, rows.box); });
+  for (const Component& component : components(rows)) {
+    if (component.rows.size() < 2) continue;  // the box alone decides
+    Rows own = part(rows, component);
+    for (size_t at = own.rows.size(); at-- > 0;) {
+      if (needed(own, at)) continue;
+      own.rows.erase(own.rows.begin() + std::ptrdiff_t(at));
+      rows.rows[component.rows[at]].a.clear();
+    }
+  }
+  std::erase_if(rows.rows, [](const Row& row) { return row.a.empty(); });
+}
+
 Sublattice class_change(const Residues& residues, const Vector& residue, size_t unknowns) {
   size_t owners = residue.size();
   Sublattice change = whole_lattice(unknowns);
@@ -90,9 +117,8 @@ std::optional<Piece> make_piece(const Rows& given, Sublattice change, size_t own
   piece.owners = owners;
   piece.substitution = to_substitution(compose(change, origin));
   piece.system.unknowns = rows.unknowns;
-  for (const Row& row : rows.rows) {
-    if (!implied(row, rows.box)) piece.system.conditions.push_back(to_condition(row));
-  }
+  drop_redundant(rows);
+  for (const Row& row : rows.rows) piece.system.conditions.push_back(to_condition(row));
   for (const Range& r : rows.box) piece.box.push_back({r.lo, r.hi});
   return piece;
 }

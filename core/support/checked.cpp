@@ -73,13 +73,16 @@ Rational operator-(const Rational& a, const Rational& b) {
   return reduced(wide_add(Wide(a.num_) * b.den_, -(Wide(b.num_) * a.den_)), Wide(a.den_) * b.den_);
 }
 Rational operator*(const Rational& a, const Rational& b) {
+  if (a.den_ == 1 && b.den_ == 1) return checked_mul(a.num_, b.num_);
   return reduced(Wide(a.num_) * b.num_, Wide(a.den_) * b.den_);
 }
 Rational operator/(const Rational& a, const Rational& b) {
   if (b.num_ == 0) throw Overflow();
+  if (b.num_ == 1 && b.den_ == 1) return a;
   return reduced(Wide(a.num_) * b.den_, Wide(a.den_) * b.num_);
 }
 std::strong_ordering operator<=>(const Rational& a, const Rational& b) {
+  if (a.den_ == b.den_) return a.num_ <=> b.num_;
   Wide left = Wide(a.num_) * b.den_, right = Wide(b.num_) * a.den_;
   return left < right   ? std::strong_ordering::less
          : left > right ? std::strong_ordering::greater

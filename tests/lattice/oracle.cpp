@@ -29,8 +29,7 @@ std::string scaled_text(const Affine& form, int64_t& denominator,
                         const std::vector<std::string>& names) {
   denominator = form.constant.den();
   for (const Rational& c : form.coefficients) denominator = lcm(denominator, c.den());
-  Affine whole = form * Rational(denominator);
-  return "(" + to_string(whole, names) + ")";
+  return "(" + to_string(form * Rational(denominator), names) + ")";
 }
 
 std::string conditions_text(const System& system, const std::vector<std::string>& names) {
@@ -38,7 +37,8 @@ std::string conditions_text(const System& system, const std::vector<std::string>
   for (const Condition& c : system.conditions) {
     int64_t d = 1;
     std::string form = scaled_text(c.form, d, names);
-    r += " and " + std::to_string(d * c.lo) + " <= " + form + " < " + std::to_string(d * c.hi);
+    r += " and " + std::to_string(checked_mul(d, c.lo)) + " <= " + form + " < " +
+         std::to_string(checked_mul(d, c.hi));
     if (c.integral && d != 1) r += " and " + form + " mod " + std::to_string(d) + " = 0";
   }
   return r;
