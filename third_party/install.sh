@@ -82,7 +82,7 @@ fi
 
 if [ "$cuda" = yes ] && [ ! -f "$root/.cuda/nvidia/cuda_nvrtc/include/nvrtc.h" ]; then
   say "fetching NVIDIA's wheels of NVRTC and the CUDA headers into .cuda/"
-  python3 -m pip install --quiet --no-deps --target "$root/.cuda" \
+  python3 -m pip install --quiet --root-user-action=ignore --no-deps --target "$root/.cuda" \
     'nvidia-cuda-nvrtc-cu12>=12.4' 'nvidia-cuda-runtime-cu12>=12.4'
 fi
 

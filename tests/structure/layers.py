@@ -32,7 +32,7 @@ def fault(file, system, name):
         return f"{layer} is below {target[0]}"
     if layer == target[0] == "backends" and len(file) > 2 and len(target) > 2 and file[1] != target[1]:
         return "no backend knows another"
-    if layer == target[0] == "backends" and len(file) == 2 and len(target) > 2:
+    if layer == target[0] == "backends" and file[1:] == ("backend.h",) and len(target) > 2:
         return "the interface knows no backend"
     return None
 
