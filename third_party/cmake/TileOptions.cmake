@@ -17,6 +17,10 @@ if(TILE_SANITIZE)
   add_compile_options(-fsanitize=${TILE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TILE_SANITIZE})
 endif()
+option(TILE_FUZZ "Build the libFuzzer targets (the `fuzz` preset: Clang only)" OFF)
+if(TILE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 add_library(tile_flags INTERFACE)
 target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
@@ -26,10 +30,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # GCC 12 warns falsely on concatenated std::string (its PR 105651) and on std::optional of a
     # class with shared pointers.
     target_compile_options(tile_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
-  endif()
-  if(TILE_SANITIZE)
-    # GCC's manual: sanitizers make the flow-based warnings report falsely.
-    target_compile_options(tile_flags INTERFACE -Wno-maybe-uninitialized)
   endif()
 endif()
 # Values computed by the compiler itself (constant folding, the interpreter) must not depend on what
