@@ -95,19 +95,19 @@ std::optional<LinearForm> linear_form(const Expr& e) {
 }
 
 Expr from_linear(const LinearForm& form) {
+  // The smallest integer has no negation to subtract.
+  auto is_added = [](int64_t c) { return c > 0 || c == std::numeric_limits<int64_t>::min(); };
   Expr sum = form.constant;
   for (const auto& [name, c] : form.terms) {
-    if (c > 0) sum = sum + Expr(c) * Expr::variable(name);
+    if (is_added(c)) sum = sum + Expr(c) * Expr::variable(name);
   }
   for (const auto& [name, c] : form.terms) {
-    if (c >= 0) continue;
+    if (is_added(c)) continue;
     Expr v = Expr::variable(name);
-    bool first = sum.is_constant(0);
-    bool negatable = c != std::numeric_limits<int64_t>::min();
-    if (first || !negatable) {
-      sum = sum + (c == -1 ? -v : Expr(c) * v);
-    } else {
+    if (!sum.is_constant(0)) {
       sum = sum - Expr(-c) * v;
+    } else {
+      sum = c == -1 ? -v : Expr(c) * v;
     }
   }
   return sum;

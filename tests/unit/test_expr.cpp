@@ -238,7 +238,7 @@ TEST(Expr, LinearForms) {
   EXPECT_FALSE(linear_form(exact_div(x, 2)));
   EXPECT_FALSE(linear_form(Expr(kMax) * (2 * x)));
   EXPECT_EQ(from_linear({{{"x", -1}}, 0}), -x);
-  EXPECT_EQ(to_string(from_linear({{{"x", kMin}, {"y", 1}}, 0})), "y + -9223372036854775808*x");
+  EXPECT_EQ(to_string(from_linear({{{"x", kMin}, {"y", 1}}, 0})), "-9223372036854775808*x + y");
 }
 
 }  // namespace
