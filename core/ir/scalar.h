@@ -29,6 +29,12 @@ Scalar convert(const Scalar& value, DType type);
 // The operation on operands of compute types, as in typed bodies. f32 results are the correctly
 // rounded f32 of the double-precision result of the f32 operands (arithmetic: IEEE). Never traps.
 Scalar evaluate(Op op, DType type, std::span<const Scalar> operands);
+// The 64 bits behind Op::uniform, whose value is (bits >> 40) * 2^-24. With
+//   S(z): z = (z ^ z>>30) * 0xBF58476D1CE4E5B9; z = (z ^ z>>27) * 0x94D049BB133111EB; z ^ z>>31
+// (the SplitMix64 finaliser) and g = 0x9E3779B97F4A7C15, all modulo 2^64:
+//   a = S(seed + g), b = S(a + g), bits = S(S(counter * g + a) + b).
+// a and b depend on the seed only.
+uint64_t uniform_bits(int64_t seed, int64_t counter);
 bool is_true(const Scalar& value);
 bool same_value(const Scalar& a,
                 const Scalar& b);  // bit by bit up to NaN payloads; -0 differs from 0

@@ -1,0 +1,219 @@
+#include "core/interpret/interpret.h"
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <new>
+
+#include "core/interpret/evaluator.h"
+#include "core/interpret/points.h"
+#include "core/interpret/whole_tensor.h"
+#include "core/support/checked.h"
+
+namespace tile {
+namespace {
+
+// More temporary memory than this is refused rather than asked of the system.
+constexpr int64_t kByteLimit = int64_t{1} << 36;
+
+Op operation_of(Aggregation aggregation) {
+  switch (aggregation) {
+    case Aggregation::product:
+      return Op::mul;
+    case Aggregation::max:
+      return Op::max;
+    case Aggregation::min:
+      return Op::min;
+    default:
+      return Op::add;
+  }
+}
+
+// The cells of one output while a contraction runs.
+struct Cells {
+  std::vector<Scalar> values;
+  std::vector<bool> covered;
+  std::vector<double> magnitudes;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const BoundProgram& program, const std::vector<HostTensor>& inputs,
+              const InterpretOptions& options, bool with_magnitudes)
+      : program_(program),
+        meter_(options.point_limit, options.cancelled),
+        with_magnitudes_(with_magnitudes) {
+    allocate(inputs);
+  }
+
+  Interpretation run() {
+    for (const BoundStatement& statement : program_.statements) {
+      if (const auto* contraction = std::get_if<Contraction>(&statement)) {
+        execute(*contraction);
+      } else if (const auto* sort = std::get_if<Sort>(&statement)) {
+        run_sort(*sort, tensor(sort->source), tensor(sort->result));
+      } else {
+        const auto& scatter = std::get<Scatter>(statement);
+        run_scatter(scatter, tensor(scatter.updates), tensor(scatter.indices),
+                    tensor(scatter.result));
+      }
+    }
+    return collect();
+  }
+
+ private:
+  HostTensor& tensor(TensorId id) {
+    const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
+    return tensors_[static_cast<size_t>(declared.view_of.value_or(id))];
+  }
+
+  void allocate(const std::vector<HostTensor>& inputs) {
+    internal_check(inputs.size() == program_.inputs.size(), "interpret: input count");
+    tensors_.resize(program_.tensors.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      auto id = static_cast<size_t>(program_.inputs[i]);
+      const BoundTensor& declared = program_.tensors[id];
+      internal_check(inputs[i].type == declared.type && inputs[i].shape == declared.shape,
+                     "interpret: an input differs from what was bound");
+      tensors_[id] = inputs[i];
+    }
+    int64_t total = 0;
+    for (size_t id = 0; id < tensors_.size(); ++id) {
+      const BoundTensor& declared = program_.tensors[id];
+      if (declared.role == TensorRole::input || declared.view_of) continue;
+      total = checked_add(total, checked_mul(element_count(declared.shape), 8));
+      if (total > kByteLimit) too_large(declared);
+      tensors_[id] = HostTensor(declared.type, declared.shape);
+    }
+    for (size_t id = 0; id < tensors_.size(); ++id) {
+      elements_.push_back(tensor(static_cast<TensorId>(id)).bytes.data());
+    }
+  }
+
+  [[noreturn]] static void too_large(const BoundTensor& declared) {
+    fail(Stage::compile, "limit", {},
+         "the tensor " + declared.name + " needs more memory than the interpreter allows");
+  }
+
+  void execute(const Contraction& contraction) {
+    std::vector<Cells> cells = empty_cells(contraction);
+    for (const Piece& piece : contraction.pieces) {
+      PieceEvaluator evaluator(program_, elements_, piece);
+      for_each_point(program_, piece, contraction.span, meter_, [&](std::span<const int64_t> x) {
+        if (!evaluator.evaluate(x)) return;
+        ++points_;
+        for (size_t o = 0; o < cells.size(); ++o) {
+          aggregate(contraction, o, cells[o], evaluator.cell(o), evaluator.result(o));
+        }
+      });
+    }
+    for (size_t o = 0; o < cells.size(); ++o) finish(contraction, o, cells[o]);
+  }
+
+  std::vector<Cells> empty_cells(const Contraction& contraction) const {
+    std::vector<Cells> all;
+    for (TensorId id : contraction.outputs) {
+      auto count =
+          static_cast<size_t>(element_count(program_.tensors[static_cast<size_t>(id)].shape));
+      Cells cells;
+      cells.values.resize(count);
+      cells.covered.resize(count);
+      if (with_magnitudes_) cells.magnitudes.resize(count);
+      all.push_back(std::move(cells));
+    }
+    return all;
+  }
+
+  void aggregate(const Contraction& contraction, size_t output, Cells& cells, int64_t cell,
+                 const Scalar& value) {
+    auto at = static_cast<size_t>(cell);
+    Scalar term = convert(value, contraction.accumulator);
+    if (!cells.covered[at]) {
+      cells.covered[at] = true;
+      cells.values[at] = term;
+    } else if (contraction.aggregation == Aggregation::assign) {
+      overlap(contraction, output);
+    } else {
+      std::array<Scalar, 2> pair{cells.values[at], term};
+      cells.values[at] =
+          evaluate(operation_of(contraction.aggregation), contraction.accumulator, pair);
+    }
+    if (!with_magnitudes_) return;
+    double size = std::fabs(convert(term, DType::f64).f);
+    if (contraction.aggregation == Aggregation::sum) {
+      cells.magnitudes[at] += size;
+    } else {
+      cells.magnitudes[at] = std::fabs(convert(cells.values[at], DType::f64).f);
+    }
+  }
+
+  // Rule 4.7.
+  [[noreturn]] void overlap(const Contraction& contraction, size_t output) const {
+    const std::string& name =
+        program_.tensors[static_cast<size_t>(contraction.outputs[output])].name;
+    fail(Stage::compile, "overlap", contraction.span,
+         "two valid points of this `=` write the same cell of " + name,
+         "aggregate with `+`, or constrain the indices");
+  }
+
+  void finish(const Contraction& contraction, size_t output, const Cells& cells) {
+    TensorId id = contraction.outputs[output];
+    HostTensor& result = tensor(id);
+    const HostTensor* fill = contraction.fill ? &tensor(*contraction.fill) : nullptr;
+    for (size_t at = 0; at < cells.values.size(); ++at) {
+      auto cell = static_cast<int64_t>(at);
+      if (cells.covered[at]) {
+        result.set(cell, convert(cells.values[at], result.type));
+      } else {
+        result.set(cell, fill != nullptr ? fill->at(cell) : integer_scalar(0, result.type));
+      }
+    }
+    if (with_magnitudes_) magnitudes_[id] = cells.magnitudes;
+  }
+
+  Interpretation collect() {
+    Interpretation result;
+    result.points = points_;
+    for (TensorId id : program_.outputs) {
+      HostTensor output = tensor(id);
+      output.shape = program_.tensors[static_cast<size_t>(id)].shape;
+      if (with_magnitudes_) result.magnitudes.push_back(magnitude(id, output));
+      result.outputs.push_back(std::move(output));
+    }
+    return result;
+  }
+
+  HostTensor magnitude(TensorId id, const HostTensor& output) const {
+    HostTensor sizes(DType::f64, output.shape);
+    auto found = magnitudes_.find(id);
+    for (int64_t i = 0; i < output.count(); ++i) {
+      double size = found != magnitudes_.end() ? found->second[static_cast<size_t>(i)]
+                                               : std::fabs(convert(output.at(i), DType::f64).f);
+      sizes.set(i, real_scalar(size, DType::f64));
+    }
+    return sizes;
+  }
+
+  const BoundProgram& program_;
+  std::vector<HostTensor> tensors_;  // empty for views
+  Elements elements_;
+  std::map<TensorId, std::vector<double>> magnitudes_;
+  WorkMeter meter_;
+  bool with_magnitudes_;
+  int64_t points_ = 0;
+};
+
+}  // namespace
+
+Interpretation interpret(const BoundProgram& program, const std::vector<HostTensor>& inputs,
+                         const InterpretOptions& options, bool with_magnitudes) {
+  try {
+    return Interpreter(program, inputs, options, with_magnitudes).run();
+  } catch (const std::bad_alloc&) {
+    fail(Stage::compile, "limit", {}, "the program needs more memory than there is");
+  } catch (const Overflow&) {
+    fail(Stage::compile, "limit", {}, "an index or a size does not fit in 64 bits");
+  }
+}
+
+}  // namespace tile

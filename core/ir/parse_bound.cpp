@@ -1,0 +1,218 @@
+// Reads the text form that print_bound.cpp describes.
+#include <algorithm>
+#include <map>
+
+#include "core/ir/bound.h"
+#include "core/ir/bound_text.h"
+#include "core/ir/text.h"
+
+namespace tile {
+namespace {
+
+bool at_digit(const TextReader& reader) {
+  for (char digit = '0'; digit <= '9'; ++digit) {
+    if (reader.peek(std::string_view(&digit, 1))) return true;
+  }
+  return false;
+}
+
+// "2*i - 1/3*k + 1" over the given names.
+class AffineReader {
+ public:
+  AffineReader(TextReader& reader, const std::vector<std::string>& names)
+      : reader_(reader), names_(names) {}
+
+  Affine read() {
+    Affine form = term(reader_.accept("-"));
+    while (true) {
+      if (reader_.accept("+")) {
+        form = form + term(false);
+      } else if (reader_.accept("-")) {
+        form = form + term(true);
+      } else {
+        return form;
+      }
+    }
+  }
+
+ private:
+  Affine term(bool negative) {
+    Rational factor = 1;
+    bool number = at_digit(reader_);
+    if (number) factor = reader_.rational();
+    if (negative) factor = -factor;
+    if (number && !reader_.accept("*")) return constant_affine(factor);
+    return unknown() * factor;
+  }
+
+  Affine unknown() {
+    std::string name = reader_.name();
+    auto found = std::find(names_.begin(), names_.end(), name);
+    if (found == names_.end()) reader_.wrong("an unknown of the piece");
+    return unknown_affine(static_cast<size_t>(found - names_.begin()));
+  }
+
+  TextReader& reader_;
+  const std::vector<std::string>& names_;
+};
+
+class Parser {
+ public:
+  explicit Parser(SourcePtr source) : reader_(source) { program_.source = std::move(source); }
+
+  BoundProgram run() {
+    while (reader_.accept("tensor")) tensor();
+    reader_.expect("inputs");
+    program_.inputs = tensor_list();
+    reader_.expect("outputs");
+    program_.outputs = tensor_list();
+    while (!reader_.at_end()) statement();
+    return std::move(program_);
+  }
+
+ private:
+  template <size_t N>
+  size_t word(const std::array<std::string_view, N>& words, const char* expected) {
+    for (size_t i = 0; i < N; ++i) {
+      if (reader_.accept(words[i])) return i;
+    }
+    reader_.wrong(expected);
+  }
+
+  void tensor() {
+    BoundTensor t;
+    t.name = reader_.name();
+    reader_.expect(":");
+    t.type = reader_.type();
+    t.shape = reader_.integers();
+    t.role = static_cast<TensorRole>(word(kRoleNames, "input, temporary or output"));
+    if (reader_.accept("view")) t.view_of = tensor_id();
+    auto id = static_cast<TensorId>(program_.tensors.size());
+    if (!ids_.emplace(t.name, id).second) reader_.wrong("a new tensor name");
+    program_.tensors.push_back(std::move(t));
+  }
+
+  TensorId tensor_id() {
+    auto found = ids_.find(reader_.name());
+    if (found == ids_.end()) reader_.wrong("a tensor after its declaration");
+    return found->second;
+  }
+
+  template <class Element>
+  auto list(Element element) {
+    std::vector<decltype(element())> all;
+    reader_.expect("[");
+    while (!reader_.accept("]")) {
+      if (!all.empty()) reader_.expect(",");
+      all.push_back(element());
+    }
+    return all;
+  }
+  std::vector<TensorId> tensor_list() {
+    return list([this] { return tensor_id(); });
+  }
+
+  void statement() {
+    if (reader_.accept("contraction")) {
+      program_.statements.emplace_back(contraction());
+    } else if (reader_.accept("sort")) {
+      program_.statements.emplace_back(sort());
+    } else if (reader_.accept("scatter")) {
+      program_.statements.emplace_back(scatter());
+    } else {
+      reader_.wrong("contraction, sort or scatter");
+    }
+  }
+
+  Contraction contraction() {
+    constexpr auto kAggregations = std::to_array<std::string_view>({"+", "*", ">", "<", "="});
+    Contraction c;
+    c.outputs = tensor_list();
+    c.aggregation = static_cast<Aggregation>(word(kAggregations, "an aggregation"));
+    c.accumulator = reader_.type();
+    if (reader_.accept("default")) c.fill = tensor_id();
+    c.normalized = reader_.accept("normalized");
+    c.promised_injective = reader_.accept("injective");
+    reader_.expect("{");
+    while (!reader_.accept("}")) c.pieces.push_back(piece());
+    return c;
+  }
+
+  Sort sort() {
+    Sort s;
+    s.result = tensor_id();
+    reader_.expect("=");
+    s.source = tensor_id();
+    reader_.expect("axis");
+    s.axis = reader_.integer();
+    s.indices = reader_.accept("indices");
+    return s;
+  }
+
+  Scatter scatter() {
+    Scatter s;
+    s.result = tensor_id();
+    reader_.expect("=");
+    s.updates = tensor_id();
+    reader_.expect("at");
+    s.indices = tensor_id();
+    return s;
+  }
+
+  Piece piece() {
+    Piece p;
+    reader_.expect("piece");
+    p.unknowns = list([this] { return reader_.name(); });
+    if (reader_.accept("box")) p.box = reader_.integers();
+    if (reader_.accept("owners")) p.owners = static_cast<size_t>(reader_.integer());
+    reader_.expect("{");
+    while (reader_.accept("where")) p.constraints.push_back(constraint(p));
+    while (reader_.accept("store")) p.stores.push_back(access(p));
+    while (reader_.accept("load")) p.loads.push_back(access(p));
+    reader_.expect("body");
+    p.body = parse_body(reader_);
+    reader_.expect("}");
+    return p;
+  }
+
+  Constraint constraint(const Piece& p) {
+    Constraint c;
+    c.integral = reader_.accept("integral");
+    c.lo = reader_.integer();
+    reader_.expect("<=");
+    c.form = AffineReader(reader_, p.unknowns).read();
+    reader_.expect("<");
+    c.hi = reader_.integer();
+    return c;
+  }
+
+  Access access(const Piece& p) {
+    Access a;
+    a.tensor = tensor_id();
+    a.index = list([&] { return index(p); });
+    return a;
+  }
+
+  Index index(const Piece& p) {
+    Index i;
+    if (reader_.accept("%")) {
+      i.value = static_cast<NodeId>(reader_.integer());
+    } else {
+      i.affine = AffineReader(reader_, p.unknowns).read();
+    }
+    if (reader_.accept("!")) {
+      i.boundary = static_cast<Boundary>(word(kBoundaryNames, "a boundary rule"));
+    }
+    return i;
+  }
+
+  TextReader reader_;
+  BoundProgram program_;
+  std::map<std::string, TensorId> ids_;
+};
+
+}  // namespace
+
+BoundProgram parse_bound(SourcePtr source) { return Parser(std::move(source)).run(); }
+
+}  // namespace tile

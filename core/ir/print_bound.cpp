@@ -1,0 +1,115 @@
+// The text form of bound programs. One line for each tensor, condition and access:
+//
+//   tensor A: f32 [3, 4] input
+//   tensor V: f32 [12] temporary view A
+//   inputs [A]
+//   outputs [O]
+//   contraction [O] + f32 default P normalized injective {
+//     piece [i, j] box [3, 4] owners 1 {
+//       where 0 <= i - 1/2*j < 3
+//       where integral 0 <= 1/2*j < 2
+//       store O[i]
+//       load A[i, j !clamp]
+//       load T[%0]
+//       body { %0:f32 = load 0; yield %0 }
+//     }
+//   }
+//   sort R = A axis 0 indices
+//   scatter R = U at I
+#include "core/ir/bound.h"
+#include "core/ir/bound_text.h"
+#include "core/ir/text.h"
+
+namespace tile {
+namespace {
+
+class Printer {
+ public:
+  explicit Printer(const BoundProgram& program) : program_(program) {}
+
+  std::string run() {
+    for (const BoundTensor& tensor : program_.tensors) print_tensor(tensor);
+    out_ += "inputs " + names(program_.inputs) + "\noutputs " + names(program_.outputs) + "\n";
+    for (const BoundStatement& statement : program_.statements) {
+      std::visit([this](const auto& s) { print_statement(s); }, statement);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const std::string& name(TensorId id) const {
+    return program_.tensors[static_cast<size_t>(id)].name;
+  }
+  std::string names(const std::vector<TensorId>& ids) const {
+    std::string list;
+    for (TensorId id : ids) list += (list.empty() ? "" : ", ") + name(id);
+    return "[" + list + "]";
+  }
+
+  void print_tensor(const BoundTensor& tensor) {
+    out_ += "tensor " + tensor.name + ": " + std::string(to_string(tensor.type)) + " " +
+            print_integers(tensor.shape) + " " +
+            std::string(kRoleNames[static_cast<size_t>(tensor.role)]);
+    if (tensor.view_of) out_ += " view " + name(*tensor.view_of);
+    out_ += "\n";
+  }
+
+  void print_statement(const Contraction& c) {
+    out_ += "contraction " + names(c.outputs) + " " + std::string(to_string(c.aggregation)) + " " +
+            std::string(to_string(c.accumulator));
+    if (c.fill) out_ += " default " + name(*c.fill);
+    if (c.normalized) out_ += " normalized";
+    if (c.promised_injective) out_ += " injective";
+    out_ += " {\n";
+    for (const Piece& piece : c.pieces) print_piece(piece);
+    out_ += "}\n";
+  }
+  void print_statement(const Sort& s) {
+    out_ += "sort " + name(s.result) + " = " + name(s.source) + " axis " + std::to_string(s.axis) +
+            (s.indices ? " indices\n" : "\n");
+  }
+  void print_statement(const Scatter& s) {
+    out_ += "scatter " + name(s.result) + " = " + name(s.updates) + " at " + name(s.indices) + "\n";
+  }
+
+  void print_piece(const Piece& piece) {
+    out_ += "  piece [";
+    for (size_t i = 0; i < piece.unknowns.size(); ++i) {
+      out_ += (i == 0 ? "" : ", ") + piece.unknowns[i];
+    }
+    out_ += "]";
+    if (!piece.box.empty()) out_ += " box " + print_integers(piece.box);
+    if (piece.owners != 0) out_ += " owners " + std::to_string(piece.owners);
+    out_ += " {\n";
+    for (const Constraint& c : piece.constraints) {
+      out_ += std::string("    where ") + (c.integral ? "integral " : "") + std::to_string(c.lo) +
+              " <= " + to_string(c.form, piece.unknowns) + " < " + std::to_string(c.hi) + "\n";
+    }
+    for (const Access& a : piece.stores) print_access("store", a, piece);
+    for (const Access& a : piece.loads) print_access("load", a, piece);
+    out_ += "    body " + print(piece.body) + "\n  }\n";
+  }
+
+  void print_access(const char* what, const Access& access, const Piece& piece) {
+    out_ += std::string("    ") + what + " " + name(access.tensor) + "[";
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      const Index& index = access.index[d];
+      if (d != 0) out_ += ", ";
+      out_ += index.value >= 0 ? "%" + std::to_string(index.value)
+                               : to_string(index.affine, piece.unknowns);
+      if (index.boundary != Boundary::in_range) {
+        out_ += " !" + std::string(kBoundaryNames[static_cast<size_t>(index.boundary)]);
+      }
+    }
+    out_ += "]\n";
+  }
+
+  const BoundProgram& program_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const BoundProgram& program) { return Printer(program).run(); }
+
+}  // namespace tile

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <set>
+
+#include "core/ir/bound.h"
+#include "core/ir/text.h"
+
+namespace tile {
+namespace {
+
+bool fits(const Affine& form, const Piece& piece) {
+  size_t n = form.coefficients.size();
+  while (n > piece.unknowns.size() && form.coefficients[n - 1].is_zero()) --n;
+  return n <= piece.unknowns.size();
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const BoundProgram& program)
+      : program_(program), defined_(program.tensors.size()) {}
+
+  void run() {
+    std::set<std::string> names;
+    for (const BoundTensor& tensor : program_.tensors) {
+      internal_check(!tensor.name.empty() && names.insert(tensor.name).second,
+                     "bound: a tensor's name is empty or used twice");
+      verify_tensor(tensor);
+    }
+    for (TensorId id : program_.inputs) {
+      internal_check(at(id).role == TensorRole::input, "bound: an input of another role");
+      defined_[static_cast<size_t>(id)] = true;
+    }
+    for (const BoundStatement& statement : program_.statements) {
+      std::visit([this](const auto& s) { verify_statement(s); }, statement);
+    }
+    for (TensorId id : program_.outputs) {
+      internal_check(at(id).role != TensorRole::temporary, "bound: an output of another role");
+      read(id);
+    }
+  }
+
+ private:
+  const BoundTensor& at(TensorId id) const {
+    internal_check(id >= 0 && static_cast<size_t>(id) < program_.tensors.size(),
+                   "bound: no such tensor");
+    return program_.tensors[static_cast<size_t>(id)];
+  }
+
+  void verify_tensor(const BoundTensor& tensor) const {
+    internal_check(tensor.type != DType::none, "bound: a tensor without a type");
+    bool sized = std::all_of(tensor.shape.begin(), tensor.shape.end(),
+                             [](int64_t size) { return size >= 0; });
+    internal_check(sized, "bound: a negative size");
+    if (!tensor.view_of) return;
+    const BoundTensor& source = at(*tensor.view_of);
+    internal_check(!source.view_of, "bound: a view of a view");
+    internal_check(tensor.role == TensorRole::temporary,
+                   "bound: a view that is an input or output");
+    internal_check(
+        source.type == tensor.type && element_count(source.shape) == element_count(tensor.shape),
+        "bound: a view of another type or size");
+  }
+
+  void read(TensorId id) const {
+    TensorId owner = at(id).view_of.value_or(id);
+    internal_check(defined_[static_cast<size_t>(owner)],
+                   "bound: a tensor is used before it is set");
+  }
+  void write(TensorId id) {
+    internal_check(at(id).role != TensorRole::input && !at(id).view_of,
+                   "bound: an input or a view is assigned");
+    internal_check(!defined_[static_cast<size_t>(id)], "bound: a tensor is assigned twice");
+    defined_[static_cast<size_t>(id)] = true;
+  }
+
+  void verify_statement(const Contraction& c) {
+    internal_check(!c.outputs.empty(), "bound: a contraction without an output");
+    for (const Piece& piece : c.pieces) verify_piece(c, piece);
+    if (c.fill) {
+      read(*c.fill);
+      internal_check(c.outputs.size() == 1 && at(*c.fill).shape == at(c.outputs[0]).shape &&
+                         at(*c.fill).type == at(c.outputs[0]).type,
+                     "bound: a default of another shape or type");
+    }
+    for (TensorId id : c.outputs) write(id);
+  }
+
+  void verify_statement(const Sort& s) {
+    read(s.source);
+    auto rank = static_cast<int64_t>(at(s.source).shape.size());
+    internal_check(s.axis >= 0 && s.axis < rank && at(s.source).shape == at(s.result).shape,
+                   "bound: a sort's axis or shape");
+    write(s.result);
+  }
+
+  void verify_statement(const Scatter& s) {
+    read(s.updates);
+    read(s.indices);
+    internal_check(is_integer(at(s.indices).type), "bound: scatter indices are no integers");
+    size_t outer = at(s.indices).shape.size();
+    internal_check(at(s.updates).shape.size() + 1 == at(s.result).shape.size() + outer,
+                   "bound: a scatter's ranks");
+    write(s.result);
+  }
+
+  void verify_piece(const Contraction& c, const Piece& piece) const {
+    std::set<std::string> names(piece.unknowns.begin(), piece.unknowns.end());
+    internal_check(names.size() == piece.unknowns.size(), "bound: an unknown's name is used twice");
+    internal_check(piece.box.empty() || piece.box.size() == piece.unknowns.size(),
+                   "bound: a box of another size than the unknowns");
+    internal_check(piece.owners <= piece.unknowns.size(), "bound: more owners than unknowns");
+    for (const Constraint& constraint : piece.constraints) {
+      internal_check(fits(constraint.form, piece), "bound: a constraint's unknown");
+    }
+    internal_check(piece.stores.size() == c.outputs.size(), "bound: stores and outputs differ");
+    for (size_t o = 0; o < piece.stores.size(); ++o) {
+      internal_check(piece.stores[o].tensor == c.outputs[o], "bound: stores and outputs differ");
+      verify_access(piece.stores[o], piece);
+    }
+    for (const Access& load : piece.loads) {
+      read(load.tensor);
+      verify_access(load, piece);
+    }
+    verify_piece_body(c, piece);
+  }
+
+  void verify_access(const Access& access, const Piece& piece) const {
+    internal_check(access.index.size() == at(access.tensor).shape.size(),
+                   "bound: an access's rank");
+    for (const Index& index : access.index) {
+      if (index.value >= 0) {
+        internal_check(static_cast<size_t>(index.value) < piece.body.nodes.size() &&
+                           is_integer(piece.body[index.value].type),
+                       "bound: an index value is no integer node");
+        continue;
+      }
+      internal_check(fits(index.affine, piece), "bound: an index's unknown");
+      internal_check(index.boundary == Boundary::in_range || index.affine.is_integral(),
+                     "bound: a fractional index under a boundary rule");
+    }
+  }
+
+  void verify_piece_body(const Contraction& c, const Piece& piece) const {
+    verify_body(piece.body, piece.loads.size(), piece.unknowns.size(), true);
+    internal_check(piece.body.results.size() == c.outputs.size(), "bound: results and outputs");
+    for (NodeId result : piece.body.results) {
+      internal_check(piece.body[result].type == c.accumulator,
+                     "bound: a result of another type than the accumulator");
+    }
+    for (size_t n = 0; n < piece.body.nodes.size(); ++n) {
+      const Node& node = piece.body.nodes[n];
+      internal_check(node.kind != NodeKind::size, "bound: a symbolic size");
+      if (node.kind != NodeKind::load) continue;
+      const Access& access = piece.loads[static_cast<size_t>(node.slot)];
+      internal_check(node.type == at(access.tensor).type, "bound: a load of another type");
+      for (const Index& index : access.index) {
+        internal_check(index.value < static_cast<NodeId>(n),
+                       "bound: an index value after its load");
+      }
+    }
+  }
+
+  const BoundProgram& program_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+void verify(const BoundProgram& program) { Verifier(program).run(); }
+
+}  // namespace tile

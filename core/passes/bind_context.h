@@ -1,0 +1,72 @@
+// What the parts of bind share: the program being bound, sizes, index forms, fresh tensors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/ir/program.h"
+
+namespace tile {
+
+// "[2, 3]"
+std::string shape_text(const Shape& shape);
+
+class BindContext {
+ public:
+  explicit BindContext(const Program& program);
+
+  const Program& program;
+  BoundProgram bound;  // its first tensors are the program's, under the same ids
+
+  BoundTensor& tensor(TensorId id) { return bound.tensors[static_cast<size_t>(id)]; }
+  const Shape& shape(TensorId id) { return tensor(id).shape; }
+  const std::string& name(TensorId id) { return tensor(id).name; }
+
+  // Declares inputs' dimensions (rules 2.2, 2.4).
+  void bind_input(TensorId id, const InputType& type);
+
+  // Rule 3.2: the value of an integer expression over dimensions. `of` is the tensor that errors
+  // name. Throws Failure: overflow, a division by zero.
+  int64_t integer(const Expr& e, TensorId of, Span span);
+  // The same for a tensor's size: not negative.
+  int64_t size(const Expr& e, TensorId of, Span span);
+  // Rule 3.1: an index expression as an affine form over `indices`.
+  Affine affine(const Expr& e, const std::vector<std::string>& indices, TensorId of, Span span);
+
+  // Gives a tensor its type and shape. Throws Failure if it has too many elements.
+  void declare(TensorId id, DType type, Shape shape, Span span);
+  // A new tensor named after `like`.
+  TensorId temporary(TensorId like, const std::string& suffix, DType type, Shape shape, Span span);
+  void add(BoundStatement statement) { bound.statements.push_back(std::move(statement)); }
+
+ private:
+  std::optional<int64_t> lookup(std::string_view variable);
+  void bind_dimension(TensorId id, size_t axis, int64_t size);
+
+  struct Dimension {
+    int64_t size = 0;
+    TensorId tensor = -1;
+  };
+  std::map<std::string, Dimension, std::less<>> dimensions_;
+};
+
+// Accesses and pieces for the contractions that bind makes itself.
+Access make_access(TensorId tensor, const std::vector<Affine>& index, Span span = {});
+// Unknowns i0, i1 … that a store at exactly these unknowns bounds.
+Piece pointwise_piece(TensorId output, size_t rank);
+// The forms i0 … i(rank-1).
+std::vector<Affine> unknown_forms(size_t rank);
+Contraction make_contraction(TensorId output, Aggregation aggregation, DType accumulator,
+                             Piece piece, Span span);
+// The type that values of an output type are aggregated in (rule 4.8).
+DType accumulator_type(Aggregation aggregation, DType output);
+
+// One statement each.
+void bind_contraction(BindContext& context, const Statement& statement,
+                      const SymbolicContraction& contraction);
+void bind_elementwise(BindContext& context, const Statement& statement, const Elementwise& what);
+void bind_call(BindContext& context, const Statement& statement, const Call& call);
+
+}  // namespace tile
