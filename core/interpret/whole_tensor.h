@@ -6,8 +6,8 @@
 
 namespace tile {
 
-// Ascending and stable along the axis, NaN last; the values or (argsort) their positions. The source
-// may be a view's: its elements are read in row-major order under the result's shape.
+// Ascending and stable along the axis, NaN last; the values or (argsort) their positions. The
+// source may be a view's: its elements are read in row-major order under the result's shape.
 void run_sort(const Sort& sort, const HostTensor& source, HostTensor& result);
 
 // Sums the updates in row-major order of the indices, in the accumulation type (rule 4.8).

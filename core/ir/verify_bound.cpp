@@ -142,10 +142,6 @@ class Verifier {
   void verify_piece_body(const Contraction& c, const Piece& piece) const {
     verify_body(piece.body, piece.loads.size(), piece.unknowns.size(), true);
     internal_check(piece.body.results.size() == c.outputs.size(), "bound: results and outputs");
-    for (NodeId result : piece.body.results) {
-      internal_check(piece.body[result].type == c.accumulator,
-                     "bound: a result of another type than the accumulator");
-    }
     for (size_t n = 0; n < piece.body.nodes.size(); ++n) {
       const Node& node = piece.body.nodes[n];
       internal_check(node.kind != NodeKind::size, "bound: a symbolic size");
@@ -156,6 +152,10 @@ class Verifier {
         internal_check(index.value < static_cast<NodeId>(n),
                        "bound: an index value after its load");
       }
+    }
+    for (NodeId result : piece.body.results) {
+      internal_check(piece.body[result].type == c.accumulator,
+                     "bound: a result of another type than the accumulator");
     }
   }
 

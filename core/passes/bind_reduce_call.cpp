@@ -125,9 +125,13 @@ void bind_sum_to(const CallArguments& a) {
                     a.context.name(a.tensor(1)));
     }
     reduces = true;
+    if (missing <= to.size()) {
+      element[d] = unknown_affine(result_axis);
+      store.index[result_axis].affine = constant_affine(0);
+      continue;
+    }
     element[d] = unknown_affine(piece.unknowns.size());
     piece.unknowns.push_back("k" + std::to_string(d));
-    if (missing <= to.size()) store.index[result_axis].affine = constant_affine(0);
   }
   Aggregation aggregation = reduces ? Aggregation::sum : Aggregation::assign;
   DType type = reduces ? summed_type(a.type(0)) : a.type(0);

@@ -1,0 +1,142 @@
+// The text form of bound programs: printed, parsed and verified.
+#include "tests/unit/run_tile.h"
+
+namespace tile::test {
+namespace {
+
+BoundProgram parsed(const std::string& text) {
+  return parse_bound(std::make_shared<const Source>(Source{"test.bound", text}));
+}
+
+const char* const kText = R"(tensor A: f32 [4, 3] input
+tensor I': i32 [5] input
+tensor T: f32 [5, 3] temporary
+tensor V: f32 [15] temporary view T
+tensor O: f32 [2, 9] output
+tensor P: f32 [2, 9] input
+tensor S: f32 [5, 3] output
+tensor R: f32 [7, 3] output
+inputs [A, I', P]
+outputs [O, S, O, R]
+contraction [T] = f32 {
+  piece [i0, i1] {
+    store T[i0, i1]
+    load I'[i0]
+    load A[%3, i1 !clamp]
+    body { %0:i32 = load 0; %1:i32 = int 0; %2:i32 = max %0 %1; %3:i64 = cast %2; %4:f32 = load 1; yield %4 }
+  }
+}
+contraction [O] + f32 default P normalized injective {
+  piece [x, y, k] box [2, 9, 3] owners 2 {
+    where -1 <= x - 1/3*y + 2/3 < 2
+    where integral 0 <= 1/2*k + 1 < 5
+    store O[x, y]
+    load V[x + 2*k - 1 !wrap]
+    body { %0:f32 = load 0; %1:f32 = real 0x1.999999999999bp-4; %2:f32 = mul %0 %1; yield %2 }
+  }
+  piece [] {
+    store O[1, 8]
+    body { %0:f32 = real -inf; yield %0 }
+  }
+}
+sort S = T axis 1
+scatter R = T at I'
+)";
+
+TEST(BoundText, RoundTripIsExact) {
+  BoundProgram program = parsed(kText);
+  verify(program);
+  EXPECT_EQ(print(program), kText);
+  EXPECT_EQ(program.outputs.size(), 4);
+  const auto& sum = std::get<Contraction>(program.statements.at(1));
+  EXPECT_TRUE(sum.normalized && sum.promised_injective && sum.fill);
+  EXPECT_EQ(sum.pieces.at(0).constraints.at(0).lo, -1);
+  EXPECT_EQ(sum.pieces.at(0).constraints.at(0).form.coefficient(1), Rational(-1, 3));
+  EXPECT_EQ(sum.pieces.at(0).loads.at(0).index.at(0).boundary, Boundary::wrap);
+}
+
+TEST(BoundText, BoundProgramsRoundTripAndRunAlike) {
+  const char* text =
+      "function (A[N, M], B[M, L]) -> (C, S, G) { C[i, j: N, L] = +(A[i, k] * B[k, j]);"
+      " S = exp(C - 0.1) > 1 ? C : C / 3; G = argmax(S, 1); }";
+  std::vector<HostTensor> in{floats({2, 3}, {1, 2, 3, 4, 5, 6}),
+                             floats({3, 2}, {1, 0, -1, 2, 0, 1})};
+  BoundProgram program = bind_text(text, types_of(in));
+  BoundProgram again = parsed(print(program));
+  verify(again);
+  EXPECT_EQ(print(again), print(program));
+  Interpretation a = interpret(program, in), b = interpret(again, in);
+  for (size_t o = 0; o < a.outputs.size(); ++o) EXPECT_EQ(a.outputs[o].bytes, b.outputs[o].bytes);
+}
+
+TEST(BoundText, MistakesArePlaced) {
+  for (const char* bad :
+       {"tensor A: f33 [1] input", "tensor A: f32 [1] input\ninputs [B]\noutputs []",
+        "inputs []\noutputs []\nfrobnicate"}) {
+    EXPECT_THROW(parsed(bad), Failure) << bad;
+  }
+}
+
+std::string broken_rule(std::string text, const std::string& from, const std::string& to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  try {
+    verify(parsed(text));
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BoundText, VerifyNamesTheBrokenRule) {
+  EXPECT_EQ(broken_rule(kText, "store T[i0, i1]", "store T[i0]"), "bound: an access's rank");
+  EXPECT_EQ(broken_rule(kText, "i1 !clamp", "1/2*i1 !clamp"),
+            "bound: a fractional index under a boundary rule");
+  EXPECT_EQ(broken_rule(kText, "load A[%3", "load A[%4"),
+            "bound: an index value is no integer node");
+  EXPECT_EQ(broken_rule(kText, "temporary view T", "temporary view A"),
+            "bound: a view of another type or size");
+  EXPECT_EQ(broken_rule(kText, "sort S = T", "sort S = S"),
+            "bound: a tensor is used before it is set");
+  EXPECT_EQ(broken_rule(kText, "sort S = T axis 1", "sort S = T axis 2"),
+            "bound: a sort's axis or shape");
+  EXPECT_EQ(broken_rule(kText, "[O] + f32", "[O] + f64"),
+            "bound: a result of another type than the accumulator");
+  EXPECT_EQ(broken_rule(kText, "box [2, 9, 3]", "box [2, 9]"),
+            "bound: a box of another size than the unknowns");
+  EXPECT_EQ(broken_rule(kText, "%4:f32 = load 1", "%4:f64 = load 1"),
+            "bound: a load of another type");
+  EXPECT_EQ(broken_rule(kText, "outputs [O, S, O, R]", "outputs [O, V]"),
+            "bound: an output of another role");
+}
+
+TEST(BoundText, BoundariesRun) {
+  const char* text = R"(tensor A: f32 [3] input
+tensor O: f32 [8] output
+inputs [A]
+outputs [O]
+contraction [O] = f32 {
+  piece [i] {
+    store O[i]
+    load A[i - 3 !RULE]
+    body { %0:f32 = load 0; yield %0 }
+  }
+}
+)";
+  auto run_rule = [&](const std::string& rule) {
+    std::string with = text;
+    with.replace(with.find("RULE"), 4, rule);
+    BoundProgram program = parsed(with);
+    verify(program);
+    return values_of(interpret(program, {vector_of({1, 2, 3})}).outputs.at(0));
+  };
+  EXPECT_EQ(run_rule("clamp"), Values({1, 1, 1, 1, 2, 3, 3, 3}));
+  EXPECT_EQ(run_rule("mirror"), Values({3, 2, 1, 1, 2, 3, 3, 2}));
+  EXPECT_EQ(run_rule("wrap"), Values({1, 2, 3, 1, 2, 3, 1, 2}));
+  EXPECT_EQ(run_rule("constant"), Values({0, 0, 0, 1, 2, 3, 0, 0}));
+  EXPECT_EQ(run_rule("in_range"), Values({0, 0, 0, 1, 2, 3, 0, 0}));
+}
+
+}  // namespace
+}  // namespace tile::test
