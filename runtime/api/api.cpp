@@ -1,0 +1,300 @@
+// The functions of tile.h: argument checks, then the engine.
+#include <cstring>
+#include <limits>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/passes/differentiate.h"
+#include "runtime/api/handles.h"
+
+using namespace tile;
+using namespace tile::api;
+
+namespace {
+
+char* duplicate(const std::string& text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+// Fields beyond what the caller's struct has stay zero.
+template <class Options>
+Options given_options(const Options* options) {
+  Options copy{};
+  if (options == nullptr) return copy;
+  if (options->struct_size < sizeof(size_t)) {
+    fail(Stage::run, "argument", {}, "struct_size is not set", "set it to sizeof the struct");
+  }
+  std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
+  return copy;
+}
+
+std::function<bool()> polled(tile_cancel_callback cancel, void* user) {
+  if (cancel == nullptr) return {};
+  return [cancel, user] { return cancel(user) != 0; };
+}
+
+EngineOptions engine_options(const tile_engine_options& o) {
+  EngineOptions options;
+  auto text = [](const char* s) { return std::string(s == nullptr ? "" : s); };
+  if (o.backend != nullptr) options.backend = o.backend;
+  options.features = text(o.features);
+  options.threads = o.threads;
+  options.memory_limit = o.memory_limit;
+  options.cache_dir = text(o.cache_dir);
+  options.cache_mode = text(o.cache_mode);
+  options.deterministic = o.deterministic != 0;
+  if (o.log != nullptr) {
+    options.log = [log = o.log, user = o.log_user](LogLevel level, const std::string& message) {
+      log(user, static_cast<tile_log_level>(level), message.c_str());
+    };
+  }
+  options.cancelled = polled(o.cancel, o.cancel_user);
+  return options;
+}
+
+std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, const char* what,
+                              bool needs_data) {
+  if (count != 0 && tensors == nullptr) {
+    fail(Stage::run, "argument", {}, std::string(what) + "s is NULL");
+  }
+  std::vector<TensorView> list;
+  for (size_t i = 0; i < count; ++i) {
+    list.push_back(
+        view_of(tensors[i], (std::string(what) + " " + std::to_string(i)).c_str(), needs_data));
+  }
+  return list;
+}
+
+std::shared_ptr<Executable> executable_for(const tile_program& program,
+                                           const std::vector<TensorView>& inputs) {
+  size_t expected = program.loaded->program().inputs.size();
+  if (inputs.size() != expected) {
+    fail(Stage::run, "argument", {},
+         std::to_string(inputs.size()) + " inputs given, expected " + std::to_string(expected));
+  }
+  std::vector<InputLayout> layouts;
+  for (const TensorView& view : inputs) layouts.push_back(layout_of(view));
+  return program.loaded->executable(layouts);
+}
+
+void run_views(const Executable& e, const std::vector<TensorView>& inputs,
+               const std::vector<TensorView>& outputs, const tile_run_options* given) {
+  tile_run_options o = given_options(given);
+  RunOptions options;
+  options.stream = o.stream;
+  options.cancelled =
+      o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : e.engine->options().cancelled;
+  check_tensors(e, inputs, outputs);
+  run(e, inputs, outputs, options);
+}
+
+const Source* source_of(const tile_program* program) {
+  return program->loaded->program().source.get();
+}
+
+const char* name_at(const Program& program, const std::vector<TensorId>& ids, size_t i) {
+  return i < ids.size() ? program.tensors[static_cast<size_t>(ids[i])].name.c_str() : nullptr;
+}
+
+}  // namespace
+
+#define REQUIRE(pointer) \
+  if ((pointer) == nullptr) return guarded_argument(#pointer " is NULL")
+
+namespace {
+tile_error* guarded_argument(const char* message) {
+  return guarded(nullptr, [&] { fail(Stage::run, "argument", {}, message); });
+}
+}  // namespace
+
+extern "C" {
+
+uint32_t tile_version(void) {
+  return TILE_VERSION_MAJOR * 10000 + TILE_VERSION_MINOR * 100 + TILE_VERSION_PATCH;
+}
+
+tile_error* tile_engine_create(const tile_engine_options* options, tile_engine** engine) {
+  REQUIRE(engine);
+  *engine = nullptr;
+  return guarded(nullptr, [&] {
+    auto made = std::make_unique<tile_engine>();
+    made->engine = Engine::create(engine_options(given_options(options)));
+    *engine = made.release();
+  });
+}
+void tile_engine_free(tile_engine* engine) { delete engine; }
+const char* tile_engine_device(const tile_engine* engine) {
+  return engine == nullptr ? "" : engine->engine->device().c_str();
+}
+
+tile_error* tile_engine_statistics_get(const tile_engine* engine,
+                                       tile_engine_statistics* statistics) {
+  REQUIRE(engine);
+  REQUIRE(statistics);
+  return guarded(nullptr, [&] {
+    Engine& e = *engine->engine;
+    tile_engine_statistics s{};
+    s.struct_size = statistics->struct_size;
+    s.binds = e.statistics.binds;
+    s.executable_hits = e.statistics.executable_hits;
+    s.temporary_bytes = e.statistics.temporary_bytes;
+    if (!e.is_reference()) {
+      s.kernels_compiled = e.kernels().compiled;
+      s.kernel_hits = e.kernels().hits;
+      s.kernel_disk_hits = e.kernels().disk_hits;
+    }
+    if (s.struct_size < sizeof(size_t)) fail(Stage::run, "argument", {}, "struct_size is not set");
+    std::memcpy(statistics, &s, std::min(s.struct_size, sizeof s));
+  });
+}
+
+tile_error* tile_program_parse(tile_engine* engine, const char* language, const char* name,
+                               const char* text, size_t text_size, tile_program** program) {
+  REQUIRE(program);
+  *program = nullptr;
+  REQUIRE(engine);
+  REQUIRE(language);
+  if (text_size != 0) REQUIRE(text);
+  SourcePtr source;
+  tile_error* error = guarded(nullptr, [&] {
+    source = std::make_shared<Source>(Source{name == nullptr ? "<text>" : name,
+                                             std::string(text == nullptr ? "" : text, text_size)});
+  });
+  if (error != nullptr) return error;
+  return guarded(source.get(), [&] {
+    std::optional<Language> parsed = parse_language(language);
+    if (!parsed) {
+      fail(Stage::run, "argument", {}, std::string("unknown language \"") + language + "\"");
+    }
+    auto made = std::make_unique<tile_program>();
+    made->loaded = std::make_shared<LoadedProgram>(
+        engine->engine, std::make_shared<Program>(parse(*parsed, source)));
+    *program = made.release();
+  });
+}
+void tile_program_free(tile_program* program) { delete program; }
+
+size_t tile_program_input_count(const tile_program* program) {
+  return program == nullptr ? 0 : program->loaded->program().inputs.size();
+}
+size_t tile_program_output_count(const tile_program* program) {
+  return program == nullptr ? 0 : program->loaded->program().outputs.size();
+}
+const char* tile_program_input_name(const tile_program* program, size_t i) {
+  if (program == nullptr) return nullptr;
+  return name_at(program->loaded->program(), program->loaded->program().inputs, i);
+}
+const char* tile_program_output_name(const tile_program* program, size_t i) {
+  if (program == nullptr) return nullptr;
+  return name_at(program->loaded->program(), program->loaded->program().outputs, i);
+}
+int tile_program_input_rank(const tile_program* program, size_t i) {
+  if (program == nullptr || i >= program->loaded->program().inputs.size()) return -1;
+  const Program& p = program->loaded->program();
+  const Tensor& t = p.tensors[static_cast<size_t>(p.inputs[i])];
+  return t.ranked ? static_cast<int>(t.dims.size()) : -1;
+}
+const char* tile_program_text(const tile_program* program) {
+  return program == nullptr ? "" : program->loaded->text().c_str();
+}
+
+tile_error* tile_program_differentiate(tile_program* program, const char* of,
+                                       const char* const* wrt, size_t wrt_count,
+                                       tile_program** gradient) {
+  REQUIRE(gradient);
+  *gradient = nullptr;
+  REQUIRE(program);
+  REQUIRE(of);
+  if (wrt_count != 0) REQUIRE(wrt);
+  return guarded(source_of(program), [&] {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < wrt_count; ++i) names.emplace_back(wrt[i] == nullptr ? "" : wrt[i]);
+    auto made = std::make_unique<tile_program>();
+    made->loaded = std::make_shared<LoadedProgram>(
+        program->loaded->engine(),
+        std::make_shared<Program>(differentiate(program->loaded->program(), of, names)));
+    *gradient = made.release();
+  });
+}
+
+tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
+                                 size_t input_count, tile_executable** executable) {
+  REQUIRE(executable);
+  *executable = nullptr;
+  REQUIRE(program);
+  return guarded(source_of(program), [&] {
+    auto made = std::make_unique<tile_executable>();
+    made->executable = executable_for(*program, views(inputs, input_count, "input", false));
+    *executable = made.release();
+  });
+}
+void tile_executable_free(tile_executable* executable) { delete executable; }
+
+tile_error* tile_executable_output(const tile_executable* executable, size_t i,
+                                   DLTensor* description) {
+  REQUIRE(executable);
+  REQUIRE(description);
+  return guarded(nullptr, [&] {
+    const Executable& e = *executable->executable;
+    if (i >= e.bound.outputs.size()) fail(Stage::run, "argument", {}, "no such output");
+    const BoundTensor& t = e.output(i);
+    *description = {};
+    description->device = {kDLCPU, 0};
+    description->ndim = static_cast<int32_t>(t.shape.size());
+    description->dtype = dl_type(t.type);
+    // DLPack has no const; the shape belongs to the executable and is only read.
+    description->shape = const_cast<int64_t*>(t.shape.data());
+  });
+}
+
+tile_error* tile_executable_run(const tile_executable* executable, const DLTensor* const* inputs,
+                                size_t input_count, DLTensor* const* outputs, size_t output_count,
+                                const tile_run_options* options) {
+  REQUIRE(executable);
+  const Executable& e = *executable->executable;
+  return guarded(e.source->source.get(), [&] {
+    run_views(e, views(inputs, input_count, "input", true),
+              views(outputs, output_count, "output", true), options);
+  });
+}
+
+tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,
+                             size_t input_count, DLTensor* const* outputs, size_t output_count,
+                             const tile_run_options* options) {
+  REQUIRE(program);
+  return guarded(source_of(program), [&] {
+    std::vector<TensorView> given = views(inputs, input_count, "input", true);
+    std::shared_ptr<Executable> e = executable_for(*program, given);
+    run_views(*e, given, views(outputs, output_count, "output", true), options);
+  });
+}
+
+tile_error* tile_executable_tune(tile_executable* executable, double budget_ms) {
+  REQUIRE(executable);
+  return guarded(executable->executable->source->source.get(),
+                 [&] { tune(*executable->executable, budget_ms); });
+}
+
+tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
+                                 char** text) {
+  REQUIRE(text);
+  *text = nullptr;
+  REQUIRE(executable);
+  REQUIRE(stage);
+  return guarded(executable->executable->source->source.get(),
+                 [&] { *text = duplicate(emit(*executable->executable, stage)); });
+}
+tile_error* tile_executable_explain(const tile_executable* executable, char** text) {
+  REQUIRE(text);
+  *text = nullptr;
+  REQUIRE(executable);
+  return guarded(executable->executable->source->source.get(),
+                 [&] { *text = duplicate(explain(*executable->executable)); });
+}
+void tile_string_free(char* text) { std::free(text); }
+
+}  // extern "C"

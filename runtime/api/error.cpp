@@ -1,0 +1,76 @@
+#include "runtime/api/handles.h"
+
+namespace tile::api {
+namespace {
+
+tile_error& shared_memory_error() {
+  // Filled at load time: an error that needs no memory when memory is what is missing.
+  static tile_error error = [] {
+    tile_error e;
+    e.stage = TILE_STAGE_RUN;
+    e.code = "memory";
+    e.message = "out of memory";
+    e.rendered = "run error [memory]: out of memory\n";
+    e.json = R"({"stage":"run","code":"memory","message":"out of memory"})";
+    return e;
+  }();
+  return error;
+}
+[[maybe_unused]] const tile_error& kEarly = shared_memory_error();
+
+}  // namespace
+
+tile_error* out_of_memory() noexcept { return &shared_memory_error(); }
+bool is_shared_error(const tile_error* error) noexcept { return error == &shared_memory_error(); }
+
+tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call) {
+  auto error = std::make_unique<tile_error>();
+  static const Source kNone{"<call>", ""};
+  bool located = source != nullptr && !of_call;
+  const Source& text = located ? *source : kNone;
+  error->stage = of_call ? TILE_STAGE_API : static_cast<tile_stage>(diagnostic.stage);
+  error->code = diagnostic.code;
+  error->message = diagnostic.message;
+  error->json = render_json(diagnostic, text);
+  if (located) {
+    Position p = position_of(text, diagnostic.span.begin);
+    error->line = p.line;
+    error->column = p.column;
+    error->rendered = render(diagnostic, text);
+  } else {
+    error->rendered = "error [" + diagnostic.code + "]: " + diagnostic.message + "\n";
+    if (!diagnostic.hint.empty()) error->rendered += " hint: " + diagnostic.hint + "\n";
+  }
+  return error.release();
+}
+
+tile_error* argument_error(const std::string& message) {
+  return make_error({Stage::run, "argument", message, "", {}}, nullptr, true);
+}
+
+}  // namespace tile::api
+
+extern "C" {
+
+tile_stage tile_error_stage(const tile_error* error) {
+  return error == nullptr ? TILE_STAGE_API : error->stage;
+}
+const char* tile_error_code(const tile_error* error) {
+  return error == nullptr ? "" : error->code.c_str();
+}
+const char* tile_error_message(const tile_error* error) {
+  return error == nullptr ? "" : error->message.c_str();
+}
+int tile_error_line(const tile_error* error) { return error == nullptr ? 0 : error->line; }
+int tile_error_column(const tile_error* error) { return error == nullptr ? 0 : error->column; }
+const char* tile_error_rendered(const tile_error* error) {
+  return error == nullptr ? "" : error->rendered.c_str();
+}
+const char* tile_error_json(const tile_error* error) {
+  return error == nullptr ? "{}" : error->json.c_str();
+}
+void tile_error_free(tile_error* error) {
+  if (error != nullptr && !tile::api::is_shared_error(error)) delete error;
+}
+
+}  // extern "C"

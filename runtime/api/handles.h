@@ -1,0 +1,71 @@
+// What the opaque handles of tile.h are, and how exceptions become tile_error.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "core/support/checked.h"
+#include "core/support/diagnostic.h"
+#include "runtime/engine/engine.h"
+#include "tile/tile.h"
+
+struct tile_error {
+  tile_stage stage = TILE_STAGE_API;
+  std::string code, message, rendered, json;
+  int line = 0, column = 0;
+};
+
+struct tile_engine {
+  std::shared_ptr<tile::Engine> engine;
+};
+
+struct tile_program {
+  std::shared_ptr<tile::LoadedProgram> loaded;
+};
+
+struct tile_executable {
+  std::shared_ptr<tile::Executable> executable;
+};
+
+namespace tile::api {
+
+// source may be null. Never throws: a shared out-of-memory error stands in where none can be made.
+tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call);
+tile_error* argument_error(const std::string& message);
+tile_error* out_of_memory() noexcept;
+bool is_shared_error(const tile_error* error) noexcept;
+
+// Runs `work` and turns whatever it throws into an error; NULL on success.
+template <class Work>
+tile_error* guarded(const Source* source, Work&& work) noexcept {
+  try {
+    try {
+      work();
+      return nullptr;
+    } catch (const Failure& failure) {
+      const Diagnostic& d = failure.diagnostic();
+      return make_error(d, source, d.code == "argument");
+    } catch (const Overflow& overflow) {
+      return make_error({Stage::compile, "overflow", overflow.what(), "", {}}, source, false);
+    } catch (const InternalError& error) {
+      std::string text = std::string("internal error: ") + error.what();
+      return make_error({Stage::compile, "internal", text, "please report this program", {}},
+                        source, false);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory();
+    } catch (const std::exception& error) {
+      return make_error({Stage::compile, "internal", error.what(), "", {}}, source, false);
+    }
+  } catch (...) {
+    return out_of_memory();
+  }
+}
+
+// A DLTensor on the host as the runtime sees it; throws Failure (code "argument").
+TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data);
+InputLayout layout_of(const TensorView& view);
+DLDataType dl_type(DType type);
+
+}  // namespace tile::api

@@ -1,0 +1,91 @@
+#include <limits>
+
+#include "runtime/api/handles.h"
+
+namespace tile::api {
+namespace {
+
+constexpr int kRankLimit = 64;
+
+DType dtype_of(DLDataType type, const char* what) {
+  struct Row {
+    uint8_t code, bits;
+    DType type;
+  };
+  constexpr Row kRows[] = {
+      {kDLBool, 8, DType::bool_}, {kDLInt, 8, DType::i8},       {kDLInt, 16, DType::i16},
+      {kDLInt, 32, DType::i32},   {kDLInt, 64, DType::i64},     {kDLUInt, 8, DType::u8},
+      {kDLUInt, 16, DType::u16},  {kDLUInt, 32, DType::u32},    {kDLUInt, 64, DType::u64},
+      {kDLFloat, 16, DType::f16}, {kDLBfloat, 16, DType::bf16}, {kDLFloat, 32, DType::f32},
+      {kDLFloat, 64, DType::f64}};
+  for (const Row& row : kRows) {
+    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.type;
+  }
+  fail(Stage::run, "argument", {},
+       std::string(what) + " has an element type that is not supported (DLPack code " +
+           std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits, " +
+           std::to_string(type.lanes) + " lanes)");
+}
+
+// Dense strides are left out, whatever the strides of dimensions of extent one say.
+std::vector<int64_t> canonical_strides(const DLTensor& t) {
+  if (t.strides == nullptr) return {};
+  int64_t expected = 1;
+  bool dense = true, empty = false;
+  for (int d = 0; d < t.ndim; ++d) empty = empty || t.shape[d] == 0;
+  for (int d = t.ndim; d-- > 0;) {
+    dense = dense && (t.shape[d] == 1 || t.strides[d] == expected);
+    expected = checked_mul(expected, t.shape[d]);
+  }
+  if (dense || empty) return {};
+  std::vector<int64_t> strides(t.strides, t.strides + t.ndim);
+  for (int d = 0; d < t.ndim; ++d) {
+    if (t.shape[d] == 1) strides[static_cast<size_t>(d)] = 0;
+  }
+  return strides;
+}
+
+}  // namespace
+
+TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data) {
+  auto bad = [&](const char* why) {
+    fail(Stage::run, "argument", {}, std::string(what) + " " + why);
+  };
+  if (tensor == nullptr) bad("is NULL");
+  if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
+    bad("is not in host memory");
+  }
+  if (tensor->ndim < 0 || tensor->ndim > kRankLimit) bad("has a rank outside [0, 64]");
+  if (tensor->ndim > 0 && tensor->shape == nullptr) bad("has no shape");
+  TensorView view;
+  view.type = dtype_of(tensor->dtype, what);
+  for (int d = 0; d < tensor->ndim; ++d) {
+    if (tensor->shape[d] < 0) bad("has a negative extent");
+    view.shape.push_back(tensor->shape[d]);
+  }
+  try {
+    int64_t bytes =
+        checked_mul(element_count(view.shape), static_cast<int64_t>(byte_size(view.type)));
+    if (bytes > 0 && needs_data && tensor->data == nullptr) bad("has a null data pointer");
+    view.strides = canonical_strides(*tensor);
+  } catch (const Overflow&) {
+    bad("has more bytes than 64-bit addresses reach");
+  }
+  if (tensor->data != nullptr) {
+    view.data = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
+  }
+  return view;
+}
+
+InputLayout layout_of(const TensorView& view) { return {{view.type, view.shape}, view.strides}; }
+
+DLDataType dl_type(DType type) {
+  uint8_t code = type == DType::bool_        ? kDLBool
+                 : type == DType::bf16       ? kDLBfloat
+                 : is_float(type)            ? kDLFloat
+                 : is_unsigned_integer(type) ? kDLUInt
+                                             : kDLInt;
+  return {code, static_cast<uint8_t>(bit_width(type)), 1};
+}
+
+}  // namespace tile::api

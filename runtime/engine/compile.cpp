@@ -1,0 +1,97 @@
+// The way from a program to launches: bind, passes, group, schedule, lower, partition, code.
+#include <algorithm>
+
+#include "core/passes/bind.h"
+#include "core/passes/pipeline.h"
+#include "core/schedule/lower.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/memory_plan.h"
+
+namespace tile {
+namespace {
+
+std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
+  std::vector<InputType> types;
+  for (const InputLayout& layout : inputs) types.push_back(layout.type);
+  return types;
+}
+
+// Element strides of the inputs that have their own; every other tensor is dense.
+Strides strides_of(const Executable& e) {
+  Strides strides(e.program.tensors.size());
+  for (size_t i = 0; i < e.inputs.size(); ++i) {
+    strides[static_cast<size_t>(e.program.inputs[i])] = e.inputs[i].strides;
+  }
+  return strides;
+}
+
+std::vector<TensorId> arguments_of(const Kernel& kernel) {
+  std::vector<TensorId> list;
+  for (TensorId id : kernel.reads) {
+    if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
+      list.push_back(id);
+    }
+  }
+  list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
+  return list;
+}
+
+Launch launch_of(Executable& e, const Kernel& kernel, const Strides& strides) {
+  const Target& target = e.engine->target();
+  Launch launch;
+  launch.kernel = kernel;
+  launch.schedule = analytic_schedule(kernel, target);
+  launch.nest = nest::partition(lower(kernel, launch.schedule, target, strides));
+  nest::verify(launch.nest);
+  launch.code = e.engine->kernels().get(launch.nest, target);
+  launch.arguments = arguments_of(kernel);
+  return launch;
+}
+Launch launch_of(Executable&, const Sort& sort, const Strides&) {
+  Launch launch;
+  launch.sort = sort;
+  launch.arguments = {sort.source, sort.result};
+  return launch;
+}
+Launch launch_of(Executable& e, const Scatter& scatter, const Strides&) {
+  const Target& target = e.engine->target();
+  Launch launch;
+  launch.nest = nest::partition(lower_scatter(scatter, e.program.tensors, target));
+  nest::verify(launch.nest);
+  launch.code = e.engine->kernels().get(launch.nest, target);
+  launch.arguments = {scatter.updates, scatter.indices, scatter.result};
+  return launch;
+}
+
+}  // namespace
+
+std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
+                                    const std::shared_ptr<const Program>& program,
+                                    const std::vector<InputLayout>& inputs) {
+  auto e = std::make_shared<Executable>();
+  e->engine = engine;
+  e->source = program;
+  e->inputs = inputs;
+  ++engine->statistics.binds;
+  e->bound = tile::bind(*program, types_of(inputs));
+  check_assignments(e->bound);
+  e->program = e->bound;
+  if (engine->is_reference()) return e;
+  run_pipeline(e->program, engine->target());
+  Strides strides = strides_of(*e);
+  for (const Step& step : group(e->program, engine->target())) {
+    if (engine->options().cancelled && engine->options().cancelled()) {
+      fail(Stage::compile, "cancelled", {}, "compilation was cancelled");
+    }
+    e->launches.push_back(
+        std::visit([&](const auto& what) { return launch_of(*e, what, strides); }, step));
+  }
+  plan_memory(*e, engine->options().memory_limit);
+  uint64_t bytes = e->arena_bytes + e->workspace_bytes;
+  uint64_t seen = engine->statistics.temporary_bytes;
+  while (bytes > seen && !engine->statistics.temporary_bytes.compare_exchange_weak(seen, bytes)) {
+  }
+  return e;
+}
+
+}  // namespace tile

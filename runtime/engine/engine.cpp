@@ -1,0 +1,118 @@
+#include "runtime/engine/engine.h"
+
+#include <cstdlib>
+
+#include "backends/cpu/cpu_backend.h"
+#include "runtime/engine/disk_cache.h"
+
+namespace tile {
+namespace {
+
+std::string environment(const char* name, const std::string& given) {
+  if (!given.empty()) return given;
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+[[noreturn]] void bad_option(const std::string& what, const std::string& value,
+                             const std::string& expected) {
+  fail(Stage::run, "argument", {}, "unknown " + what + " \"" + value + "\"",
+       "expected " + expected);
+}
+
+int thread_count(const EngineOptions& options) {
+  std::string text =
+      environment("TILE_THREADS", options.threads > 0 ? std::to_string(options.threads) : "");
+  if (text.empty()) return 0;
+  int threads = std::atoi(text.c_str());
+  if (threads < 1) bad_option("TILE_THREADS", text, "a positive number");
+  return threads;
+}
+
+CacheMode cache_mode(const EngineOptions& options) {
+  std::string text = environment("TILE_CACHE", options.cache_mode);
+  if (text.empty()) return CacheMode::read_write;
+  std::optional<CacheMode> mode = parse_cache_mode(text);
+  if (!mode) bad_option("cache mode", text, "rw, ro, off or verify");
+  return *mode;
+}
+
+// A layout as bytes, for the hash table of executables.
+std::string key_of(const std::vector<InputLayout>& inputs) {
+  std::string key;
+  auto put = [&](int64_t value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const InputLayout& layout : inputs) {
+    put(static_cast<int64_t>(layout.type.type));
+    put(static_cast<int64_t>(layout.type.shape.size()));
+    for (int64_t extent : layout.type.shape) put(extent);
+    put(static_cast<int64_t>(layout.strides.size()));
+    for (int64_t stride : layout.strides) put(stride);
+  }
+  return key;
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+  options_.threads = thread_count(options_);
+  const std::string& name = options_.backend;
+  if (name == "reference") {
+    device_ = "reference interpreter";
+    return;
+  }
+  if (name == "cuda") {
+    fail(Stage::compile, "backend", {}, "this build has no cuda backend", "use cpu or reference");
+  }
+  if (name != "auto" && name != "cpu") bad_option("backend", name, "auto, cpu, reference or cuda");
+  backend_ = cpu::shared_backend();
+  target_ =
+      options_.features.empty() ? backend_->target() : backend_->target_named(options_.features);
+  if (options_.threads > 0) target_.threads = options_.threads;
+  target_.strict_skip = true;
+  device_ = target_.device + ": " + backend_->identity() + ", " +
+            std::to_string(target_.vector_bits) + "-bit vectors, " +
+            std::to_string(target_.threads) + " threads";
+  CacheMode mode = cache_mode(options_);
+  std::unique_ptr<DiskCache> disk;
+  if (mode != CacheMode::off) {
+    CacheOptions cache;
+    cache.directory = options_.cache_dir;
+    cache.mode = mode;
+    cache.log = [this](const std::string& message) { log(LogLevel::warning, message); };
+    disk = std::make_unique<DiskCache>(std::move(cache));
+  }
+  kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk));
+}
+
+std::shared_ptr<Engine> Engine::create(EngineOptions options) {
+  return std::shared_ptr<Engine>(new Engine(std::move(options)));
+}
+
+struct LoadedProgram::Entry {
+  std::mutex mutex;
+  std::shared_ptr<Executable> executable;
+};
+
+LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program)
+    : engine_(std::move(engine)), program_(std::move(program)), text_(print(*program_)) {}
+
+std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
+  std::shared_ptr<Entry> entry;
+  {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Entry>& slot = entries_[key_of(inputs)];
+    if (!slot) slot = std::make_shared<Entry>();
+    entry = slot;
+  }
+  std::lock_guard lock(entry->mutex);
+  if (entry->executable) {
+    ++engine_->statistics.executable_hits;
+  } else {
+    entry->executable = compile(engine_, program_, inputs);
+  }
+  return entry->executable;
+}
+
+}  // namespace tile

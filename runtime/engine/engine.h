@@ -1,0 +1,86 @@
+// Engine: a backend, its caches and options. Shared by programs and executables; thread safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "backends/backend.h"
+#include "core/language/language.h"
+#include "runtime/engine/executable.h"
+#include "runtime/engine/kernel_cache.h"
+
+namespace tile {
+
+enum class LogLevel : uint8_t { error, warning, info };
+
+struct EngineOptions {
+  std::string backend = "auto";  // auto, cpu, reference, cuda
+  std::string features;          // empty: the host's
+  int threads = 0;
+  size_t memory_limit = 0;
+  std::string cache_dir;
+  std::string cache_mode;
+  bool strict_skip = true;
+  bool deterministic = false;
+  std::function<void(LogLevel, const std::string&)> log;
+  std::function<bool()> cancelled;
+};
+
+struct Statistics {
+  std::atomic<uint64_t> binds{0};
+  std::atomic<uint64_t> executable_hits{0};
+  std::atomic<uint64_t> temporary_bytes{0};
+};
+
+class Engine : public std::enable_shared_from_this<Engine> {
+ public:
+  // Throws Failure (stage run, code "argument") for an unknown backend, features or cache mode.
+  static std::shared_ptr<Engine> create(EngineOptions options);
+
+  const EngineOptions& options() const { return options_; }
+  bool is_reference() const { return backend_ == nullptr; }
+  Backend& backend() const { return *backend_; }
+  const Target& target() const { return target_; }
+  const std::string& device() const { return device_; }
+  KernelCache& kernels() { return *kernels_; }
+  void log(LogLevel level, const std::string& message) const {
+    if (options_.log) options_.log(level, message);
+  }
+  Statistics statistics;
+
+ private:
+  explicit Engine(EngineOptions options);
+  EngineOptions options_;
+  std::shared_ptr<Backend> backend_;  // null: the reference interpreter
+  Target target_;
+  std::string device_;
+  std::unique_ptr<KernelCache> kernels_;
+};
+
+// A program loaded into an engine, with the executables made from it.
+class LoadedProgram {
+ public:
+  LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program);
+
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
+  const Program& program() const { return *program_; }
+  const std::string& text() const { return text_; }
+
+  // The executable for these layouts, compiled at most once however many threads ask. Throws
+  // Failure.
+  std::shared_ptr<Executable> executable(const std::vector<InputLayout>& inputs);
+
+ private:
+  struct Entry;
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const Program> program_;
+  std::string text_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
+};
+
+}  // namespace tile

@@ -1,0 +1,105 @@
+// Executable: a program compiled for one set of input types, shapes and strides, ready to run.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "core/ir/bound.h"
+#include "core/nest/nest.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
+
+namespace tile {
+
+class Engine;
+
+// The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
+// row-major.
+struct InputLayout {
+  InputType type;
+  std::vector<int64_t> strides;
+};
+
+// Where a tensor's elements are during a run.
+struct Place {
+  enum class Kind : uint8_t { none, input, output, arena } kind = Kind::none;
+  size_t at = 0;  // number of the input or output, or the byte offset in the arena
+};
+
+// One launch: a kernel's code or a sort, with the tensors that it is given in order.
+struct Launch {
+  std::shared_ptr<const Code> code;
+  std::vector<TensorId> arguments;
+  std::optional<Sort> sort;
+  // For emit and explain: which step of the program it came from.
+  std::optional<Kernel> kernel;
+  Schedule schedule;
+  nest::Nest nest;
+};
+
+// A final copy for outputs that share storage with an input, a view or another output.
+struct OutputCopy {
+  TensorId from = -1;
+  size_t output = 0;
+};
+
+struct Executable {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const Program> source;  // the program as parsed
+  std::vector<InputLayout> inputs;
+  BoundProgram bound;    // as bound: what the reference backend runs
+  BoundProgram program;  // after the tensor-level passes
+  std::vector<Launch> launches;
+  std::vector<Place> places;  // by TensorId of `program`, views resolved
+  std::vector<OutputCopy> copies;
+  // Inputs whose strides a view or a sort cannot take: copied densely into the arena first.
+  std::vector<std::pair<size_t, size_t>> densified;  // input, arena offset
+  size_t arena_bytes = 0;                            // temporaries
+  size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
+
+  const BoundTensor& output(size_t i) const {
+    return bound.tensors[static_cast<size_t>(bound.outputs[i])];
+  }
+};
+
+// Elements of one input or output at run time; strides in elements, empty: dense row-major.
+struct TensorView {
+  void* data = nullptr;
+  DType type = DType::f32;
+  Shape shape;
+  std::vector<int64_t> strides;
+};
+
+struct RunOptions {
+  void* stream = nullptr;
+  std::function<bool()> cancelled;
+};
+
+// Compiles for the given layouts. Throws Failure.
+std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
+                                    const std::shared_ptr<const Program>& program,
+                                    const std::vector<InputLayout>& inputs);
+
+// Thread safe for distinct outputs. Throws Failure of stage run. Tensors must fit the executable
+// (checked by the caller: see check_tensors).
+void run(const Executable& executable, std::span<const TensorView> inputs,
+         std::span<const TensorView> outputs, const RunOptions& options = {});
+// Types, shapes, strides, null pointers and overlap of the tensors of a run. Throws Failure.
+void check_tensors(const Executable& executable, std::span<const TensorView> inputs,
+                   std::span<const TensorView> outputs);
+
+// Text of a stage: program, bound, reduced (and each pass by its name), kernels, schedule, nest,
+// llvm, asm. Throws Failure for an unknown one.
+std::string emit(const Executable& executable, std::string_view stage);
+// What each kernel is: class, vector width, tiles, domain, remaining guards and why.
+std::string explain(const Executable& executable);
+
+// Races schedules of every kernel and swaps the winners in. Throws Failure.
+void tune(Executable& executable, double budget_ms,
+          const std::function<void(const std::string& kernel, size_t tried, size_t total,
+                                   double best_ns)>& progress = {});
+
+}  // namespace tile

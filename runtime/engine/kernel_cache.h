@@ -1,0 +1,41 @@
+// Compiled kernels by value: the printed nest without names, the target and the backend's identity.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "backends/backend.h"
+
+namespace tile {
+
+class DiskCache;
+
+class KernelCache {
+ public:
+  // `disk` may be null: memory only.
+  KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk);
+  ~KernelCache();
+
+  // Compiled, loaded from disk, or found; each kernel is compiled once however many threads ask.
+  // Throws Failure.
+  std::shared_ptr<const Code> get(const nest::Nest& nest, const Target& target);
+
+  std::atomic<uint64_t> compiled{0};
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> disk_hits{0};
+
+ private:
+  struct Entry;
+  std::shared_ptr<const Code> make(const nest::Nest& nest, const Target& target,
+                                   const std::string& key);
+  Backend& backend_;
+  std::unique_ptr<DiskCache> disk_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;
+};
+
+}  // namespace tile

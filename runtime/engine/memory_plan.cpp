@@ -1,0 +1,156 @@
+#include "runtime/engine/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/passes/uses.h"
+#include "core/support/checked.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Life {
+  size_t first = SIZE_MAX;
+  size_t last = 0;
+  size_t bytes = 0;
+  size_t offset = 0;
+};
+
+// First fit over lives in order of their size: large ones first leave the fewest holes.
+size_t place_lives(std::vector<Life*> lives) {
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
+  std::vector<Life*> placed;
+  size_t total = 0;
+  for (Life* life : lives) {
+    std::vector<const Life*> rivals;
+    for (const Life* other : placed) {
+      if (other->first <= life->last && life->first <= other->last) rivals.push_back(other);
+    }
+    std::sort(rivals.begin(), rivals.end(),
+              [](const Life* a, const Life* b) { return a->offset < b->offset; });
+    size_t offset = 0;
+    for (const Life* other : rivals) {
+      if (offset + life->bytes <= other->offset) break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    life->offset = offset;
+    total = std::max(total, offset + life->bytes);
+    placed.push_back(life);
+  }
+  return total;
+}
+
+size_t bytes_of(const BoundTensor& t) {
+  int64_t bytes = checked_mul(element_count(t.shape), static_cast<int64_t>(byte_size(t.type)));
+  return rounded(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+}
+
+class Planner {
+ public:
+  explicit Planner(Executable& executable) : e_(executable), p_(executable.program) {}
+
+  void run() {
+    e_.places.assign(p_.tensors.size(), {});
+    place_inputs();
+    place_outputs();
+    densify_inputs();
+    place_temporaries();
+    resolve_views();
+  }
+
+ private:
+  Place& place(TensorId id) { return e_.places[static_cast<size_t>(id)]; }
+
+  void place_inputs() {
+    for (size_t i = 0; i < p_.inputs.size(); ++i) {
+      place(p_.inputs[i]) = {Place::Kind::input, i};
+    }
+  }
+  // An output's elements are computed in place where its storage is a tensor of its own.
+  void place_outputs() {
+    for (size_t i = 0; i < p_.outputs.size(); ++i) {
+      TensorId storage = storage_of(p_, p_.outputs[i]);
+      if (place(storage).kind == Place::Kind::none) {
+        place(storage) = {Place::Kind::output, i};
+      } else {
+        e_.copies.push_back({storage, i});
+      }
+    }
+  }
+  // Kernels read any strides; a view, a sort and a final copy need dense elements.
+  void densify_inputs() {
+    std::vector<bool> needs(p_.inputs.size(), false);
+    auto mark = [&](TensorId id) {
+      Place at = place(id);
+      if (at.kind == Place::Kind::input && !e_.inputs[at.at].strides.empty()) needs[at.at] = true;
+    };
+    for (const BoundTensor& t : p_.tensors) {
+      if (t.view_of) mark(storage_of(p_, *t.view_of));
+    }
+    for (const Launch& launch : e_.launches) {
+      if (launch.sort) mark(storage_of(p_, launch.sort->source));
+    }
+    for (const OutputCopy& copy : e_.copies) mark(copy.from);
+    for (size_t i = 0; i < needs.size(); ++i) {
+      if (needs[i]) dense_.push_back(i);
+    }
+  }
+  void place_temporaries() {
+    std::map<TensorId, Life> lives;
+    for (size_t at = 0; at < e_.launches.size(); ++at) {
+      for (TensorId id : e_.launches[at].arguments) {
+        TensorId storage = storage_of(p_, id);
+        if (place(storage).kind != Place::Kind::none) continue;
+        Life& life = lives[storage];
+        life.first = std::min(life.first, at);
+        life.last = at;
+        life.bytes = bytes_of(p_.tensors[static_cast<size_t>(storage)]);
+      }
+    }
+    std::vector<Life*> list;
+    for (auto& [id, life] : lives) list.push_back(&life);
+    size_t total = place_lives(list);
+    for (auto& [id, life] : lives) place(id) = {Place::Kind::arena, life.offset};
+    for (size_t input : dense_) {
+      TensorId id = p_.inputs[input];
+      e_.densified.emplace_back(input, total);
+      place(id) = {Place::Kind::arena, total};
+      total += bytes_of(p_.tensors[static_cast<size_t>(id)]);
+    }
+    e_.arena_bytes = rounded(total);
+    for (const Launch& launch : e_.launches) {
+      if (launch.code) {
+        e_.workspace_bytes = std::max(e_.workspace_bytes, launch.code->workspace_bytes());
+      }
+    }
+  }
+  void resolve_views() {
+    for (size_t i = 0; i < p_.tensors.size(); ++i) {
+      auto id = static_cast<TensorId>(i);
+      if (p_.tensors[i].view_of) place(id) = place(storage_of(p_, id));
+    }
+  }
+
+  Executable& e_;
+  const BoundProgram& p_;
+  std::vector<size_t> dense_;
+};
+
+}  // namespace
+
+void plan_memory(Executable& executable, size_t memory_limit) {
+  Planner(executable).run();
+  size_t total = executable.arena_bytes + executable.workspace_bytes;
+  if (memory_limit != 0 && total > memory_limit) {
+    fail(Stage::compile, "memory", {},
+         "this program needs " + std::to_string(total) + " bytes of temporaries; the limit is " +
+             std::to_string(memory_limit));
+  }
+}
+
+}  // namespace tile
