@@ -1,9 +1,8 @@
 // The functions of tile.h: argument checks, then the engine.
-#include <cstring>
-#include <limits>
-
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 
 #include "core/passes/differentiate.h"
 #include "runtime/api/handles.h"
