@@ -1,0 +1,190 @@
+#include "runtime/cli/commands.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <sstream>
+
+#include "core/passes/differentiate.h"
+#include "runtime/cli/tensor_file.h"
+#include "runtime/engine/disk_cache.h"
+
+namespace tile::cli {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  std::string part;
+  while (std::getline(stream, part, separator)) parts.push_back(part);
+  return parts;
+}
+
+[[noreturn]] void unknown_name(const std::string& what, const std::string& name,
+                               const std::string& known) {
+  fail(Stage::run, "argument", {}, "the program has no " + what + " " + name, "it has " + known);
+}
+
+template <class NameAt>
+std::string list_names(size_t count, NameAt name_at) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ", ") + name_at(i);
+  return out.empty() ? "none" : out;
+}
+std::string input_names(const LoadedProgram& p) {
+  return list_names(p.program().inputs.size(), [&](size_t i) { return input_name(p, i); });
+}
+std::string output_names(const LoadedProgram& p) {
+  return list_names(p.program().outputs.size(), [&](size_t i) { return output_name(p, i); });
+}
+
+// One value per input, in the program's order, from NAME=VALUE pairs.
+std::vector<std::string> values_by_input(const LoadedProgram& program,
+                                         const std::vector<std::string>& pairs, const char* flag) {
+  std::map<std::string, std::string> given = named(pairs);
+  std::vector<std::string> values;
+  for (size_t i = 0; i < program.program().inputs.size(); ++i) {
+    auto it = given.find(input_name(program, i));
+    if (it == given.end()) {
+      fail(Stage::run, "argument", {}, "input " + input_name(program, i) + " is not given",
+           std::string("add ") + flag + " " + input_name(program, i) + "=...");
+    }
+    values.push_back(it->second);
+    given.erase(it);
+  }
+  if (!given.empty()) unknown_name("input", given.begin()->first, input_names(program));
+  return values;
+}
+
+std::shared_ptr<Executable> compiled(LoadedProgram& program,
+                                     const std::vector<std::string>& shapes) {
+  std::vector<InputLayout> layouts;
+  for (const std::string& text : values_by_input(program, shapes, "--shape")) {
+    layouts.push_back({parse_shape(text), {}});
+  }
+  return located(program.program().source, [&] { return program.executable(layouts); });
+}
+
+std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram>& program,
+                                             const std::string& request) {
+  size_t colon = request.find(':');
+  if (colon == std::string::npos) {
+    fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
+  }
+  return located(program->program().source, [&] {
+    auto derived = std::make_shared<Program>(differentiate(
+        program->program(), request.substr(0, colon), split(request.substr(colon + 1), ',')));
+    return std::make_shared<LoadedProgram>(program->engine(), derived);
+  });
+}
+
+void report_times(std::vector<double>& ms) {
+  if (ms.size() < 2) return;
+  std::sort(ms.begin(), ms.end());
+  std::cerr << "least " << ms.front() << " ms, median " << ms[ms.size() / 2] << " ms of "
+            << ms.size() << " runs\n";
+}
+
+}  // namespace
+
+int command_check(const std::string& file, const std::vector<std::string>& shapes,
+                  const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (!shapes.empty()) {
+    std::shared_ptr<Executable> e = compiled(*program, shapes);
+    for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
+      const BoundTensor& t = e->output(i);
+      std::cout << t.name << ": " << to_string(t.type);
+      for (int64_t extent : t.shape) std::cout << " " << extent;
+      std::cout << "\n";
+    }
+  }
+  std::cout << file << ": inputs " << input_names(*program) << "; outputs "
+            << output_names(*program) << "\n";
+  return 0;
+}
+
+int command_run(const RunArguments& arguments, const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
+  if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
+  if (!arguments.param.empty()) {
+    unknown_name("parameter", named(arguments.param).begin()->first, "none");
+  }
+  std::map<std::string, std::string> wanted = named(arguments.out);
+  for (const auto& [name, target] : wanted) {
+    bool known = false;
+    for (size_t i = 0; i < program->program().outputs.size(); ++i) {
+      known = known || output_name(*program, i) == name;
+    }
+    if (!known) unknown_name("output", name, output_names(*program));
+  }
+  std::vector<HostTensor> inputs;
+  for (const std::string& text : values_by_input(*program, arguments.in, "--in")) {
+    inputs.push_back(read_tensor(text));
+  }
+  std::vector<HostTensor> outputs;
+  std::vector<double> ms;
+  for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
+    auto start = std::chrono::steady_clock::now();
+    outputs = located(program->program().source, [&] { return run_once(*program, inputs); });
+    auto end = std::chrono::steady_clock::now();
+    ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto it = wanted.find(output_name(*program, i));
+    if (it != wanted.end()) write_tensor(it->second, outputs[i]);
+  }
+  report_times(ms);
+  return 0;
+}
+
+int command_emit(const std::string& file, const std::vector<std::string>& shapes,
+                 const std::string& stage, const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (stage == "program") {
+    std::cout << program->text();
+    return 0;
+  }
+  std::shared_ptr<Executable> e = compiled(*program, shapes);
+  std::cout << located(program->program().source, [&] { return emit(*e, stage); });
+  return 0;
+}
+
+int command_explain(const std::string& file, const std::vector<std::string>& shapes,
+                    const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  std::shared_ptr<Executable> e = compiled(*program, shapes);
+  std::cout << located(program->program().source, [&] { return explain(*e); });
+  return 0;
+}
+
+int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
+                 const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  std::cout << with_gradient(program, of + ":" + wrt)->text();
+  return 0;
+}
+
+int command_cache(const std::string& action) {
+  std::string directory = default_cache_directory();
+  if (action == "clear") {
+    std::cout << clear_cache(directory) << " entries removed from " << directory << "\n";
+    return 0;
+  }
+  CacheSummary summary = summarize_cache(directory);
+  std::cout << directory << ": " << summary.entries << " entries, " << summary.bytes << " bytes\n";
+  return 0;
+}
+
+int command_devices(const Options& options) {
+  for (const char* name : {"cpu", "reference"}) {
+    Options one = options;
+    one.backend = name;
+    std::shared_ptr<Engine> engine = make_engine(one);
+    std::cout << name << ": " << engine->device() << "\n";
+    if (!engine->is_reference()) std::cout << "  " << to_string(engine->target()) << "\n";
+  }
+  return 0;
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,131 @@
+// The `tile` program.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "runtime/cli/commands.h"
+#include "runtime/cli/conform.h"
+
+namespace tile::cli {
+namespace {
+
+void add_common(CLI::App& app, Options& options) {
+  app.add_option("--backend", options.backend, "auto, cpu or reference")->capture_default_str();
+  app.add_option("--features", options.features, "a narrower CPU: avx512, avx2, sse");
+  app.add_option("--threads", options.threads, "worker threads (default: all)");
+  app.add_flag("--verbose", options.verbose, "log cache events to standard error");
+  app.add_option_function<std::string>(
+         "--diagnostics",
+         [&options](const std::string& form) { options.json_diagnostics = form == "json"; },
+         "text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+struct Command {
+  Options options;
+  RunArguments run;
+  std::vector<std::string> files, shapes;
+  std::string stage = "program", filter, of, wrt, action = "show";
+};
+
+void file_option(CLI::App* sub, Command& c) {
+  sub->add_option("file", c.run.file, "program text")->required();
+  sub->add_option("--lang", c.options.language, "tile, mfg or lift (default: by suffix)");
+  add_common(*sub, c.options);
+}
+void shape_option(CLI::App* sub, Command& c) {
+  sub->add_option("--shape", c.shapes, "NAME=2x3:f32 for each input");
+}
+
+int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
+  std::cerr << (options.json_diagnostics ? render_json(diagnostic, source) + "\n"
+                                         : render(diagnostic, source));
+  return 1;
+}
+int report_plain(const Options& options, const Diagnostic& d) {
+  if (options.json_diagnostics) return report(options, d, Source{"tile", ""});
+  std::cerr << "tile: " << d.message << "\n";
+  if (!d.hint.empty()) std::cerr << " hint: " << d.hint << "\n";
+  return 1;
+}
+
+template <class Work>
+int reported(const Options& options, Work&& work) {
+  try {
+    return work();
+  } catch (const Located& e) {
+    if (e.diagnostic.code == "argument") return report_plain(options, e.diagnostic);
+    return report(options, e.diagnostic, *e.source);
+  } catch (const Failure& e) {
+    return report_plain(options, e.diagnostic());
+  } catch (const std::bad_alloc&) {
+    return report_plain(options, {Stage::run, "memory", "out of memory", "", {}});
+  } catch (const std::exception& e) {
+    return report_plain(options, {Stage::run, "internal", e.what(), "", {}});
+  }
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app{"Tile JIT: tensor programs from text"};
+  app.require_subcommand(1);
+  Command c;
+  std::function<int()> chosen;
+  auto choose = [&](CLI::App* sub, std::function<int()> work) {
+    sub->callback([&chosen, work] { chosen = work; });
+  };
+
+  CLI::App* check = app.add_subcommand("check", "parse, and with shapes bind and compile");
+  file_option(check, c);
+  shape_option(check, c);
+  choose(check, [&] { return command_check(c.run.file, c.shapes, c.options); });
+
+  CLI::App* run = app.add_subcommand("run", "run a program on files");
+  file_option(run, c);
+  run->add_option("--in", c.run.in, "NAME=a.npy|a.png|a.jpg|random:64x64[:f32]|iota:...");
+  run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
+  run->add_option("--out", c.run.out, "NAME=o.npy|o.png|-");
+  run->add_option("--repeat", c.run.repeat, "run N times and report times");
+  run->add_option("--grad", c.run.gradient_of,
+                  "OUTPUT:INPUT,... adds gradients; the seed is an input");
+  choose(run, [&] { return command_run(c.run, c.options); });
+
+  CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
+  file_option(emit, c);
+  shape_option(emit, c);
+  emit->add_option("--stage", c.stage,
+                   "program, bound, reduced, kernels, schedule, nest, llvm, asm")
+      ->capture_default_str();
+  choose(emit, [&] { return command_emit(c.run.file, c.shapes, c.stage, c.options); });
+
+  CLI::App* explain = app.add_subcommand("explain", "say what each kernel became and why");
+  file_option(explain, c);
+  shape_option(explain, c);
+  choose(explain, [&] { return command_explain(c.run.file, c.shapes, c.options); });
+
+  CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
+  file_option(grad, c);
+  grad->add_option("--of", c.of, "output to differentiate")->required();
+  grad->add_option("--wrt", c.wrt, "inputs, separated by commas")->required();
+  choose(grad, [&] { return command_grad(c.run.file, c.of, c.wrt, c.options); });
+
+  CLI::App* conformance = app.add_subcommand("conform", "run conformance cases");
+  conformance->add_option("files", c.files, "JSON files of cases")->required();
+  conformance->add_option("--filter", c.filter, "only cases whose name contains this");
+  add_common(*conformance, c.options);
+  choose(conformance, [&] { return conform(c.files, c.filter, c.options); });
+
+  CLI::App* cache = app.add_subcommand("cache", "show or clear the disk cache");
+  cache->add_option("action", c.action, "show or clear")->check(CLI::IsMember({"show", "clear"}));
+  choose(cache, [&] { return command_cache(c.action); });
+
+  CLI::App* devices = app.add_subcommand("devices", "list what programs can run on");
+  add_common(*devices, c.options);
+  choose(devices, [&] { return command_devices(c.options); });
+
+  CLI11_PARSE(app, argc, argv);
+  return reported(c.options, chosen);
+}
+
+}  // namespace
+}  // namespace tile::cli
+
+int main(int argc, char** argv) { return tile::cli::main_of(argc, argv); }

@@ -1,0 +1,142 @@
+// NumPy's .npy format, version 1.0 (numpy.lib.format), little endian.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/cli/tensor_file.h"
+
+namespace tile::cli {
+namespace {
+
+struct Row {
+  std::string_view descr;
+  DType type;
+};
+// bfloat16 has no NumPy name of its own; it is written as the two-byte void that ml_dtypes uses.
+constexpr std::array<Row, 14> kRows{{{"|b1", DType::bool_},
+                                     {"|i1", DType::i8},
+                                     {"<i2", DType::i16},
+                                     {"<i4", DType::i32},
+                                     {"<i8", DType::i64},
+                                     {"|u1", DType::u8},
+                                     {"<u2", DType::u16},
+                                     {"<u4", DType::u32},
+                                     {"<u8", DType::u64},
+                                     {"<f2", DType::f16},
+                                     {"<V2", DType::bf16},
+                                     {"|V2", DType::bf16},
+                                     {"<f4", DType::f32},
+                                     {"<f8", DType::f64}}};
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr size_t kPreamble = 10;
+
+[[noreturn]] void bad(const std::string& path, const std::string& why) {
+  fail(Stage::run, "file", {}, path + ": " + why);
+}
+
+// The text after 'key': in the header's dictionary.
+std::string field(const std::string& header, const std::string& key, const std::string& path) {
+  size_t at = header.find("'" + key + "'");
+  if (at == std::string::npos) bad(path, "the header has no " + key);
+  at = header.find(':', at);
+  if (at == std::string::npos) bad(path, "the header is damaged");
+  return header.substr(at + 1);
+}
+
+DType type_of(const std::string& header, const std::string& path) {
+  std::string text = field(header, "descr", path);
+  size_t open = text.find('\''), close = text.find('\'', open + 1);
+  if (open == std::string::npos || close == std::string::npos) bad(path, "a structured type");
+  std::string descr = text.substr(open + 1, close - open - 1);
+  for (const Row& row : kRows) {
+    if (row.descr == descr) return row.type;
+  }
+  bad(path, "the element type " + descr + " is not supported");
+}
+
+Shape shape_of(const std::string& header, const std::string& path) {
+  std::string text = field(header, "shape", path);
+  size_t open = text.find('('), close = text.find(')');
+  if (open == std::string::npos || close == std::string::npos) bad(path, "the header is damaged");
+  Shape shape;
+  const char* at = text.data() + open + 1;
+  const char* end = text.data() + close;
+  while (at < end) {
+    if (*at == ' ' || *at == ',') {
+      ++at;
+      continue;
+    }
+    char* next = nullptr;
+    shape.push_back(std::strtoll(at, &next, 10));
+    if (next == at || shape.back() < 0) bad(path, "the shape is damaged");
+    at = next;
+  }
+  return shape;
+}
+
+// Column-major elements to row-major.
+HostTensor transposed(const HostTensor& stored) {
+  Shape shape(stored.shape.rbegin(), stored.shape.rend());
+  HostTensor t(stored.type, stored.shape);
+  std::vector<int64_t> position(shape.size(), 0);
+  for (int64_t from = 0; from < t.count(); ++from) {
+    int64_t to = 0;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      to = to * t.shape[d] + position[shape.size() - 1 - d];
+    }
+    t.set(to, stored.at(from));
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++position[d] < shape[d]) break;
+      position[d] = 0;
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+HostTensor read_npy(const std::string& path) {
+  std::string text = read_text(path);
+  if (text.size() < kPreamble || std::memcmp(text.data(), kMagic, 6) != 0)
+    bad(path, "not a .npy file");
+  auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
+  size_t preamble = byte(6) >= 2 ? kPreamble + 2 : kPreamble;
+  if (text.size() < preamble) bad(path, "cut short");
+  size_t size = byte(8) | byte(9) << 8;
+  if (byte(6) >= 2) size |= byte(10) << 16 | byte(11) << 24;
+  if (text.size() < preamble + size) bad(path, "cut short");
+  std::string header = text.substr(preamble, size);
+  DType type = type_of(header, path);
+  Shape shape = shape_of(header, path);
+  std::string_view data = std::string_view(text).substr(preamble + size);
+  int64_t bytes = checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
+  if (data.size() < static_cast<size_t>(bytes)) bad(path, "cut short");
+  HostTensor t(type, shape);
+  if (bytes != 0) std::memcpy(t.bytes.data(), data.data(), static_cast<size_t>(bytes));
+  bool columns = field(header, "fortran_order", path).find("True") <
+                 field(header, "fortran_order", path).find(',');
+  return columns ? transposed(t) : t;
+}
+
+void write_npy(const std::string& path, const HostTensor& t) {
+  auto row =
+      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.type == t.type; });
+  std::string header =
+      "{'descr': '" + std::string(row->descr) + "', 'fortran_order': False, 'shape': (";
+  for (int64_t extent : t.shape) header += std::to_string(extent) + ",";
+  header += "), }";
+  // The data starts at a multiple of 64 bytes.
+  header += std::string(63 - (kPreamble + header.size()) % 64, ' ') + "\n";
+  std::ofstream file(path, std::ios::binary);
+  file.write(kMagic, 6);
+  const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff),
+                       static_cast<char>(header.size() >> 8)};
+  file.write(rest, sizeof rest);
+  file << header;
+  file.write(reinterpret_cast<const char*>(t.bytes.data()),
+             static_cast<std::streamsize>(t.bytes.size()));
+  if (!file) bad(path, "cannot be written");
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,84 @@
+#include "runtime/cli/session.h"
+
+#include <cstdio>
+
+#include "runtime/cli/tensor_file.h"
+
+namespace tile::cli {
+
+std::shared_ptr<Engine> make_engine(const Options& options) {
+  EngineOptions o;
+  o.backend = options.backend;
+  o.features = options.features;
+  o.threads = options.threads;
+  if (options.verbose) {
+    o.log = [](LogLevel, const std::string& message) {
+      std::fprintf(stderr, "tile: %s\n", message.c_str());
+    };
+  }
+  return Engine::create(std::move(o));
+}
+
+std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
+                                    const Options& options) {
+  auto source = std::make_shared<Source>(Source{path, read_text(path)});
+  return located(source, [&] {
+    std::optional<Language> language =
+        options.language.empty() ? language_of_suffix(path) : parse_language(options.language);
+    if (!language) {
+      fail(Stage::run, "argument", {}, "cannot tell the language of " + path,
+           "use the suffix .tile, .mfg or .lift, or --lang");
+    }
+    return std::make_shared<LoadedProgram>(engine,
+                                           std::make_shared<Program>(parse(*language, source)));
+  });
+}
+
+std::map<std::string, std::string> named(const std::vector<std::string>& pairs) {
+  std::map<std::string, std::string> result;
+  for (const std::string& pair : pairs) {
+    size_t at = pair.find('=');
+    if (at == std::string::npos || at == 0) {
+      fail(Stage::run, "argument", {}, "\"" + pair + "\" is not NAME=VALUE");
+    }
+    if (!result.emplace(pair.substr(0, at), pair.substr(at + 1)).second) {
+      fail(Stage::run, "argument", {}, pair.substr(0, at) + " is given twice");
+    }
+  }
+  return result;
+}
+
+const std::string& input_name(const LoadedProgram& program, size_t i) {
+  const Program& p = program.program();
+  return p.tensors[static_cast<size_t>(p.inputs[i])].name;
+}
+const std::string& output_name(const LoadedProgram& program, size_t i) {
+  const Program& p = program.program();
+  return p.tensors[static_cast<size_t>(p.outputs[i])].name;
+}
+
+std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
+  std::vector<InputLayout> layouts;
+  for (const HostTensor& t : inputs) layouts.push_back({{t.type, t.shape}, {}});
+  return layouts;
+}
+
+std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+  std::shared_ptr<Executable> e = program.executable(layouts_of(inputs));
+  std::vector<HostTensor> outputs;
+  for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
+    outputs.emplace_back(e->output(i).type, e->output(i).shape);
+  }
+  auto views = [](const std::vector<HostTensor>& list) {
+    std::vector<TensorView> result;
+    for (const HostTensor& t : list) {
+      // A run only reads its inputs; the view type has no const.
+      result.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
+    }
+    return result;
+  };
+  run(*e, views(inputs), views(outputs));
+  return outputs;
+}
+
+}  // namespace tile::cli

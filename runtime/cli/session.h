@@ -1,0 +1,62 @@
+// What the subcommands share: loading a program, naming its inputs, reporting errors.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ir/scalar.h"
+#include "runtime/engine/engine.h"
+
+namespace tile::cli {
+
+struct Options {
+  std::string backend = "auto";
+  std::string features;
+  int threads = 0;
+  std::string language;  // empty: by the file's suffix
+  bool json_diagnostics = false;
+  bool verbose = false;
+};
+
+// An engine made from the options; its log goes to standard error with --verbose.
+std::shared_ptr<Engine> make_engine(const Options& options);
+
+// The program of a file. Errors in it are thrown as Located.
+std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
+                                    const Options& options);
+
+// A failure with the text that it is about.
+class Located : public std::exception {
+ public:
+  Located(Diagnostic diagnostic, SourcePtr source)
+      : diagnostic(std::move(diagnostic)), source(std::move(source)) {}
+  Diagnostic diagnostic;
+  SourcePtr source;
+};
+
+// Runs `work`, giving failures the program's text.
+template <class Work>
+auto located(const SourcePtr& source, Work&& work) {
+  try {
+    return work();
+  } catch (const Failure& failure) {
+    throw Located(failure.diagnostic(), source);
+  } catch (const Overflow& overflow) {
+    throw Located({Stage::compile, "overflow", overflow.what(), "", {}}, source);
+  }
+}
+
+// "NAME=VALUE" pairs by name. Throws Failure for a text without '=' or a repeated name.
+std::map<std::string, std::string> named(const std::vector<std::string>& pairs);
+
+const std::string& input_name(const LoadedProgram& program, size_t i);
+const std::string& output_name(const LoadedProgram& program, size_t i);
+
+// Layouts of dense inputs, in the program's order.
+std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs);
+// Compiles and runs on dense tensors.
+std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs);
+
+}  // namespace tile::cli

@@ -1,0 +1,29 @@
+// Tensors from and to files: .npy, PNG and JPEG pictures (u8 [H, W, C]), and generated data.
+#pragma once
+
+#include <string>
+
+#include "core/ir/scalar.h"
+
+namespace tile::cli {
+
+// "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
+// types, the same every time), "iota:4x4[:i32]". Throws Failure (stage run) with the reason.
+HostTensor read_tensor(const std::string& specification);
+// "a.npy", "a.png" (u8, [H, W] or [H, W, 1|3|4]; other types are scaled from [0, 1]), "-" (text).
+void write_tensor(const std::string& specification, const HostTensor& tensor);
+
+// "2x3:f32", "2x3" (f32), ":i64" or "scalar" for rank 0.
+InputType parse_shape(const std::string& text);
+
+// NumPy's format, version 1.0.
+HostTensor read_npy(const std::string& path);
+void write_npy(const std::string& path, const HostTensor& tensor);
+HostTensor read_picture(const std::string& path);
+void write_png(const std::string& path, const HostTensor& tensor);
+
+std::string read_text(const std::string& path);
+// Nested brackets as NumPy prints them, large tensors abridged.
+std::string to_text(const HostTensor& tensor);
+
+}  // namespace tile::cli
