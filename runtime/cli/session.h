@@ -30,8 +30,8 @@ std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const
 // A failure with the text that it is about.
 class Located : public std::exception {
  public:
-  Located(Diagnostic diagnostic, SourcePtr source)
-      : diagnostic(std::move(diagnostic)), source(std::move(source)) {}
+  Located(Diagnostic what_failed, SourcePtr text)
+      : diagnostic(std::move(what_failed)), source(std::move(text)) {}
   Diagnostic diagnostic;
   SourcePtr source;
 };
