@@ -167,10 +167,13 @@ class Inliner {
         at[i] = body.add(std::move(node));
         continue;
       }
-      at[i] = graft(body, source.body, source.body.results[0], [&](Body& into, const Node& leaf) {
-        if (leaf.kind != NodeKind::load) return NodeId{-1};
-        return into.load(new_slot[static_cast<size_t>(leaf.slot)], leaf.type, leaf.span);
-      });
+      NodeId value =
+          graft(body, source.body, source.body.results[0], [&](Body& into, const Node& leaf) {
+            if (leaf.kind != NodeKind::load) return NodeId{-1};
+            return into.load(new_slot[static_cast<size_t>(leaf.slot)], leaf.type, leaf.span);
+          });
+      // Storing would have rounded the value to the tensor's type (rule 5.7).
+      at[i] = body.cast(value, node.type, node.span);
     }
     for (NodeId r : piece.body.results) body.results.push_back(at[static_cast<size_t>(r)]);
     for (Access& a : piece.loads) {
