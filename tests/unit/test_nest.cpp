@@ -1,0 +1,161 @@
+// The Nest: text form, verifier, interpreter, loop partition.
+#include <gtest/gtest.h>
+
+#include "core/nest/nest.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::nest {
+namespace {
+
+Nest parsed(const std::string& text) {
+  Nest nest = parse_nest(std::make_shared<Source>(Source{"nest", text}));
+  verify(nest);
+  return nest;
+}
+
+HostTensor iota(Shape shape) {
+  HostTensor t(DType::f32, std::move(shape));
+  for (int64_t i = 0; i < t.count(); ++i) t.set(i, integer_scalar(i % 7 - 3, DType::f32));
+  return t;
+}
+
+// A 3-wide sum with zero borders over 21 elements, in tiles of two vectors of 4.
+const char* kStencil = R"(nest stencil
+argument A: f32 [21] strides [1]
+argument B: f32 [21] strides [1] written
+registers acc: f32 [2, 4] strides [4, 1]
+parallel t from [0] extent [3] grain 1 {
+  alloc acc
+  unrolled u from [0] extent [2] {
+    vector l from [0] extent [4] width 4 {
+      assign acc[u, l] () { %0:f32 = real 0; yield %0 }
+    }
+  }
+  serial k from [0] extent [3] {
+    unrolled u from [0] extent [2] {
+      vector l from [0] extent [4] width 4 {
+        if [l + 4 * u + 8 * t + k - 1, 21 - l - 4 * u - 8 * t - k, 20 - l - 4 * u - 8 * t] {
+          add acc[u, l] (A[l + 4 * u + 8 * t + k - 1]) { %0:f32 = load 0; yield %0 }
+        }
+      }
+    }
+  }
+  unrolled u from [0] extent [2] {
+    vector l from [0] extent [min(4, 21 - 4 * u - 8 * t)] width 4 {
+      assign B[l + 4 * u + 8 * t] (acc[u, l]) { %0:f32 = load 0; yield %0 }
+    }
+  }
+}
+)";
+
+std::vector<float> run(const Nest& nest, NestCounts* counts = nullptr) {
+  HostTensor a = iota({21}), b(DType::f32, {21});
+  interpret(nest, {&a, &b}, {}, counts);
+  std::vector<float> values;
+  for (int64_t i = 0; i < b.count(); ++i) values.push_back(static_cast<float>(b.at(i).f));
+  return values;
+}
+
+std::vector<float> expected() {
+  HostTensor a = iota({21});
+  std::vector<float> values(21);
+  for (int64_t i = 0; i < 21; ++i) {
+    for (int64_t j = std::max<int64_t>(0, i - 1); j <= std::min<int64_t>(20, i + 1); ++j) {
+      values[static_cast<size_t>(i)] += static_cast<float>(a.at(j).f);
+    }
+  }
+  return values;
+}
+
+TEST(Nest, TextRoundTrips) {
+  Nest nest = parsed(kStencil);
+  std::string text = print(nest);
+  EXPECT_EQ(print(parsed(text)), text);
+}
+
+TEST(Nest, AnonymousTextDoesNotDependOnNames) {
+  Nest a = parsed(kStencil), b = a;
+  b.name = "other";
+  b.buffers[0].name = "Input";
+  EXPECT_EQ(print(a, true), print(b, true));
+  EXPECT_NE(print(a), print(b));
+}
+
+TEST(Nest, InterpretsAStencil) { EXPECT_EQ(run(parsed(kStencil)), expected()); }
+
+TEST(Nest, PartitionKeepsValuesAndDropsInteriorGuards) {
+  Nest nest = parsed(kStencil);
+  Nest split = partition(nest);
+  verify(split);
+  EXPECT_EQ(run(split), expected());
+  NestCounts before, after;
+  run(nest, &before);
+  run(split, &after);
+  // Of three tiles one is interior: a single test instead of one per element and tap.
+  EXPECT_LT(after.guards, before.guards);
+  EXPECT_NE(print(split).find("} else {"), std::string::npos);
+}
+
+TEST(Nest, AnIndexOutsideIsCaught) {
+  std::string text = kStencil;
+  text.replace(text.find("21 - l - 4 * u - 8 * t - k, 20"), 2, "25");
+  EXPECT_THROW(run(parsed(text)), InternalError);
+}
+
+TEST(Nest, VerifierNamesWhatIsBroken) {
+  auto broken = [](const std::string& from, const std::string& to) {
+    std::string text = kStencil;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  EXPECT_THROW(parsed(broken("acc[u, l] ()", "acc[u] ()")), InternalError);
+  EXPECT_THROW(parsed(broken("acc[u, l] ()", "acc[u, q] ()")), InternalError);
+  EXPECT_THROW(parsed(broken("acc[u, l] ()", "A[l] ()")), InternalError);
+  EXPECT_THROW(parsed(broken("= real 0;", "= missing 0;")), Failure);
+  EXPECT_THROW(parsed(broken("serial k", "parallel k")), InternalError);
+}
+
+TEST(Nest, FusedStoresRoundOnce) {
+  Nest nest = parsed(R"(nest fused
+argument A: f32 [1] strides [1]
+argument B: f32 [1] strides [1] written
+fma B[0] (A[0]) { %0:f32 = load 0; yield %0, %0 }
+)");
+  HostTensor a(DType::f32, {1}), b(DType::f32, {1});
+  double x = 1 + 0x1p-12;
+  a.set(0, real_scalar(x, DType::f32));
+  b.set(0, real_scalar(-1 - 0x1p-11, DType::f32));
+  NestCounts counts;
+  interpret(nest, {&a, &b}, {}, &counts);
+  EXPECT_EQ(b.at(0).f, 0x1p-24);
+  EXPECT_EQ(counts.multiply_adds, 1);
+}
+
+TEST(Nest, StoresByValueAndPredicates) {
+  Nest nest = parsed(R"(nest scatter
+argument I: i64 [3] strides [1]
+argument R: f32 [4] strides [1] written
+serial i from [0] extent [3] {
+  if [1 - i] when (I[i]) { %0:i64 = load 0; yield %0 } {
+    add R[%0] (I[i]) { %0:i64 = load 0; %1:f32 = real 1; yield %1 }
+  } else {
+    add R[0] () { %0:f32 = real 10; yield %0 }
+  }
+}
+)");
+  HostTensor index(DType::i64, {3}), result(DType::f32, {4});
+  index.set(1, integer_scalar(3, DType::i64));
+  interpret(nest, {&index, &result});
+  EXPECT_EQ(result.at(0).f, 20);
+  EXPECT_EQ(result.at(3).f, 1);
+}
+
+TEST(Nest, BadTextsAreLocatedErrors) {
+  for (const char* text : {"", "nest", "nest n argument", "nest n serial i from [0] {",
+                           "nest n argument A: f99 [1] strides [1]", "nest n add A[0] () {"}) {
+    EXPECT_THROW(parse_nest(std::make_shared<Source>(Source{"nest", text})), Failure) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tile::nest
