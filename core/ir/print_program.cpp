@@ -125,15 +125,16 @@ class BodyPrinter {
               strength};
     }
     std::string symbol(unary_symbol(node.op));
-    if (!symbol.empty() && !is_literal(body_[node.args[0]])) {
-      return {symbol + bracketed(text(node.args[0]), kPrimary), kUnary};
+    bool merges = node.op == Op::neg && is_literal(body_[node.args[0]]);
+    if (!symbol.empty() && !merges) {
+      std::string operand = bracketed(text(node.args[0]), kUnary);
+      return {symbol + (operand.starts_with(symbol) ? " " : "") + operand, kUnary};
     }
     return call_text(node);
   }
 
   Text call_text(const Node& node) const {
-    std::string out(unary_symbol(node.op).empty() ? info(node.op).spelling : info(node.op).name);
-    out += "(";
+    std::string out = std::string(info(node.op).spelling) + "(";
     for (size_t i = 0; i < node.args.size(); ++i) {
       out += (i == 0 ? "" : ", ") + text(node.args[i]).text;
     }

@@ -103,7 +103,7 @@ TEST(TileGrammar, PrecedenceIsThatOfC) {
   EXPECT_EQ(normal("A ? (B ? C : D) : A"), "A ? B ? C : D : A");
   EXPECT_EQ(normal("-A * !B"), "-A * !B");
   EXPECT_EQ(normal("-(A * B)"), "-(A * B)");
-  EXPECT_EQ(normal("~-A"), "~(-A)");
+  EXPECT_EQ(normal("~-A"), "~-A");
   EXPECT_EQ(normal("A < B != C >= D"), "A < B != C >= D");
 }
 
@@ -111,7 +111,8 @@ TEST(TileGrammar, MinusBeforeANumberIsPartOfIt) {
   EXPECT_EQ(normal("A - -1"), "A - -1");
   EXPECT_EQ(normal("-2.5 * A"), "-2.5 * A");
   EXPECT_EQ(normal("neg(1)"), "neg(1)");
-  EXPECT_EQ(normal("- -A"), "-(-A)");
+  EXPECT_EQ(normal("--A"), "- -A");
+  EXPECT_EQ(normal("!-1"), "!-1");
 }
 
 TEST(TileGrammar, Rule2_1_Scalars) {

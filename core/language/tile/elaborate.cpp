@@ -81,6 +81,7 @@ void Elaborator::statement(const StatementSyntax& s) {
 
 TensorId Elaborator::emit(Result result, Statements what, int rank) {
   auto id = static_cast<TensorId>(out_.tensors.size());
+  if (result.name.empty()) result.name = names_.fresh(base_);
   names_.declare_tensor(result.name, {Symbol::Kind::assigned, id, rank, result.span});
   Tensor tensor;
   tensor.name = std::move(result.name);
@@ -90,8 +91,6 @@ TensorId Elaborator::emit(Result result, Statements what, int rank) {
   out_.statements.push_back({id, result.statement, std::move(result.attributes), std::move(what)});
   return id;
 }
-
-Elaborator::Result Elaborator::fresh_result(Span span) { return {names_.fresh(base_), span, span}; }
 
 // TENSOR = expr
 TensorId Elaborator::assign(Result result, SyntaxId value) {

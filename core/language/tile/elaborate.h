@@ -51,9 +51,9 @@ class Elaborator {
   using Statements = std::variant<SymbolicContraction, Elementwise, Call>;
   // The tensor that a statement of the text assigns, or a generated one.
   struct Result {
-    std::string name;
-    Span span;       // of the name
-    Span statement;  // of the whole statement
+    std::string name;  // empty: generated when the statement is emitted
+    Span span;         // of the name
+    Span statement;    // of the whole statement
     std::vector<Attribute> attributes = {};
   };
 
@@ -67,7 +67,7 @@ class Elaborator {
   TensorId assign(Result result, SyntaxId value);
   TensorId contraction(Result result, const ContractionSyntax& s);
   void check_out_ranks(const ContractionSyntax& s, std::string_view name) const;
-  Result fresh_result(Span span);
+  static Result fresh_result(Span span) { return {"", span, span}; }
 
   // Index expressions (rule 3.1) and sizes (rule 3.2).
   enum class IntegerKind : uint8_t { index, size };
@@ -96,7 +96,6 @@ class Elaborator {
   NodeId scalar_match(ScalarScope& scope, const Syntax& node);
   NodeId scalar_call(ScalarScope& scope, SyntaxId id);
   NodeId scalar_cast(ScalarScope& scope, const Syntax& node, DType type);
-  NodeId binary_crossentropy(ScalarScope& scope, const Syntax& node);
   NodeId tensor_load(ScalarScope& scope, TensorId tensor, Span span);
   std::optional<DType> cast_target(const Syntax& node) const;
   void check_arity(const Syntax& node, size_t least, size_t most) const;
@@ -107,6 +106,7 @@ class Elaborator {
   TensorId assign_call(Result result, SyntaxId id);
   Call whole_tensor_call(const Syntax& node, Function function);
   TensorId softmax(Result result, const Syntax& node, bool logarithm);
+  TensorId binary_crossentropy(Result result, const Syntax& node);
   TensorId softmax_reduction(Span span, TensorId source, Aggregation aggregation,
                              const std::vector<Expr>& sizes);
   TensorId operation_on(Result result, const std::vector<TensorId>& operands,

@@ -41,20 +41,24 @@ Signature signature_of(Function function) {
   return {};
 }
 
-bool is_softmax(std::string_view name) {
-  return name == "builtin_softmax" || name == "builtin_logsoftmax";
+bool is_builtin(std::string_view name) {
+  return name == "builtin_softmax" || name == "builtin_logsoftmax" ||
+         name == "builtin_binary_crossentropy";
 }
 
 }  // namespace
 
 bool Elaborator::is_tensor_call(const Syntax& node) const {
   return node.kind == SyntaxKind::call &&
-         (is_softmax(node.text) || find_whole_tensor_function(node.text));
+         (is_builtin(node.text) || find_whole_tensor_function(node.text));
 }
 
 TensorId Elaborator::assign_call(Result result, SyntaxId id) {
   const Syntax& node = at(id);
-  if (is_softmax(node.text)) {
+  if (is_builtin(node.text)) {
+    if (node.text == "builtin_binary_crossentropy") {
+      return binary_crossentropy(std::move(result), node);
+    }
     return softmax(std::move(result), node, node.text == "builtin_logsoftmax");
   }
   Call call = whole_tensor_call(node, *find_whole_tensor_function(node.text));
@@ -176,6 +180,29 @@ TensorId Elaborator::softmax(Result result, const Syntax& node, bool logarithm) 
   TensorId sum = softmax_reduction(node.span, terms, Aggregation::sum, sizes);
   TensorId log_sum = operation_on(fresh_result(node.span), {sum}, kLog);
   return operation_on(std::move(result), {shifted, log_sum}, kShift);
+}
+
+// -T * log(P) - (1 - T) * log(1 - P) for the arguments P and T. A third argument scales the
+// gradient in PlaidML and has no effect on values.
+TensorId Elaborator::binary_crossentropy(Result result, const Syntax& node) {
+  check_arity(node, 2, 3);
+  TensorId probability = whole_tensor(node.args[0]);
+  TensorId target = whole_tensor(node.args[1]);
+  if (node.args.size() == 3) size_expression(node.args[2]);
+  ScalarScope scope{.kind = ScalarScope::Kind::elementwise};
+  Body& body = scope.body;
+  auto make = [&](Op op, std::vector<NodeId> args) {
+    return body.operation(op, std::move(args), DType::none, node.span);
+  };
+  NodeId t = tensor_load(scope, target, node.span);
+  NodeId minus_t = make(Op::neg, {t});
+  NodeId p = tensor_load(scope, probability, node.span);
+  NodeId positive = make(Op::mul, {minus_t, make(Op::log, {p})});
+  NodeId one = body.integer(1, DType::none, node.span);
+  NodeId rest_t = make(Op::sub, {one, t});
+  NodeId negative = make(Op::mul, {rest_t, make(Op::log, {make(Op::sub, {one, p})})});
+  body.results = {make(Op::sub, {positive, negative})};
+  return emit(std::move(result), Elementwise{std::move(scope.operands), tidied(body)}, -1);
 }
 
 }  // namespace tile

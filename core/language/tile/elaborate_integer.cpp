@@ -67,6 +67,7 @@ Elaborator::Integer Elaborator::integer_operation(IntegerKind kind, SyntaxId id)
       return integer_chain(kind, id);
     case Op::neg: {
       Integer a = integer(kind, node.args[0]);
+      if (a.expr.kind() == ExprKind::neg) return {a.expr.args()[0], a.varies};
       return {Expr::make(ExprKind::neg, {a.expr}), a.varies};
     }
     case Op::sub: {
@@ -89,6 +90,7 @@ Elaborator::Integer Elaborator::integer_operation(IntegerKind kind, SyntaxId id)
 // a + b + c and a * b * c are one n-ary node each, brackets or not.
 Elaborator::Integer Elaborator::integer_chain(IntegerKind kind, SyntaxId id) {
   Op op = at(id).op;
+  ExprKind chain = op == Op::add ? ExprKind::add : ExprKind::mul;
   std::vector<Expr> args;
   std::vector<SyntaxId> pending = {id};
   SyntaxId varying = -1;
@@ -107,9 +109,12 @@ Elaborator::Integer Elaborator::integer_chain(IntegerKind kind, SyntaxId id) {
           id, "multiplies index " + index_names(varying) + " by index " + index_names(next));
     }
     if (part.varies) varying = next;
-    args.push_back(std::move(part.expr));
+    // Two signs that cancelled may uncover a chain.
+    bool merges = part.expr.kind() == chain;
+    if (merges) args.insert(args.end(), part.expr.args().begin(), part.expr.args().end());
+    if (!merges) args.push_back(std::move(part.expr));
   }
-  return {Expr::make(op == Op::add ? ExprKind::add : ExprKind::mul, std::move(args)), varying >= 0};
+  return {Expr::make(chain, std::move(args)), varying >= 0};
 }
 
 Elaborator::Integer Elaborator::integer_call(IntegerKind kind, SyntaxId id) {

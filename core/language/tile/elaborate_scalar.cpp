@@ -167,7 +167,6 @@ void Elaborator::check_arity(const Syntax& node, size_t least, size_t most) cons
 NodeId Elaborator::scalar_call(ScalarScope& scope, SyntaxId id) {
   const Syntax& node = at(id);
   if (std::optional<DType> type = cast_target(node)) return scalar_cast(scope, node, *type);
-  if (node.text == "builtin_binary_crossentropy") return binary_crossentropy(scope, node);
   if (is_tensor_call(node)) {
     if (scope.kind != Kind::elementwise) {
       fail(Stage::parse, "function", node.span,
@@ -205,23 +204,6 @@ std::optional<DType> Elaborator::cast_target(const Syntax& node) const {
 NodeId Elaborator::scalar_cast(ScalarScope& scope, const Syntax& node, DType type) {
   NodeId value = scalar(scope, node.args[0]);
   return scope.body.operation(Op::cast, {value}, type, node.span);
-}
-
-// -T * log(P) - (1 - T) * log(1 - P) for the arguments P, T; a third one scales the gradient in
-// PlaidML and has no effect on values.
-NodeId Elaborator::binary_crossentropy(ScalarScope& scope, const Syntax& node) {
-  check_arity(node, 2, 3);
-  NodeId p = scalar(scope, node.args[0]);
-  NodeId t = scalar(scope, node.args[1]);
-  if (node.args.size() == 3) size_expression(node.args[2]);
-  Body& body = scope.body;
-  auto make = [&](Op op, std::vector<NodeId> args) {
-    return body.operation(op, std::move(args), DType::none, node.span);
-  };
-  NodeId one = body.integer(1, DType::none, node.span);
-  NodeId positive = make(Op::mul, {make(Op::neg, {t}), make(Op::log, {p})});
-  NodeId log_rest = make(Op::log, {make(Op::sub, {one, p})});
-  return make(Op::sub, {positive, make(Op::mul, {make(Op::sub, {one, t}), log_rest})});
 }
 
 void Elaborator::fail_unknown_function(const Syntax& node) const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/language/tile/parser.h"
 
@@ -65,28 +66,26 @@ SyntaxId Parser::binary(int least) {
 }
 
 SyntaxId Parser::unary() {
-  const Token& token = peek();
-  std::optional<Op> op;
-  if (token.kind == TokenKind::punctuation) op = find_unary_operator(token.text);
-  if (!op) return primary();
-  enter();
-  take();
-  const Token& next = peek();
-  bool literal = next.kind == TokenKind::integer || next.kind == TokenKind::real;
-  SyntaxId id;
-  if (*op == Op::neg && literal) {
-    id = negated_literal(token, next);
-  } else {
-    SyntaxId operand = unary();
-    id = add({.kind = SyntaxKind::operation, .op = *op, .args = {operand}}, token.span.begin);
+  std::vector<std::pair<Op, uint32_t>> operators;  // with where they begin
+  while (peek().kind == TokenKind::punctuation) {
+    std::optional<Op> op = find_unary_operator(peek().text);
+    if (!op) break;
+    TokenKind next = peek(1).kind;
+    if (*op == Op::neg && (next == TokenKind::integer || next == TokenKind::real)) break;
+    operators.emplace_back(*op, take().span.begin);
   }
-  leave();
+  SyntaxId id = peek().is("-") ? negated_literal() : primary();
+  for (; !operators.empty(); operators.pop_back()) {
+    auto [op, begin] = operators.back();
+    id = add({.kind = SyntaxKind::operation, .op = op, .args = {id}}, begin);
+  }
   return id;
 }
 
 // A minus directly before a number is part of the number.
-SyntaxId Parser::negated_literal(const Token& minus, const Token& literal) {
-  take();
+SyntaxId Parser::negated_literal() {
+  const Token& minus = take();
+  const Token& literal = take();
   Syntax node;
   if (literal.kind == TokenKind::real) {
     node.kind = SyntaxKind::real;

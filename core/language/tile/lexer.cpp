@@ -196,6 +196,10 @@ class Lexer {
     bool upper = is_upper(peek());
     while (is_word(peek())) ++at_;
     if (peek() == '\'') ++at_;
+    if (at_ - begin > kMaxNameBytes) {
+      fail(Stage::parse, "limit", span_from(begin),
+           "the name is longer than " + std::to_string(kMaxNameBytes) + " bytes");
+    }
     Token token{upper ? TokenKind::upper_name : TokenKind::lower_name, span_from(begin),
                 text_.substr(begin, at_ - begin)};
     if (std::find(kReserved.begin(), kReserved.end(), token.text) != kReserved.end()) {

@@ -143,7 +143,9 @@ void Names::fail_undefined(std::string_view name, Span span, std::string_view wh
 }
 
 std::string Names::fresh(std::string_view base) {
+  constexpr size_t kMaxBase = 200;  // leaves room for the number in a name's limit
   if (base.ends_with('\'')) base.remove_suffix(1);
+  base = base.substr(0, kMaxBase);
   int& last = generated_.try_emplace(std::string(base), 0).first->second;
   for (;;) {
     std::string name = std::string(base) + "_" + std::to_string(++last);

@@ -123,6 +123,12 @@ StatementSyntax Parser::statement() {
   } else {
     if (!peek().is("=")) fail_expected("'=' or '[' after the tensor that is assigned");
     take();
+    std::optional<Op> op = find_binary_operator(peek().text);
+    if (op && !find_unary_operator(peek().text)) {
+      fail_expected("an expression",
+                    "a contraction names its output's indices and sizes, as in "
+                    "O[i: N] = +(A[i, j]) or O[] = +(A[i, j])");
+    }
     statement.value = expression();
   }
   statement.span = {begin, last_end()};

@@ -46,7 +46,7 @@ class Parser {
   SyntaxId unary();
   SyntaxId primary();
   SyntaxId number();
-  SyntaxId negated_literal(const Token& minus, const Token& literal);
+  SyntaxId negated_literal();
   std::vector<SyntaxId> arguments(std::string_view close);
   SyntaxId body();
   SyntaxId add(Syntax node, uint32_t begin);
