@@ -131,8 +131,8 @@ TEST(TilePrint, Rule2_5_RandomPrograms) {
 
 // Printing adds no nesting of its own, so that a text inside the limits stays inside them.
 TEST(TilePrint, Rule2_5_NestingUpToTheLimit) {
-  for (const std::string& open : {"neg(A + ", "-(A - ", "A * (A ? A : ", "exp(-", "cond(A, A, ",
-                                  "builtin_binary_crossentropy(A, "}) {
+  for (std::string open : {"neg(A + ", "-(A - ", "A * (A ? A : ", "exp(-", "cond(A, A, ",
+                           "builtin_binary_crossentropy(A, "}) {
     std::string text = "A", close;
     for (int i = 0; i < 90; ++i) {
       text = open + text;
