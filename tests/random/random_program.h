@@ -1,0 +1,36 @@
+// Random Tile programs for differential tests: texts with inputs, deterministic from a seed. Every
+// program parses and binds, and no `=` writes a cell twice.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/ir/scalar.h"
+
+namespace tile::test {
+
+// What a program contains, in the words of the histogram: "aggregation +", "type f16", "rational
+// access", "coupled output", "constraint", "empty set", "size 1", …
+using Features = std::set<std::string>;
+
+struct RandomCase {
+  std::string text;
+  std::vector<InputType> types;
+  std::vector<HostTensor> inputs;
+  // Whether every order of aggregation and every correct backend gives the same bits: integers
+  // small enough for the types they are summed in, and no inexact operation.
+  bool exact = true;
+  Features features;
+};
+
+struct RandomOptions {
+  bool large = false;        // more than 4096 points, beyond what a tile or a vector covers
+  bool real_values = false;  // reals, NaN and infinities as inputs; then nothing is exact
+};
+
+RandomCase random_case(uint64_t seed, const RandomOptions& options = {});
+
+}  // namespace tile::test
