@@ -1,0 +1,246 @@
+// Which schedules mean something for a kernel on a target.
+#include <algorithm>
+
+#include "core/schedule/cost.h"
+
+namespace tile {
+namespace {
+
+// The widest vector loop: what one register holds of bytes, four times.
+constexpr int64_t kMostLanes = 256;
+constexpr int64_t kMostTileStatements = 512;
+
+class PieceRules {
+ public:
+  PieceRules(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
+             const Kernel& kernel, const Target& target)
+      : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target) {}
+
+  std::string broken() const {
+    for (auto rule :
+         {&PieceRules::sections, &PieceRules::steps, &PieceRules::bindings, &PieceRules::parallel,
+          &PieceRules::blocked, &PieceRules::registers, &PieceRules::packings}) {
+      std::string text = (this->*rule)();
+      if (!text.empty()) return text;
+    }
+    return {};
+  }
+
+ private:
+  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+  std::vector<Loop> all_loops() const {
+    std::vector<Loop> all = s_.outer;
+    all.insert(all.end(), s_.reduce.begin(), s_.reduce.end());
+    all.insert(all.end(), s_.tile.begin(), s_.tile.end());
+    return all;
+  }
+  bool constrained_reduction() const {
+    for (const Constraint& c : piece_.constraints) {
+      for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+        if (!c.form.coefficient(u).is_zero()) return true;
+      }
+    }
+    return false;
+  }
+
+  std::string sections() const {
+    for (const Loop& l : all_loops()) {
+      if (l.unknown < 0 || static_cast<size_t>(l.unknown) >= piece_.box.size()) {
+        return "a loop over no unknown";
+      }
+    }
+    for (const Loop& l : s_.reduce) {
+      if (owner(l.unknown)) return "an owner among the reduce loops";
+    }
+    for (const Loop& l : s_.tile) {
+      if (!owner(l.unknown)) return "a reduction in the register tile";
+    }
+    return {};
+  }
+
+  // Decreasing to 1, each dividing the one before.
+  std::string steps() const {
+    std::vector<Loop> all = all_loops();
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
+      int64_t before = 0;
+      for (const Loop& l : all) {
+        if (l.unknown != static_cast<int>(u)) continue;
+        if (l.step < 1) return "a step below 1";
+        if (before != 0 && (l.step >= before || before % l.step != 0)) {
+          return "steps of one unknown that do not divide each other downwards";
+        }
+        before = l.step;
+      }
+      if (before != 1) return "an unknown whose last step is not 1";
+    }
+    return {};
+  }
+
+  std::string bindings() const {
+    std::string text;
+    auto check = [&](const std::vector<Loop>& loops, bool outer, bool tile) {
+      for (size_t i = 0; i < loops.size(); ++i) {
+        Binding b = loops[i].binding;
+        bool last = i + 1 == loops.size();
+        if (b == Binding::vector && (!last || loops[i].step != 1)) text = "a vector loop not last";
+        if (outer && (b == Binding::vector || b == Binding::unroll)) text = "a bound outer loop";
+        if (!outer && b == Binding::parallel) text = "a parallel loop inside";
+        if (tile && b == Binding::serial) text = "a serial loop in the register tile";
+      }
+    };
+    check(s_.outer, true, false);
+    check(s_.reduce, false, false);
+    check(s_.tile, false, true);
+    auto is_vector = [](const std::vector<Loop>& l) {
+      return !l.empty() && l.back().binding == Binding::vector;
+    };
+    if (is_vector(s_.reduce) && is_vector(s_.tile)) text = "two vector loops";
+    return text;
+  }
+
+  std::string parallel() const {
+    bool ended = false;
+    std::vector<int> seen;
+    for (const Loop& l : s_.outer) {
+      if (l.binding != Binding::parallel) {
+        ended = true;
+        continue;
+      }
+      if (ended) return "a parallel loop below a serial one";
+      if (!owner(l.unknown)) return "a parallel reduction";
+      if (std::find(seen.begin(), seen.end(), l.unknown) != seen.end()) {
+        return "two parallel loops over one unknown";
+      }
+      seen.push_back(l.unknown);
+    }
+    return {};
+  }
+
+  std::string blocked() const {
+    bool any = std::any_of(s_.outer.begin(), s_.outer.end(),
+                           [&](const Loop& l) { return !owner(l.unknown); });
+    if (!any) return {};
+    if (c_.aggregation == Aggregation::assign) return "a blocked reduction of an assignment";
+    if (constrained_reduction()) return "a blocked reduction with conditions";
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+      if (piece_.box[u] < 1) return "a blocked reduction without points";
+    }
+    return {};
+  }
+
+  std::string registers() const {
+    int64_t statements = 1;
+    std::vector<int64_t> shape = tile_shape(s_, piece_);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      bool vector = s_.tile[i].binding == Binding::vector;
+      if (vector && shape[i] > kMostLanes) return "a vector loop that is too long";
+      if (!vector) statements = checked_mul(statements, shape[i]);
+      if (statements > kMostTileStatements) return "a register tile with too many statements";
+    }
+    if (lane_count(s_.reduce, piece_) > kMostLanes) return "a vector loop that is too long";
+    bool reduces = piece_.owners < piece_.box.size();
+    size_t loop = 0;
+    int64_t vectors = vectors_in_tile(s_, piece_, c_.accumulator, target_);
+    vectors *= accumulator_copies(s_, piece_, c_, target_, loop);
+    if (reduces && vectors > 1 && vectors + 2 > target_.vector_registers) {
+      return "a register tile larger than the registers";
+    }
+    for (size_t i = 0; i < s_.reduce.size(); ++i) {
+      if (s_.reduce[i].binding != Binding::unroll) continue;
+      statements = checked_mul(statements, unrolled_count(i));
+    }
+    return statements > kMostTileStatements ? "too much unrolled" : "";
+  }
+  int64_t unrolled_count(size_t i) const {
+    int64_t block = piece_.box[static_cast<size_t>(s_.reduce[i].unknown)];
+    for (const std::vector<Loop>* loops : {&s_.outer, &s_.reduce}) {
+      size_t end = loops == &s_.reduce ? i : loops->size();
+      for (size_t j = 0; j < end; ++j) {
+        if ((*loops)[j].unknown == s_.reduce[i].unknown) block = std::min(block, (*loops)[j].step);
+      }
+    }
+    return ceil_div(block, s_.reduce[i].step);
+  }
+
+  std::string packings() const {
+    std::vector<int> packed;
+    size_t parallel_loops = 0;
+    for (const Loop& l : s_.outer) parallel_loops += l.binding == Binding::parallel ? 1 : 0;
+    for (const Packing& p : s_.packings) {
+      if (p.load < 0 || static_cast<size_t>(p.load) >= piece_.loads.size()) return "no such load";
+      if (std::find(packed.begin(), packed.end(), p.load) != packed.end()) {
+        return "a load packed twice";
+      }
+      packed.push_back(p.load);
+      auto level = static_cast<size_t>(p.level);
+      if (p.level < 0 || level > s_.outer.size()) return "a packing outside the outer loops";
+      if (level != 0 && level < parallel_loops) return "a packing between parallel loops";
+      std::string text = packing(p);
+      if (!text.empty()) return text;
+    }
+    return {};
+  }
+  std::string packing(const Packing& p) const {
+    const Access& access = piece_.loads[static_cast<size_t>(p.load)];
+    for (const Index& index : access.index) {
+      if (index.value >= 0) return "a packed gather";
+    }
+    std::vector<Loop> inside(s_.outer.begin() + p.level, s_.outer.end());
+    inside.insert(inside.end(), s_.reduce.begin(), s_.reduce.end());
+    inside.insert(inside.end(), s_.tile.begin(), s_.tile.end());
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
+      bool used = std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
+        return !index.affine.coefficient(u).is_zero();
+      });
+      std::vector<int64_t> loops, entries;
+      for (const Loop& l : inside) {
+        if (l.unknown == static_cast<int>(u)) loops.push_back(l.step);
+      }
+      for (const Loop& l : p.order) {
+        if (l.unknown == static_cast<int>(u)) entries.push_back(l.step);
+      }
+      if ((used && !loops.empty()) != !entries.empty()) {
+        return "a packing whose dimensions are not the access's";
+      }
+      for (size_t i = 0; i < entries.size(); ++i) {
+        if (std::find(loops.begin(), loops.end(), entries[i]) == loops.end()) {
+          return "a packed dimension that is no loop";
+        }
+        if (i > 0 && entries[i] >= entries[i - 1]) return "packed steps that do not decrease";
+      }
+      if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
+      if (!entries.empty() && loops.size() > 1 && !owner(static_cast<int>(u)) &&
+          constrained_reduction()) {
+        return "a packed reduction with conditions and blocks";
+      }
+    }
+    if (p.order.empty() || p.order.back().step != 1) return "a packing without contiguous elements";
+    return {};
+  }
+
+  const PieceSchedule& s_;
+  const Piece& piece_;
+  const Contraction& c_;
+  const Kernel& kernel_;
+  const Target& target_;
+};
+
+}  // namespace
+
+std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  if (schedule.stages.size() != kernel.stages.size()) return "another number of stages";
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    size_t wanted = stage.attach >= 0 ? 0 : stage.contraction.pieces.size();
+    if (schedule.stages[s].size() != wanted) return "another number of pieces";
+    for (size_t p = 0; p < wanted; ++p) {
+      PieceRules rules(schedule.stages[s][p], stage.contraction.pieces[p], stage.contraction,
+                       kernel, target);
+      std::string text = rules.broken();
+      if (!text.empty()) return text;
+    }
+  }
+  return {};
+}
+
+}  // namespace tile

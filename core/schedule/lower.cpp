@@ -1,0 +1,130 @@
+// lower: a kernel and its schedule become one nest.
+#include "core/schedule/lower.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "core/schedule/cost.h"
+#include "core/schedule/lowering.h"
+
+namespace tile {
+namespace lowering {
+
+std::vector<int64_t> dense_strides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = checked_mul(strides[d], shape[d]);
+  return strides;
+}
+
+int Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape shape) {
+  nest::Buffer buffer;
+  buffer.name = std::move(name) + std::to_string(nest.buffers.size());
+  buffer.type = type;
+  buffer.scope = scope;
+  buffer.strides = dense_strides(shape);
+  buffer.shape = std::move(shape);
+  buffer.written = true;
+  buffer.alignment = 64;
+  nest.buffers.push_back(std::move(buffer));
+  return static_cast<int>(nest.buffers.size()) - 1;
+}
+
+namespace {
+
+// Names that the nest's text form can hold, each its own.
+std::vector<std::string> plain_names(const std::vector<std::string>& names) {
+  std::set<std::string> taken;
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    std::string plain;
+    for (char c : name) plain += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    if (plain.empty() || std::isdigit(static_cast<unsigned char>(plain[0])) != 0)
+      plain = "u" + plain;
+    while (!taken.insert(plain).second) plain += "x";
+    result.push_back(plain);
+  }
+  return result;
+}
+
+void add_argument(Frame& frame, TensorId id, bool written, const Strides& strides) {
+  const BoundTensor& t = frame.tensor(id);
+  nest::Buffer buffer;
+  buffer.name = plain_names({t.name})[0] + "_" + std::to_string(frame.nest.buffers.size());
+  buffer.type = t.type;
+  buffer.shape = t.shape;
+  auto at = static_cast<size_t>(id);
+  bool given = at < strides.size() && !strides[at].empty();
+  buffer.strides = given ? strides[at] : dense_strides(t.shape);
+  buffer.written = written;
+  frame.buffer_of[id] = static_cast<int>(frame.nest.buffers.size());
+  frame.nest.buffers.push_back(std::move(buffer));
+}
+
+}  // namespace
+
+PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
+                             const PieceSchedule& schedule)
+    : frame_(frame),
+      contraction_(frame.kernel.stages[stage].contraction),
+      stage_(stage),
+      piece_(contraction_.pieces[piece]),
+      schedule_(schedule),
+      constraints_(place_constraints(piece_, schedule)),
+      names_(plain_names(piece_.unknowns)) {
+  reduces_ = piece_.owners < piece_.box.size();
+  blocked_ = std::any_of(schedule.outer.begin(), schedule.outer.end(), [&](const Loop& l) {
+    return static_cast<size_t>(l.unknown) >= piece_.owners;
+  });
+  bool zero_if_empty = contraction_.aggregation == Aggregation::sum && !contraction_.fill;
+  may_be_empty_ = reduces_ && !zero_if_empty && !surely_nonempty(piece_);
+  lanes_reduce_ = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
+  if (lanes_reduce_) lane_width_ = lane_count(schedule.reduce, piece_);
+  tile_shape_ = tile_shape(schedule, piece_);
+  copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
+  while (parallel_ < schedule.outer.size() &&
+         schedule.outer[parallel_].binding == Binding::parallel) {
+    ++parallel_;
+  }
+}
+
+nest::Block PieceLowering::run() {
+  for (size_t u = 0; u < piece_.owners; ++u) {
+    if (piece_.box[u] <= 0) return {};
+  }
+  nest::Block out;
+  make_partials(out);
+  if (reduces_) make_accumulators();
+  find_attached();
+  append(out, parallel_loops());
+  return out;
+}
+
+}  // namespace lowering
+
+nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                 const Strides& strides) {
+  lowering::Frame frame{kernel, target, {}, {}};
+  frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
+  auto written = [&](TensorId id) {
+    return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
+  };
+  for (TensorId id : kernel.reads) {
+    if (!written(id)) lowering::add_argument(frame, id, false, strides);
+  }
+  for (TensorId id : kernel.writes) lowering::add_argument(frame, id, true, strides);
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    const Contraction& c = kernel.stages[s].contraction;
+    if (!lowering::covers_output(c, kernel.tensors)) {
+      for (TensorId out : c.outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
+    }
+    for (size_t p = 0; p < c.pieces.size(); ++p) {
+      lowering::PieceLowering piece(frame, s, p, schedule.stages[s][p]);
+      lowering::append(frame.nest.body, piece.run());
+    }
+  }
+  return std::move(frame.nest);
+}
+
+}  // namespace tile

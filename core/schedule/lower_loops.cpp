@@ -1,0 +1,320 @@
+// The loops of a piece: outer blocks, the reduction, the register tile. Where a tile does not
+// divide its block the remainder is a second version of the code inside, with constant sizes of its
+// own.
+#include <algorithm>
+#include <bit>
+
+#include "core/schedule/cost.h"
+#include "core/schedule/lowering.h"
+
+namespace tile::lowering {
+namespace {
+
+using nest::Block;
+using nest::LoopKind;
+
+State entered(const State& s, int unknown, int64_t step, const Expr& value, const Expr& size) {
+  State inner = s;
+  Position& p = inner.at[static_cast<size_t>(unknown)];
+  p.levels.push_back({step, value});
+  p.size = size;
+  p.bound = step;
+  return inner;
+}
+
+// A loop over [0, count); a single iteration is no loop.
+Block counted(const std::string& variable, const Expr& count, LoopKind kind,
+              const std::function<Block(const Expr&)>& body) {
+  if (count.is_constant() && count.value() <= 0) return {};
+  if (count.is_constant(1)) return body(0);
+  nest::For loop = make_loop(variable, 0, count, kind);
+  loop.body = body(Expr::variable(variable));
+  if (loop.body.empty()) return {};
+  return {statement(std::move(loop))};
+}
+
+// Names a value that is not a plain variable, so that indices stay linear in it.
+Block named(const std::string& variable, const Expr& value,
+            const std::function<Block(const Expr&)>& body) {
+  if (linear_form(value)) return body(tidy(value));
+  nest::For loop = make_loop(variable, value, 1, LoopKind::serial);
+  loop.body = body(Expr::variable(variable));
+  return {statement(std::move(loop))};
+}
+
+Expr cut(int64_t step, const Expr& size, const Expr& value) {
+  if (step == 1) return 1;
+  if (size.is_constant() && size.value() % step == 0) return step;
+  return min(Expr(step), tidy(size - Expr(step) * value));
+}
+
+Expr blocks_in(const Expr& size, int64_t step) {
+  return step == 1 ? size : floor_div(tidy(size + Expr(step - 1)), Expr(step));
+}
+
+bool over(const Loop& loop, const Loop& other) { return loop.unknown == other.unknown; }
+
+}  // namespace
+
+nest::Statement statement(nest::For loop) { return {std::move(loop)}; }
+nest::Statement statement(nest::Store store) { return {std::move(store)}; }
+nest::Statement statement(nest::If guard) { return {std::move(guard)}; }
+void append(nest::Block& block, nest::Block more) {
+  std::move(more.begin(), more.end(), std::back_inserter(block));
+}
+nest::For make_loop(std::string variable, Expr begin, Expr extent, nest::LoopKind kind) {
+  nest::For loop;
+  loop.variable = std::move(variable);
+  loop.begin = std::move(begin);
+  loop.extent = std::move(extent);
+  loop.kind = kind;
+  return loop;
+}
+
+std::string PieceLowering::variable(int unknown, const State& s) const {
+  auto u = static_cast<size_t>(unknown);
+  return names_[u] + "_" + std::to_string(s.at[u].levels.size());
+}
+
+bool PieceLowering::tile_follows(size_t outer) const {
+  const Loop& loop = schedule_.outer[outer];
+  bool more = std::any_of(schedule_.outer.begin() + static_cast<std::ptrdiff_t>(outer) + 1,
+                          schedule_.outer.end(), [&](const Loop& l) { return over(l, loop); });
+  return !more && std::any_of(schedule_.tile.begin(), schedule_.tile.end(),
+                              [&](const Loop& l) { return over(l, loop); });
+}
+
+bool PieceLowering::unroll_follows(size_t reduce) const {
+  const Loop& loop = schedule_.reduce[reduce];
+  for (size_t i = reduce + 1; i < schedule_.reduce.size(); ++i) {
+    if (over(schedule_.reduce[i], loop)) return schedule_.reduce[i].binding != Binding::serial;
+  }
+  return false;
+}
+
+int64_t PieceLowering::parallel_grain(int64_t tasks) const {
+  double each = piece_nanoseconds(piece_, contraction_, frame_.kernel, schedule_, frame_.target) /
+                static_cast<double>(std::max<int64_t>(tasks, 1));
+  double grain = kChunkNanoseconds / std::max(each, 1e-3);
+  return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
+}
+
+Block PieceLowering::parallel_loops() {
+  State s;
+  s.at.resize(piece_.box.size());
+  for (size_t u = 0; u < piece_.box.size(); ++u) {
+    s.at[u].size = piece_.box[u];
+    s.at[u].bound = piece_.box[u];
+  }
+  s.packed.assign(piece_.loads.size(), -1);
+  s.outside.resize(piece_.loads.size());
+  Block out;
+  if (parallel_ == 0) return outer_loops(0, s);
+  for (const Packing& p : schedule_.packings) {
+    if (p.level == 0) append(out, pack(p, s));
+  }
+  std::vector<int64_t> counts;
+  int64_t tasks = 1;
+  for (size_t i = 0; i < parallel_; ++i) {
+    const Loop& l = schedule_.outer[i];
+    counts.push_back(ceil_div(piece_.box[static_cast<size_t>(l.unknown)], l.step));
+    tasks = checked_mul(tasks, counts.back());
+  }
+  nest::For loop = make_loop("task", 0, tasks, LoopKind::parallel);
+  loop.grain = parallel_grain(tasks);
+  std::vector<Expr> values;
+  std::function<Block(size_t, int64_t)> decode = [&](size_t i, int64_t inner) -> Block {
+    if (i == parallel_) return parallel_body(0, s, values);
+    inner /= counts[i];
+    Expr v = floor_mod(floor_div(Expr::variable("task"), Expr(inner)), Expr(counts[i]));
+    if (i == 0) v = floor_div(Expr::variable("task"), Expr(inner));
+    if (counts[i] == 1) v = 0;
+    return named(variable(schedule_.outer[i].unknown, s), v, [&](const Expr& value) {
+      values.push_back(value);
+      return decode(i + 1, inner);
+    });
+  };
+  loop.body = decode(0, tasks);
+  out.push_back(statement(std::move(loop)));
+  return out;
+}
+
+Block PieceLowering::parallel_body(size_t i, State s, const std::vector<Expr>& values) {
+  if (i == parallel_) return outer_loops(i, std::move(s));
+  const Loop& l = schedule_.outer[i];
+  int64_t box = piece_.box[static_cast<size_t>(l.unknown)];
+  auto inside = [&](const Expr& size) {
+    return parallel_body(i + 1, entered(s, l.unknown, l.step, values[i], size), values);
+  };
+  int64_t full = box / l.step, rest = box % l.step;
+  if (rest == 0 || !tile_follows(i)) return inside(cut(l.step, box, values[i]));
+  if (full == 0) return inside(rest);
+  nest::If choice;
+  choice.nonnegative = {tidy(Expr(full - 1) - values[i])};
+  choice.then = inside(l.step);
+  choice.otherwise = inside(rest);
+  return {statement(std::move(choice))};
+}
+
+Block PieceLowering::outer_loops(size_t i, State s) {
+  Block out;
+  for (const Packing& p : schedule_.packings) {
+    bool here = p.level == static_cast<int>(i) && (parallel_ == 0 || i > 0);
+    if (here) append(out, pack(p, s));
+  }
+  append(out, i == schedule_.outer.size() ? region(s) : outer_loop(i, s));
+  return out;
+}
+
+Block PieceLowering::outer_loop(size_t i, const State& s) {
+  const Loop& l = schedule_.outer[i];
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  auto inside = [&](const Expr& value, const Expr& size) {
+    return outer_loops(i + 1, entered(s, l.unknown, l.step, value, size));
+  };
+  std::string name = variable(l.unknown, s);
+  if (!tile_follows(i)) {
+    return counted(name, blocks_in(p.size, l.step), LoopKind::serial,
+                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
+  }
+  Expr full = floor_div(p.size, Expr(l.step));
+  Block out =
+      counted(name, full, LoopKind::serial, [&](const Expr& v) { return inside(v, l.step); });
+  // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
+  int64_t rest = piece_.box[static_cast<size_t>(l.unknown)] % l.step;
+  if (rest == 0) return out;
+  if (p.size.is_constant()) {
+    if (p.size.value() % l.step != 0) append(out, inside(full, rest));
+    return out;
+  }
+  nest::If last;
+  last.nonnegative = {floor_mod(p.size, Expr(l.step)) - 1};
+  last.then = named(name, full, [&](const Expr& v) { return inside(v, rest); });
+  out.push_back(statement(std::move(last)));
+  return out;
+}
+
+Block PieceLowering::reduce_loops(size_t i, const State& s) {
+  if (i == schedule_.reduce.size()) {
+    return tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
+  }
+  const Loop& l = schedule_.reduce[i];
+  bool first = s.at[static_cast<size_t>(l.unknown)].levels.empty();
+  if (first && is_bounded(l.unknown)) return bounded_loop(i, s);
+  return reduce_loop(i, s);
+}
+
+// The first loop over a reduction whose range depends on the loops outside.
+Block PieceLowering::bounded_loop(size_t i, State s) {
+  const Loop& l = schedule_.reduce[i];
+  Expr lo, size;
+  bounds_of(l.unknown, s, lo, size);
+  std::string name = variable(l.unknown, s);
+  if (l.step == 1 && l.binding != Binding::vector) {
+    nest::For loop = make_loop(name, lo, size, LoopKind::serial);
+    loop.body = reduce_loops(i + 1, entered(s, l.unknown, 1, Expr::variable(name), 1));
+    return {statement(std::move(loop))};
+  }
+  return named(name, lo, [&](const Expr& begin) {
+    State inner = s;
+    Position& p = inner.at[static_cast<size_t>(l.unknown)];
+    p.levels.push_back({1, begin});
+    return named(variable(l.unknown, inner) + "n", size, [&](const Expr& extent) {
+      p.size = extent;
+      return reduce_loop(i, inner);
+    });
+  });
+}
+
+Block PieceLowering::vector_reduction(size_t i, const State& s) {
+  const Loop& l = schedule_.reduce[i];
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  if (p.size.is_constant() && p.size.value() <= 0) return {};
+  std::string name = variable(l.unknown, s);
+  nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
+  loop.width = lane_width_;
+  State inner = entered(s, l.unknown, 1, Expr::variable(name), 1);
+  inner.lane = Expr::variable(name);
+  loop.body = reduce_loops(i + 1, inner);
+  return {statement(std::move(loop))};
+}
+
+Block PieceLowering::reduce_loop(size_t i, const State& s) {
+  const Loop& l = schedule_.reduce[i];
+  if (l.binding == Binding::vector) return vector_reduction(i, s);
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  bool fixed = p.size.is_constant();
+  LoopKind kind = l.binding == Binding::unroll && fixed ? LoopKind::unrolled : LoopKind::serial;
+  auto inside = [&](const Expr& value, const Expr& size) {
+    State inner = entered(s, l.unknown, l.step, value, size);
+    bool copy = copies_ > 1 && i == copy_loop_ && kind == LoopKind::unrolled;
+    if (copy) inner.copy = value;
+    return reduce_loops(i + 1, inner);
+  };
+  std::string name = variable(l.unknown, s);
+  if (!unroll_follows(i)) {
+    return counted(name, blocks_in(p.size, l.step), kind,
+                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
+  }
+  Expr full = floor_div(p.size, Expr(l.step));
+  Block out = counted(name, full, kind, [&](const Expr& v) { return inside(v, l.step); });
+  Expr rest = floor_mod(p.size, Expr(l.step));
+  if (rest.is_constant(0)) return out;
+  append(out, named(name, full, [&](const Expr& v) { return inside(v, rest); }));
+  return out;
+}
+
+Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
+  if (i == schedule_.tile.size()) return leaf(s);
+  const Loop& l = schedule_.tile[i];
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  internal_check(p.size.is_constant(), "lower: a register tile of unknown size");
+  auto inside = [&](const Expr& value, const Expr& size) {
+    State inner = entered(s, l.unknown, l.step, value, size);
+    inner.tile_index.push_back(value);
+    return tile_loops(i + 1, inner, leaf);
+  };
+  std::string name = variable(l.unknown, s);
+  if (l.binding == Binding::vector) {
+    nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
+    loop.width = tile_shape_[i];
+    loop.body = inside(Expr::variable(name), 1);
+    return {statement(std::move(loop))};
+  }
+  int64_t full = p.size.value() / l.step, rest = p.size.value() % l.step;
+  Block out =
+      counted(name, full, LoopKind::unrolled, [&](const Expr& v) { return inside(v, l.step); });
+  if (rest != 0) append(out, inside(full, rest));
+  return out;
+}
+
+bool PieceLowering::is_bounded(int unknown) const {
+  return std::any_of(constraints_.begin(), constraints_.end(), [&](const PlacedConstraint& p) {
+    return p.place == Place::bound && p.unknown == unknown;
+  });
+}
+
+void PieceLowering::bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const {
+  auto u = static_cast<size_t>(unknown);
+  lo = 0;
+  Expr end = piece_.box[u];
+  for (const PlacedConstraint& p : constraints_) {
+    if (p.place != Place::bound || p.unknown != unknown) continue;
+    Constraint k = whole(*p.constraint);
+    int64_t a = k.form.coefficient(u).num();
+    k.form.coefficients[u] = 0;
+    Expr rest = value_of(k.form, s);
+    Expr low = tidy(Expr(k.lo) - rest), high = tidy(Expr(k.hi - 1) - rest);
+    if (a < 0) {
+      std::swap(low, high);
+      low = tidy(-low);
+      high = tidy(-high);
+      a = -a;
+    }
+    lo = max(lo, floor_div(tidy(low + Expr(a - 1)), Expr(a)));
+    end = min(end, tidy(floor_div(high, Expr(a)) + 1));
+  }
+  size = max(Expr(0), tidy(end - lo));
+}
+
+}  // namespace tile::lowering

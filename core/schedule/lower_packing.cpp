@@ -1,0 +1,152 @@
+// Packing: the block of a load that the loops inside a level use is copied into a dense buffer in
+// the order in which they use it.
+#include <algorithm>
+
+#include "core/schedule/lowering.h"
+
+namespace tile::lowering {
+namespace {
+
+// The step of the entry before `entry` over the same unknown; 0: it is the first.
+int64_t step_before(const Packing& packing, size_t entry) {
+  for (size_t i = entry; i-- > 0;) {
+    if (packing.order[i].unknown == packing.order[entry].unknown) return packing.order[i].step;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int64_t> PieceLowering::packed_shape(const Packing& packing, const State& s) const {
+  std::vector<int64_t> shape;
+  for (size_t e = 0; e < packing.order.size(); ++e) {
+    const Loop& entry = packing.order[e];
+    int64_t before = step_before(packing, e);
+    int64_t block = before == 0 ? s.at[static_cast<size_t>(entry.unknown)].bound : before;
+    shape.push_back(std::max<int64_t>(1, ceil_div(block, entry.step)));
+  }
+  return shape;
+}
+
+nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
+  nest::Access a;
+  a.buffer = s.packed[load];
+  const Packing& packing =
+      *std::find_if(schedule_.packings.begin(), schedule_.packings.end(),
+                    [&](const Packing& p) { return p.load == static_cast<int>(load); });
+  for (size_t e = 0; e < packing.order.size(); ++e) {
+    const Loop& entry = packing.order[e];
+    auto u = static_cast<size_t>(entry.unknown);
+    int64_t before = step_before(packing, e);
+    Expr sum = 0;
+    for (size_t i = s.outside[load][u]; i < s.at[u].levels.size(); ++i) {
+      const Level& level = s.at[u].levels[i];
+      bool mine = level.step >= entry.step && (before == 0 || level.step < before);
+      if (mine) sum = sum + Expr(level.step / entry.step) * level.value;
+    }
+    a.index.push_back(tidy(sum));
+  }
+  return a;
+}
+
+nest::Block PieceLowering::pack(const Packing& packing, State& s) {
+  auto load = static_cast<size_t>(packing.load);
+  DType type = frame_.tensor(piece_.loads[load].tensor).type;
+  auto [known, added] = packing_buffers_.try_emplace(load, -1);
+  if (added) {
+    nest::Scope scope =
+        packing.level == 0 && parallel_ > 0 ? nest::Scope::workspace : nest::Scope::scratch;
+    known->second = frame_.add_buffer("packed", type, scope, packed_shape(packing, s));
+  }
+  s.packed[load] = known->second;
+  s.outside[load].clear();
+  for (const Position& p : s.at) s.outside[load].push_back(p.levels.size());
+  nest::Block out{{nest::Alloc{known->second}}};
+  append(out, packing_loops(packing, 0, s));
+  return out;
+}
+
+// Indices in range wherever a valid point reads; other elements of the block are never used.
+std::vector<Expr> PieceLowering::in_range(size_t load, const State& s) const {
+  const tile::Access& access = piece_.loads[load];
+  const Shape& shape = frame_.tensor(access.tensor).shape;
+  std::vector<Expr> all;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (access.index[d].boundary != Boundary::in_range) continue;
+    Constraint inside{access.index[d].affine, 0, shape[d], true};
+    std::vector<Expr> more =
+        conditions(inside, piece_, [&](const Affine& form) { return value_of(form, s); });
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+nest::Block PieceLowering::packed_element(const Packing& packing, const State& s) const {
+  auto load = static_cast<size_t>(packing.load);
+  Value value;
+  nest::Store store;
+  store.target = packed_access(load, s);
+  store.loads = {access_of(piece_.loads[load], s, value, {})};
+  store.body.results = {store.body.load(0, frame_.tensor(piece_.loads[load].tensor).type)};
+  nest::Block out{statement(std::move(store))};
+  nest::If guard;
+  guard.nonnegative = in_range(load, s);
+  if (guard.nonnegative.empty()) return out;
+  guard.then = std::move(out);
+  return {statement(std::move(guard))};
+}
+
+nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, const State& s) {
+  if (entry == packing.order.size()) return packed_element(packing, s);
+  const Loop& l = packing.order[entry];
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  std::string name = variable(l.unknown, s);
+  auto inside = [&](const Expr& value, const Expr& size) {
+    State inner = s;
+    Position& at = inner.at[static_cast<size_t>(l.unknown)];
+    at.levels.push_back({l.step, value});
+    at.size = size;
+    return packing_loops(packing, entry + 1, inner);
+  };
+  if (entry + 1 < packing.order.size() || l.step != 1) {
+    Expr count = floor_div(tidy(p.size + Expr(l.step - 1)), Expr(l.step));
+    bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+    nest::For loop =
+        make_loop(name, 0, count, shared ? nest::LoopKind::parallel : nest::LoopKind::serial);
+    Expr v = Expr::variable(name);
+    bool whole_blocks = p.size.is_constant() && p.size.value() % l.step == 0;
+    Expr size = l.step == 1 || whole_blocks ? Expr(l.step)
+                                            : min(Expr(l.step), tidy(p.size - Expr(l.step) * v));
+    loop.body = inside(v, size);
+    return {statement(std::move(loop))};
+  }
+  return packing_lanes(packing, s, inside);
+}
+
+// The contiguous dimension, a vector at a time.
+nest::Block PieceLowering::packing_lanes(
+    const Packing& packing, const State& s,
+    const std::function<nest::Block(const Expr&, const Expr&)>& inside) const {
+  const Loop& l = packing.order.back();
+  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  DType type = frame_.tensor(piece_.loads[static_cast<size_t>(packing.load)].tensor).type;
+  int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(type));
+  std::string name = variable(l.unknown, s), chunk = name + "c";
+  auto lanes = [&](const Expr& base, const Expr& extent) {
+    nest::For loop = make_loop(name, 0, extent, nest::LoopKind::vector);
+    loop.width = width;
+    loop.body = inside(tidy(base + Expr::variable(name)), 1);
+    return statement(std::move(loop));
+  };
+  nest::Block out;
+  Expr full = floor_div(p.size, Expr(width)), rest = floor_mod(p.size, Expr(width));
+  if (!full.is_constant(0)) {
+    nest::For loop = make_loop(chunk, 0, full, nest::LoopKind::serial);
+    loop.body = {lanes(Expr(width) * Expr::variable(chunk), width)};
+    out.push_back(statement(std::move(loop)));
+  }
+  if (!rest.is_constant(0)) out.push_back(lanes(tidy(Expr(width) * full), rest));
+  return out;
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,202 @@
+// The parts of lower(): shared by its files, used nowhere else.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/nest/nest.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/schedule.h"
+
+namespace tile::lowering {
+
+// Small builders of nest statements.
+nest::Statement statement(nest::For loop);
+nest::Statement statement(nest::Store store);
+nest::Statement statement(nest::If guard);
+void append(nest::Block& block, nest::Block more);
+nest::For make_loop(std::string variable, Expr begin, Expr extent, nest::LoopKind kind);
+// Linear expressions in their one normal form, others as they are.
+Expr tidy(const Expr& e);
+std::vector<int64_t> dense_strides(const Shape& shape);
+
+// The nest under construction: its buffers, and the buffer of each tensor.
+struct Frame {
+  const Kernel& kernel;
+  const Target& target;
+  nest::Nest nest;
+  std::map<TensorId, int> buffer_of;
+
+  const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
+  // A buffer other than an argument, with dense strides.
+  int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
+};
+
+// What one block of loops knows of an unknown: its value so far is the sum of step * value over the
+// levels; the current block holds `size` values from there (at most `bound`).
+struct Level {
+  int64_t step = 1;
+  Expr value;
+};
+struct Position {
+  std::vector<Level> levels;
+  Expr size;
+  int64_t bound = 0;
+
+  Expr begin() const;
+};
+// The iteration that statements are generated for.
+struct State {
+  std::vector<Position> at;      // one for each unknown
+  std::vector<Expr> tile_index;  // the value of each tile loop entered so far
+  Expr copy;                     // which of the independent accumulators
+  Expr lane;                     // of the vector loop over a reduction
+  std::vector<int> packed;       // for each load the buffer that holds its block, or -1
+  // For each packed load the number of each unknown's levels outside its block.
+  std::vector<std::vector<size_t>> outside;
+};
+
+// A body being translated, with the accesses that its loads name.
+struct Value {
+  Body body;
+  std::vector<nest::Access> loads;
+};
+// Replaces a load of a tensor computed in the same tile: the node, or -1 to read memory.
+using Replacement = std::function<NodeId(Value&, TensorId)>;
+
+// Where a condition of the domain is enforced.
+enum class Place : uint8_t { outer, bound, tile };
+struct PlacedConstraint {
+  const Constraint* constraint = nullptr;
+  Place place = Place::tile;
+  int unknown = -1;         // bound: the reduction whose loop is bounded
+  bool owners_only = true;  // no reduction in it
+};
+
+// The same condition on a form with integral coefficients.
+Constraint whole(const Constraint& c);
+// True when every owner point has a valid reduction point.
+bool surely_nonempty(const Piece& piece);
+// True when the pieces write every cell of the outputs.
+bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
+std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule);
+// Expressions that are all >= 0 exactly where lo <= form < hi, leaving out what the box implies.
+std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
+                             const std::function<Expr(const Affine&)>& value);
+
+// Lowers one piece of a stage under its schedule.
+class PieceLowering {
+ public:
+  PieceLowering(Frame& frame, size_t stage, size_t piece, const PieceSchedule& schedule);
+  nest::Block run();
+
+ private:
+  // Loops (lower_loops.cpp).
+  nest::Block parallel_loops();
+  nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
+  nest::Block outer_loops(size_t i, State s);
+  nest::Block outer_loop(size_t i, const State& s);
+  nest::Block reduce_loops(size_t i, const State& s);
+  nest::Block bounded_loop(size_t i, State s);
+  nest::Block reduce_loop(size_t i, const State& s);
+  nest::Block vector_reduction(size_t i, const State& s);
+  using Leaf = std::function<nest::Block(const State&)>;
+  nest::Block tile_loops(size_t i, const State& s, const Leaf& leaf);
+  // The next loop over the same unknown wants blocks of constant size.
+  bool tile_follows(size_t outer) const;
+  bool unroll_follows(size_t reduce) const;
+  std::string variable(int unknown, const State& s) const;
+  int64_t parallel_grain(int64_t tasks) const;
+  // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size).
+  bool is_bounded(int unknown) const;
+  void bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const;
+
+  // Values (lower_value.cpp).
+  Expr value_of(const Affine& form, const State& s) const;
+  nest::Access access_of(const tile::Access& access, const State& s, Value& into,
+                         const std::vector<NodeId>& copy) const;
+  NodeId translate(Value& into, const Piece& piece, NodeId root, const State& s,
+                   const Replacement& replacement) const;
+  nest::Access output_access(size_t output, const State& s) const;
+  Expr boundary_index(const Index& index, int64_t extent, const State& s) const;
+
+  // The register tile (lower_tile.cpp).
+  nest::Block region(const State& s);
+  int register_buffer(const std::string& name, DType type, Shape shape);
+  void make_accumulators();
+  nest::Block allocations() const;
+  nest::Block initialise(const State& s);
+  nest::Block initialise_copies(const State& s);
+  nest::Block over_lanes(const State& s,
+                         const std::function<nest::Store(const State&)>& make) const;
+  nest::Block accumulate(const State& s);
+  nest::Block combine_copies(const State& s);
+  nest::Block finish(const State& s);
+  nest::Block guarded(nest::Block block, const State& s, bool owners_only) const;
+  nest::Store neutral_store(nest::Access target) const;
+  nest::Access accumulator(size_t output, const State& s) const;
+  nest::Access lane_accumulator(size_t output, const State& s) const;
+  nest::Access present(const State& s) const;
+
+  // Blocked reductions (lower_blocks.cpp): partial results between the blocks.
+  void make_partials(nest::Block& out);
+  nest::Access partial(size_t output, const State& s);
+  Body first_block(const State& s) const;
+  Body last_block(const State& s) const;
+
+  // Results and attached stages (lower_results.cpp).
+  struct Made {
+    std::vector<Expr> cell;               // where the tensor's element goes
+    std::function<NodeId(Value&)> value;  // the element, rounded to the tensor's type
+  };
+  nest::Block results(const State& s);
+  NodeId main_value(Value& into, size_t output, const State& s);
+  void find_attached();
+  void store_made(nest::Block& out, TensorId tensor, const State& s, Made made);
+  State attached_state(const Piece& piece) const;
+  int uses_of(TensorId tensor) const;
+
+  // Packing (lower_packing.cpp).
+  nest::Block pack(const Packing& packing, State& s);
+  nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
+  nest::Block packing_lanes(
+      const Packing& packing, const State& s,
+      const std::function<nest::Block(const Expr&, const Expr&)>& inside) const;
+  nest::Block packed_element(const Packing& packing, const State& s) const;
+  nest::Access packed_access(size_t load, const State& s) const;
+  std::vector<int64_t> packed_shape(const Packing& packing, const State& s) const;
+  std::vector<Expr> in_range(size_t load, const State& s) const;
+
+  Frame& frame_;
+  const Contraction& contraction_;
+  size_t stage_;
+  const Piece& piece_;
+  const PieceSchedule& schedule_;
+  std::vector<PlacedConstraint> constraints_;
+  std::vector<std::string> names_;
+  bool reduces_ = false;       // accumulators are needed
+  bool blocked_ = false;       // reductions in the outer loops
+  bool may_be_empty_ = false;  // an owner may have no valid point and must then keep the fill
+  bool lanes_reduce_ = false;  // the vector loop is over a reduction
+  int64_t copies_ = 1;         // independent accumulators of an unrolled reduction
+  size_t copy_loop_ = 0;       // the loop in `reduce` that tells them apart
+  size_t parallel_ = 0;        // leading outer loops that are parallel
+  std::vector<int64_t> tile_shape_;
+  std::vector<int> accumulators_, lanes_, partials_;
+  std::map<size_t, int> packing_buffers_;  // by load
+  int present_ = -1;
+  int64_t lane_width_ = 1;
+  std::vector<size_t> attached_;             // stages computed in this one's tile
+  std::map<TensorId, int> register_values_;  // results that several statements of the tile read
+  std::map<TensorId, Made> made_;            // results of the tile being generated
+};
+
+// Fills every cell of a tensor with another's values or zero.
+nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from);
+
+}  // namespace tile::lowering

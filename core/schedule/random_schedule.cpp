@@ -1,0 +1,166 @@
+// Random legal schedules: what the tests run to show that no legal schedule changes a result.
+#include <algorithm>
+#include <random>
+
+#include "core/schedule/cost.h"
+
+namespace tile {
+namespace {
+
+class RandomPiece {
+ public:
+  RandomPiece(const Piece& piece, const Target& target, std::mt19937_64& random)
+      : piece_(piece), target_(target), random_(random) {}
+
+  PieceSchedule make() {
+    PieceSchedule s;
+    size_t n = piece_.box.size();
+    bool vector = n > 0 && chance(3, 4);
+    size_t vector_unknown = vector ? pick(n) : n;
+    for (size_t u = 0; u < piece_.owners; ++u) owner(u, u == vector_unknown, s);
+    for (size_t u = piece_.owners; u < n; ++u) reduction(u, u == vector_unknown, s);
+    shuffle(s.outer);
+    shuffle(s.reduce);
+    shuffle(s.tile);
+    vector_last(s.reduce);
+    vector_last(s.tile);
+    size_t parallel = pick(3);
+    for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
+      if (static_cast<size_t>(s.outer[i].unknown) >= piece_.owners) break;
+      s.outer[i].binding = Binding::parallel;
+    }
+    for (size_t load = 0; load < piece_.loads.size(); ++load) {
+      if (chance(1, 3)) packing(static_cast<int>(load), s);
+    }
+    return s;
+  }
+
+ private:
+  size_t pick(size_t n) { return static_cast<size_t>(random_() % n); }
+  bool chance(uint64_t of, uint64_t all) { return random_() % all < of; }
+  int64_t lanes() { return int64_t{1} << (1 + pick(4)); }
+
+  void owner(size_t u, bool vector, PieceSchedule& s) {
+    auto unknown = static_cast<int>(u);
+    int64_t block = 1;
+    if (vector) {
+      int64_t width = lanes();
+      block = width * static_cast<int64_t>(1 + pick(3));
+      if (block > width) s.tile.push_back({unknown, width, Binding::unroll});
+      s.tile.push_back({unknown, 1, Binding::vector});
+    } else if (chance(1, 2)) {
+      block = static_cast<int64_t>(2 + pick(4));
+      s.tile.push_back({unknown, 1, Binding::unroll});
+    }
+    if (chance(1, 3)) {
+      s.outer.push_back({unknown, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
+    }
+    s.outer.push_back({unknown, block, Binding::serial});
+  }
+
+  void reduction(size_t u, bool vector, PieceSchedule& s) {
+    auto unknown = static_cast<int>(u);
+    int64_t block = 1;
+    std::vector<Loop> inner;
+    if (vector) {
+      block = lanes();
+      inner.push_back({unknown, 1, Binding::vector});
+    }
+    if (chance(1, 2)) {
+      inner.insert(inner.begin(), {unknown, block, Binding::unroll});
+      block *= static_cast<int64_t>(2 + pick(3));
+    }
+    inner.insert(inner.begin(), {unknown, block, Binding::serial});
+    if (chance(1, 4)) {
+      block *= static_cast<int64_t>(2 + pick(2));
+      s.outer.push_back({unknown, block, Binding::serial});
+    }
+    s.reduce.insert(s.reduce.end(), inner.begin(), inner.end());
+  }
+
+  // Any order in which the loops of one unknown keep theirs.
+  void shuffle(std::vector<Loop>& loops) {
+    std::vector<Loop> mixed = loops;
+    std::shuffle(mixed.begin(), mixed.end(), random_);
+    std::vector<bool> used(loops.size(), false);
+    for (Loop& slot : mixed) {
+      size_t i = 0;
+      while (used[i] || loops[i].unknown != slot.unknown) ++i;
+      used[i] = true;
+      slot = loops[i];
+    }
+    loops = std::move(mixed);
+  }
+  static void vector_last(std::vector<Loop>& loops) {
+    std::stable_partition(loops.begin(), loops.end(),
+                          [](const Loop& l) { return l.binding != Binding::vector; });
+  }
+
+  void packing(int load, PieceSchedule& s) {
+    Packing p;
+    p.load = load;
+    p.level = static_cast<int>(pick(s.outer.size() + 1));
+    std::vector<Loop> inside(s.outer.begin() + p.level, s.outer.end());
+    inside.insert(inside.end(), s.reduce.begin(), s.reduce.end());
+    inside.insert(inside.end(), s.tile.begin(), s.tile.end());
+    for (const Loop& l : inside) {
+      bool used = false;
+      for (const Index& index : piece_.loads[static_cast<size_t>(load)].index) {
+        used = used || !index.affine.coefficient(static_cast<size_t>(l.unknown)).is_zero();
+      }
+      if (used && (l.step == 1 || chance(1, 2))) {
+        p.order.push_back({l.unknown, l.step, Binding::serial});
+      }
+    }
+    shuffle(p.order);
+    std::stable_partition(p.order.begin(), p.order.end(),
+                          [](const Loop& l) { return l.step != 1; });
+    s.packings.push_back(std::move(p));
+  }
+
+  const Piece& piece_;
+  const Target& target_;
+  std::mt19937_64& random_;
+};
+
+}  // namespace
+
+PieceSchedule plain_schedule(const Piece& piece) {
+  PieceSchedule s;
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    (u < piece.owners ? s.outer : s.reduce).push_back({static_cast<int>(u), 1, Binding::serial});
+  }
+  return s;
+}
+
+Schedule plain_schedule(const Kernel& kernel) {
+  Schedule schedule;
+  for (const KernelStage& stage : kernel.stages) {
+    schedule.stages.emplace_back();
+    if (stage.attach >= 0) continue;
+    for (const Piece& piece : stage.contraction.pieces) {
+      schedule.stages.back().push_back(plain_schedule(piece));
+    }
+  }
+  return schedule;
+}
+
+Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Schedule schedule = plain_schedule(kernel);
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
+      const Piece& piece = kernel.stages[s].contraction.pieces[p];
+      for (int attempt = 0; attempt < 64; ++attempt) {
+        Schedule trial = schedule;
+        trial.stages[s][p] = RandomPiece(piece, target, random).make();
+        if (!illegal(trial, kernel, target).empty()) continue;
+        schedule = std::move(trial);
+        break;
+      }
+    }
+  }
+  return schedule;
+}
+
+}  // namespace tile

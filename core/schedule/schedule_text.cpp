@@ -1,0 +1,109 @@
+// The text form of schedules, e.g.
+//   schedule { stage { piece { outer i/32 parallel, …; reduce 2/4, 2/1 unroll; tile 1/16 unroll } }
+//   }
+// with unknowns by number.
+#include "core/ir/text.h"
+#include "core/schedule/schedule.h"
+
+namespace tile {
+namespace {
+
+std::string_view word(Binding b) {
+  switch (b) {
+    case Binding::serial:
+      return "serial";
+    case Binding::parallel:
+      return "parallel";
+    case Binding::unroll:
+      return "unroll";
+    case Binding::vector:
+      return "vector";
+  }
+  return "?";
+}
+
+std::string text(const std::vector<Loop>& loops) {
+  std::string s = "(";
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i > 0) s += ", ";
+    s += std::to_string(loops[i].unknown) + ":" + std::to_string(loops[i].step) + " " +
+         std::string(word(loops[i].binding));
+  }
+  return s + ")";
+}
+
+std::vector<Loop> parse_loops(TextReader& in) {
+  std::vector<Loop> loops;
+  in.expect("(");
+  while (!in.accept(")")) {
+    if (!loops.empty()) in.expect(",");
+    Loop l;
+    l.unknown = static_cast<int>(in.integer());
+    in.expect(":");
+    l.step = in.integer();
+    bool known = false;
+    for (Binding b : {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector}) {
+      if (known || !in.accept(word(b))) continue;
+      l.binding = b;
+      known = true;
+    }
+    if (!known) in.wrong("serial, parallel, unroll or vector");
+    loops.push_back(l);
+  }
+  return loops;
+}
+
+}  // namespace
+
+std::string print(const Schedule& schedule) {
+  std::string s = "schedule {\n";
+  for (const std::vector<PieceSchedule>& stage : schedule.stages) {
+    s += "  stage {\n";
+    for (const PieceSchedule& p : stage) {
+      s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
+           text(p.tile) + "\n";
+      for (const Packing& k : p.packings) {
+        s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
+             text(k.order) + "\n";
+      }
+    }
+    s += "  }\n";
+  }
+  return s + "}\n";
+}
+
+Schedule parse_schedule(std::string_view text) {
+  auto source = std::make_shared<Source>(Source{"<schedule>", std::string(text)});
+  TextReader in(source);
+  Schedule schedule;
+  in.expect("schedule");
+  in.expect("{");
+  while (in.accept("stage")) {
+    in.expect("{");
+    schedule.stages.emplace_back();
+    while (in.accept("piece")) {
+      PieceSchedule p;
+      in.expect("outer");
+      p.outer = parse_loops(in);
+      in.expect("reduce");
+      p.reduce = parse_loops(in);
+      in.expect("tile");
+      p.tile = parse_loops(in);
+      while (in.accept("pack")) {
+        Packing k;
+        k.load = static_cast<int>(in.integer());
+        in.expect("level");
+        k.level = static_cast<int>(in.integer());
+        k.order = parse_loops(in);
+        p.packings.push_back(std::move(k));
+      }
+      schedule.stages.back().push_back(std::move(p));
+    }
+    in.expect("}");
+  }
+  in.expect("}");
+  if (!in.at_end()) in.wrong("the end of the schedule");
+  return schedule;
+}
+
+}  // namespace tile
