@@ -12,14 +12,14 @@ bool relax_component(Rows& rows, const Component& component, bool& again) {
   if (!simplex.feasible()) return false;
   for (size_t v = 0; v < component.unknowns.size(); ++v) {
     Range& range = rows.box[component.unknowns[v]];
-    if (range.lo == no_lower || simplex.value(v) != Rational(range.lo)) {
-      if (std::optional<Rational> low = simplex.least(v)) {
+    if (range.lo == no_lower || simplex.value(v) != WideRational(range.lo)) {
+      if (std::optional<WideRational> low = simplex.least(v)) {
         again = again || !low->is_integer();
         range.lo = std::max(range.lo, low->ceil());
       }
     }
-    if (range.hi == no_upper || simplex.value(v) != Rational(range.hi)) {
-      if (std::optional<Rational> high = simplex.greatest(v)) {
+    if (range.hi == no_upper || simplex.value(v) != WideRational(range.hi)) {
+      if (std::optional<WideRational> high = simplex.greatest(v)) {
         again = again || !high->is_integer();
         range.hi = std::min(range.hi, high->floor());
       }
@@ -42,8 +42,9 @@ Range form_values(const Rows& rows, const Vector& a, int64_t offset) {
     Simplex simplex(extended);
     if (!simplex.feasible()) return {0, -1};
     size_t variable = rows.unknowns + rows.rows.size();
-    if (std::optional<Rational> low = simplex.least(variable)) r.lo = std::max(r.lo, low->ceil());
-    if (std::optional<Rational> high = simplex.greatest(variable)) {
+    if (std::optional<WideRational> low = simplex.least(variable))
+      r.lo = std::max(r.lo, low->ceil());
+    if (std::optional<WideRational> high = simplex.greatest(variable)) {
       r.hi = std::min(r.hi, high->floor());
     }
   }

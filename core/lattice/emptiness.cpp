@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/lattice/simplex.h"
 
@@ -33,19 +34,55 @@ class Search {
     if (!eliminate(rows, lattice)) return false;
     std::erase_if(rows.rows, [&](const Row& r) { return implied(r, rows.box); });
     if (rows.rows.empty()) return true;
-    Simplex simplex(rows);
-    if (!simplex.feasible()) return false;
-    if (simplex.integral() || rounds_to_point(rows, simplex)) return true;
-    if (!branch_on_values(rows)) halve(rows, simplex);
+    Emptiness verdict = Emptiness::unknown;
+    try {
+      verdict = by_relaxation(rows);
+    } catch (const Overflow&) {  // the relaxation only helps: the branches are exact without it
+    }
+    if (verdict != Emptiness::unknown) return verdict == Emptiness::inhabited;
+    if (!branch_on_values(rows)) halve(rows);
     return false;
   }
 
-  static bool rounds_to_point(const Rows& rows, const Simplex& simplex) {
-    Vector x;
+  // Linear programming, then once more in a basis where few branches are left. `rows` keeps its
+  // integer points at every moment.
+  static Emptiness by_relaxation(Rows& rows) {
+    Simplex simplex(rows);
+    if (!simplex.feasible()) return Emptiness::empty;
+    if (simplex.integral()) return Emptiness::inhabited;
+    rows = transform(rows, short_basis(rows));
+    if (!propagate(rows)) return Emptiness::empty;
+    Vector centre;
+    if (!tighten(rows, centre)) return Emptiness::empty;
+    return holds_at(rows, centre) ? Emptiness::inhabited : Emptiness::unknown;
+  }
+
+  // Tightens the box to the relaxation; `centre` is the mean of the vertices on the way, rounded:
+  // often a point, as it lies well inside.
+  static bool tighten(Rows& rows, Vector& centre) {
+    Simplex simplex(rows);
+    if (!simplex.feasible()) return false;
+    std::vector<double> sum(rows.unknowns, 0);
     for (size_t i = 0; i < rows.unknowns; ++i) {
-      int64_t v = (simplex.value(i) + Rational(1, 2)).floor();
-      if (v < rows.box[i].lo || v > rows.box[i].hi) return false;
-      x.push_back(v);
+      Range& range = rows.box[i];
+      std::optional<WideRational> low = simplex.least(i);
+      simplex.add_to(sum);
+      std::optional<WideRational> high = simplex.greatest(i);
+      simplex.add_to(sum);
+      if (low) range.lo = std::max(range.lo, low->ceil());
+      if (high) range.hi = std::min(range.hi, high->floor());
+      if (range.empty()) return false;
+    }
+    for (double s : sum) {
+      double mean = std::round(s / double(2 * sum.size()));
+      centre.push_back(std::abs(mean) < 1e15 ? int64_t(mean) : 0);
+    }
+    return true;
+  }
+
+  static bool holds_at(const Rows& rows, const Vector& x) {
+    for (size_t i = 0; i < rows.unknowns; ++i) {
+      if (x[i] < rows.box[i].lo || x[i] > rows.box[i].hi) return false;
     }
     return std::all_of(rows.rows.begin(), rows.rows.end(), [&](const Row& row) {
       Wide sum = dot(row.a, x);
@@ -81,17 +118,21 @@ class Search {
     return true;
   }
 
-  void halve(const Rows& rows, const Simplex& simplex) {
-    size_t at = rows.unknowns;
+  // Halves the interval with the fewest values.
+  void halve(const Rows& rows) {
     auto size = [&](size_t i) {
       const Range& r = rows.box[i];
       return r.bounded() ? Wide(r.hi) - r.lo : Wide(1) << 100;
     };
-    for (size_t i = 0; i < rows.unknowns; ++i) {
-      if (simplex.value(i).is_integer()) continue;
-      if (at == rows.unknowns || size(i) < size(at)) at = i;
+    size_t at = 0;
+    for (size_t i = 1; i < rows.unknowns; ++i) {
+      if (size(i) < size(at)) at = i;
     }
-    int64_t cut = simplex.value(at).floor();
+    const Range& r = rows.box[at];
+    int64_t cut = r.bounded()        ? narrow(r.lo + (Wide(r.hi) - r.lo) / 2)
+                  : r.lo != no_lower ? checked_add(r.lo, 1000)
+                  : r.hi != no_upper ? checked_sub(r.hi, 1000)
+                                     : 0;
     open_.push_back(rows);
     open_.back().box[at].lo = checked_add(cut, 1);
     open_.push_back(rows);

@@ -102,6 +102,9 @@ Rows transform(const Rows& rows, const Sublattice& lattice);
 bool eliminate(Rows& rows, Sublattice& lattice);
 // x = outer(inner(z)).
 Sublattice compose(const Sublattice& outer, const Sublattice& inner);
+// A unimodular change of unknowns after which few values of some unknown lie within the rows: the
+// columns of the rows, in units of their ranges, are short and nearly orthogonal.
+Sublattice short_basis(const Rows& rows);
 Substitution to_substitution(const Sublattice& lattice);
 
 }  // namespace tile::lattice

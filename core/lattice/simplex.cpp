@@ -10,9 +10,9 @@ Simplex::Simplex(const Rows& rows) : unknowns_(rows.unknowns), bounds_(rows.box)
     nonbasic_.push_back(nonbasic_.size());
   }
   for (const Row& row : rows.rows) {
-    Rational sum = 0;
+    WideRational sum = 0;
     for (size_t i = 0; i < unknowns_; ++i) {
-      if (row.a[i] != 0) sum += Rational(row.a[i]) * value_[i];
+      if (row.a[i] != 0) sum += WideRational(row.a[i]) * value_[i];
     }
     basic_.push_back(bounds_.size());
     bounds_.push_back(row.range);
@@ -23,45 +23,49 @@ Simplex::Simplex(const Rows& rows) : unknowns_(rows.unknowns), bounds_(rows.box)
 
 bool Simplex::integral() const {
   return std::all_of(value_.begin(), value_.begin() + std::ptrdiff_t(unknowns_),
-                     [](const Rational& v) { return v.is_integer(); });
+                     [](const WideRational& v) { return v.is_integer(); });
+}
+
+void Simplex::add_to(std::vector<double>& sum) const {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += value_[i].approximate();
 }
 
 bool Simplex::can_move(size_t variable, int direction) const {
   const Range& r = bounds_[variable];
-  if (direction > 0) return r.hi == no_upper || value_[variable] < Rational(r.hi);
-  return r.lo == no_lower || value_[variable] > Rational(r.lo);
+  if (direction > 0) return r.hi == no_upper || value_[variable] < WideRational(r.hi);
+  return r.lo == no_lower || value_[variable] > WideRational(r.lo);
 }
 
 // The column, of least variable, that moves the basic variable of `row` in direction `sign`.
 std::optional<size_t> Simplex::entering(size_t row, int sign) const {
   std::optional<size_t> best;
   for (size_t c = 0; c < nonbasic_.size(); ++c) {
-    const Rational& t = tableau_[row][c];
+    const WideRational& t = tableau_[row][c];
     if (t.is_zero() || (best && nonbasic_[*best] < nonbasic_[c])) continue;
-    if (can_move(nonbasic_[c], t > Rational(0) ? sign : -sign)) best = c;
+    if (can_move(nonbasic_[c], t.sign() > 0 ? sign : -sign)) best = c;
   }
   return best;
 }
 
-void Simplex::move(size_t column, const Rational& change) {
+void Simplex::move(size_t column, const WideRational& change) {
   if (change.is_zero()) return;
   value_[nonbasic_[column]] += change;
   for (size_t r = 0; r < basic_.size(); ++r) {
-    const Rational& t = tableau_[r][column];
+    const WideRational& t = tableau_[r][column];
     if (!t.is_zero()) value_[basic_[r]] += t * change;
   }
 }
 
 void Simplex::pivot(size_t row, size_t column) {
-  std::vector<Rational>& p = tableau_[row];
-  Rational inverse = Rational(1) / p[column];
-  for (Rational& t : p) {
+  std::vector<WideRational>& p = tableau_[row];
+  WideRational inverse = WideRational(1) / p[column];
+  for (WideRational& t : p) {
     if (!t.is_zero()) t = -(t * inverse);
   }
   p[column] = inverse;
   for (size_t r = 0; r < tableau_.size(); ++r) {
     if (r == row || tableau_[r][column].is_zero()) continue;
-    Rational factor = tableau_[r][column];
+    WideRational factor = tableau_[r][column];
     tableau_[r][column] = 0;
     for (size_t c = 0; c < p.size(); ++c) {
       if (!p[c].is_zero()) tableau_[r][c] += factor * p[c];
@@ -78,18 +82,18 @@ bool Simplex::feasible() {
     std::optional<size_t> worst;
     for (size_t r = 0; r < basic_.size(); ++r) {
       const Range& range = bounds_[basic_[r]];
-      const Rational& v = value_[basic_[r]];
-      bool below = range.lo != no_lower && v < Rational(range.lo);
-      bool above = range.hi != no_upper && v > Rational(range.hi);
+      const WideRational& v = value_[basic_[r]];
+      bool below = range.lo != no_lower && v < WideRational(range.lo);
+      bool above = range.hi != no_upper && v > WideRational(range.hi);
       if ((below || above) && (!worst || basic_[r] < basic_[*worst])) worst = r;
     }
     if (!worst) return true;
     size_t variable = basic_[*worst];
     const Range& range = bounds_[variable];
-    bool below = range.lo != no_lower && value_[variable] < Rational(range.lo);
+    bool below = range.lo != no_lower && value_[variable] < WideRational(range.lo);
     std::optional<size_t> column = entering(*worst, below ? 1 : -1);
     if (!column) return false;
-    Rational target = below ? range.lo : range.hi;
+    WideRational target = below ? range.lo : range.hi;
     move(*column, (target - value_[variable]) / tableau_[*worst][*column]);
     pivot(*worst, *column);
   }
@@ -98,18 +102,18 @@ bool Simplex::feasible() {
 Simplex::Step Simplex::longest_step(size_t column, int direction) const {
   Step step;
   const Range& own = bounds_[nonbasic_[column]];
-  const Rational& at = value_[nonbasic_[column]];
-  if (direction > 0 && own.hi != no_upper) step.size = Rational(own.hi) - at;
-  if (direction < 0 && own.lo != no_lower) step.size = at - Rational(own.lo);
+  const WideRational& at = value_[nonbasic_[column]];
+  if (direction > 0 && own.hi != no_upper) step.size = WideRational(own.hi) - at;
+  if (direction < 0 && own.lo != no_lower) step.size = at - WideRational(own.lo);
   for (size_t r = 0; r < basic_.size(); ++r) {
-    const Rational& t = tableau_[r][column];
+    const WideRational& t = tableau_[r][column];
     if (t.is_zero()) continue;
-    bool rises = (t > Rational(0)) == (direction > 0);
+    bool rises = (t.sign() > 0) == (direction > 0);
     const Range& range = bounds_[basic_[r]];
     if (rises ? range.hi == no_upper : range.lo == no_lower) continue;
-    Rational room =
-        rises ? Rational(range.hi) - value_[basic_[r]] : value_[basic_[r]] - Rational(range.lo);
-    Rational size = room / (t > Rational(0) ? t : -t);
+    WideRational room = rises ? WideRational(range.hi) - value_[basic_[r]]
+                              : value_[basic_[r]] - WideRational(range.lo);
+    WideRational size = room / (t.sign() > 0 ? t : -t);
     bool ties = step.size && size == *step.size && step.leaving_row &&
                 basic_[r] < basic_[*step.leaving_row];
     if (!step.size || size < *step.size || ties) step = {size, r};
@@ -134,7 +138,7 @@ std::optional<size_t> Simplex::row_of(size_t variable) const {
   return size_t(found - basic_.begin());
 }
 
-std::optional<Rational> Simplex::extreme(size_t variable, int sign) {
+std::optional<WideRational> Simplex::extreme(size_t variable, int sign) {
   while (can_move(variable, sign)) {
     std::optional<size_t> row = row_of(variable);
     std::optional<size_t> column;
@@ -142,7 +146,7 @@ std::optional<Rational> Simplex::extreme(size_t variable, int sign) {
     if (row) {
       column = entering(*row, sign);
       if (!column) break;
-      if (tableau_[*row][*column] < Rational(0)) direction = -sign;
+      if (tableau_[*row][*column].sign() < 0) direction = -sign;
     } else {
       auto found = std::find(nonbasic_.begin(), nonbasic_.end(), variable);
       column = size_t(found - nonbasic_.begin());

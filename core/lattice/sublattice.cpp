@@ -111,6 +111,23 @@ bool solve_residue(Sublattice& lattice, size_t pivot, int64_t alpha, int64_t con
   return true;
 }
 
+// Keeps the entries of a basis small, so that what follows does not overflow.
+void shorten(Sublattice& lattice, const Rows& rows) {
+  constexpr int64_t small = 1000;
+  bool grown = false;
+  for (const Vector& row : lattice.basis) {
+    for (int64_t v : row) grown = grown || v > small || v < -small;
+  }
+  if (!grown) return;
+  Rows columns;  // each unknown's interval, as rows over the lattice
+  columns.unknowns = lattice.columns;
+  columns.box.resize(lattice.columns);
+  for (size_t i = 0; i < lattice.basis.size(); ++i) {
+    columns.rows.push_back({lattice.basis[i], rows.box[i]});
+  }
+  lattice = compose(lattice, short_basis(columns));
+}
+
 }  // namespace
 
 Sublattice whole_lattice(size_t unknowns) {
@@ -176,6 +193,7 @@ bool eliminate(Rows& rows, Sublattice& lattice) {
     Sublattice change = whole_lattice(rows.unknowns);
     for (const Congruence& c : pending) {
       if (!restrict_lattice(change, c)) return false;
+      shorten(change, rows);
     }
     rows = transform(rows, change);
     lattice = compose(lattice, change);

@@ -1,6 +1,8 @@
 // Random systems: isl is the oracle for emptiness, bounds and the pieces of `split`.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <iostream>
 #include <random>
 
 #include "tests/lattice/oracle.h"
@@ -100,8 +102,8 @@ TEST(LatticeOracle, HugeCoefficientsAreRightOrThrow) {
       Emptiness found = emptiness(system, 2000);
       bool expected = oracle.empty(oracle.points(system));
       EXPECT_NE(found, expected ? Emptiness::inhabited : Emptiness::empty) << text(system);
-      Bounds b = bounds(system);
       ++answered;
+      Bounds b = bounds(system);
       if (expected || b.unbounded) continue;
       ASSERT_FALSE(b.empty) << text(system);
       for (size_t i = 0; i < unknowns; ++i) {
@@ -146,6 +148,39 @@ TEST(LatticeOracle, EmptinessOfCollisions) {
   }
   EXPECT_GT(empty, 40);
   EXPECT_GT(inhabited, 40);
+}
+
+// Nearly mixed-radix outputs: thin sets of two points of one cell, with large coefficients.
+TEST(LatticeOracle, EmptinessOfNearlyFlatCells) {
+  Oracle oracle;
+  Random random(41);
+  int empty = 0, inhabited = 0;
+  for (int round = 0; round < 200; ++round) {
+    size_t unknowns = size_t(random.between(2, 4));
+    System system{2 * unknowns, {}};
+    Affine f;
+    f.coefficients.resize(2 * unknowns);
+    int64_t stride = 1;
+    for (size_t i = 0; i < unknowns; ++i) {
+      int64_t extent = random.between(1, 64);
+      system.conditions.push_back(access(unknown_affine(i), extent));
+      system.conditions.push_back(access(unknown_affine(unknowns + i), extent));
+      int64_t coefficient = stride + (random.one_in(3) ? random.between(-3, 3) : 0);
+      f.coefficients[i] = coefficient;
+      f.coefficients[unknowns + i] = -coefficient;
+      stride *= extent;
+    }
+    system.conditions.push_back({f, 0, 1, true});
+    size_t ahead = size_t(random.between(0, int64_t(unknowns) - 1));
+    system.conditions.push_back(
+        {unknown_affine(ahead) - unknown_affine(unknowns + ahead), 1, 64, true});
+    bool expected = oracle.empty(oracle.points(system));
+    (expected ? empty : inhabited) += 1;
+    EXPECT_EQ(emptiness(system), expected ? Emptiness::empty : Emptiness::inhabited)
+        << text(system);
+  }
+  EXPECT_GT(empty, 20);
+  EXPECT_GT(inhabited, 20);
 }
 
 TEST(LatticeOracle, BoundsHoldEveryPoint) {
@@ -255,6 +290,31 @@ TEST(LatticeOracle, PointsOfThreeByTwoAreCounted) {  // rule 7.5
   }
   EXPECT_EQ(count, 400);
   EXPECT_LE(visited, 408) << "the boxes hold little more than the points";
+}
+
+// Prints what a cold compile pays; asserts nothing about time.
+TEST(LatticeCost, MatrixProductAndConvolution) {
+  auto measure = [](const char* what, const System& system, const std::vector<Affine>& outputs) {
+    constexpr int rounds = 50;
+    auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < rounds; ++i) EXPECT_EQ(own(system, outputs).pieces.size(), 1u);
+    std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+    std::cout << what << ": " << spent.count() / rounds << " us\n";
+  };
+  auto x = [](size_t i) { return unknown_affine(i); };
+  measure("matrix product",
+          {3,
+           {access(x(0), 512), access(x(1), 512), access(x(0), 512), access(x(2), 512),
+            access(x(2), 512), access(x(1), 512)}},
+          {x(0), x(1)});
+  // n, y, x, co, ky, kx, ci with padding 1
+  Affine row = x(1) + x(4) - constant_affine(1), column = x(2) + x(5) - constant_affine(1);
+  measure("convolution",
+          {7,
+           {access(x(0), 8), access(x(1), 56), access(x(2), 56), access(x(3), 64), access(x(4), 3),
+            access(x(5), 3), access(x(6), 64), access(x(3), 64), access(x(0), 8), access(row, 56),
+            access(column, 56), access(x(6), 64)}},
+          {x(0), x(1), x(2), x(3)});
 }
 
 }  // namespace
