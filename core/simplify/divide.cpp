@@ -47,8 +47,9 @@ Polynomial Simplifier::divide(ExprKind kind, const Polynomial& a, const Polynomi
   if (b.is_zero()) return operation(kind, a, b);
   bool modulo = is_modulo(kind);
   if (auto q = exact_quotient(a, b)) return modulo ? Polynomial{} : *q;
-  bool negative = b.constant() ? *b.constant() < 0 : positive(-b);
-  if (negative) {
+  // Empty ranges prove both signs: only one is asked for, so that signs flip at most once.
+  bool is_positive = b.constant() ? *b.constant() > 0 : positive(b);
+  if (!is_positive && (b.constant() || positive(-b))) {
     switch (kind) {
       case ExprKind::exact_div:
       case ExprKind::trunc_div:
@@ -62,16 +63,11 @@ Polynomial Simplifier::divide(ExprKind kind, const Polynomial& a, const Polynomi
     }
   }
   if (kind == ExprKind::exact_div) return divide_exactly(a, b);
-  bool is_positive = b.constant() || positive(b);
   bool down = kind == ExprKind::floor_div || kind == ExprKind::floor_mod;
   if (is_positive && (down || nonnegative(a))) return divide_down(modulo, a, b);
   if (is_positive && nonnegative(-a)) return -divide_down(modulo, -a, b);
-  if (down) {
-    // The sign of the divisor is open: only what holds for both.
-    return operation(kind, a, b);
-  }
   if (is_positive && positive(a + b) && positive(b - a)) return modulo ? a : Polynomial{};
-  return divide_toward_zero(modulo, a, b);
+  return divide_any_sign(kind, a, b);
 }
 
 Polynomial Simplifier::divide_exactly(const Polynomial& a, const Polynomial& b) {
@@ -93,22 +89,19 @@ Polynomial Simplifier::divide_exactly(const Polynomial& a, const Polynomial& b) 
          operation(ExprKind::exact_div, *exact_quotient(rest, factor), *exact_quotient(b, factor));
 }
 
-Polynomial Simplifier::divide_toward_zero(bool modulo, const Polynomial& a, const Polynomial& b) {
-  // (g a') / (g b') and (g a') % (g b').
+// What holds whatever the signs.
+Polynomial Simplifier::divide_any_sign(ExprKind kind, const Polynomial& a, const Polynomial& b) {
   int64_t g = gcd(content(a), content(b));
   if (g > 1) {
     Polynomial factor = constant(g);
-    ExprKind kind = modulo ? ExprKind::trunc_mod : ExprKind::trunc_div;
     Polynomial r = divide(kind, *exact_quotient(a, factor), *exact_quotient(b, factor));
-    return modulo ? tile::algebra::scale(r, g) : r;
+    return is_modulo(kind) ? tile::algebra::scale(r, g) : r;
   }
-  if (modulo) return operation(ExprKind::trunc_mod, a, b);
-  // (x / p) / b is x / (p b) when rounding toward zero, whatever the signs.
-  if (const Expr* inner = only_atom(a, ExprKind::trunc_div)) {
-    const AtomInfo& info = atom_info(*inner);
-    return divide(ExprKind::trunc_div, info.args[0], info.args[1] * b);
-  }
-  return operation(ExprKind::trunc_div, a, b);
+  // (x / p) / b is x / (p b) when rounding toward zero.
+  const Expr* inner = kind == ExprKind::trunc_div ? only_atom(a, ExprKind::trunc_div) : nullptr;
+  if (inner == nullptr) return operation(kind, a, b);
+  const AtomInfo& info = atom_info(*inner);
+  return divide(kind, info.args[0], info.args[1] * b);
 }
 
 // The k with r in [k b, (k + 1) b).
@@ -148,7 +141,7 @@ Polynomial Simplifier::divide_down(bool modulo, const Polynomial& a, const Polyn
   return result(operation(modulo ? ExprKind::floor_mod : ExprKind::floor_div, rest, b));
 }
 
-// With g dividing b and a = g a' + rest, 0 <= rest < g: a / b = a' / (b / g) and
+// With g dividing b and a = g a' + rest, rest = 0 or 0 <= rest < g: a / b = a' / (b / g) and
 // a % b = g (a' % (b / g)) + rest.
 std::optional<Polynomial> Simplifier::divide_groups(bool modulo, const Polynomial& a,
                                                     const Polynomial& b) {
@@ -186,13 +179,12 @@ std::optional<Polynomial> Simplifier::divide_group(bool modulo, const Polynomial
   multiples = sorted(std::move(multiples.terms));
   Polynomial factor = monomial(g.coefficient, g.atoms);
   if (!rest.is_zero() && !(nonnegative(rest) && positive(factor - rest))) return std::nullopt;
-  if (rest.is_zero() && !positive(factor)) return std::nullopt;
   ExprKind kind = modulo ? ExprKind::floor_mod : ExprKind::floor_div;
   Polynomial r = divide(kind, multiples, *exact_quotient(b, factor));
   return modulo ? factor * r + rest : r;
 }
 
-// (x / p + rest) / b = (x + p rest) / (p b) for p, b > 0.
+// (x / p + rest) / b = (x + p rest) / (p b) for b > 0.
 std::optional<Polynomial> Simplifier::divide_quotient(const Polynomial& a, const Polynomial& b) {
   for (const Term& t : a.terms) {
     if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0].kind() != ExprKind::floor_div) {
@@ -203,7 +195,6 @@ std::optional<Polynomial> Simplifier::divide_quotient(const Polynomial& a, const
     const Polynomial& p = info.args[1];
     bool numeric = p.constant() && b.constant();
     if (a.terms.size() > 1 && !numeric) continue;
-    if (p.constant() ? *p.constant() <= 0 : !positive(p)) continue;
     Polynomial rest = a - atom(t.atoms[0]);
     return divide(ExprKind::floor_div, x + p * rest, p * b);
   }
@@ -215,7 +206,7 @@ Polynomial Simplifier::drop_inner_remainders(const Polynomial& a, const Polynomi
   Polynomial r = a;
   for (const Term& t : a.terms) {
     for (const Expr& e : t.atoms) {
-      if (e.kind() != ExprKind::floor_mod) continue;
+      if (!is_modulo(e.kind())) continue;
       const AtomInfo& info = atom_info(e);
       Polynomial others = monomial(t.coefficient, *quotient_monomial(t.atoms, {e}));
       if (!exact_quotient(others * info.args[1], b)) continue;

@@ -39,16 +39,41 @@ Wide ceil_quotient(Wide a, Wide b) {
 
 }  // namespace
 
+namespace {
+
+// The k > 0 for which p - k * fact loses a term that varies; 1 if there is none.
+int64_t multiple_of(const Polynomial& fact, const Polynomial& p) {
+  for (const Term& t : fact.terms) {
+    if (t.atoms.empty()) continue;
+    const Term* same = find_term(p, t.atoms);
+    if (same == nullptr || trunc_mod(same->coefficient, t.coefficient) != 0) continue;
+    int64_t k = trunc_div(same->coefficient, t.coefficient);
+    if (k > 0) return k;
+  }
+  return 1;
+}
+
+}  // namespace
+
 bool Simplifier::nonnegative(const Polynomial& p) {
   if (auto c = p.constant()) return *c >= 0;
   if (lower_bound(p, 0) >= 0) return true;
   for (size_t i = 0; i < facts_.size(); ++i) {
     try {
-      if (lower_bound(p - facts_[i], 0) >= 0) return true;
+      Polynomial rest = p - scale(facts_[i], multiple_of(facts_[i], p));
+      if (lower_bound(rest, 0) >= 0) return true;
     } catch (const Overflow&) {
     }
   }
   return false;
+}
+
+bool Simplifier::nonnegative_given(const Polynomial& p, const std::vector<Polynomial>& facts) {
+  size_t outer = facts_.size();
+  facts_.insert(facts_.end(), facts.begin(), facts.end());
+  bool proved = nonnegative(p);
+  facts_.erase(facts_.begin() + static_cast<ptrdiff_t>(outer), facts_.end());
+  return proved;
 }
 
 bool Simplifier::positive(const Polynomial& p) {

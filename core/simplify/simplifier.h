@@ -22,6 +22,14 @@ struct Interval {
   Wide hi = kInfinity;
 };
 
+// A condition that is a comparison or one minus a comparison, and what holds in its arms.
+struct Condition {
+  std::optional<Expr> comparison;
+  bool negated = false;
+  std::vector<Polynomial> if_true, if_false;  // of the comparison; each >= 0
+  Polynomial gap;                             // a < b: b - a
+};
+
 // Thrown where an expression nests deeper than the limit.
 struct TooDeep {};
 
@@ -31,10 +39,13 @@ class Simplifier {
 
   // The canonical form of `e`, whose nodes outlive this object. Throws Overflow and TooDeep.
   Polynomial run(const Expr& e);
+  // Forgets the expressions seen, whose nodes may then die.
+  void restart() { done_.clear(); }
 
   // Proofs: false means not proved. Overflow and deep nesting are not proved.
   bool nonnegative(const Polynomial& p);
   bool positive(const Polynomial& p);
+  bool nonnegative_given(const Polynomial& p, const std::vector<Polynomial>& facts);
   // A lower bound of p, as good as the budget of steps allows; the search stops at `target`.
   Wide lower_bound(const Polynomial& p, Wide target);
 
@@ -72,13 +83,16 @@ class Simplifier {
   Polynomial less_than(const Polynomial& a, const Polynomial& b);
   Polynomial equal_to(const Polynomial& a, const Polynomial& b);
   Polynomial selection(const Expr& e);
+  std::optional<ExprKind> chosen_extremum(const Condition& c, const Polynomial& a,
+                                          const Polynomial& b);
   Polynomial run_assuming(const Expr& e, const std::vector<Polynomial>& facts);
+  bool push_into_extremum(Polynomial& p);
   Polynomial tidy(Polynomial p);
 
   // divide.cpp
   Polynomial divide(ExprKind kind, const Polynomial& a, const Polynomial& b);
   Polynomial divide_exactly(const Polynomial& a, const Polynomial& b);
-  Polynomial divide_toward_zero(bool modulo, const Polynomial& a, const Polynomial& b);
+  Polynomial divide_any_sign(ExprKind kind, const Polynomial& a, const Polynomial& b);
   Polynomial divide_down(bool modulo, const Polynomial& a, const Polynomial& b);
   std::optional<Polynomial> window(const Polynomial& r, const Polynomial& b);
   std::optional<Polynomial> divide_groups(bool modulo, const Polynomial& a, const Polynomial& b);
@@ -111,7 +125,6 @@ class Simplifier {
   std::unordered_map<const ExprNode*, AtomInfo> atoms_;
   int depth_ = 0;
   int budget_ = 0;
-  bool proving_ = false;
 };
 
 // The polynomial of a canonical expression, without simplifying.

@@ -18,11 +18,16 @@ constexpr int kMaxJoins = 64;
 Polynomial Simplifier::run(const Expr& e) {
   if (e.kind() == ExprKind::constant) return constant(e.value());
   if (e.kind() == ExprKind::variable) return variable(e);
-  auto found = done_.find(e.node());
-  if (found != done_.end()) return found->second;
+  // Shared nodes are worked out once; those of leaves alone are cheaper than remembering them.
+  bool remember = !std::all_of(e.args().begin(), e.args().end(),
+                               [](const Expr& arg) { return arg.args().empty(); });
+  if (remember) {
+    auto found = done_.find(e.node());
+    if (found != done_.end()) return found->second;
+  }
   Nesting nesting(depth_);
   Polynomial p = tidy(run_operation(e));
-  done_.emplace(e.node(), p);
+  if (remember) done_.emplace(e.node(), p);
   return p;
 }
 
@@ -80,13 +85,6 @@ Polynomial Simplifier::run_product(const Expr& e) {
   return product;
 }
 
-Polynomial Simplifier::tidy(Polynomial p) {
-  for (int i = 0; i < kMaxJoins; ++i) {
-    if (!join_quotients(p)) break;
-  }
-  return p;
-}
-
 namespace {
 
 // The operands of nested extrema of one kind.
@@ -124,6 +122,39 @@ Polynomial Simplifier::extremum(ExprKind kind, const std::vector<Polynomial>& of
   Expr r = args[0];
   for (size_t i = 1; i < args.size(); ++i) r = Expr::make(kind, {r, args[i]});
   return atom(r);
+}
+
+// min(x, y) + rest = min(x + rest, y + rest) where that cancels as much as it adds; likewise
+// rest - min(x, y) as a maximum. True if p changed.
+bool Simplifier::push_into_extremum(Polynomial& p) {
+  if (p.terms.size() < 2) return false;
+  for (const Term& t : p.terms) {
+    if (t.atoms.size() != 1 || (t.coefficient != 1 && t.coefficient != -1)) continue;
+    ExprKind kind = t.atoms[0].kind();
+    if (kind != ExprKind::min && kind != ExprKind::max) continue;
+    Polynomial alone = atom(t.atoms[0]);
+    Polynomial rest = t.coefficient > 0 ? p - alone : p + alone;
+    std::vector<Polynomial> operands;
+    flatten(kind, alone, operands);
+    size_t before = 0, after = 0;
+    for (Polynomial& x : operands) {
+      before += x.terms.size();
+      x = t.coefficient > 0 ? x + rest : rest - x;
+      after += x.terms.size();
+    }
+    if (after > before) continue;
+    if (t.coefficient < 0) kind = kind == ExprKind::min ? ExprKind::max : ExprKind::min;
+    p = extremum(kind, operands);
+    return true;
+  }
+  return false;
+}
+
+Polynomial Simplifier::tidy(Polynomial p) {
+  for (int i = 0; i < kMaxJoins; ++i) {
+    if (!join_quotients(p) && !push_into_extremum(p)) break;
+  }
+  return p;
 }
 
 namespace {
@@ -167,8 +198,13 @@ std::pair<Polynomial, int64_t> primitive(const Polynomial& p) {
 Polynomial Simplifier::less_than(const Polynomial& a, const Polynomial& b) {
   Polynomial gap = b - a;
   if (auto c = gap.constant()) return constant(*c > 0);
-  if (positive(gap)) return constant(1);
-  if (nonnegative(-gap)) return {};
+  Interval range = interval(gap);
+  if (range.lo > 0) return constant(1);
+  if (range.hi <= 0) return {};
+  if (!facts_.empty() || !exact_interval(gap)) {
+    if (positive(gap)) return constant(1);
+    if (nonnegative(-gap)) return {};
+  }
   auto [varying, g] = primitive(gap);
   int64_t offset = ceil_div(gap.constant_term(), g);
   if (const Term* b01 = boolean_term(varying)) {
@@ -197,13 +233,12 @@ Polynomial Simplifier::equal_to(const Polynomial& a, const Polynomial& b) {
 
 namespace {
 
-// A condition that is a comparison or one minus a comparison, and what holds in its arms.
-struct Condition {
-  std::optional<Expr> comparison;
-  bool negated = false;
-  std::vector<Polynomial> if_true, if_false;  // of the comparison; each >= 0
-  Polynomial gap;                             // a < b: b - a
-};
+bool of_variables(const Polynomial& p) {
+  return std::all_of(p.terms.begin(), p.terms.end(), [](const Term& t) {
+    return std::all_of(t.atoms.begin(), t.atoms.end(),
+                       [](const Expr& e) { return e.kind() == ExprKind::variable; });
+  });
+}
 
 Condition read_condition(const Polynomial& p) {
   Condition c;
@@ -225,6 +260,25 @@ Condition read_condition(const Polynomial& p) {
 
 }  // namespace
 
+// Whether (x < y ? a : b) is the minimum or maximum of its arms. The other arm is then evaluated
+// too, so it must have a value wherever this one has.
+std::optional<ExprKind> Simplifier::chosen_extremum(const Condition& c, const Polynomial& a,
+                                                    const Polynomial& b) {
+  if (c.gap.is_zero()) return std::nullopt;
+  Polynomial rise = b - a;
+  // The arms differ by the compared values, which are evaluated anyway.
+  if (rise == c.gap || rise == c.gap - constant(1)) return ExprKind::min;
+  if (-rise == c.gap || -rise == c.gap - constant(1)) return ExprKind::max;
+  if (!of_variables(a) || !of_variables(b)) return std::nullopt;
+  if (nonnegative_given(rise, c.if_true) && nonnegative_given(-rise, c.if_false)) {
+    return ExprKind::min;
+  }
+  if (nonnegative_given(-rise, c.if_true) && nonnegative_given(rise, c.if_false)) {
+    return ExprKind::max;
+  }
+  return std::nullopt;
+}
+
 Polynomial Simplifier::selection(const Expr& e) {
   Polynomial condition = run(e.args()[0]);
   if (auto c = condition.constant()) return run(e.args()[*c != 0 ? 1 : 2]);
@@ -238,12 +292,7 @@ Polynomial Simplifier::selection(const Expr& e) {
     if (a.constant() == 1 && b.is_zero()) return condition;
     if (a.is_zero() && b.constant() == 1) return constant(1) - condition;
   }
-  if (!c.gap.is_zero()) {
-    // (x < y ? x : y) and its kin; the other arm is evaluated wherever an operand of it is.
-    Polynomial rise = b - a;
-    if (rise == c.gap || rise == c.gap - constant(1)) return extremum(ExprKind::min, {a, b});
-    if (-rise == c.gap || -rise == c.gap - constant(1)) return extremum(ExprKind::max, {a, b});
-  }
+  if (auto kind = chosen_extremum(c, a, b)) return extremum(*kind, {a, b});
   return atom(Expr::make(ExprKind::select, {to_expr(condition), to_expr(a), to_expr(b)}));
 }
 
@@ -279,8 +328,9 @@ Expr simplify(const Expr& e, const Ranges& ranges) {
   if (auto linear = simplify_linear(e, ranges)) return *linear;
   try {
     Expr before = e;
+    algebra::Simplifier simplifier(ranges);
     for (int round = 0; round < kMaxRounds; ++round) {
-      algebra::Simplifier simplifier(ranges);
+      simplifier.restart();
       Expr after = to_expr(simplifier.run(before));
       if (after == before) return after;
       before = after;

@@ -187,6 +187,8 @@ TEST(Simplify, ArmsUseTheCondition) {
   EXPECT_EQ(text(select(less(i, n), j, max(i, n)), standard()), "((i < n) ? j : i)");
   EXPECT_EQ(text(select(equal(i, n), floor_div(i, n + 1), j), standard()), "((i == n) ? 0 : j)");
   EXPECT_EQ(simplify(select(less(i, n), 1, 0), standard()), less(i, n));
+  EXPECT_EQ(simplify(select(less(less(i, n), 1), x, y), standard()), select(less(i, n), y, x));
+  EXPECT_EQ(simplify(select(less(i, n) * less(i, n), x, y), standard()), select(less(i, n), x, y));
 }
 
 TEST(Simplify, SymbolicTiles) {
@@ -240,6 +242,36 @@ TEST(Simplify, Transpose) {  // item 5: no / or % left
   EXPECT_EQ(simplify(trunc_div(flat3, M * N), r), t);
   EXPECT_EQ(simplify(trunc_mod(trunc_div(flat3, M), N), r), i);
   EXPECT_EQ(text(trunc_div(i * M + j, 4 * M), r), "floordiv(i, 4)");
+}
+
+TEST(Simplify, BoundaryRules) {  // rule 2.3
+  Ranges r = with(standard(), "g", 0, n - 1);
+  auto wrap = [&](const Expr& e) { return trunc_mod(trunc_mod(e, n) + n, n); };
+  auto mirror = [&](const Expr& e) {
+    Expr m = trunc_mod(select(less(e, 0), -1 - e, e), 2 * n);
+    return select(less(m, n), m, 2 * n - 1 - m);
+  };
+  EXPECT_EQ(simplify(wrap(g), r), g);
+  EXPECT_EQ(simplify(mirror(g), r), g);
+  EXPECT_EQ(text(wrap(g - 1), r), "mod(-1 + g, n)");
+  EXPECT_EQ(text(wrap(g + 1), r), "mod(1 + g, n)");
+  EXPECT_EQ(text(mirror(g - 1), r), "max(-1 + g, -g)");
+  EXPECT_EQ(text(mirror(g + 1), r), "min(1 + g, -2 + 2*n - g)");
+}
+
+TEST(Simplify, ExtentsOfPartialTiles) {
+  Ranges r = with(standard(), "t", 0, floor_div(N + T - 1, T) - 1);
+  EXPECT_EQ(text(min(T * t + T, N) - T * t, r), "min(T, N - T*t)");
+  EXPECT_EQ(text(N - min(T * t, N), r), "N - T*t");
+  EXPECT_EQ(text(min(N + 1, g + 1) - 1, {}), "min(N, g)");
+  EXPECT_EQ(text(min(i, j) + 1, {}), "1 + min(i, j)");
+  r.set("i", 0, min(T, N - T * t) - 1);
+  EXPECT_EQ(prove_less(T * t + i, N, r), true);
+  EXPECT_EQ(text(floor_div(T * t + i, T), r), "t");
+  EXPECT_EQ(text(min(T * t + i, N - 1), r), "i + T*t");
+  // The interior: where a whole tile fits, the clamp goes.
+  EXPECT_EQ(text(select(less(T * t + T, N + 1), min(T, N - T * t), 0), r),
+            "((T + T*t < 1 + N) ? T : 0)");
 }
 
 TEST(Simplify, ExactQuotients) {

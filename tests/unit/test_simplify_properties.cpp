@@ -44,6 +44,7 @@ class Generator {
     r.set("p", low, low + pick(9));
     r.set("q", -var("M"), min(var("N"), var("j") + 2));
     if (pick(2)) r.of["u"].lo = Expr(0);
+    if (pick(20) == 0) r.set("w", 1, -1);  // no values at all
     return r;
   }
 
@@ -132,6 +133,11 @@ class Generator {
       default:
         return floor_div(e * by + other, by);
     }
+  }
+  // Operands of an extremum that share terms with what is added.
+  Expr shifted(const Expr& e, const Expr& other, const Expr& by) {
+    Expr extremum = pick(2) ? min(e + by, other) : max(e - by, other + by);
+    return pick(2) ? by - extremum : extremum - by;
   }
   Expr clamped(const Expr& e) {
     Expr top = pick(2) ? size() - 1 : Expr(between(0, 9));
