@@ -11,6 +11,11 @@ namespace {
 // Wide enough for any sum of a few products of 64-bit numbers that programs can reach.
 using Wide = __int128;
 
+int64_t narrow(Wide value) {
+  if (value != static_cast<int64_t>(value)) throw Overflow();
+  return static_cast<int64_t>(value);
+}
+
 // scale * lo <= form < scale * hi, where form = sum coefficient * x + constant has integer
 // coefficients; integral: form is a multiple of scale.
 struct Row {
@@ -86,7 +91,7 @@ class Independence {
  public:
   bool add(const Row& row) {
     std::vector<Rational> v;
-    for (Wide c : row.coefficients) v.emplace_back(static_cast<int64_t>(c));
+    for (Wide c : row.coefficients) v.emplace_back(narrow(c));
     for (const auto& [pivot, basis] : rows_) {
       if (v[pivot].is_zero()) continue;
       Rational factor = v[pivot];
@@ -138,7 +143,7 @@ Inverse invert(const std::vector<Row>& rows, const std::vector<size_t>& chosen) 
   size_t n = chosen.size();
   std::vector<std::vector<Rational>> m(n, std::vector<Rational>(2 * n));
   for (size_t r = 0; r < n; ++r) {
-    for (size_t c = 0; c < n; ++c) m[r][c] = static_cast<int64_t>(rows[chosen[r]].coefficients[c]);
+    for (size_t c = 0; c < n; ++c) m[r][c] = narrow(rows[chosen[r]].coefficients[c]);
     m[r][n + r] = 1;
   }
   for (size_t c = 0; c < n; ++c) {

@@ -116,7 +116,10 @@ void write(std::byte* at, T value) {
 }  // namespace
 
 Scalar integer_scalar(int64_t value, DType type) { return convert({DType::i64, value, 0}, type); }
-Scalar real_scalar(double value, DType type) { return convert({DType::f64, 0, value}, type); }
+Scalar real_scalar(double value, DType type) {
+  if (type == DType::f32) return {type, 0, static_cast<double>(static_cast<float>(value))};
+  return convert({DType::f64, 0, value}, type);
+}
 
 Scalar convert(const Scalar& value, DType type) {
   if (value.type == type) return value;

@@ -313,13 +313,7 @@ void dispatch(const CallArguments& a) {
 }  // namespace
 
 void bind_call(BindContext& context, const Statement& statement, const Call& call) {
-  CallArguments arguments{context, statement, call};
-  try {
-    dispatch(arguments);
-  } catch (const Overflow&) {
-    arguments.fail_at(statement.span, "overflow",
-                      "a size of " + context.name(statement.result) + " does not fit in 64 bits");
-  }
+  dispatch(CallArguments{context, statement, call});
 }
 
 }  // namespace tile

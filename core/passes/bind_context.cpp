@@ -31,6 +31,9 @@ BindContext::BindContext(const Program& symbolic) : program(symbolic) {
     tensor_of.name = declared.name;
     bound.tensors.push_back(std::move(tensor_of));
   }
+  for (size_t id = 0; id < program.tensors.size(); ++id) {
+    tensors_by_name_.emplace(program.tensors[id].name, static_cast<TensorId>(id));
+  }
   for (TensorId id : program.outputs) tensor(id).role = TensorRole::output;
   for (TensorId id : program.inputs) tensor(id).role = TensorRole::input;
 }
@@ -81,12 +84,11 @@ std::optional<int64_t> BindContext::lookup(std::string_view variable) {
   size_t axis = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), axis);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  for (size_t id = 0; id < program.tensors.size(); ++id) {
-    if (program.tensors[id].name != variable.substr(0, dot)) continue;
-    const Shape& known = bound.tensors[id].shape;
-    if (axis < known.size()) return known[axis];
-  }
-  return std::nullopt;
+  auto tensor_of = tensors_by_name_.find(variable.substr(0, dot));
+  if (tensor_of == tensors_by_name_.end()) return std::nullopt;
+  const Shape& known = shape(tensor_of->second);
+  if (axis >= known.size()) return std::nullopt;
+  return known[axis];
 }
 
 int64_t BindContext::integer(const Expr& e, TensorId of, Span span) {

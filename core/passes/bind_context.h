@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/bound.h"
@@ -50,6 +51,7 @@ class BindContext {
     TensorId tensor = -1;
   };
   std::map<std::string, Dimension, std::less<>> dimensions_;
+  std::map<std::string_view, TensorId> tensors_by_name_;  // of the program
 };
 
 // Accesses and pieces for the contractions that bind makes itself.

@@ -5,6 +5,7 @@
 
 #include "core/lattice/lattice.h"
 #include "core/passes/bind.h"
+#include "core/support/checked.h"
 
 namespace tile {
 namespace {
@@ -143,12 +144,7 @@ class Checker {
   }
 
   void require_empty(const System& system, size_t output) const {
-    lattice::Emptiness answer = lattice::Emptiness::unknown;
-    try {
-      answer = lattice::emptiness(system);
-    } catch (const Overflow&) {
-      answer = lattice::Emptiness::unknown;
-    }
+    lattice::Emptiness answer = lattice::emptiness(system);
     if (answer == lattice::Emptiness::empty) return;
     const std::string& name =
         program_.tensors[static_cast<size_t>(contraction_.outputs[output])].name;
@@ -175,7 +171,12 @@ void check_assignments(const BoundProgram& program) {
   for (const BoundStatement& statement : program.statements) {
     const auto* contraction = std::get_if<Contraction>(&statement);
     if (contraction == nullptr || contraction->aggregation != Aggregation::assign) continue;
-    Checker(program, *contraction).run();
+    try {
+      Checker(program, *contraction).run();
+    } catch (const Overflow&) {
+      fail(Stage::compile, "limit", contraction->span,
+           "an index does not fit in 64 bits while the points of this `=` are compared");
+    }
   }
 }
 

@@ -106,6 +106,18 @@ TEST(BindShapes, ImpossibleBroadcastsNameBothShapes) {  // rule 6.1
                     {floats_of({2}), floats_of({2}), floats_of({3})}, {"[3] of C", "[2]"});
 }
 
+TEST(BindShapes, HugeCoefficientsAreErrorsNotCrashes) {  // rules 3.2, 8.2
+  for (const char* index : {"4611686018427387904 * i * 4", "i * 3037000500 * 3037000500 + j * 2",
+                            "i / 4611686018427387903 + j / 4611686018427387902"}) {
+    std::string text =
+        "function (A[N]) -> (O) { O[i: N, j: 2] = +(A[" + std::string(index) + "]); }";
+    text.replace(text.find("O[i: N, j: 2]"), 13, "O[i, j: N, 2]");
+    std::string error = error_of_run(text, {vector_of({1, 2, 3})});
+    EXPECT_NE(error.find(" error ["), std::string::npos) << index << error;
+    EXPECT_NE(error.find("64 bits"), std::string::npos) << index << error;
+  }
+}
+
 TEST(BindShapes, EveryStatementIsChecked) {
   expect_bind_error("function (A, B) -> (O) { T = A + B; O = A; }",
                     {floats_of({2}), floats_of({3})}, {"[2] of A", "[3] of B"});
