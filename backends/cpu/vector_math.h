@@ -52,7 +52,7 @@ llvm::Value* emit_atan2(llvm::IRBuilderBase& ir, llvm::Value* y, llvm::Value* x)
 // The error function.
 llvm::Value* emit_erf(llvm::IRBuilderBase& ir, llvm::Value* x);  // 1.75 / 1.5
 /// x (1 + erf(x/sqrt 2)) / 2, accurate in the left tail too.
-llvm::Value* emit_gelu(llvm::IRBuilderBase& ir, llvm::Value* x);  // 4 / 6
+llvm::Value* emit_gelu(llvm::IRBuilderBase& ir, llvm::Value* x);  // 3.5 / 6
 
 // Powers and remainders. Outlined.
 /// C's pow, all special cases.

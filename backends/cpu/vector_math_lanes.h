@@ -114,9 +114,6 @@ inline Bits shift_left(Bits a, int64_t n) {
 inline Bits shift_right(Bits a, int64_t n) {
   return {a.ir, a.ir->CreateLShr(a.value, constant(a, n).value)};
 }
-inline Bits shift_right_signed(Bits a, int64_t n) {
-  return {a.ir, a.ir->CreateAShr(a.value, constant(a, n).value)};
-}
 
 inline Real select(Mask m, Real a, Real b) {
   return {a.ir, a.ir->CreateSelect(m.value, a.value, b.value)};

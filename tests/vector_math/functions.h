@@ -87,7 +87,7 @@ inline const std::vector<UnaryFunction>& unary_functions() {
                                               TILE_UNARY(acos, std, 2, 2),
                                               TILE_UNARY(atan, std, 2, 2),
                                               TILE_UNARY(erf, std, 1.75, 1.5),
-                                              TILE_UNARY(gelu, exact, 4, 6),
+                                              TILE_UNARY(gelu, exact, 3.5, 6),
                                               TILE_UNARY(floor, std, 0, 0),
                                               TILE_UNARY(ceil, std, 0, 0),
                                               TILE_UNARY(trunc, std, 0, 0),

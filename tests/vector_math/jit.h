@@ -20,10 +20,11 @@ namespace tile::test {
 /// Takes the loaded inputs, gives the value to store.
 using Emitter = std::function<llvm::Value*(llvm::IRBuilderBase&, llvm::ArrayRef<llvm::Value*>)>;
 
-enum class Cpu { Host, Avx2, Avx2WithoutF16c };
+enum class Cpu { Host, Avx2, Avx2WithoutF16c, Sse2 };
 
 inline std::string name_of(Cpu cpu) {
   if (cpu == Cpu::Host) return "host";
+  if (cpu == Cpu::Sse2) return "sse2";
   return cpu == Cpu::Avx2 ? "avx2" : "avx2 without f16c";
 }
 
@@ -43,7 +44,7 @@ inline llvm::orc::JITTargetMachineBuilder target_for(Cpu cpu) {
   if (cpu != Cpu::Host) {
     builder = llvm::orc::JITTargetMachineBuilder(builder.getTargetTriple());
     builder.setCPU("x86-64");
-    builder.addFeatures({"+avx2", "+fma", "-avx512f"});
+    if (cpu != Cpu::Sse2) builder.addFeatures({"+avx2", "+fma", "-avx512f"});
     if (cpu == Cpu::Avx2) builder.addFeatures({"+f16c"});
   }
   builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
@@ -138,10 +139,11 @@ struct Variant {
   Cpu cpu;
   unsigned lanes;
 };
-/// What every function is compiled for.
+/// What every function is compiled for: the usual vectors, and a few that no register fits.
 inline const std::vector<Variant>& variants() {
-  static const std::vector<Variant> all{{Cpu::Host, 1}, {Cpu::Host, 8}, {Cpu::Host, 16},
-                                        {Cpu::Avx2, 1}, {Cpu::Avx2, 8}, {Cpu::Avx2, 16}};
+  static const std::vector<Variant> all{
+      {Cpu::Host, 1},  {Cpu::Host, 4}, {Cpu::Host, 8}, {Cpu::Host, 16}, {Cpu::Host, 5},
+      {Cpu::Host, 32}, {Cpu::Avx2, 1}, {Cpu::Avx2, 8}, {Cpu::Avx2, 16}, {Cpu::Sse2, 4}};
   return all;
 }
 
