@@ -24,7 +24,9 @@ struct Known {
 class Draft {
  public:
   Draft(RandomSource& random_source, const RandomOptions& random_options)
-      : random(random_source), options(random_options) {}
+      : random(random_source), options(random_options) {
+    result.exact = !options.real_values;
+  }
 
   RandomSource& random;
   RandomOptions options;
@@ -40,6 +42,8 @@ class Draft {
   // Sums and products of integers up to `bound` must fit the type's digits to stay exact.
   void note_bound(DType type, double bound);
   void inexact() { result.exact = false; }
+  // Comparisons of values that rounding may move have no tolerance.
+  bool may_compare() const { return result.exact; }
 
   // The text with these outputs; also into result.text.
   std::string program(const std::vector<std::string>& outputs);

@@ -197,6 +197,8 @@ class ContractionDrawer {
     bool empty_wanted = wants_empty_;
     bool product = aggregation_ == "*";
     int64_t kind = random_.in(0, product ? 69 : 99);
+    bool compares = draft_.may_compare() || from_ == nullptr;
+    if (!compares && kind >= 70) kind = 60;
     double a = 0, b = 0, c = 0;
     std::string first = draw_access(type_, product, a);
     if (kind < 25) {

@@ -22,8 +22,10 @@ Shape broadcast_shape(Draft& draft, const Shape& shape) {
 Known draw_unary(Draft& draft, const Known& x) {
   std::string name = draft.fresh(), set = name + " = ";
   double b = x.bound;
-  switch (draft.random.in(0, 8)) {
+  switch (draft.random.in(draft.may_compare() ? 0 : 1, 8)) {
     case 0:
+      return draft.assign(name, set + x.name + " > 0 ? " + x.name + " : 2", std::max(b, 2.0));
+    case 5:
       return draft.assign(name, set + "relu(" + x.name + ") + 1", b + 1);
     case 1:
       return draft.assign(name, set + x.name + " * 2 + 1", 2 * b + 1);
@@ -33,8 +35,6 @@ Known draw_unary(Draft& draft, const Known& x) {
       return draft.assign(name, set + "abs(" + x.name + ")", b);
     case 4:
       return draft.assign(name, set + x.name + " * " + x.name, b * b);
-    case 5:
-      return draft.assign(name, set + x.name + " > 0 ? " + x.name + " : 2", std::max(b, 2.0));
     case 6:
       draft.inexact();
       return draft.assign(name, set + "tanh(" + x.name + ") / 3", 1);
@@ -51,7 +51,7 @@ Known draw_binary(Draft& draft, const Known& x) {
   Known y = draft.input(draft.another_type(x.type), broadcast_shape(draft, x.shape));
   std::string name = draft.fresh(), set = name + " = ";
   double a = x.bound, b = y.bound;
-  switch (draft.random.in(0, 5)) {
+  switch (draft.random.in(0, draft.may_compare() ? 5 : 4)) {
     case 0:
       return draft.assign(name, set + x.name + " + " + y.name, a + b);
     case 1:
@@ -79,13 +79,13 @@ Known draw_axis_call(Draft& draft, const Known& x, size_t axis) {
   std::string name = draft.fresh(), set = name + " = ", along = ", " + std::to_string(axis);
   int64_t size = x.shape[axis];
   auto length = static_cast<double>(size);
-  switch (draft.random.in(0, 7)) {
+  switch (draft.random.in(draft.may_compare() ? 0 : 2, 7)) {
     case 0:
-      return draft.assign(name, set + "cumsum(" + x.name + along + ")", x.bound * length);
-    case 1:
       return draft.assign(name, set + "argmax(" + x.name + along + ")", length);
-    case 2:
+    case 1:
       return draft.assign(name, set + "argmin(" + x.name + along + ") + 1", length);
+    case 2:
+      return draft.assign(name, set + "cumsum(" + x.name + along + ")", x.bound * length);
     case 3:
       draft.feature("sort");
       return draft.assign(name, set + "sort(" + x.name + along + ")", x.bound);

@@ -65,7 +65,6 @@ RandomCase random_case(uint64_t seed, const RandomOptions& options) {
       continue;
     }
     if (!options.large && !worthwhile(random, draft.result)) continue;
-    if (options.real_values) draft.inexact();
     return draft.result;
   }
 }
