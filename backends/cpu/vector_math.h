@@ -75,10 +75,10 @@ llvm::Value* emit_reciprocal(llvm::IRBuilderBase& ir, llvm::Value* x);
 /// reduction does not depend on its order.
 llvm::Value* emit_max(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b);
 llvm::Value* emit_min(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b);
-/// -1, 0 or 1 of a floating value; zeros and NaN are kept.
+/// -1, +0 or 1 of a floating value; NaN is kept.
 llvm::Value* emit_sign(llvm::IRBuilderBase& ir, llvm::Value* x);
 
-/// max(x, 0) in one instruction; NaN and -0 are kept.
+/// max(x, +0); NaN is kept.
 llvm::Value* emit_relu(llvm::IRBuilderBase& ir, llvm::Value* x);
 
 // Conversions.

@@ -19,7 +19,8 @@ Real min(Real a, Real b) {
   return real_of(bits_of(select(a < b, a, b)) | bits_of(select(b < a, b, a)));
 }
 
-Real sign(Real x) { return select(x > 0.0, 1.0, select(x < 0.0, -1.0, x)); }
+// Adding +0 makes -0 positive and changes nothing else.
+Real sign(Real x) { return select(x > 0.0, 1.0, select(x < 0.0, -1.0, x + 0.0)); }
 
 }  // namespace
 }  // namespace lanes
@@ -66,7 +67,7 @@ llvm::Value* emit_sign(llvm::IRBuilderBase& ir, llvm::Value* x) {
   return lanes::emit(ir, lanes::sign, x);
 }
 llvm::Value* emit_relu(llvm::IRBuilderBase& ir, llvm::Value* x) {
-  return lanes::emit(ir, [](lanes::Real v) { return lanes::at_least(v, 0.0); }, x);
+  return lanes::emit(ir, [](lanes::Real v) { return lanes::at_least(v, 0.0) + 0.0; }, x);
 }
 
 }  // namespace tile::cpu

@@ -50,11 +50,11 @@ T round(T x) {
 }
 template <class T>
 T sign(T x) {
-  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  return x > 0 ? T(1) : x < 0 ? T(-1) : x == 0 ? T(0) : x;
 }
 template <class T>
 T relu(T x) {
-  return x < 0 ? T(0) : x;
+  return x > 0 || std::isnan(x) ? x : T(0);
 }
 
 }  // namespace exact
