@@ -1,0 +1,126 @@
+#include "backends/cpu/codegen.h"
+
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
+
+#include "backends/cpu/emitter.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+[[noreturn]] void fail_backend(const std::string& message) {
+  fail(Stage::compile, "backend", {}, message);
+}
+
+// The module of a nest, checked: code generation may end the process on an invalid one.
+std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const nest::Nest& nest,
+                                   const Plan& plan, const llvm::TargetMachine& machine) {
+  auto module = std::make_unique<llvm::Module>("tile", context);
+  module->setTargetTriple(machine.getTargetTriple().str());
+  module->setDataLayout(machine.createDataLayout());
+  bool hardware = machine.getMCSubtargetInfo()->checkFeatures("+f16c");
+  emit_module(*module, nest, plan,
+              hardware ? HalfConversion::Hardware : HalfConversion::Integer);
+  std::string broken;
+  llvm::raw_string_ostream out(broken);
+  if (llvm::verifyModule(*module, &out)) throw InternalError("cpu: invalid LLVM IR: " + broken);
+  return module;
+}
+
+}  // namespace
+
+// A machine taken from the idle ones, or a new one, and given back at the end.
+class CodeGenerator::Loan {
+ public:
+  Loan(CodeGenerator& owner, const std::string& features) : owner_(owner), features_(features) {
+    std::lock_guard lock(owner.mutex_);
+    auto& idle = owner.idle_[features];
+    if (idle.empty()) return;
+    machine_ = std::move(idle.back());
+    idle.pop_back();
+  }
+  ~Loan() {
+    std::lock_guard lock(owner_.mutex_);
+    if (machine_) owner_.idle_[features_].push_back(std::move(machine_));
+  }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  llvm::TargetMachine& operator*() {
+    if (!machine_) machine_ = owner_.make(features_);
+    return *machine_;
+  }
+
+ private:
+  CodeGenerator& owner_;
+  std::string features_;
+  Machine machine_;
+};
+
+CodeGenerator::CodeGenerator() {
+  if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) {
+    fail_backend("LLVM makes no code for this machine");
+  }
+}
+
+CodeGenerator::Machine CodeGenerator::make(const std::string& text) const {
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::StringRef(text).split(words, ' ', -1, false);
+  if (words.empty()) fail_backend("a target without a CPU");
+  std::string features = llvm::join(llvm::ArrayRef(words).drop_front(), ",");
+  std::string triple = llvm::sys::getProcessTriple(), error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (target == nullptr) fail_backend(error);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  Machine machine(target->createTargetMachine(triple, words[0], features, options,
+                                              llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                              llvm::CodeGenOptLevel::Default, true));
+  bool known = machine && machine->getMCSubtargetInfo()->isCPUStringValid(words[0]);
+  if (!known) fail_backend("LLVM does not know the CPU '" + words[0].str() + "'");
+  return machine;
+}
+
+llvm::SmallVector<char> CodeGenerator::object(const nest::Nest& nest, const Plan& plan,
+                                              const Target& target) {
+  std::string bytes = generate(nest, plan, target, llvm::CodeGenFileType::ObjectFile);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string CodeGenerator::assembly(const nest::Nest& nest, const Plan& plan,
+                                    const Target& target) {
+  return generate(nest, plan, target, llvm::CodeGenFileType::AssemblyFile);
+}
+
+std::string CodeGenerator::ir(const nest::Nest& nest, const Plan& plan, const Target& target) {
+  Loan machine(*this, target.features);
+  llvm::LLVMContext context;
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  emit(context, nest, plan, *machine)->print(out, nullptr);
+  return text;
+}
+
+std::string CodeGenerator::generate(const nest::Nest& nest, const Plan& plan, const Target& target,
+                                    llvm::CodeGenFileType type) {
+  Loan machine(*this, target.features);
+  llvm::LLVMContext context;
+  context.setDiscardValueNames(true);
+  std::unique_ptr<llvm::Module> module = emit(context, nest, plan, *machine);
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  if ((*machine).addPassesToEmitFile(passes, out, nullptr, type)) {
+    fail_backend("LLVM cannot write code for this target");
+  }
+  passes.run(*module);
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,119 @@
+#include "backends/cpu/combine.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <limits>
+
+#include "backends/cpu/convert.h"
+
+namespace tile::cpu {
+namespace {
+
+using llvm::IRBuilderBase;
+using llvm::Value;
+using nest::StoreKind;
+
+Op op_of(StoreKind kind) {
+  switch (kind) {
+    case StoreKind::multiply:
+      return Op::mul;
+    case StoreKind::max:
+      return Op::max;
+    case StoreKind::min:
+      return Op::min;
+    case StoreKind::fma:
+      return Op::fma;
+    default:
+      return Op::add;
+  }
+}
+
+// The value that leaves any other unchanged: -0 for a sum, since -0 + 0 is 0.
+llvm::Constant* neutral(StoreKind kind, DType type, llvm::Type* as) {
+  double infinity = std::numeric_limits<double>::infinity();
+  unsigned bits = as->getScalarSizeInBits();
+  bool is_signed = is_signed_integer(type);
+  switch (kind) {
+    case StoreKind::multiply:
+      return is_float(type) ? llvm::ConstantFP::get(as, 1.0) : llvm::ConstantInt::get(as, 1);
+    case StoreKind::max:
+      if (is_float(type)) return llvm::ConstantFP::get(as, -infinity);
+      return llvm::ConstantInt::get(
+          as, is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getZero(bits));
+    case StoreKind::min:
+      if (is_float(type)) return llvm::ConstantFP::get(as, infinity);
+      return llvm::ConstantInt::get(
+          as, is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+    default:
+      return is_float(type) ? llvm::ConstantFP::get(as, -0.0) : llvm::ConstantInt::get(as, 0);
+  }
+}
+
+// Combines the halves of a vector until one value is left.
+Value* reduce_tree(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes,
+                   HalfConversion half) {
+  auto width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
+  for (unsigned n = width / 2; n > 1; n /= 2) {
+    llvm::SmallVector<int> low, high;
+    for (unsigned i = 0; i < n; ++i) {
+      low.push_back(static_cast<int>(i));
+      high.push_back(static_cast<int>(n + i));
+    }
+    Operand sides[2] = {{ir.CreateShuffleVector(lanes, low), type},
+                        {ir.CreateShuffleVector(lanes, high), type}};
+    lanes = emit_operation(ir, op_of(kind), type, sides, half);
+  }
+  Operand last[2] = {{ir.CreateExtractElement(lanes, uint64_t{0}), type},
+                     {ir.CreateExtractElement(lanes, uint64_t{1}), type}};
+  return emit_operation(ir, op_of(kind), type, last, half);
+}
+
+// Any order is allowed, so sums and products may reassociate.
+Value* reduce(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, HalfConversion half) {
+  bool adds = kind == StoreKind::add, multiplies = kind == StoreKind::multiply;
+  if (!is_float(type) || (!adds && !multiplies)) return reduce_tree(ir, kind, type, lanes, half);
+  llvm::IRBuilderBase::FastMathFlagGuard guard(ir);
+  llvm::FastMathFlags flags;
+  flags.setAllowReassoc();
+  ir.setFastMathFlags(flags);
+  Value* start = neutral(kind, type, lanes->getType()->getScalarType());
+  return adds ? ir.CreateFAddReduce(start, lanes) : ir.CreateFMulReduce(start, lanes);
+}
+
+}  // namespace
+
+Value* emit_combine(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, Value* value,
+                    Value* factor, HalfConversion half) {
+  if (kind == StoreKind::assign) return value;
+  DType wide = compute_type(type);
+  auto widened = [&](Value* v) { return Operand{emit_convert(ir, v, type, wide, half), wide}; };
+  Value* result = nullptr;
+  if (kind == StoreKind::fma) {
+    Operand operands[3] = {widened(value), widened(factor), widened(old)};
+    result = emit_operation(ir, Op::fma, wide, operands, half);
+  } else {
+    Operand operands[2] = {widened(old), widened(value)};
+    result = emit_operation(ir, op_of(kind), wide, operands, half);
+  }
+  return emit_convert(ir, result, wide, type, half);
+}
+
+Value* emit_combine_lanes(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, Value* value,
+                          Value* factor, Value* mask, HalfConversion half) {
+  DType wide = compute_type(type);
+  Value* lanes = emit_convert(ir, value, type, wide, half);
+  if (kind == StoreKind::fma) {
+    Operand factors[2] = {{lanes, wide}, {emit_convert(ir, factor, type, wide, half), wide}};
+    lanes = emit_operation(ir, Op::mul, wide, factors, half);
+    kind = StoreKind::add;
+  }
+  if (mask != nullptr) {
+    lanes = ir.CreateSelect(mask, lanes, neutral(kind, wide, lanes->getType()));
+  }
+  Operand operands[2] = {{emit_convert(ir, old, type, wide, half), wide},
+                         {reduce(ir, kind, wide, lanes, half), wide}};
+  Value* result = emit_operation(ir, op_of(kind), wide, operands, half);
+  return emit_convert(ir, result, wide, type, half);
+}
+
+}  // namespace tile::cpu

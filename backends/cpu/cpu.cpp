@@ -1,0 +1,72 @@
+#include "backends/cpu/cpu.h"
+
+#include <llvm/Config/llvm-config.h>
+
+#include "backends/cpu/code.h"
+#include "backends/cpu/codegen.h"
+#include "backends/cpu/host.h"
+#include "backends/cpu/jit.h"
+#include "backends/cpu/plan.h"
+#include "backends/cpu/sort.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+class CpuBackend : public Backend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  const Target& target() const override { return host_; }
+  Target target_named(std::string_view features) const override {
+    return limited_to(host_, features);
+  }
+
+  std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) override {
+    Plan p = plan(nest);
+    llvm::SmallVector<char> object = generator_.object(nest, p, target);
+    return std::make_shared<CpuCode>(nest, p, *jit_, std::span(object.data(), object.size()));
+  }
+
+  std::shared_ptr<const Code> load(const nest::Nest& nest, const Target&,
+                                   std::span<const std::byte> object) override {
+    try {
+      std::span<const char> bytes(reinterpret_cast<const char*>(object.data()), object.size());
+      return std::make_shared<CpuCode>(nest, plan(nest), *jit_, bytes);
+    } catch (const Failure&) {
+      return nullptr;
+    }
+  }
+
+  std::string emit(const nest::Nest& nest, const Target& target, std::string_view stage) override {
+    if (stage == "llvm") return generator_.ir(nest, plan(nest), target);
+    if (stage == "asm") return generator_.assembly(nest, plan(nest), target);
+    fail(Stage::compile, "stage", {}, "the CPU backend has no stage '" + std::string(stage) + "'",
+         "one of: llvm, asm");
+  }
+
+  void launch(const Code& code, std::span<void* const> pointers,
+              std::span<const int64_t> parameters, const LaunchOptions& options) override {
+    static_cast<const CpuCode&>(code).launch(pointers, parameters, options, host_.threads);
+  }
+
+  void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
+            const LaunchOptions& options) override {
+    sort_axis(sort, source, from, to, options.threads > 0 ? options.threads : host_.threads);
+  }
+
+  std::string identity() const override {
+    return "llvm " LLVM_VERSION_STRING " " + host_.features.substr(0, host_.features.find(' ')) +
+           " build " + build_identity();
+  }
+
+ private:
+  Target host_ = probe_host();
+  CodeGenerator generator_;
+  std::shared_ptr<Jit> jit_ = Jit::make();
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace tile::cpu

@@ -1,0 +1,112 @@
+#include <llvm/ADT/APFloat.h>
+
+#include "backends/cpu/convert.h"
+#include "backends/cpu/emitter.h"
+#include "backends/cpu/operation.h"
+#include "backends/cpu/types.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType type) {
+  llvm::Type* as = register_type(context, type);
+  if (type == DType::f32 || type == DType::f64) return llvm::ConstantFP::get(as, value);
+  llvm::APFloat exact(value);
+  bool inexact = false;
+  exact.convert(
+      type == DType::f16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+      llvm::APFloat::rmNearestTiesToEven, &inexact);
+  return llvm::ConstantInt::get(as, exact.bitcastToAPInt());
+}
+
+}  // namespace
+
+llvm::Value* FunctionEmitter::splat(llvm::Value* value) {
+  if (lanes_.width == 1 || value->getType()->isVectorTy()) return value;
+  return scopes_.once({key_of(value), lanes_.width, 's'},
+                      [&] { return ir_.CreateVectorSplat(lanes_.width, value); });
+}
+
+FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
+                                               const std::vector<nest::Access>& loads,
+                                               const std::vector<NodeId>& roots) {
+  std::vector<bool> needed(body.nodes.size());
+  auto need = [&](NodeId id) {
+    if (id >= 0) needed[static_cast<size_t>(id)] = true;
+  };
+  for (NodeId id : body.results) need(id);
+  for (NodeId id : roots) need(id);
+  for (size_t i = body.nodes.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const Node& node = body.nodes[i];
+    for (NodeId id : node.args) need(id);
+    if (node.kind != NodeKind::load) continue;
+    for (NodeId id : loads[static_cast<size_t>(node.slot)].values) need(id);
+  }
+  Nodes nodes(body.nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (needed[i]) nodes[i] = node_value(body, body.nodes[i], loads, nodes);
+  }
+  return nodes;
+}
+
+llvm::Value* FunctionEmitter::node_value(const Body& body, const Node& node,
+                                         const std::vector<nest::Access>& loads,
+                                         const Nodes& nodes) {
+  switch (node.kind) {
+    case NodeKind::integer:
+    case NodeKind::real:
+      return literal(node);
+    case NodeKind::size: {
+      llvm::Value* value = indices_.value(indices_.form(node.expr), lanes_.width);
+      return scopes_.once({key_of(value), static_cast<uint64_t>(node.type), 'c'}, [&] {
+        return emit_convert(ir_, value, DType::i64, node.type, half_);
+      });
+    }
+    case NodeKind::load: {
+      const nest::Access& access = loads[static_cast<size_t>(node.slot)];
+      return memory_.load(memory_.resolve(access, body, nodes, lanes_), lanes_);
+    }
+    case NodeKind::operation:
+      return operation(body, node, nodes);
+    case NodeKind::index:
+      break;
+  }
+  throw InternalError("cpu: an index node in a nest");
+}
+
+llvm::Value* FunctionEmitter::literal(const Node& node) {
+  bool real = node.kind == NodeKind::real;
+  llvm::LLVMContext& context = function_.getContext();
+  if (is_float(node.type)) {
+    double value = real ? node.real : static_cast<double>(node.integer);
+    return float_literal(context, value, node.type);
+  }
+  if (real) {
+    llvm::Value* value = llvm::ConstantFP::get(ir_.getDoubleTy(), node.real);
+    return emit_convert(ir_, value, DType::f64, node.type, half_);
+  }
+  bool truth = node.type == DType::bool_;
+  int64_t value = truth ? static_cast<int64_t>(node.integer != 0) : node.integer;
+  return llvm::ConstantInt::get(register_type(context, node.type), static_cast<uint64_t>(value));
+}
+
+llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, const Nodes& nodes) {
+  std::vector<Operand> operands;
+  bool lanes = false;
+  for (NodeId id : node.args) {
+    operands.push_back({nodes[static_cast<size_t>(id)], body[id].type});
+    lanes = lanes || operands.back().value->getType()->isVectorTy();
+  }
+  Key key{'o', static_cast<uint64_t>(node.op), static_cast<uint64_t>(node.type)};
+  for (Operand& x : operands) {
+    if (lanes) x.value = splat(x.value);
+    key.push_back(key_of(x.value));
+    key.push_back(static_cast<uint64_t>(x.type));
+  }
+  return scopes_.once(
+      key, [&] { return emit_operation(ir_, node.op, node.type, operands, half_); });
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,117 @@
+#include "backends/cpu/emitter.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+
+void FunctionEmitter::statement(const nest::For& f) {
+  Form begin = indices_.form(f.begin), extent = indices_.form(f.extent);
+  if (extent.is_constant() && extent.constant <= 0) return;
+  if (f.kind == nest::LoopKind::vector && lanes_of(f) > 1) {
+    vector_loop(f, begin, extent);
+  } else if (writes_out(f)) {
+    written_out(f, begin, extent.constant);
+  } else if (indices_.uses_lanes(begin) || indices_.uses_lanes(extent)) {
+    loop_by_lane(f, begin, extent);
+  } else {
+    counted_loop(f, begin, extent);
+  }
+}
+
+void FunctionEmitter::body_with(const nest::For& f, Form variable) {
+  indices_.bind(f.variable, std::move(variable));
+  block(f.body);
+  indices_.unbind(f.variable);
+}
+
+void FunctionEmitter::written_out(const nest::For& f, const Form& begin, int64_t extent) {
+  for (int64_t i = 0; i < extent; ++i) body_with(f, begin + Form{{}, i});
+}
+
+void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const Form& extent) {
+  internal_check(lanes_.width == 1, "cpu: a vector loop inside another");
+  Lanes lanes;
+  lanes.width = lanes_of(f);
+  Form lane = indices_.lane(lanes.width);
+  if (!extent.is_constant() || extent.constant < lanes.width) {
+    llvm::Value* count = indices_.value(extent, 1);
+    llvm::Value* numbers = indices_.value(lane, lanes.width);
+    lanes.mask = scopes_.once({key_of(count), lanes.width, 'm'}, [&] {
+      return ir_.CreateICmpSLT(numbers, ir_.CreateVectorSplat(lanes.width, count));
+    });
+    if (!extent.is_constant()) {
+      lanes.any = scopes_.once({key_of(count), 'n'},
+                               [&] { return ir_.CreateICmpSGT(count, ir_.getInt64(0)); });
+    }
+  }
+  within(lanes, [&] { body_with(f, begin + lane); });
+}
+
+// for i in [begin, end), tested at the bottom; `certain`: at least one iteration.
+void FunctionEmitter::count_up(llvm::Value* begin, llvm::Value* end, bool certain,
+                               const std::set<int>& stored,
+                               const std::function<void(llvm::Value*)>& body) {
+  llvm::LLVMContext& context = function_.getContext();
+  auto* loop = llvm::BasicBlock::Create(context, "", &function_);
+  auto* after = llvm::BasicBlock::Create(context, "");
+  llvm::BasicBlock* before = ir_.GetInsertBlock();
+  llvm::Instruction* entry =
+      certain ? ir_.CreateBr(loop)
+              : ir_.CreateCondBr(ir_.CreateICmpSLT(begin, end), loop, after);
+  ir_.SetInsertPoint(loop);
+  llvm::PHINode* i = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+  i->addIncoming(begin, before);
+  scopes_.open(entry, stored);
+  body(i);
+  scopes_.close();
+  llvm::Value* next = ir_.CreateNSWAdd(i, ir_.getInt64(1));
+  i->addIncoming(next, ir_.GetInsertBlock());
+  ir_.CreateCondBr(ir_.CreateICmpSLT(next, end), loop, after);
+  after->insertInto(&function_);
+  ir_.SetInsertPoint(after);
+}
+
+void FunctionEmitter::counted_loop(const nest::For& f, const Form& begin, const Form& extent) {
+  if (extent.is_constant() && extent.constant == 1) {
+    body_with(f, begin);
+    return;
+  }
+  if (f.kind == nest::LoopKind::vector) {  // of one lane
+    llvm::Value* some = ir_.CreateICmpSGT(indices_.value(extent, 1), ir_.getInt64(0));
+    conditional(some, [&] { body_with(f, begin); });
+    return;
+  }
+  llvm::Value* from = indices_.value(begin, 1);
+  llvm::Value* to = indices_.value(begin + extent, 1);
+  count_up(from, to, extent.is_constant(), stored_buffers(f.body),
+           [&](llvm::Value* i) { body_with(f, indices_.variable(i)); });
+}
+
+// Bounds that differ by lane: as many rounds as the longest lane needs, lanes dropping out.
+void FunctionEmitter::loop_by_lane(const nest::For& f, const Form& begin, const Form& extent) {
+  llvm::Value* counts = indices_.value(extent, lanes_.width);
+  llvm::Value* longest = counts;
+  if (counts->getType()->isVectorTy()) {
+    llvm::Value* none = llvm::Constant::getNullValue(counts->getType());
+    llvm::Value* live =
+        lanes_.mask == nullptr ? counts : ir_.CreateSelect(lanes_.mask, counts, none);
+    longest = ir_.CreateIntMaxReduce(live, true);
+  }
+  count_up(ir_.getInt64(0), longest, false, stored_buffers(f.body), [&](llvm::Value* i) {
+    Lanes inner = lanes_;
+    if (counts->getType()->isVectorTy()) {
+      inner = masked(ir_.CreateICmpSLT(ir_.CreateVectorSplat(lanes_.width, i), counts));
+    }
+    within(inner, [&] { body_with(f, begin + indices_.variable(i)); });
+  });
+}
+
+void FunctionEmitter::parallel_loop(const nest::For& f) {
+  Form begin = indices_.form(f.begin);
+  llvm::Value* from = indices_.value(begin, 1);
+  count_up(function_.getArg(4), function_.getArg(5), false, stored_buffers(f.body),
+           [&](llvm::Value* i) {
+             body_with(f, indices_.variable(from == ir_.getInt64(0) ? i : ir_.CreateAdd(from, i)));
+           });
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,116 @@
+#include "backends/cpu/emitter.h"
+
+#include <llvm/IR/Dominators.h>
+#include <llvm/Transforms/Utils/PromoteMemToReg.h>
+
+#include <string>
+
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr int64_t kStatementLimit = 200'000;
+
+llvm::Function* declare(llvm::Module& module, size_t number) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  llvm::Type* integer = llvm::Type::getInt64Ty(context);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                       {pointer, pointer, pointer, pointer, integer, integer}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
+                                          "entry_" + std::to_string(number), module);
+  function->setDoesNotThrow();
+  function->addFnAttr("prefer-vector-width", "512");
+  constexpr const char* names[] = {"buffers", "parameters", "workspace", "scratch", "begin", "end"};
+  for (unsigned i = 0; i < 6; ++i) function->getArg(i)->setName(names[i]);
+  return function;
+}
+
+}  // namespace
+
+void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
+                 HalfConversion half) {
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    FunctionEmitter(*declare(module, i), nest, plan, half).run(plan.entries[i]);
+  }
+}
+
+FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nest,
+                                 const Plan& plan, HalfConversion half)
+    : function_(function),
+      nest_(nest),
+      half_(half),
+      ir_(llvm::BasicBlock::Create(function.getContext(), "", &function)),
+      scopes_(ir_),
+      indices_(ir_, scopes_),
+      memory_(ir_, scopes_, indices_, nest, plan) {}
+
+void FunctionEmitter::run(const Entry& entry) {
+  memory_.begin(function_.getArg(0), function_.getArg(2), function_.getArg(3));
+  for (size_t i = 0; i < nest_.parameters.size(); ++i) {
+    llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getInt64Ty(), function_.getArg(1), i);
+    const std::string& name = nest_.parameters[i].name;
+    indices_.bind(name, indices_.variable(ir_.CreateLoad(ir_.getInt64Ty(), at, name)));
+  }
+  for (size_t i = entry.first; i < entry.last; ++i) {
+    const nest::Statement& s = nest_.body[i];
+    if (entry.parallel) {
+      parallel_loop(std::get<nest::For>(s.what));
+    } else {
+      std::visit([&](const auto& what) { statement(what); }, s.what);
+    }
+  }
+  ir_.CreateRetVoid();
+  if (memory_.cells().empty()) return;
+  llvm::DominatorTree tree(function_);
+  llvm::PromoteMemToReg(memory_.cells(), tree);
+}
+
+void FunctionEmitter::block(const nest::Block& statements) {
+  for (const nest::Statement& s : statements) {
+    if (++statements_ > kStatementLimit) {
+      fail(Stage::compile, "limit", {}, "the written-out loops of " + nest_.name + " are too long");
+    }
+    std::visit([&](const auto& what) { statement(what); }, s.what);
+  }
+}
+
+void FunctionEmitter::conditional(llvm::Value* condition, const std::function<void()>& then,
+                                  const std::function<void()>& otherwise) {
+  llvm::LLVMContext& context = function_.getContext();
+  auto* yes = llvm::BasicBlock::Create(context, "", &function_);
+  auto* no = otherwise ? llvm::BasicBlock::Create(context, "", &function_) : nullptr;
+  auto* after = llvm::BasicBlock::Create(context, "");
+  llvm::Instruction* branch = ir_.CreateCondBr(condition, yes, no != nullptr ? no : after);
+  auto side = [&](llvm::BasicBlock* block, const std::function<void()>& emit) {
+    ir_.SetInsertPoint(block);
+    scopes_.open(branch);
+    emit();
+    scopes_.close();
+    ir_.CreateBr(after);
+  };
+  side(yes, then);
+  if (no != nullptr) side(no, otherwise);
+  after->insertInto(&function_);
+  ir_.SetInsertPoint(after);
+}
+
+Lanes FunctionEmitter::masked(llvm::Value* mask) {
+  Lanes inner = lanes_;
+  inner.mask = lanes_.mask == nullptr
+                   ? mask
+                   : scopes_.once({key_of(lanes_.mask), key_of(mask), 'a'},
+                                  [&] { return ir_.CreateAnd(lanes_.mask, mask); });
+  inner.any = scopes_.once({key_of(inner.mask), 'y'}, [&] { return ir_.CreateOrReduce(inner.mask); });
+  return inner;
+}
+
+void FunctionEmitter::within(const Lanes& lanes, const std::function<void()>& emit) {
+  Lanes outer = lanes_;
+  lanes_ = lanes;
+  emit();
+  lanes_ = outer;
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,99 @@
+// Emits one function of a nest: loops, guards and stores.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/indices.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/plan.h"
+#include "backends/cpu/scopes.h"
+#include "backends/cpu/vector_math.h"
+#include "core/nest/nest.h"
+
+namespace tile::cpu {
+
+// Adds a function for each entry of the plan to the module, named entry_0, entry_1 …:
+//   void entry(void* const* buffers, const int64_t* parameters, std::byte* workspace,
+//              std::byte* scratch, int64_t begin, int64_t end)
+// A parallel loop runs its iterations [begin, end), counted from 0. Throws Failure (compile,
+// "limit") for nests that would become too much code.
+void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
+                 HalfConversion half);
+
+class FunctionEmitter {
+ public:
+  FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
+                  HalfConversion half);
+  void run(const Entry& entry);
+  int64_t statements() const { return statements_; }
+
+ private:
+  void block(const nest::Block& statements);
+  void statement(const nest::For& f);
+  void statement(const nest::If& i);
+  void statement(const nest::Store& s);
+  void statement(const nest::Alloc& a) { memory_.forget(a.buffer); }
+
+  // Loops.
+  void written_out(const nest::For& f, const Form& begin, int64_t extent);
+  void vector_loop(const nest::For& f, const Form& begin, const Form& extent);
+  void counted_loop(const nest::For& f, const Form& begin, const Form& extent);
+  void loop_by_lane(const nest::For& f, const Form& begin, const Form& extent);
+  void parallel_loop(const nest::For& f);
+  void count_up(llvm::Value* begin, llvm::Value* end, bool certain, const std::set<int>& stored,
+                const std::function<void(llvm::Value*)>& body);
+  void body_with(const nest::For& f, Form variable);
+
+  // Guards.
+  struct Condition {
+    llvm::Value* uniform = nullptr;  // i1; null: true
+    llvm::Value* lanes = nullptr;    // null: all
+    bool never = false;
+  };
+  Condition nonnegative(const std::vector<Expr>& forms);
+  void add_predicate(Condition& c, const nest::If& i);
+  llvm::Value* predicate(const nest::If& i, const Condition& c);
+  void both_sides(const Condition& c, const nest::If& i);
+  void conditional(llvm::Value* condition, const std::function<void()>& then,
+                   const std::function<void()>& otherwise = {});
+  Lanes masked(llvm::Value* mask);
+  void within(const Lanes& lanes, const std::function<void()>& emit);
+
+  // Stores.
+  using Nodes = std::vector<llvm::Value*>;
+  void update(const nest::Store& s, const Reference& target, llvm::Value* value,
+              llvm::Value* factor);
+  void update_from_lanes(const nest::Store& s, const Reference& target, llvm::Value* value,
+                         llvm::Value* factor);
+  void update_lane_by_lane(const nest::Store& s, const Reference& target, llvm::Value* value,
+                           llvm::Value* factor);
+  llvm::Value* last_lane(llvm::Value* value);
+
+  // Bodies: the values of the nodes that the results and `roots` need.
+  Nodes values(const Body& body, const std::vector<nest::Access>& loads,
+               const std::vector<NodeId>& roots = {});
+  llvm::Value* node_value(const Body& body, const Node& node,
+                          const std::vector<nest::Access>& loads, const Nodes& nodes);
+  llvm::Value* operation(const Body& body, const Node& node, const Nodes& nodes);
+  llvm::Value* literal(const Node& node);
+  llvm::Value* splat(llvm::Value* value);
+
+  DType type_of(int buffer) const { return nest_.buffers[static_cast<size_t>(buffer)].type; }
+
+  llvm::Function& function_;
+  const nest::Nest& nest_;
+  HalfConversion half_;
+  llvm::IRBuilder<> ir_;
+  Scopes scopes_;
+  Indices indices_;
+  Memory memory_;
+  Lanes lanes_;
+  int64_t statements_ = 0;
+};
+
+}  // namespace tile::cpu

@@ -1,0 +1,177 @@
+#include "backends/cpu/host.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+#include <sys/stat.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+struct Level {
+  std::string_view name;
+  std::string_view cpu;
+  int vector_bits;
+  int vector_registers;
+  double fma_per_ns;
+  std::vector<const char*> needs;
+};
+// Rates are those of two units of the full width at 3 GHz; without FMA a pair of operations counts.
+std::vector<Level> levels() {
+  return {
+      {"sse", "x86-64-v2", 128, 16, 12, {"sse4.2", "popcnt", "cx16", "ssse3"}},
+      {"avx2", "x86-64-v3", 256, 16, 48, {"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}},
+      {"avx512",
+       "x86-64-v4",
+       512,
+       32,
+       96,
+       {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma"}},
+  };
+}
+
+bool has(const llvm::StringMap<bool>& features, const Level& level) {
+  return std::all_of(level.needs.begin(), level.needs.end(),
+                     [&](const char* name) { return features.lookup(name); });
+}
+
+void apply(const Level& level, Target& target) {
+  target.vector_bits = level.vector_bits;
+  target.vector_registers = level.vector_registers;
+  target.fma_per_ns = level.fma_per_ns;
+}
+
+// "48K" as bytes; 0 if it is no size.
+int64_t parse_size(const std::string& text) {
+  int64_t n = 0;
+  size_t i = 0;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && n < int64_t{1} << 40; ++i) {
+    n = n * 10 + (text[i] - '0');
+  }
+  if (i < text.size() && text[i] == 'K') n <<= 10;
+  if (i < text.size() && text[i] == 'M') n <<= 20;
+  return n;
+}
+
+void probe_caches(Target& target) {
+  for (int i = 0; i < 8; ++i) {
+    std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
+    auto word = [&](const char* name) {
+      std::string text;
+      std::ifstream(folder + name) >> text;
+      return text;
+    };
+    std::string level = word("level");
+    int64_t size = parse_size(word("size"));
+    if (size <= 0 || word("type") == "Instruction") continue;
+    if (level == "1") target.l1_bytes = size;
+    if (level == "2") target.l2_bytes = size;
+    if (level == "3") target.l3_bytes = size;
+  }
+}
+
+struct Module {
+  uintptr_t address;
+  std::string build_id;
+};
+
+// The GNU build id among a loaded file's notes.
+std::string find_build_id(const char* at, size_t size) {
+  constexpr char kHex[] = "0123456789abcdef";
+  while (size >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, at, sizeof note);
+    size_t name = (note.n_namesz + 3) & ~size_t{3}, data = (note.n_descsz + 3) & ~size_t{3};
+    if (size < sizeof note + name + data) break;
+    const char* begin = at + sizeof note;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(begin, "GNU", 4) == 0) {
+      std::string id;
+      for (size_t i = 0; i < note.n_descsz; ++i) {
+        auto byte = static_cast<unsigned char>(begin[name + i]);
+        id += {kHex[byte >> 4], kHex[byte & 15]};
+      }
+      return id;
+    }
+    at += sizeof note + name + data;
+    size -= sizeof note + name + data;
+  }
+  return "";
+}
+
+int visit_module(dl_phdr_info* info, size_t, void* data) {
+  auto* wanted = static_cast<Module*>(data);
+  bool inside = false;
+  std::string id;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_LOAD) {
+      inside = inside || (wanted->address >= begin && wanted->address < begin + header.p_memsz);
+    } else if (header.p_type == PT_NOTE && id.empty()) {
+      id = find_build_id(reinterpret_cast<const char*>(begin), header.p_memsz);
+    }
+  }
+  if (inside) wanted->build_id = id;
+  return inside ? 1 : 0;
+}
+
+}  // namespace
+
+Target probe_host() {
+  Target target;
+  target.device = "cpu";
+  target.features = llvm::sys::getHostCPUName().str();
+  llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
+  std::vector<std::string> features;
+  for (const auto& entry : found) {
+    features.push_back((entry.second ? "+" : "-") + entry.first().str());
+  }
+  std::sort(features.begin(), features.end());
+  for (const std::string& f : features) target.features += " " + f;
+  for (const Level& level : levels()) {
+    if (has(found, level)) apply(level, target);
+  }
+  target.threads = std::max(1, tbb::this_task_arena::max_concurrency());
+  probe_caches(target);
+  return target;
+}
+
+Target limited_to(const Target& host, std::string_view name) {
+  if (name == "native" || name == host.features) return host;
+  for (const Level& level : levels()) {
+    if (level.name != name && level.cpu != name) continue;
+    if (!has(llvm::sys::getHostCPUFeatures(), level)) {
+      fail(Stage::compile, "target", {}, "this CPU has no " + std::string(name));
+    }
+    Target target = host;
+    target.features = level.cpu;
+    apply(level, target);
+    return target;
+  }
+  fail(Stage::compile, "target", {}, "unknown CPU target '" + std::string(name) + "'",
+       "one of: native, sse, avx2, avx512");
+}
+
+std::string build_identity() {
+  Module wanted{reinterpret_cast<uintptr_t>(&build_identity), ""};
+  dl_iterate_phdr(visit_module, &wanted);
+  if (!wanted.build_id.empty()) return wanted.build_id;
+  Dl_info info{};
+  struct stat status{};
+  void* here = reinterpret_cast<void*>(&build_identity);
+  if (dladdr(here, &info) == 0 || stat(info.dli_fname, &status) != 0) return "unknown";
+  return std::to_string(status.st_size) + "-" + std::to_string(status.st_mtim.tv_sec) + "-" +
+         std::to_string(status.st_mtim.tv_nsec);
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,109 @@
+#include "backends/cpu/lanes.h"
+
+#include <cstdlib>
+#include <limits>
+
+namespace tile::cpu {
+namespace {
+
+using llvm::IRBuilderBase;
+using llvm::Value;
+
+constexpr int64_t kShuffleStride = 4;
+
+llvm::Align alignment_of(llvm::Type* element) {
+  return llvm::Align(element->getScalarSizeInBits() / 8);
+}
+
+Value* advanced(IRBuilderBase& ir, llvm::Type* element, Value* pointer, int64_t elements) {
+  if (elements == 0) return pointer;
+  return ir.CreateGEP(element, pointer, ir.getInt64(static_cast<uint64_t>(elements)));
+}
+
+Value* full_mask(IRBuilderBase& ir, const Lanes& lanes) {
+  return lanes.mask != nullptr ? lanes.mask : ir.CreateVectorSplat(lanes.width, ir.getTrue());
+}
+
+// Lane numbers times the stride; 32 bits where they fit, which halves the work of a gather.
+Value* lane_offsets(IRBuilderBase& ir, int64_t stride, unsigned width) {
+  int64_t limit = std::numeric_limits<int32_t>::max() / (8 * static_cast<int64_t>(width));
+  bool narrow = std::abs(stride) < limit;
+  llvm::Type* type = narrow ? ir.getInt32Ty() : ir.getInt64Ty();
+  llvm::SmallVector<llvm::Constant*> offsets;
+  for (unsigned l = 0; l < width; ++l) {
+    auto offset = static_cast<uint64_t>(static_cast<int64_t>(l) * stride);
+    offsets.push_back(llvm::ConstantInt::get(type, offset, true));
+  }
+  return llvm::ConstantVector::get(offsets);
+}
+
+Value* load_contiguous(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* mask,
+                       unsigned width) {
+  auto* type = llvm::FixedVectorType::get(element, width);
+  if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, alignment_of(element));
+  return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask,
+                             llvm::Constant::getNullValue(type));
+}
+
+// Every stride-th element of one load that ends with the last lane's element.
+Value* load_by_shuffle(IRBuilderBase& ir, llvm::Type* element, Value* pointer, int64_t stride,
+                       unsigned width) {
+  auto step = static_cast<unsigned>(stride);
+  Value* all = load_contiguous(ir, element, pointer, nullptr, (width - 1) * step + 1);
+  llvm::SmallVector<int> picks;
+  for (unsigned l = 0; l < width; ++l) picks.push_back(static_cast<int>(l * step));
+  return ir.CreateShuffleVector(all, picks);
+}
+
+}  // namespace
+
+Value* load_strided(IRBuilderBase& ir, llvm::Type* element, Value* pointer, int64_t stride,
+                    const Lanes& lanes) {
+  if (stride == 1) return load_contiguous(ir, element, pointer, lanes.mask, lanes.width);
+  if (stride == -1) {
+    Value* mask = lanes.mask == nullptr ? nullptr : ir.CreateVectorReverse(lanes.mask);
+    Value* last = advanced(ir, element, pointer, 1 - static_cast<int64_t>(lanes.width));
+    return ir.CreateVectorReverse(load_contiguous(ir, element, last, mask, lanes.width));
+  }
+  if (lanes.mask == nullptr && stride > 0 && stride <= kShuffleStride) {
+    return load_by_shuffle(ir, element, pointer, stride, lanes.width);
+  }
+  return load_gathered(ir, element, pointer, lane_offsets(ir, stride, lanes.width), lanes);
+}
+
+void store_strided(IRBuilderBase& ir, Value* value, Value* pointer, int64_t stride,
+                   const Lanes& lanes) {
+  llvm::Type* element = value->getType()->getScalarType();
+  if (stride != 1 && stride != -1) {
+    store_scattered(ir, value, pointer, lane_offsets(ir, stride, lanes.width), lanes);
+    return;
+  }
+  Value* mask = lanes.mask;
+  if (stride == -1) {
+    pointer = advanced(ir, element, pointer, 1 - static_cast<int64_t>(lanes.width));
+    value = ir.CreateVectorReverse(value);
+    if (mask != nullptr) mask = ir.CreateVectorReverse(mask);
+  }
+  if (mask == nullptr) {
+    ir.CreateAlignedStore(value, pointer, alignment_of(element));
+  } else {
+    ir.CreateMaskedStore(value, pointer, alignment_of(element), mask);
+  }
+}
+
+Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
+                     const Lanes& lanes) {
+  auto* type = llvm::FixedVectorType::get(element, lanes.width);
+  return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets),
+                               alignment_of(element), full_mask(ir, lanes),
+                               llvm::Constant::getNullValue(type));
+}
+
+void store_scattered(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,
+                     const Lanes& lanes) {
+  llvm::Type* element = value->getType()->getScalarType();
+  ir.CreateMaskedScatter(value, ir.CreateGEP(element, pointer, offsets), alignment_of(element),
+                         full_mask(ir, lanes));
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,29 @@
+// Reads and writes of one element per lane.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+namespace tile::cpu {
+
+// The vector loop that code is emitted in.
+struct Lanes {
+  unsigned width = 1;           // 1: none
+  llvm::Value* mask = nullptr;  // lanes that are switched on; null: all
+  llvm::Value* any = nullptr;   // i1, whether one is; null: certainly
+};
+
+// Lane l's element is at pointer + l * stride elements, stride != 0. Elements of lanes that are off
+// are not touched, and read as anything.
+llvm::Value* load_strided(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
+                          int64_t stride, const Lanes& lanes);
+void store_strided(llvm::IRBuilderBase& ir, llvm::Value* value, llvm::Value* pointer,
+                   int64_t stride, const Lanes& lanes);
+
+// Lane l's element is at pointer + offsets[l] elements. Where two lanes store to one element the
+// higher lane wins.
+llvm::Value* load_gathered(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
+                           llvm::Value* offsets, const Lanes& lanes);
+void store_scattered(llvm::IRBuilderBase& ir, llvm::Value* value, llvm::Value* pointer,
+                     llvm::Value* offsets, const Lanes& lanes);
+
+}  // namespace tile::cpu

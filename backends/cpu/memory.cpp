@@ -1,0 +1,214 @@
+#include "backends/cpu/memory.h"
+
+#include "backends/cpu/types.h"
+#include "core/support/checked.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+Key content_key(const Reference& r, llvm::Value* guard) {
+  Key key{static_cast<uint64_t>(r.stride), key_of(r.moved), key_of(r.offsets), key_of(guard),
+          static_cast<uint64_t>(r.uniform.constant)};
+  for (auto [atom, factor] : r.uniform.terms) {
+    key.push_back(static_cast<uint64_t>(atom));
+    key.push_back(static_cast<uint64_t>(factor));
+  }
+  return key;
+}
+
+}  // namespace
+
+void Memory::begin(llvm::Value* arguments, llvm::Value* workspace, llvm::Value* scratch) {
+  for (size_t i = 0; i < nest_.buffers.size(); ++i) {
+    const Place& p = plan_.places[i];
+    llvm::Value* base = nullptr;
+    if (p.home == Home::argument) {
+      llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getPtrTy(), arguments, i);
+      base = ir_.CreateLoad(ir_.getPtrTy(), at, nest_.buffers[i].name);
+    } else if (p.home != Home::cells) {
+      llvm::Value* from = p.home == Home::workspace ? workspace : scratch;
+      base = ir_.CreateConstGEP1_64(ir_.getInt8Ty(), from, static_cast<uint64_t>(p.offset));
+    }
+    bases_.push_back(base);
+  }
+}
+
+Reference Memory::resolve(const nest::Access& access, const Body& body,
+                          std::span<llvm::Value* const> nodes, const Lanes& lanes) {
+  Reference r;
+  r.buffer = access.buffer;
+  bool in_cells = place(r.buffer).home == Home::cells;
+  std::vector<Form> index;
+  Form sum;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    int64_t stride = buffer(r.buffer).strides[d];
+    NodeId by_value = d < access.values.size() ? access.values[d] : -1;
+    if (by_value >= 0) {
+      llvm::Value* value = nodes[static_cast<size_t>(by_value)];
+      add_value_index(r, value, body[by_value].type, stride, lanes.width);
+      continue;
+    }
+    index.push_back(indices_.form(access.index[d]));
+    sum = sum + index.back() * stride;
+  }
+  if (in_cells) {
+    resolve_cell(r, index);
+    return r;
+  }
+  if (auto strided = indices_.strided(sum); strided && r.offsets == nullptr) {
+    r.uniform = std::move(strided->uniform);
+    r.stride = strided->stride;
+  } else {
+    llvm::Value* offsets = indices_.value(sum, lanes.width);
+    if (!offsets->getType()->isVectorTy()) offsets = ir_.CreateVectorSplat(lanes.width, offsets);
+    r.offsets = r.offsets == nullptr ? offsets : ir_.CreateAdd(r.offsets, offsets);
+  }
+  r.lanes = r.stride != 0 || r.offsets != nullptr;
+  return r;
+}
+
+// The planner has made sure that each index is a constant, or whole vectors along the lanes.
+void Memory::resolve_cell(Reference& r, const std::vector<Form>& index) const {
+  const nest::Buffer& b = buffer(r.buffer);
+  const CellLayout& layout = place(r.buffer).cells;
+  r.cell = 0;
+  for (size_t d = 0; d < index.size(); ++d) {
+    int64_t at = index[d].constant, count = b.shape[d];
+    if (static_cast<int>(d) == layout.lane_dimension) {
+      r.lanes = indices_.uses_lanes(index[d]);
+      if (!r.lanes) r.element = floor_mod(at, layout.width);
+      at = floor_div(at, layout.width);
+      count = ceil_div(count, layout.width);
+    }
+    r.cell = r.cell * count + at;
+  }
+}
+
+void Memory::add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
+                             unsigned width) {
+  llvm::Type* wide = with_lanes(ir_.getInt64Ty(), index->getType()->isVectorTy() ? width : 1);
+  llvm::Value* offset = ir_.CreateIntCast(index, wide, is_signed_integer(type));
+  offset = ir_.CreateMul(offset, llvm::ConstantInt::get(wide, static_cast<uint64_t>(stride), true));
+  llvm::Value*& sum = index->getType()->isVectorTy() ? r.offsets : r.moved;
+  sum = sum == nullptr ? offset : ir_.CreateAdd(sum, offset);
+}
+
+Reference Memory::at_lane(const Reference& r, unsigned lane) {
+  Reference one = r;
+  one.lanes = false;
+  one.stride = 0;
+  one.uniform.constant += r.stride * static_cast<int64_t>(lane);
+  if (r.offsets != nullptr) {
+    llvm::Value* offset = ir_.CreateExtractElement(r.offsets, lane);
+    one.moved = r.moved == nullptr ? offset : ir_.CreateAdd(r.moved, offset);
+    one.offsets = nullptr;
+  }
+  return one;
+}
+
+// A scalar access where no lane may be on goes to a harmless address instead.
+llvm::Value* Memory::pointer(const Reference& r, const Lanes& lanes) {
+  auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
+  llvm::Value* p = indices_.pointer(bases_[static_cast<size_t>(r.buffer)], r.uniform, size);
+  if (r.moved != nullptr) {
+    p = ir_.CreateGEP(memory_type(ir_.getContext(), buffer(r.buffer).type), p, r.moved);
+  }
+  if (r.lanes || lanes.any == nullptr) return p;
+  return ir_.CreateSelect(lanes.any, p, somewhere_safe());
+}
+
+llvm::Value* Memory::somewhere_safe() {
+  llvm::Module* module = ir_.GetInsertBlock()->getModule();
+  auto* type = llvm::ArrayType::get(ir_.getInt64Ty(), 1);
+  if (llvm::GlobalVariable* known = module->getNamedGlobal("nowhere")) return known;
+  return new llvm::GlobalVariable(*module, type, true, llvm::GlobalValue::PrivateLinkage,
+                                  llvm::ConstantAggregateZero::get(type), "nowhere");
+}
+
+llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
+  if (r.cell >= 0) return load_cell(r);
+  llvm::Value* guard = r.lanes ? lanes.mask : lanes.any;
+  for (llvm::Value* known_under : {guard, static_cast<llvm::Value*>(nullptr)}) {
+    Key key = content_key(r, known_under);
+    if (llvm::Value* known = scopes_.content(r.buffer, key)) return known;
+  }
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  llvm::Value* p = pointer(r, lanes);
+  llvm::Value* value = nullptr;
+  if (!r.lanes) {
+    value = ir_.CreateAlignedLoad(element, p, llvm::Align(byte_size(buffer(r.buffer).type)));
+  } else if (r.offsets != nullptr) {
+    value = load_gathered(ir_, element, p, r.offsets, lanes);
+  } else {
+    value = load_strided(ir_, element, p, r.stride, lanes);
+  }
+  if (buffer(r.buffer).type == DType::bool_) {
+    value = ir_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+  }
+  scopes_.remember(r.buffer, content_key(r, guard), value);
+  return value;
+}
+
+void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {
+  if (r.cell >= 0) {
+    store_cell(r, value, lanes);
+    return;
+  }
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  if (buffer(r.buffer).type == DType::bool_) {
+    value = ir_.CreateZExt(value, with_lanes(element, r.lanes ? lanes.width : 1));
+  }
+  Lanes unguarded = lanes;
+  unguarded.any = nullptr;
+  llvm::Value* p = pointer(r, unguarded);
+  if (!r.lanes) {
+    ir_.CreateAlignedStore(value, p, llvm::Align(byte_size(buffer(r.buffer).type)));
+  } else if (r.offsets != nullptr) {
+    store_scattered(ir_, value, p, r.offsets, lanes);
+  } else {
+    store_strided(ir_, value, p, r.stride, lanes);
+  }
+  scopes_.forget(r.buffer);
+}
+
+llvm::AllocaInst* Memory::cell(const Reference& r) {
+  llvm::AllocaInst*& at = cells_[{r.buffer, r.cell}];
+  if (at == nullptr) {
+    llvm::IRBuilderBase::InsertPointGuard guard(ir_);
+    llvm::BasicBlock& entry = ir_.GetInsertBlock()->getParent()->getEntryBlock();
+    ir_.SetInsertPoint(&entry, entry.begin());
+    llvm::Type* element = register_type(ir_.getContext(), buffer(r.buffer).type);
+    auto width = static_cast<unsigned>(place(r.buffer).cells.width);
+    at = ir_.CreateAlloca(with_lanes(element, width));
+    all_cells_.push_back(at);
+  }
+  return at;
+}
+
+llvm::Value* Memory::load_cell(const Reference& r) {
+  Key key{static_cast<uint64_t>(r.cell)};
+  llvm::Value* whole = scopes_.content(r.buffer, key);
+  if (whole == nullptr) {
+    llvm::AllocaInst* at = cell(r);
+    whole = ir_.CreateLoad(at->getAllocatedType(), at);
+    scopes_.remember(r.buffer, key, whole);
+  }
+  if (r.element < 0) return whole;
+  return ir_.CreateExtractElement(whole, static_cast<uint64_t>(r.element));
+}
+
+void Memory::store_cell(const Reference& r, llvm::Value* value, const Lanes& lanes) {
+  Reference all = r;
+  all.element = -1;
+  if (r.element >= 0) {
+    value = ir_.CreateInsertElement(load_cell(all), value, static_cast<uint64_t>(r.element));
+  } else if (r.lanes && lanes.mask != nullptr) {
+    value = ir_.CreateSelect(lanes.mask, value, load_cell(all));
+  }
+  ir_.CreateStore(value, cell(r));
+  scopes_.remember(r.buffer, {static_cast<uint64_t>(r.cell)}, value);
+  scopes_.changed(r.buffer);
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,78 @@
+// The buffers of one function: reads and writes of elements, remembering what is already read.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/indices.h"
+#include "backends/cpu/lanes.h"
+#include "backends/cpu/plan.h"
+#include "backends/cpu/scopes.h"
+#include "core/nest/nest.h"
+
+namespace tile::cpu {
+
+// One access with its index expressions resolved.
+struct Reference {
+  int buffer = -1;
+  // In memory: the element offset of lane 0 is uniform + moved (null: 0); that of lane l adds
+  // l * stride or, where it is set, offsets[l].
+  Form uniform;
+  llvm::Value* moved = nullptr;
+  int64_t stride = 0;
+  llvm::Value* offsets = nullptr;
+  // In cells: the cell, and the element of a vector cell that a scalar access names (-1: all).
+  int64_t cell = -1;
+  int64_t element = -1;
+
+  bool lanes = false;  // lanes name different elements
+};
+
+class Memory {
+ public:
+  Memory(llvm::IRBuilderBase& ir, Scopes& scopes, Indices& indices, const nest::Nest& nest,
+         const Plan& plan)
+      : ir_(ir), scopes_(scopes), indices_(indices), nest_(nest), plan_(plan) {}
+
+  // Emits the buffers' base pointers from the function's arguments.
+  void begin(llvm::Value* arguments, llvm::Value* workspace, llvm::Value* scratch);
+  // `nodes` are the values of the statement's body; `types` theirs.
+  Reference resolve(const nest::Access& access, const Body& body,
+                    std::span<llvm::Value* const> nodes, const Lanes& lanes);
+  // One element, or one for each lane. A scalar read where no lane is on reads anything.
+  llvm::Value* load(const Reference& r, const Lanes& lanes);
+  // `value` has lanes exactly where the reference has.
+  void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
+  void forget(int buffer) { scopes_.forget(buffer); }
+  // Lane l's part of a reference with lanes.
+  Reference at_lane(const Reference& r, unsigned lane);
+
+  const std::vector<llvm::AllocaInst*>& cells() const { return all_cells_; }
+
+ private:
+  const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
+  const Place& place(int id) const { return plan_.places[static_cast<size_t>(id)]; }
+  void resolve_cell(Reference& r, const std::vector<Form>& index) const;
+  void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
+                       unsigned width);
+  llvm::Value* pointer(const Reference& r, const Lanes& lanes);
+  llvm::Value* load_cell(const Reference& r);
+  void store_cell(const Reference& r, llvm::Value* value, const Lanes& lanes);
+  llvm::AllocaInst* cell(const Reference& r);
+  llvm::Value* somewhere_safe();
+
+  llvm::IRBuilderBase& ir_;
+  Scopes& scopes_;
+  Indices& indices_;
+  const nest::Nest& nest_;
+  const Plan& plan_;
+  std::vector<llvm::Value*> bases_;
+  std::map<std::pair<int, int64_t>, llvm::AllocaInst*> cells_;
+  std::vector<llvm::AllocaInst*> all_cells_;
+};
+
+}  // namespace tile::cpu

@@ -1,0 +1,141 @@
+#include "backends/cpu/plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/support/checked.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kUnrollLimit = 512;
+constexpr int64_t kLaneLimit = 1024;
+
+bool is_parallel(const nest::Statement& s) {
+  const auto* f = std::get_if<nest::For>(&s.what);
+  return f != nullptr && f->kind == nest::LoopKind::parallel;
+}
+
+std::vector<Entry> divide(const nest::Block& body) {
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < body.size(); ++i) {
+    bool parallel = is_parallel(body[i]);
+    bool begins = std::holds_alternative<nest::Alloc>(body[i].what);
+    if (!parallel && !entries.empty() && !entries.back().parallel) {
+      entries.back().last = i + 1;
+    } else if (parallel || !begins) {  // a buffer's life may begin outside of functions
+      entries.push_back({i, i + 1, parallel});
+    }
+  }
+  return entries;
+}
+
+void collect_used(const nest::Block& block, std::set<int>& used);
+void collect_used(const std::vector<nest::Access>& accesses, std::set<int>& used) {
+  for (const nest::Access& a : accesses) used.insert(a.buffer);
+}
+void collect_used(const nest::Statement& s, std::set<int>& used) {
+  if (const auto* f = std::get_if<nest::For>(&s.what)) {
+    collect_used(f->body, used);
+  } else if (const auto* i = std::get_if<nest::If>(&s.what)) {
+    collect_used(i->loads, used);
+    collect_used(i->then, used);
+    collect_used(i->otherwise, used);
+  } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
+    collect_used(store->loads, used);
+    used.insert(store->target.buffer);
+  }
+}
+void collect_used(const nest::Block& block, std::set<int>& used) {
+  for (const nest::Statement& s : block) collect_used(s, used);
+}
+
+int64_t bytes_of(const nest::Buffer& b) {
+  int64_t last = 0;
+  for (size_t d = 0; d < b.shape.size(); ++d) {
+    if (b.shape[d] == 0) return 0;
+    last = checked_add(last, checked_mul(b.shape[d] - 1, b.strides[d]));
+  }
+  return checked_mul(checked_add(last, 1), static_cast<int64_t>(byte_size(b.type)));
+}
+
+int64_t reserve(int64_t& total, const nest::Buffer& b) {
+  int64_t alignment = std::max(kAlignment, b.alignment);
+  int64_t offset = checked_mul(ceil_div(total, alignment), alignment);
+  total = checked_add(offset, bytes_of(b));
+  return offset;
+}
+
+// In how many functions each buffer occurs.
+std::vector<int> count_uses(const nest::Nest& nest, const std::vector<Entry>& entries) {
+  std::vector<int> uses(nest.buffers.size());
+  for (const Entry& e : entries) {
+    std::set<int> used;
+    for (size_t i = e.first; i < e.last; ++i) collect_used(nest.body[i], used);
+    for (int b : used) ++uses[static_cast<size_t>(b)];
+  }
+  return uses;
+}
+
+void place_all(const nest::Nest& nest, Plan& result) {
+  std::vector<int> uses = count_uses(nest, result.entries);
+  std::vector<std::optional<CellLayout>> cells = cell_layouts(nest);
+  for (size_t i = 0; i < nest.buffers.size(); ++i) {
+    const nest::Buffer& b = nest.buffers[i];
+    Place place;
+    if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[i] > 1)) {
+      place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
+    } else if (b.scope == nest::Scope::registers && cells[i]) {
+      place = {Home::cells, 0, *cells[i]};
+    } else if (b.scope != nest::Scope::argument) {
+      place = {Home::scratch, reserve(result.scratch_bytes, b), {}};
+    }
+    result.places.push_back(place);
+  }
+}
+
+}  // namespace
+
+Plan plan(const nest::Nest& nest) {
+  Plan result;
+  result.entries = divide(nest.body);
+  try {
+    place_all(nest, result);
+  } catch (const Overflow&) {
+    fail(Stage::compile, "limit", {}, "kernel " + nest.name + " needs more memory than exists");
+  }
+  return result;
+}
+
+bool writes_out(const nest::For& loop) {
+  return loop.kind == nest::LoopKind::unrolled && loop.extent.is_constant() &&
+         loop.extent.value() <= kUnrollLimit;
+}
+
+unsigned lanes_of(const nest::For& loop) {
+  if (loop.width > kLaneLimit) {
+    fail(Stage::compile, "limit", {}, "a vector loop of " + std::to_string(loop.width) + " lanes");
+  }
+  return std::bit_ceil(static_cast<unsigned>(loop.width));
+}
+
+std::set<int> stored_buffers(const nest::Block& block) {
+  std::set<int> stored;
+  for (const nest::Statement& s : block) {
+    if (const auto* f = std::get_if<nest::For>(&s.what)) {
+      stored.merge(stored_buffers(f->body));
+    } else if (const auto* i = std::get_if<nest::If>(&s.what)) {
+      stored.merge(stored_buffers(i->then));
+      stored.merge(stored_buffers(i->otherwise));
+    } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
+      stored.insert(store->target.buffer);
+    } else {
+      stored.insert(std::get<nest::Alloc>(s.what).buffer);
+    }
+  }
+  return stored;
+}
+
+}  // namespace tile::cpu

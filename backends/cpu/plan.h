@@ -1,0 +1,54 @@
+// Decides, before emission, which functions a nest becomes and where its buffers live.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/nest/nest.h"
+
+namespace tile::cpu {
+
+// One function: a parallel loop, or a run of other top-level statements.
+struct Entry {
+  size_t first = 0;  // statements [first, last) of the nest's body
+  size_t last = 0;
+  bool parallel = false;
+};
+
+// How a register buffer divides into cells, each promoted to one machine value: along
+// `lane_dimension` `width` elements make a vector; the other dimensions' indices are constants.
+struct CellLayout {
+  int lane_dimension = -1;  // -1: cells are scalars
+  int64_t width = 1;
+};
+
+enum class Home : uint8_t { argument, workspace, scratch, cells };
+struct Place {
+  Home home = Home::argument;
+  int64_t offset = 0;  // bytes into the workspace or scratch memory
+  CellLayout cells;
+};
+
+struct Plan {
+  std::vector<Entry> entries;
+  std::vector<Place> places;  // one for each buffer
+  int64_t workspace_bytes = 0;
+  int64_t scratch_bytes = 0;
+};
+
+// Throws Failure (compile, "limit") if the memory that the nest needs cannot be counted in 64 bits.
+Plan plan(const nest::Nest& nest);
+
+// Whether a loop is written out; a loop too long for that runs as a serial one.
+bool writes_out(const nest::For& loop);
+// Lanes of a vector loop's machine vector: the next power of two.
+unsigned lanes_of(const nest::For& loop);
+// The buffers stored to (or begun) anywhere in the statements.
+std::set<int> stored_buffers(const nest::Block& block);
+
+// Cell layouts of the register buffers whose accesses allow it, nullopt for the others.
+std::vector<std::optional<CellLayout>> cell_layouts(const nest::Nest& nest);
+
+}  // namespace tile::cpu
