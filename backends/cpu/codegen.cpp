@@ -26,8 +26,7 @@ std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const nest::Nest&
   module->setTargetTriple(machine.getTargetTriple().str());
   module->setDataLayout(machine.createDataLayout());
   bool hardware = machine.getMCSubtargetInfo()->checkFeatures("+f16c");
-  emit_module(*module, nest, plan,
-              hardware ? HalfConversion::Hardware : HalfConversion::Integer);
+  emit_module(*module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer);
   std::string broken;
   llvm::raw_string_ostream out(broken);
   if (llvm::verifyModule(*module, &out)) throw InternalError("cpu: invalid LLVM IR: " + broken);

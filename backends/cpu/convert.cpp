@@ -23,8 +23,8 @@ llvm::Value* narrow(llvm::IRBuilderBase& ir, llvm::Value* x, DType to, HalfConve
 // last one that it can: rounding the double once more, to a narrow float, then rounds correctly.
 llvm::Value* gather_low_bits(llvm::IRBuilderBase& ir, llvm::Value* x, bool is_signed) {
   auto number = [&](uint64_t v) { return llvm::ConstantInt::get(x->getType(), v); };
-  llvm::Value* size = is_signed ? ir.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, ir.getFalse())
-                                : x;
+  llvm::Value* size =
+      is_signed ? ir.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, ir.getFalse()) : x;
   llvm::Value* low = ir.CreateAnd(x, number(0x7ff));
   llvm::Value* sticky = ir.CreateSelect(ir.CreateICmpNE(low, number(0)), number(0x800), number(0));
   llvm::Value* odd = ir.CreateOr(ir.CreateAnd(x, number(~uint64_t{0x7ff})), sticky);
@@ -65,7 +65,8 @@ llvm::Value* emit_convert(llvm::IRBuilderBase& ir, llvm::Value* value, DType fro
   if (from == to) return value;
   if (to == DType::bool_) return emit_truth(ir, value, from);
   if (from == DType::bool_) {
-    if (is_integer(to)) return ir.CreateZExt(value, like(value, register_type(ir.getContext(), to)));
+    if (is_integer(to))
+      return ir.CreateZExt(value, like(value, register_type(ir.getContext(), to)));
     llvm::Value* byte = ir.CreateZExt(value, like(value, ir.getInt8Ty()));
     return integer_to_float(ir, byte, DType::u8, to, half);
   }

@@ -7,8 +7,8 @@
 
 namespace tile::cpu {
 
-// One backend for the process (LLVM's JIT session and the probed host), made on first use and kept as
-// long as anyone holds it.
+// One backend for the process (LLVM's JIT session and the probed host), made on first use and kept
+// as long as anyone holds it.
 std::shared_ptr<Backend> shared_backend();
 
 }  // namespace tile::cpu

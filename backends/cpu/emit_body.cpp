@@ -14,9 +14,8 @@ llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType ty
   if (type == DType::f32 || type == DType::f64) return llvm::ConstantFP::get(as, value);
   llvm::APFloat exact(value);
   bool inexact = false;
-  exact.convert(
-      type == DType::f16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
-      llvm::APFloat::rmNearestTiesToEven, &inexact);
+  exact.convert(type == DType::f16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+                llvm::APFloat::rmNearestTiesToEven, &inexact);
   return llvm::ConstantInt::get(as, exact.bitcastToAPInt());
 }
 
@@ -60,9 +59,8 @@ llvm::Value* FunctionEmitter::node_value(const Body& body, const Node& node,
       return literal(node);
     case NodeKind::size: {
       llvm::Value* value = indices_.value(indices_.form(node.expr), lanes_.width);
-      return scopes_.once({key_of(value), static_cast<uint64_t>(node.type), 'c'}, [&] {
-        return emit_convert(ir_, value, DType::i64, node.type, half_);
-      });
+      return scopes_.once({key_of(value), static_cast<uint64_t>(node.type), 'c'},
+                          [&] { return emit_convert(ir_, value, DType::i64, node.type, half_); });
     }
     case NodeKind::load: {
       const nest::Access& access = loads[static_cast<size_t>(node.slot)];
@@ -105,8 +103,8 @@ llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, cons
     key.push_back(key_of(x.value));
     key.push_back(static_cast<uint64_t>(x.type));
   }
-  return scopes_.once(
-      key, [&] { return emit_operation(ir_, node.op, node.type, operands, half_); });
+  return scopes_.once(key,
+                      [&] { return emit_operation(ir_, node.op, node.type, operands, half_); });
 }
 
 }  // namespace tile::cpu

@@ -27,9 +27,9 @@ FunctionEmitter::Condition FunctionEmitter::nonnegative(const std::vector<Expr>&
       return ir_.CreateICmpSGE(value, llvm::Constant::getNullValue(value->getType()));
     });
     llvm::Value*& all = value->getType()->isVectorTy() ? c.lanes : c.uniform;
-    all = all == nullptr ? holds
-                         : scopes_.once({key_of(all), key_of(holds), 'a'},
-                                        [&] { return ir_.CreateAnd(all, holds); });
+    all = all == nullptr ? holds : scopes_.once({key_of(all), key_of(holds), 'a'}, [&] {
+      return ir_.CreateAnd(all, holds);
+    });
   }
   return c;
 }
@@ -74,8 +74,7 @@ void FunctionEmitter::both_sides(const Condition& c, const nest::If& i) {
   auto otherwise = [&] { block(i.otherwise); };
   if (c.lanes == nullptr) {
     if (c.uniform == nullptr) return then();
-    return conditional(c.uniform, then,
-                       i.otherwise.empty() ? std::function<void()>() : otherwise);
+    return conditional(c.uniform, then, i.otherwise.empty() ? std::function<void()>() : otherwise);
   }
   llvm::Value* mask = c.lanes;
   if (c.uniform != nullptr) mask = ir_.CreateAnd(mask, splat(c.uniform));

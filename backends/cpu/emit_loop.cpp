@@ -55,8 +55,7 @@ void FunctionEmitter::count_up(llvm::Value* begin, llvm::Value* end, bool certai
   auto* after = llvm::BasicBlock::Create(context, "");
   llvm::BasicBlock* before = ir_.GetInsertBlock();
   llvm::Instruction* entry =
-      certain ? ir_.CreateBr(loop)
-              : ir_.CreateCondBr(ir_.CreateICmpSLT(begin, end), loop, after);
+      certain ? ir_.CreateBr(loop) : ir_.CreateCondBr(ir_.CreateICmpSLT(begin, end), loop, after);
   ir_.SetInsertPoint(loop);
   llvm::PHINode* i = ir_.CreatePHI(ir_.getInt64Ty(), 2);
   i->addIncoming(begin, before);

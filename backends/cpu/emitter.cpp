@@ -16,8 +16,9 @@ llvm::Function* declare(llvm::Module& module, size_t number) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                       {pointer, pointer, pointer, pointer, integer, integer}, false);
+  auto* type =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                              {pointer, pointer, pointer, pointer, integer, integer}, false);
   auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
                                           "entry_" + std::to_string(number), module);
   function->setDoesNotThrow();
@@ -36,8 +37,8 @@ void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
   }
 }
 
-FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nest,
-                                 const Plan& plan, HalfConversion half)
+FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
+                                 HalfConversion half)
     : function_(function),
       nest_(nest),
       half_(half),
@@ -98,11 +99,12 @@ void FunctionEmitter::conditional(llvm::Value* condition, const std::function<vo
 
 Lanes FunctionEmitter::masked(llvm::Value* mask) {
   Lanes inner = lanes_;
-  inner.mask = lanes_.mask == nullptr
-                   ? mask
-                   : scopes_.once({key_of(lanes_.mask), key_of(mask), 'a'},
-                                  [&] { return ir_.CreateAnd(lanes_.mask, mask); });
-  inner.any = scopes_.once({key_of(inner.mask), 'y'}, [&] { return ir_.CreateOrReduce(inner.mask); });
+  inner.mask =
+      lanes_.mask == nullptr ? mask : scopes_.once({key_of(lanes_.mask), key_of(mask), 'a'}, [&] {
+        return ir_.CreateAnd(lanes_.mask, mask);
+      });
+  inner.any =
+      scopes_.once({key_of(inner.mask), 'y'}, [&] { return ir_.CreateOrReduce(inner.mask); });
   return inner;
 }
 

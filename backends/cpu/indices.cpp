@@ -201,7 +201,9 @@ llvm::Value* Indices::pointer(llvm::Value* base, const Form& f, int64_t scale) {
   variable.constant = 0;
   llvm::Value* p = prefix(base, variable, scale);
   int64_t offset = wrapping_mul(f.constant, scale);
-  return offset == 0 ? p : ir_.CreateGEP(ir_.getInt8Ty(), p, ir_.getInt64(static_cast<uint64_t>(offset)));
+  return offset == 0
+             ? p
+             : ir_.CreateGEP(ir_.getInt8Ty(), p, ir_.getInt64(static_cast<uint64_t>(offset)));
 }
 
 // The sum of the terms, each added in the scope that it belongs to: outer loops' terms first.
@@ -277,8 +279,7 @@ llvm::Value* Indices::lane_sum(const Form& f, unsigned width) {
     llvm::Value* sum = ir_.CreateVectorSplat(width, value(uniform, width));
     for (auto [id, factor] : lanes.terms) {
       llvm::Value* v = atom_value(id, width);
-      llvm::Value* by =
-          ir_.CreateVectorSplat(width, ir_.getInt64(static_cast<uint64_t>(factor)));
+      llvm::Value* by = ir_.CreateVectorSplat(width, ir_.getInt64(static_cast<uint64_t>(factor)));
       sum = ir_.CreateAdd(sum, factor == 1 ? v : ir_.CreateMul(v, by));
     }
     return sum;

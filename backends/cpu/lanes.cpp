@@ -94,9 +94,8 @@ void store_strided(IRBuilderBase& ir, Value* value, Value* pointer, int64_t stri
 Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
                      const Lanes& lanes) {
   auto* type = llvm::FixedVectorType::get(element, lanes.width);
-  return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets),
-                               alignment_of(element), full_mask(ir, lanes),
-                               llvm::Constant::getNullValue(type));
+  return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets), alignment_of(element),
+                               full_mask(ir, lanes), llvm::Constant::getNullValue(type));
 }
 
 void store_scattered(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,

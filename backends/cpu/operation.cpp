@@ -8,9 +8,9 @@
 namespace tile::cpu {
 namespace {
 
-using llvm::Intrinsic::ID;
 using llvm::IRBuilderBase;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 
 using Unary = Value* (*)(IRBuilderBase&, Value*);
 using Binary = Value* (*)(IRBuilderBase&, Value*, Value*);
@@ -34,47 +34,29 @@ Value* mul(IRBuilderBase& ir, Value* a, Value* b) { return ir.CreateFMul(a, b); 
 Value* div(IRBuilderBase& ir, Value* a, Value* b) { return ir.CreateFDiv(a, b); }
 
 constexpr std::array kFloatUnary{
-    UnaryRow{Op::neg, neg},
-    UnaryRow{Op::abs, emit_abs},
-    UnaryRow{Op::acos, emit_acos},
-    UnaryRow{Op::acosh, emit_acosh},
-    UnaryRow{Op::asin, emit_asin},
-    UnaryRow{Op::asinh, emit_asinh},
-    UnaryRow{Op::atan, emit_atan},
-    UnaryRow{Op::atanh, emit_atanh},
-    UnaryRow{Op::ceil, emit_ceil},
-    UnaryRow{Op::cos, emit_cos},
-    UnaryRow{Op::cosh, emit_cosh},
-    UnaryRow{Op::erf, emit_erf},
-    UnaryRow{Op::exp, emit_exp},
-    UnaryRow{Op::exp2, emit_exp2},
-    UnaryRow{Op::expm1, emit_expm1},
-    UnaryRow{Op::floor, emit_floor},
-    UnaryRow{Op::gelu, emit_gelu},
-    UnaryRow{Op::ident, ident},
-    UnaryRow{Op::log, emit_log},
-    UnaryRow{Op::log1p, emit_log1p},
-    UnaryRow{Op::log2, emit_log2},
-    UnaryRow{Op::reciprocal, emit_reciprocal},
-    UnaryRow{Op::relu, emit_relu},
-    UnaryRow{Op::round, emit_round},
-    UnaryRow{Op::rsqrt, emit_rsqrt},
-    UnaryRow{Op::sigmoid, emit_sigmoid},
-    UnaryRow{Op::sign, emit_sign},
-    UnaryRow{Op::sin, emit_sin},
-    UnaryRow{Op::sinh, emit_sinh},
-    UnaryRow{Op::softplus, emit_softplus},
-    UnaryRow{Op::sqrt, emit_sqrt},
-    UnaryRow{Op::square, square},
-    UnaryRow{Op::tan, emit_tan},
-    UnaryRow{Op::tanh, emit_tanh},
+    UnaryRow{Op::neg, neg},          UnaryRow{Op::abs, emit_abs},
+    UnaryRow{Op::acos, emit_acos},   UnaryRow{Op::acosh, emit_acosh},
+    UnaryRow{Op::asin, emit_asin},   UnaryRow{Op::asinh, emit_asinh},
+    UnaryRow{Op::atan, emit_atan},   UnaryRow{Op::atanh, emit_atanh},
+    UnaryRow{Op::ceil, emit_ceil},   UnaryRow{Op::cos, emit_cos},
+    UnaryRow{Op::cosh, emit_cosh},   UnaryRow{Op::erf, emit_erf},
+    UnaryRow{Op::exp, emit_exp},     UnaryRow{Op::exp2, emit_exp2},
+    UnaryRow{Op::expm1, emit_expm1}, UnaryRow{Op::floor, emit_floor},
+    UnaryRow{Op::gelu, emit_gelu},   UnaryRow{Op::ident, ident},
+    UnaryRow{Op::log, emit_log},     UnaryRow{Op::log1p, emit_log1p},
+    UnaryRow{Op::log2, emit_log2},   UnaryRow{Op::reciprocal, emit_reciprocal},
+    UnaryRow{Op::relu, emit_relu},   UnaryRow{Op::round, emit_round},
+    UnaryRow{Op::rsqrt, emit_rsqrt}, UnaryRow{Op::sigmoid, emit_sigmoid},
+    UnaryRow{Op::sign, emit_sign},   UnaryRow{Op::sin, emit_sin},
+    UnaryRow{Op::sinh, emit_sinh},   UnaryRow{Op::softplus, emit_softplus},
+    UnaryRow{Op::sqrt, emit_sqrt},   UnaryRow{Op::square, square},
+    UnaryRow{Op::tan, emit_tan},     UnaryRow{Op::tanh, emit_tanh},
     UnaryRow{Op::trunc, emit_trunc},
 };
 constexpr std::array kFloatBinary{
-    BinaryRow{Op::add, add},           BinaryRow{Op::sub, sub},      BinaryRow{Op::mul, mul},
-    BinaryRow{Op::div, div},           BinaryRow{Op::mod, emit_fmod}, BinaryRow{Op::max, emit_max},
-    BinaryRow{Op::min, emit_min},      BinaryRow{Op::atan2, emit_atan2},
-    BinaryRow{Op::pow, emit_pow},
+    BinaryRow{Op::add, add},      BinaryRow{Op::sub, sub},          BinaryRow{Op::mul, mul},
+    BinaryRow{Op::div, div},      BinaryRow{Op::mod, emit_fmod},    BinaryRow{Op::max, emit_max},
+    BinaryRow{Op::min, emit_min}, BinaryRow{Op::atan2, emit_atan2}, BinaryRow{Op::pow, emit_pow},
 };
 
 Value* emit_float(IRBuilderBase& ir, Op op, std::span<const Operand> x) {
@@ -232,8 +214,8 @@ Value* emit_uniform(IRBuilderBase& ir, Value* seed, Value* counter) {
   auto shaped = [&](llvm::Type* t) {
     return lanes == nullptr ? t : llvm::VectorType::get(t, lanes->getElementCount());
   };
-  Value* real = ir.CreateSIToFP(ir.CreateTrunc(bits, shaped(ir.getInt32Ty())),
-                                shaped(ir.getFloatTy()));
+  Value* real =
+      ir.CreateSIToFP(ir.CreateTrunc(bits, shaped(ir.getInt32Ty())), shaped(ir.getFloatTy()));
   return ir.CreateFMul(real, llvm::ConstantFP::get(real->getType(), 0x1p-24));
 }
 

@@ -16,8 +16,7 @@ void Scopes::close() {
   for (int buffer : changed) forget(buffer);
 }
 
-llvm::Value* Scopes::once_at(int scope, const Key& key,
-                             const std::function<llvm::Value*()>& make) {
+llvm::Value* Scopes::once_at(int scope, const Key& key, const std::function<llvm::Value*()>& make) {
   for (int s = scope; s >= 0; --s) {
     auto& values = stack_[static_cast<size_t>(s)].values;
     if (auto it = values.find(key); it != values.end()) return it->second;

@@ -46,8 +46,8 @@ class Scopes {
   struct Scope {
     std::map<Key, llvm::Value*> values;
     std::map<int, std::map<Key, llvm::Value*>> contents;
-    std::set<int> hidden;   // contents in outer scopes are out of date
-    std::set<int> changed;  // so are, once this scope is closed, those
+    std::set<int> hidden;               // contents in outer scopes are out of date
+    std::set<int> changed;              // so are, once this scope is closed, those
     llvm::Instruction* exit = nullptr;  // where the open inner scope is entered
   };
 

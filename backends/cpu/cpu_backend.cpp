@@ -1,6 +1,8 @@
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/cpu_backend.h"
 
 #include <llvm/Config/llvm-config.h>
+
+#include <mutex>
 
 #include "backends/cpu/code.h"
 #include "backends/cpu/codegen.h"
@@ -67,6 +69,13 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() { return std::make_unique<CpuBackend>(); }
+std::shared_ptr<Backend> shared_backend() {
+  static std::mutex mutex;
+  static std::weak_ptr<Backend> known;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Backend> backend = known.lock();
+  if (!backend) known = backend = std::make_shared<CpuBackend>();
+  return backend;
+}
 
 }  // namespace tile::cpu
