@@ -17,7 +17,7 @@ std::vector<HostTensor> small_integers(const nest::Nest& nest, uint64_t seed);
 
 struct Run {
   std::vector<std::string> targets = {"native", "avx2", "sse"};
-  std::vector<int64_t> parameters;
+  std::vector<int64_t> parameters = {};
   int threads = 0;
   double tolerance = 0;  // in units of the reference's last place, of the type; 0: the same value
 };
