@@ -37,14 +37,14 @@ TEST(LatticeBounds, FractionalConstraintIsNotAnIntegralityCondition) {  // 0 <= 
   EXPECT_EQ(bounds({1, {constraint(form({Rational(1, 3)}), 2)}}).box, (Box{{0, 5}}));
 }
 
-TEST(LatticeBounds, SaysWhichUnknownIsUnbounded) {
+TEST(LatticeBounds, SaysWhichUnknownIsUnbounded) {  // rule 4.6
   Bounds b = bounds({3, {access(form({1}), 4), access(form({0, 1, 1}), 4)}});
   EXPECT_FALSE(b.empty);
   EXPECT_EQ(b.unbounded, std::optional<size_t>(1));
   EXPECT_EQ(bounds({2, {access(form({1}), 4)}}).unbounded, std::optional<size_t>(1));
 }
 
-TEST(LatticeBounds, EmptySystems) {
+TEST(LatticeBounds, EmptySystems) {  // rule 4.5
   EXPECT_TRUE(bounds({1, {access(form({1}), 0)}}).empty);
   EXPECT_TRUE(bounds({2, {{form({2, 4}), 1, 2, true}}}).empty);
   EXPECT_TRUE(bounds({1, {access(form({1}, Rational(1, 2)), 9)}}).empty);
@@ -66,7 +66,7 @@ TEST(LatticeBounds, DropsWhatTheBoxImplies) {
   EXPECT_EQ(system.conditions[2].hi, 2);
 }
 
-TEST(LatticeBounds, OverflowIsAnExceptionNeverAWrongAnswer) {
+TEST(LatticeBounds, OverflowIsAnExceptionNeverAWrongAnswer) {  // rule 3.2
   EXPECT_EQ(bounds({1, {access(form({huge}), huge)}}).box, (Box{{0, 0}}));
   EXPECT_THROW(bounds({1, {constraint(form({Rational(1, huge)}), huge)}}), Overflow);
   EXPECT_THROW(bounds({1, {access(form({1}, -huge), 2 * (huge - 1) + 1)}}), Overflow);
@@ -102,7 +102,7 @@ TEST(LatticeEmptiness, ExactWhereTheRelaxationIsNot) {
   EXPECT_EQ(emptiness(thin), Emptiness::inhabited);
 }
 
-TEST(LatticeEmptiness, FlattenedCellsAreDistinct) {
+TEST(LatticeEmptiness, FlattenedCellsAreDistinct) {  // rule 4.7
   // two points (a, b, c) of 12*a + 4*b + c with the same cell, the first one's a ahead
   System system{6, {{form({12, 4, 1, -12, -4, -1}), 0, 1, true}}};
   for (size_t i = 0; i < 6; ++i) {
@@ -116,7 +116,7 @@ TEST(LatticeEmptiness, FlattenedCellsAreDistinct) {
   EXPECT_EQ(emptiness(system), Emptiness::inhabited);
 }
 
-TEST(LatticeEmptiness, RespectsTheWorkLimit) {
+TEST(LatticeEmptiness, RespectsTheWorkLimit) {  // rule 4.13
   System system{2, {{form({5, 7}), 0, 9, true}, {form({7, -5}), 1, 9, true}}};
   EXPECT_EQ(emptiness(system, 0), Emptiness::unknown);
   EXPECT_EQ(emptiness(system), Emptiness::inhabited);
