@@ -95,7 +95,8 @@ void expect_total(const std::string& text) {
     EXPECT_EQ(dump(again), dump(p)) << text;
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.diagnostic().stage, Stage::parse) << text;
-    EXPECT_LE(failure.diagnostic().span.begin, text.size()) << text;
+    EXPECT_LE(failure.diagnostic().span.begin, failure.diagnostic().span.end) << text;
+    EXPECT_LE(failure.diagnostic().span.end, text.size()) << text;
     EXPECT_FALSE(render(failure.diagnostic(), *source_of(text)).empty());
   }
 }
