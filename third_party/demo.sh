@@ -16,5 +16,6 @@ mkdir -p "$out"
 "$bin/tile-bench" --quick --output "$out/bench.json"
 data=/usr/lib/python3/dist-packages/sklearn/datasets
 [ -d "$data" ] || data=/usr/local/share/tile-data
-"$bin/tile" run bench/workloads/sharpen.tile --input "I=$data/images/china.jpg" --output "O=$out/china-sharp.png"
+"$bin/tile" run bench/workloads/pictures/unsharp.tile --repeat 10 \
+  --in "I=$data/images/china.jpg" --out "O=$out/china-sharp.png"
 printf 'demo: wrote %s\n' "$out/china-sharp.png"

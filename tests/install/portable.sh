@@ -22,7 +22,7 @@ done
 flags=$(PKG_CONFIG_PATH="$PWD/lib/pkgconfig" pkg-config --cflags --libs tile)
 eval "cc -std=c99 -o bin/host '$root/tests/install/host/host.c' $flags -Wl,-rpath,'\$ORIGIN/../lib'"
 bin/host
-bin/tile --version
+bin/tile devices
 
 if ! can_make_system; then
   echo "portable: no root or no debootstrap, not tried on a newer system"
@@ -31,6 +31,6 @@ fi
 make_system trixie "$work/system"
 cp -r "$work/some where" "$work/system/opt/tile"
 chroot "$work/system" /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin sh -c \
-  'ldd --version | head -n 1; mount -t proc proc /proc; /opt/tile/bin/host && /opt/tile/bin/tile --version; status=$?
+  'ldd --version | head -n 1; mount -t proc proc /proc; /opt/tile/bin/host && /opt/tile/bin/tile devices; status=$?
    umount /proc; exit $status'
 echo "portable: runs on a newer system"
