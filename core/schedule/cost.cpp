@@ -1,18 +1,385 @@
+// The analytic model: cycles of the register tile, traffic between the levels of memory, copies,
+// threads. Every constant is a property of machines of this kind or comes from the Target.
 #include "core/schedule/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tile {
+namespace {
+
+constexpr double kCacheLine = 64;
+constexpr double kFmaLatency = 4;       // cycles
+constexpr double kOperation = 0.5;      // cycles of a simple vector operation: two a cycle
+constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector load
+constexpr double kGatheredLane = 0.75;  // of one lane of a gather
+constexpr double kScatteredLane = 1.2;
+constexpr double kIssue = 0.2;         // cycles of any one instruction in the front end
+constexpr double kIteration = 0.4;     // of a serial loop around a tile, mostly hidden
+constexpr double kTileStart = 12;      // of entering and leaving a register tile
+constexpr double kLaneCombine = 12;    // of adding up the lanes of one vector
+constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
+constexpr double kOverlap = 0.15;      // of the smaller costs that the largest does not hide
+
+double operation_cycles(const Node& node) {
+  switch (node.op) {
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal:
+      return 8;
+    case Op::exp:
+    case Op::exp2:
+    case Op::expm1:
+    case Op::sigmoid:
+    case Op::log:
+    case Op::log1p:
+    case Op::log2:
+      return 9;
+    case Op::tanh:
+    case Op::erf:
+    case Op::gelu:
+    case Op::softplus:
+      return 14;
+    case Op::pow:
+    case Op::mod:
+    case Op::sin:
+    case Op::cos:
+    case Op::tan:
+      return 24;
+    default:
+      return info(node.op).rule == TypeRule::floating ? 20 : kOperation;
+  }
+}
+
+}  // namespace
+
+PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel,
+                       const Target& target)
+    : piece_(piece), contraction_(c), target_(target) {
+  for (const Access& a : piece.loads) accesses_.push_back(access_model(a, kernel, false));
+  for (const Access& a : piece.stores) accesses_.push_back(access_model(a, kernel, true));
+  reduces_ = piece.owners < piece.box.size();
+  int bits = reduces_ ? bit_width(c.accumulator) : 8;
+  for (const Node& node : piece.body.nodes) {
+    if (node.kind == NodeKind::load || node.type == DType::bool_) continue;
+    bits = std::max(bits, bit_width(node.type));
+  }
+  for (const AccessModel& a : accesses_) {
+    if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
+  }
+  lanes_ = std::max(1, target.vector_bits / bits);
+  body_ = body_cycles(piece.body);
+  cycle_ns_ = 2.0 * target.vector_bits / 32 / target.fma_per_ns;
+}
+
+PieceModel::AccessModel PieceModel::access_model(const Access& access, const Kernel& kernel,
+                                                 bool store) const {
+  const BoundTensor& t = kernel.tensors[static_cast<size_t>(access.tensor)];
+  AccessModel m;
+  m.access = &access;
+  m.shape = t.shape;
+  m.bytes = static_cast<int>(byte_size(t.type));
+  m.store = store;
+  m.strides.assign(piece_.box.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = t.shape.size(); d-- > 0;) {
+    const Index& index = access.index[d];
+    m.gathers = m.gathers || index.value >= 0;
+    for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
+      const Rational& factor = index.affine.coefficients[u];
+      if (factor.is_zero()) continue;
+      m.strides[u] += factor.floor() * stride;
+      m.fixed = false;
+    }
+    stride *= std::max<int64_t>(t.shape[d], 1);
+  }
+  return m;
+}
+
+double PieceModel::body_cycles(const Body& body) const {
+  double cycles = 0;
+  for (const Node& node : body.nodes) {
+    if (node.kind == NodeKind::index || node.kind == NodeKind::size) cycles += kOperation;
+    if (node.kind == NodeKind::operation) cycles += operation_cycles(node);
+  }
+  const Node& root = body[body.results[0]];
+  bool fused = contraction_.aggregation == Aggregation::sum && root.op == Op::mul &&
+               root.kind == NodeKind::operation && is_float(root.type);
+  return reduces_ && !fused ? cycles + kOperation : cycles;
+}
+
+// Bytes of the lines that one access touches while each unknown runs over `range` values.
+double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
+  double bytes = a.bytes;
+  for (size_t d = 0; d < a.shape.size(); ++d) {
+    double span = 1;
+    const Index& index = a.access->index[d];
+    if (index.value >= 0) span = static_cast<double>(a.shape[d]);
+    for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
+      Rational factor = index.affine.coefficients[u];
+      if (factor < Rational(0)) factor = -factor;
+      span += static_cast<double>(factor.num()) / static_cast<double>(factor.den()) *
+              static_cast<double>(range[u] - 1);
+    }
+    span = std::min(span, static_cast<double>(a.shape[d]));
+    if (d + 1 < a.shape.size()) {
+      bytes *= span;
+      continue;
+    }
+    bool whole_rows = span >= static_cast<double>(a.shape[d]);
+    bytes *= whole_rows ? span : std::max(span, kCacheLine / a.bytes);
+  }
+  return bytes;
+}
+
+// The same for a packed block: dense.
+double PieceModel::packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const {
+  double bytes = a.bytes;
+  for (size_t u = 0; u < range.size(); ++u) {
+    if (a.strides[u] != 0) bytes *= static_cast<double>(range[u]);
+  }
+  return bytes;
+}
+
+double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) const {
+  if (vector < 0) return kLoad;
+  int64_t stride = a.strides[static_cast<size_t>(vector)];
+  auto lanes = static_cast<double>(lanes_);
+  if (a.gathers) return lanes * kGatheredLane;
+  if (a.store) return stride == 1 ? 2 * kLoad : lanes * kScatteredLane;
+  if (stride == 0 || stride == 1 || packed) return kLoad;
+  return lanes * kGatheredLane;
+}
+
+// Cycles of one register tile in which the tile's unknowns have `counts` iterations (vectors for
+// the vector unknown).
+double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
+                               const std::vector<double>& counts, double steps) const {
+  double vectors = 1;
+  for (double n : counts) vectors *= n;
+  double loads = 0, load_count = 0;
+  for (size_t i = 0; i < piece_.loads.size(); ++i) {
+    double n = 1;
+    for (size_t j = 0; j < t.unknowns.size(); ++j) {
+      bool depends = accesses_[i].strides[t.unknowns[j]] != 0 || accesses_[i].gathers;
+      if (depends) n *= counts[j];
+    }
+    bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
+      return p.load == static_cast<int>(i) && p.order.back().unknown == t.vector;
+    });
+    loads += n * vector_cycles(accesses_[i], t.vector, packed);
+    load_count += n;
+  }
+  double stores = 0;
+  for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
+    int vector = t.vector >= static_cast<int>(piece_.owners) ? -1 : t.vector;
+    stores += vectors * vector_cycles(accesses_[i], vector, false);
+  }
+  double work = vectors * body_;
+  double step = std::max({work, loads, (work / kOperation + load_count) * kIssue});
+  if (!reduces_) return std::max(step, stores) + kTileStart / 4;
+  step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
+  double ends = stores + vectors * kOperation + kTileStart;
+  if (t.vector >= static_cast<int>(piece_.owners)) ends += vectors * kLaneCombine;
+  return steps * step + ends;
+}
+
+PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
+  TileShape t;
+  for (const Loop& l : s.tile) {
+    if (l.binding == Binding::vector) t.vector = l.unknown;
+    auto u = static_cast<size_t>(l.unknown);
+    if (std::find(t.unknowns.begin(), t.unknowns.end(), u) == t.unknowns.end()) {
+      t.unknowns.push_back(u);
+    }
+  }
+  if (!s.reduce.empty() && s.reduce.back().binding == Binding::vector) {
+    t.vector = s.reduce.back().unknown;
+  }
+  size_t loop = 0;
+  t.copies = accumulator_copies(s, piece_, contraction_, target_, loop);
+  for (const Loop& l : s.reduce) {
+    if (l.binding == Binding::unroll) t.unroll = 2;
+  }
+  for (size_t u : t.unknowns) {
+    int64_t block = piece_.box[u];
+    for (const Loop& l : s.outer) {
+      if (l.unknown == static_cast<int>(u)) block = std::min(block, l.step);
+    }
+    t.blocks.push_back(block);
+  }
+  return t;
+}
+
+// All tiles: full ones and the remainders of each unknown.
+double PieceModel::compute_cycles(const PieceSchedule& s) const {
+  TileShape t = tile_of(s);
+  double steps = 1, tiles = 1;
+  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+    bool vector = static_cast<int>(u) == t.vector;
+    auto extent = static_cast<double>(piece_.box[u]);
+    steps *= vector ? std::ceil(extent / static_cast<double>(lanes_)) : extent;
+  }
+  double blocks = 1;
+  for (const Loop& l : s.outer) {
+    if (l.unknown >= static_cast<int>(piece_.owners)) {
+      double n = std::ceil(static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]) /
+                           static_cast<double>(l.step));
+      blocks = std::max(blocks, n);
+    }
+  }
+  steps /= blocks;
+  for (size_t u = 0; u < piece_.owners; ++u) {
+    bool tiled = std::find(t.unknowns.begin(), t.unknowns.end(), u) != t.unknowns.end();
+    if (!tiled) tiles *= static_cast<double>(piece_.box[u]);
+  }
+  double total = 0;
+  for (size_t corner = 0; corner < (size_t{1} << t.unknowns.size()); ++corner) {
+    std::vector<double> counts;
+    double number = tiles * blocks;
+    for (size_t j = 0; j < t.unknowns.size(); ++j) {
+      int64_t extent = piece_.box[t.unknowns[j]], block = t.blocks[j];
+      bool rest = (corner >> j & 1) != 0;
+      int64_t size = rest ? extent % block : block;
+      number *= static_cast<double>(rest ? (size > 0 ? 1 : 0) : extent / block);
+      bool vector = static_cast<int>(t.unknowns[j]) == t.vector;
+      counts.push_back(static_cast<double>(vector ? ceil_div(size, lanes_) : size));
+    }
+    if (number > 0) total += number * tile_cycles(s, t, counts, steps);
+  }
+  return total;
+}
+
+// Bytes that pass into a cache of the given size: the blocks of the outermost loops whose data fit
+// are fetched once for each iteration of the loops outside.
+double PieceModel::traffic(const PieceSchedule& s, double cache) const {
+  std::vector<const Loop*> loops;
+  for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
+    for (const Loop& l : *part) loops.push_back(&l);
+  }
+  std::vector<std::vector<int64_t>> ranges{piece_.box};
+  std::vector<double> trips;
+  for (const Loop* l : loops) {
+    std::vector<int64_t> range = ranges.back();
+    int64_t& r = range[static_cast<size_t>(l->unknown)];
+    trips.push_back(static_cast<double>(ceil_div(r, l->step)));
+    r = std::min(r, l->step);
+    ranges.push_back(std::move(range));
+  }
+  auto bytes = [&](size_t i, size_t level) {
+    for (const Packing& p : s.packings) {
+      bool inside = p.load == static_cast<int>(i) && level >= static_cast<size_t>(p.level);
+      if (inside) return packed_bytes(accesses_[i], ranges[level]);
+    }
+    return footprint(accesses_[i], ranges[level]);
+  };
+  size_t level = 0;
+  for (; level < loops.size(); ++level) {
+    double sum = 0;
+    for (size_t i = 0; i < accesses_.size(); ++i) sum += bytes(i, level);
+    if (sum <= cache) break;
+  }
+  if (level == 0) return 0;
+  double total = 0;
+  for (size_t i = 0; i < accesses_.size(); ++i) {
+    double fetched = bytes(i, level) * (accesses_[i].store ? 2 : 1);
+    bool reused = true;
+    for (size_t j = level; j-- > 0;) {
+      bool depends = accesses_[i].strides[static_cast<size_t>(loops[j]->unknown)] != 0;
+      reused = reused && !depends;
+      if (!reused) fetched *= trips[j];
+    }
+    total += fetched;
+  }
+  return total;
+}
+
+double PieceModel::packing_ns(const PieceSchedule& s) const {
+  double total = 0;
+  for (const Packing& p : s.packings) {
+    const AccessModel& a = accesses_[static_cast<size_t>(p.load)];
+    std::vector<int64_t> range = piece_.box;
+    double times = 1;
+    for (int i = 0; i < p.level; ++i) {
+      const Loop& l = s.outer[static_cast<size_t>(i)];
+      int64_t& r = range[static_cast<size_t>(l.unknown)];
+      times *= static_cast<double>(ceil_div(r, l.step));
+      r = std::min(r, l.step);
+    }
+    double elements = packed_bytes(a, range) / a.bytes;
+    int64_t stride = a.strides[static_cast<size_t>(p.order.back().unknown)];
+    auto lanes = static_cast<double>(lanes_);
+    double cycles = stride == 1 ? 3 : lanes * kGatheredLane + 2;
+    double source = elements * a.bytes / target_.l3_bytes_per_ns;
+    total += times * std::max(elements / lanes * cycles * cycle_ns_, source);
+  }
+  return total;
+}
+
+double PieceModel::serial_ns(const PieceSchedule& s) const {
+  double parts[4] = {
+      compute_cycles(s) * cycle_ns_,
+      traffic(s, kUsableCache * static_cast<double>(target_.l1_bytes)) / target_.l2_bytes_per_ns,
+      traffic(s, kUsableCache * static_cast<double>(target_.l2_bytes)) / target_.l3_bytes_per_ns,
+      traffic(s, kUsableCache * static_cast<double>(target_.l3_bytes)) / target_.dram_bytes_per_ns};
+  double most = 0, sum = 0;
+  for (double part : parts) {
+    most = std::max(most, part);
+    sum += part;
+  }
+  return most + kOverlap * (sum - most) + packing_ns(s);
+}
+
+double PieceModel::nanoseconds(const PieceSchedule& s) const {
+  double serial = serial_ns(s);
+  double tasks = 1;
+  for (const Loop& l : s.outer) {
+    if (l.binding != Binding::parallel) break;
+    tasks *= static_cast<double>(ceil_div(piece_.box[static_cast<size_t>(l.unknown)], l.step));
+  }
+  double chunks = std::min(tasks, std::floor(serial / kChunkNanoseconds));
+  if (chunks < 2 || target_.threads < 2) return serial;
+  double workers = std::min(chunks, static_cast<double>(target_.threads));
+  double rounds = std::ceil(tasks / workers);
+  return target_.parallel_overhead_ns + serial * rounds / tasks;
+}
 
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,
                          const PieceSchedule& schedule, const Target& target) {
-  (void)kernel;
-  (void)schedule;
-  double points = 1;
-  for (int64_t extent : piece.box) points *= static_cast<double>(extent);
-  double lanes = static_cast<double>(target.vector_bits) / bit_width(c.accumulator);
-  double operations = static_cast<double>(std::max<size_t>(piece.body.nodes.size(), 1));
-  return points * operations / (2 * lanes);
+  return PieceModel(piece, c, kernel, target).serial_ns(schedule);
+}
+
+namespace {
+
+// Attached stages: their bodies, their loads and their stores, beside the tile's own work.
+double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target) {
+  double total = 0;
+  for (const Piece& piece : stage.contraction.pieces) {
+    PieceModel model(piece, stage.contraction, kernel, target);
+    double points = 1;
+    for (int64_t extent : piece.box) points *= static_cast<double>(extent);
+    total += points / static_cast<double>(model.lanes()) * (model.body() + 1) * model.cycle_ns();
+  }
+  return total;
+}
+
+}  // namespace
+
+double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  double total = 0;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    if (stage.attach >= 0) {
+      total += attached_ns(stage, kernel, target) / std::max(1, target.threads);
+      continue;
+    }
+    for (size_t p = 0; p < stage.contraction.pieces.size(); ++p) {
+      PieceModel model(stage.contraction.pieces[p], stage.contraction, kernel, target);
+      total += model.nanoseconds(schedule.stages[s][p]);
+    }
+  }
+  return total;
 }
 
 }  // namespace tile

@@ -9,9 +9,68 @@ namespace tile {
 // Work below this is not worth a thread.
 constexpr double kChunkNanoseconds = 10000;
 
+// Empty when one piece's schedule is legal; else the first broken rule.
+std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
+                          const Kernel& kernel, const Target& target);
 // One serial loop for each unknown.
 PieceSchedule plain_schedule(const Piece& piece);
 Schedule plain_schedule(const Kernel& kernel);
+
+// The model of one piece: what its accesses cost under any schedule.
+class PieceModel {
+ public:
+  PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target);
+
+  double serial_ns(const PieceSchedule& schedule) const;
+  double nanoseconds(const PieceSchedule& schedule) const;  // with the target's threads
+  double compute_ns(const PieceSchedule& schedule) const {
+    return compute_cycles(schedule) * cycle_ns_;
+  }
+  int64_t lanes() const { return lanes_; }  // of a vector register, for the widest type computed
+  double body() const { return body_; }     // cycles of the body, a vector of points
+  double cycle_ns() const { return cycle_ns_; }
+
+  struct AccessModel {
+    const Access* access = nullptr;
+    Shape shape;
+    std::vector<int64_t> strides;  // in elements, one for each unknown
+    int bytes = 4;
+    bool store = false;
+    bool gathers = false;  // an index is a value
+    bool fixed = true;     // no unknown in it
+  };
+  const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
+  double footprint(const AccessModel& a, const std::vector<int64_t>& range) const;
+  // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
+  double vector_cycles(const AccessModel& a, int vector, bool packed) const;
+
+ private:
+  struct TileShape {
+    std::vector<size_t> unknowns;  // of the register tile
+    std::vector<int64_t> blocks;   // their sizes in a full tile
+    int vector = -1;
+    int64_t copies = 1;
+    double unroll = 1;
+  };
+  AccessModel access_model(const Access& access, const Kernel& kernel, bool store) const;
+  double body_cycles(const Body& body) const;
+  double packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const;
+  TileShape tile_of(const PieceSchedule& s) const;
+  double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
+                     double steps) const;
+  double compute_cycles(const PieceSchedule& s) const;
+  double traffic(const PieceSchedule& s, double cache) const;
+  double packing_ns(const PieceSchedule& s) const;
+
+  const Piece& piece_;
+  const Contraction& contraction_;
+  const Target& target_;
+  std::vector<AccessModel> accesses_;
+  bool reduces_ = false;
+  int64_t lanes_ = 1;
+  double body_ = 0;
+  double cycle_ns_ = 1;
+};
 
 // Estimated nanoseconds of one piece on one core.
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,

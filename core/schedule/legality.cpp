@@ -227,6 +227,11 @@ class PieceRules {
 
 }  // namespace
 
+std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
+                          const Kernel& kernel, const Target& target) {
+  return PieceRules(schedule, piece, c, kernel, target).broken();
+}
+
 std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target) {
   if (schedule.stages.size() != kernel.stages.size()) return "another number of stages";
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
@@ -234,9 +239,8 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
     size_t wanted = stage.attach >= 0 ? 0 : stage.contraction.pieces.size();
     if (schedule.stages[s].size() != wanted) return "another number of pieces";
     for (size_t p = 0; p < wanted; ++p) {
-      PieceRules rules(schedule.stages[s][p], stage.contraction.pieces[p], stage.contraction,
-                       kernel, target);
-      std::string text = rules.broken();
+      std::string text = illegal_piece(schedule.stages[s][p], stage.contraction.pieces[p],
+                                       stage.contraction, kernel, target);
       if (!text.empty()) return text;
     }
   }

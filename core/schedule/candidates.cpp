@@ -1,0 +1,356 @@
+// Aligned candidates of a piece: register tiles, then the order of the loops around them, blocks
+// for the caches with packed operands, and threads. Built from extents and the target alone.
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/space.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kTilesKept = 8;
+constexpr size_t kTilesBlocked = 3;  // of them, those tried with blocks
+constexpr int64_t kTasksPerThread = 4;
+
+class PieceSpace {
+ public:
+  PieceSpace(const Kernel& kernel, size_t stage, size_t piece, const Target& target)
+      : contraction_(kernel.stages[stage].contraction),
+        piece_(contraction_.pieces[piece]),
+        kernel_(kernel),
+        target_(target),
+        model_(piece_, contraction_, kernel, target) {}
+
+  std::vector<RankedPiece> ranked() {
+    std::vector<RegisterTile> tiles = best_tiles();
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      for (const std::vector<Loop>& outer : orders(tiles[i])) consider(with(tiles[i], outer));
+      bool reduces = piece_.owners < piece_.box.size();
+      if (reduces && i < kTilesBlocked) blocked(tiles[i]);
+      if (!reduces) blocked_copy(tiles[i]);
+    }
+    if (ranked_.empty())
+      ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
+    std::stable_sort(ranked_.begin(), ranked_.end(),
+                     [](const auto& a, const auto& b) { return a.nanoseconds < b.nanoseconds; });
+    return std::move(ranked_);
+  }
+
+ private:
+  int64_t extent(int u) const { return piece_.box[static_cast<size_t>(u)]; }
+  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+
+  // Step of the tile's outermost loop over u: 1 outside the tile.
+  int64_t tile_step(const RegisterTile& t, int u) const {
+    if (u == t.vector && owner(u)) return t.vectors * model_.lanes();
+    for (auto [m, rows] : t.unrolled) {
+      if (m == u) return rows;
+    }
+    return 1;
+  }
+
+  // The best tiles by their own cycles, in the simplest order of loops.
+  std::vector<RegisterTile> best_tiles() {
+    std::vector<std::pair<double, RegisterTile>> scored;
+    for (RegisterTile& t : register_tiles(piece_, contraction_, model_, target_)) {
+      PieceSchedule s = with(t, natural_order(t));
+      if (!legal(s)) continue;
+      scored.emplace_back(model_.compute_ns(s), std::move(t));
+    }
+    std::stable_sort(scored.begin(), scored.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<RegisterTile> best;
+    for (auto& [ns, tile] : scored) {
+      if (best.size() < kTilesKept) best.push_back(std::move(tile));
+    }
+    return best;
+  }
+
+  // Owners by decreasing stride in the output; loops of one iteration last.
+  std::vector<int> natural_owners() const {
+    std::vector<int> list;
+    for (size_t u = 0; u < piece_.owners; ++u) list.push_back(static_cast<int>(u));
+    const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
+    std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
+      auto key = [&](int u) {
+        return std::pair(extent(u) == 1, -std::abs(out.strides[static_cast<size_t>(u)]));
+      };
+      return key(a) < key(b);
+    });
+    return list;
+  }
+  std::vector<Loop> natural_order(const RegisterTile& t) const {
+    std::vector<Loop> outer;
+    for (int u : natural_owners()) outer.push_back({u, tile_step(t, u), Binding::serial});
+    return outer;
+  }
+
+  // The natural order, and orders in which one tiled owner moves to either end.
+  std::vector<std::vector<Loop>> orders(const RegisterTile& t) const {
+    std::vector<Loop> base = natural_order(t);
+    std::vector<std::vector<Loop>> all{base};
+    for (size_t i = 0; i < base.size(); ++i) {
+      if (tile_step(t, base[i].unknown) == 1 || extent(base[i].unknown) == 1) continue;
+      std::vector<Loop> first = base, last = base;
+      std::rotate(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(i),
+                  first.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      std::rotate(last.begin() + static_cast<std::ptrdiff_t>(i),
+                  last.begin() + static_cast<std::ptrdiff_t>(i) + 1, last.end());
+      if (i != 0) all.push_back(std::move(first));
+      if (i + 1 != base.size()) all.push_back(std::move(last));
+    }
+    return all;
+  }
+
+  // Reductions, the one with the smallest stride innermost, the vector one last of all.
+  std::vector<Loop> reduce_loops(const RegisterTile& t) const {
+    std::vector<int> list;
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) list.push_back(static_cast<int>(u));
+    auto stride = [&](int u) {
+      int64_t most = 0;
+      for (const PieceModel::AccessModel& a : model_.accesses()) {
+        most = std::max(most, std::abs(a.strides[static_cast<size_t>(u)]));
+      }
+      return most;
+    };
+    std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
+      return std::pair(a == t.vector, -stride(a)) < std::pair(b == t.vector, -stride(b));
+    });
+    std::vector<Loop> loops;
+    for (int u : list) {
+      bool last = u == list.back();
+      int64_t inner = u == t.vector ? model_.lanes() : 1;
+      bool copied = last && t.copies > 1 && extent(u) > inner;
+      if (copied) {
+        int64_t copies = std::min(t.copies, ceil_div(extent(u), inner));
+        if (copies * inner < extent(u)) loops.push_back({u, copies * inner, Binding::serial});
+        loops.push_back({u, inner, Binding::unroll});
+      } else if (inner > 1) {
+        loops.push_back({u, inner, Binding::serial});
+      }
+      if (u == t.vector) {
+        loops.push_back({u, 1, Binding::vector});
+      } else if (!copied) {
+        loops.push_back({u, 1, Binding::serial});
+      }
+    }
+    return loops;
+  }
+
+  PieceSchedule with(const RegisterTile& t, std::vector<Loop> outer) const {
+    PieceSchedule s;
+    s.outer = std::move(outer);
+    s.reduce = reduce_loops(t);
+    for (auto [m, rows] : t.unrolled) {
+      if (rows > 1) s.tile.push_back({m, 1, Binding::unroll});
+    }
+    if (t.vector >= 0 && owner(t.vector)) {
+      if (t.vectors > 1) s.tile.push_back({t.vector, model_.lanes(), Binding::unroll});
+      s.tile.push_back({t.vector, 1, Binding::vector});
+    }
+    return s;
+  }
+
+  // Blocks for the second-level cache: (m block, n block, k block) with both operands packed.
+  void blocked(const RegisterTile& t) {
+    if (t.vector < 0 || !owner(t.vector) || t.unrolled.empty()) return;
+    double whole = 0;
+    for (const PieceModel::AccessModel& a : model_.accesses()) {
+      whole += model_.footprint(a, piece_.box);
+    }
+    if (whole < static_cast<double>(target_.l2_bytes) / 2) return;
+    int m = t.unrolled[0].first, n = t.vector;
+    for (int64_t rows : block_sizes(m, tile_step(t, m))) {
+      for (int64_t columns : block_sizes(n, tile_step(t, n))) {
+        for (int64_t depth : depths()) blocked_by(t, m, rows, n, columns, depth);
+      }
+    }
+  }
+  // Multiples of the tile that cut the extent into equal parts of at most a few hundred.
+  std::vector<int64_t> block_sizes(int u, int64_t step) const {
+    std::vector<int64_t> sizes;
+    for (int64_t target : {int64_t{240}, int64_t{448}}) {
+      int64_t parts = std::max<int64_t>(1, (extent(u) + target / 2) / target);
+      int64_t size = ceil_div(ceil_div(extent(u), parts), step) * step;
+      if (size > step && std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
+        sizes.push_back(size);
+      }
+    }
+    return sizes;
+  }
+  // Depths of a block of the longest reduction; 0: not cut.
+  std::vector<int64_t> depths() const {
+    int64_t all = extent(longest_reduction());
+    std::vector<int64_t> sizes{0};
+    for (int64_t target : {int64_t{256}}) {
+      if (all < 2 * target) continue;
+      int64_t parts = (all + target / 2) / target;
+      sizes.push_back(ceil_div(ceil_div(all, parts), 8) * 8);
+    }
+    return sizes;
+  }
+  int longest_reduction() const {
+    auto longest = static_cast<int>(piece_.owners);
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+      if (piece_.box[u] > extent(longest)) longest = static_cast<int>(u);
+    }
+    return longest;
+  }
+
+  void blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
+                  int64_t depth) {
+    std::vector<Loop> outer, inside;
+    for (const Loop& l : natural_order(t)) {
+      bool block = l.unknown == m || l.unknown == n;
+      bool trivial = extent(l.unknown) == 1;
+      if (!block && !trivial) outer.push_back(l);
+      if (trivial && !block) inside.push_back(l);
+    }
+    outer.push_back({m, rows, Binding::serial});
+    outer.push_back({n, columns, Binding::serial});
+    if (depth > 0) outer.push_back({longest_reduction(), depth, Binding::serial});
+    auto level = static_cast<int>(outer.size());
+    outer.insert(outer.end(), inside.begin(), inside.end());
+    outer.push_back({n, tile_step(t, n), Binding::serial});
+    outer.push_back({m, tile_step(t, m), Binding::serial});
+    PieceSchedule s = with(t, outer);
+    consider(s);
+    pack_operands(t, s, level);
+    consider(std::move(s));
+  }
+
+  // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
+  // them.
+  void pack_operands(const RegisterTile& t, PieceSchedule& s, int level) const {
+    std::vector<Loop> inside(s.outer.begin() + level, s.outer.end());
+    inside.insert(inside.end(), s.tile.begin(), s.tile.end());
+    for (size_t i = 0; i < piece_.loads.size(); ++i) {
+      const PieceModel::AccessModel& a = model_.accesses()[i];
+      auto uses = [&](int u) { return a.strides[static_cast<size_t>(u)] != 0; };
+      Packing p;
+      p.load = static_cast<int>(i);
+      p.level = level;
+      if (uses(t.vector)) p.order.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
+      for (size_t u = 0; u < piece_.owners; ++u) {
+        auto unknown = static_cast<int>(u);
+        bool looped = std::any_of(inside.begin(), inside.end(),
+                                  [&](const Loop& l) { return l.unknown == unknown; });
+        if (unknown != t.vector && uses(unknown) && looped) {
+          p.order.push_back({unknown, 1, Binding::serial});
+        }
+      }
+      for (const Loop& l : s.reduce) {
+        if (uses(l.unknown) && l.step == 1) p.order.push_back({l.unknown, 1, Binding::serial});
+      }
+      if (uses(t.vector)) p.order.push_back({t.vector, 1, Binding::serial});
+      if (p.order.size() > 1) s.packings.push_back(std::move(p));
+    }
+  }
+
+  // Blocks of a transposed copy: every line of both sides is used up while it is in the cache.
+  void blocked_copy(const RegisterTile& t) {
+    if (t.vector < 0) return;
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      auto unknown = static_cast<int>(u);
+      bool along =
+          std::any_of(model_.accesses().begin(), model_.accesses().end(), [&](const auto& a) {
+            return std::abs(a.strides[u]) == 1 && a.strides[static_cast<size_t>(t.vector)] > 1;
+          });
+      if (!along || unknown == t.vector || extent(unknown) < 16) continue;
+      for (int64_t size : {int64_t{16}, int64_t{64}}) {
+        int64_t step = tile_step(t, unknown);
+        int64_t block = ceil_div(size, step) * step;
+        std::vector<Loop> outer = natural_order(t);
+        auto at = std::find_if(outer.begin(), outer.end(),
+                               [&](const Loop& l) { return l.unknown == unknown; });
+        Loop inner = *at;
+        at->step = block;
+        auto v = std::find_if(outer.begin(), outer.end(),
+                              [&](const Loop& l) { return l.unknown == t.vector; });
+        std::rotate(v, v + 1, outer.end());
+        outer.insert(outer.end() - 1, inner);
+        if (block > step) consider(with(t, outer));
+        std::swap(outer.back(), outer[outer.size() - 2]);
+        if (block > step) consider(with(t, outer));
+      }
+    }
+  }
+
+  // Threads where the work is worth them: leading owners until there are a few tasks for each.
+  void bind_threads(PieceSchedule& s) const {
+    if (target_.threads < 2 || model_.serial_ns(s) < 2 * kChunkNanoseconds) return;
+    size_t most = s.outer.size();
+    for (const Packing& p : s.packings) most = std::min(most, static_cast<size_t>(p.level));
+    int64_t tasks = 1;
+    std::vector<int> seen;
+    for (size_t i = 0; i < most; ++i) {
+      Loop& l = s.outer[i];
+      bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
+      if (!owner(l.unknown) || again || tasks >= kTasksPerThread * target_.threads) return;
+      seen.push_back(l.unknown);
+      l.binding = Binding::parallel;
+      tasks *= ceil_div(extent(l.unknown), l.step);
+    }
+  }
+
+  bool legal(const PieceSchedule& s) const {
+    return illegal_piece(s, piece_, contraction_, kernel_, target_).empty();
+  }
+  void consider(PieceSchedule s) {
+    bind_threads(s);
+    if (legal(s)) ranked_.push_back({model_.nanoseconds(s), std::move(s)});
+  }
+
+  const Contraction& contraction_;
+  const Piece& piece_;
+  const Kernel& kernel_;
+  const Target& target_;
+  PieceModel model_;
+  std::vector<RankedPiece> ranked_;
+};
+
+}  // namespace
+
+std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,
+                                          const Target& target) {
+  return PieceSpace(kernel, stage, piece, target).ranked();
+}
+
+std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
+  Schedule best;
+  best.stages.resize(kernel.stages.size());
+  struct Option {
+    double more;
+    size_t stage, piece;
+    PieceSchedule schedule;
+  };
+  std::vector<Option> options;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    for (size_t p = 0; p < kernel.stages[s].contraction.pieces.size(); ++p) {
+      std::vector<RankedPiece> ranked = piece_candidates(kernel, s, p, target);
+      best.stages[s].push_back(ranked[0].schedule);
+      for (size_t i = 1; i < std::min(ranked.size(), limit); ++i) {
+        if (ranked[i].schedule == ranked[i - 1].schedule) continue;
+        options.push_back(
+            {ranked[i].nanoseconds - ranked[0].nanoseconds, s, p, std::move(ranked[i].schedule)});
+      }
+    }
+  }
+  std::stable_sort(options.begin(), options.end(),
+                   [](const Option& a, const Option& b) { return a.more < b.more; });
+  std::vector<Schedule> all{best};
+  for (Option& o : options) {
+    if (all.size() >= limit) break;
+    Schedule s = best;
+    s.stages[o.stage][o.piece] = std::move(o.schedule);
+    if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(std::move(s));
+  }
+  return all;
+}
+
+Schedule analytic_schedule(const Kernel& kernel, const Target& target) {
+  return candidates(kernel, target, 1)[0];
+}
+
+}  // namespace tile

@@ -1,0 +1,171 @@
+// Candidates for the register tile. The vector unknown is one along which the accesses are cheap;
+// unrolled owners are those whose loads the vector unknown's share.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/schedule/space.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kVectorChoices = 3;
+constexpr size_t kUnrollChoices = 2;
+constexpr int64_t kMostVectors = 4;  // of one row of the tile
+constexpr int64_t kIndependent = 8;  // accumulators that hide the latency of an addition
+
+bool constrains(const Piece& piece, size_t u) {
+  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
+                     [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
+}
+
+// Cycles of one vector of points along u, for each lane in use.
+double vector_score(const Piece& piece, const PieceModel& model, size_t u) {
+  double cycles = 0;
+  for (const PieceModel::AccessModel& a : model.accesses()) {
+    bool store_of_lanes = a.store && u >= piece.owners;
+    if (!store_of_lanes) cycles += model.vector_cycles(a, static_cast<int>(u), false);
+  }
+  auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(model.lanes());
+  double used = extent / (std::ceil(extent / lanes) * lanes);
+  double penalty = (u >= piece.owners ? 0.25 : 0) + (constrains(piece, u) ? 0.5 : 0);
+  return (cycles + model.body() + penalty) / used;
+}
+
+std::vector<int> vector_choices(const Piece& piece, const PieceModel& model) {
+  std::vector<std::pair<double, int>> scored;
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    if (piece.box[u] > 1) scored.emplace_back(vector_score(piece, model, u), static_cast<int>(u));
+  }
+  std::sort(scored.begin(), scored.end());
+  std::vector<int> result;
+  for (size_t i = 0; i < std::min(scored.size(), kVectorChoices); ++i) {
+    if (scored[i].first <= 4 * scored[0].first) result.push_back(scored[i].second);
+  }
+  return result;
+}
+
+// Owners other than the vector unknown, those that spare the most loads first.
+std::vector<int> unroll_choices(const Piece& piece, const PieceModel& model, int vector) {
+  std::vector<std::pair<int64_t, int>> scored;
+  for (size_t u = 0; u < piece.owners; ++u) {
+    if (static_cast<int>(u) == vector || piece.box[u] < 2) continue;
+    int64_t spared = 0;
+    for (const PieceModel::AccessModel& a : model.accesses()) {
+      if (!a.store && a.strides[u] == 0) ++spared;
+    }
+    if (constrains(piece, u)) --spared;
+    scored.emplace_back(-spared * 1000 - std::min<int64_t>(piece.box[u], 64), static_cast<int>(u));
+  }
+  std::sort(scored.begin(), scored.end());
+  std::vector<int> result;
+  for (size_t i = 0; i < std::min(scored.size(), kUnrollChoices); ++i) {
+    result.push_back(scored[i].second);
+  }
+  return result;
+}
+
+// Tile sizes up to `most` that waste least of the extent, the larger first among equals.
+std::vector<int64_t> balanced_sizes(int64_t extent, int64_t most, size_t count) {
+  most = std::min(extent, most);
+  std::vector<int64_t> sizes;
+  for (int64_t n = most; n >= std::max<int64_t>(1, most / 2); --n) sizes.push_back(n);
+  std::stable_sort(sizes.begin(), sizes.end(), [&](int64_t a, int64_t b) {
+    return ceil_div(extent, a) * a < ceil_div(extent, b) * b;
+  });
+  if (sizes.size() > count) sizes.resize(count);
+  if (std::find(sizes.begin(), sizes.end(), most) == sizes.end()) sizes.push_back(most);
+  return sizes;
+}
+
+class Tiles {
+ public:
+  Tiles(const Piece& piece, const PieceModel& model, const Target& target)
+      : piece_(piece), model_(model), target_(target) {}
+
+  std::vector<RegisterTile> all() {
+    std::vector<int> vectors = vector_choices(piece_, model_);
+    if (vectors.empty()) result_.emplace_back();
+    for (int v : vectors) {
+      bool owner = static_cast<size_t>(v) < piece_.owners;
+      if (piece_.owners == piece_.box.size()) {
+        pointwise(v);
+      } else if (owner) {
+        vector_owner(v);
+      } else {
+        vector_reduction(v);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int64_t extent(int u) const { return piece_.box[static_cast<size_t>(u)]; }
+  int64_t most_vectors(int v) const {
+    return std::min(kMostVectors, ceil_div(extent(v), model_.lanes()));
+  }
+
+  void pointwise(int v) {
+    for (int64_t n = 1; n <= most_vectors(v); n *= 2) result_.push_back({v, n, {}, 1});
+    for (int m : unroll_choices(piece_, model_, v)) {
+      result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
+    }
+  }
+
+  void vector_owner(int v) {
+    for (int64_t n = 1; n <= most_vectors(v); ++n) {
+      add(v, n, {}, n);
+      int64_t most = (target_.vector_registers - n - 1) / n;
+      for (int m : unroll_choices(piece_, model_, v)) {
+        for (int64_t rows : balanced_sizes(extent(m), most, 3)) {
+          add(v, n, {{m, rows}}, n * rows);
+          if (rows < extent(m) || 2 * rows > most) continue;
+          for (int m2 : unroll_choices(piece_, model_, v)) {
+            if (m2 == m) continue;
+            int64_t more = balanced_sizes(extent(m2), most / rows, 1)[0];
+            add(v, n, {{m, rows}, {m2, more}}, n * rows * more);
+          }
+        }
+      }
+    }
+  }
+  // With few accumulators the reduction is unrolled over copies of them.
+  void add(int v, int64_t n, std::vector<std::pair<int, int64_t>> unrolled, int64_t accumulators) {
+    RegisterTile t{v, n, std::move(unrolled), 1};
+    int64_t room = std::min<int64_t>(kIndependent, target_.vector_registers / 2);
+    while (t.copies * 2 * accumulators <= room) t.copies *= 2;
+    result_.push_back(std::move(t));
+  }
+
+  void vector_reduction(int v) {
+    auto room = std::min<int64_t>(kIndependent, target_.vector_registers / 2);
+    std::vector<int> owners = unroll_choices(piece_, model_, v);
+    for (int64_t rows = 1; rows <= room; rows *= 2) {
+      int64_t copies = std::min(room / rows, std::max<int64_t>(1, extent(v) / model_.lanes()));
+      if (rows == 1) {
+        result_.push_back({v, 1, {}, copies});
+        continue;
+      }
+      for (int m : owners) {
+        if (extent(m) >= rows) result_.push_back({v, 1, {{m, rows}}, copies});
+      }
+    }
+    if (owners.size() > 1 && extent(owners[0]) >= 4 && extent(owners[1]) >= 4) {
+      result_.push_back({v, 1, {{owners[0], 4}, {owners[1], 4}}, 1});
+    }
+  }
+
+  const Piece& piece_;
+  const PieceModel& model_;
+  const Target& target_;
+  std::vector<RegisterTile> result_;
+};
+
+}  // namespace
+
+std::vector<RegisterTile> register_tiles(const Piece& piece, const Contraction&,
+                                         const PieceModel& model, const Target& target) {
+  return Tiles(piece, model, target).all();
+}
+
+}  // namespace tile

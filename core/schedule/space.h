@@ -1,0 +1,28 @@
+// The space of tilings of one piece: aligned candidates, built from the extents and the target.
+#pragma once
+
+#include <vector>
+
+#include "core/schedule/cost.h"
+
+namespace tile {
+
+struct RankedPiece {
+  double nanoseconds = 0;
+  PieceSchedule schedule;
+};
+// Legal candidates, best first by the model; never empty.
+std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,
+                                          const Target& target);
+
+// Register tiles: which unknown is vectorised, which owners are unrolled and how far.
+struct RegisterTile {
+  int vector = -1;  // an owner or a reduction; -1: scalar code
+  int64_t vectors = 1;
+  std::vector<std::pair<int, int64_t>> unrolled;  // owners
+  int64_t copies = 1;                             // of an unrolled reduction
+};
+std::vector<RegisterTile> register_tiles(const Piece& piece, const Contraction& c,
+                                         const PieceModel& model, const Target& target);
+
+}  // namespace tile
