@@ -1,0 +1,180 @@
+// Splits a normalized program into kernels. A pointwise statement that reads a kernel's result cell
+// by cell attaches to it: what it costs there is its arithmetic, what it saves is a pass over
+// memory.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/passes/uses.h"
+#include "core/schedule/lowering.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kMostStages = 12;
+constexpr size_t kMostReads = 24;
+
+// The load reads exactly the cell that the statement's own unknowns name: every unknown of more
+// than one value stands alone in one dimension and runs over all of it.
+bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) {
+  std::vector<bool> fixed(piece.unknowns.size(), false);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Index& index = load.index[d];
+    if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
+    if (index.affine == constant_affine(0) && shape[d] == 1) continue;
+    bool alone = false;
+    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+      if (!(index.affine == unknown_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
+      fixed[u] = true;
+      alone = true;
+    }
+    if (!alone) return false;
+  }
+  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+    if (!fixed[u] && piece.box[u] != 1) return false;
+  }
+  return true;
+}
+
+bool is_pointwise(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
+         c.pieces[0].owners == c.pieces[0].unknowns.size() && c.pieces[0].constraints.empty() &&
+         lowering::covers_output(c, tensors);
+}
+bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 &&
+         lowering::covers_output(c, tensors);
+}
+
+class Grouping {
+ public:
+  explicit Grouping(const BoundProgram& program) : program_(program) {}
+
+  std::vector<Step> run() {
+    for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
+    for (Step& step : steps_) {
+      if (Kernel* kernel = std::get_if<Kernel>(&step)) finish(*kernel);
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+
+  void place(size_t i) {
+    const BoundStatement& statement = program_.statements[i];
+    const Contraction* c = std::get_if<Contraction>(&statement);
+    std::optional<size_t> host = c != nullptr ? host_of(*c) : std::nullopt;
+    size_t at = host.value_or(steps_.size());
+    if (host) {
+      KernelStage stage;
+      stage.contraction = *c;
+      stage.attach = 0;
+      std::get<Kernel>(steps_[at]).stages.push_back(std::move(stage));
+    } else if (c != nullptr) {
+      Kernel kernel;
+      KernelStage stage;
+      stage.contraction = *c;
+      kernel.stages.push_back(std::move(stage));
+      kernel.tensors = program_.tensors;
+      kernel.name = tensor(c->outputs[0]).name;
+      steps_.emplace_back(std::move(kernel));
+    } else if (const Sort* sort = std::get_if<Sort>(&statement)) {
+      steps_.emplace_back(*sort);
+    } else {
+      steps_.emplace_back(std::get<Scatter>(statement));
+    }
+    for (TensorId out : written_by(statement)) made_at_[out] = at;
+  }
+
+  // The step in whose tile the statement can be computed: the latest producer of its operands, if
+  // that result is read cell by cell and all other operands are older.
+  std::optional<size_t> host_of(const Contraction& c) const {
+    if (!is_pointwise(c, program_.tensors)) return std::nullopt;
+    const Piece& piece = c.pieces[0];
+    std::optional<size_t> host;
+    for (const Access& load : piece.loads) {
+      auto it = made_at_.find(storage_of(program_, load.tensor));
+      if (it != made_at_.end()) host = std::max(host.value_or(0), it->second);
+    }
+    if (!host) return std::nullopt;
+    const Kernel* kernel = std::get_if<Kernel>(&steps_[*host]);
+    if (kernel == nullptr || kernel->stages.size() >= kMostStages) return std::nullopt;
+    if (!takes_attachments(kernel->stages[0].contraction, program_.tensors)) return std::nullopt;
+    size_t reads = piece.loads.size();
+    for (const KernelStage& s : kernel->stages) reads += s.contraction.pieces[0].loads.size();
+    if (reads > kMostReads) return std::nullopt;
+    for (const Access& load : piece.loads) {
+      auto it = made_at_.find(storage_of(program_, load.tensor));
+      if (it == made_at_.end() || it->second != *host) continue;
+      bool direct = !tensor(load.tensor).view_of.has_value();
+      if (!direct || !reads_own_cell(piece, load, tensor(load.tensor).shape)) return std::nullopt;
+    }
+    return host;
+  }
+
+  // Where each stage's result is needed outside its own kernel, and the kernel's arguments.
+  void finish(Kernel& kernel) const {
+    std::set<TensorId> made;
+    auto list = [](std::vector<TensorId>& ids, TensorId id) {
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    };
+    for (KernelStage& stage : kernel.stages) {
+      for (const Piece& piece : stage.contraction.pieces) {
+        for (const Access& a : piece.loads) {
+          if (!made.contains(a.tensor)) list(kernel.reads, a.tensor);
+        }
+      }
+      if (stage.contraction.fill) list(kernel.reads, *stage.contraction.fill);
+      for (TensorId out : stage.contraction.outputs) {
+        made.insert(out);
+        stage.residence = needed_outside(out, kernel) ? Residence::global : Residence::registers;
+        if (stage.residence == Residence::global) list(kernel.writes, out);
+      }
+      for (TensorId out : stage.contraction.outputs) {
+        bool written =
+            std::find(kernel.writes.begin(), kernel.writes.end(), out) != kernel.writes.end();
+        if (!written && stage.contraction.outputs.size() > 1) {
+          stage.residence = Residence::global;
+          list(kernel.writes, out);
+        }
+      }
+    }
+  }
+  bool needed_outside(TensorId id, const Kernel& kernel) const {
+    if (std::find(program_.outputs.begin(), program_.outputs.end(), id) != program_.outputs.end()) {
+      return true;
+    }
+    for (const BoundTensor& t : program_.tensors) {
+      if (t.view_of == id) return true;
+    }
+    bool read_here = false;
+    for (const KernelStage& stage : kernel.stages) {
+      for (TensorId read : read_by(BoundStatement(stage.contraction))) {
+        read_here = read_here || read == id;
+      }
+    }
+    bool elsewhere = std::any_of(
+        program_.statements.begin(), program_.statements.end(), [&](const BoundStatement& s) {
+          std::vector<TensorId> reads = read_by(s);
+          if (std::find(reads.begin(), reads.end(), id) == reads.end()) return false;
+          std::vector<TensorId> writes = written_by(s);
+          return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const auto& stage) {
+            return stage.contraction.outputs == writes;
+          });
+        });
+    return elsewhere || !read_here;
+  }
+
+  const BoundProgram& program_;
+  std::vector<Step> steps_;
+  std::map<TensorId, size_t> made_at_;
+};
+
+}  // namespace
+
+std::vector<Step> group(const BoundProgram& program, const Target&) {
+  return Grouping(program).run();
+}
+
+}  // namespace tile
