@@ -66,12 +66,18 @@ int precision(DType type) {
   return type == DType::f16 ? 11 : type == DType::bf16 ? 8 : type == DType::f32 ? 24 : 53;
 }
 
+// Of the smallest normal number, as frexp gives it.
+int lowest_exponent(DType type) {
+  return type == DType::f64 ? -1021 : type == DType::f16 ? -13 : -125;
+}
+
 bool close(const Scalar& got, const Scalar& wanted, double tolerance) {
   if (same_value(got, wanted)) return true;
   if (tolerance == 0 || !is_float(got.type) || !std::isfinite(wanted.f)) return false;
   int exponent = 0;
   std::frexp(wanted.f, &exponent);
-  double unit = std::ldexp(1.0, std::max(exponent, -100) - precision(got.type));
+  double unit =
+      std::ldexp(1.0, std::max(exponent, lowest_exponent(got.type)) - precision(got.type));
   return std::fabs(got.f - wanted.f) <= tolerance * unit;
 }
 
