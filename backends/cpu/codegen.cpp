@@ -76,13 +76,17 @@ CodeGenerator::Machine CodeGenerator::make(const std::string& text) const {
   std::string triple = llvm::sys::getProcessTriple(), error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (target == nullptr) fail_backend(error);
+  // Asked first: a target machine for an unknown CPU prints to the terminal.
+  std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
+  if (!generic || !generic->isCPUStringValid(words[0])) {
+    fail_backend("LLVM does not know the CPU '" + words[0].str() + "'");
+  }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   Machine machine(target->createTargetMachine(triple, words[0], features, options,
                                               llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                               llvm::CodeGenOptLevel::Default, true));
-  bool known = machine && machine->getMCSubtargetInfo()->isCPUStringValid(words[0]);
-  if (!known) fail_backend("LLVM does not know the CPU '" + words[0].str() + "'");
+  if (!machine) fail_backend("LLVM makes no code for this machine");
   return machine;
 }
 
