@@ -81,8 +81,7 @@ void PieceLowering::store_made(Block& out, TensorId tensor, const State& s, Made
     value.body.results = {made.value(value)};
     nest::Store store;
     store.target = std::move(target);
-    store.body = tidied(value.body);
-    store.loads = std::move(value.loads);
+    settle(store, std::move(value));
     out.push_back(statement(std::move(store)));
   };
   if (auto kept = register_values_.find(tensor); kept != register_values_.end()) {

@@ -194,8 +194,7 @@ Block PieceLowering::accumulate(const State& s) {
     } else {
       value.body.results = {value.body.cast(root, contraction_.accumulator)};
     }
-    store.body = tidied(value.body);
-    store.loads = std::move(value.loads);
+    settle(store, std::move(value));
     out.push_back(statement(std::move(store)));
   }
   if (may_be_empty_) {

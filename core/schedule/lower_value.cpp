@@ -88,6 +88,24 @@ nest::Access PieceLowering::output_access(size_t output, const State& s) const {
   return access_of(piece_.stores[output], s, none, {});
 }
 
+void settle(nest::Store& store, Value value) {
+  size_t results = value.body.results.size();
+  for (const nest::Access& a : value.loads) {
+    for (NodeId id : a.values) {
+      if (id >= 0) value.body.results.push_back(id);
+    }
+  }
+  store.body = tidied(value.body);
+  size_t next = results;
+  for (nest::Access& a : value.loads) {
+    for (NodeId& id : a.values) {
+      if (id >= 0) id = store.body.results[next++];
+    }
+  }
+  store.body.results.resize(results);
+  store.loads = std::move(value.loads);
+}
+
 NodeId PieceLowering::translate(Value& into, const Piece& piece, NodeId root, const State& s,
                                 const Replacement& replacement) const {
   const Body& from = piece.body;

@@ -66,6 +66,8 @@ struct Value {
   Body body;
   std::vector<nest::Access> loads;
 };
+// Gives a store its body, without nodes that nothing needs, and its loads.
+void settle(nest::Store& store, Value value);
 // Replaces a load of a tensor computed in the same tile: the node, or -1 to read memory.
 using Replacement = std::function<NodeId(Value&, TensorId)>;
 
