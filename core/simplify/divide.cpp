@@ -34,7 +34,7 @@ Quotient divide_by_number(const Polynomial& a, int64_t b) {
   Quotient r;
   for (const Term& t : a.terms) {
     int64_t q = t.atoms.empty() ? floor_div(t.coefficient, b) : trunc_div(t.coefficient, b);
-    int64_t left = t.coefficient - q * b;
+    int64_t left = checked_sub(t.coefficient, checked_mul(q, b));
     if (q != 0) r.quotient.terms.push_back({q, t.atoms});
     if (left != 0) r.remainder.terms.push_back({left, t.atoms});
   }
@@ -171,7 +171,7 @@ std::optional<Polynomial> Simplifier::divide_group(bool modulo, const Polynomial
                 : t.atoms.empty()                    ? floor_div(t.coefficient, g.coefficient)
                 : t.coefficient % g.coefficient == 0 ? t.coefficient / g.coefficient
                                                      : 0;
-    int64_t left = t.coefficient - q * g.coefficient;
+    int64_t left = checked_sub(t.coefficient, checked_mul(q, g.coefficient));
     if (q != 0) multiples.terms.push_back({q, *atoms});
     if (left != 0) rest.terms.push_back({left, t.atoms});
   }

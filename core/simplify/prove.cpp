@@ -113,6 +113,7 @@ Wide Simplifier::search(const Polynomial& p, Wide target) {
   Interval range = interval(p);
   if (range.lo >= target || (range.hi < target && target < kInfinity)) return range.lo;
   if (exact_interval(p) || --budget_ < 0) return range.lo;
+  if (target < kInfinity && refuted(p, target)) return range.lo;
   Nesting nesting(depth_);
   const Expr* highest = nullptr;
   for (const Term& term : p.terms) {

@@ -129,7 +129,7 @@ Interval Simplifier::operation_interval(const Expr& e, const std::vector<Polynom
   }
 }
 
-const Simplifier::AtomInfo& Simplifier::atom_info(const Expr& e) {
+Simplifier::AtomInfo& Simplifier::atom_info(const Expr& e) {
   auto found = atoms_.find(e.node());
   if (found != atoms_.end()) return found->second;
   AtomInfo info;
@@ -169,7 +169,7 @@ Polynomial Simplifier::run_assuming(const Expr& e, const std::vector<Polynomial>
   return run(e);
 }
 
-const Simplifier::VariableInfo& Simplifier::variable_info(const std::string& name) {
+Simplifier::VariableInfo& Simplifier::variable_info(const std::string& name) {
   auto [at, inserted] = variables_.try_emplace(name);
   // An entry in the making answers as unbounded, so ranges that refer to each other in a circle
   // are safe, only less useful.

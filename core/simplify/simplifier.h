@@ -1,9 +1,10 @@
 // The state of one simplification: ranges, what is assumed on the way to an arm of a select, and
 // what has been worked out so far. simplify.cpp holds the rules, divide.cpp those of quotients and
-// remainders, range.cpp interval arithmetic, prove.cpp proofs with symbolic bounds.
+// remainders, range.cpp interval arithmetic, prove.cpp proofs with symbolic bounds, sample.cpp
+// trial assignments.
 #pragma once
 
-#include <map>
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,17 +53,21 @@ class Simplifier {
   Interval interval(const Polynomial& p);
 
  private:
+  static constexpr size_t kSamples = 6;
+  using Samples = std::array<std::optional<int64_t>, kSamples>;
   struct VariableInfo {
     bool has_lo = false, has_hi = false, fixed = false;
     Polynomial lo, hi;
     Interval range;
     int rank = 0;
+    std::optional<Samples> samples;
   };
   struct AtomInfo {
     Expr keep;  // holds the node whose address is the key
     std::vector<Polynomial> args;
     Interval range;
     int rank = 0;
+    std::optional<Samples> samples;
   };
   // Bounds on an atom s in terms of others: each of `lows` <= scale * s <= each of `highs`, and s
   // is one of `cases` where those are given.
@@ -103,12 +108,19 @@ class Simplifier {
   bool join_quotients(Polynomial& p);
 
   // range.cpp
-  const VariableInfo& variable_info(const std::string& name);
-  const AtomInfo& atom_info(const Expr& e);
+  VariableInfo& variable_info(const std::string& name);
+  AtomInfo& atom_info(const Expr& e);
   Interval atom_interval(const Expr& e);
   Interval operation_interval(const Expr& e, const std::vector<Polynomial>& args);
   int rank(const Expr& e);
   int rank(const Polynomial& p);
+
+  // sample.cpp
+  bool refuted(const Polynomial& p, Wide target);
+  std::optional<int64_t> sample(const Polynomial& p, size_t i);
+  const Samples& samples(const Expr& e);
+  Samples variable_samples(const std::string& name, const VariableInfo& info);
+  Samples atom_samples(const Expr& e, const AtomInfo& info);
 
   // prove.cpp
   Wide search(const Polynomial& p, Wide target);
@@ -121,7 +133,7 @@ class Simplifier {
   const Ranges& ranges_;
   std::vector<Polynomial> facts_;  // each >= 0 here
   std::unordered_map<const ExprNode*, Polynomial> done_;
-  std::map<std::string, VariableInfo> variables_;
+  std::unordered_map<std::string, VariableInfo> variables_;
   std::unordered_map<const ExprNode*, AtomInfo> atoms_;
   int depth_ = 0;
   int budget_ = 0;

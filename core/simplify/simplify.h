@@ -28,6 +28,11 @@ struct ConstantRange {
 };
 ConstantRange constant_range(const Expr& e, const Ranges& ranges);
 
+// The canonical form: a sum of a constant and products, sorted by degree and name, over quotients,
+// remainders, extrema, comparisons and selects that the ranges leave undecided; equal polynomials
+// give equal trees. Its value is that of `e` wherever `e` has one, except that 64 bits may overflow
+// on another way to the same result. `e` comes back unchanged if simplifying it overflows, or if it
+// nests deeper than about a thousand operations. Throws nothing.
 Expr simplify(const Expr& e, const Ranges& ranges);
 
 // true / false when it is proved for all assignments in the ranges, else nullopt.
