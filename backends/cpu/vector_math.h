@@ -11,8 +11,9 @@
 // The double forms of pow, fmod, erf and gelu call the C library once per lane; those of sin, cos
 // and tan do so only beyond |x| > 2^27. Symbols of the process must be visible to the JIT.
 //
-// Functions marked "outlined" add an internal function to the module and call it: they never split
-// the caller's block. The builder must have an insertion point inside a function of a module.
+// Functions marked "outlined" (and the double forms of erf and gelu) add an internal function to the
+// module and call it: nothing here splits the caller's block. Targets without FMA instructions get
+// the same bits from the C library's fma, slowly. The builder must have an insertion point inside a function of a module.
 
 #include <llvm/IR/IRBuilder.h>
 
@@ -21,7 +22,7 @@ namespace tile::cpu {
 // Exponentials.
 llvm::Value* emit_exp(llvm::IRBuilderBase& ir, llvm::Value* x);    // 1 / 1
 llvm::Value* emit_exp2(llvm::IRBuilderBase& ir, llvm::Value* x);   // 1 / 1
-llvm::Value* emit_expm1(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2 / 2
+llvm::Value* emit_expm1(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2.25 / 2.25
 /// 1 / (1 + e^-x)
 llvm::Value* emit_sigmoid(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2.5 / 2.5
 llvm::Value* emit_tanh(llvm::IRBuilderBase& ir, llvm::Value* x);     // 2.75 / 2.75
@@ -41,7 +42,7 @@ llvm::Value* emit_atanh(llvm::IRBuilderBase& ir, llvm::Value* x);     // 2.5 / 2
 // Trigonometry. Arguments are reduced exactly over the whole range. Outlined.
 llvm::Value* emit_sin(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2 / 2
 llvm::Value* emit_cos(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2 / 2
-llvm::Value* emit_tan(llvm::IRBuilderBase& ir, llvm::Value* x);  // 3.75 / 3.75
+llvm::Value* emit_tan(llvm::IRBuilderBase& ir, llvm::Value* x);  // 4 / 4
 // Inverse trigonometry.
 llvm::Value* emit_asin(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2.5 / 2.5
 llvm::Value* emit_acos(llvm::IRBuilderBase& ir, llvm::Value* x);  // 2 / 2

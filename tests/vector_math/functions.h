@@ -68,7 +68,7 @@ inline const std::vector<UnaryFunction>& unary_functions() {
   }
   static const std::vector<UnaryFunction> all{TILE_UNARY(exp, std, 1, 1),
                                               TILE_UNARY(exp2, std, 1, 1),
-                                              TILE_UNARY(expm1, std, 2, 2),
+                                              TILE_UNARY(expm1, std, 2.25, 2.25),
                                               TILE_UNARY(sigmoid, exact, 2.5, 2.5),
                                               TILE_UNARY(tanh, std, 2.75, 2.75),
                                               TILE_UNARY(sinh, std, 2, 2),
@@ -82,7 +82,7 @@ inline const std::vector<UnaryFunction>& unary_functions() {
                                               TILE_UNARY(atanh, std, 2.5, 2.5),
                                               TILE_UNARY(sin, std, 2, 2),
                                               TILE_UNARY(cos, std, 2, 2),
-                                              TILE_UNARY(tan, std, 3.75, 3.75),
+                                              TILE_UNARY(tan, std, 4, 4),
                                               TILE_UNARY(asin, std, 2.5, 2.5),
                                               TILE_UNARY(acos, std, 2, 2),
                                               TILE_UNARY(atan, std, 2, 2),
