@@ -11,9 +11,10 @@
 // The double forms of pow, fmod, erf and gelu call the C library once per lane; those of sin, cos
 // and tan do so only beyond |x| > 2^27. Symbols of the process must be visible to the JIT.
 //
-// Functions marked "outlined" (and the double forms of erf and gelu) add an internal function to the
-// module and call it: nothing here splits the caller's block. Targets without FMA instructions get
-// the same bits from the C library's fma, slowly. The builder must have an insertion point inside a function of a module.
+// Functions marked "outlined" (and the double forms of erf and gelu) add an internal function to
+// the module and call it: nothing here splits the caller's block. Targets without FMA instructions
+// get the same bits from the C library's fma, slowly. The builder must have an insertion point
+// inside a function of a module.
 
 #include <llvm/IR/IRBuilder.h>
 
