@@ -1,6 +1,8 @@
 #include "core/interpret/interpret.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <new>
@@ -12,9 +14,6 @@
 
 namespace tile {
 namespace {
-
-// More temporary memory than this is refused rather than asked of the system.
-constexpr int64_t kByteLimit = int64_t{1} << 36;
 
 Op operation_of(Aggregation aggregation) {
   switch (aggregation) {
@@ -29,11 +28,21 @@ Op operation_of(Aggregation aggregation) {
   }
 }
 
-// The cells of one output while a contraction runs.
+// The cells of one output while a contraction runs. A value takes the 8 bytes that its type needs
+// of a Scalar.
 struct Cells {
-  std::vector<Scalar> values;
+  DType type = DType::none;
+  std::vector<int64_t> bits;
   std::vector<bool> covered;
   std::vector<double> magnitudes;
+
+  Scalar value(size_t at) const {
+    if (is_float(type)) return {type, 0, std::bit_cast<double>(bits[at])};
+    return {type, bits[at], 0};
+  }
+  void set(size_t at, const Scalar& value) {
+    bits[at] = is_float(type) ? std::bit_cast<int64_t>(value.f) : value.i;
+  }
 };
 
 class Interpreter {
@@ -43,6 +52,7 @@ class Interpreter {
       : program_(program),
         meter_(options.point_limit, options.cancelled),
         with_magnitudes_(with_magnitudes) {
+    check_memory(options.byte_limit);
     allocate(inputs);
   }
 
@@ -77,12 +87,9 @@ class Interpreter {
                      "interpret: an input differs from what was bound");
       tensors_[id] = inputs[i];
     }
-    int64_t total = 0;
     for (size_t id = 0; id < tensors_.size(); ++id) {
       const BoundTensor& declared = program_.tensors[id];
       if (declared.role == TensorRole::input || declared.view_of) continue;
-      total = checked_add(total, checked_mul(element_count(declared.shape), 8));
-      if (total > kByteLimit) too_large(declared);
       tensors_[id] = HostTensor(declared.type, declared.shape);
     }
     for (size_t id = 0; id < tensors_.size(); ++id) {
@@ -90,9 +97,19 @@ class Interpreter {
     }
   }
 
-  [[noreturn]] static void too_large(const BoundTensor& declared) {
-    fail(Stage::compile, "limit", {},
-         "the tensor " + declared.name + " needs more memory than the interpreter allows");
+  // The tensors, and beside them the accumulators of one at a time.
+  void check_memory(int64_t limit) const {
+    int64_t total = 0, most = 0;
+    for (const BoundTensor& declared : program_.tensors) {
+      if (declared.role == TensorRole::input || declared.view_of) continue;
+      int64_t count = element_count(declared.shape);
+      int64_t bytes = checked_mul(count, static_cast<int64_t>(byte_size(declared.type)));
+      total = checked_add(total, bytes);
+      most = std::max(most, checked_mul(count, with_magnitudes_ ? 17 : 9));
+      if (checked_add(total, most) <= limit) continue;
+      fail(Stage::compile, "limit", {},
+           "the tensor " + declared.name + " needs more memory than the interpreter may use");
+    }
   }
 
   void execute(const Contraction& contraction) {
@@ -116,7 +133,8 @@ class Interpreter {
       auto count =
           static_cast<size_t>(element_count(program_.tensors[static_cast<size_t>(id)].shape));
       Cells cells;
-      cells.values.resize(count);
+      cells.type = contraction.accumulator;
+      cells.bits.resize(count);
       cells.covered.resize(count);
       if (with_magnitudes_) cells.magnitudes.resize(count);
       all.push_back(std::move(cells));
@@ -130,20 +148,18 @@ class Interpreter {
     Scalar term = convert(value, contraction.accumulator);
     if (!cells.covered[at]) {
       cells.covered[at] = true;
-      cells.values[at] = term;
     } else if (contraction.aggregation == Aggregation::assign) {
       overlap(contraction, output);
     } else {
-      std::array<Scalar, 2> pair{cells.values[at], term};
-      cells.values[at] =
-          evaluate(operation_of(contraction.aggregation), contraction.accumulator, pair);
+      std::array<Scalar, 2> pair{cells.value(at), term};
+      term = evaluate(operation_of(contraction.aggregation), contraction.accumulator, pair);
     }
+    cells.set(at, term);
     if (!with_magnitudes_) return;
-    double size = std::fabs(convert(term, DType::f64).f);
     if (contraction.aggregation == Aggregation::sum) {
-      cells.magnitudes[at] += size;
+      cells.magnitudes[at] += std::fabs(convert(value, DType::f64).f);
     } else {
-      cells.magnitudes[at] = std::fabs(convert(cells.values[at], DType::f64).f);
+      cells.magnitudes[at] = std::fabs(convert(term, DType::f64).f);
     }
   }
 
@@ -160,10 +176,10 @@ class Interpreter {
     TensorId id = contraction.outputs[output];
     HostTensor& result = tensor(id);
     const HostTensor* fill = contraction.fill ? &tensor(*contraction.fill) : nullptr;
-    for (size_t at = 0; at < cells.values.size(); ++at) {
+    for (size_t at = 0; at < cells.bits.size(); ++at) {
       auto cell = static_cast<int64_t>(at);
       if (cells.covered[at]) {
-        result.set(cell, convert(cells.values[at], result.type));
+        result.set(cell, convert(cells.value(at), result.type));
       } else {
         result.set(cell, fill != nullptr ? fill->at(cell) : integer_scalar(0, result.type));
       }

@@ -13,7 +13,9 @@ namespace tile {
 
 struct InterpretOptions {
   int64_t point_limit = int64_t{1}
-                        << 40;      // candidate points visited before a `limit` error (compile)
+                        << 40;  // candidate points visited before a `limit` error (compile)
+  // Bytes of temporaries, outputs and their accumulators before a `limit` error (compile).
+  int64_t byte_limit = int64_t{1} << 34;
   std::function<bool()> cancelled;  // polled now and then; true ends with a run error
 };
 

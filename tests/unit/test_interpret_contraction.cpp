@@ -179,6 +179,13 @@ TEST(InterpretContraction, CountsValidPointsAndMagnitudes) {
   EXPECT_EQ(values_of(result.magnitudes.at(0)), Values({3, 9}));
 }
 
+TEST(InterpretContraction, RefusesMoreMemoryThanItMayUse) {  // rule 8.2
+  std::string error = error_of_run(
+      "function (A[N]) -> (O) { O[i, j: N, 1000000000000] = +(A[i] * A[j]); }", {vector_of({1})});
+  EXPECT_NE(error.find("compile error [limit]"), std::string::npos) << error;
+  EXPECT_NE(error.find("tensor O"), std::string::npos) << error;
+}
+
 TEST(InterpretContraction, StopsAtItsLimitAndWhenCancelled) {
   std::vector<HostTensor> in{vector_of(Values(100, 1.0))};
   BoundProgram program =
