@@ -320,6 +320,7 @@ Scalar evaluate(Op op, DType type, std::span<const Scalar> x) {
   internal_check(x.size() == static_cast<size_t>(info(op).arity), "evaluate: operand count");
   switch (info(op).rule) {
     case TypeRule::casting:
+    case TypeRule::casting_like:
       return convert(x[0], type);
     case TypeRule::comparison:
       return integer_scalar(compare(op, x[0], x[1]) ? 1 : 0, DType::bool_);

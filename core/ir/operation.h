@@ -24,6 +24,7 @@ enum class TypeRule : uint8_t {
   logical,     // operands compared with zero, result bool
   selection,   // the second and third operands promoted; the first compared with zero
   casting,     // the node's own type
+  casting_like,  // the second operand's declared type
   floating,    // promoted; integers and bool become f32
   rounding,    // floats as they are; integers unchanged
   identity,    // the operand's type

@@ -9,7 +9,7 @@ constexpr auto kFunctions = std::to_array<Function>(
     {Function::shape, Function::index, Function::reshape, Function::gather, Function::scatter,
      Function::transpose, Function::concat, Function::slice, Function::argmax, Function::argmin,
      Function::sort, Function::argsort, Function::cumsum, Function::prng_uniform,
-     Function::sum_to});
+     Function::sum_to, Function::reshape_like, Function::unslice, Function::permute_along});
 
 }  // namespace
 
@@ -61,6 +61,12 @@ std::string_view to_string(Function function) {
       return "prng_uniform";
     case Function::sum_to:
       return "sum_to";
+    case Function::reshape_like:
+      return "reshape_like";
+    case Function::unslice:
+      return "unslice";
+    case Function::permute_along:
+      return "permute_along";
   }
   return "?";
 }

@@ -80,6 +80,9 @@ enum class Function : uint8_t {
   cumsum,        // (T; axis)
   prng_uniform,  // (S; dims…) f32 in [0, 1), from the scalar seed S
   sum_to,        // (T, L): sums T down to the shape of L, undoing broadcasting
+  reshape_like,  // (T, L): T's elements in row-major order in the shape of L
+  unslice,       // (T, L; axis, start, stop, step): zeros of L's shape with T where slice reads
+  permute_along,  // (T, P; axis): out[.., i, ..] = T[.., P[.., i, ..], ..], P a permutation along axis
 };
 std::string_view to_string(Function function);  // as programs spell it
 std::optional<Function> find_whole_tensor_function(std::string_view name);

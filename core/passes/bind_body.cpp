@@ -95,6 +95,8 @@ class BodyTyper {
         return promoted(node, 1);
       case TypeRule::casting:
         return strong(node.type);
+      case TypeRule::casting_like:
+        return strong(default_type(kinds_[at(node.args[1])]));
       case TypeRule::floating:
         return as_float(promoted(node, 0));
       case TypeRule::rounding:
@@ -208,6 +210,7 @@ class BodyTyper {
   NodeId emit_strong(const Node& node, DType type) {
     switch (info(node.op).rule) {
       case TypeRule::casting:
+      case TypeRule::casting_like:
         return emit_cast(node, type);
       case TypeRule::rounding:
         if (is_float(type)) break;

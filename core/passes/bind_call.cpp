@@ -25,6 +25,12 @@ int64_t CallArguments::size(size_t i) const {
   return value;
 }
 
+Shape CallArguments::all_sizes() const {
+  Shape shape;
+  for (size_t i = 0; i < size_count(); ++i) shape.push_back(size(i));
+  return shape;
+}
+
 size_t CallArguments::axis(size_t i, size_t rank) const {
   int64_t value = integer(i);
   if (value >= 0 && value < static_cast<int64_t>(rank)) return static_cast<size_t>(value);
@@ -85,9 +91,7 @@ void bind_index(const CallArguments& a) {
 }
 
 // A view; a result that the program returns is a copy through the view.
-void bind_reshape(const CallArguments& a) {
-  Shape shape;
-  for (size_t i = 0; i < a.size_count(); ++i) shape.push_back(a.size(i));
+void bind_reshape(const CallArguments& a, const Shape& shape) {
   BindContext& context = a.context;
   TensorId source = a.tensor(0);
   TensorId result = a.result();
@@ -268,6 +272,46 @@ void bind_slice(const CallArguments& a) {
   bind_moved(a, std::move(shape), index);
 }
 
+// The cells that slice would read from a tensor of the second one's shape.
+void bind_unslice(const CallArguments& a) {
+  size_t axis = a.axis(0, a.rank(1));
+  Shape shape = a.shape(1);
+  Piece piece = pointwise_piece(a.result(), shape.size());
+  std::vector<Affine> cells = unknown_forms(shape.size());
+  cells[axis] = cells[axis] * Rational(a.integer(3)) + constant_affine(a.integer(1));
+  piece.stores = {make_access(a.result(), cells)};
+  piece.loads.push_back(
+      make_access(a.tensor(0), unknown_forms(a.rank(0)), a.tensor_span(0)));
+  if (a.rank(0) != shape.size()) {
+    a.fail_at(a.statement.span, "rank", "unslice needs two tensors of one rank");
+  }
+  copy_first_load(piece, a.type(0), accumulator_type(Aggregation::assign, a.type(0)));
+  a.finish(a.type(0), std::move(shape), Aggregation::assign, std::move(piece));
+}
+
+void bind_permute_along(const CallArguments& a) {
+  check_indices(a, a.context.name(a.tensor(0)));
+  size_t axis = a.axis(0, a.rank(0));
+  Shape shape = a.shape(0);
+  if (a.shape(1) != shape) {
+    a.fail_at(a.statement.span, "size",
+              "permute_along needs two tensors of one shape, not " + shape_text(shape) + " and " +
+                  shape_text(a.shape(1)));
+  }
+  Piece piece = pointwise_piece(a.result(), shape.size());
+  std::vector<Affine> all = unknown_forms(shape.size());
+  piece.loads.push_back(make_access(a.tensor(1), all, a.tensor_span(1)));
+  NodeId place = clamped_index(piece.body, piece.body.load(0, a.type(1)), a.type(1),
+                               std::max<int64_t>(shape[axis], 1));
+  Access source = make_access(a.tensor(0), all, a.tensor_span(0));
+  source.index[axis] = Index{};
+  source.index[axis].value = place;
+  piece.loads.push_back(std::move(source));
+  NodeId value = piece.body.load(1, a.type(0));
+  piece.body.results = {piece.body.cast(value, accumulator_type(Aggregation::assign, a.type(0)))};
+  a.finish(a.type(0), std::move(shape), Aggregation::assign, std::move(piece));
+}
+
 void bind_sort(const CallArguments& a, bool indices) {
   size_t axis = a.axis(0, a.rank(0));
   a.context.declare(a.result(), indices ? DType::i64 : a.type(0), a.shape(0), a.statement.span);
@@ -282,7 +326,13 @@ void dispatch(const CallArguments& a) {
     case Function::index:
       return bind_index(a);
     case Function::reshape:
-      return bind_reshape(a);
+      return bind_reshape(a, a.all_sizes());
+    case Function::reshape_like:
+      return bind_reshape(a, a.shape(1));
+    case Function::unslice:
+      return bind_unslice(a);
+    case Function::permute_along:
+      return bind_permute_along(a);
     case Function::gather:
       return bind_gather(a);
     case Function::scatter:

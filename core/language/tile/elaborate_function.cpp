@@ -23,7 +23,11 @@ Signature signature_of(Function function) {
       return {.most_sizes = kMaxRank};
     case Function::gather:
     case Function::sum_to:
+    case Function::reshape_like:
       return {.tensors = 2, .most_tensors = 2};
+    case Function::unslice:
+      return {.tensors = 2, .most_tensors = 2, .sizes = 4, .most_sizes = 4};
+    case Function::permute_along:
     case Function::scatter:
       return {.tensors = 2, .most_tensors = 2, .sizes = 1, .most_sizes = 1};
     case Function::concat:

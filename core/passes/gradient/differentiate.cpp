@@ -1,0 +1,106 @@
+#include "core/passes/differentiate.h"
+
+#include <algorithm>
+
+#include "core/passes/gradient/derivation.h"
+
+namespace tile {
+namespace {
+
+struct Reads {
+  std::vector<TensorId> operator()(const SymbolicContraction& c) const {
+    std::vector<TensorId> ids;
+    for (const SymbolicAccess& a : c.accesses) ids.push_back(a.tensor);
+    if (c.default_tensor) ids.push_back(*c.default_tensor);
+    return ids;
+  }
+  std::vector<TensorId> operator()(const Elementwise& e) const { return e.operands; }
+  std::vector<TensorId> operator()(const Call& c) const {
+    switch (c.function) {
+      case Function::concat: return c.tensors;
+      case Function::shape:
+      case Function::index:
+      case Function::argmax:
+      case Function::argmin:
+      case Function::argsort:
+      case Function::prng_uniform: return {};
+      default: return {c.tensors[0]};
+    }
+  }
+};
+
+std::string names_of(const Program& program, const std::vector<TensorId>& ids) {
+  std::string out;
+  for (TensorId id : ids) {
+    out += (out.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(id)].name;
+  }
+  return out.empty() ? "none" : out;
+}
+
+TensorId find_among(const Program& program, const std::vector<TensorId>& ids,
+                    const std::string& name, const char* what) {
+  for (TensorId id : ids) {
+    if (program.tensors[static_cast<size_t>(id)].name == name) return id;
+  }
+  std::optional<TensorId> other = program.find(name);
+  Span span = other ? program.tensors[static_cast<size_t>(*other)].span : Span{};
+  fail(Stage::bind, "name", span, "\"" + name + "\" is not an " + what + " of this program",
+       std::string("its ") + what + "s are " + names_of(program, ids));
+}
+
+// The gradient of an input that the output does not depend on: zeros of its shape and type.
+TensorId zeros(Derivation& derivation, TensorId input) {
+  Body body;
+  NodeId always = body.integer(1), zero = body.real(0), like = body.load(0);
+  body.results = {body.operation(Op::select, {always, zero, like})};
+  return derivation.elementwise(derivation.adjoint_name(input), derivation.tensor(input).span,
+                                {input}, std::move(body));
+}
+
+void differentiate_statement(Derivation& derivation, const Statement& s, TensorId d) {
+  if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) {
+    differentiate_contraction(derivation, s, *c, d);
+  } else if (const auto* e = std::get_if<Elementwise>(&s.what)) {
+    differentiate_elementwise(derivation, s, *e, d);
+  } else {
+    differentiate_call(derivation, s, std::get<Call>(s.what), d);
+  }
+}
+
+}  // namespace
+
+std::vector<TensorId> differentiable_reads(const Statement& statement) {
+  return std::visit(Reads{}, statement.what);
+}
+
+Program differentiate(const Program& program, const std::string& of,
+                      const std::vector<std::string>& wrt) {
+  TensorId output = find_among(program, program.outputs, of, "output");
+  std::vector<TensorId> inputs;
+  for (const std::string& name : wrt) {
+    TensorId input = find_among(program, program.inputs, name, "input");
+    if (std::find(inputs.begin(), inputs.end(), input) != inputs.end()) {
+      fail(Stage::bind, "name", program.tensors[static_cast<size_t>(input)].span,
+           "input " + name + " is asked for twice");
+    }
+    inputs.push_back(input);
+  }
+  Derivation derivation(program, output, inputs);
+  derivation.contribute(derivation.moved(output), derivation.seed());
+  // Rules append statements; the forward ones are copied out while they run.
+  for (size_t i = program.statements.size(); i-- > 0;) {
+    Statement s = derivation.program.statements[i];
+    if (!derivation.active(s.result)) continue;
+    TensorId d = derivation.adjoint(s.result, s.span);
+    if (d >= 0) differentiate_statement(derivation, s, d);
+  }
+  for (TensorId input : inputs) {
+    TensorId d = derivation.adjoint(input, derivation.tensor(input).span);
+    if (d < 0) d = zeros(derivation, input);
+    derivation.program.outputs.push_back(d);
+    derivation.program.output_spans.push_back(derivation.tensor(input).span);
+  }
+  return std::move(derivation.program);
+}
+
+}  // namespace tile

@@ -1,0 +1,233 @@
+// Rules 7.2 and 7.3: each access of a contraction's body gives a contraction with that access and the
+// output exchanged, the same constraints, and the other accesses' bounds kept.
+#include "core/passes/gradient/adjoint_body.h"
+#include "core/passes/gradient/product_rule.h"
+
+namespace tile {
+namespace {
+
+bool is_fractional(const Expr& e) {
+  if (e.kind() == ExprKind::exact_div) return true;
+  for (const Expr& arg : e.args()) {
+    if (is_fractional(arg)) return true;
+  }
+  return false;
+}
+
+bool has_fractional_index(const SymbolicAccess& access) {
+  for (const Expr& e : access.index) {
+    if (is_fractional(e)) return true;
+  }
+  return false;
+}
+
+std::vector<bool> used_loads(const Body& body, size_t count) {
+  std::vector<bool> used(count, false);
+  for (const Node& n : body.nodes) {
+    if (n.kind == NodeKind::load) used[static_cast<size_t>(n.slot)] = true;
+  }
+  return used;
+}
+
+void drop_unused(SymbolicContraction& c) {
+  std::vector<bool> used = used_loads(c.body, c.accesses.size());
+  std::vector<int> slot(c.accesses.size(), -1);
+  std::vector<SymbolicAccess> kept;
+  for (size_t i = 0; i < c.accesses.size(); ++i) {
+    if (!used[i]) continue;
+    slot[i] = static_cast<int>(kept.size());
+    kept.push_back(c.accesses[i]);
+  }
+  for (Node& n : c.body.nodes) {
+    if (n.kind == NodeKind::load) n.slot = slot[static_cast<size_t>(n.slot)];
+  }
+  c.accesses = std::move(kept);
+}
+
+// The value equals the aggregated one, both rounded to the output's type; NaN equals NaN (rule 7.3a).
+NodeId tie(AdjointBody& adjoint, NodeId extreme) {
+  Body& body = adjoint.body;
+  NodeId value = adjoint.result();
+  bool rounded = body[value].kind == NodeKind::load;
+  if (!rounded) value = body.operation(Op::cast_like, {value, extreme});
+  NodeId equal = body.operation(Op::eq, {value, extreme});
+  NodeId value_nan = body.operation(Op::isnan, {value});
+  NodeId extreme_nan = body.operation(Op::isnan, {extreme});
+  NodeId both_nan = body.operation(Op::logical_and, {value_nan, extreme_nan});
+  return body.operation(Op::logical_or, {equal, both_nan});
+}
+
+class Rule {
+ public:
+  Rule(Derivation& derivation, const Statement& statement, const SymbolicContraction& forward,
+       TensorId d)
+      : derivation_(derivation), statement_(statement), forward_(forward), d_(d) {}
+
+  void run() {
+    if (forward_.default_tensor && derivation_.active(*forward_.default_tensor)) add_default();
+    bool any = false;
+    for (const SymbolicAccess& a : forward_.accesses) any = any || derivation_.active(a.tensor);
+    if (!any) return;
+    bool extreme =
+        forward_.aggregation == Aggregation::max || forward_.aggregation == Aggregation::min;
+    if (extreme) shared_ = shared_among_ties();
+    if (forward_.aggregation == Aggregation::product) others_ = product_of_others(derivation_, statement_, forward_);
+    for (size_t i = 0; i < forward_.accesses.size(); ++i) {
+      if (derivation_.active(forward_.accesses[i].tensor)) add_access(i);
+    }
+  }
+
+ private:
+  SymbolicAccess output_access(TensorId tensor) const {
+    SymbolicAccess a;
+    a.tensor = tensor;
+    a.index = forward_.out_index;
+    a.span = statement_.span;
+    return a;
+  }
+  std::vector<Expr> extents(TensorId id, size_t rank) const {
+    std::vector<Expr> list;
+    for (size_t d = 0; d < rank; ++d) list.push_back(derivation_.extent(id, d));
+    return list;
+  }
+
+  // The forward contraction's points with another output and body.
+  SymbolicContraction over_same_points() const {
+    SymbolicContraction c;
+    c.indices = forward_.indices;
+    c.accesses = forward_.accesses;
+    c.constraints = forward_.constraints;
+    c.out_span = statement_.span;
+    return c;
+  }
+  // Gives the contraction its body; accesses that the body no longer reads keep bounding the points.
+  void finish(SymbolicContraction& c, Body body, NodeId value, int exchanged) const {
+    Body tidy = finished(body, value);
+    std::vector<bool> used = used_loads(tidy, c.accesses.size());
+    bool keeps_reads = false;
+    for (size_t i = 0; i < forward_.accesses.size(); ++i) {
+      if (used[i] || static_cast<int>(i) == exchanged) continue;
+      if (has_fractional_index(c.accesses[i])) {
+        NodeId read = body.load(static_cast<int>(i));
+        NodeId always = body.integer(1);
+        value = body.operation(Op::select, {always, value, read});
+        keeps_reads = true;
+      } else {
+        keep_bounds(c, c.accesses[i]);
+      }
+    }
+    c.body = keeps_reads ? finished(std::move(body), value) : std::move(tidy);
+    drop_unused(c);
+  }
+  void keep_bounds(SymbolicContraction& c, const SymbolicAccess& access) const {
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      Expr bound = derivation_.extent(access.tensor, d);
+      bool there = false;
+      for (const SymbolicConstraint& k : c.constraints) {
+        there = there || (k.form == access.index[d] && k.bound == bound);
+      }
+      if (!there) c.constraints.push_back({access.index[d], bound, access.span});
+    }
+  }
+
+  void add_access(size_t i) {
+    const SymbolicAccess& access = forward_.accesses[i];
+    SymbolicContraction c = over_same_points();
+    c.aggregation = Aggregation::sum;
+    c.out_index = access.index;
+    c.out_size = extents(access.tensor, access.index.size());
+    AdjointBody adjoint(forward_.body);
+    NodeId seed = seed_value(c, adjoint);
+    NodeId value = adjoint.derivative(static_cast<int>(i), seed);
+    if (value < 0) return;
+    finish(c, std::move(adjoint.body), value, static_cast<int>(i));
+    derivation_.contribute(access.tensor, derivation_.add(derivation_.adjoint_name(access.tensor),
+                                                          statement_.span, std::move(c)));
+  }
+
+  // What multiplies the body's derivative: the adjoint of the cell, its share among ties, or the adjoint
+  // times the other factors.
+  NodeId seed_value(SymbolicContraction& c, AdjointBody& adjoint) const {
+    auto load = [&](SymbolicAccess access) {
+      c.accesses.push_back(std::move(access));
+      return adjoint.body.load(static_cast<int>(c.accesses.size()) - 1);
+    };
+    switch (forward_.aggregation) {
+      case Aggregation::sum:
+      case Aggregation::assign: return load(output_access(d_));
+      case Aggregation::max:
+      case Aggregation::min: {
+        NodeId holds = tie(adjoint, load(output_access(statement_.result)));
+        NodeId share = load(output_access(shared_));
+        NodeId zero = adjoint.body.integer(0);
+        return adjoint.body.operation(Op::select, {holds, share, zero});
+      }
+      case Aggregation::product: {
+        NodeId value = load(output_access(d_));
+        for (const SymbolicAccess& factor : others_) value = adjoint.times(value, load(factor));
+        return value;
+      }
+    }
+    return -1;
+  }
+
+  // The adjoint of each cell divided by the number of its tied points.
+  TensorId shared_among_ties() {
+    SymbolicContraction count = over_same_points();
+    count.aggregation = Aggregation::sum;
+    count.out_index = forward_.out_index;
+    count.out_size = forward_.out_size;
+    AdjointBody adjoint(forward_.body);
+    count.accesses.push_back(output_access(statement_.result));
+    NodeId extreme = adjoint.body.load(static_cast<int>(count.accesses.size()) - 1);
+    NodeId holds = tie(adjoint, extreme);
+    NodeId one = adjoint.body.real(1), zero = adjoint.body.real(0);
+    NodeId value = adjoint.body.operation(Op::select, {holds, one, zero});
+    finish(count, std::move(adjoint.body), value, -1);
+    const std::string& name = derivation_.tensor(statement_.result).name;
+    TensorId counted = derivation_.add(name + "_ties", statement_.span, std::move(count));
+    Body body;
+    NodeId d = body.load(0), n = body.load(1);
+    NodeId share = body.operation(Op::div, {d, n});
+    body.results = {body.operation(Op::cast_like, {share, d})};
+    return derivation_.elementwise(derivation_.adjoint_name(statement_.result) + "_shared",
+                                   statement_.span, {d_, counted}, std::move(body));
+  }
+
+  // The default tensor's cells count where no point reaches.
+  void add_default() {
+    SymbolicContraction count = over_same_points();
+    count.aggregation = Aggregation::sum;
+    count.out_index = forward_.out_index;
+    count.out_size = forward_.out_size;
+    Body one;
+    NodeId value = one.integer(1);
+    finish(count, std::move(one), value, -1);
+    const std::string& name = derivation_.tensor(statement_.result).name;
+    TensorId covered = derivation_.add(name + "_points", statement_.span, std::move(count));
+    Body body;
+    NodeId n = body.load(0), d = body.load(1), zero = body.integer(0);
+    NodeId bare = body.operation(Op::eq, {n, zero});
+    body.results = {body.operation(Op::select, {bare, d, zero})};
+    TensorId target = *forward_.default_tensor;
+    derivation_.contribute(target,
+                           derivation_.elementwise(derivation_.adjoint_name(target), statement_.span,
+                                                   {covered, d_}, std::move(body)));
+  }
+
+  Derivation& derivation_;
+  const Statement& statement_;
+  const SymbolicContraction& forward_;
+  TensorId d_;
+  TensorId shared_ = -1;
+  std::vector<SymbolicAccess> others_;
+};
+
+}  // namespace
+
+void differentiate_contraction(Derivation& derivation, const Statement& statement,
+                               const SymbolicContraction& what, TensorId d) {
+  Rule(derivation, statement, what, d).run();
+}
+
+}  // namespace tile
