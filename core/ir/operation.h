@@ -18,18 +18,18 @@ enum class Op : uint8_t {
 
 // How the result's type follows from the operands' (rules 5.2 to 5.6).
 enum class TypeRule : uint8_t {
-  arithmetic,  // promoted operands; bool acts as i32
-  comparison,  // operands promoted, result bool
-  integral,    // promoted integers; floats are an error
-  logical,     // operands compared with zero, result bool
-  selection,   // the second and third operands promoted; the first compared with zero
-  casting,     // the node's own type
+  arithmetic,    // promoted operands; bool acts as i32
+  comparison,    // operands promoted, result bool
+  integral,      // promoted integers; floats are an error
+  logical,       // operands compared with zero, result bool
+  selection,     // the second and third operands promoted; the first compared with zero
+  casting,       // the node's own type
   casting_like,  // the second operand's declared type
-  floating,    // promoted; integers and bool become f32
-  rounding,    // floats as they are; integers unchanged
-  identity,    // the operand's type
-  predicate,   // any operand, result bool
-  random,      // i64, i64 -> f32
+  floating,      // promoted; integers and bool become f32
+  rounding,      // floats as they are; integers unchanged
+  identity,      // the operand's type
+  predicate,     // any operand, result bool
+  random,        // i64, i64 -> f32
 };
 
 struct OpInfo {

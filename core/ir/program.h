@@ -70,19 +70,20 @@ enum class Function : uint8_t {
   reshape,  // (T; dims…)
   gather,   // (T, I): out[i…, r…] = T[clamp(I[i…]), r…]
   scatter,  // (U, I; N): out[n, r…] = sum over I[i…] == n of U[i…, r…]; indices outside are clamped
-  transpose,     // (T; axes…)
-  concat,        // (A, B, …; axis)
-  slice,         // (T; axis, start, stop, step)
-  argmax,        // (T; axis) -> i64, the axis dropped, first wins, NaN counts as largest
-  argmin,        // (T; axis), NaN counts as smallest
-  sort,          // (T; axis) ascending, stable, NaN last
-  argsort,       // (T; axis) -> i64, the permutation that sort applies
-  cumsum,        // (T; axis)
-  prng_uniform,  // (S; dims…) f32 in [0, 1), from the scalar seed S
-  sum_to,        // (T, L): sums T down to the shape of L, undoing broadcasting
-  reshape_like,  // (T, L): T's elements in row-major order in the shape of L
-  unslice,       // (T, L; axis, start, stop, step): zeros of L's shape with T where slice reads
-  permute_along,  // (T, P; axis): out[.., i, ..] = T[.., P[.., i, ..], ..], P a permutation along axis
+  transpose,      // (T; axes…)
+  concat,         // (A, B, …; axis)
+  slice,          // (T; axis, start, stop, step)
+  argmax,         // (T; axis) -> i64, the axis dropped, first wins, NaN counts as largest
+  argmin,         // (T; axis), NaN counts as smallest
+  sort,           // (T; axis) ascending, stable, NaN last
+  argsort,        // (T; axis) -> i64, the permutation that sort applies
+  cumsum,         // (T; axis)
+  prng_uniform,   // (S; dims…) f32 in [0, 1), from the scalar seed S
+  sum_to,         // (T, L): sums T down to the shape of L, undoing broadcasting
+  reshape_like,   // (T, L): T's elements in row-major order in the shape of L
+  unslice,        // (T, L; axis, start, stop, step): zeros of L's shape with T where slice reads
+  permute_along,  // (T, P; axis): out[.., i, ..] = T[.., P[.., i, ..], ..], P a permutation along
+                  // axis
 };
 std::string_view to_string(Function function);  // as programs spell it
 std::optional<Function> find_whole_tensor_function(std::string_view name);

@@ -280,8 +280,7 @@ void bind_unslice(const CallArguments& a) {
   std::vector<Affine> cells = unknown_forms(shape.size());
   cells[axis] = cells[axis] * Rational(a.integer(3)) + constant_affine(a.integer(1));
   piece.stores = {make_access(a.result(), cells)};
-  piece.loads.push_back(
-      make_access(a.tensor(0), unknown_forms(a.rank(0)), a.tensor_span(0)));
+  piece.loads.push_back(make_access(a.tensor(0), unknown_forms(a.rank(0)), a.tensor_span(0)));
   if (a.rank(0) != shape.size()) {
     a.fail_at(a.statement.span, "rank", "unslice needs two tensors of one rank");
   }

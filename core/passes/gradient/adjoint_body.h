@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// A growing body that holds a statement's forward nodes and values made from them. Products with the
-// literals 0 and 1 fold and selects with such arms are distributed over, so that a branch that
+// A growing body that holds a statement's forward nodes and values made from them. Products with
+// the literals 0 and 1 fold and selects with such arms are distributed over, so that a branch that
 // contributes nothing contributes exactly nothing, whatever the other factor is.
 class AdjointBody {
  public:

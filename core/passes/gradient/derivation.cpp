@@ -54,9 +54,7 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
   find_active(wrt);
 }
 
-TensorId Derivation::moved(TensorId forward) const {
-  return Renumbering(forward_inputs_)(forward);
-}
+TensorId Derivation::moved(TensorId forward) const { return Renumbering(forward_inputs_)(forward); }
 
 void Derivation::find_active(const std::vector<TensorId>& wrt) {
   active_.insert(wrt.begin(), wrt.end());

@@ -26,12 +26,14 @@ class Derivation {
   // Appends a statement whose result is named after `name`; returns its tensor.
   TensorId add(const std::string& name, Span span,
                std::variant<SymbolicContraction, Elementwise, Call> what);
-  // The extent of a dimension as the text would write it: a declared dimension or size, or "T.axis".
+  // The extent of a dimension as the text would write it: a declared dimension or size, or
+  // "T.axis".
   Expr extent(TensorId id, size_t axis) const;
   // An elementwise statement over `operands` (load slots in order).
-  TensorId elementwise(const std::string& name, Span span, std::vector<TensorId> operands, Body body);
-  TensorId call(const std::string& name, Span span, Function function, std::vector<TensorId> tensors,
-                std::vector<Expr> sizes = {});
+  TensorId elementwise(const std::string& name, Span span, std::vector<TensorId> operands,
+                       Body body);
+  TensorId call(const std::string& name, Span span, Function function,
+                std::vector<TensorId> tensors, std::vector<Expr> sizes = {});
 
   // Adds to the adjoint of `id`.
   void contribute(TensorId id, TensorId adjoint);

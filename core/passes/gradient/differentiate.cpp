@@ -17,14 +17,17 @@ struct Reads {
   std::vector<TensorId> operator()(const Elementwise& e) const { return e.operands; }
   std::vector<TensorId> operator()(const Call& c) const {
     switch (c.function) {
-      case Function::concat: return c.tensors;
+      case Function::concat:
+        return c.tensors;
       case Function::shape:
       case Function::index:
       case Function::argmax:
       case Function::argmin:
       case Function::argsort:
-      case Function::prng_uniform: return {};
-      default: return {c.tensors[0]};
+      case Function::prng_uniform:
+        return {};
+      default:
+        return {c.tensors[0]};
     }
   }
 };

@@ -11,27 +11,38 @@ class Rule {
 
   void run() {
     switch (call_.function) {
-      case Function::reshape: return give(0, Function::reshape_like, {d_, call_.tensors[0]});
-      case Function::reshape_like: return give(0, Function::reshape_like, {d_, call_.tensors[0]});
-      case Function::transpose: return transpose();
+      case Function::reshape:
+        return give(0, Function::reshape_like, {d_, call_.tensors[0]});
+      case Function::reshape_like:
+        return give(0, Function::reshape_like, {d_, call_.tensors[0]});
+      case Function::transpose:
+        return transpose();
       case Function::gather:
         return give(0, Function::scatter, {d_, call_.tensors[1]},
                     {derivation_.extent(call_.tensors[0], 0)});
-      case Function::scatter: return give(0, Function::gather, {d_, call_.tensors[1]});
-      case Function::concat: return concat();
+      case Function::scatter:
+        return give(0, Function::gather, {d_, call_.tensors[1]});
+      case Function::concat:
+        return concat();
       case Function::slice:
         return give(0, Function::unslice, {d_, call_.tensors[0]}, call_.sizes);
-      case Function::unslice: return give(0, Function::slice, {d_}, call_.sizes);
-      case Function::cumsum: return cumsum();
-      case Function::sort: return sort();
-      case Function::permute_along: return permute();
-      case Function::sum_to: return broadcast();
+      case Function::unslice:
+        return give(0, Function::slice, {d_}, call_.sizes);
+      case Function::cumsum:
+        return cumsum();
+      case Function::sort:
+        return sort();
+      case Function::permute_along:
+        return permute();
+      case Function::sum_to:
+        return broadcast();
       case Function::shape:
       case Function::index:
       case Function::argmax:
       case Function::argmin:
       case Function::argsort:
-      case Function::prng_uniform: return;
+      case Function::prng_uniform:
+        return;
     }
   }
 
@@ -93,8 +104,8 @@ class Rule {
            "the derivative of cumsum needs an axis that is a number");
     }
     TensorId backwards = reversed(d_, name(0) + "_r");
-    TensorId sums = derivation_.call(name(0) + "_s", statement_.span, Function::cumsum, {backwards},
-                                     {axis});
+    TensorId sums =
+        derivation_.call(name(0) + "_s", statement_.span, Function::cumsum, {backwards}, {axis});
     derivation_.contribute(call_.tensors[0], reversed(sums, name(0)));
   }
 
@@ -121,9 +132,9 @@ class Rule {
     Body body;
     NodeId always = body.integer(1), d = body.load(0), like = body.load(1);
     body.results = {body.operation(Op::select, {always, d, like})};
-    derivation_.contribute(call_.tensors[0],
-                           derivation_.elementwise(name(0), statement_.span,
-                                                   {d_, call_.tensors[0]}, std::move(body)));
+    derivation_.contribute(
+        call_.tensors[0],
+        derivation_.elementwise(name(0), statement_.span, {d_, call_.tensors[0]}, std::move(body)));
   }
 
   Derivation& derivation_;

@@ -1,5 +1,5 @@
-// Rules 7.2 and 7.3: each access of a contraction's body gives a contraction with that access and the
-// output exchanged, the same constraints, and the other accesses' bounds kept.
+// Rules 7.2 and 7.3: each access of a contraction's body gives a contraction with that access and
+// the output exchanged, the same constraints, and the other accesses' bounds kept.
 #include "core/passes/gradient/adjoint_body.h"
 #include "core/passes/gradient/product_rule.h"
 
@@ -44,7 +44,8 @@ void drop_unused(SymbolicContraction& c) {
   c.accesses = std::move(kept);
 }
 
-// The value equals the aggregated one, both rounded to the output's type; NaN equals NaN (rule 7.3a).
+// The value equals the aggregated one, both rounded to the output's type; NaN equals NaN
+// (rule 7.3a).
 NodeId tie(AdjointBody& adjoint, NodeId extreme) {
   Body& body = adjoint.body;
   NodeId value = adjoint.result();
@@ -71,7 +72,8 @@ class Rule {
     bool extreme =
         forward_.aggregation == Aggregation::max || forward_.aggregation == Aggregation::min;
     if (extreme) shared_ = shared_among_ties();
-    if (forward_.aggregation == Aggregation::product) others_ = product_of_others(derivation_, statement_, forward_);
+    if (forward_.aggregation == Aggregation::product)
+      others_ = product_of_others(derivation_, statement_, forward_);
     for (size_t i = 0; i < forward_.accesses.size(); ++i) {
       if (derivation_.active(forward_.accesses[i].tensor)) add_access(i);
     }
@@ -100,7 +102,8 @@ class Rule {
     c.out_span = statement_.span;
     return c;
   }
-  // Gives the contraction its body; accesses that the body no longer reads keep bounding the points.
+  // Gives the contraction its body; accesses that the body no longer reads keep bounding the
+  // points.
   void finish(SymbolicContraction& c, Body body, NodeId value, int exchanged) const {
     Body tidy = finished(body, value);
     std::vector<bool> used = used_loads(tidy, c.accesses.size());
@@ -145,8 +148,8 @@ class Rule {
                                                           statement_.span, std::move(c)));
   }
 
-  // What multiplies the body's derivative: the adjoint of the cell, its share among ties, or the adjoint
-  // times the other factors.
+  // What multiplies the body's derivative: the adjoint of the cell, its share among ties, or the
+  // adjoint times the other factors.
   NodeId seed_value(SymbolicContraction& c, AdjointBody& adjoint) const {
     auto load = [&](SymbolicAccess access) {
       c.accesses.push_back(std::move(access));
@@ -154,7 +157,8 @@ class Rule {
     };
     switch (forward_.aggregation) {
       case Aggregation::sum:
-      case Aggregation::assign: return load(output_access(d_));
+      case Aggregation::assign:
+        return load(output_access(d_));
       case Aggregation::max:
       case Aggregation::min: {
         NodeId holds = tie(adjoint, load(output_access(statement_.result)));
@@ -210,9 +214,9 @@ class Rule {
     NodeId bare = body.operation(Op::eq, {n, zero});
     body.results = {body.operation(Op::select, {bare, d, zero})};
     TensorId target = *forward_.default_tensor;
-    derivation_.contribute(target,
-                           derivation_.elementwise(derivation_.adjoint_name(target), statement_.span,
-                                                   {covered, d_}, std::move(body)));
+    derivation_.contribute(
+        target, derivation_.elementwise(derivation_.adjoint_name(target), statement_.span,
+                                        {covered, d_}, std::move(body)));
   }
 
   Derivation& derivation_;

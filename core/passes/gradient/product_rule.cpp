@@ -8,7 +8,8 @@ namespace {
 
 class ProductRule {
  public:
-  ProductRule(Derivation& derivation, const Statement& statement, const SymbolicContraction& forward)
+  ProductRule(Derivation& derivation, const Statement& statement,
+              const SymbolicContraction& forward)
       : derivation_(derivation), statement_(statement), forward_(forward) {}
 
   std::vector<SymbolicAccess> run() {
@@ -33,7 +34,8 @@ class ProductRule {
     return e.kind() == ExprKind::variable && e.name() == index;
   }
 
-  // A bound that the text gives to the index alone: an output size, a tensor's extent, a constraint.
+  // A bound that the text gives to the index alone: an output size, a tensor's extent, a
+  // constraint.
   Expr size_of(const std::string& index) const {
     for (size_t d = 0; d < forward_.out_index.size(); ++d) {
       if (is_index(forward_.out_index[d], index)) return forward_.out_size[d];
@@ -51,7 +53,8 @@ class ProductRule {
          "add a constraint such as \"" + index + " < N\"");
   }
 
-  SymbolicAccess access(TensorId tensor, const std::string& suffix = "", size_t from = SIZE_MAX) const {
+  SymbolicAccess access(TensorId tensor, const std::string& suffix = "",
+                        size_t from = SIZE_MAX) const {
     SymbolicAccess a;
     a.tensor = tensor;
     a.span = statement_.span;
@@ -92,8 +95,8 @@ class ProductRule {
                forward_.indices.end();
   }
 
-  // At each point the product of the factors of its cell that agree in the indices before `level` and
-  // come before (after) it in index `level`; the indices behind run freely.
+  // At each point the product of the factors of its cell that agree in the indices before `level`
+  // and come before (after) it in index `level`; the indices behind run freely.
   TensorId others_at(size_t level, bool before) {
     SymbolicContraction c;
     const std::string other = "_o";
@@ -131,8 +134,7 @@ class ProductRule {
                                  [&](const std::string& name) { return renamed.contains(name); });
       if (!differs) continue;
       Expr there = substitute(form, renamed);
-      c.constraints.push_back(
-          {Expr::make(ExprKind::sub, {form, there}), Expr(1), statement_.span});
+      c.constraints.push_back({Expr::make(ExprKind::sub, {form, there}), Expr(1), statement_.span});
     }
   }
 
