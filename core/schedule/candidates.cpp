@@ -27,6 +27,7 @@ class PieceSpace {
       for (const std::vector<Loop>& outer : orders(tiles[i])) consider(with(tiles[i], outer));
       bool reduces = piece_.owners < piece_.box.size();
       if (reduces && i < kTilesBlocked) blocked(tiles[i]);
+      if (reduces && i < kTilesBlocked) streamed(tiles[i]);
       if (!reduces) blocked_copy(tiles[i]);
     }
     if (ranked_.empty())
@@ -219,6 +220,30 @@ class PieceSpace {
     consider(std::move(s));
   }
 
+  // A short block of the reduction over long rows: operands are read in the order of memory, the
+  // partial sums stay in the cache.
+  void streamed(const RegisterTile& t) {
+    int n = t.vector;
+    if (n < 0 || !owner(n)) return;
+    int k = longest_reduction();
+    for (int64_t columns : {int64_t{512}, int64_t{4096}}) {
+      int64_t step = tile_step(t, n);
+      int64_t width = ceil_div(std::min(columns, extent(n)), step) * step;
+      if (width <= step) continue;
+      for (int64_t depth : {int64_t{8}, int64_t{32}}) {
+        if (extent(k) < 4 * depth) continue;
+        std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
+        for (const Loop& l : natural_order(t)) {
+          bool tiled = l.unknown == n || tile_step(t, l.unknown) > 1 || extent(l.unknown) == 1;
+          (tiled ? inside : outer).push_back(l);
+        }
+        outer.push_back({k, depth, Binding::serial});
+        outer.insert(outer.end(), inside.begin(), inside.end());
+        consider(with(t, outer));
+      }
+    }
+  }
+
   // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
   // them.
   void pack_operands(const RegisterTile& t, PieceSchedule& s, int level) const {
@@ -269,11 +294,40 @@ class PieceSpace {
                               [&](const Loop& l) { return l.unknown == t.vector; });
         std::rotate(v, v + 1, outer.end());
         outer.insert(outer.end() - 1, inner);
-        if (block > step) consider(with(t, outer));
+        if (block <= step) continue;
+        consider(with(t, outer));
         std::swap(outer.back(), outer[outer.size() - 2]);
-        if (block > step) consider(with(t, outer));
+        consider(with(t, outer));
+        copy_through_buffer(t, unknown, block);
       }
     }
+  }
+
+  // The block of the transposed operand is read row by row into a small buffer first, so that the
+  // strided reads find it close by.
+  void copy_through_buffer(const RegisterTile& t, int along, int64_t block) {
+    int64_t columns = ceil_div(int64_t{64}, tile_step(t, t.vector)) * tile_step(t, t.vector);
+    if (columns <= tile_step(t, t.vector) || tile_step(t, along) != 1) return;
+    std::vector<Loop> outer;
+    for (const Loop& l : natural_order(t)) {
+      if (l.unknown != along && l.unknown != t.vector) outer.push_back(l);
+    }
+    outer.push_back({along, block, Binding::serial});
+    outer.push_back({t.vector, columns, Binding::serial});
+    auto level = static_cast<int>(outer.size());
+    outer.push_back({along, 1, Binding::serial});
+    outer.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
+    PieceSchedule s = with(t, outer);
+    for (size_t i = 0; i < piece_.loads.size(); ++i) {
+      const PieceModel::AccessModel& a = model_.accesses()[i];
+      bool strided = a.strides[static_cast<size_t>(along)] != 0 &&
+                     std::abs(a.strides[static_cast<size_t>(t.vector)]) > 1;
+      if (!strided) continue;
+      Packing p{static_cast<int>(i), level, {}};
+      p.order = {{t.vector, 1, Binding::serial}, {along, 1, Binding::serial}};
+      s.packings.push_back(std::move(p));
+    }
+    if (!s.packings.empty()) consider(std::move(s));
   }
 
   // Threads where the work is worth them: leading owners until there are a few tasks for each.

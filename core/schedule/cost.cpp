@@ -19,7 +19,13 @@ constexpr double kIteration = 0.4;     // of a serial loop around a tile, mostly
 constexpr double kTileStart = 12;      // of entering and leaving a register tile
 constexpr double kLaneCombine = 12;    // of adding up the lanes of one vector
 constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
-constexpr double kOverlap = 0.15;      // of the smaller costs that the largest does not hide
+constexpr double kFirstLevelWays = 12;
+constexpr double kSecondLevelWays = 16;
+constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
+constexpr double kPage = 4096;
+constexpr double kPagesKnown = 1024;  // translations held at once
+constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
+constexpr double kOverlap = 0.15;     // of the smaller costs that the largest does not hide
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -109,28 +115,65 @@ double PieceModel::body_cycles(const Body& body) const {
   return reduces_ && !fused ? cycles + kOperation : cycles;
 }
 
-// Bytes of the lines that one access touches while each unknown runs over `range` values.
-double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
-  double bytes = a.bytes;
-  for (size_t d = 0; d < a.shape.size(); ++d) {
+// What one access touches while each unknown runs over `range` values: runs of contiguous bytes,
+// whole cache lines, in rows that lie `strides` apart.
+PieceModel::Block PieceModel::block_of(const AccessModel& a,
+                                       const std::vector<int64_t>& range) const {
+  Block block;
+  double stride = a.bytes;
+  bool contiguous = true;
+  for (size_t d = a.shape.size(); d-- > 0;) {
+    auto extent = static_cast<double>(std::max<int64_t>(a.shape[d], 1));
     double span = 1;
     const Index& index = a.access->index[d];
-    if (index.value >= 0) span = static_cast<double>(a.shape[d]);
+    if (index.value >= 0) span = extent;
     for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
       Rational factor = index.affine.coefficients[u];
       if (factor < Rational(0)) factor = -factor;
       span += static_cast<double>(factor.num()) / static_cast<double>(factor.den()) *
               static_cast<double>(range[u] - 1);
     }
-    span = std::min(span, static_cast<double>(a.shape[d]));
-    if (d + 1 < a.shape.size()) {
-      bytes *= span;
-      continue;
+    span = std::min(span, extent);
+    if (contiguous) {
+      block.run = std::max(block.run, stride * span);
+    } else if (span > 1) {
+      block.rows *= span;
+      block.row_strides.emplace_back(span, stride);
     }
-    bool whole_rows = span >= static_cast<double>(a.shape[d]);
-    bytes *= whole_rows ? span : std::max(span, kCacheLine / a.bytes);
+    contiguous = contiguous && span >= extent;
+    stride *= extent;
   }
-  return bytes;
+  bool rounded = block.rows > 1;
+  if (rounded) block.run = std::max(block.run, kCacheLine);
+  return block;
+}
+
+double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
+  Block block = block_of(a, range);
+  return block.run * block.rows;
+}
+
+// Bytes of the cache that the block occupies where its rows fall on the same sets: `way` bytes map
+// to different sets.
+double PieceModel::occupied(const Block& block, double way) {
+  double covered = block.run, distinct = 1;
+  for (auto [count, stride] : block.row_strides) {
+    auto step = gcd(static_cast<int64_t>(stride), static_cast<int64_t>(way));
+    double places = std::max(1.0, way / static_cast<double>(std::max<int64_t>(step, 1)));
+    distinct *= std::min(count, places);
+  }
+  covered = std::min(way, block.run * distinct);
+  double bytes = block.run * block.rows;
+  return distinct >= block.rows ? bytes : bytes * std::max(1.0, way / covered);
+}
+
+double PieceModel::pages(const Block& block) {
+  double count = std::max(1.0, block.run / kPage), gap = block.run;
+  for (auto [rows, stride] : block.row_strides) {
+    count *= stride >= kPage ? rows : std::max(1.0, rows * stride / kPage);
+    gap = std::max(gap, rows * stride);
+  }
+  return std::min(count, std::max(1.0, gap / kPage) + 1);
 }
 
 // The same for a packed block: dense.
@@ -251,48 +294,79 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
   return total;
 }
 
-// Bytes that pass into a cache of the given size: the blocks of the outermost loops whose data fit
-// are fetched once for each iteration of the loops outside.
-double PieceModel::traffic(const PieceSchedule& s, double cache) const {
-  std::vector<const Loop*> loops;
+PieceModel::LoopRanges PieceModel::loop_ranges(const PieceSchedule& s) const {
+  LoopRanges r;
   for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
-    for (const Loop& l : *part) loops.push_back(&l);
+    for (const Loop& l : *part) r.loops.push_back(&l);
   }
-  std::vector<std::vector<int64_t>> ranges{piece_.box};
-  std::vector<double> trips;
-  for (const Loop* l : loops) {
-    std::vector<int64_t> range = ranges.back();
-    int64_t& r = range[static_cast<size_t>(l->unknown)];
-    trips.push_back(static_cast<double>(ceil_div(r, l->step)));
-    r = std::min(r, l->step);
-    ranges.push_back(std::move(range));
+  r.ranges.push_back(piece_.box);
+  for (const Loop* l : r.loops) {
+    std::vector<int64_t> range = r.ranges.back();
+    int64_t& n = range[static_cast<size_t>(l->unknown)];
+    r.trips.push_back(static_cast<double>(ceil_div(n, l->step)));
+    n = std::min(n, l->step);
+    r.ranges.push_back(std::move(range));
   }
-  auto bytes = [&](size_t i, size_t level) {
-    for (const Packing& p : s.packings) {
-      bool inside = p.load == static_cast<int>(i) && level >= static_cast<size_t>(p.level);
-      if (inside) return packed_bytes(accesses_[i], ranges[level]);
-    }
-    return footprint(accesses_[i], ranges[level]);
-  };
+  return r;
+}
+
+// What passes into a store of the given capacity: the blocks of the outermost loops whose data fit
+// are fetched once for each iteration of the loops outside. `held` is what an access takes of the
+// capacity inside a level, `moved` what fetching it costs.
+double PieceModel::traffic(const LoopRanges& r, double capacity, const Measure& held,
+                           const Measure& moved) const {
   size_t level = 0;
-  for (; level < loops.size(); ++level) {
+  for (; level < r.loops.size(); ++level) {
     double sum = 0;
-    for (size_t i = 0; i < accesses_.size(); ++i) sum += bytes(i, level);
-    if (sum <= cache) break;
+    for (size_t i = 0; i < accesses_.size(); ++i) sum += held(i, level);
+    if (sum <= capacity) break;
   }
   if (level == 0) return 0;
   double total = 0;
   for (size_t i = 0; i < accesses_.size(); ++i) {
-    double fetched = bytes(i, level) * (accesses_[i].store ? 2 : 1);
+    double fetched = moved(i, level) * (accesses_[i].store ? 2 : 1);
     bool reused = true;
     for (size_t j = level; j-- > 0;) {
-      bool depends = accesses_[i].strides[static_cast<size_t>(loops[j]->unknown)] != 0;
+      bool depends = accesses_[i].strides[static_cast<size_t>(r.loops[j]->unknown)] != 0;
       reused = reused && !depends;
-      if (!reused) fetched *= trips[j];
+      if (!reused) fetched *= r.trips[j];
     }
     total += fetched;
   }
   return total;
+}
+
+PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                                       size_t level) const {
+  const AccessModel& a = accesses_[access];
+  for (const Packing& p : s.packings) {
+    bool inside = p.load == static_cast<int>(access) && level >= static_cast<size_t>(p.level);
+    if (!inside) continue;
+    Block dense;
+    dense.run = packed_bytes(a, r.ranges[level]);
+    return dense;
+  }
+  return block_of(a, r.ranges[level]);
+}
+
+// Nanoseconds that data take to come into a cache of `bytes` from the level behind it.
+double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
+                             double ways, double rate) const {
+  double way = static_cast<double>(bytes) / ways;
+  Measure held = [&](size_t i, size_t level) {
+    Block block = block_at(s, r, i, level);
+    return ways > 1 ? occupied(block, way) : block.run * block.rows;
+  };
+  Measure moved = [&](size_t i, size_t level) {
+    Block block = block_at(s, r, i, level);
+    return block.rows * (block.run + kShortRun);
+  };
+  return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
+}
+
+double PieceModel::translation_ns(const PieceSchedule& s, const LoopRanges& r) const {
+  Measure count = [&](size_t i, size_t level) { return pages(block_at(s, r, i, level)); };
+  return traffic(r, kPagesKnown, count, count) * kPageWalk;
 }
 
 double PieceModel::packing_ns(const PieceSchedule& s) const {
@@ -318,11 +392,11 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
 }
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {
-  double parts[4] = {
-      compute_cycles(s) * cycle_ns_,
-      traffic(s, kUsableCache * static_cast<double>(target_.l1_bytes)) / target_.l2_bytes_per_ns,
-      traffic(s, kUsableCache * static_cast<double>(target_.l2_bytes)) / target_.l3_bytes_per_ns,
-      traffic(s, kUsableCache * static_cast<double>(target_.l3_bytes)) / target_.dram_bytes_per_ns};
+  LoopRanges r = loop_ranges(s);
+  double parts[5] = {
+      compute_ns(s), memory_ns(s, r, target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
+      memory_ns(s, r, target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
+      memory_ns(s, r, target_.l3_bytes, 1, target_.dram_bytes_per_ns), translation_ns(s, r)};
   double most = 0, sum = 0;
   for (double part : parts) {
     most = std::max(most, part);

@@ -1,6 +1,10 @@
 // The analytic model's parts, and sizes of a piece's loops, for the files of this folder.
 #pragma once
 
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
 
@@ -59,7 +63,30 @@ class PieceModel {
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
   double compute_cycles(const PieceSchedule& s) const;
-  double traffic(const PieceSchedule& s, double cache) const;
+  // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
+  // count and distance in bytes.
+  struct Block {
+    double run = 0;
+    double rows = 1;
+    std::vector<std::pair<double, double>> row_strides;
+  };
+  Block block_of(const AccessModel& a, const std::vector<int64_t>& range) const;
+  static double occupied(const Block& block, double way);
+  static double pages(const Block& block);
+  // All loops, outermost first; before each (and after the last) the range of every unknown.
+  struct LoopRanges {
+    std::vector<const Loop*> loops;
+    std::vector<double> trips;
+    std::vector<std::vector<int64_t>> ranges;
+  };
+  LoopRanges loop_ranges(const PieceSchedule& s) const;
+  using Measure = std::function<double(size_t access, size_t level)>;
+  double traffic(const LoopRanges& r, double capacity, const Measure& held,
+                 const Measure& moved) const;
+  Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
+  double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,
+                   double rate) const;
+  double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;
   double packing_ns(const PieceSchedule& s) const;
 
   const Piece& piece_;
