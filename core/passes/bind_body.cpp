@@ -224,6 +224,7 @@ class BodyTyper {
     for (size_t a = 0; a < node.args.size(); ++a) {
       args.push_back(as(node.args[a], operand_type(node, a, type)));
     }
+    if (node.op == Op::uniform) return add_uniform(body_, args[0], args[1]);
     NodeId result = body_.operation(node.op, std::move(args), held_type(type), node.span);
     bool keeps_range = node.op == Op::select || node.op == Op::max || node.op == Op::min;
     if (typing_.wraps_narrow && is_narrow_integer(type) && !keeps_range) {
@@ -322,7 +323,35 @@ class BodyTyper {
   Body body_;
 };
 
+// The finaliser S of uniform_bits.
+NodeId scrambled(Body& body, NodeId z) {
+  auto fold = [&](NodeId x, int64_t shift) {
+    NodeId high = body.operation(Op::shr, {x, body.integer(shift, DType::u64)}, DType::u64);
+    return body.operation(Op::bit_xor, {x, high}, DType::u64);
+  };
+  auto times = [&](NodeId x, uint64_t factor) {
+    NodeId constant = body.integer(static_cast<int64_t>(factor), DType::u64);
+    return body.operation(Op::mul, {x, constant}, DType::u64);
+  };
+  z = times(fold(z, 30), 0xBF58476D1CE4E5B9u);
+  z = times(fold(z, 27), 0x94D049BB133111EBu);
+  return fold(z, 31);
+}
+
 }  // namespace
+
+NodeId add_uniform(Body& body, NodeId seed, NodeId counter) {
+  auto add = [&](NodeId a, NodeId b) { return body.operation(Op::add, {a, b}, DType::u64); };
+  NodeId step = body.integer(static_cast<int64_t>(0x9E3779B97F4A7C15u), DType::u64);
+  NodeId first = scrambled(body, add(body.cast(seed, DType::u64), step));
+  NodeId second = scrambled(body, add(first, step));
+  NodeId position = body.operation(Op::mul, {body.cast(counter, DType::u64), step}, DType::u64);
+  NodeId bits = scrambled(body, add(scrambled(body, add(position, first)), second));
+  NodeId top = body.operation(Op::shr, {bits, body.integer(40, DType::u64)}, DType::u64);
+  // 24 bits fit i32, whose conversion is cheaper than that of u64.
+  NodeId real = body.cast(body.cast(top, DType::i32), DType::f32);
+  return body.operation(Op::mul, {real, body.real(0x1p-24, DType::f32)}, DType::f32);
+}
 
 TypedBody type_body(const Body& body, const BodyTyping& typing,
                     const std::function<DType(DType)>& result_type) {

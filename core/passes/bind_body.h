@@ -27,4 +27,9 @@ struct TypedBody {
 TypedBody type_body(const Body& body, const BodyTyping& typing,
                     const std::function<DType(DType)>& result_type);
 
+// Op::uniform of two i64 nodes, spelled out in 64-bit integer operations (see uniform_bits in
+// core/ir/scalar.h), so that every backend computes the same bits. Typed bodies have no
+// Op::uniform.
+NodeId add_uniform(Body& body, NodeId seed, NodeId counter);
+
 }  // namespace tile

@@ -1,6 +1,7 @@
 // Calls on whole tensors (rule 6.4) that reduce or compute.
 #include <limits>
 
+#include "core/passes/bind_body.h"
 #include "core/passes/bind_call.h"
 
 namespace tile {
@@ -97,7 +98,7 @@ void bind_uniform(const CallArguments& a) {
     NodeId row = body.operation(Op::mul, {counter, size}, DType::i64);
     counter = d == 0 ? position : body.operation(Op::add, {row, position}, DType::i64);
   }
-  body.results = {body.operation(Op::uniform, {seed, counter}, DType::f32)};
+  body.results = {add_uniform(body, seed, counter)};
   body = tidied(body);
   a.finish(DType::f32, std::move(shape), Aggregation::assign, std::move(piece));
 }

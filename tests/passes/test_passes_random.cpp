@@ -20,23 +20,23 @@ void expect_same_meaning(uint64_t seed, const RandomOptions& options) {
 }
 
 TEST(PassesRandom, SmallPrograms) {
-  for (uint64_t seed = 0; seed < 500; ++seed) expect_same_meaning(seed, {});
+  for (uint64_t seed : seeds(0, 500)) expect_same_meaning(seed, {});
 }
 
 TEST(PassesRandom, LargePrograms) {
   RandomOptions large;
   large.large = true;
-  for (uint64_t seed = 0; seed < 12; ++seed) expect_same_meaning(seed, large);
+  for (uint64_t seed : seeds(0, 12)) expect_same_meaning(seed, large);
 }
 
 TEST(PassesRandom, RealsNanAndInfinities) {
   RandomOptions reals;
   reals.real_values = true;
-  for (uint64_t seed = 0; seed < 200; ++seed) expect_same_meaning(seed, reals);
+  for (uint64_t seed : seeds(0, 200)) expect_same_meaning(seed, reals);
 }
 
 TEST(PassesRandom, OptionalPassesMayBeSkipped) {
-  for (uint64_t seed = 700; seed < 760; ++seed) {
+  for (uint64_t seed : seeds(700, 60)) {
     RandomCase drawn = random_case(seed);
     BoundProgram program = bind_text(drawn.text, drawn.types);
     Interpretation expected = interpret(program, drawn.inputs, {}, true);

@@ -1,6 +1,8 @@
 #include "tests/random/random_program.h"
 
+#include <cstdlib>
 #include <memory>
+#include <numeric>
 
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
@@ -54,6 +56,17 @@ bool worthwhile(RandomSource& random, const RandomCase& drawn) {
 }
 
 }  // namespace
+
+std::vector<uint64_t> seeds(uint64_t first, uint64_t count) {
+  if (const char* asked = std::getenv("TILE_TEST_SEEDS")) {
+    char* end = nullptr;
+    first = std::strtoull(asked, &end, 10);
+    count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
+  }
+  std::vector<uint64_t> list(count);
+  std::iota(list.begin(), list.end(), first);
+  return list;
+}
 
 RandomCase random_case(uint64_t seed, const RandomOptions& options) {
   RandomSource random(seed);

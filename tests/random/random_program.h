@@ -33,4 +33,8 @@ struct RandomOptions {
 
 RandomCase random_case(uint64_t seed, const RandomOptions& options = {});
 
+// The seeds that a test visits: first, first + 1, …; the environment variable TILE_TEST_SEEDS
+// ("FIRST:COUNT") replaces them, to search longer or to reproduce a case.
+std::vector<uint64_t> seeds(uint64_t first, uint64_t count);
+
 }  // namespace tile::test

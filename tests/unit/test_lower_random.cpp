@@ -1,45 +1,136 @@
-// Every legal schedule gives the same values: random schedules of each class against brute force,
-// before and after partition.
-#include <gtest/gtest.h>
+// Random programs through the passes, grouping, lowering and the nest interpreter, against the
+// reference interpreter.
+#include <algorithm>
 
+#include "core/interpret/whole_tensor.h"
+#include "core/nest/nest.h"
+#include "core/passes/pipeline.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/schedule.h"
+#include "tests/random/agreement.h"
+#include "tests/random/random_program.h"
+#include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 
-namespace tile::testing {
+namespace tile::test {
 namespace {
 
-constexpr int kSchedules = 200;
+// Runs the steps of a grouped program.
+class StepRunner {
+ public:
+  StepRunner(const BoundProgram& program, const std::vector<HostTensor>& inputs)
+      : program_(program) {
+    for (const BoundTensor& t : program.tensors) values_.emplace_back(t.type, t.shape);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
+    }
+  }
 
-TEST(LowerRandom, MatrixProduct) {
-  expect_all_schedules_agree(matrix_product(7, 19, 11), kSchedules);
+  void run(const Step& step, uint64_t seed, const Target& target) {
+    if (const auto* kernel = std::get_if<Kernel>(&step)) {
+      verify(*kernel);
+      Schedule schedule =
+          seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
+      ASSERT_EQ(illegal(schedule, *kernel, target), "");
+      run(nest::partition(lower(*kernel, schedule, target)), arguments_of(*kernel));
+    } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
+      run(nest::partition(lower_scatter(*scatter, program_.tensors, target)),
+          {scatter->updates, scatter->indices, scatter->result});
+    } else {
+      const auto& sort = std::get<Sort>(step);
+      run_sort(sort, value(sort.source), value(sort.result));
+    }
+  }
+
+  std::vector<HostTensor> outputs() {
+    std::vector<HostTensor> all;
+    for (TensorId id : program_.outputs) {
+      all.push_back(value(id));
+      all.back().shape = program_.tensors[static_cast<size_t>(id)].shape;
+    }
+    return all;
+  }
+
+ private:
+  HostTensor& value(TensorId id) {
+    const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
+    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
+  }
+
+  static std::vector<TensorId> arguments_of(const Kernel& kernel) {
+    std::vector<TensorId> list;
+    for (TensorId id : kernel.reads) {
+      if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
+        list.push_back(id);
+      }
+    }
+    list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
+    return list;
+  }
+
+  void run(const nest::Nest& nest, const std::vector<TensorId>& arguments) {
+    nest::verify(nest);
+    std::vector<HostTensor> holders;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      HostTensor t = value(arguments[i]);
+      t.shape = nest.buffers[i].shape;
+      if (nest.buffers[i].written) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
+      holders.push_back(std::move(t));
+    }
+    std::vector<HostTensor*> pointers;
+    for (HostTensor& holder : holders) pointers.push_back(&holder);
+    nest::interpret(nest, pointers);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (nest.buffers[i].written) value(arguments[i]).bytes = holders[i].bytes;
+    }
+  }
+
+  const BoundProgram& program_;
+  std::vector<HostTensor> values_;
+};
+
+// `schedule` 0 is the analytic pick.
+void expect_lowered_agrees(uint64_t seed, uint64_t schedule, const RandomOptions& options) {
+  RandomCase drawn = random_case(seed, options);
+  BoundProgram program = bind_text(drawn.text, drawn.types);
+  Interpretation expected = interpret(program, drawn.inputs, {}, true);
+  Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
+  std::string reproduce = "seed " + std::to_string(seed) + ", schedule " +
+                          std::to_string(schedule) + ":\n" + drawn.text;
+  SCOPED_TRACE(reproduce);
+  try {
+    run_pipeline(program, target);
+    StepRunner runner(program, drawn.inputs);
+    for (const Step& step : group(program, target)) {
+      ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
+    }
+    EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
+  } catch (const InternalError& error) {
+    ADD_FAILURE() << error.what();
+  } catch (const Failure& failure) {
+    ADD_FAILURE() << failure.what();
+  }
 }
-TEST(LowerRandom, MatrixProductBf16Rule4_8) {
-  expect_all_schedules_agree(matrix_product(5, 18, 9, DType::bf16), kSchedules, 1000);
+
+TEST(LowerRandom, AnalyticSchedules) {
+  for (uint64_t seed : seeds(0, 150)) expect_lowered_agrees(seed, 0, {});
 }
-TEST(LowerRandom, MatrixProductI8Rule4_8) {
-  expect_all_schedules_agree(matrix_product(6, 17, 10, DType::i8), kSchedules, 2000);
+
+TEST(LowerRandom, RandomSchedules) {
+  for (uint64_t seed : seeds(0, 150)) expect_lowered_agrees(seed, seed + 1, {});
 }
-TEST(LowerRandom, MatrixBiasGeluRule5_7) {
-  expect_all_schedules_agree(matrix_bias_gelu(6, 18, 7), kSchedules, 3000);
+
+TEST(LowerRandom, RealsNanAndInfinities) {
+  RandomOptions reals;
+  reals.real_values = true;
+  for (uint64_t seed : seeds(0, 50)) expect_lowered_agrees(seed, seed % 3, reals);
 }
-TEST(LowerRandom, Convolution) {
-  expect_all_schedules_agree(convolution(2, 6, 3, 5, 3, 1, 0), kSchedules, 4000);
+
+TEST(LowerRandom, LargePrograms) {
+  RandomOptions large;
+  large.large = true;
+  for (uint64_t seed : seeds(0, 4)) expect_lowered_agrees(seed, seed % 2, large);
 }
-TEST(LowerRandom, PaddedConvolutionRule4_1) {
-  expect_all_schedules_agree(convolution(1, 7, 2, 5, 3, 2, 1), kSchedules, 5000);
-}
-TEST(LowerRandom, Depthwise) { expect_all_schedules_agree(depthwise(13, 9, 5), kSchedules, 6000); }
-TEST(LowerRandom, MaxPool) {
-  expect_all_schedules_agree(max_pool(8, 5, 3, 2, 1), kSchedules, 7000);
-}
-TEST(LowerRandom, RowSum) { expect_all_schedules_agree(row_sum(9, 70, false), kSchedules, 8000); }
-TEST(LowerRandom, ColumnSum) {
-  expect_all_schedules_agree(row_sum(37, 20, true), kSchedules, 9000);
-}
-TEST(LowerRandom, PrefixSum) { expect_all_schedules_agree(prefix_sum(29), kSchedules, 10000); }
-TEST(LowerRandom, ScaledCopy) {
-  expect_all_schedules_agree(scaled_copy({3, 5, 21}), kSchedules, 11000);
-}
-TEST(LowerRandom, Transpose) { expect_all_schedules_agree(transpose(13, 21), kSchedules, 12000); }
 
 }  // namespace
-}  // namespace tile::testing
+}  // namespace tile::test
