@@ -247,42 +247,42 @@ bool may_join(const Polynomial& p) {
 
 }  // namespace
 
-// d * (x / d) + x % d = x, times a common factor; d * exact_div(x, d) = x. True if p changed.
+// p with d * (x / d) + x % d, times a common factor, replaced by x, or d * exact_div(x, d) by x,
+// where e, an atom of the term t, is one of these.
+std::optional<Polynomial> Simplifier::joined(const Polynomial& p, const Term& t, const Expr& e) {
+  ExprKind kind = e.kind();
+  bool down = kind == ExprKind::floor_div || kind == ExprKind::floor_mod;
+  if (!down && !is_modulo(kind) && kind != ExprKind::trunc_div && kind != ExprKind::exact_div) {
+    return std::nullopt;
+  }
+  const AtomInfo& info = atom_info(e);
+  const Polynomial& x = info.args[0];
+  const Polynomial& d = info.args[1];
+  if (d.is_zero()) return std::nullopt;
+  Polynomial factor = monomial(t.coefficient, *quotient_monomial(t.atoms, {e}));
+  Polynomial rest = p - factor * atom(e);
+  if (is_modulo(kind)) {
+    Polynomial other = factor * d * divide(down ? ExprKind::floor_div : ExprKind::trunc_div, x, d);
+    if (!contains(p, other)) return std::nullopt;
+    return rest - other + factor * x;
+  }
+  auto k = d.terms.size() == 1 ? exact_quotient(factor, d) : std::nullopt;
+  if (!k) return std::nullopt;
+  if (kind == ExprKind::exact_div) return rest + *k * x;
+  Polynomial other = *k * divide(down ? ExprKind::floor_mod : ExprKind::trunc_mod, x, d);
+  if (!contains(p, other)) return std::nullopt;
+  return rest - other + *k * x;
+}
+
+// True if p changed.
 bool Simplifier::join_quotients(Polynomial& p) {
   if (!may_join(p)) return false;
   for (const Term& t : p.terms) {
     for (const Expr& e : t.atoms) {
-      ExprKind kind = e.kind();
-      bool modulo = is_modulo(kind);
-      if (!modulo && kind != ExprKind::floor_div && kind != ExprKind::trunc_div &&
-          kind != ExprKind::exact_div) {
-        continue;
-      }
-      const AtomInfo& info = atom_info(e);
-      const Polynomial& x = info.args[0];
-      const Polynomial& d = info.args[1];
-      if (d.is_zero()) continue;
-      Polynomial factor = monomial(t.coefficient, *quotient_monomial(t.atoms, {e}));
-      if (modulo) {
-        Polynomial other =
-            factor * d *
-            divide(kind == ExprKind::floor_mod ? ExprKind::floor_div : ExprKind::trunc_div, x, d);
-        if (!contains(p, other)) continue;
-        p = p - other - factor * atom(e) + factor * x;
+      if (auto r = joined(p, t, e)) {
+        p = std::move(*r);
         return true;
       }
-      auto k = d.terms.size() == 1 ? exact_quotient(factor, d) : std::nullopt;
-      if (!k) continue;
-      if (kind == ExprKind::exact_div) {
-        p = p - factor * atom(e) + *k * x;
-        return true;
-      }
-      Polynomial other =
-          *k *
-          divide(kind == ExprKind::floor_div ? ExprKind::floor_mod : ExprKind::trunc_mod, x, d);
-      if (!contains(p, other)) continue;
-      p = p - factor * atom(e) - other + *k * x;
-      return true;
     }
   }
   return false;

@@ -158,20 +158,27 @@ Wide Simplifier::eliminate(const Polynomial& p, const Expr& s, Wide target) {
     best = std::max(best, std::min(with(bounds.lows[0]), with(bounds.highs[0])));
   }
   if (best >= target) return best;
+  return std::max(best, eliminate_quotient(rest, factor, s, target));
+}
+
+// The bound of rest + s * factor for a quotient s, from its dividend.
+Wide Simplifier::eliminate_quotient(const Polynomial& rest, const Polynomial& factor, const Expr& s,
+                                    Wide target) {
   auto scaled = scaled_bounds_of(s);
-  if (!scaled) return best;
+  if (!scaled) return -kInfinity;
   if (auto k = exact_quotient(factor, scaled->divisor)) {
     int k_sign = sign(*k);
-    if (k_sign == 0) return best;
-    return std::max(best, search(rest + *k * (k_sign > 0 ? scaled->low : scaled->high), target));
+    if (k_sign == 0) return -kInfinity;
+    return search(rest + *k * (k_sign > 0 ? scaled->low : scaled->high), target);
   }
   auto d = scaled->divisor.constant();
-  if (!d || direction == 0) return best;
+  int direction = sign(factor);
+  if (!d || direction == 0) return -kInfinity;
   // p >= t follows from d * p >= d * (t - 1) + 1, p being an integer.
   Polynomial multiple =
       tile::algebra::scale(rest, *d) + factor * (direction > 0 ? scaled->low : scaled->high);
   Wide multiple_target = target < kInfinity ? *d * (target - 1) + 1 : target;
-  return std::max(best, ceil_quotient(search(multiple, multiple_target), *d));
+  return ceil_quotient(search(multiple, multiple_target), *d);
 }
 
 Simplifier::SymbolBounds Simplifier::bounds_of(const Expr& s, const Polynomial& others) {
@@ -198,27 +205,25 @@ Simplifier::SymbolBounds Simplifier::bounds_of(const Expr& s, const Polynomial& 
     case ExprKind::select:
       b.cases = {args[1], args[2]};
       break;
-    case ExprKind::floor_mod:
-    case ExprKind::trunc_mod:
-      if (!args[1].constant()) {
-        Polynomial most = args[1] - constant(1);
-        if (sign(most) <= 0) break;
-        b.lows.push_back(s.kind() == ExprKind::floor_mod ? Polynomial{} : -most);
-        b.highs.push_back(std::move(most));
-      } else if (*args[1].constant() <= 0) {
-        break;
-      }
-      if (!others.is_zero() && sign(args[0]) > 0) b.highs.push_back(args[0]);
-      break;
-    case ExprKind::floor_div:
-      if (!args[1].constant() && sign(args[0]) > 0 && sign(args[1] - constant(1)) > 0) {
-        b.highs.push_back(args[0]);
-      }
-      break;
     default:
+      bound_division(s.kind(), args[0], args[1], !others.is_zero(), b);
       break;
   }
   return b;
+}
+
+// Bounds by the operands of x / d and x % d beyond the numeric ones; x itself bounds them from
+// above if x >= 0, which helps only `beside` other terms.
+void Simplifier::bound_division(ExprKind kind, const Polynomial& x, const Polynomial& d,
+                                bool beside, SymbolBounds& b) {
+  bool modulo = kind == ExprKind::floor_mod || kind == ExprKind::trunc_mod;
+  if (!modulo && kind != ExprKind::floor_div) return;
+  Polynomial most = d - constant(1);
+  if (d.constant() ? *d.constant() <= 0 : sign(most) <= 0) return;
+  if (beside && sign(x) > 0) b.highs.push_back(x);
+  if (!modulo || d.constant()) return;
+  b.lows.push_back(kind == ExprKind::floor_mod ? Polynomial{} : -most);
+  b.highs.push_back(std::move(most));
 }
 
 std::optional<Simplifier::ScaledBounds> Simplifier::scaled_bounds_of(const Expr& s) {

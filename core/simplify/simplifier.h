@@ -106,6 +106,7 @@ class Simplifier {
   std::optional<Polynomial> divide_quotient(const Polynomial& a, const Polynomial& b);
   Polynomial drop_inner_remainders(const Polynomial& a, const Polynomial& b);
   bool join_quotients(Polynomial& p);
+  std::optional<Polynomial> joined(const Polynomial& p, const Term& t, const Expr& e);
 
   // range.cpp
   VariableInfo& variable_info(const std::string& name);
@@ -126,7 +127,11 @@ class Simplifier {
   Wide search(const Polynomial& p, Wide target);
   bool exact_interval(const Polynomial& p);
   Wide eliminate(const Polynomial& p, const Expr& s, Wide target);
+  Wide eliminate_quotient(const Polynomial& rest, const Polynomial& factor, const Expr& s,
+                          Wide target);
   SymbolBounds bounds_of(const Expr& s, const Polynomial& others);
+  void bound_division(ExprKind kind, const Polynomial& x, const Polynomial& d, bool beside,
+                      SymbolBounds& b);
   std::optional<ScaledBounds> scaled_bounds_of(const Expr& s);
   int sign(const Polynomial& p);
 

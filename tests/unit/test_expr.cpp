@@ -189,7 +189,7 @@ TEST(Expr, ParsingTheTextGivesTheSameTree) {
   EXPECT_GT(compound, 8000);
 }
 
-TEST(Expr, EvaluatesChecked) {
+TEST(Expr, EvaluatesChecked) {  // lift rule 3.1
   EXPECT_EQ(at(2 * x + trunc_div(y, 3), 5, -7), 8);
   EXPECT_EQ(at(floor_div(y, 3), 0, -7), -3);
   EXPECT_EQ(at(floor_mod(y, 3), 0, -7), 2);

@@ -27,13 +27,16 @@ Ranges with(Ranges r, const char* name, const Expr& lo, const Expr& hi) {
 }
 std::string text(const Expr& e, const Ranges& r) { return to_string(simplify(e, r)); }
 
+// lift rule 20
 TEST(Simplify, Item20CancelsConstants) { EXPECT_EQ(simplify(1 + N - 1, standard()), N); }
 
+// lift rule 21
 TEST(Simplify, Item21FoldsTrueConditions) {
   EXPECT_EQ(simplify(select(less(-1, 1 + N), i, j), standard()), i);
   EXPECT_EQ(simplify(parse_expr("1 + N >= 0 ? i : j"), standard()), i);
 }
 
+// lift rule 22
 TEST(Simplify, Item22RemainderOfOne) {
   Expr e = trunc_mod(2 * M + 1, M);
   EXPECT_EQ(text(e, standard()), "mod(1, M)");
@@ -44,6 +47,7 @@ TEST(Simplify, Item22RemainderOfOne) {
   EXPECT_EQ(simplify(e, with(standard(), "M", 1, 1)), Expr(0));
 }
 
+// lift rule 23
 TEST(Simplify, Item23InsideOneBlock) {
   Ranges r = with(standard(), "v", 0, N - 1);
   EXPECT_EQ(simplify(trunc_div(v, N), r), Expr(0));
@@ -54,6 +58,7 @@ TEST(Simplify, Item23InsideOneBlock) {
   EXPECT_EQ(text(trunc_mod(v, N), closed), "mod(v, N)");
 }
 
+// lift rule 24
 TEST(Simplify, Item24JoinsQuotientAndRemainder) {
   EXPECT_EQ(simplify(trunc_div(x, d) * d + trunc_mod(x, d), standard()), x);
   EXPECT_EQ(simplify(trunc_div(x, d) * d + trunc_mod(x, d), {}), x);
@@ -63,6 +68,7 @@ TEST(Simplify, Item24JoinsQuotientAndRemainder) {
   EXPECT_EQ(text(8 * floor_div(z, 4) + floor_mod(z, 4), {}), "8*floordiv(z, 4) + mod(z, 4)");
 }
 
+// lift rule 25
 TEST(Simplify, Item25SplitsBySymbolicDivisors) {
   Ranges r = with(standard(), "i", 0, M + 1);
   Expr e = M * j + 2 * j + i;
@@ -72,6 +78,7 @@ TEST(Simplify, Item25SplitsBySymbolicDivisors) {
   EXPECT_EQ(simplify(floor_div(e, 2 + M), r), j);
 }
 
+// lift rule 26
 TEST(Simplify, Item26DividesPolynomials) {
   for (auto op : {static_cast<Expr (*)(const Expr&, const Expr&)>(trunc_div),
                   static_cast<Expr (*)(const Expr&, const Expr&)>(floor_div), exact_div}) {
@@ -81,6 +88,7 @@ TEST(Simplify, Item26DividesPolynomials) {
   EXPECT_EQ(simplify(trunc_mod(2 * N + M * N, 2 + M), {}), Expr(0));
 }
 
+// lift rule 27
 TEST(Simplify, Item27RemainderAroundZero) {
   Ranges r = with(standard(), "x", 0, n - 1);
   r.of["n"].lo = Expr(2);
@@ -91,6 +99,7 @@ TEST(Simplify, Item27RemainderAroundZero) {
   EXPECT_EQ(text(floor_mod(-1 + x, n), r), "mod(-1 + x, n)");
 }
 
+// lift rule 28
 TEST(Simplify, Item28SumsInsideOneBlock) {
   Ranges r = with(with(standard(), "v", 0, 3), "i", 0, 1);
   EXPECT_EQ(simplify(trunc_div(v + 4 * i, 8), r), Expr(0));
@@ -98,12 +107,14 @@ TEST(Simplify, Item28SumsInsideOneBlock) {
   EXPECT_NE(simplify(trunc_div(v + 4 * i, 8), r), Expr(0));
 }
 
+// lift rule 29
 TEST(Simplify, Item29SecondBlock) {
   Ranges r = with(standard(), "i", 0, n - 1);
   EXPECT_EQ(simplify(trunc_div(i + n, n), r), Expr(1));
   EXPECT_EQ(simplify(trunc_mod(i + n, n), r), i);
 }
 
+// lift rule 30
 TEST(Simplify, Item30ConstantDivisors) {
   Ranges r = with(standard(), "v", 0, 31);
   EXPECT_EQ(text(trunc_mod(899 + 4 * v, 128), r), "3 + 4*v");
@@ -112,6 +123,7 @@ TEST(Simplify, Item30ConstantDivisors) {
   EXPECT_EQ(text(floor_div(899 + 4 * v, 128), r), "7");
 }
 
+// lift rule 31
 TEST(Simplify, Item31NumbersTruncate) {
   EXPECT_EQ(simplify(Expr::make(ExprKind::trunc_mod, {-11, 5}), {}), Expr(-1));
   EXPECT_EQ(simplify(Expr::make(ExprKind::trunc_mod, {11, -5}), {}), Expr(1));
@@ -121,6 +133,7 @@ TEST(Simplify, Item31NumbersTruncate) {
   EXPECT_EQ(simplify(Expr::make(ExprKind::floor_div, {-11, 5}), {}), Expr(-3));
 }
 
+// lift rule 32
 TEST(Simplify, Item32KeepsWhatSignsForbid) {
   Expr e = trunc_mod(3 - i, 3);
   EXPECT_NE(simplify(e, standard()), simplify(trunc_mod(-i, 3), standard()));
@@ -129,6 +142,7 @@ TEST(Simplify, Item32KeepsWhatSignsForbid) {
   EXPECT_EQ(text(trunc_mod(3 + i, 3), standard()), "mod(i, 3)");
 }
 
+// lift rule 33
 TEST(Simplify, Item33Extrema) {
   EXPECT_EQ(text(min(n + 5, n + 10), standard()), "5 + n");
   EXPECT_EQ(text(min(n + 5, n + 10), {}), "5 + n");
@@ -137,6 +151,7 @@ TEST(Simplify, Item33Extrema) {
   EXPECT_EQ(text(min(n, 2 * n), {}), "min(n, 2*n)");
 }
 
+// lift rule 34
 TEST(Simplify, Item34FoldsFalseConditions) {
   EXPECT_EQ(simplify(select(less(i, 0), a, b), standard()), b);
   EXPECT_EQ(simplify(less(i, 0), standard()), Expr(0));
@@ -144,6 +159,7 @@ TEST(Simplify, Item34FoldsFalseConditions) {
   EXPECT_EQ(simplify(equal(2 * i, 2 * j + 1), {}), Expr(0));
 }
 
+// lift rule 35
 TEST(Simplify, Item35NestedQuotients) {
   EXPECT_EQ(simplify(trunc_div(trunc_div(x, a), b), standard()),
             simplify(trunc_div(x, a * b), standard()));
@@ -154,7 +170,7 @@ TEST(Simplify, Item35NestedQuotients) {
   EXPECT_EQ(text(floor_div(floor_div(z, a), y - 1), {}), "floordiv(floordiv(z, a), -1 + y)");
 }
 
-TEST(Simplify, TrapsOfEarlierSystems) {  // rule 3.2
+TEST(Simplify, TrapsOfEarlierSystems) {  // lift rule 3.2
   EXPECT_NE(simplify(floor_mod(Expr(1), N), standard()), Expr(1));
   EXPECT_EQ(text(trunc_div(z + 4, 4), {}), "(4 + z) / 4");
   EXPECT_EQ(text(trunc_div(i + 4, 4), standard()), "1 + floordiv(i, 4)");
@@ -168,7 +184,7 @@ TEST(Simplify, TrapsOfEarlierSystems) {  // rule 3.2
   EXPECT_EQ(text(trunc_div(x + y * n, n), free), "(x + n*y) / n");
 }
 
-TEST(Simplify, RemovesClampsThatRangesDecide) {  // rule 3.3
+TEST(Simplify, RemovesClampsThatRangesDecide) {  // lift rule 3.3
   Ranges r = with(standard(), "x", 1, n);
   EXPECT_EQ(text(min(max(-1 + x, 0), n - 1), r), "-1 + x");
   Ranges from_zero = with(standard(), "x", 0, n - 1);
@@ -213,7 +229,7 @@ TEST(Simplify, SymbolicTiles) {
   EXPECT_EQ(prove_less(i + 8 * t, N, r), true);
 }
 
-TEST(Simplify, ProvesBothWays) {
+TEST(Simplify, ProvesBothWays) {  // lift rule 3.3
   Ranges r = with(standard(), "i", 0, N - 1);
   EXPECT_EQ(prove_less(i, N, r), true);
   EXPECT_EQ(prove_less(N, i, r), false);
@@ -233,7 +249,7 @@ TEST(Simplify, ProvesBothWays) {
   EXPECT_EQ(prove_less(-1, z * z, {}), true);
 }
 
-TEST(Simplify, Transpose) {  // item 5: no / or % left
+TEST(Simplify, Transpose) {  // of a flat index: no / or % is left
   Ranges r = with(with(standard(), "i", 0, N - 1), "j", 0, M - 1);
   Expr flat = i * M + j;
   EXPECT_EQ(simplify(trunc_div(flat, M), r), i);
@@ -244,7 +260,7 @@ TEST(Simplify, Transpose) {  // item 5: no / or % left
   EXPECT_EQ(text(trunc_div(i * M + j, 4 * M), r), "floordiv(i, 4)");
 }
 
-TEST(Simplify, BoundaryRules) {  // rule 2.3
+TEST(Simplify, BoundaryRules) {  // the functions by which views wrap and mirror
   Ranges r = with(standard(), "g", 0, n - 1);
   auto wrap = [&](const Expr& e) { return trunc_mod(trunc_mod(e, n) + n, n); };
   auto mirror = [&](const Expr& e) {
@@ -281,7 +297,7 @@ TEST(Simplify, ExactQuotients) {
   EXPECT_EQ(text(2 * exact_div(i, 2), {}), "i");
 }
 
-TEST(Simplify, CanonicalOrder) {
+TEST(Simplify, CanonicalOrder) {  // lift rule 3.1
   EXPECT_EQ(text(y * x + N - 1 + 2 * x - x * y * 3 + M, {}), "-1 + M + N + 2*x - 2*x*y");
   EXPECT_EQ(simplify((x + y) * (x - y), {}), simplify(x * x - y * y, {}));
   EXPECT_EQ(text(-x - y, {}), "-x - y");

@@ -1,4 +1,4 @@
-// Rule 3.2 of the Lift specification: on random expressions and random assignments inside the
+// lift rule 3.2: on random expressions and random assignments inside the
 // ranges, sizes of one included, simplifying keeps the value; simplify is idempotent; proofs and
 // bounds hold. TILE_TEST_SEED and TILE_TEST_ROUNDS in the environment vary and lengthen the run.
 #include <gtest/gtest.h>
