@@ -24,8 +24,12 @@ class PieceSpace {
   std::vector<RankedPiece> ranked() {
     std::vector<RegisterTile> tiles = best_tiles();
     for (size_t i = 0; i < tiles.size(); ++i) {
-      for (const std::vector<Loop>& outer : orders(tiles[i])) consider(with(tiles[i], outer));
       bool reduces = piece_.owners < piece_.box.size();
+      for (const std::vector<Loop>& outer : orders(tiles[i])) {
+        PieceSchedule s = with(tiles[i], outer);
+        consider(s);
+        if (reduces && i < kTilesBlocked) panelled(tiles[i], std::move(s));
+      }
       if (reduces && i < kTilesBlocked) blocked(tiles[i]);
       if (reduces && i < kTilesBlocked) streamed(tiles[i]);
       if (!reduces) blocked_copy(tiles[i]);
@@ -220,6 +224,25 @@ class PieceSpace {
     consider(std::move(s));
   }
 
+  // Operands along the vector alone, such as weights, in panels: all at once before the loops, or
+  // the panel of one tile inside the loop over tiles where that is the outermost.
+  void panelled(const RegisterTile& t, const PieceSchedule& s) {
+    if (t.vector < 0 || !owner(t.vector)) return;
+    for (int level : {0, 1}) {
+      if (level == 1 && s.outer[0].unknown != t.vector) continue;
+      PieceSchedule packed = s;
+      pack_operands(t, packed, level);
+      std::erase_if(packed.packings, [&](const Packing& p) {
+        return std::any_of(
+                   p.order.begin(), p.order.end(),
+                   [&](const Loop& l) { return owner(l.unknown) && l.unknown != t.vector; }) ||
+               p.order.back().unknown != t.vector;
+      });
+      if (packed.packings.empty()) continue;
+      consider(std::move(packed));
+    }
+  }
+
   // A short block of the reduction over long rows: operands are read in the order of memory, the
   // partial sums stay in the cache.
   void streamed(const RegisterTile& t) {
@@ -255,7 +278,12 @@ class PieceSpace {
       Packing p;
       p.load = static_cast<int>(i);
       p.level = level;
-      if (uses(t.vector)) p.order.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
+      bool tiles_inside = std::any_of(inside.begin(), inside.end(), [&](const Loop& l) {
+        return l.unknown == t.vector && l.step == tile_step(t, t.vector);
+      });
+      if (uses(t.vector) && tiles_inside) {
+        p.order.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
+      }
       for (size_t u = 0; u < piece_.owners; ++u) {
         auto unknown = static_cast<int>(u);
         bool looped = std::any_of(inside.begin(), inside.end(),
@@ -334,7 +362,9 @@ class PieceSpace {
   void bind_threads(PieceSchedule& s) const {
     if (target_.threads < 2 || model_.serial_ns(s) < 2 * kChunkNanoseconds) return;
     size_t most = s.outer.size();
-    for (const Packing& p : s.packings) most = std::min(most, static_cast<size_t>(p.level));
+    for (const Packing& p : s.packings) {
+      if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
+    }
     int64_t tasks = 1;
     std::vector<int> seen;
     for (size_t i = 0; i < most; ++i) {

@@ -25,6 +25,8 @@ constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
 constexpr double kPage = 4096;
 constexpr double kPagesKnown = 1024;  // translations held at once
 constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
+constexpr double kTestedTile = 0.3;   // more time that a tile takes where its points are tested
+constexpr double kMaskedTile = 0.6;   // where its lanes are
 constexpr double kOverlap = 0.15;     // of the smaller costs that the largest does not hide
 
 double operation_cycles(const Node& node) {
@@ -255,6 +257,23 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   return t;
 }
 
+// Tiles at a border of the domain test their points: the first and the last of an unrolled owner
+// that a condition names, every vector of lanes that it masks.
+double PieceModel::border_factor(const TileShape& t) const {
+  double factor = 1;
+  for (const Constraint& c : piece_.constraints) {
+    for (size_t j = 0; j < t.unknowns.size(); ++j) {
+      size_t u = t.unknowns[j];
+      if (c.form.coefficient(u).is_zero()) continue;
+      double tiles = std::ceil(static_cast<double>(piece_.box[u]) /
+                               static_cast<double>(std::max<int64_t>(t.blocks[j], 1)));
+      bool masked = static_cast<int>(u) == t.vector;
+      factor += std::min(1.0, 2 / tiles) * (masked ? kMaskedTile : kTestedTile);
+    }
+  }
+  return factor;
+}
+
 // All tiles: full ones and the remainders of each unknown.
 double PieceModel::compute_cycles(const PieceSchedule& s) const {
   TileShape t = tile_of(s);
@@ -291,7 +310,7 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     }
     if (number > 0) total += number * tile_cycles(s, t, counts, steps);
   }
-  return total;
+  return total * border_factor(t);
 }
 
 PieceModel::LoopRanges PieceModel::loop_ranges(const PieceSchedule& s) const {

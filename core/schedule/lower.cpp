@@ -82,6 +82,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   if (lanes_reduce_) lane_width_ = lane_count(schedule.reduce, piece_);
   tile_shape_ = tile_shape(schedule, piece_);
   copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
+  if (!schedule.tile.empty()) tile_test_ = tile_test_place();
   while (parallel_ < schedule.outer.size() &&
          schedule.outer[parallel_].binding == Binding::parallel) {
     ++parallel_;

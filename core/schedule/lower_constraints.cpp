@@ -157,12 +157,13 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
 }
 
 std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
-                             const std::function<Expr(const Affine&)>& value) {
+                             const std::function<Expr(const Affine&)>& value, int64_t down,
+                             int64_t up) {
   Constraint k = whole(c);
   Extremes e = over_box(k.form, piece.box);
   std::vector<Expr> out;
-  if (e.lo < Rational(k.lo)) out.push_back(tidy(value(k.form) - Expr(k.lo)));
-  if (e.hi >= Rational(k.hi)) out.push_back(tidy(Expr(k.hi - 1) - value(k.form)));
+  if (e.lo < Rational(k.lo)) out.push_back(tidy(value(k.form) + Expr(down - k.lo)));
+  if (e.hi >= Rational(k.hi)) out.push_back(tidy(Expr(k.hi - 1 - up) - value(k.form)));
   return out;
 }
 

@@ -208,6 +208,7 @@ Block PieceLowering::accumulate(const State& s) {
 }
 
 Block PieceLowering::guarded(Block block, const State& s, bool owners_only) const {
+  if (s.guards == Guards::none) return block;
   nest::If guard;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile || (owners_only && !p.owners_only)) continue;

@@ -50,13 +50,16 @@ struct Position {
 
   Expr begin() const;
 };
+// Whether the points of a tile are tested against the conditions placed there.
+enum class Guards : uint8_t { untested, points, none };
 // The iteration that statements are generated for.
 struct State {
   std::vector<Position> at;      // one for each unknown
   std::vector<Expr> tile_index;  // the value of each tile loop entered so far
   Expr copy;                     // which of the independent accumulators
-  Expr lane;                     // of the vector loop over a reduction
-  std::vector<int> packed;       // for each load the buffer that holds its block, or -1
+  Guards guards = Guards::untested;
+  Expr lane;                // of the vector loop over a reduction
+  std::vector<int> packed;  // for each load the buffer that holds its block, or -1
   // For each packed load the number of each unknown's levels outside its block.
   std::vector<std::vector<size_t>> outside;
 };
@@ -88,8 +91,11 @@ bool surely_nonempty(const Piece& piece);
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
 std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule);
 // Expressions that are all >= 0 exactly where lo <= form < hi, leaving out what the box implies.
+// With `down` <= 0 <= `up` (in multiples of the whole form): where it holds for form + down … form
+// + up.
 std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
-                             const std::function<Expr(const Affine&)>& value);
+                             const std::function<Expr(const Affine&)>& value, int64_t down = 0,
+                             int64_t up = 0);
 
 // Lowers one piece of a stage under its schedule.
 class PieceLowering {
@@ -104,6 +110,8 @@ class PieceLowering {
   nest::Block outer_loops(size_t i, State s);
   nest::Block outer_loop(size_t i, const State& s);
   nest::Block reduce_loops(size_t i, const State& s);
+  nest::Block test_whole_tile(size_t i, const State& s);
+  std::optional<size_t> tile_test_place() const;
   nest::Block bounded_loop(size_t i, State s);
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
@@ -181,13 +189,14 @@ class PieceLowering {
   const PieceSchedule& schedule_;
   std::vector<PlacedConstraint> constraints_;
   std::vector<std::string> names_;
-  bool reduces_ = false;       // accumulators are needed
-  bool blocked_ = false;       // reductions in the outer loops
-  bool may_be_empty_ = false;  // an owner may have no valid point and must then keep the fill
-  bool lanes_reduce_ = false;  // the vector loop is over a reduction
-  int64_t copies_ = 1;         // independent accumulators of an unrolled reduction
-  size_t copy_loop_ = 0;       // the loop in `reduce` that tells them apart
-  size_t parallel_ = 0;        // leading outer loops that are parallel
+  bool reduces_ = false;             // accumulators are needed
+  bool blocked_ = false;             // reductions in the outer loops
+  bool may_be_empty_ = false;        // an owner may have no valid point and must then keep the fill
+  bool lanes_reduce_ = false;        // the vector loop is over a reduction
+  int64_t copies_ = 1;               // independent accumulators of an unrolled reduction
+  size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart
+  std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested
+  size_t parallel_ = 0;              // leading outer loops that are parallel
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
   std::map<size_t, int> packing_buffers_;  // by load
