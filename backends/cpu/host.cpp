@@ -49,6 +49,10 @@ void apply(const Level& level, Target& target) {
   target.vector_bits = level.vector_bits;
   target.vector_registers = level.vector_registers;
   target.fma_per_ns = level.fma_per_ns;
+  // What cores of these kinds load from the second level while they multiply: two thirds of a
+  // vector register a cycle; and from the third.
+  target.l2_bytes_per_ns = 2 * level.fma_per_ns;
+  target.l3_bytes_per_ns = 30;
 }
 
 // "48K" as bytes; 0 if it is no size.
