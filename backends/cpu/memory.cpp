@@ -7,8 +7,12 @@
 namespace tile::cpu {
 namespace {
 
-Key content_key(const Reference& r, llvm::Value* guard) {
-  Key key{static_cast<uint64_t>(r.stride), key_of(r.moved), key_of(r.offsets), key_of(guard),
+Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
+  Key key{static_cast<uint64_t>(r.stride),
+          key_of(r.moved),
+          key_of(r.offsets),
+          key_of(guard),
+          r.lanes ? lanes.width : 1,
           static_cast<uint64_t>(r.uniform.constant)};
   for (auto [atom, factor] : r.uniform.terms) {
     key.push_back(static_cast<uint64_t>(atom));
@@ -130,7 +134,7 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   if (r.cell >= 0) return load_cell(r);
   llvm::Value* guard = r.lanes ? lanes.mask : lanes.any;
   for (llvm::Value* known_under : {guard, static_cast<llvm::Value*>(nullptr)}) {
-    Key key = content_key(r, known_under);
+    Key key = content_key(r, lanes, known_under);
     if (llvm::Value* known = scopes_.content(r.buffer, key)) return known;
   }
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
@@ -146,7 +150,7 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   if (buffer(r.buffer).type == DType::bool_) {
     value = ir_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   }
-  scopes_.remember(r.buffer, content_key(r, guard), value);
+  scopes_.remember(r.buffer, content_key(r, lanes, guard), value);
   return value;
 }
 

@@ -197,6 +197,21 @@ serial k from [0] extent [3] {
 )");
 }
 
+// The same address read as vectors of two widths.
+TEST(CpuAccesses, OneAddressTwoWidths) {
+  expect_as_interpreted(R"(
+nest widths
+argument X: f32 [16] strides [1]
+argument Z: f32 [16] strides [1] written
+vector l from [0] extent [4] width 4 {
+  assign Z[l] (X[l]) { %0:f32 = load 0; yield %0 }
+}
+vector m from [0] extent [16] width 16 {
+  add Z[15 - m] (X[m]) { %0:f32 = load 0; yield %0 }
+}
+)");
+}
+
 // Scratch is each thread's own; workspace is shared between the loops of a launch, and so is
 // anything that lives across them.
 TEST(CpuAccesses, ScratchAndWorkspace) {
