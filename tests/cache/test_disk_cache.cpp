@@ -1,0 +1,144 @@
+// The disk cache: what it stores comes back, and any fault is a miss.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/engine/disk_cache.h"
+#include "tests/executors/run_backends.h"
+
+namespace tile {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Disk : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "tile-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  DiskCache cache(CacheMode mode = CacheMode::read_write) {
+    CacheOptions options;
+    options.directory = directory_ + "/cache";
+    options.mode = mode;
+    options.log = [this](const std::string& line) { lines_.push_back(line); };
+    return DiskCache(std::move(options));
+  }
+  static std::vector<std::byte> bytes(const std::string& text) {
+    std::vector<std::byte> result(text.size());
+    std::memcpy(result.data(), text.data(), text.size());
+    return result;
+  }
+  fs::path only_entry() const {
+    for (const auto& entry : fs::directory_iterator(directory_ + "/cache")) return entry.path();
+    return {};
+  }
+  std::string directory_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(Disk, StoresAndReads) {
+  cache().write("key", bytes("payload"));
+  EXPECT_EQ(cache().read("key"), bytes("payload"));
+  EXPECT_EQ(cache().read("other"), std::nullopt);
+  cache().write("key", bytes(""));
+  EXPECT_EQ(cache().read("key"), bytes(""));
+  EXPECT_EQ(summarize_cache(directory_ + "/cache").entries, 1U);
+  EXPECT_EQ(clear_cache(directory_ + "/cache"), 1U);
+  EXPECT_EQ(cache().read("key"), std::nullopt);
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(Disk, DirectoryIsPrivate) {
+  cache().write("key", bytes("payload"));
+  struct stat info{};
+  ASSERT_EQ(stat((directory_ + "/cache").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+  chmod((directory_ + "/cache").c_str(), 0755);
+  EXPECT_EQ(cache().read("key"), std::nullopt) << "a directory open to others is not used";
+  EXPECT_EQ(lines_.size(), 1U);
+}
+
+TEST_F(Disk, EveryDamagedByteIsAMissAndALine) {
+  cache().write("key", bytes("payload"));
+  fs::path path = only_entry();
+  std::ifstream in(path, std::ios::binary);
+  std::string good((std::istreambuf_iterator<char>(in)), {});
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+    std::ofstream(path, std::ios::binary) << damaged;
+    lines_.clear();
+    EXPECT_EQ(cache().read("key"), std::nullopt) << "byte " << at;
+    EXPECT_EQ(lines_.size(), 1U) << "byte " << at;
+  }
+  for (size_t size : {size_t{0}, size_t{5}, size_t{32}, good.size() - 1}) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << good.substr(0, size);
+    EXPECT_EQ(cache().read("key"), std::nullopt) << "cut to " << size;
+  }
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << good;
+  EXPECT_EQ(cache().read("key"), bytes("payload"));
+}
+
+TEST_F(Disk, ReadOnlyWritesNothing) {
+  cache(CacheMode::read_only).write("key", bytes("payload"));
+  EXPECT_EQ(cache().read("key"), std::nullopt);
+}
+
+TEST_F(Disk, AnUnusableDirectoryIsOnlySlow) {
+  std::ofstream(directory_ + "/cache") << "a file";
+  DiskCache broken = cache();
+  broken.write("key", bytes("payload"));
+  EXPECT_EQ(broken.read("key"), std::nullopt);
+  EXPECT_EQ(lines_.size(), 1U);
+}
+
+TEST_F(Disk, ModesAreParsed) {
+  EXPECT_EQ(parse_cache_mode("rw"), CacheMode::read_write);
+  EXPECT_EQ(parse_cache_mode("ro"), CacheMode::read_only);
+  EXPECT_EQ(parse_cache_mode("off"), CacheMode::off);
+  EXPECT_EQ(parse_cache_mode("verify"), CacheMode::verify);
+  EXPECT_EQ(parse_cache_mode("yes"), std::nullopt);
+}
+
+// Kernels come back from disk in another engine, run the same, and a damaged entry is compiled
+// anew.
+TEST_F(Disk, KernelsAreReused) {
+  auto make = [&](const std::string& mode) {
+    EngineOptions options;
+    options.backend = "cpu";
+    options.cache_dir = directory_ + "/cache";
+    options.cache_mode = mode;
+    return Engine::create(std::move(options));
+  };
+  test::RandomCase drawn = test::random_case(7);
+  std::shared_ptr<Engine> first = make("rw");
+  auto expected = test::run_code(*test::compiled(first, drawn), drawn.inputs);
+  uint64_t kernels = first->kernels().compiled;
+  ASSERT_GT(kernels, 0U);
+  std::shared_ptr<Engine> second = make("rw");
+  auto got = test::run_code(*test::compiled(second, drawn), drawn.inputs);
+  EXPECT_EQ(second->kernels().compiled, 0U);
+  EXPECT_EQ(second->kernels().disk_hits, kernels);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, expected[i].bytes);
+  std::shared_ptr<Engine> verifying = make("verify");
+  test::compiled(verifying, drawn);
+  EXPECT_EQ(verifying->kernels().compiled, kernels) << "verify compiles and compares";
+  for (const auto& entry : fs::directory_iterator(directory_ + "/cache")) {
+    std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "garbage";
+  }
+  std::shared_ptr<Engine> third = make("rw");
+  got = test::run_code(*test::compiled(third, drawn), drawn.inputs);
+  EXPECT_EQ(third->kernels().compiled, kernels);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, expected[i].bytes);
+}
+
+}  // namespace
+}  // namespace tile

@@ -1,0 +1,138 @@
+#include "tests/executors/run_backends.h"
+
+#include <cstring>
+#include <map>
+
+#include "core/language/tile/tile.h"
+#include "core/passes/uses.h"
+
+namespace tile::test {
+namespace {
+
+constexpr double kUnknownExtent = 4;
+
+// Every storage tensor of a program by its id, as bytes; views share them.
+class Memory {
+ public:
+  Memory(const BoundProgram& program, const std::vector<HostTensor>& inputs) : program_(program) {
+    for (size_t i = 0; i < program.tensors.size(); ++i) {
+      const BoundTensor& t = program.tensors[i];
+      tensors_.emplace_back(t.type, t.shape);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) storage(program.inputs[i]).bytes = inputs[i].bytes;
+  }
+  // The tensor with its own shape and the storage's bytes.
+  HostTensor get(TensorId id) {
+    const BoundTensor& t = program_.tensors[static_cast<size_t>(id)];
+    HostTensor copy(t.type, t.shape);
+    copy.bytes = storage(id).bytes;
+    return copy;
+  }
+  void put(TensorId id, const HostTensor& value) { storage(id).bytes = value.bytes; }
+
+ private:
+  HostTensor& storage(TensorId id) {
+    return tensors_[static_cast<size_t>(storage_of(program_, id))];
+  }
+  const BoundProgram& program_;
+  std::vector<HostTensor> tensors_;
+};
+
+class Counter {
+ public:
+  StoreCount count;
+  void block(const nest::Block& statements, double times, bool vector) {
+    for (const nest::Statement& s : statements) {
+      std::visit([&](const auto& what) { statement(what, times, vector); }, s.what);
+    }
+  }
+
+ private:
+  void statement(const nest::For& f, double times, bool vector) {
+    double extent = f.extent.is_constant() ? static_cast<double>(f.extent.value()) : kUnknownExtent;
+    block(f.body, times * std::max(0.0, extent), vector || f.kind == nest::LoopKind::vector);
+  }
+  // A tile with two bodies runs the interior one nearly always.
+  void statement(const nest::If& i, double times, bool vector) {
+    block(i.then, times, vector);
+    if (i.then.empty()) block(i.otherwise, times, vector);
+  }
+  void statement(const nest::Store&, double times, bool vector) {
+    count.all += times;
+    if (!vector) count.scalar += times;
+  }
+  void statement(const nest::Alloc&, double, bool) {}
+};
+
+}  // namespace
+
+std::shared_ptr<Engine> test_engine(const std::string& backend, const std::string& features) {
+  EngineOptions options;
+  options.backend = backend;
+  options.features = features;
+  options.cache_mode = "off";
+  return Engine::create(std::move(options));
+}
+
+std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine,
+                                      const std::string& text) {
+  auto source = std::make_shared<Source>(Source{"random", text});
+  return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(parse_tile(source)));
+}
+
+std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                     const RandomCase& drawn) {
+  std::vector<InputLayout> layouts;
+  for (const InputType& type : drawn.types) layouts.push_back({type, {}});
+  return loaded(engine, drawn.text)->executable(layouts);
+}
+
+std::vector<HostTensor> run_code(const Executable& e, const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> outputs;
+  for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
+    outputs.emplace_back(e.output(i).type, e.output(i).shape);
+    // Whatever is not written shows.
+    std::memset(outputs.back().bytes.data(), 0x5a, outputs.back().bytes.size());
+  }
+  auto views = [](const std::vector<HostTensor>& list) {
+    std::vector<TensorView> result;
+    for (const HostTensor& t : list) {
+      result.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
+    }
+    return result;
+  };
+  run(e, views(inputs), views(outputs));
+  return outputs;
+}
+
+std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTensor>& inputs) {
+  Memory memory(e.program, inputs);
+  for (const Launch& launch : e.launches) {
+    std::vector<HostTensor> arguments;
+    for (TensorId id : launch.arguments) arguments.push_back(memory.get(id));
+    if (launch.sort) {
+      const BoundTensor& source = e.program.tensors[static_cast<size_t>(launch.sort->source)];
+      e.engine->backend().sort(*launch.sort, source, arguments[0].bytes.data(),
+                               arguments[1].bytes.data(), {});
+    } else {
+      std::vector<HostTensor*> pointers;
+      for (HostTensor& t : arguments) pointers.push_back(&t);
+      nest::interpret(launch.nest, pointers);
+    }
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      bool written = launch.sort ? i == 1 : launch.nest.buffers[i].written;
+      if (written) memory.put(launch.arguments[i], arguments[i]);
+    }
+  }
+  std::vector<HostTensor> outputs;
+  for (TensorId id : e.program.outputs) outputs.push_back(memory.get(id));
+  return outputs;
+}
+
+StoreCount count_stores(const nest::Nest& nest) {
+  Counter counter;
+  counter.block(nest.body, 1, false);
+  return counter.count;
+}
+
+}  // namespace tile::test
