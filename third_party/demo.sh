@@ -13,7 +13,8 @@ cmake --build --preset release --target tile_cli tile-bench
 bin=build/release/bin
 
 mkdir -p "$out"
-"$bin/tile-bench" --quick --output "$out/bench.json"
+"$bin/tile-bench" tune conv3x3_b8 matmul_1024 max_pool_b8 softmax_1024x1024 \
+  --peers --quick --json "$out/bench.json"
 data=/usr/lib/python3/dist-packages/sklearn/datasets
 [ -d "$data" ] || data=/usr/local/share/tile-data
 "$bin/tile" run bench/workloads/pictures/unsharp.tile --repeat 10 \

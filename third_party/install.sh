@@ -14,7 +14,7 @@ root=$(dirname "$here")
 
 build="g++ cmake ninja-build pkg-config git ca-certificates python3"
 libraries="llvm-19-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev libpng-dev libjpeg-dev"
-tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev"
+tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev libdnnl-dev"
 packages="$build $libraries $tests"
 
 cuda=no portable=no list=no

@@ -1,0 +1,115 @@
+#include "bench/ceilings.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "bench/fma_probe.h"
+
+namespace tile::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Many short probes: on a machine that others use, some of them are left alone.
+constexpr int kRepeats = 60;
+constexpr double kProbeSeconds = 0.002;
+
+// Runs `work(thread)` on every thread at once; seconds from the common start to the last end.
+double together(int threads, const std::function<void(int)>& work) {
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  auto body = [&](int thread) {
+    ++ready;
+    while (!go) std::this_thread::yield();
+    work(thread);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(body, i);
+  while (ready < threads - 1) std::this_thread::yield();
+  auto start = Clock::now();
+  go = true;
+  work(0);
+  for (std::thread& t : others) t.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The best of several timings of `calls(thread, count)`, with a count that takes long enough to be
+// timed well.
+double best_rate(int threads, double units_per_call,
+                 const std::function<void(int, int64_t)>& calls) {
+  int64_t count = 1;
+  while (together(threads, [&](int t) { calls(t, count); }) < kProbeSeconds) count *= 2;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepeats; ++i) {
+    seconds = std::min(seconds, together(threads, [&](int t) { calls(t, count); }));
+  }
+  return units_per_call * static_cast<double>(count) * threads / seconds;
+}
+
+// The least seconds of one call out of many.
+double least_seconds(const std::function<void()>& call) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepeats; ++i) {
+    auto start = Clock::now();
+    call();
+    seconds = std::min(seconds, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return seconds;
+}
+
+}  // namespace
+
+std::string fma_probe_name() { return fma_probe().name; }
+
+// Threads share no arithmetic units, but rarely have all their cores to themselves at one moment
+// of a busy machine: each one's best counts, while all run.
+double fma_gflops(int threads) {
+  constexpr int64_t kCalls = 100;
+  const FmaProbe& probe = fma_probe();
+  std::vector<double> seconds(static_cast<size_t>(threads));
+  together(threads, [&](int thread) {
+    seconds[static_cast<size_t>(thread)] = least_seconds([&] { probe.run(kCalls); });
+  });
+  double rate = 0;
+  for (double s : seconds) rate += probe.operations_per_call * kCalls / s / 1e9;
+  return rate;
+}
+
+double copy_gbps(int threads, size_t bytes) {
+  size_t half = std::max<size_t>(bytes / 2 / static_cast<size_t>(threads), 64);
+  std::vector<std::vector<char>> from, to;
+  for (int i = 0; i < threads; ++i) {
+    from.emplace_back(half, char(i));
+    to.emplace_back(half);
+  }
+  auto calls = [&](int thread, int64_t count) {
+    auto t = static_cast<size_t>(thread);
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to[t].data(), from[t].data(), half);
+      // The compiler must not drop or merge copies.
+      asm volatile("" : : "r"(to[t].data()) : "memory");
+    }
+  };
+  return best_rate(threads, 2.0 * static_cast<double>(half), calls) / 1e9;
+}
+
+double Ceilings::gflops(int threads) {
+  auto [it, fresh] = gflops_.try_emplace(threads, 0.0);
+  if (fresh) it->second = fma_gflops(threads);
+  return it->second;
+}
+
+double Ceilings::gbps(int threads, double bytes) {
+  size_t size = std::bit_ceil(std::max<size_t>(static_cast<size_t>(bytes), 4096));
+  auto [it, fresh] = gbps_.try_emplace({threads, size}, 0.0);
+  if (fresh) it->second = copy_gbps(threads, size);
+  return it->second;
+}
+
+}  // namespace tile::bench

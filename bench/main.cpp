@@ -1,0 +1,74 @@
+// The `tile-bench` program.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "bench/commands.h"
+#include "bench/peers/peer.h"
+#include "bench/workload.h"
+
+namespace tile::bench {
+namespace {
+
+void add_common(CLI::App& app, Request& r) {
+  app.add_option("names", r.names, "benchmarks (default: all)");
+  app.add_option("--filter", r.filter, "only benchmarks whose name contains this");
+  app.add_option("--workloads", r.folder, "folder of *.tile files")->capture_default_str();
+}
+
+void add_timing(CLI::App& app, Request& r) {
+  app.add_option("--backend", r.engine.backend, "auto, cpu or reference")->capture_default_str();
+  app.add_option("--features", r.engine.features, "a narrower CPU: avx512, avx2, sse");
+  app.add_option("--threads", r.engine.threads, "worker threads (default: all)");
+  app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
+  app.add_flag("!--no-check", r.check, "do not compare values first");
+  app.add_option("--json", r.json, "write the results to this file (-: standard output)");
+  app.add_option("--rounds", r.timing.rounds, "timed rounds")->capture_default_str();
+  app.add_option("--round-ms", r.timing.round_ms, "length of a round")->capture_default_str();
+  app.add_flag_callback("--quick", [&r] { r.timing = {5, 5, 1500, 20}; }, "few and short rounds");
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app(
+      "Measures Tile programs: time, arithmetic or memory rate, share of what this "
+      "machine can do.");
+  app.require_subcommand(1);
+  Request request;
+  request.folder = default_folder();
+  CLI::App* list = app.add_subcommand("list", "names and shapes of the benchmarks");
+  add_common(*list, request);
+  CLI::App* run = app.add_subcommand("run", "time benchmarks");
+  add_common(*run, request);
+  add_timing(*run, request);
+  run->add_option("--tune", request.tune_ms, "race schedules for so many milliseconds first");
+  CLI::App* tune = app.add_subcommand("tune", "time benchmarks before and after racing schedules");
+  add_common(*tune, request);
+  add_timing(*tune, request);
+  double budget_ms = 5000;
+  tune->add_option("--budget", budget_ms, "milliseconds of running candidates, each benchmark")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (request.peers) settle_environment(argv);
+  if (list->parsed()) return command_list(request);
+  if (run->parsed()) return command_run(request);
+  request.tune_ms = budget_ms;
+  return command_tune(request);
+}
+
+int reported(int argc, char** argv) {
+  try {
+    return main_of(argc, argv);
+  } catch (const cli::Located& e) {
+    std::cerr << render(e.diagnostic, *e.source);
+  } catch (const Failure& e) {
+    std::cerr << "tile-bench: " << e.what() << "\n";
+    if (!e.diagnostic().hint.empty()) std::cerr << " hint: " << e.diagnostic().hint << "\n";
+  } catch (const std::exception& e) {
+    std::cerr << "tile-bench: " << e.what() << "\n";
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace tile::bench
+
+int main(int argc, char** argv) { return tile::bench::reported(argc, argv); }

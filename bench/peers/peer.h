@@ -1,0 +1,35 @@
+// Peers: other libraries that compute some of the workloads, timed in turns with ours.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/tensor.h"
+#include "bench/workload.h"
+
+namespace tile::bench {
+
+class Peer {
+ public:
+  virtual ~Peer() = default;
+  virtual std::string name() const = 0;         // "openblas"
+  virtual std::string description() const = 0;  // version, kernels, threads
+  // A call that computes the case into `output`, with whatever a library lets its users prepare
+  // (weights are constant) done before; empty if the library does not have the operation. The
+  // tensors outlive the call.
+  virtual std::function<void()> prepare(const Case& c, std::span<const Tensor> inputs,
+                                        Tensor& output) = 0;
+};
+
+// The peers that this program was built with.
+std::vector<std::unique_ptr<Peer>> make_peers(int threads);
+// Those that it was not built with, and why.
+std::vector<std::string> missing_peers();
+// Called first in main with --peers: a library that reads its environment before main and picks
+// kernels below what this CPU has is given a better setting, and the program starts again.
+void settle_environment(char** argv);
+
+}  // namespace tile::bench

@@ -1,0 +1,37 @@
+// A case made ready to be timed: compiled, its data in place.
+#pragma once
+
+#include "bench/tensor.h"
+#include "bench/work.h"
+#include "bench/workload.h"
+
+namespace tile::bench {
+
+class Prepared {
+ public:
+  // Compiles. Throws Failure.
+  Prepared(const std::shared_ptr<Engine>& engine, const Case& c);
+
+  const Case& what() const { return case_; }
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  const Tensor& output() const { return outputs_.front(); }
+  Executable& executable() { return *executable_; }
+  const Work& work() const { return work_; }
+  double compile_ms() const { return compile_ms_; }
+  void run() const { tile::run(*executable_, input_views_, output_views_); }
+
+ private:
+  Case case_;
+  std::shared_ptr<LoadedProgram> program_;
+  std::shared_ptr<Executable> executable_;
+  std::vector<Tensor> inputs_, outputs_;
+  std::vector<TensorView> input_views_, output_views_;
+  Work work_;
+  double compile_ms_ = 0;
+};
+
+// The largest relative difference from the reference interpreter; nullopt where that would take
+// too long.
+std::optional<double> difference_from_reference(const Prepared& prepared);
+
+}  // namespace tile::bench

@@ -1,0 +1,156 @@
+#include "bench/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <thread>
+
+#include "bench/progress.h"
+
+namespace tile::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMemoryBytes = 256 << 20;  // beyond every cache
+
+std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+const char* unit(Measure measure) { return measure == Measure::gflops ? "GFLOP/s" : "GB/s"; }
+
+std::string padded(const std::string& text, size_t width, bool left = false) {
+  std::string space(text.size() < width ? width - text.size() : 0, ' ');
+  return left ? text + space : space + text;
+}
+
+std::string local_time() {
+  std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return text;
+}
+
+Json ceilings_json(const Context& context) {
+  Json list = Json::array();
+  std::vector<int> counts{1};
+  if (context.threads > 1) counts.push_back(context.threads);
+  for (int threads : counts) {
+    list.push_back({{"threads", threads},
+                    {"fma_gflops", context.ceilings->gflops(threads)},
+                    {"copy_gbps", context.ceilings->gbps(threads, kMemoryBytes)}});
+  }
+  return list;
+}
+
+Json context_json(const Context& context) {
+  double load[3] = {0, 0, 0};
+  int loads = getloadavg(load, 3);
+  Json c;
+  c["date"] = local_time();
+  c["executable"] = "tile-bench";
+  c["num_cpus"] = std::thread::hardware_concurrency();
+  c["load_avg"] = Json::array();
+  for (int i = 0; i < loads; ++i) c["load_avg"].push_back(load[i]);
+#ifdef NDEBUG
+  c["library_build_type"] = "release";
+#else
+  c["library_build_type"] = "debug";
+#endif
+  c["device"] = context.device;
+  c["threads"] = context.threads;
+  c["fma_probe"] = fma_probe_name();
+  c["ceilings"] = ceilings_json(context);
+  c["peers"] = context.peers;
+  return c;
+}
+
+Json entry(const Result& r) {
+  Json e;
+  e["name"] = e["run_name"] = r.name;
+  e["run_type"] = "iteration";
+  if (!r.error.empty()) {
+    e["error_occurred"] = true;
+    e["error_message"] = r.error;
+    return e;
+  }
+  e["repetitions"] = r.times.real.size();
+  e["iterations"] = r.times.iterations;
+  e["real_time"] = r.times.median();
+  e["cpu_time"] = r.times.median_cpu();
+  e["time_unit"] = "ns";
+  e["min_time"] = r.times.least();
+  e["compile_ms"] = r.compile_ms;
+  e["operations"] = r.work.operations;
+  e["bytes"] = r.work.bytes;
+  e[r.measure == Measure::gflops ? "gflops" : "gbps"] = r.rate();
+  e["ceiling"] = r.ceiling;
+  e["share_of_ceiling"] = r.share_of_ceiling();
+  e["checked_with"] = r.checked_with;
+  for (const PeerResult& peer : r.peers) {
+    e["peer_" + peer.name + "_time"] = peer.times.median();
+    e["peer_" + peer.name + "_min_time"] = peer.times.least();
+  }
+  if (!r.peers.empty()) e["ratio_best_peer"] = r.ratio_best_peer();
+  return e;
+}
+
+}  // namespace
+
+double Result::ratio_best_peer() const {
+  if (peers.empty()) return 0;
+  double best = peers.front().times.median();
+  for (const PeerResult& peer : peers) best = std::min(best, peer.times.median());
+  return best / times.median();
+}
+
+void print_header(std::ostream& out, const Context& context) {
+  out << context.device << "\n";
+  for (const Json& c : ceilings_json(context)) {
+    out << "ceilings, " << c["threads"] << (c["threads"] == 1 ? " thread: " : " threads: ")
+        << formatted("%.1f", c["fma_gflops"]) << " GFLOP/s f32 (" << fma_probe_name()
+        << " multiply-adds), " << formatted("%.1f", c["copy_gbps"]) << " GB/s copied\n";
+  }
+  for (const std::string& peer : context.peers) out << "peer " << peer << "\n";
+  out << "\n";
+}
+
+void print_columns(std::ostream& out) {
+  out << padded("name", 24, true) << padded("least", 10) << padded("median", 10)
+      << padded("rate", 16) << padded("of ceiling", 12) << "  checked with, peers\n";
+}
+
+void print_row(std::ostream& out, const Result& r) {
+  out << padded(r.name, 24, true);
+  if (!r.error.empty()) {
+    out << "  failed: " << r.error << "\n";
+    return;
+  }
+  out << padded(time_text(r.times.least()), 10) << padded(time_text(r.times.median()), 10)
+      << padded(formatted("%.1f ", r.rate()) + unit(r.measure), 16)
+      << padded(formatted("%.1f %%", 100 * r.share_of_ceiling()), 12) << "  "
+      << (r.checked_with.empty() ? "-" : r.checked_with);
+  for (const PeerResult& peer : r.peers) {
+    out << "; " << peer.name << " " << time_text(peer.times.median()) << " ("
+        << formatted("%.2f", peer.times.median() / r.times.median()) << "x)";
+  }
+  out << std::endl;
+}
+
+std::string to_json(const Context& context, const std::vector<Result>& results) {
+  Json json;
+  json["context"] = context_json(context);
+  json["benchmarks"] = Json::array();
+  for (const Result& r : results) json["benchmarks"].push_back(entry(r));
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,52 @@
+// Results: a table for people, and JSON in Google Benchmark's shape for programs.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/ceilings.h"
+#include "bench/timing.h"
+#include "bench/work.h"
+#include "bench/workload.h"
+
+namespace tile::bench {
+
+struct PeerResult {
+  std::string name;
+  Times times;
+};
+
+struct Result {
+  std::string name;
+  Measure measure = Measure::gflops;
+  Work work;
+  double ceiling = 0;  // in units of the measure
+  Times times;
+  double compile_ms = 0;
+  std::string checked_with;  // what the values were compared with; empty: nothing
+  std::vector<PeerResult> peers;
+  std::string error;  // not empty: the case failed, the rest means nothing
+
+  double work_done() const { return measure == Measure::gflops ? work.operations : work.bytes; }
+  // 10^9 operations or bytes in a second, from the median.
+  double rate() const { return work_done() / times.median(); }
+  double share_of_ceiling() const { return rate() / ceiling; }
+  // The fastest peer's median over ours: above 1, we are faster. 0 without peers.
+  double ratio_best_peer() const;
+};
+
+struct Context {
+  std::string device;
+  int threads = 1;
+  Ceilings* ceilings = nullptr;
+  std::vector<std::string> peers;  // descriptions, and why others are missing
+};
+
+void print_header(std::ostream& out, const Context& context);
+void print_row(std::ostream& out, const Result& result);
+// The names of the columns of print_row.
+void print_columns(std::ostream& out);
+std::string to_json(const Context& context, const std::vector<Result>& results);
+
+}  // namespace tile::bench

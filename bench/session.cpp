@@ -1,0 +1,128 @@
+#include "bench/session.h"
+
+#include <chrono>
+#include <cstdio>
+
+namespace tile::bench {
+namespace {
+
+// Of the largest magnitude in the result: sums are exact on our data, functions differ in their
+// last bits.
+constexpr double kTolerance = 1e-5;
+
+void compare(const std::string& with, double difference) {
+  if (difference <= kTolerance) return;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g", difference);
+  fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text);
+}
+
+}  // namespace
+
+Session::Session(const Request& request)
+    : request_(request),
+      engine_(cli::make_engine(request.engine)),
+      threads_(engine_->target().threads),
+      cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
+  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
+  if (request.peers) peers_ = make_peers(threads_);
+}
+
+Context Session::context() {
+  Context context{engine_->device(), threads_, &ceilings_, {}};
+  if (!request_.peers) return context;
+  for (const auto& peer : peers_)
+    context.peers.push_back(peer->name() + ": " + peer->description());
+  for (const std::string& missing : missing_peers()) context.peers.push_back(missing);
+  return context;
+}
+
+Prepared Session::prepare(const Case& c) const { return Prepared(engine_, c); }
+
+double Session::ceiling(const Prepared& prepared) {
+  return prepared.what().workload->measure == Measure::gflops
+             ? ceilings_.gflops(threads_)
+             : ceilings_.gbps(threads_, prepared.work().bytes);
+}
+
+std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {
+  std::vector<Opponent> list;
+  for (const auto& peer : peers_) {
+    auto output =
+        std::make_unique<Tensor>(InputType{prepared.output().type(), prepared.output().shape()});
+    std::function<void()> run = peer->prepare(prepared.what(), prepared.inputs(), *output);
+    if (run) list.push_back({peer->name(), std::move(output), std::move(run)});
+  }
+  return list;
+}
+
+// Every peer's result, or the interpreter's where there is no peer.
+std::string Session::check(const Prepared& prepared, const std::vector<Opponent>& others) const {
+  if (!request_.check) return "";
+  prepared.run();
+  std::string with;
+  for (const Opponent& other : others) {
+    other.run();
+    compare(other.name, difference(prepared.output(), *other.output));
+    with += (with.empty() ? "" : ", ") + other.name;
+  }
+  if (!with.empty()) return with;
+  std::optional<double> off = difference_from_reference(prepared);
+  if (!off) return "";
+  compare("the interpreter", *off);
+  return "interpreter";
+}
+
+Result Session::time(Prepared& prepared, const std::string& name) {
+  Result result;
+  result.name = name;
+  result.measure = prepared.what().workload->measure;
+  result.work = prepared.work();
+  result.compile_ms = prepared.compile_ms();
+  result.ceiling = ceiling(prepared);
+  std::vector<Opponent> others = opponents(prepared);
+  progress_.show(name + ": checking");
+  result.checked_with = check(prepared, others);
+  std::vector<Contender> contenders{{"tile", [&] { prepared.run(); }}};
+  for (const Opponent& other : others) contenders.push_back({other.name, other.run});
+  std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
+    progress_.show(name + ": round " + std::to_string(round + 1) + " of " +
+                   std::to_string(request_.timing.rounds));
+  });
+  result.times = std::move(times[0]);
+  for (size_t i = 0; i < others.size(); ++i) {
+    result.peers.push_back({others[i].name, std::move(times[i + 1])});
+  }
+  progress_.clear();
+  return result;
+}
+
+void Session::tune(Prepared& prepared, double budget_ms) {
+  using Clock = std::chrono::steady_clock;
+  const std::string& name = prepared.what().name;
+  double work = prepared.what().workload->measure == Measure::gflops ? prepared.work().operations
+                                                                     : prepared.work().bytes;
+  bool one_kernel = prepared.executable().launches.size() == 1;
+  double best_possible = ceiling(prepared);
+  auto start = Clock::now();
+  auto report = [&](const std::string& kernel, size_t tried, size_t total, double best_ns) {
+    double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    char text[200];
+    std::snprintf(text, sizeof text, "%s: kernel %s, candidate %zu of %zu, best %s", name.c_str(),
+                  kernel.c_str(), tried, total, time_text(best_ns).c_str());
+    std::string line = text;
+    // The work of a program is not divided among its kernels.
+    if (one_kernel) {
+      std::snprintf(text, sizeof text, " (%.1f %% of the ceiling)",
+                    100 * work / best_ns / best_possible);
+      line += text;
+    }
+    double left = spent / static_cast<double>(tried) * static_cast<double>(total - tried);
+    std::snprintf(text, sizeof text, ", at most %.1f s left for it", left);
+    progress_.show(line + text);
+  };
+  tile::tune(prepared.executable(), budget_ms, report);
+  progress_.clear();
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,45 @@
+// What run and tune share: one engine, the peers and the ceilings of a whole invocation.
+#pragma once
+
+#include "bench/commands.h"
+#include "bench/peers/peer.h"
+#include "bench/prepared.h"
+#include "bench/progress.h"
+#include "bench/report.h"
+
+namespace tile::bench {
+
+class Session {
+ public:
+  explicit Session(const Request& request);
+
+  const std::vector<Case>& cases() const { return cases_; }
+  Context context();
+  Prepared prepare(const Case& c) const;
+  // Checks values, then times the case and the peers that have it, in turns. A failure becomes
+  // Result::error.
+  Result time(Prepared& prepared, const std::string& name);
+  void tune(Prepared& prepared, double budget_ms);
+  // The ceiling of a case, in units of its measure.
+  double ceiling(const Prepared& prepared);
+  Progress& progress() { return progress_; }
+
+ private:
+  struct Opponent {
+    std::string name;
+    std::unique_ptr<Tensor> output;
+    std::function<void()> run;
+  };
+  std::vector<Opponent> opponents(const Prepared& prepared);
+  std::string check(const Prepared& prepared, const std::vector<Opponent>& opponents) const;
+
+  const Request& request_;
+  std::shared_ptr<Engine> engine_;
+  int threads_;
+  std::vector<Case> cases_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  Ceilings ceilings_;
+  Progress progress_;
+};
+
+}  // namespace tile::bench

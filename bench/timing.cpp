@@ -1,0 +1,79 @@
+#include "bench/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <thread>
+
+namespace tile::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double real_ns() {
+  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+}
+double cpu_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// How many calls fill a round.
+int64_t calibrate(const Contender& contender, double round_ms) {
+  contender.run();
+  for (int64_t calls = 1;; calls *= 2) {
+    double start = real_ns();
+    for (int64_t i = 0; i < calls; ++i) contender.run();
+    double took = real_ns() - start;
+    if (took >= round_ms * 1e6) return calls;
+    if (took >= round_ms * 1e5) {
+      return static_cast<int64_t>(std::ceil(static_cast<double>(calls) * round_ms * 1e6 / took));
+    }
+  }
+}
+
+void time_round(const Contender& contender, int64_t calls, Times& times) {
+  contender.run();
+  double cpu = cpu_ns(), real = real_ns();
+  for (int64_t i = 0; i < calls; ++i) contender.run();
+  auto n = static_cast<double>(calls);
+  times.real.push_back((real_ns() - real) / n);
+  times.cpu.push_back((cpu_ns() - cpu) / n);
+  times.iterations += calls;
+}
+
+}  // namespace
+
+double Times::least() const { return *std::min_element(real.begin(), real.end()); }
+double Times::median() const { return median_of(real); }
+double Times::median_cpu() const { return median_of(cpu); }
+
+std::vector<Times> interleave(const std::vector<Contender>& contenders,
+                              const TimingOptions& options,
+                              const std::function<void(int)>& progress) {
+  std::vector<int64_t> calls;
+  for (const Contender& c : contenders) calls.push_back(calibrate(c, options.round_ms));
+  std::vector<Times> times(contenders.size());
+  double start = real_ns();
+  for (int round = 0; round < std::max(3, options.rounds); ++round) {
+    if (round >= 3 && real_ns() - start > options.longest_ms * 1e6) break;
+    if (progress) progress(round);
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      if (contenders.size() > 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(options.pause_ms));
+      }
+      time_round(contenders[i], calls[i], times[i]);
+    }
+  }
+  return times;
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,40 @@
+// Timing of several contenders in turns, so that a disturbance of the machine meets all of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tile::bench {
+
+struct Contender {
+  std::string name;
+  std::function<void()> run;
+};
+
+// Nanoseconds of one call, a value for each round.
+struct Times {
+  std::vector<double> real, cpu;
+  int64_t iterations = 0;  // calls timed over all rounds
+
+  double least() const;
+  double median() const;
+  double median_cpu() const;
+};
+
+struct TimingOptions {
+  int rounds = 15;
+  double round_ms = 15;      // calls are repeated until a round takes this long
+  double longest_ms = 4000;  // no further round once all of them together took this long
+  // Other contenders' idle threads may spin for a while; each round of several waits this long.
+  int pause_ms = 40;
+};
+
+// Every round times each contender in order: one call to warm its data, then its calls. At least
+// three rounds. `progress` may be empty.
+std::vector<Times> interleave(const std::vector<Contender>& contenders,
+                              const TimingOptions& options,
+                              const std::function<void(int round)>& progress = {});
+
+}  // namespace tile::bench

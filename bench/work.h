@@ -1,0 +1,23 @@
+// How much useful work a program is: the operations of its valid points, and the bytes that must
+// move whatever the schedule.
+#pragma once
+
+#include "core/ir/bound.h"
+#include "core/schedule/target.h"
+
+namespace tile::bench {
+
+struct Work {
+  double points = 0;      // valid points of every contraction (rule 4.1)
+  double operations = 0;  // per point: the body's operations without casts, and the aggregation
+  double bytes = 0;       // inputs read once, outputs written once
+};
+
+// Exact: domains are counted after the tensor-level passes, each set of unknowns that constraints
+// tie together by enumeration. Throws Failure (code "limit") where such a set is too large.
+Work work_of(BoundProgram program, const Target& target);
+
+// Integer points of a piece that the bounds pass has given a box.
+double count_points(const Piece& piece);
+
+}  // namespace tile::bench

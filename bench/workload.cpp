@@ -1,0 +1,143 @@
+#include "bench/workload.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "core/passes/differentiate.h"
+#include "runtime/cli/tensor_file.h"
+
+namespace tile::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void wrong(const Source& source, const std::string& what) {
+  fail(Stage::run, "file", {}, source.name + ": " + what);
+}
+
+std::pair<std::string, std::string> split(const Source& source, const std::string& word) {
+  size_t at = word.find('=');
+  if (at == std::string::npos || at == 0) wrong(source, "\"" + word + "\" is not NAME=VALUE");
+  return {word.substr(0, at), word.substr(at + 1)};
+}
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(SourcePtr source) { workload_->source = std::move(source); }
+
+  std::vector<Case> read() {
+    std::istringstream lines(workload_->source->text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind("//:", 0) == 0) header(line.substr(3));
+    }
+    if (workload_->kind.empty()) wrong(*workload_->source, "the header has no kind");
+    if (cases_.empty()) wrong(*workload_->source, "the header has no case");
+    return std::move(cases_);
+  }
+
+ private:
+  void header(const std::string& text) {
+    std::istringstream words(text);
+    std::string key, value;
+    words >> key >> value;
+    std::vector<std::string> rest;
+    for (std::string word; words >> word;) rest.push_back(word);
+    if (key == "kind") {
+      workload_->kind = value;
+      for (const std::string& word : rest) {
+        auto [name, number] = split(*workload_->source, word);
+        workload_->attributes[name] = std::stoi(number);
+      }
+    } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
+      workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
+    } else if (key == "gradient" && rest.size() == 1) {
+      workload_->gradient_of = value;
+      workload_->gradient_input = rest[0];
+    } else if (key == "case" && !value.empty()) {
+      Case c{value, workload_, {}};
+      for (const std::string& word : rest) {
+        auto [name, shape] = split(*workload_->source, word);
+        c.shapes[name] = cli::parse_shape(shape);
+      }
+      cases_.push_back(std::move(c));
+    } else {
+      wrong(*workload_->source, "the header line \"" + text + "\" means nothing");
+    }
+  }
+
+  std::shared_ptr<Workload> workload_ = std::make_shared<Workload>();
+  std::vector<Case> cases_;
+};
+
+// Only the gradient itself: what of the forward program it does not need is dropped.
+Program gradient_only(const Program& program, const Workload& workload) {
+  Program derived = differentiate(program, workload.gradient_of, {workload.gradient_input});
+  derived.outputs = {derived.outputs.back()};
+  derived.output_spans = {derived.output_spans.back()};
+  return derived;
+}
+
+}  // namespace
+
+std::vector<Case> read_cases(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".tile") files.push_back(entry.path().string());
+  }
+  if (error || files.empty()) fail(Stage::run, "file", {}, "no workloads in " + folder);
+  std::sort(files.begin(), files.end());
+  std::vector<Case> cases;
+  for (const std::string& file : files) {
+    HeaderReader reader(std::make_shared<Source>(Source{file, cli::read_text(file)}));
+    for (Case& c : reader.read()) cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+std::vector<Case> chosen(const std::vector<Case>& cases, const std::vector<std::string>& names,
+                         const std::string& filter) {
+  for (const std::string& name : names) {
+    bool known =
+        std::any_of(cases.begin(), cases.end(), [&](const Case& c) { return c.name == name; });
+    if (!known) {
+      fail(Stage::run, "argument", {}, "there is no benchmark " + name,
+           "tile-bench list names them");
+    }
+  }
+  std::vector<Case> list;
+  for (const Case& c : cases) {
+    bool named = names.empty() || std::find(names.begin(), names.end(), c.name) != names.end();
+    if (named && c.name.find(filter) != std::string::npos) list.push_back(c);
+  }
+  return list;
+}
+
+std::string default_folder() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  fs::path installed = program.parent_path().parent_path() / "share/tile/workloads";
+  return !error && fs::is_directory(installed) ? installed.string() : TILE_WORKLOADS;
+}
+
+std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const Case& c) {
+  Program program = parse(Language::tile, c.workload->source);
+  if (!c.workload->gradient_of.empty()) program = gradient_only(program, *c.workload);
+  return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(std::move(program)));
+}
+
+std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c) {
+  const Program& p = program.program();
+  std::vector<InputLayout> list;
+  for (TensorId id : p.inputs) {
+    bool seed = !c.workload->gradient_of.empty() && id == p.inputs.back();
+    const std::string& name = seed ? "seed" : p.tensors[static_cast<size_t>(id)].name;
+    auto it = c.shapes.find(name);
+    if (it == c.shapes.end()) wrong(*c.workload->source, c.name + " gives no shape of " + name);
+    list.push_back({it->second, {}});
+  }
+  return list;
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Runs tile-bench on a small benchmark and checks the fields of its JSON.
+
+Usage: fields.py TILE-BENCH"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TIMES = ["real_time", "cpu_time", "min_time"]
+
+
+def run(program, *arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "result.json"
+        subprocess.run([program, "run", *arguments, "--quick", "--json", str(path)], check=True)
+        return json.loads(path.read_text())
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"fields: {what}")
+
+
+def check_entry(entry, rate):
+    check(entry["time_unit"] == "ns" and entry["run_type"] == "iteration", "not Google Benchmark's fields")
+    check(entry["iterations"] > 0, "nothing was timed")
+    for name in TIMES:
+        check(entry[name] > 0, f"{name} is not positive")
+    check(entry["min_time"] <= entry["real_time"], "the least time is above the median")
+    check(abs(entry["share_of_ceiling"] - entry[rate] / entry["ceiling"]) < 1e-9, "the share is not rate / ceiling")
+
+
+def main():
+    program = sys.argv[1]
+    result = run(program, "--filter", "matmul_64", "--peers")
+    context = result["context"]
+    check(all(c["fma_gflops"] > 0 and c["copy_gbps"] > 0 for c in context["ceilings"]), "no ceilings")
+    check([e["name"] for e in result["benchmarks"]] == ["matmul_64"], "not the one benchmark asked for")
+    entry = result["benchmarks"][0]
+    check_entry(entry, "gflops")
+    check(abs(entry["gflops"] * entry["real_time"] - 2 * 64**3) < 1, "not the operations of a 64^3 product")
+    check(entry["checked_with"] != "", "the values were not checked")
+    peers = [entry[key] for key in entry if key.startswith("peer_") and not key.endswith("_min_time")]
+    built_in = [peer for peer in context["peers"] if "not found" not in peer]
+    check(len(peers) == len(built_in), f"{len(built_in)} peers but {len(peers)} peer times")
+    if peers:
+        check(abs(entry["ratio_best_peer"] - min(peers) / entry["real_time"]) < 1e-9, "a wrong ratio")
+    plain = run(program, "sum_axis1_2048")["benchmarks"][0]
+    check_entry(plain, "gbps")
+    check("ratio_best_peer" not in plain, "a ratio without peers")
+
+
+if __name__ == "__main__":
+    main()

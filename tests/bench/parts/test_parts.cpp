@@ -1,0 +1,123 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "bench/report.h"
+#include "bench/session.h"
+#include "core/interpret/interpret.h"
+
+namespace tile::bench {
+namespace {
+
+std::shared_ptr<Engine> reference_engine() {
+  EngineOptions options;
+  options.backend = "reference";
+  return Engine::create(options);
+}
+
+Prepared prepared(const std::string& text, std::map<std::string, InputType> shapes) {
+  auto workload = std::make_shared<Workload>();
+  workload->source = std::make_shared<Source>(Source{"test.tile", text});
+  workload->kind = "test";
+  return Prepared(reference_engine(), {"test", workload, std::move(shapes)});
+}
+
+// The interpreter visits the points one by one.
+double visited(Prepared& p) {
+  std::vector<HostTensor> inputs;
+  for (const Tensor& t : p.inputs()) inputs.emplace_back(t.type(), t.shape());
+  return static_cast<double>(interpret(p.executable().bound, inputs).points);
+}
+
+TEST(Work, OfAProduct) {
+  Prepared p =
+      prepared("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+               {{"A", {DType::f32, {3, 4}}}, {"B", {DType::f32, {4, 5}}}});
+  EXPECT_EQ(p.work().points, 3 * 4 * 5);
+  EXPECT_EQ(p.work().operations, 2 * 3 * 4 * 5);
+  EXPECT_EQ(p.work().bytes, 4 * (3 * 4 + 4 * 5 + 3 * 5));
+}
+
+TEST(Work, CountsValidPointsOnly) {
+  Prepared p = prepared(
+      "function (I[H, W, C], K[Y, X, C]) -> (O) {"
+      "  O[y, x: H, W] = +(I[y + j - 1, x + i - 1, c] * K[j, i, c]); }",
+      {{"I", {DType::f32, {7, 5, 2}}}, {"K", {DType::f32, {3, 3, 2}}}});
+  double rows = 3 * 7 - 2, columns = 3 * 5 - 2;
+  EXPECT_EQ(p.work().points, rows * columns * 2);
+  EXPECT_EQ(p.work().points, visited(p));
+  EXPECT_EQ(p.work().operations, 2 * p.work().points);
+}
+
+TEST(Work, OfATriangleAndOfFractions) {
+  Prepared triangle = prepared("function (X[N]) -> (O) { O[i: N] = +(X[j]), i - j < N; }",
+                               {{"X", {DType::f32, {9}}}});
+  EXPECT_EQ(triangle.work().points, visited(triangle));
+  Prepared halves =
+      prepared("function (X[N]) -> (O) { O[2 * i: 2 * N] = +(X[(i + 2 * j) / 3]), j < 4; }",
+               {{"X", {DType::f32, {9}}}});
+  EXPECT_EQ(halves.work().points, visited(halves));
+}
+
+TEST(Cases, AreReadFromTheirHeaders) {
+  std::vector<Case> cases = read_cases(default_folder());
+  std::vector<Case> one = chosen(cases, {"matmul_64"}, "");
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].shapes.at("A").shape, (Shape{64, 64}));
+  EXPECT_EQ(one[0].workload->kind, "matrix_product");
+  EXPECT_EQ(chosen(cases, {}, "matmul_").size(), 6U);
+  EXPECT_THROW(chosen(cases, {"no such benchmark"}, ""), Failure);
+}
+
+// Every case binds and its work can be counted: a wrong shape in a header would show here.
+TEST(Cases, AllBind) {
+  auto engine = reference_engine();
+  for (const Case& c : read_cases(default_folder())) {
+    auto program = load(engine, c);
+    auto executable = program->executable(layouts(*program, c));
+    Work work = work_of(executable->bound, engine->target());
+    EXPECT_GT(work.operations + work.bytes, 0) << c.name;
+  }
+}
+
+TEST(Tensors, DifferenceIsRelativeToTheLargest) {
+  Tensor a({DType::f32, {4}}), b({DType::f32, {4}});
+  fill(a, 1);
+  fill(b, 1);
+  EXPECT_EQ(difference(a, b), 0);
+  b.elements<float>()[2] = 8;
+  a.elements<float>()[2] = 10;
+  EXPECT_EQ(difference(a, b), 0.25);
+  a.elements<float>()[2] = NAN;
+  EXPECT_GT(difference(a, b), 1);
+}
+
+TEST(Timing, InterleavesAndCounts) {
+  std::string order;
+  int calls = 0;
+  std::vector<Times> times = interleave({{"a",
+                                          [&] {
+                                            order +=
+                                                order.empty() || order.back() != 'a' ? "a" : "";
+                                            ++calls;
+                                          }},
+                                         {"b", [&] { order += order.back() != 'b' ? "b" : ""; }}},
+                                        {3, 0.001, 1000, 0});
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_EQ(times[0].real.size(), 3U);
+  EXPECT_THAT(order, testing::EndsWith("ababab"));
+  EXPECT_GE(calls, times[0].iterations + 3);  // and one warm call a round
+  EXPECT_LE(times[0].least(), times[0].median());
+}
+
+TEST(Report, RatioIsTheBestPeersTimeOverOurs) {
+  Result r;
+  r.times.real = {4, 2, 3};
+  EXPECT_EQ(r.ratio_best_peer(), 0);
+  r.peers = {{"slow", {{9}, {9}, 1}}, {"fast", {{6}, {6}, 1}}};
+  EXPECT_EQ(r.ratio_best_peer(), 2);
+}
+
+}  // namespace
+}  // namespace tile::bench

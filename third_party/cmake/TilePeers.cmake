@@ -1,0 +1,28 @@
+# The libraries that tile-bench compares with, each optional: tile_openblas and tile_onednn exist where they are found.
+# A portable build carries none of them.
+if(TILE_STATIC)
+  message(STATUS "TILE_STATIC is on: tile-bench is built without peers")
+  return()
+endif()
+
+find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas openblas-openmp)
+find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread)
+if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
+  add_library(tile_openblas INTERFACE)
+  target_include_directories(tile_openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
+  target_link_libraries(tile_openblas INTERFACE ${OPENBLAS_LIBRARY})
+else()
+  message(STATUS "OpenBLAS not found: tile-bench is built without this peer (libopenblas-dev)")
+endif()
+
+find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(ONEDNN_LIBRARY dnnl)
+find_package(OpenMP QUIET COMPONENTS CXX)
+if(ONEDNN_INCLUDE_DIR AND ONEDNN_LIBRARY AND OpenMP_CXX_FOUND)
+  add_library(tile_onednn INTERFACE)
+  target_include_directories(tile_onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE_DIR})
+  target_link_libraries(tile_onednn INTERFACE ${ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
+else()
+  message(STATUS "oneDNN not found: tile-bench is built without this peer (libdnnl-dev)")
+endif()
+mark_as_advanced(OPENBLAS_INCLUDE_DIR OPENBLAS_LIBRARY ONEDNN_INCLUDE_DIR ONEDNN_LIBRARY)
