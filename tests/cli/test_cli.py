@@ -1,0 +1,142 @@
+"""The `tile` program, run as a user runs it: test_cli.py PATH_OF_TILE."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+TILE = os.path.abspath(sys.argv.pop(1))
+MATMUL = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }\n"
+
+
+def png(width, height, pixels):
+    """An 8-bit RGB picture as PNG bytes."""
+    rows = b"".join(b"\0" + pixels[3 * width * y : 3 * width * (y + 1)] for y in range(height))
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = lambda name: os.path.join(self.folder.name, name)
+        self.write("mm.tile", MATMUL)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, text):
+        mode = "wb" if isinstance(text, bytes) else "w"
+        with open(self.path(name), mode) as file:
+            file.write(text)
+
+    def tile(self, *arguments, fails=False):
+        environment = dict(os.environ, TILE_CACHE_DIR=self.path("cache"))
+        done = subprocess.run([TILE, *arguments], cwd=self.folder.name, env=environment,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
+        return done.stderr if fails else done.stdout
+
+    def test_run_prints_and_writes(self):
+        out = self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=-")
+        self.assertEqual(out.split(), "[[10, 13], [28, 40]]".split())
+        self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=c.npy")
+        self.write("copy.tile", "function (A) -> (O) { O = A * 1; }")
+        again = self.tile("run", "copy.tile", "--in", "A=c.npy", "--out", "O=-")
+        self.assertEqual(again.split(), out.split())
+
+    def test_backends_agree(self):
+        texts = [self.tile("run", "mm.tile", "--in", "A=random:9x17", "--in", "B=random:17x5",
+                           "--out", "C=-", "--backend", backend, "--features", features)
+                 for backend, features in [("cpu", ""), ("cpu", "avx2"), ("reference", "")]]
+        numbers = [[float(x.strip("[],")) for x in text.split()] for text in texts]
+        for other in numbers[1:]:
+            for a, b in zip(numbers[0], other):
+                self.assertAlmostEqual(a, b, places=5)
+
+    def test_every_element_type_goes_through_npy(self):
+        self.write("copy.tile", "function (A) -> (O) { O = ident(A); }")
+        for dtype in "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split():
+            self.tile("run", "copy.tile", "--in", f"A=iota:3x4:{dtype}", "--out", "O=a.npy")
+            text = self.tile("run", "copy.tile", "--in", "A=a.npy", "--out", "O=-")
+            self.assertEqual(text.split()[-1], "11]]", dtype)
+
+    def test_pictures(self):
+        self.write("in.png", png(3, 2, bytes(range(18))))
+        self.write("invert.tile", "function (I) -> (O) { O = as_uint(255 - as_int(I, 32), 8); }")
+        self.tile("run", "invert.tile", "--in", "I=in.png", "--out", "O=out.png")
+        text = self.tile("run", "invert.tile", "--in", "I=out.png", "--out", "O=-")
+        values = [int(x.strip("[],")) for x in text.split()]
+        self.assertEqual(values, list(range(18)))
+
+    def test_check_emit_explain_grad(self):
+        shapes = ["--shape", "A=8x16", "--shape", "B=16x32"]
+        self.assertIn("C: f32 8 32", self.tile("check", "mm.tile", *shapes))
+        for stage in "program bound reduced kernels schedule nest llvm asm".split():
+            self.assertGreater(len(self.tile("emit", "mm.tile", "--stage", stage, *shapes)), 20)
+        explained = self.tile("explain", "mm.tile", *shapes)
+        for word in ("matrix", "vectors of", "guards"):
+            self.assertIn(word, explained)
+        gradient = self.tile("grad", "mm.tile", "--of", "C", "--wrt", "A,B")
+        self.write("grad.tile", gradient)
+        self.assertIn("DA", self.tile("check", "grad.tile"))
+
+    def test_errors_are_located(self):
+        self.write("bad.tile", "function (A[N]) -> (O) {\n  O[i: N] = +(Q[i]);\n}\n")
+        text = self.tile("check", "bad.tile", fails=True)
+        self.assertIn("bad.tile:2:", text)
+        self.assertIn("^", text)
+        one = json.loads(self.tile("check", "bad.tile", "--diagnostics=json", fails=True))
+        self.assertEqual((one["stage"], one["line"]), ("parse", 2))
+
+    def test_bad_requests(self):
+        mm = ["run", "mm.tile", "--in", "A=iota:2x3"]
+        self.assertIn("B", self.tile(*mm, fails=True))
+        self.assertIn("bind", self.tile(*mm, "--in", "B=iota:4x2", fails=True))
+        self.assertIn("Q", self.tile(*mm, "--in", "B=iota:3x2", "--out", "Q=-", fails=True))
+        self.assertIn("twice", self.tile(*mm, "--in", "A=iota:2x3", fails=True))
+        self.assertIn("shape", self.tile("run", "mm.tile", "--in", "A=iota:2xx3", "--in",
+                                         "B=iota:3x2", fails=True))
+        self.assertIn("nothing.tile", self.tile("check", "nothing.tile", fails=True))
+        self.write("x.txt", "")
+        self.assertIn("language", self.tile("check", "x.txt", fails=True))
+        for name, content in [("a.npy", b"no"), ("b.npy", b"\x93NUMPY\x01\x00\xff\xff"),
+                              ("c.png", b"\x89PNG\r\n"), ("d.jpg", b"\xff\xd8\xff")]:
+            self.write(name, content)
+            self.assertIn(name, self.tile("run", "mm.tile", "--in", f"A={name}", "--in",
+                                          "B=iota:3x2", fails=True))
+
+    def test_cache_and_devices(self):
+        self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2")
+        self.assertIn("1 entries", self.tile("cache", "show"))
+        self.assertIn("1 entries removed", self.tile("cache", "clear"))
+        self.assertIn("reference", self.tile("devices"))
+
+    def test_conform_counts_and_reproduces(self):
+        case = {"name": "sum", "lang": "tile",
+                "program": "function (A[N]) -> (O) { O[] = +(A[i]); }",
+                "inputs": {"A": {"dtype": "f32", "shape": [2], "data": [1, 2]}},
+                "outputs": {"O": {"shape": [], "data": [3]}}}
+        wrong = dict(case, name="wrong", outputs={"O": {"shape": [], "data": [4]}})
+        self.write("good.json", json.dumps({"format": 1, "cases": [case]}))
+        self.write("bad.json", json.dumps({"format": 1, "cases": [case, wrong]}))
+        self.assertEqual(self.tile("conform", "good.json").splitlines()[-1],
+                         "1 passed, 0 failed, 0 skipped")
+        done = subprocess.run([TILE, "conform", "bad.json"], cwd=self.folder.name,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--filter wrong", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
+
+
+if __name__ == "__main__":
+    unittest.main()
