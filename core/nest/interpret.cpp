@@ -26,7 +26,8 @@ class Machine {
     internal_check(parameters.size() == nest.parameters.size(), "nest: number of parameters");
     for (size_t i = 0; i < nest.buffers.size(); ++i) {
       if (i < arguments.size()) {
-        internal_check(arguments[i]->shape == nest.buffers[i].shape, "nest: an argument's shape");
+        internal_check(arguments[i]->count() == element_count(nest.buffers[i].shape),
+                       "nest: an argument's number of elements");
         internal_check(arguments[i]->type == nest.buffers[i].type, "nest: an argument's type");
         memory_.push_back(arguments[i]);
       } else {

@@ -126,9 +126,9 @@ struct NestCounts {
   int64_t multiply_adds = 0;  // executed `fma` stores, and `add` stores of a product
   int64_t guards = 0;         // executed If tests
 };
-// Runs the nest serially. Arguments are dense tensors of the buffers' shapes (strides are then
-// ignored); written ones are updated in place. Every access is checked: an index outside throws
-// InternalError.
+// Runs the nest serially. Arguments are dense tensors with as many elements as the buffers (strides
+// are then ignored); written ones are updated in place. Every access is checked: an index outside
+// throws InternalError.
 void interpret(const Nest& nest, const std::vector<HostTensor*>& arguments,
                const std::vector<int64_t>& parameters = {}, NestCounts* counts = nullptr);
 

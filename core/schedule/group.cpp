@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/passes/uses.h"
+#include "core/schedule/collapse.h"
 #include "core/schedule/lowering.h"
 
 namespace tile {
@@ -53,7 +54,10 @@ class Grouping {
   std::vector<Step> run() {
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
     for (Step& step : steps_) {
-      if (Kernel* kernel = std::get_if<Kernel>(&step)) finish(*kernel);
+      Kernel* kernel = std::get_if<Kernel>(&step);
+      if (kernel == nullptr) continue;
+      finish(*kernel);
+      collapse(*kernel);
     }
     return std::move(steps_);
   }

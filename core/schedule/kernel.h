@@ -27,6 +27,9 @@ struct Kernel {
   std::vector<KernelStage> stages;  // in order; stage 0 is never attached
   // The tensors that the stages name by position (a copy, with BoundProgram's numbering).
   std::vector<BoundTensor> tensors;
+  // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
+  // as one has fewer loops): the shape that the program gives them. Empty: as in `tensors`.
+  std::vector<Shape> shapes;
   std::vector<TensorId> reads;   // global tensors read, first use first
   std::vector<TensorId> writes;  // global tensors written
 };

@@ -3,6 +3,7 @@
 //   kernel C
 //   stage attach -1 registers
 //   stage attach 0 global
+//   merged 1 [2, 3]
 //   reads [0, 1]
 //   writes [2]
 //   program
@@ -36,6 +37,10 @@ std::string print(const Kernel& kernel) {
          (stage.residence == Residence::global ? " global\n" : " registers\n");
     program.statements.emplace_back(stage.contraction);
   }
+  for (size_t i = 0; i < kernel.shapes.size(); ++i) {
+    if (kernel.shapes[i].empty()) continue;
+    s += "merged " + std::to_string(i) + " " + print_integers(kernel.shapes[i]) + "\n";
+  }
   s += "reads " + ids(kernel.reads) + "\nwrites " + ids(kernel.writes);
   return s + std::string(kMarker) + print(program);
 }
@@ -55,6 +60,11 @@ Kernel parse_kernel(SourcePtr source) {
     if (stage.residence == Residence::global) in.expect("global");
     kernel.stages.push_back(std::move(stage));
   }
+  std::vector<std::pair<size_t, Shape>> merged;
+  while (in.accept("merged")) {
+    auto at = static_cast<size_t>(in.integer());
+    merged.emplace_back(at, in.integers());
+  }
   in.expect("reads");
   kernel.reads = tensor_ids(in);
   in.expect("writes");
@@ -63,6 +73,11 @@ Kernel parse_kernel(SourcePtr source) {
   std::string rest = source->text.substr(marker + kMarker.size());
   BoundProgram program = parse_bound(std::make_shared<Source>(Source{source->name, rest}));
   kernel.tensors = program.tensors;
+  for (auto& [at, shape] : merged) {
+    if (at >= kernel.tensors.size()) in.wrong("a tensor of the program");
+    kernel.shapes.resize(kernel.tensors.size());
+    kernel.shapes[at] = std::move(shape);
+  }
   if (program.statements.size() != kernel.stages.size()) in.wrong("a statement for each stage");
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     Contraction* c = std::get_if<Contraction>(&program.statements[i]);

@@ -47,21 +47,73 @@ std::vector<std::string> plain_names(const std::vector<std::string>& names) {
   return result;
 }
 
-void add_argument(Frame& frame, TensorId id, bool written, const Strides& strides) {
-  const BoundTensor& t = frame.tensor(id);
-  nest::Buffer buffer;
-  buffer.name = plain_names({t.name})[0] + "_" + std::to_string(frame.nest.buffers.size());
-  buffer.type = t.type;
-  buffer.shape = t.shape;
-  auto at = static_cast<size_t>(id);
-  bool given = at < strides.size() && !strides[at].empty();
-  buffer.strides = given ? strides[at] : dense_strides(t.shape);
-  buffer.written = written;
-  frame.buffer_of[id] = static_cast<int>(frame.nest.buffers.size());
-  frame.nest.buffers.push_back(std::move(buffer));
+// The strides of the merged dimensions where the tensor's own are dense along them.
+std::optional<std::vector<int64_t>> merged_strides(const Shape& merged, const Shape& shape,
+                                                   const std::vector<int64_t>& strides) {
+  std::vector<int64_t> result;
+  size_t d = 0;
+  auto more = [&](int64_t size, int64_t extent) {
+    bool last = result.size() + 1 == merged.size();
+    return size != extent || (last && d < shape.size());
+  };
+  for (int64_t extent : merged) {
+    if (d >= shape.size()) return std::nullopt;
+    int64_t size = shape[d], stride = strides[d];
+    for (++d; more(size, extent); ++d) {
+      if (d >= shape.size()) return std::nullopt;
+      bool free = size == 1 || shape[d] == 1;
+      if (!free && stride != checked_mul(strides[d], shape[d])) return std::nullopt;
+      if (shape[d] != 1) stride = strides[d];
+      size = checked_mul(size, shape[d]);
+    }
+    result.push_back(stride);
+  }
+  return result;
 }
 
 }  // namespace
+
+void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
+  const BoundTensor& t = tensor(id);
+  nest::Buffer buffer;
+  buffer.name = plain_names({t.name})[0] + "_" + std::to_string(nest.buffers.size());
+  buffer.type = t.type;
+  buffer.shape = t.shape;
+  buffer.strides = dense_strides(t.shape);
+  buffer.written = written;
+  auto at = static_cast<size_t>(id);
+  if (at < strides.size() && !strides[at].empty()) {
+    bool merged = at < kernel.shapes.size() && !kernel.shapes[at].empty();
+    std::optional<std::vector<int64_t>> own = strides[at];
+    if (merged) own = merged_strides(t.shape, kernel.shapes[at], strides[at]);
+    if (!own) {  // indices are split again
+      buffer.shape = kernel.shapes[at];
+      own = strides[at];
+      split.insert(id);
+    }
+    buffer.strides = *own;
+  }
+  buffer_of[id] = static_cast<int>(nest.buffers.size());
+  nest.buffers.push_back(std::move(buffer));
+}
+
+// The indices of the merged dimensions, split where the buffer keeps the tensor's own shape.
+std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) const {
+  if (!split.contains(id)) return index;
+  const Shape& merged = tensor(id).shape;
+  const Shape& shape = kernel.shapes[static_cast<size_t>(id)];
+  std::vector<int64_t> dense = dense_strides(shape);
+  std::vector<int64_t> outer = dense_strides(merged);
+  Expr flat = 0;
+  for (size_t d = 0; d < merged.size(); ++d) flat = flat + Expr(outer[d]) * index[d];
+  flat = tidy(flat);
+  std::vector<Expr> result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    Expr quotient = floor_div(flat, Expr(dense[d]));
+    result.push_back(d == 0 ? quotient : floor_mod(quotient, Expr(shape[d])));
+  }
+  return result;
+}
 
 PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
                              const PieceSchedule& schedule)
@@ -105,15 +157,15 @@ nest::Block PieceLowering::run() {
 
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides) {
-  lowering::Frame frame{kernel, target, {}, {}};
+  lowering::Frame frame{kernel, target, {}, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
   };
   for (TensorId id : kernel.reads) {
-    if (!written(id)) lowering::add_argument(frame, id, false, strides);
+    if (!written(id)) frame.add_argument(id, false, strides);
   }
-  for (TensorId id : kernel.writes) lowering::add_argument(frame, id, true, strides);
+  for (TensorId id : kernel.writes) frame.add_argument(id, true, strides);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     const Contraction& c = kernel.stages[s].contraction;

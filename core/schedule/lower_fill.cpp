@@ -8,12 +8,12 @@ nest::Store fill_store(Frame& frame, TensorId tensor, std::optional<TensorId> fr
                        const std::vector<Expr>& index) {
   nest::Store store;
   store.target.buffer = frame.buffer_of.at(tensor);
-  store.target.index = index;
+  store.target.index = frame.buffer_index(tensor, index);
   DType type = frame.tensor(tensor).type;
   if (from) {
     nest::Access read;
     read.buffer = frame.buffer_of.at(*from);
-    read.index = index;
+    read.index = frame.buffer_index(*from, index);
     store.loads = {read};
     store.body.results = {store.body.load(0, type)};
   } else if (is_float(type)) {

@@ -98,7 +98,7 @@ void PieceLowering::store_made(Block& out, TensorId tensor, const State& s, Made
   if (auto buffer = frame_.buffer_of.find(tensor); buffer != frame_.buffer_of.end()) {
     nest::Access target;
     target.buffer = buffer->second;
-    target.index = made.cell;
+    target.index = frame_.buffer_index(tensor, made.cell);
     put(target);
   }
   made_[tensor] = std::move(made);

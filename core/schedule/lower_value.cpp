@@ -80,6 +80,9 @@ nest::Access PieceLowering::access_of(const tile::Access& access, const State& s
     result.values[d] = clamped(into.body, value, shape[d]);
     result.index.emplace_back(0);
   }
+  if (result.values.empty()) {
+    result.index = frame_.buffer_index(access.tensor, std::move(result.index));
+  }
   return result;
 }
 

@@ -31,8 +31,11 @@ struct Frame {
   const Target& target;
   nest::Nest nest;
   std::map<TensorId, int> buffer_of;
+  std::set<TensorId> split;  // arguments whose strides forbid the kernel's merged dimensions
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
+  void add_argument(TensorId id, bool written, const Strides& strides);
+  std::vector<Expr> buffer_index(TensorId id, std::vector<Expr> index) const;
   // A buffer other than an argument, with dense strides.
   int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };

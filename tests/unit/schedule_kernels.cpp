@@ -72,6 +72,7 @@ Kernel KernelBuilder::finish() {
   auto once = [](std::vector<TensorId>& list, TensorId id) {
     if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
   };
+  kernel.name = "test";
   std::vector<TensorId> made;
   for (const KernelStage& s : kernel.stages) {
     for (const Piece& p : s.contraction.pieces) {

@@ -1,0 +1,12 @@
+// Merging of adjacent dimensions that a kernel only ever walks as one.
+#pragma once
+
+#include "core/schedule/kernel.h"
+
+namespace tile {
+
+// Merges unknowns and tensor dimensions until none can be; kernel.shapes keeps the shapes that
+// tensors had. The values that the kernel computes, in row-major order, stay the same.
+void collapse(Kernel& kernel);
+
+}  // namespace tile

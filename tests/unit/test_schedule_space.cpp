@@ -1,0 +1,134 @@
+// Legality, the analytic pick, the search.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/schedule/cost.h"
+#include "tests/unit/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+std::vector<Kernel> examples() {
+  return {matrix_product(64, 96, 80),
+          matrix_product(1, 300, 40),
+          matrix_product(600, 520, 700),
+          matrix_product(33, 1, 900, DType::bf16),
+          convolution(1, 14, 16, 32, 3, 1, 1),
+          convolution(2, 30, 3, 8, 5, 2, 2),
+          depthwise(40, 33, 3),
+          max_pool(20, 17, 3, 2, 1),
+          row_sum(50, 300, false),
+          row_sum(50, 300, true),
+          row_sum(1, 100000, false),
+          prefix_sum(100),
+          scaled_copy({7, 9, 3}),
+          transpose(100, 70),
+          matrix_bias_gelu(40, 50, 60)};
+}
+
+bool has_vector_loop(const PieceSchedule& s) {
+  auto vector = [](const std::vector<Loop>& l) {
+    return !l.empty() && l.back().binding == Binding::vector;
+  };
+  return vector(s.tile) || vector(s.reduce);
+}
+
+TEST(ScheduleSpace, CandidatesAreLegalSortedAndVectorised) {
+  for (const Kernel& kernel : examples()) {
+    for (const Target& target : {small_target(), wide_target()}) {
+      std::vector<Schedule> all = candidates(kernel, target, 12);
+      ASSERT_FALSE(all.empty());
+      EXPECT_EQ(all[0], analytic_schedule(kernel, target));
+      double before = 0;
+      for (const Schedule& s : all) {
+        EXPECT_EQ(illegal(s, kernel, target), "") << print(s);
+        EXPECT_TRUE(has_vector_loop(s.stages[0][0])) << print(s);
+        double ns = estimate(s, kernel, target);
+        EXPECT_GE(ns * (1 + 1e-9), before) << print(s);
+        before = ns;
+      }
+    }
+  }
+}
+
+TEST(ScheduleSpace, CandidatesComputeTheSameValues) {
+  for (const Kernel& kernel :
+       {matrix_product(20, 37, 24), convolution(1, 9, 5, 18, 3, 1, 1), max_pool(12, 17, 3, 2, 1),
+        row_sum(9, 200, false), row_sum(40, 33, true), prefix_sum(40), transpose(40, 36),
+        scaled_copy({5, 7, 3}), matrix_bias_gelu(15, 33, 9)}) {
+    Values inputs = small_integers(kernel, 5), expected = inputs;
+    brute_force(kernel, expected);
+    for (Target target : {small_target(), wide_target()}) {
+      target.l1_bytes = 2048;  // so that blocks for the caches are tried on small tensors
+      target.l2_bytes = 4096;
+      for (const Schedule& s : candidates(kernel, target, 24)) {
+        nest::Nest nest = nest::partition(lower(kernel, s, target));
+        ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "") << print(s);
+      }
+    }
+  }
+}
+
+TEST(ScheduleSpace, ThreadsOnlyWhereTheWorkPays) {
+  Schedule small = analytic_schedule(matrix_product(16, 16, 16), wide_target());
+  EXPECT_NE(small.stages[0][0].outer[0].binding, Binding::parallel);
+  Schedule large = analytic_schedule(matrix_product(512, 512, 512), wide_target());
+  EXPECT_EQ(large.stages[0][0].outer[0].binding, Binding::parallel);
+}
+
+TEST(ScheduleSpace, RegisterTilesFillTheRegisters) {
+  Kernel kernel = matrix_product(384, 384, 384);
+  const Piece& piece = kernel.stages[0].contraction.pieces[0];
+  for (const Target& target : {small_target(), wide_target()}) {
+    Schedule s = analytic_schedule(kernel, target);
+    int64_t vectors = vectors_in_tile(s.stages[0][0], piece, DType::f32, target);
+    EXPECT_GE(vectors, target.vector_registers / 2) << print(s);
+    EXPECT_LE(vectors + 2, target.vector_registers) << print(s);
+  }
+}
+
+TEST(ScheduleSpace, BrokenRulesAreNamed) {
+  Kernel kernel = matrix_product(8, 8, 8);
+  Target target = small_target();
+  auto broken = [&](const std::string& piece) {
+    return illegal(parse_schedule("schedule { stage { piece " + piece + " } }"), kernel, target);
+  };
+  EXPECT_EQ(broken("outer (0:1 serial, 1:1 serial) reduce (2:1 serial) tile ()"), "");
+  EXPECT_NE(broken("outer (0:1 serial) reduce (2:1 serial) tile ()"), "");
+  EXPECT_NE(
+      broken("outer (0:3 serial, 0:2 serial, 0:1 serial, 1:1 serial) reduce (2:1 serial) tile ()"),
+      "");
+  EXPECT_NE(broken("outer (0:1 serial, 2:1 serial) reduce (1:1 serial) tile ()"), "");
+  EXPECT_NE(broken("outer (0:1 serial, 1:1 parallel) reduce (2:1 serial) tile ()"), "");
+  EXPECT_NE(broken("outer (0:1 serial, 1:8 serial) reduce (2:1 vector) tile (1:1 vector)"), "");
+  EXPECT_NE(
+      broken("outer (0:8 serial, 1:8 serial) reduce (2:1 serial) tile (0:1 unroll, 1:1 unroll)"),
+      "");
+  EXPECT_NE(
+      broken(
+          "outer (0:1 serial, 1:1 serial) reduce (2:1 serial) tile () pack 0 level 1 (1:1 serial)"),
+      "");
+}
+
+TEST(ScheduleSpace, SearchReturnsTheFastest) {
+  Kernel kernel = matrix_product(64, 64, 64);
+  std::vector<Schedule> all = candidates(kernel, wide_target(), 36);
+  ASSERT_GT(all.size(), 3U);
+  const Schedule& fastest = all[all.size() / 2];
+  size_t calls = 0;
+  auto measure = [&](const Schedule& s) {
+    ++calls;
+    if (s == all[0]) return std::numeric_limits<double>::infinity();
+    return s == fastest ? 100.0 : 200.0;
+  };
+  EXPECT_EQ(search(kernel, wide_target(), measure, {}), fastest);
+  EXPECT_GE(calls, all.size());
+  SearchOptions nothing;
+  nothing.budget_ns = 0;
+  EXPECT_EQ(search(kernel, wide_target(), measure, nothing), all[0]);
+}
+
+}  // namespace
+}  // namespace tile::testing
