@@ -15,7 +15,7 @@ install(TARGETS tile EXPORT TileTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/tile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        COMPONENT library FILES_MATCHING PATTERN "*.h")
+        COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR} COMPONENT library)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/third_party/cmake/TileConfig.cmake.in
