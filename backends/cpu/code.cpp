@@ -42,8 +42,10 @@ std::byte* scratch(size_t bytes) {
 
 }  // namespace
 
-CpuCode::CpuCode(const nest::Nest& nest, const Plan& plan, Jit& jit, std::span<const char> object)
+CpuCode::CpuCode(const nest::Nest& nest, const Plan& plan, const Target& target, Jit& jit,
+                 std::span<const char> object)
     : object_(object.begin(), object.end()),
+      threads_(std::max(1, target.threads)),
       arguments_(nest.argument_count()),
       workspace_bytes_(static_cast<size_t>(plan.workspace_bytes)),
       scratch_bytes_(static_cast<size_t>(plan.scratch_bytes)),
@@ -63,7 +65,7 @@ CpuCode::CpuCode(const nest::Nest& nest, const Plan& plan, Jit& jit, std::span<c
 }
 
 void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
-                     const LaunchOptions& options, int threads) const {
+                     const LaunchOptions& options) const {
   internal_check(pointers.size() == arguments_, "cpu: the number of arguments");
   internal_check(parameters.size() == parameters_.size(), "cpu: the number of parameters");
   Memory own;
@@ -72,7 +74,7 @@ void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> p
     own = allocate(workspace_bytes_);
     workspace = own.get();
   }
-  int limit = options.threads > 0 ? std::min(options.threads, threads) : threads;
+  int limit = options.threads > 0 ? options.threads : threads_;
   Call call{pointers.data(), parameters.data(), workspace, limit};
   for (const EntryPoint& entry : entries_) run(entry, call);
 }

@@ -13,12 +13,13 @@ namespace tile::cpu {
 class CpuCode : public Code {
  public:
   // Links the object; throws Failure (compile, "backend").
-  CpuCode(const nest::Nest& nest, const Plan& plan, Jit& jit, std::span<const char> object);
+  CpuCode(const nest::Nest& nest, const Plan& plan, const Target& target, Jit& jit,
+          std::span<const char> object);
 
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
   size_t workspace_bytes() const override { return workspace_bytes_; }
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
-              const LaunchOptions& options, int threads) const;
+              const LaunchOptions& options) const;
 
  private:
   using Function = void (*)(void* const*, const int64_t*, std::byte*, std::byte*, int64_t, int64_t);
@@ -41,6 +42,7 @@ class CpuCode : public Code {
   std::vector<char> object_;
   std::vector<EntryPoint> entries_;
   std::vector<std::string> parameters_;
+  int threads_ = 1;
   size_t arguments_ = 0;
   size_t workspace_bytes_ = 0;
   size_t scratch_bytes_ = 0;

@@ -26,14 +26,15 @@ class CpuBackend : public Backend {
   std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) override {
     Plan p = plan(nest);
     llvm::SmallVector<char> object = generator_.object(nest, p, target);
-    return std::make_shared<CpuCode>(nest, p, *jit_, std::span(object.data(), object.size()));
+    return std::make_shared<CpuCode>(nest, p, target, *jit_,
+                                     std::span(object.data(), object.size()));
   }
 
-  std::shared_ptr<const Code> load(const nest::Nest& nest, const Target&,
+  std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
                                    std::span<const std::byte> object) override {
     try {
       std::span<const char> bytes(reinterpret_cast<const char*>(object.data()), object.size());
-      return std::make_shared<CpuCode>(nest, plan(nest), *jit_, bytes);
+      return std::make_shared<CpuCode>(nest, plan(nest), target, *jit_, bytes);
     } catch (const Failure&) {
       return nullptr;
     }
@@ -48,7 +49,7 @@ class CpuBackend : public Backend {
 
   void launch(const Code& code, std::span<void* const> pointers,
               std::span<const int64_t> parameters, const LaunchOptions& options) override {
-    static_cast<const CpuCode&>(code).launch(pointers, parameters, options, host_.threads);
+    static_cast<const CpuCode&>(code).launch(pointers, parameters, options);
   }
 
   void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,

@@ -1,6 +1,7 @@
 #include "backends/cpu/emitter.h"
 
 #include <llvm/IR/Dominators.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
 #include <string>
@@ -62,6 +63,8 @@ void FunctionEmitter::run(const Entry& entry) {
       std::visit([&](const auto& what) { statement(what); }, s.what);
     }
   }
+  // Streamed stores become visible to other threads in order only behind a fence.
+  if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   ir_.CreateRetVoid();
   if (memory_.cells().empty()) return;
   llvm::DominatorTree tree(function_);

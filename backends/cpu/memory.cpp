@@ -1,11 +1,15 @@
 #include "backends/cpu/memory.h"
 
+#include <algorithm>
+
 #include "backends/cpu/types.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
 namespace {
+
+constexpr int64_t kLine = 64;  // bytes of a cache line
 
 Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
   Key key{static_cast<uint64_t>(r.stride),
@@ -168,12 +172,49 @@ void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {
   llvm::Value* p = pointer(r, unguarded);
   if (!r.lanes) {
     ir_.CreateAlignedStore(value, p, llvm::Align(byte_size(buffer(r.buffer).type)));
+  } else if (fills_lines(r, lanes)) {
+    store_streamed(r, value, p);
   } else if (r.offsets != nullptr) {
     store_scattered(ir_, value, p, r.offsets, lanes);
   } else {
     store_strided(ir_, value, p, r.stride, lanes);
   }
   scopes_.forget(r.buffer);
+}
+
+// Whole cache lines, if the buffer begins with one.
+bool Memory::fills_lines(const Reference& r, const Lanes& lanes) const {
+  auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
+  auto whole = [&](int64_t elements) { return elements % (kLine / size) == 0; };
+  return place(r.buffer).streamed && r.stride == 1 && r.moved == nullptr && r.offsets == nullptr &&
+         lanes.mask == nullptr && whole(lanes.width) && whole(r.uniform.constant) &&
+         std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),
+                     [&](const auto& term) { return whole(term.second); });
+}
+
+// Non-temporal where the buffer turns out to be aligned: unaligned ones do not exist.
+void Memory::store_streamed(const Reference& r, llvm::Value* value, llvm::Value* pointer) {
+  streams_ = true;
+  llvm::Value* base = bases_[static_cast<size_t>(r.buffer)];
+  llvm::Value* aligned = scopes_.once_at(0, {key_of(base), 'l'}, [&] {
+    llvm::Value* address = ir_.CreatePtrToInt(base, ir_.getInt64Ty());
+    return ir_.CreateICmpEQ(ir_.CreateAnd(address, kLine - 1), ir_.getInt64(0));
+  });
+  llvm::LLVMContext& context = ir_.getContext();
+  llvm::Function* function = ir_.GetInsertBlock()->getParent();
+  auto* past = llvm::BasicBlock::Create(context, "", function);
+  auto* through = llvm::BasicBlock::Create(context, "", function);
+  auto* after = llvm::BasicBlock::Create(context, "", function);
+  ir_.CreateCondBr(aligned, past, through);
+  ir_.SetInsertPoint(past);
+  llvm::Metadata* one = llvm::ConstantAsMetadata::get(ir_.getInt32(1));
+  ir_.CreateAlignedStore(value, pointer, llvm::Align(kLine))
+      ->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context, one));
+  ir_.CreateBr(after);
+  ir_.SetInsertPoint(through);
+  ir_.CreateAlignedStore(value, pointer, llvm::Align(byte_size(buffer(r.buffer).type)));
+  ir_.CreateBr(after);
+  ir_.SetInsertPoint(after);
 }
 
 llvm::AllocaInst* Memory::cell(const Reference& r) {

@@ -52,6 +52,8 @@ class Memory {
   // Lane l's part of a reference with lanes.
   Reference at_lane(const Reference& r, unsigned lane);
 
+  // Whether some stores went past the caches: the function must end with a fence.
+  bool streams() const { return streams_; }
   const std::vector<llvm::AllocaInst*>& cells() const { return all_cells_; }
 
  private:
@@ -65,6 +67,8 @@ class Memory {
   void store_cell(const Reference& r, llvm::Value* value, const Lanes& lanes);
   llvm::AllocaInst* cell(const Reference& r);
   llvm::Value* somewhere_safe();
+  bool fills_lines(const Reference& r, const Lanes& lanes) const;
+  void store_streamed(const Reference& r, llvm::Value* value, llvm::Value* pointer);
 
   llvm::IRBuilderBase& ir_;
   Scopes& scopes_;
@@ -74,6 +78,7 @@ class Memory {
   std::vector<llvm::Value*> bases_;
   std::map<std::pair<int, int64_t>, llvm::AllocaInst*> cells_;
   std::vector<llvm::AllocaInst*> all_cells_;
+  bool streams_ = false;
 };
 
 }  // namespace tile::cpu

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kUnrollLimit = 512;
-constexpr int64_t kLaneLimit = 1024;
+constexpr int64_t kLaneLimit = 256;
+// What a core can count on of the last cache level is far below what virtual machines report.
+constexpr int64_t kStreamedBytes = 32 << 20;
 
 bool is_parallel(const nest::Statement& s) {
   const auto* f = std::get_if<nest::For>(&s.what);
@@ -79,12 +81,32 @@ std::vector<int> count_uses(const nest::Nest& nest, const std::vector<Entry>& en
   return uses;
 }
 
+// The buffers that some statement reads or updates.
+void collect_read(const nest::Block& block, std::set<int>& read) {
+  for (const nest::Statement& s : block) {
+    if (const auto* f = std::get_if<nest::For>(&s.what)) {
+      collect_read(f->body, read);
+    } else if (const auto* i = std::get_if<nest::If>(&s.what)) {
+      collect_used(i->loads, read);
+      collect_read(i->then, read);
+      collect_read(i->otherwise, read);
+    } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
+      collect_used(store->loads, read);
+      if (store->kind != nest::StoreKind::assign) read.insert(store->target.buffer);
+    }
+  }
+}
+
 void place_all(const nest::Nest& nest, Plan& result) {
   std::vector<int> uses = count_uses(nest, result.entries);
   std::vector<std::optional<CellLayout>> cells = cell_layouts(nest);
+  std::set<int> read;
+  collect_read(nest.body, read);
   for (size_t i = 0; i < nest.buffers.size(); ++i) {
     const nest::Buffer& b = nest.buffers[i];
     Place place;
+    place.streamed = b.scope == nest::Scope::argument && !read.contains(static_cast<int>(i)) &&
+                     bytes_of(b) >= kStreamedBytes;
     if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[i] > 1)) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
     } else if (b.scope == nest::Scope::registers && cells[i]) {

@@ -229,6 +229,45 @@ unrolled i2 from [0] extent [6] { unrolled j2 from [0] extent [4] { vector l2 fr
   EXPECT_EQ(count("vmovups"), 4 + 24);
 }
 
+// Outputs beyond the caches are written past them, whole lines at a time; where the buffer is not
+// aligned to lines, or a row is not, as usual. The values are the same.
+TEST(CpuBackend, LargeOutputsAreStreamed) {
+  auto backend = shared_backend();
+  const int64_t rows = 600'000;
+  for (int64_t width : {16, 20}) {
+    std::string n = std::to_string(rows), w = std::to_string(width);
+    nest::Nest nest =
+        parse("nest large\nargument X: f32 [" + n + "] strides [1]\nargument Z: f32 [" + n + ", " +
+              w + "] strides [" + w + ", 1] written\nparallel i from [0] extent [" + n +
+              R"(] grain 1000 {
+  vector l from [0] extent [16] width 16 {
+    assign Z[i, l] (X[i]) { %0:f32 = load 0; %1:f32 = size [l]; %2:f32 = add %0 %1; yield %2 }
+  }
+}
+)");
+    std::string text = backend->emit(nest, backend->target(), "llvm");
+    EXPECT_EQ(text.find("!nontemporal") != std::string::npos, width == 16);
+    auto code = backend->compile(nest, backend->target());
+    std::vector<float> x(static_cast<size_t>(rows), 0.5F);
+    std::vector<float> memory(static_cast<size_t>(rows * width) + 32);
+    for (size_t shift : {0, 1}) {
+      void* aligned = memory.data();
+      size_t space = memory.size() * sizeof(float);
+      std::align(64, static_cast<size_t>(rows * width) * sizeof(float), aligned, space);
+      float* z = static_cast<float*>(aligned) + shift;
+      std::fill_n(z, rows * width, -1.0F);
+      void* pointers[] = {x.data(), z};
+      backend->launch(*code, pointers, {}, {});
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < rows * width; ++i) {
+        int64_t l = i % width;
+        wrong += z[i] == (l < 16 ? 0.5F + static_cast<float>(l) : -1.0F) ? 0 : 1;
+      }
+      EXPECT_EQ(wrong, 0);
+    }
+  }
+}
+
 template <class T>
 std::vector<T> sorted(DType type, Shape shape, int64_t axis, const std::vector<T>& values) {
   BoundTensor source;
