@@ -22,7 +22,7 @@ done
 flags=$(PKG_CONFIG_PATH="$PWD/lib/pkgconfig" pkg-config --cflags --libs tile)
 eval "cc -std=c99 -o bin/host '$root/tests/install/host/host.c' $flags -Wl,-rpath,'\$ORIGIN/../lib'"
 bin/host
-bin/tile devices
+bin/tile conform "$root"/tests/conformance/*.json
 
 if ! can_make_system; then
   echo "portable: no root or no debootstrap, not tried on a newer system"
@@ -30,7 +30,8 @@ if ! can_make_system; then
 fi
 make_system trixie "$work/system"
 cp -r "$work/some where" "$work/system/opt/tile"
+cp -r "$root/tests/conformance" "$work/system/opt/"
 chroot "$work/system" /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin sh -c \
-  'ldd --version | head -n 1; mount -t proc proc /proc; /opt/tile/bin/host && /opt/tile/bin/tile devices; status=$?
-   umount /proc; exit $status'
+  'ldd --version | head -n 1; mount -t proc proc /proc; /opt/tile/bin/host && /opt/tile/bin/tile conform /opt/conformance/*.json
+   status=$?; umount /proc; exit $status'
 echo "portable: runs on a newer system"
