@@ -2,6 +2,7 @@
 
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <new>
@@ -100,10 +101,14 @@ void CpuCode::run(const EntryPoint& entry, const Call& call) const {
   // Chunk c is [c * extent / chunks, …), without the product's overflow.
   int64_t size = extent / chunks, longer = extent % chunks;
   auto start = [&](int64_t c) { return c * size + std::min(c, longer); };
-  tbb::parallel_for(
-      int64_t{0}, chunks, int64_t{1},
-      [&](int64_t c) { run_chunk(entry, call, start(c), start(c + 1)); },
-      tbb::static_partitioner());
+  // While it waits for the chunks, the thread takes up none of the host's own tasks: one of them
+  // could run another program and use this thread's memory for temporaries.
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        int64_t{0}, chunks, int64_t{1},
+        [&](int64_t c) { run_chunk(entry, call, start(c), start(c + 1)); },
+        tbb::static_partitioner());
+  });
 }
 
 int64_t CpuCode::extent_of(const EntryPoint& entry, const int64_t* parameters) const {

@@ -1,6 +1,7 @@
 #include "backends/cpu/cpu_backend.h"
 
 #include <llvm/Config/llvm-config.h>
+#include <tbb/task_arena.h>
 
 #include <mutex>
 
@@ -54,7 +55,10 @@ class CpuBackend : public Backend {
 
   void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
             const LaunchOptions& options) override {
-    sort_axis(sort, source, from, to, options.threads > 0 ? options.threads : host_.threads);
+    // As in CpuCode::run: no host task runs on this thread while it waits.
+    tbb::this_task_arena::isolate([&] {
+      sort_axis(sort, source, from, to, options.threads > 0 ? options.threads : host_.threads);
+    });
   }
 
   std::string identity() const override {
