@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/scan.h"
 #include "core/schedule/space.h"
 
 namespace tile {
@@ -22,6 +23,7 @@ class PieceSpace {
         model_(piece_, contraction_, kernel, target) {}
 
   std::vector<RankedPiece> ranked() {
+    carried();
     std::vector<RegisterTile> tiles = best_tiles();
     for (size_t i = 0; i < tiles.size(); ++i) {
       bool reduces = piece_.owners < piece_.box.size();
@@ -240,6 +242,38 @@ class PieceSpace {
       });
       if (packed.packings.empty()) continue;
       consider(std::move(packed));
+    }
+  }
+
+  // Prefix and suffix reductions: vectors along an owner that memory has contiguous, or several
+  // rows at a time.
+  void carried() {
+    std::optional<ScanForm> form = scan_form(piece_, contraction_);
+    if (!form) return;
+    const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
+    auto plain = [&] {
+      PieceSchedule s;
+      s.carried = static_cast<int>(form->owner);
+      for (int u : natural_owners()) {
+        if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
+      }
+      return s;
+    };
+    consider(plain());
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      if (u == form->owner || piece_.box[u] < 2) continue;
+      auto unknown = static_cast<int>(u);
+      bool contiguous = std::abs(out.strides[u]) == 1;
+      int64_t lanes = model_.lanes();
+      for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}}) {
+        int64_t block = contiguous ? n * lanes : n;
+        if (block < 2 || (n > 1 && block >= 2 * piece_.box[u])) continue;
+        PieceSchedule s = plain();
+        for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
+        if (contiguous && n > 1) s.tile.push_back({unknown, lanes, Binding::unroll});
+        s.tile.push_back({unknown, 1, contiguous ? Binding::vector : Binding::unroll});
+        consider(std::move(s));
+      }
     }
   }
 

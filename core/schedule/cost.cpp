@@ -410,7 +410,27 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
   return total;
 }
 
+// One pass over the cells in order: an addition waits for the one before, as many at a time as the
+// tile has accumulators.
+double PieceModel::carried_ns(const PieceSchedule& s) const {
+  TileShape t = tile_of(s);
+  double cells = 1, bytes = 0, vectors = 1;
+  for (size_t u = 0; u < piece_.owners; ++u) cells *= static_cast<double>(piece_.box[u]);
+  for (size_t j = 0; j < t.unknowns.size(); ++j) {
+    bool vector = static_cast<int>(t.unknowns[j]) == t.vector;
+    int64_t block = std::min(t.blocks[j], piece_.box[t.unknowns[j]]);
+    cells /= static_cast<double>(block);
+    vectors *= static_cast<double>(vector ? ceil_div(block, lanes_) : block);
+  }
+  for (const AccessModel& a : accesses_) bytes += footprint(a, piece_.box);
+  double step = std::max(kFmaLatency, vectors * (body_ + 3 * kLoad)) + kIteration;
+  double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
+  double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
+  return std::max(cells * step * cycle_ns_, bytes / rate);
+}
+
 double PieceModel::serial_ns(const PieceSchedule& s) const {
+  if (s.carried >= 0) return carried_ns(s);
   LoopRanges r = loop_ranges(s);
   double parts[5] = {
       compute_ns(s), memory_ns(s, r, target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),

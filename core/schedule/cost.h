@@ -62,6 +62,7 @@ class PieceModel {
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
+  double carried_ns(const PieceSchedule& s) const;
   double border_factor(const TileShape& t) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/scan.h"
 
 namespace tile {
 namespace {
@@ -58,6 +59,20 @@ class PieceRules {
     return {};
   }
 
+  std::string carry() const {
+    if (s_.carried < 0) return {};
+    std::optional<ScanForm> form = scan_form(piece_, c_);
+    if (!form || s_.carried != static_cast<int>(form->owner)) return "nothing to carry";
+    if (!s_.reduce.empty() || !s_.packings.empty()) return "a carried reduction with loops";
+    for (const Loop& l : all_loops()) {
+      if (l.unknown == s_.carried) return "a loop over the carried owner";
+    }
+    return {};
+  }
+  bool is_carried(size_t u) const {
+    return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.owners);
+  }
+
   // Decreasing to 1, each dividing the one before.
   std::string steps() const {
     std::vector<Loop> all = all_loops();
@@ -71,7 +86,7 @@ class PieceRules {
         }
         before = l.step;
       }
-      if (before != 1) return "an unknown whose last step is not 1";
+      if (before != 1 && !is_carried(u)) return "an unknown whose last step is not 1";
     }
     return {};
   }

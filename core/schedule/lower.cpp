@@ -129,7 +129,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
     return static_cast<size_t>(l.unknown) >= piece_.owners;
   });
   bool zero_if_empty = contraction_.aggregation == Aggregation::sum && !contraction_.fill;
-  may_be_empty_ = reduces_ && !zero_if_empty && !surely_nonempty(piece_);
+  may_be_empty_ = reduces_ && schedule.carried < 0 && !zero_if_empty && !surely_nonempty(piece_);
   lanes_reduce_ = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
   if (lanes_reduce_) lane_width_ = lane_count(schedule.reduce, piece_);
   tile_shape_ = tile_shape(schedule, piece_);

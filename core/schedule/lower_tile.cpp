@@ -277,7 +277,9 @@ Block PieceLowering::finish(const State& s) {
 
 Block PieceLowering::region(const State& s) {
   Block inside;
-  if (reduces_) {
+  if (schedule_.carried >= 0) {
+    inside = carried_loop(s);
+  } else if (reduces_) {
     inside = initialise(s);
     append(inside, reduce_loops(0, s));
     append(inside, combine_copies(s));
@@ -289,7 +291,7 @@ Block PieceLowering::region(const State& s) {
   append(out, std::move(inside));
   nest::If guard;
   for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::outer) continue;
+    if (p.place != Place::outer || schedule_.carried >= 0) continue;
     std::vector<Expr> more =
         conditions(*p.constraint, piece_, [&](const Affine& form) { return value_of(form, s); });
     guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());

@@ -156,6 +156,9 @@ class PieceLowering {
   nest::Access lane_accumulator(size_t output, const State& s) const;
   nest::Access present(const State& s) const;
 
+  // Carried reductions (lower_scan.cpp).
+  nest::Block carried_loop(const State& s);
+
   // Blocked reductions (lower_blocks.cpp): partial results between the blocks.
   void make_partials(nest::Block& out);
   nest::Access partial(size_t output, const State& s);

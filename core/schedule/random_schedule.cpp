@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/scan.h"
 
 namespace tile {
 namespace {
@@ -12,13 +13,18 @@ class RandomPiece {
   RandomPiece(const Piece& piece, const Target& target, std::mt19937_64& random)
       : piece_(piece), target_(target), random_(random) {}
 
-  PieceSchedule make() {
+  PieceSchedule make(const std::optional<ScanForm>& scan) {
     PieceSchedule s;
+    if (scan && chance(1, 3)) s.carried = static_cast<int>(scan->owner);
     size_t n = piece_.box.size();
     bool vector = n > 0 && chance(3, 4);
     size_t vector_unknown = vector ? pick(n) : n;
-    for (size_t u = 0; u < piece_.owners; ++u) owner(u, u == vector_unknown, s);
-    for (size_t u = piece_.owners; u < n; ++u) reduction(u, u == vector_unknown, s);
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      if (static_cast<int>(u) != s.carried) owner(u, u == vector_unknown, s);
+    }
+    for (size_t u = piece_.owners; u < n && s.carried < 0; ++u) {
+      reduction(u, u == vector_unknown, s);
+    }
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
@@ -29,7 +35,7 @@ class RandomPiece {
       if (static_cast<size_t>(s.outer[i].unknown) >= piece_.owners) break;
       s.outer[i].binding = Binding::parallel;
     }
-    for (size_t load = 0; load < piece_.loads.size(); ++load) {
+    for (size_t load = 0; load < piece_.loads.size() && s.carried < 0; ++load) {
       if (chance(1, 3)) packing(static_cast<int>(load), s);
     }
     return s;
@@ -151,9 +157,10 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
+      std::optional<ScanForm> scan = scan_form(piece, kernel.stages[s].contraction);
       for (int attempt = 0; attempt < 64; ++attempt) {
         Schedule trial = schedule;
-        trial.stages[s][p] = RandomPiece(piece, target, random).make();
+        trial.stages[s][p] = RandomPiece(piece, target, random).make(scan);
         if (!illegal(trial, kernel, target).empty()) continue;
         schedule = std::move(trial);
         break;

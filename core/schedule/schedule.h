@@ -47,6 +47,10 @@ struct PieceSchedule {
   std::vector<Loop> reduce;
   std::vector<Loop> tile;
   std::vector<Packing> packings;
+  // The owner along which a prefix or suffix reduction is carried (core/schedule/scan.h): it and
+  // the reduction have no loops above; inside the outer loops one serial loop visits the cells in
+  // order, adding each new value to the accumulators of the cell before. -1: none.
+  int carried = -1;
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };
 

@@ -61,7 +61,8 @@ std::string print(const Schedule& schedule) {
     s += "  stage {\n";
     for (const PieceSchedule& p : stage) {
       s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
-           text(p.tile) + "\n";
+           text(p.tile);
+      s += p.carried >= 0 ? " carry " + std::to_string(p.carried) + "\n" : "\n";
       for (const Packing& k : p.packings) {
         s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
              text(k.order) + "\n";
@@ -89,6 +90,7 @@ Schedule parse_schedule(std::string_view text) {
       p.reduce = parse_loops(in);
       in.expect("tile");
       p.tile = parse_loops(in);
+      if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
       while (in.accept("pack")) {
         Packing k;
         k.load = static_cast<int>(in.integer());

@@ -180,6 +180,20 @@ TEST(LowerPrograms, EmptyWindowsKeepZeroRule4_3) {
 TEST(LowerPrograms, TriangularSumRule4_2) {
   expect_lowered_agrees("function (A[N]) -> (O) { O[i : N] = +(A[i - j]), j < N; }", {f32({23})});
 }
+TEST(LowerPrograms, CumulativeSumsRule6_4) {
+  expect_lowered_agrees("function (A) -> (O) { O = cumsum(A, 1); }", {f32({5, 37})}, 30);
+  expect_lowered_agrees("function (A) -> (O) { O = cumsum(A, 0); }", {f32({37, 40})}, 30);
+  expect_lowered_agrees("function (A) -> (O) { B = cumsum(A, 0); O = B * B; }", {f32({50})}, 30);
+}
+TEST(LowerPrograms, ReductionsThatGrowWithAnOwnerRule4_2) {
+  for (const char* range : {"k - i", "k - i + 3", "k - i - 4", "i - k", "i - k + 5", "i - k - 2"}) {
+    for (const char* aggregation : {"+", ">", "*"}) {
+      std::string text = std::string("function (A[N]) -> (O) { O[i : 20] = ") + aggregation +
+                         "(A[k]), " + range + " < 100; }";
+      expect_lowered_agrees(text, {f32({24})}, 16);
+    }
+  }
+}
 TEST(LowerPrograms, Softmax) {
   expect_lowered_agrees(
       "function (A[N, M]) -> (O) { X[i : N] = >(A[i, j]); E[i, j : N, M] = =(A[i, j] - X[i]);"
