@@ -10,7 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/fma_probe.h"
+#include "bench/probe_loops.h"
+#include "bench/tensor.h"
 
 namespace tile::bench {
 namespace {
@@ -65,50 +66,58 @@ double least_seconds(const std::function<void()>& call) {
 
 }  // namespace
 
-std::string fma_probe_name() { return fma_probe().name; }
+std::string probe_name() { return probe_loops().name; }
 
 // Threads share no arithmetic units, but rarely have all their cores to themselves at one moment
 // of a busy machine: each one's best counts, while all run.
-double fma_gflops(int threads) {
+double multiply_add_gflops(int threads) {
   constexpr int64_t kCalls = 100;
-  const FmaProbe& probe = fma_probe();
+  const ProbeLoops& loops = probe_loops();
   std::vector<double> seconds(static_cast<size_t>(threads));
   together(threads, [&](int thread) {
-    seconds[static_cast<size_t>(thread)] = least_seconds([&] { probe.run(kCalls); });
+    seconds[static_cast<size_t>(thread)] = least_seconds([&] { loops.multiply_add(kCalls); });
   });
   double rate = 0;
-  for (double s : seconds) rate += probe.operations_per_call * kCalls / s / 1e9;
+  for (double s : seconds) rate += loops.operations_per_call * kCalls / s / 1e9;
   return rate;
 }
 
-double copy_gbps(int threads, size_t bytes) {
-  size_t half = std::max<size_t>(bytes / 2 / static_cast<size_t>(threads), 64);
-  std::vector<std::vector<char>> from, to;
+double memory_gbps(Traffic traffic, int threads, size_t bytes) {
+  constexpr size_t kMultiple = 1024;  // what the reading loop takes
+  size_t buffers = traffic == Traffic::copy ? 2 : 1;
+  size_t size = std::max(bytes / buffers / static_cast<size_t>(threads), kMultiple);
+  size = size / kMultiple * kMultiple;
+  auto elements = static_cast<int64_t>(size);
+  std::vector<Tensor> from, to;
   for (int i = 0; i < threads; ++i) {
-    from.emplace_back(half, char(i));
-    to.emplace_back(half);
+    from.emplace_back(InputType{DType::u8, {elements}});
+    if (traffic == Traffic::copy) to.emplace_back(InputType{DType::u8, {elements}});
   }
   auto calls = [&](int thread, int64_t count) {
     auto t = static_cast<size_t>(thread);
     for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to[t].data(), from[t].data(), half);
-      // The compiler must not drop or merge copies.
-      asm volatile("" : : "r"(to[t].data()) : "memory");
+      if (traffic == Traffic::read) {
+        probe_loops().read(from[t].data(), size);
+      } else {
+        std::memcpy(to[t].data(), from[t].data(), size);
+      }
+      // The compiler must not drop or merge calls.
+      asm volatile("" : : : "memory");
     }
   };
-  return best_rate(threads, 2.0 * static_cast<double>(half), calls) / 1e9;
+  return best_rate(threads, static_cast<double>(buffers * size), calls) / 1e9;
 }
 
 double Ceilings::gflops(int threads) {
   auto [it, fresh] = gflops_.try_emplace(threads, 0.0);
-  if (fresh) it->second = fma_gflops(threads);
+  if (fresh) it->second = multiply_add_gflops(threads);
   return it->second;
 }
 
-double Ceilings::gbps(int threads, double bytes) {
+double Ceilings::gbps(Traffic traffic, int threads, double bytes) {
   size_t size = std::bit_ceil(std::max<size_t>(static_cast<size_t>(bytes), 4096));
-  auto [it, fresh] = gbps_.try_emplace({threads, size}, 0.0);
-  if (fresh) it->second = copy_gbps(threads, size);
+  auto [it, fresh] = gbps_.try_emplace({traffic, threads, size}, 0.0);
+  if (fresh) it->second = memory_gbps(traffic, threads, size);
   return it->second;
 }
 

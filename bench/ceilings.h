@@ -2,29 +2,33 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 
 namespace tile::bench {
 
+enum class Traffic : uint8_t { copy, read };
+
 // f32 multiply-adds on registers alone: 10^9 operations (2 for each multiply-add) in a second, by
 // `threads` threads at once with the widest vectors of this CPU.
-double fma_gflops(int threads);
-std::string fma_probe_name();  // "avx512", "avx2", "generic"
-// memcpy within `bytes` of memory (source and destination together, divided among the threads):
-// 10^9 bytes read and written in a second.
-double copy_gbps(int threads, size_t bytes);
+double multiply_add_gflops(int threads);
+std::string probe_name();  // "avx512", "avx2", "generic"
+// 10^9 bytes in a second within `bytes` of memory, divided among the threads: read, or half read
+// and half written (memcpy).
+double memory_gbps(Traffic traffic, int threads, size_t bytes);
 
 // Probes on first use and remembers.
 class Ceilings {
  public:
   double gflops(int threads);
-  // The copy rate where the data of a benchmark of `bytes` lies: probed at the power of two above.
-  double gbps(int threads, double bytes);
+  // The rate where the data of a benchmark of `bytes` lies: probed at the power of two above.
+  double gbps(Traffic traffic, int threads, double bytes);
 
  private:
   std::map<int, double> gflops_;
-  std::map<std::pair<int, size_t>, double> gbps_;
+  std::map<std::tuple<Traffic, int, size_t>, double> gbps_;
 };
 
 }  // namespace tile::bench

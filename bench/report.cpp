@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <thread>
@@ -46,7 +47,8 @@ Json ceilings_json(const Context& context) {
   for (int threads : counts) {
     list.push_back({{"threads", threads},
                     {"fma_gflops", context.ceilings->gflops(threads)},
-                    {"copy_gbps", context.ceilings->gbps(threads, kMemoryBytes)}});
+                    {"copy_gbps", context.ceilings->gbps(Traffic::copy, threads, kMemoryBytes)},
+                    {"read_gbps", context.ceilings->gbps(Traffic::read, threads, kMemoryBytes)}});
   }
   return list;
 }
@@ -67,7 +69,7 @@ Json context_json(const Context& context) {
 #endif
   c["device"] = context.device;
   c["threads"] = context.threads;
-  c["fma_probe"] = fma_probe_name();
+  c["vectors"] = probe_name();
   c["ceilings"] = ceilings_json(context);
   c["peers"] = context.peers;
   return c;
@@ -99,25 +101,29 @@ Json entry(const Result& r) {
     e["peer_" + peer.name + "_time"] = peer.times.median();
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
   }
-  if (!r.peers.empty()) e["ratio_best_peer"] = r.ratio_best_peer();
+  if (!r.peers.empty()) {
+    e["ratio_best_peer"] = r.ratio_best_peer(&Times::median);
+    e["ratio_best_peer_min"] = r.ratio_best_peer(&Times::least);
+  }
   return e;
 }
 
 }  // namespace
 
-double Result::ratio_best_peer() const {
+double Result::ratio_best_peer(double (Times::*statistic)() const) const {
   if (peers.empty()) return 0;
-  double best = peers.front().times.median();
-  for (const PeerResult& peer : peers) best = std::min(best, peer.times.median());
-  return best / times.median();
+  double best = std::numeric_limits<double>::infinity();
+  for (const PeerResult& peer : peers) best = std::min(best, (peer.times.*statistic)());
+  return best / (times.*statistic)();
 }
 
 void print_header(std::ostream& out, const Context& context) {
   out << context.device << "\n";
   for (const Json& c : ceilings_json(context)) {
     out << "ceilings, " << c["threads"] << (c["threads"] == 1 ? " thread: " : " threads: ")
-        << formatted("%.1f", c["fma_gflops"]) << " GFLOP/s f32 (" << fma_probe_name()
-        << " multiply-adds), " << formatted("%.1f", c["copy_gbps"]) << " GB/s copied\n";
+        << formatted("%.1f", c["fma_gflops"]) << " GFLOP/s f32 (" << probe_name()
+        << " multiply-adds), memory " << formatted("%.1f", c["copy_gbps"]) << " GB/s copied, "
+        << formatted("%.1f", c["read_gbps"]) << " GB/s read\n";
   }
   for (const std::string& peer : context.peers) out << "peer " << peer << "\n";
   out << "\n";
@@ -125,7 +131,8 @@ void print_header(std::ostream& out, const Context& context) {
 
 void print_columns(std::ostream& out) {
   out << padded("name", 24, true) << padded("least", 10) << padded("median", 10)
-      << padded("rate", 16) << padded("of ceiling", 12) << "  checked with, peers\n";
+      << padded("rate", 16) << padded("of ceiling", 12)
+      << "  checked with; peers: least, median (over ours)\n";
 }
 
 void print_row(std::ostream& out, const Result& r) {
@@ -139,8 +146,10 @@ void print_row(std::ostream& out, const Result& r) {
       << padded(formatted("%.1f %%", 100 * r.share_of_ceiling()), 12) << "  "
       << (r.checked_with.empty() ? "-" : r.checked_with);
   for (const PeerResult& peer : r.peers) {
-    out << "; " << peer.name << " " << time_text(peer.times.median()) << " ("
-        << formatted("%.2f", peer.times.median() / r.times.median()) << "x)";
+    out << "; " << peer.name << " " << time_text(peer.times.least()) << " "
+        << time_text(peer.times.median()) << " ("
+        << formatted("%.2fx least, ", peer.times.least() / r.times.least())
+        << formatted("%.2fx median)", peer.times.median() / r.times.median());
   }
   out << std::endl;
 }

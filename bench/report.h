@@ -32,8 +32,8 @@ struct Result {
   // 10^9 operations or bytes in a second, from the median.
   double rate() const { return work_done() / times.median(); }
   double share_of_ceiling() const { return rate() / ceiling; }
-  // The fastest peer's median over ours: above 1, we are faster. 0 without peers.
-  double ratio_best_peer() const;
+  // The fastest peer's time over ours: above 1, we are faster. 0 without peers.
+  double ratio_best_peer(double (Times::*statistic)() const) const;
 };
 
 struct Context {

@@ -40,9 +40,11 @@ Context Session::context() {
 Prepared Session::prepare(const Case& c) const { return Prepared(engine_, c); }
 
 double Session::ceiling(const Prepared& prepared) {
-  return prepared.what().workload->measure == Measure::gflops
-             ? ceilings_.gflops(threads_)
-             : ceilings_.gbps(threads_, prepared.work().bytes);
+  const Work& work = prepared.work();
+  if (prepared.what().workload->measure == Measure::gflops) return ceilings_.gflops(threads_);
+  // What mostly reads is not held back by a copy's writes.
+  Traffic traffic = work.written < work.bytes / 8 ? Traffic::read : Traffic::copy;
+  return ceilings_.gbps(traffic, threads_, work.bytes);
 }
 
 std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {

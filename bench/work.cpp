@@ -63,6 +63,15 @@ double operations_per_point(const Contraction& contraction, const Piece& piece) 
   return count + (aggregates ? 1 : 0);
 }
 
+double bytes_of(const BoundProgram& program, const std::vector<TensorId>& ids) {
+  double bytes = 0;
+  for (TensorId id : ids) {
+    const BoundTensor& t = program.tensors[static_cast<size_t>(id)];
+    bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 double count_points(const Piece& piece) {
@@ -92,13 +101,8 @@ double count_points(const Piece& piece) {
 
 Work work_of(BoundProgram program, const Target& target) {
   Work work;
-  for (const std::vector<TensorId>& ids : {program.inputs, program.outputs}) {
-    for (TensorId id : ids) {
-      const BoundTensor& t = program.tensors[static_cast<size_t>(id)];
-      work.bytes +=
-          static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
-    }
-  }
+  work.written = bytes_of(program, program.outputs);
+  work.bytes = bytes_of(program, program.inputs) + work.written;
   run_pipeline(program, target);
   for (const BoundStatement& statement : program.statements) {
     const auto* contraction = std::get_if<Contraction>(&statement);

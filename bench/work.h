@@ -11,6 +11,7 @@ struct Work {
   double points = 0;      // valid points of every contraction (rule 4.1)
   double operations = 0;  // per point: the body's operations without casts, and the aggregation
   double bytes = 0;       // inputs read once, outputs written once
+  double written = 0;     // the outputs' part of it
 };
 
 // Exact: domains are counted after the tensor-level passes, each set of unknowns that constraints

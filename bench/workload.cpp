@@ -83,7 +83,7 @@ Program gradient_only(const Program& program, const Workload& workload) {
 std::vector<Case> read_cases(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
     if (entry.path().extension() == ".tile") files.push_back(entry.path().string());
   }
   if (error || files.empty()) fail(Stage::run, "file", {}, "no workloads in " + folder);

@@ -34,7 +34,7 @@ struct Case {
   std::map<std::string, InputType> shapes;
 };
 
-// Every case of the *.tile files of a folder, by file name and then in the file's order. Throws
+// Every case of the *.tile files below a folder, by file name and then in the file's order. Throws
 // Failure (code "file") for a folder that cannot be read or a header that is wrong.
 std::vector<Case> read_cases(const std::string& folder);
 // Those that are named, or whose name contains `filter`. Throws Failure for a name that is not

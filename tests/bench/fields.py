@@ -36,7 +36,7 @@ def main():
     program = sys.argv[1]
     result = run(program, "--filter", "matmul_64", "--peers")
     context = result["context"]
-    check(all(c["fma_gflops"] > 0 and c["copy_gbps"] > 0 for c in context["ceilings"]), "no ceilings")
+    check(all(c["fma_gflops"] > 0 and c["copy_gbps"] > 0 and c["read_gbps"] > 0 for c in context["ceilings"]), "no ceilings")
     check([e["name"] for e in result["benchmarks"]] == ["matmul_64"], "not the one benchmark asked for")
     entry = result["benchmarks"][0]
     check_entry(entry, "gflops")

@@ -114,9 +114,10 @@ TEST(Timing, InterleavesAndCounts) {
 TEST(Report, RatioIsTheBestPeersTimeOverOurs) {
   Result r;
   r.times.real = {4, 2, 3};
-  EXPECT_EQ(r.ratio_best_peer(), 0);
-  r.peers = {{"slow", {{9}, {9}, 1}}, {"fast", {{6}, {6}, 1}}};
-  EXPECT_EQ(r.ratio_best_peer(), 2);
+  EXPECT_EQ(r.ratio_best_peer(&Times::median), 0);
+  r.peers = {{"slow", {{9}, {9}, 1}}, {"fast", {{5, 6, 7}, {6}, 1}}};
+  EXPECT_EQ(r.ratio_best_peer(&Times::median), 2);
+  EXPECT_EQ(r.ratio_best_peer(&Times::least), 2.5);
 }
 
 }  // namespace
