@@ -17,7 +17,8 @@ struct Request {
   std::string filter;
   bool peers = false;
   bool check = true;
-  double tune_ms = 0;  // of each benchmark; 0: the analytic schedules
+  bool schedules = false;  // print what tuning found
+  double tune_ms = 0;      // of each benchmark; 0: the analytic schedules
   TimingOptions timing;
   std::string json;  // file; empty: none
 };

@@ -43,6 +43,7 @@ int main_of(int argc, char** argv) {
   CLI::App* tune = app.add_subcommand("tune", "time benchmarks before and after racing schedules");
   add_common(*tune, request);
   add_timing(*tune, request);
+  tune->add_flag("--schedules", request.schedules, "print the schedules that were found");
   double budget_ms = 5000;
   tune->add_option("--budget", budget_ms, "milliseconds of running candidates, each benchmark")
       ->capture_default_str();

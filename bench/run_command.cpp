@@ -89,6 +89,7 @@ int command_tune(const Request& request) {
       show(session.time(prepared, c.name), results);
       session.tune(prepared, request.tune_ms);
       show(session.time(prepared, c.name + "/tuned"), results);
+      if (request.schedules) std::cout << emit(prepared.executable(), "schedule");
     });
   }
   return finish(request, context, results);
