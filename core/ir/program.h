@@ -117,6 +117,9 @@ struct Tensor {
   bool ranked = false;  // inputs: whether dims were declared
   std::vector<Expr> dims;
   std::vector<Span> dim_spans;
+  // Set by differentiation and checked by bind; not part of the text.
+  std::optional<TensorId> seed_of;  // an input: has this tensor's shape, and both hold floats
+  bool differentiated = false;      // an input whose gradient is asked for: holds floats
 };
 
 struct Program {

@@ -21,6 +21,34 @@ void bind_statement(BindContext& context, const Statement& statement) {
   }
 }
 
+// A seed of differentiation fits the output that it belongs to.
+void check_seeds(BindContext& context, TensorId of) {
+  for (TensorId id : context.program.inputs) {
+    const Tensor& seed = context.program.tensors[static_cast<size_t>(id)];
+    if (seed.seed_of != of) continue;
+    const BoundTensor &given = context.tensor(id), &output = context.tensor(of);
+    for (const BoundTensor* t : {&output, &given}) {
+      if (is_float(t->type)) continue;
+      fail(Stage::bind, "gradient", seed.span,
+           "the gradient of " + output.name + " needs floating-point elements, but " + t->name +
+               " is " + std::string(to_string(t->type)));
+    }
+    if (given.shape == output.shape) continue;
+    fail(Stage::bind, "gradient", seed.span,
+         "the seed " + given.name + " has shape " + shape_text(given.shape) + ", but " +
+             output.name + " has shape " + shape_text(output.shape));
+  }
+}
+
+void check_differentiated(BindContext& context, TensorId id) {
+  const Tensor& input = context.program.tensors[static_cast<size_t>(id)];
+  DType type = context.tensor(id).type;
+  if (!input.differentiated || is_float(type)) return;
+  fail(Stage::bind, "gradient", input.span,
+       "the gradient with respect to " + input.name + " is asked for, but " + input.name + " is " +
+           std::string(to_string(type)) + ": only floating-point inputs have gradients");
+}
+
 }  // namespace
 
 BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) {
@@ -31,7 +59,14 @@ BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) 
              std::to_string(inputs.size()) + " tensors are given");
   }
   for (size_t i = 0; i < inputs.size(); ++i) context.bind_input(program.inputs[i], inputs[i]);
-  for (const Statement& statement : program.statements) bind_statement(context, statement);
+  for (TensorId id : program.inputs) {
+    check_differentiated(context, id);
+    check_seeds(context, id);
+  }
+  for (const Statement& statement : program.statements) {
+    bind_statement(context, statement);
+    check_seeds(context, statement.result);
+  }
   return std::move(context.bound);
 }
 

@@ -217,6 +217,11 @@ class BodyTyper {
         return held_[at(node.args[0])];
       case TypeRule::identity:
         return held_[at(node.args[0])];
+      case TypeRule::selection:
+        if (const std::optional<Scalar>& condition = kinds_[at(node.args[0])].constant) {
+          return as(node.args[is_true(*condition) ? 1 : 2], type);
+        }
+        break;
       default:
         break;
     }

@@ -91,7 +91,7 @@ void bind_index(const CallArguments& a) {
 }
 
 // A view; a result that the program returns is a copy through the view.
-void bind_reshape(const CallArguments& a, const Shape& shape) {
+void bind_reshape(const CallArguments& a, Shape shape) {
   BindContext& context = a.context;
   TensorId source = a.tensor(0);
   TensorId result = a.result();

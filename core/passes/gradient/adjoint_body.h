@@ -10,26 +10,33 @@ namespace tile {
 // contributes nothing contributes exactly nothing, whatever the other factor is.
 class AdjointBody {
  public:
-  // Starts with the nodes of `forward`; load slots stay as they are.
-  explicit AdjointBody(const Body& forward);
+  // Starts with the nodes of `forward`; load slots stay as they are. `result_slot`: where
+  // derivatives that use the forward value may load it; -1: they compute it again.
+  explicit AdjointBody(const Body& forward, int result_slot = -1);
 
   Body body;
   NodeId result() const { return result_; }  // the forward value
 
   NodeId times(NodeId a, NodeId b);
   NodeId plus(NodeId a, NodeId b);  // -1 stands for no contribution
+  // The operation on values of the body, folded where operands are literals.
+  NodeId operation(Op op, std::vector<NodeId> args, Span span = {});
 
   // d result / d (loads of `slot`) times `seed`; -1: zero everywhere.
   NodeId derivative(int slot, NodeId seed);
 
  private:
+  bool is_literal(NodeId id) const;
   bool is_literal(NodeId id, double value) const;
+  NodeId fold_literals(Op op, const std::vector<NodeId>& args);
+  NodeId fold_neutral(Op op, const std::vector<NodeId>& args);
   // d node / d operand number i, as nodes; -1: zero.
   NodeId local(NodeId node, size_t operand);
   std::vector<bool> depends_on(int slot) const;
 
   size_t forward_count_;
   NodeId result_;
+  int result_slot_;
 };
 
 // Finishes a body with one result, without unused nodes.

@@ -5,29 +5,79 @@
 namespace tile {
 namespace {
 
-// The forward program's ids after an input was put behind its inputs.
+// New ids for a program's tensors.
 class Renumbering {
  public:
-  explicit Renumbering(size_t inputs) : inputs_(static_cast<TensorId>(inputs)) {}
-  TensorId operator()(TensorId id) const { return id < inputs_ ? id : id + 1; }
+  explicit Renumbering(std::vector<TensorId> to) : to_(std::move(to)) {}
+  void apply(TensorId& id) const { id = to_[static_cast<size_t>(id)]; }
   void apply(std::vector<TensorId>& ids) const {
-    for (TensorId& id : ids) id = (*this)(id);
+    for (TensorId& id : ids) apply(id);
   }
   void apply(Statement& s) const {
-    s.result = (*this)(s.result);
+    apply(s.result);
     if (auto* c = std::get_if<SymbolicContraction>(&s.what)) {
-      for (SymbolicAccess& a : c->accesses) a.tensor = (*this)(a.tensor);
-      if (c->default_tensor) c->default_tensor = (*this)(*c->default_tensor);
+      for (SymbolicAccess& a : c->accesses) apply(a.tensor);
+      if (c->default_tensor) apply(*c->default_tensor);
     } else if (auto* e = std::get_if<Elementwise>(&s.what)) {
       apply(e->operands);
     } else if (auto* k = std::get_if<Call>(&s.what)) {
       apply(k->tensors);
     }
   }
+  void apply(Program& program) const {
+    for (Tensor& t : program.tensors) {
+      if (t.seed_of) apply(*t.seed_of);
+    }
+    for (Statement& s : program.statements) apply(s);
+    apply(program.inputs);
+    apply(program.outputs);
+  }
 
  private:
-  TensorId inputs_;
+  std::vector<TensorId> to_;
 };
+
+// The tensors that "T.axis" names in expressions.
+void add_measured(const std::vector<Expr>& list, const Program& program,
+                  std::vector<TensorId>& ids) {
+  std::vector<std::string> variables;
+  for (const Expr& e : list) collect_variables(e, variables);
+  for (const std::string& variable : variables) {
+    size_t dot = variable.find('.');
+    if (dot == std::string::npos) continue;
+    if (std::optional<TensorId> id = program.find(variable.substr(0, dot))) ids.push_back(*id);
+  }
+}
+
+// The tensors whose elements or sizes a statement uses.
+std::vector<TensorId> uses(const Statement& s, const Program& program) {
+  std::vector<TensorId> ids;
+  auto measure_sizes = [&](const Body& body) {
+    for (const Node& n : body.nodes) {
+      if (n.kind == NodeKind::size) add_measured({n.expr}, program, ids);
+    }
+  };
+  if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) {
+    for (const SymbolicAccess& a : c->accesses) {
+      ids.push_back(a.tensor);
+      add_measured(a.index, program, ids);
+    }
+    if (c->default_tensor) ids.push_back(*c->default_tensor);
+    add_measured(c->out_size, program, ids);
+    add_measured(c->out_index, program, ids);
+    for (const SymbolicConstraint& k : c->constraints)
+      add_measured({k.form, k.bound}, program, ids);
+    measure_sizes(c->body);
+  } else if (const auto* e = std::get_if<Elementwise>(&s.what)) {
+    ids = e->operands;
+    measure_sizes(e->body);
+  } else {
+    const auto& call = std::get<Call>(s.what);
+    ids = call.tensors;
+    add_measured(call.sizes, program, ids);
+  }
+  return ids;
+}
 
 void add_names(const Tensor& t, std::set<std::string>& names) {
   names.insert(t.name);
@@ -39,22 +89,63 @@ void add_names(const Tensor& t, std::set<std::string>& names) {
 }  // namespace
 
 Derivation::Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt)
-    : program(forward), forward_inputs_(forward.inputs.size()) {
+    : program(forward),
+      forward_inputs_(forward.inputs.size()),
+      forward_statements_(forward.statements.size()) {
   for (const Tensor& t : forward.tensors) add_names(t, names_);
-  Renumbering renumber(forward_inputs_);
-  for (Statement& s : program.statements) renumber.apply(s);
-  renumber.apply(program.outputs);
+  for (TensorId id : wrt) program.tensors[static_cast<size_t>(id)].differentiated = true;
+  std::vector<TensorId> to;
+  for (size_t id = 0; id < program.tensors.size(); ++id)
+    to.push_back(moved(static_cast<TensorId>(id)));
+  Renumbering(std::move(to)).apply(program);
+  add_seed(of);
+  find_shapes(moved(of));
+  find_active(wrt);
+}
+
+void Derivation::add_seed(TensorId of) {
+  // `of` is an id of the forward program, as the tensors still are.
+  const Tensor& output = program.tensors[static_cast<size_t>(of)];
   Tensor seed;
-  seed.name = fresh("D" + forward.tensors[static_cast<size_t>(of)].name);
-  seed.span = forward.tensors[static_cast<size_t>(of)].span;
+  seed.name = fresh("D" + output.name);
+  seed.span = output.span;
+  seed.seed_of = moved(of);
   seed_ = static_cast<TensorId>(forward_inputs_);
   program.tensors.insert(program.tensors.begin() + seed_, seed);
   program.inputs.push_back(seed_);
   contributions_.resize(program.tensors.size());
-  find_active(wrt);
 }
 
-TensorId Derivation::moved(TensorId forward) const { return Renumbering(forward_inputs_)(forward); }
+// The seed has the output's shape, declared where a declaration can say it.
+void Derivation::find_shapes(TensorId of) {
+  shapes_.resize(program.tensors.size());
+  std::set<std::string> dimensions;
+  for (TensorId id : program.inputs) {
+    shapes_[static_cast<size_t>(id)] = shape_of_input(tensor(id), id);
+    for (const Expr& e : tensor(id).dims) {
+      if (e.kind() == ExprKind::variable) dimensions.insert(e.name());
+    }
+  }
+  for (const Statement& s : program.statements) {
+    shapes_[static_cast<size_t>(s.result)] = shape_of_result(s, shapes_);
+  }
+  const SymbolicShape& shape = shapes_[static_cast<size_t>(of)];
+  shapes_[static_cast<size_t>(seed_)] = shape;
+  auto declarable = [&](const std::optional<Expr>& e) {
+    return e && (e->is_constant() ||
+                 (e->kind() == ExprKind::variable && dimensions.contains(e->name())));
+  };
+  if (!shape.ranked || !std::all_of(shape.dims.begin(), shape.dims.end(), declarable)) return;
+  Tensor& seed = program.tensors[static_cast<size_t>(seed_)];
+  seed.ranked = true;
+  for (const std::optional<Expr>& e : shape.dims) seed.dims.push_back(*e);
+  seed.dim_spans.assign(seed.dims.size(), seed.span);
+}
+
+// The seed stands behind the forward program's inputs.
+TensorId Derivation::moved(TensorId forward) const {
+  return forward < static_cast<TensorId>(forward_inputs_) ? forward : forward + 1;
+}
 
 void Derivation::find_active(const std::vector<TensorId>& wrt) {
   active_.insert(wrt.begin(), wrt.end());
@@ -85,19 +176,15 @@ TensorId Derivation::add(const std::string& name, Span span,
   s.result = id;
   s.span = span;
   s.what = std::move(what);
+  shapes_.push_back(shape_of_result(s, shapes_));
   program.statements.push_back(std::move(s));
   return id;
 }
 
 Expr Derivation::extent(TensorId id, size_t axis) const {
-  const Tensor& t = tensor(id);
-  if (t.ranked && axis < t.dims.size()) return t.dims[axis];
-  for (const Statement& s : program.statements) {
-    if (s.result != id) continue;
-    const auto* c = std::get_if<SymbolicContraction>(&s.what);
-    if (c != nullptr && axis < c->out_size.size()) return c->out_size[axis];
-  }
-  return Expr::variable(t.name + "." + std::to_string(axis));
+  const SymbolicShape& shape = shapes_[static_cast<size_t>(id)];
+  if (axis < shape.dims.size() && shape.dims[axis]) return *shape.dims[axis];
+  return Expr::variable(tensor(id).name + "." + std::to_string(axis));
 }
 
 TensorId Derivation::elementwise(const std::string& name, Span span, std::vector<TensorId> operands,
@@ -133,27 +220,65 @@ void Derivation::contribute(TensorId id, TensorId adjoint) {
 }
 
 TensorId Derivation::adjoint(TensorId id, Span span) {
-  std::vector<TensorId>& parts = contributions_[static_cast<size_t>(id)];
+  std::vector<TensorId> parts = contributions_[static_cast<size_t>(id)];
   if (parts.empty()) return -1;
-  if (parts.size() > 1) {
-    // The sum takes the plain name; nothing but the sum refers to the parts.
-    for (TensorId part : parts) {
-      Tensor& t = program.tensors[static_cast<size_t>(part)];
-      if (t.name == adjoint_name(id)) {
-        t.name = fresh(t.name);
-        names_.erase(adjoint_name(id));
-      }
-    }
-    Body body;
-    NodeId sum = body.load(0);
-    for (size_t i = 1; i < parts.size(); ++i) {
-      NodeId part = body.load(static_cast<int>(i));
-      sum = body.operation(Op::add, {sum, part});
-    }
-    body.results = {sum};
-    parts = {elementwise(adjoint_name(id), span, std::vector<TensorId>(parts), std::move(body))};
+  if (parts.size() == 1) return parts[0];
+  // The sum takes the plain name; nothing but the sum refers to the parts. The seed keeps its name.
+  for (TensorId part : parts) {
+    Tensor& t = program.tensors[static_cast<size_t>(part)];
+    if (t.name != adjoint_name(id) || part == seed_) continue;
+    t.name = fresh(t.name);
+    names_.erase(adjoint_name(id));
   }
-  return parts[0];
+  Body body;
+  NodeId sum = body.load(0);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    NodeId part = body.load(static_cast<int>(i));
+    sum = body.operation(Op::add, {sum, part});
+  }
+  body.results = {sum};
+  TensorId whole = elementwise(adjoint_name(id), span, std::move(parts), std::move(body));
+  contributions_[static_cast<size_t>(id)] = {whole};
+  return whole;
+}
+
+TensorId Derivation::named_result(TensorId adjoint, TensorId input) {
+  const std::vector<TensorId>& outputs = program.outputs;
+  bool taken =
+      adjoint == seed_ || std::find(outputs.begin(), outputs.end(), adjoint) != outputs.end();
+  if (taken) {
+    Body body;
+    body.results = {body.load(0)};
+    return elementwise(adjoint_name(input), tensor(input).span, {adjoint}, std::move(body));
+  }
+  std::string& name = program.tensors[static_cast<size_t>(adjoint)].name;
+  if (!name.starts_with(adjoint_name(input))) name = fresh(adjoint_name(input));
+  return adjoint;
+}
+
+void Derivation::drop_unused() {
+  size_t count = program.tensors.size();
+  std::vector<bool> needed(count, false);
+  for (TensorId id : program.outputs) needed[static_cast<size_t>(id)] = true;
+  for (size_t i = program.statements.size(); i-- > 0;) {
+    const Statement& s = program.statements[i];
+    // The user's own statements stay, also those that no output needs.
+    if (i >= forward_statements_ && !needed[static_cast<size_t>(s.result)]) continue;
+    needed[static_cast<size_t>(s.result)] = true;
+    for (TensorId id : uses(s, program)) needed[static_cast<size_t>(id)] = true;
+  }
+  for (TensorId id : program.inputs) needed[static_cast<size_t>(id)] = true;
+  std::vector<TensorId> to(count, -1);
+  std::vector<Tensor> tensors;
+  for (size_t id = 0; id < count; ++id) {
+    if (!needed[id]) continue;
+    to[id] = static_cast<TensorId>(tensors.size());
+    tensors.push_back(program.tensors[id]);
+  }
+  std::erase_if(program.statements,
+                [&](const Statement& s) { return !needed[static_cast<size_t>(s.result)]; });
+  program.tensors = std::move(tensors);
+  Renumbering(std::move(to)).apply(program);
 }
 
 }  // namespace tile

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ir/program.h"
+#include "core/passes/gradient/symbolic_shape.h"
 
 namespace tile {
 
@@ -26,9 +27,12 @@ class Derivation {
   // Appends a statement whose result is named after `name`; returns its tensor.
   TensorId add(const std::string& name, Span span,
                std::variant<SymbolicContraction, Elementwise, Call> what);
-  // The extent of a dimension as the text would write it: a declared dimension or size, or
-  // "T.axis".
+  // The extent of a dimension as the text would write it: a dimension or size, or "T.axis".
   Expr extent(TensorId id, size_t axis) const;
+  // Whether two tensors have one shape whatever the inputs are.
+  bool same_shape(TensorId a, TensorId b) const {
+    return provably_equal(shapes_[static_cast<size_t>(a)], shapes_[static_cast<size_t>(b)]);
+  }
   // An elementwise statement over `operands` (load slots in order).
   TensorId elementwise(const std::string& name, Span span, std::vector<TensorId> operands,
                        Body body);
@@ -41,14 +45,24 @@ class Derivation {
   TensorId adjoint(TensorId id, Span span);
   std::string adjoint_name(TensorId id) const { return "D" + tensor(id).name; }
 
+  // The tensor `adjoint` as the result that belongs to `input`: under its own name, which no other
+  // result shares, and not an input.
+  TensorId named_result(TensorId adjoint, TensorId input);
+  // Takes out the appended statements that no output needs.
+  void drop_unused();
+
  private:
   std::string fresh(const std::string& name);
+  void add_seed(TensorId of);
+  void find_shapes(TensorId of);
   void find_active(const std::vector<TensorId>& wrt);
 
   TensorId seed_ = -1;
   size_t forward_inputs_;
+  size_t forward_statements_;
   std::set<std::string> names_;
   std::set<TensorId> active_;
+  std::vector<SymbolicShape> shapes_;
   std::vector<std::vector<TensorId>> contributions_;
 };
 
@@ -59,6 +73,9 @@ void differentiate_contraction(Derivation& derivation, const Statement& statemen
                                const SymbolicContraction& what, TensorId d);
 void differentiate_call(Derivation& derivation, const Statement& statement, const Call& call,
                         TensorId d);
+
+// Whether an index expression can be no integer.
+bool is_fractional(const Expr& e);
 
 // Tensors that a statement reads in a way that may carry a derivative.
 std::vector<TensorId> differentiable_reads(const Statement& statement);

@@ -72,6 +72,14 @@ void differentiate_statement(Derivation& derivation, const Statement& s, TensorI
 
 }  // namespace
 
+bool is_fractional(const Expr& e) {
+  if (e.kind() == ExprKind::exact_div) return true;
+  for (const Expr& arg : e.args()) {
+    if (is_fractional(arg)) return true;
+  }
+  return false;
+}
+
 std::vector<TensorId> differentiable_reads(const Statement& statement) {
   return std::visit(Reads{}, statement.what);
 }
@@ -100,9 +108,10 @@ Program differentiate(const Program& program, const std::string& of,
   for (TensorId input : inputs) {
     TensorId d = derivation.adjoint(input, derivation.tensor(input).span);
     if (d < 0) d = zeros(derivation, input);
-    derivation.program.outputs.push_back(d);
+    derivation.program.outputs.push_back(derivation.named_result(d, input));
     derivation.program.output_spans.push_back(derivation.tensor(input).span);
   }
+  derivation.drop_unused();
   return std::move(derivation.program);
 }
 

@@ -6,14 +6,6 @@
 namespace tile {
 namespace {
 
-bool is_fractional(const Expr& e) {
-  if (e.kind() == ExprKind::exact_div) return true;
-  for (const Expr& arg : e.args()) {
-    if (is_fractional(arg)) return true;
-  }
-  return false;
-}
-
 bool has_fractional_index(const SymbolicAccess& access) {
   for (const Expr& e : access.index) {
     if (is_fractional(e)) return true;
@@ -45,17 +37,15 @@ void drop_unused(SymbolicContraction& c) {
 }
 
 // The value equals the aggregated one, both rounded to the output's type; NaN equals NaN
-// (rule 7.3a).
+// (rule 7.3a): a NaN makes its whole cell NaN.
 NodeId tie(AdjointBody& adjoint, NodeId extreme) {
   Body& body = adjoint.body;
   NodeId value = adjoint.result();
   bool rounded = body[value].kind == NodeKind::load;
   if (!rounded) value = body.operation(Op::cast_like, {value, extreme});
   NodeId equal = body.operation(Op::eq, {value, extreme});
-  NodeId value_nan = body.operation(Op::isnan, {value});
-  NodeId extreme_nan = body.operation(Op::isnan, {extreme});
-  NodeId both_nan = body.operation(Op::logical_and, {value_nan, extreme_nan});
-  return body.operation(Op::logical_or, {equal, both_nan});
+  NodeId missing = body.operation(Op::isnan, {value});
+  return body.operation(Op::logical_or, {equal, missing});
 }
 
 class Rule {

@@ -8,15 +8,16 @@ void differentiate_elementwise(Derivation& derivation, const Statement& statemen
   for (size_t i = 0; i < what.operands.size(); ++i) {
     TensorId operand = what.operands[i];
     if (!derivation.active(operand)) continue;
-    AdjointBody adjoint(what.body);
     std::vector<TensorId> operands = what.operands;
     operands.push_back(d);
-    NodeId seed = adjoint.body.load(static_cast<int>(what.operands.size()));
+    operands.push_back(statement.result);
+    auto count = static_cast<int>(what.operands.size());
+    AdjointBody adjoint(what.body, count + 1);
+    NodeId seed = adjoint.body.load(count);
     NodeId value = adjoint.derivative(static_cast<int>(i), seed);
     if (value < 0) continue;
     std::string name = derivation.adjoint_name(operand);
-    // A statement with one operand has that operand's shape: nothing to undo.
-    bool broadcasts = what.operands.size() > 1;
+    bool broadcasts = !derivation.same_shape(operand, statement.result);
     bool bare = value == seed;
     TensorId whole = d;
     if (!bare) {

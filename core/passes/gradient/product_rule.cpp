@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "core/passes/gradient/coordinates.h"
 
 namespace tile {
 namespace {
@@ -10,76 +13,68 @@ class ProductRule {
  public:
   ProductRule(Derivation& derivation, const Statement& statement,
               const SymbolicContraction& forward)
-      : derivation_(derivation), statement_(statement), forward_(forward) {}
+      : derivation_(derivation),
+        statement_(statement),
+        forward_(forward),
+        name_(derivation.tensor(statement.result).name) {}
 
   std::vector<SymbolicAccess> run() {
-    for (const std::string& index : forward_.indices) sizes_.push_back(size_of(index));
-    name_ = derivation_.tensor(statement_.result).name;
+    coordinates_ = coordinates_of(derivation_, forward_);
+    if (coordinates_.size() < forward_.indices.size()) {
+      fail(Stage::bind, "derivative", statement_.span,
+           "the derivative of this product needs every index of " + name_ + " to be bounded",
+           "add a constraint such as \"i < N\"");
+    }
+    choose_suffix();
     factors_ = all_factors();
     std::vector<SymbolicAccess> result;
-    for (size_t level = 0; level < forward_.indices.size(); ++level) {
-      if (is_plain_output(forward_.indices[level])) continue;
-      for (bool before : {true, false}) result.push_back(access(others_at(level, before)));
+    for (size_t level = 0; level < coordinates_.size(); ++level) {
+      if (is_output_form(coordinates_[level].form)) continue;
+      for (bool before : {true, false}) result.push_back(access(others_at(level, before), {}));
     }
     return result;
   }
 
  private:
-  // An index is an output dimension by itself: points of one cell agree in it.
-  bool is_plain_output(const std::string& index) const {
-    return std::any_of(forward_.out_index.begin(), forward_.out_index.end(),
-                       [&](const Expr& e) { return is_index(e, index); });
-  }
-  static bool is_index(const Expr& e, const std::string& index) {
-    return e.kind() == ExprKind::variable && e.name() == index;
+  using Renaming = std::map<std::string, Expr>;
+
+  // Points of one cell agree in it.
+  bool is_output_form(const Expr& e) const {
+    return std::find(forward_.out_index.begin(), forward_.out_index.end(), e) !=
+           forward_.out_index.end();
   }
 
-  // A bound that the text gives to the index alone: an output size, a tensor's extent, a
-  // constraint.
-  Expr size_of(const std::string& index) const {
-    for (size_t d = 0; d < forward_.out_index.size(); ++d) {
-      if (is_index(forward_.out_index[d], index)) return forward_.out_size[d];
-    }
-    for (const SymbolicAccess& a : forward_.accesses) {
-      for (size_t d = 0; d < a.index.size(); ++d) {
-        if (is_index(a.index[d], index)) return derivation_.extent(a.tensor, d);
-      }
-    }
-    for (const SymbolicConstraint& c : forward_.constraints) {
-      if (is_index(c.form, index)) return c.bound;
-    }
-    fail(Stage::bind, "derivative", statement_.span,
-         "the derivative of this product needs a bound of index " + index + " by itself",
-         "add a constraint such as \"" + index + " < N\"");
+  void choose_suffix() {
+    std::set<std::string> names(forward_.indices.begin(), forward_.indices.end());
+    auto taken = [&](const std::string& index) { return names.contains(index + suffix_); };
+    while (std::any_of(names.begin(), names.end(), taken)) suffix_ += "_o";
   }
 
-  SymbolicAccess access(TensorId tensor, const std::string& suffix = "",
-                        size_t from = SIZE_MAX) const {
+  SymbolicAccess access(TensorId tensor, const Renaming& renaming) const {
     SymbolicAccess a;
     a.tensor = tensor;
     a.span = statement_.span;
-    for (size_t i = 0; i < forward_.indices.size(); ++i) {
-      bool renamed = i >= from && !is_plain_output(forward_.indices[i]);
-      a.index.push_back(Expr::variable(forward_.indices[i] + (renamed ? suffix : "")));
-    }
+    for (const Coordinate& c : coordinates_) a.index.push_back(substitute(c.form, renaming));
     return a;
   }
+  void store_at_points(SymbolicContraction& c) const {
+    c.out_index.clear();
+    c.out_size.clear();
+    for (const Coordinate& k : coordinates_) {
+      c.out_index.push_back(k.form);
+      c.out_size.push_back(k.size);
+    }
+    c.out_span = statement_.span;
+  }
 
-  // The factor of each point over the box of the indices; 1 where there is no point.
+  // The factor of each point over the box of the coordinates; 1 where there is no point.
   TensorId all_factors() {
     SymbolicContraction c = forward_;
     c.aggregation = Aggregation::assign;
     c.default_tensor.reset();
-    c.out_index.clear();
-    for (const std::string& index : forward_.indices) c.out_index.push_back(Expr::variable(index));
-    c.out_size = sizes_;
     c.no_defract = false;
-    // The forward output bounds the points too.
-    for (size_t d = 0; d < forward_.out_index.size(); ++d) {
-      if (!is_plain_output_form(forward_.out_index[d])) {
-        c.constraints.push_back({forward_.out_index[d], forward_.out_size[d], statement_.span});
-      }
-    }
+    bound_by_output(c);
+    store_at_points(c);
     TensorId bare = derivation_.add(name_ + "_bare", statement_.span, c);
     // Ones of the factors' shape and type.
     Body body;
@@ -89,60 +84,76 @@ class ProductRule {
     c.default_tensor = ones_;
     return derivation_.add(name_ + "_factors", statement_.span, std::move(c));
   }
-  bool is_plain_output_form(const Expr& e) const {
-    return e.kind() == ExprKind::variable &&
-           std::find(forward_.indices.begin(), forward_.indices.end(), e.name()) !=
-               forward_.indices.end();
+  // The forward output bounds the points too: a read of it takes part in where there are points,
+  // also by being an element, which a constraint on a fractional form would not ask for.
+  void bound_by_output(SymbolicContraction& c) const {
+    bool fractional = false;
+    for (size_t d = 0; d < forward_.out_index.size(); ++d) {
+      const Expr &form = forward_.out_index[d], &size = forward_.out_size[d];
+      fractional = fractional || is_fractional(form);
+      bool known = std::any_of(coordinates_.begin(), coordinates_.end(), [&](const Coordinate& k) {
+        return k.form == form && k.size == size;
+      });
+      if (!known) c.constraints.push_back({form, size, statement_.span});
+    }
+    if (!fractional) return;
+    c.accesses.push_back({statement_.result, forward_.out_index, {}, statement_.span});
+    NodeId always = c.body.integer(1), value = c.body.results[0];
+    NodeId output = c.body.load(static_cast<int>(c.accesses.size()) - 1);
+    c.body.results = {c.body.operation(Op::select, {always, value, output})};
   }
 
-  // At each point the product of the factors of its cell that agree in the indices before `level`
-  // and come before (after) it in index `level`; the indices behind run freely.
+  // At each point the product of the factors of its cell that agree in the coordinates before
+  // `level` and come before (after) it in that one; the coordinates behind run freely.
   TensorId others_at(size_t level, bool before) {
+    Renaming renaming = renamed_from(level);
     SymbolicContraction c;
-    const std::string other = "_o";
     c.indices = forward_.indices;
-    for (size_t i = level; i < forward_.indices.size(); ++i) {
-      if (!is_plain_output(forward_.indices[i])) c.indices.push_back(forward_.indices[i] + other);
-    }
-    for (const std::string& index : forward_.indices) c.out_index.push_back(Expr::variable(index));
-    c.out_size = sizes_;
+    for (const auto& [index, other] : renaming) c.indices.push_back(other.name());
+    store_at_points(c);
     c.aggregation = Aggregation::product;
-    c.accesses = {access(factors_, other, level)};
+    c.accesses = {access(factors_, renaming)};
     c.body.results = {c.body.load(0)};
     c.default_tensor = ones_;
-    c.out_span = statement_.span;
-    Expr here = Expr::variable(forward_.indices[level]);
-    Expr there = Expr::variable(forward_.indices[level] + other);
+    const Expr& here = coordinates_[level].form;
+    Expr there = substitute(here, renaming);
     Expr distance = before ? Expr::make(ExprKind::sub, {here, there})
                            : Expr::make(ExprKind::sub, {there, here});
-    c.constraints.push_back(
-        {Expr::make(ExprKind::sub, {distance, Expr(1)}), sizes_[level], statement_.span});
-    add_same_cell(c, level, other);
+    c.constraints.push_back({Expr::make(ExprKind::sub, {distance, Expr(1)}),
+                             coordinates_[level].size, statement_.span});
+    for (size_t k = 0; k < level; ++k) agree(c, coordinates_[k].form, renaming);
+    for (const Expr& form : forward_.out_index) agree(c, form, renaming);
     return derivation_.add(name_ + (before ? "_before" : "_after"), statement_.span, std::move(c));
   }
-  // Output forms that are no plain index must agree: 0 <= f(here) - f(there) < 1.
-  void add_same_cell(SymbolicContraction& c, size_t level, const std::string& other) const {
-    std::map<std::string, Expr> renamed;
-    for (size_t i = level; i < forward_.indices.size(); ++i) {
-      if (is_plain_output(forward_.indices[i])) continue;
-      renamed[forward_.indices[i]] = Expr::variable(forward_.indices[i] + other);
+  // The indices that differ between the two points: not those that a plain output form or an
+  // earlier plain coordinate fixes.
+  Renaming renamed_from(size_t level) const {
+    Renaming renaming;
+    for (const std::string& index : forward_.indices) {
+      Expr plain = Expr::variable(index);
+      bool fixed = is_output_form(plain);
+      for (size_t k = 0; k < level; ++k) fixed = fixed || coordinates_[k].form == plain;
+      if (!fixed) renaming[index] = Expr::variable(index + suffix_);
     }
-    for (const Expr& form : forward_.out_index) {
-      std::vector<std::string> used;
-      collect_variables(form, used);
-      bool differs = std::any_of(used.begin(), used.end(),
-                                 [&](const std::string& name) { return renamed.contains(name); });
-      if (!differs) continue;
-      Expr there = substitute(form, renamed);
-      c.constraints.push_back({Expr::make(ExprKind::sub, {form, there}), Expr(1), statement_.span});
+    return renaming;
+  }
+  // 0 <= f(here) - f(there) < 1; both are integers.
+  void agree(SymbolicContraction& c, const Expr& form, const Renaming& renaming) const {
+    Expr there = substitute(form, renaming);
+    if (there == form) return;
+    SymbolicConstraint same{Expr::make(ExprKind::sub, {form, there}), Expr(1), statement_.span};
+    auto equal = [&](const SymbolicConstraint& k) { return k.form == same.form; };
+    if (std::none_of(c.constraints.begin(), c.constraints.end(), equal)) {
+      c.constraints.push_back(std::move(same));
     }
   }
 
   Derivation& derivation_;
   const Statement& statement_;
   const SymbolicContraction& forward_;
-  std::vector<Expr> sizes_;
   std::string name_;
+  std::string suffix_ = "_o";
+  std::vector<Coordinate> coordinates_;
   TensorId factors_ = -1;
   TensorId ones_ = -1;
 };

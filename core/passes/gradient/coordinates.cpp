@@ -1,0 +1,145 @@
+#include "core/passes/gradient/coordinates.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/ir/affine.h"
+
+namespace tile {
+namespace {
+
+// The coefficients of the indices; nullopt: they are not all numbers.
+class Reader {
+ public:
+  explicit Reader(const std::vector<std::string>& indices) : indices_(indices) {}
+
+  std::optional<Affine> read(const Expr& e) const {
+    switch (e.kind()) {
+      case ExprKind::variable:
+        return variable(e.name());
+      case ExprKind::add:
+        return sum(e, 1);
+      case ExprKind::sub:
+        return sum(e, -1);
+      case ExprKind::neg:
+        return scaled(read(e.args()[0]), -1);
+      case ExprKind::mul:
+        return product(e);
+      case ExprKind::exact_div:
+        if (!e.args()[1].is_constant() || e.args()[1].is_constant(0)) break;
+        return scaled(read(e.args()[0]), Rational(1, e.args()[1].value()));
+      default:
+        break;
+    }
+    if (uses_index(e)) return std::nullopt;
+    return Affine{};
+  }
+
+ private:
+  std::optional<Affine> variable(const std::string& name) const {
+    for (size_t i = 0; i < indices_.size(); ++i) {
+      if (indices_[i] == name) return unknown_affine(i);
+    }
+    return Affine{};
+  }
+  static std::optional<Affine> scaled(std::optional<Affine> form, const Rational& by) {
+    if (form) *form = *form * by;
+    return form;
+  }
+  std::optional<Affine> sum(const Expr& e, int64_t sign) const {
+    std::optional<Affine> total = read(e.args()[0]);
+    for (size_t i = 1; i < e.args().size() && total; ++i) {
+      std::optional<Affine> term = scaled(read(e.args()[i]), sign);
+      if (!term) return std::nullopt;
+      *total = *total + *term;
+    }
+    return total;
+  }
+  // Numbers times one expression.
+  std::optional<Affine> product(const Expr& e) const {
+    Rational by = 1;
+    std::optional<Affine> form = Affine{};
+    for (const Expr& arg : e.args()) {
+      if (arg.is_constant()) {
+        by = by * Rational(arg.value());
+      } else if (uses_index(e)) {
+        if (!form->is_constant() || e.args().size() > 2) return std::nullopt;
+        form = read(arg);
+        if (!form) return std::nullopt;
+      }
+    }
+    return scaled(form, by);
+  }
+  bool uses_index(const Expr& e) const {
+    return std::any_of(indices_.begin(), indices_.end(),
+                       [&](const std::string& name) { return uses_variable(e, name); });
+  }
+
+  const std::vector<std::string>& indices_;
+};
+
+class Choice {
+ public:
+  Choice(const Derivation& derivation, const SymbolicContraction& contraction)
+      : contraction_(contraction) {
+    for (size_t d = 0; d < contraction.out_index.size(); ++d) {
+      add(contraction.out_index[d], contraction.out_size[d]);
+    }
+    for (const SymbolicAccess& a : contraction.accesses) {
+      for (size_t d = 0; d < a.index.size(); ++d) add(a.index[d], derivation.extent(a.tensor, d));
+    }
+    for (const SymbolicConstraint& k : contraction.constraints) {
+      if (!is_fractional(k.form)) add(k.form, k.bound);
+    }
+  }
+
+  std::vector<Coordinate> run() {
+    for (const std::string& index : contraction_.indices) {
+      auto named = [&](const Coordinate& c) { return c.plain && c.form.name() == index; };
+      auto found = std::find_if(candidates_.begin(), candidates_.end(), named);
+      if (found != candidates_.end()) try_one(*found);
+    }
+    for (const Coordinate& c : candidates_) try_one(c);
+    return std::move(chosen_);
+  }
+
+ private:
+  void add(const Expr& form, const Expr& size) {
+    bool plain = form.kind() == ExprKind::variable &&
+                 std::find(contraction_.indices.begin(), contraction_.indices.end(), form.name()) !=
+                     contraction_.indices.end();
+    candidates_.push_back({form, size, plain});
+  }
+
+  // Takes the coordinate if no chosen ones determine it.
+  void try_one(const Coordinate& c) {
+    std::optional<Affine> form = Reader(contraction_.indices).read(c.form);
+    if (!form) return;
+    size_t n = contraction_.indices.size();
+    std::vector<Rational> row(n);
+    for (size_t i = 0; i < n; ++i) row[i] = form->coefficient(i);
+    for (const auto& [pivot, known] : rows_) {
+      Rational factor = row[pivot] / known[pivot];
+      for (size_t i = 0; i < n; ++i) row[i] = row[i] - factor * known[i];
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (row[i].is_zero()) continue;
+      rows_.emplace_back(i, std::move(row));
+      chosen_.push_back(c);
+      return;
+    }
+  }
+
+  const SymbolicContraction& contraction_;
+  std::vector<Coordinate> candidates_, chosen_;
+  std::vector<std::pair<size_t, std::vector<Rational>>> rows_;  // a pivot and its row
+};
+
+}  // namespace
+
+std::vector<Coordinate> coordinates_of(const Derivation& derivation,
+                                       const SymbolicContraction& contraction) {
+  return Choice(derivation, contraction).run();
+}
+
+}  // namespace tile

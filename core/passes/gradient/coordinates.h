@@ -1,0 +1,23 @@
+// Coordinates that name a contraction's points, each inside a range that the text knows.
+#pragma once
+
+#include <vector>
+
+#include "core/passes/gradient/derivation.h"
+
+namespace tile {
+
+// 0 <= form < size and form is an integer, at every valid point.
+struct Coordinate {
+  Expr form;
+  Expr size;
+  bool plain = false;  // form is one index
+};
+
+// As many as there are indices and linearly independent, so that two points differ in one of them:
+// indices that have a bound of their own, in order, then forms of the output, the accesses and the
+// constraints. Fewer if an index is not bounded.
+std::vector<Coordinate> coordinates_of(const Derivation& derivation,
+                                       const SymbolicContraction& contraction);
+
+}  // namespace tile
