@@ -119,6 +119,10 @@ NodeId AdjointBody::times(NodeId a, NodeId b) {
 NodeId AdjointBody::plus(NodeId a, NodeId b) {
   if (a < 0 || is_literal(a, 0)) return b;
   if (b < 0 || is_literal(b, 0)) return a;
+  const Node &x = body[a], &y = body[b];
+  bool twice = x.kind == NodeKind::operation && y.kind == NodeKind::operation && x.op == y.op &&
+               x.type == y.type && x.args == y.args;
+  if (twice || a == b) return operation(Op::mul, {a, body.integer(2)});
   return operation(Op::add, {a, b});
 }
 
