@@ -62,7 +62,12 @@ class PieceSpace {
     for (RegisterTile& t : register_tiles(piece_, contraction_, model_, target_)) {
       PieceSchedule s = with(t, natural_order(t));
       if (!legal(s)) continue;
-      scored.emplace_back(model_.compute_ns(s), std::move(t));
+      double ns = model_.compute_ns(s);
+      if (t.vector >= 0 && owner(t.vector) && piece_.owners < piece_.box.size()) {
+        pack_operands(t, s, 0);
+        if (legal(s)) ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
+      }
+      scored.emplace_back(ns, std::move(t));
     }
     std::stable_sort(scored.begin(), scored.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -30,6 +30,7 @@ class PieceModel {
   double compute_ns(const PieceSchedule& schedule) const {
     return compute_cycles(schedule) * cycle_ns_;
   }
+  double packing_ns(const PieceSchedule& schedule) const;
   int64_t lanes() const { return lanes_; }  // of a vector register, for the widest type computed
   double body() const { return body_; }     // cycles of the body, a vector of points
   double cycle_ns() const { return cycle_ns_; }
@@ -89,7 +90,6 @@ class PieceModel {
   double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,
                    double rate) const;
   double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;
-  double packing_ns(const PieceSchedule& s) const;
 
   const Piece& piece_;
   const Contraction& contraction_;
