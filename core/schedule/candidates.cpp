@@ -312,31 +312,38 @@ class PieceSpace {
     std::vector<Loop> inside(s.outer.begin() + level, s.outer.end());
     inside.insert(inside.end(), s.tile.begin(), s.tile.end());
     for (size_t i = 0; i < piece_.loads.size(); ++i) {
-      const PieceModel::AccessModel& a = model_.accesses()[i];
-      auto uses = [&](int u) { return a.strides[static_cast<size_t>(u)] != 0; };
-      Packing p;
-      p.load = static_cast<int>(i);
-      p.level = level;
-      bool tiles_inside = std::any_of(inside.begin(), inside.end(), [&](const Loop& l) {
-        return l.unknown == t.vector && l.step == tile_step(t, t.vector);
-      });
-      if (uses(t.vector) && tiles_inside) {
-        p.order.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
-      }
-      for (size_t u = 0; u < piece_.owners; ++u) {
-        auto unknown = static_cast<int>(u);
-        bool looped = std::any_of(inside.begin(), inside.end(),
-                                  [&](const Loop& l) { return l.unknown == unknown; });
-        if (unknown != t.vector && uses(unknown) && looped) {
-          p.order.push_back({unknown, 1, Binding::serial});
-        }
-      }
-      for (const Loop& l : s.reduce) {
-        if (uses(l.unknown) && l.step == 1) p.order.push_back({l.unknown, 1, Binding::serial});
-      }
-      if (uses(t.vector)) p.order.push_back({t.vector, 1, Binding::serial});
+      Packing p{static_cast<int>(i), level, packed_order(t, s, inside, model_.accesses()[i])};
       if (p.order.size() > 1) s.packings.push_back(std::move(p));
     }
+  }
+  std::vector<Loop> packed_order(const RegisterTile& t, const PieceSchedule& s,
+                                 const std::vector<Loop>& inside,
+                                 const PieceModel::AccessModel& a) const {
+    auto uses = [&](int u) { return a.strides[static_cast<size_t>(u)] != 0; };
+    auto looped = [&](int u, int64_t step) {
+      return std::any_of(inside.begin(), inside.end(), [&](const Loop& l) {
+        return l.unknown == u && (step == 0 || l.step == step);
+      });
+    };
+    std::vector<Loop> tiles, rows, last;
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      auto unknown = static_cast<int>(u);
+      if (!uses(unknown) || !looped(unknown, 0)) continue;
+      // An owner that memory has contiguous stays so within its tile: copied a run at a time.
+      int64_t step = tile_step(t, unknown);
+      bool run = unknown == t.vector || (a.strides[u] == 1 && step > 1);
+      if (run && step > 1 && looped(unknown, step)) {
+        tiles.push_back({unknown, step, Binding::serial});
+      }
+      (run ? last : rows).push_back({unknown, 1, Binding::serial});
+    }
+    std::vector<Loop> order = tiles;
+    order.insert(order.end(), rows.begin(), rows.end());
+    for (const Loop& l : s.reduce) {
+      if (uses(l.unknown) && l.step == 1) order.push_back({l.unknown, 1, Binding::serial});
+    }
+    order.insert(order.end(), last.begin(), last.end());
+    return order;
   }
 
   // Blocks of a transposed copy: every line of both sides is used up while it is in the cache.
