@@ -36,11 +36,29 @@ std::vector<TensorId> arguments_of(const Kernel& kernel) {
   return list;
 }
 
+// What tuning found earlier on this machine, else the analytic pick. A record that does not fit is
+// as good as none.
+Schedule schedule_for(Engine& engine, const Kernel& kernel) {
+  const Target& target = engine.target();
+  if (std::optional<std::string> tuned = engine.kernels().tuned_schedule(kernel, target)) {
+    try {
+      Schedule schedule = parse_schedule(*tuned);
+      std::string why = illegal(schedule, kernel, target);
+      if (why.empty()) return schedule;
+      engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
+    } catch (const Failure& failure) {
+      engine.log(LogLevel::warning,
+                 "tuned schedule of " + kernel.name + " ignored: " + failure.what());
+    }
+  }
+  return analytic_schedule(kernel, target);
+}
+
 Launch launch_of(Executable& e, const Kernel& kernel, const Strides& strides) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.kernel = kernel;
-  launch.schedule = analytic_schedule(kernel, target);
+  launch.schedule = schedule_for(*e.engine, kernel);
   launch.nest = nest::partition(lower(kernel, launch.schedule, target, strides));
   nest::verify(launch.nest);
   launch.code = e.engine->kernels().get(launch.nest, target);

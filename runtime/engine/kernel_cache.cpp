@@ -1,6 +1,7 @@
 #include "runtime/engine/kernel_cache.h"
 
 #include <algorithm>
+#include <span>
 
 #include "runtime/engine/disk_cache.h"
 
@@ -32,6 +33,33 @@ std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Targe
     entry->code = make(nest, target, key);
   }
   return entry->code;
+}
+
+namespace {
+
+std::string schedule_key(const Backend& backend, const Kernel& kernel, const Target& target) {
+  return "schedule\n" + backend.identity() + "\n" + to_string(target) + "\n" + print(kernel);
+}
+
+}  // namespace
+
+std::optional<std::string> KernelCache::tuned_schedule(const Kernel& kernel, const Target& target) {
+  std::string key = schedule_key(backend_, kernel, target);
+  std::lock_guard lock(mutex_);
+  auto [it, added] = schedules_.try_emplace(key);
+  if (!added || !disk_) return it->second;
+  if (auto stored = disk_->read(key)) {
+    it->second = std::string(reinterpret_cast<const char*>(stored->data()), stored->size());
+  }
+  return it->second;
+}
+
+void KernelCache::remember_schedule(const Kernel& kernel, const Target& target,
+                                    const std::string& schedule) {
+  std::string key = schedule_key(backend_, kernel, target);
+  std::lock_guard lock(mutex_);
+  schedules_[key] = schedule;
+  if (disk_) disk_->write(key, std::as_bytes(std::span(schedule.data(), schedule.size())));
 }
 
 std::shared_ptr<const Code> KernelCache::make(const nest::Nest& nest, const Target& target,

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "backends/backend.h"
+#include "core/schedule/kernel.h"
 
 namespace tile {
 
@@ -24,6 +26,11 @@ class KernelCache {
   // Throws Failure.
   std::shared_ptr<const Code> get(const nest::Nest& nest, const Target& target);
 
+  // The schedule that tuning found best for a kernel on this target, in memory or on disk; its text
+  // (see print(Schedule)).
+  std::optional<std::string> tuned_schedule(const Kernel& kernel, const Target& target);
+  void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule);
+
   std::atomic<uint64_t> compiled{0};
   std::atomic<uint64_t> hits{0};
   std::atomic<uint64_t> disk_hits{0};
@@ -36,6 +43,7 @@ class KernelCache {
   std::unique_ptr<DiskCache> disk_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;
+  std::unordered_map<std::string, std::optional<std::string>> schedules_;
 };
 
 }  // namespace tile

@@ -80,6 +80,7 @@ void tune(Executable& e, double budget_ms,
       };
     }
     launch.schedule = search(kernel, e.engine->target(), measure, options);
+    e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule));
     launch.nest = lowered(e, kernel, launch.schedule);
     launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
   }

@@ -140,5 +140,33 @@ TEST_F(Disk, KernelsAreReused) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, expected[i].bytes);
 }
 
+// What tuning found is used by the next engine, and a record that does not parse is ignored.
+TEST_F(Disk, TunedSchedulesAreReused) {
+  auto make = [&] {
+    EngineOptions options;
+    options.backend = "cpu";
+    options.cache_dir = directory_ + "/cache";
+    options.cache_mode = "rw";
+    options.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
+    return Engine::create(std::move(options));
+  };
+  auto product = [&](const std::shared_ptr<Engine>& engine) {
+    auto program = test::loaded(
+        engine, "function (A[M, L], B[L, N]) -> (O) { O[i, j: M, N] = +(A[i, k] * B[k, j]); }");
+    std::vector<InputLayout> layouts{{{DType::f32, {40, 50}}, {}}, {{DType::f32, {50, 60}}, {}}};
+    return program->executable(layouts);
+  };
+  std::shared_ptr<Engine> first = make();
+  std::shared_ptr<Executable> e = product(first);
+  Schedule other = random_schedule(*e->launches[0].kernel, first->target(), 5);
+  ASSERT_NE(print(other), print(e->launches[0].schedule));
+  first->kernels().remember_schedule(*e->launches[0].kernel, first->target(), print(other));
+  EXPECT_EQ(print(product(make())->launches[0].schedule), print(other));
+  std::shared_ptr<Engine> spoiled = make();
+  spoiled->kernels().remember_schedule(*e->launches[0].kernel, first->target(), "nonsense");
+  EXPECT_EQ(print(product(spoiled)->launches[0].schedule), print(e->launches[0].schedule));
+  EXPECT_EQ(lines_.size(), 1U);
+}
+
 }  // namespace
 }  // namespace tile
