@@ -5,7 +5,7 @@
 namespace tile::bench {
 namespace {
 
-constexpr double kInterpretedPoints = 1 << 20;
+constexpr double kInterpretedPoints = 1 << 23;
 
 }  // namespace
 

@@ -77,7 +77,8 @@ Json context_json(const Context& context) {
 
 Json entry(const Result& r) {
   Json e;
-  e["name"] = e["run_name"] = r.name;
+  e["name"] = r.name;
+  e["run_name"] = r.name;
   e["run_type"] = "iteration";
   if (!r.error.empty()) {
     e["error_occurred"] = true;

@@ -17,16 +17,19 @@ void write(const std::string& path, const std::string& text) {
   if (!file.flush()) fail(Stage::run, "file", {}, "cannot write " + path);
 }
 
+// Where the table goes: standard output, unless the JSON goes there.
+std::ostream& table(const Request& request) { return request.json == "-" ? std::cerr : std::cout; }
+
 // A case that fails does not stop the others: what went wrong is its result.
 template <class Work>
-void attempt(const Case& c, std::vector<Result>& results, Work&& work) {
+void attempt(const Request& request, const Case& c, std::vector<Result>& results, Work&& work) {
   try {
     work();
   } catch (const std::exception& error) {
     Result r;
     r.name = c.name;
     r.error = error.what();
-    print_row(std::cout, r);
+    print_row(table(request), r);
     results.push_back(std::move(r));
   }
 }
@@ -38,8 +41,8 @@ int finish(const Request& request, const Context& context, const std::vector<Res
   return failed ? 1 : 0;
 }
 
-void show(const Result& result, std::vector<Result>& results) {
-  print_row(std::cout, result);
+void show(const Request& request, const Result& result, std::vector<Result>& results) {
+  print_row(table(request), result);
   results.push_back(result);
 }
 
@@ -63,15 +66,15 @@ int command_run(const Request& request) {
   session.progress().show("measuring the ceilings");
   Context context = session.context();
   std::vector<Result> results;
-  print_header(std::cout, context);
+  print_header(table(request), context);
   session.progress().clear();
-  print_columns(std::cout);
+  print_columns(table(request));
   for (const Case& c : session.cases()) {
-    attempt(c, results, [&] {
+    attempt(request, c, results, [&] {
       session.progress().show(c.name + ": compiling");
       Prepared prepared = session.prepare(c);
       if (request.tune_ms > 0) session.tune(prepared, request.tune_ms);
-      show(session.time(prepared, c.name), results);
+      show(request, session.time(prepared, c.name), results);
     });
   }
   return finish(request, context, results);
@@ -81,15 +84,15 @@ int command_tune(const Request& request) {
   Session session(request);
   Context context = session.context();
   std::vector<Result> results;
-  print_header(std::cout, context);
-  print_columns(std::cout);
+  print_header(table(request), context);
+  print_columns(table(request));
   for (const Case& c : session.cases()) {
-    attempt(c, results, [&] {
+    attempt(request, c, results, [&] {
       Prepared prepared = session.prepare(c);
-      show(session.time(prepared, c.name), results);
+      show(request, session.time(prepared, c.name), results);
       session.tune(prepared, request.tune_ms);
-      show(session.time(prepared, c.name + "/tuned"), results);
-      if (request.schedules) std::cout << emit(prepared.executable(), "schedule");
+      show(request, session.time(prepared, c.name + "/tuned"), results);
+      if (request.schedules) table(request) << emit(prepared.executable(), "schedule");
     });
   }
   return finish(request, context, results);
