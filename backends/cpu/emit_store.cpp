@@ -34,6 +34,7 @@ void FunctionEmitter::update(const nest::Store& s, const Reference& target, llvm
                          factor, half_);
   }
   memory_.store(target, value, lanes_);
+  if (target.cell < 0) count_store();
 }
 
 // One cell that all lanes update.

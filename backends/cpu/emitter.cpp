@@ -11,7 +11,9 @@
 namespace tile::cpu {
 namespace {
 
-constexpr int64_t kStatementLimit = 200'000;
+constexpr int64_t kStatementLimit = 20'000;
+// LLVM's scheduler relates every store of a basic block to every load.
+constexpr int kBlockStores = 64;
 
 llvm::Function* declare(llvm::Module& module, size_t number) {
   llvm::LLVMContext& context = module.getContext();
@@ -78,6 +80,23 @@ void FunctionEmitter::block(const nest::Block& statements) {
     }
     std::visit([&](const auto& what) { statement(what); }, s.what);
   }
+}
+
+// Ends a block of straight-line code that stores too often. A plain branch would be folded away
+// again; this one tests what is always true.
+void FunctionEmitter::count_store() {
+  if (ir_.GetInsertBlock() != stores_in_) {
+    stores_in_ = ir_.GetInsertBlock();
+    stores_ = 0;
+  }
+  if (++stores_ < kBlockStores) return;
+  llvm::LLVMContext& context = function_.getContext();
+  auto* never = llvm::BasicBlock::Create(context, "", &function_);
+  auto* next = llvm::BasicBlock::Create(context, "", &function_);
+  ir_.CreateCondBr(ir_.CreateIsNotNull(function_.getArg(0)), next, never);
+  ir_.SetInsertPoint(never);
+  ir_.CreateRetVoid();
+  ir_.SetInsertPoint(next);
 }
 
 void FunctionEmitter::conditional(llvm::Value* condition, const std::function<void()>& then,

@@ -72,6 +72,7 @@ class FunctionEmitter {
                          llvm::Value* factor);
   void update_lane_by_lane(const nest::Store& s, const Reference& target, llvm::Value* value,
                            llvm::Value* factor);
+  void count_store();
   llvm::Value* last_lane(llvm::Value* value);
 
   // Bodies: the values of the nodes that the results and `roots` need.
@@ -94,6 +95,8 @@ class FunctionEmitter {
   Memory memory_;
   Lanes lanes_;
   int64_t statements_ = 0;
+  llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
+  int stores_ = 0;
 };
 
 }  // namespace tile::cpu

@@ -225,6 +225,7 @@ Value* emit_operation(IRBuilderBase& ir, Op op, DType type, std::span<const Oper
                       HalfConversion half) {
   switch (info(op).rule) {
     case TypeRule::casting:
+    case TypeRule::casting_like:
       return emit_convert(ir, x[0].value, x[0].type, type, half);
     case TypeRule::comparison:
       return emit_comparison(ir, op, x[0], x[1], half);

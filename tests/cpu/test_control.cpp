@@ -65,6 +65,26 @@ unrolled i from [0] extent [100000] {
 )");
 }
 
+// Long straight-line code is cut into blocks.
+TEST(CpuControl, ManyStoresWrittenOut) {
+  expect_as_interpreted(R"(
+nest many
+argument X: i32 [20, 20] strides [20, 1]
+argument Z: i32 [20, 20] strides [20, 1] written
+registers r: i32 [4] strides [1]
+serial k from [0] extent [2] {
+  alloc r
+  unrolled i from [0] extent [20] {
+    unrolled j from [0] extent [20] {
+      assign r[mod(i + j, 4)] (X[j, i]) { %0:i32 = load 0; yield %0 }
+      add Z[i, j] (r[mod(i + j, 4)], X[0, 0]) { %0:i32 = load 0; %1:i32 = load 1; %2:i32 = add %0 %1; yield %2 }
+    }
+  }
+}
+)",
+                        {.targets = {"native"}});
+}
+
 TEST(CpuControl, TooMuchCodeIsALimit) {
   nest::Nest nest = parse(R"(
 nest long
