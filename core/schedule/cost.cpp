@@ -145,6 +145,7 @@ PieceModel::Block PieceModel::block_of(const AccessModel& a,
     contiguous = contiguous && span >= extent;
     stride *= extent;
   }
+  block.exact = block.run;
   bool rounded = block.rows > 1;
   if (rounded) block.run = std::max(block.run, kCacheLine);
   return block;
@@ -363,6 +364,7 @@ PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges&
     if (!inside) continue;
     Block dense;
     dense.run = packed_bytes(a, r.ranges[level]);
+    dense.exact = dense.run;
     return dense;
   }
   return block_of(a, r.ranges[level]);
@@ -378,7 +380,15 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
   };
   Measure moved = [&](size_t i, size_t level) {
     Block block = block_at(s, r, i, level);
-    return block.rows * (block.run + kShortRun);
+    // The loop outside may walk along the run: then its lines are used up over its iterations.
+    const Loop* outside = level > 0 ? r.loops[level - 1] : nullptr;
+    double stride = 0;
+    if (outside != nullptr) {
+      int64_t elements = accesses_[i].strides[static_cast<size_t>(outside->unknown)];
+      stride = std::abs(static_cast<double>(elements * outside->step * accesses_[i].bytes));
+    }
+    bool along = stride > 0 && stride < kCacheLine;
+    return block.rows * (along ? std::max(block.exact, stride) : block.run + kShortRun);
   };
   return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
 }

@@ -69,7 +69,8 @@ class PieceModel {
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
   // count and distance in bytes.
   struct Block {
-    double run = 0;
+    double run = 0;    // whole cache lines
+    double exact = 0;  // the bytes asked for
     double rows = 1;
     std::vector<std::pair<double, double>> row_strides;
   };
