@@ -24,9 +24,10 @@ Scalar number_of(const Json& value, DType type) {
     return real_scalar(special, type);
   }
   if (value.is_boolean()) return integer_scalar(value.get<bool>() ? 1 : 0, type);
-  if (value.is_number_unsigned()) {
+  if (value.is_number_unsigned() && !is_float(type)) {
     return integer_scalar(static_cast<int64_t>(value.get<uint64_t>()), type);
   }
+  if (value.is_number_unsigned()) return real_scalar(value.get<double>(), type);
   if (value.is_number_integer()) return integer_scalar(value.get<int64_t>(), type);
   return real_scalar(value.get<double>(), type);
 }
@@ -57,6 +58,12 @@ bool close(double a, double b, double rtol, double atol) {
   return std::abs(a - b) <= atol + rtol * std::abs(b);
 }
 
+// Integers of 64 bits agree to the last bit, which a double does not show.
+bool same_integer(const Scalar& got, const Json& expected) {
+  if (is_float(got.type) || !expected.is_number_integer()) return true;
+  return got.i == number_of(expected, got.type).i;
+}
+
 void compare(const std::string& name, const HostTensor& got, const Json& expected, double rtol,
              double atol) {
   auto shape = expected["shape"].get<Shape>();
@@ -69,9 +76,10 @@ void compare(const std::string& name, const HostTensor& got, const Json& expecte
                    expected["dtype"].get<std::string>());
   }
   for (int64_t i = 0; i < got.count(); ++i) {
-    double want = as_double(number_of(expected["data"][static_cast<size_t>(i)], DType::f64));
+    const Json& value = expected["data"][static_cast<size_t>(i)];
+    double want = as_double(number_of(value, DType::f64));
     double have = as_double(got.at(i));
-    if (!close(have, want, rtol, atol)) {
+    if (!close(have, want, rtol, atol) || (rtol == 0 && !same_integer(got.at(i), value))) {
       throw Mismatch(name + " element " + std::to_string(i) + " is " + std::to_string(have) +
                      ", expected " + std::to_string(want));
     }
