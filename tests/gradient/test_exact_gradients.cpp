@@ -206,6 +206,18 @@ TEST(ElementwiseGradient, UndoesBroadcasting) {
 }
 
 // Rule 5.6: casts between floats pass gradients, in the type of what was cast.
+TEST(ElementwiseGradient, KeepsIntegerFactorsWhole) {
+  HostTensor a = vector_of({1, 2, 3, 4, 5}), seed = vector_of({2, 2, 2, 2, 2});
+  EXPECT_EQ(values_of(gradient("function (A[N]) -> (O) { O = A * (N / 2); }", "A", {a, seed})),
+            (Values{4, 4, 4, 4, 4}));
+  EXPECT_EQ(values_of(gradient("function (A[N]) -> (O) { O[i: N] = +(A[i] * (i / 2)); }", "A",
+                               {a, seed})),
+            (Values{0, 0, 2, 2, 4}));
+  HostTensor narrow = tensor(DType::i8, {5}, {1, 50, 64, 3, 7});
+  EXPECT_EQ(values_of(gradient("function (A[N], I[N]) -> (O) { O = A * (2 * I) + A * (I / 2); }",
+                               "A", {a, narrow, seed})),
+            (Values{4, 250, -192, 14, 34}));
+}
 TEST(ElementwiseGradient, PassesFloatCasts) {
   HostTensor a = vector_of(DType::f16, {1, 2});
   HostTensor got =

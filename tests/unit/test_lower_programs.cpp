@@ -171,6 +171,15 @@ TEST(LowerPrograms, GapsKeepTheDefaultRule4_4) {
   expect_lowered_agrees("function (A[N], P[M]) -> (O) { O[3*i + 1 : M] = =(A[i]) default P; }",
                         {f32({6}), f32({25})});
 }
+// One point for each cell, but the loops over it are a reduction: nothing may be combined.
+TEST(LowerPrograms, AssignmentsWithReductionIndicesRule4_7) {
+  expect_lowered_agrees(
+      "function (A[N, N]) -> (O) {"
+      " O[k/2, 2*i + 5 : N/2, 7] = =(A[(j - 3*k/2 + 1)/2, j + k]), 2*j < 6; }",
+      {f32({6, 6})});
+  expect_lowered_agrees("function (A[N]) -> (O) { O[] = =(A[3*i + 1]), 40*i - 30 < 30; }",
+                        {f32({64})});
+}
 TEST(LowerPrograms, EmptyWindowsKeepZeroRule4_3) {
   expect_lowered_agrees("function (A[N]) -> (O) { O[i : 20] = >(A[i + j - 9]), j < 3; }",
                         {f32({6})});

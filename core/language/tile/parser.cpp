@@ -117,7 +117,7 @@ StatementSyntax Parser::statement() {
     expect("]", "after the attribute");
     expect("]", "after the attribute");
   }
-  statement.result = expect_name(TokenKind::upper_name, "a statement");
+  statement.result = expect_name(TokenKind::upper_name, "a statement or '}'");
   if (peek().is("[")) {
     statement.contraction = contraction(statement.result.span);
   } else {

@@ -106,11 +106,13 @@ NodeId AdjointBody::times(NodeId a, NodeId b) {
     NodeId otherwise = times(m.args[2], b);
     return operation(Op::select, {m.args[0], then, otherwise}, m.span);
   }
+  // The user's own factor stays whole: it may be a quotient or a product of integers.
+  bool derived = b >= static_cast<NodeId>(forward_count_);
   // adjoint * (1 / y) and adjoint * (p / y) read better as divisions.
-  if (n.kind == NodeKind::operation && n.op == Op::div) {
+  if (derived && n.kind == NodeKind::operation && n.op == Op::div) {
     return operation(Op::div, {times(a, n.args[0]), n.args[1]}, n.span);
   }
-  if (n.kind == NodeKind::operation && n.op == Op::mul && is_literal(n.args[0])) {
+  if (derived && n.kind == NodeKind::operation && n.op == Op::mul && is_literal(n.args[0])) {
     return operation(Op::mul, {times(a, n.args[0]), n.args[1]}, n.span);
   }
   return operation(Op::mul, {a, b});
