@@ -2,6 +2,8 @@
 // shapes.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,11 +11,25 @@
 
 namespace tile {
 
+// Programs to use for the vector-Jacobian products of a program's outputs, by output (rule 7.4).
+// See check_given_gradient.
+using GivenGradients = std::map<std::string, std::shared_ptr<const Program>>;
+
 // The program whose outputs are those of `program` followed by, for each input named in `wrt`, the
-// vector-Jacobian product of output `of` with a new last input (the seed, shape and type of `of`).
-// The result prints as Tile text, parses again, and can be differentiated again. Throws Failure
-// (bind) for an unknown name, an integer-only path asked for, or an operation without derivative.
+// vector-Jacobian product of output `of` with a new last input (the seed, shape of `of`). Gradients
+// are named "D" and the input's name, the seed "D" and the output's.
+//
+// The result prints as Tile text, parses again, and can be differentiated again. A gradient has the
+// type that it is computed in: the input's own, unless the statements that read the input promote
+// it (f16 times f32); a cast passes the gradient back in the type of what it cast. Bind refuses an
+// integer `of` and a gradient with respect to an integer input. Throws Failure (bind) for an
+// unknown name or an operation without derivative.
 Program differentiate(const Program& program, const std::string& of,
-                      const std::vector<std::string>& wrt);
+                      const std::vector<std::string>& wrt, const GivenGradients& given = {});
+
+// Throws Failure (bind) unless `given` can be the vector-Jacobian product of output `of`: its
+// inputs are the seed, "D" and the output's name, and any inputs and outputs of `program`, by name;
+// its outputs are "D" and an input's name.
+void check_given_gradient(const Program& program, const std::string& of, const Program& given);
 
 }  // namespace tile

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 
-#include "core/passes/differentiate.h"
 #include "runtime/api/handles.h"
 
 using namespace tile;
@@ -214,9 +213,27 @@ tile_error* tile_program_differentiate(tile_program* program, const char* of,
     for (size_t i = 0; i < wrt_count; ++i) names.emplace_back(wrt[i] == nullptr ? "" : wrt[i]);
     auto made = std::make_unique<tile_program>();
     made->loaded = std::make_shared<LoadedProgram>(
-        program->loaded->engine(),
-        std::make_shared<Program>(differentiate(program->loaded->program(), of, names)));
+        program->loaded->engine(), std::make_shared<Program>(differentiate(
+                                       program->loaded->program(), of, names, program->given)));
+    made->given = program->given;
     *gradient = made.release();
+  });
+}
+
+tile_error* tile_program_with_gradient(tile_program* program, const char* of,
+                                       tile_program* gradient, tile_program** result) {
+  REQUIRE(result);
+  *result = nullptr;
+  REQUIRE(program);
+  REQUIRE(of);
+  REQUIRE(gradient);
+  return guarded(source_of(program), [&] {
+    check_given_gradient(program->loaded->program(), of, gradient->loaded->program());
+    auto made = std::make_unique<tile_program>(*program);
+    // Shares the ownership of the handle's program.
+    made->given[of] =
+        std::shared_ptr<const Program>(gradient->loaded, &gradient->loaded->program());
+    *result = made.release();
   });
 }
 

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "core/passes/differentiate.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 #include "runtime/engine/engine.h"
@@ -23,6 +24,7 @@ struct tile_engine {
 
 struct tile_program {
   std::shared_ptr<tile::LoadedProgram> loaded;
+  tile::GivenGradients given;
 };
 
 struct tile_executable {

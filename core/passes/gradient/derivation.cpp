@@ -1,6 +1,8 @@
 #include "core/passes/gradient/derivation.h"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 namespace tile {
 namespace {
@@ -36,6 +38,17 @@ class Renumbering {
  private:
   std::vector<TensorId> to_;
 };
+
+bool same_bodies(const Body& a, const Body& b) {
+  auto same = [](const Node& x, const Node& y) {
+    return std::tuple(x.kind, x.op, x.type, x.integer, std::bit_cast<uint64_t>(x.real), x.slot) ==
+               std::tuple(y.kind, y.op, y.type, y.integer, std::bit_cast<uint64_t>(y.real),
+                          y.slot) &&
+           x.args == y.args && x.expr == y.expr;
+  };
+  return a.results == b.results &&
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same);
+}
 
 // The tensors that "T.axis" names in expressions.
 void add_measured(const std::vector<Expr>& list, const Program& program,
@@ -169,6 +182,7 @@ TensorId Derivation::add(const std::string& name, Span span,
   Tensor t;
   t.name = fresh(name);
   t.span = span;
+  asked_names_[static_cast<TensorId>(program.tensors.size())] = name;
   auto id = static_cast<TensorId>(program.tensors.size());
   program.tensors.push_back(t);
   contributions_.emplace_back();
@@ -202,6 +216,11 @@ TensorId Derivation::elementwise(const std::string& name, Span span, std::vector
     n.slot = to;
   }
   e.body = std::move(body);
+  for (size_t i = forward_statements_; i < program.statements.size(); ++i) {
+    const auto* made = std::get_if<Elementwise>(&program.statements[i].what);
+    bool same = made != nullptr && made->operands == e.operands && same_bodies(made->body, e.body);
+    if (same) return program.statements[i].result;
+  }
   return add(name, span, std::move(e));
 }
 
@@ -249,10 +268,14 @@ TensorId Derivation::named_result(TensorId adjoint, TensorId input) {
   if (taken) {
     Body body;
     body.results = {body.load(0)};
-    return elementwise(adjoint_name(input), tensor(input).span, {adjoint}, std::move(body));
+    Elementwise copy;
+    copy.operands = {adjoint};
+    copy.body = std::move(body);
+    return add(adjoint_name(input), tensor(input).span, std::move(copy));
   }
-  std::string& name = program.tensors[static_cast<size_t>(adjoint)].name;
-  if (!name.starts_with(adjoint_name(input))) name = fresh(adjoint_name(input));
+  if (asked_names_[adjoint] != adjoint_name(input)) {
+    program.tensors[static_cast<size_t>(adjoint)].name = fresh(adjoint_name(input));
+  }
   return adjoint;
 }
 

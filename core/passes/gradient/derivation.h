@@ -1,6 +1,7 @@
 // The program being built by differentiation: the forward statements, then adjoints in reverse.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ class Derivation {
   bool same_shape(TensorId a, TensorId b) const {
     return provably_equal(shapes_[static_cast<size_t>(a)], shapes_[static_cast<size_t>(b)]);
   }
-  // An elementwise statement over `operands` (load slots in order).
+  // An elementwise statement over `operands` (load slots in order), or an equal one made before.
   TensorId elementwise(const std::string& name, Span span, std::vector<TensorId> operands,
                        Body body);
   TensorId call(const std::string& name, Span span, Function function,
@@ -62,6 +63,7 @@ class Derivation {
   size_t forward_statements_;
   std::set<std::string> names_;
   std::set<TensorId> active_;
+  std::map<TensorId, std::string> asked_names_;  // of appended tensors, before they were made fresh
   std::vector<SymbolicShape> shapes_;
   std::vector<std::vector<TensorId>> contributions_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/passes/gradient/derivation.h"
+#include "core/passes/gradient/given_gradient.h"
 
 namespace tile {
 namespace {
@@ -70,6 +71,24 @@ void differentiate_statement(Derivation& derivation, const Statement& s, TensorI
   }
 }
 
+std::vector<TensorId> generated(Derivation& derivation, TensorId output,
+                                const std::vector<TensorId>& inputs, size_t statements) {
+  derivation.contribute(derivation.moved(output), derivation.seed());
+  // Rules append statements; the forward ones are copied out while they run.
+  for (size_t i = statements; i-- > 0;) {
+    Statement s = derivation.program.statements[i];
+    if (!derivation.active(s.result)) continue;
+    TensorId d = derivation.adjoint(s.result, s.span);
+    if (d >= 0) differentiate_statement(derivation, s, d);
+  }
+  std::vector<TensorId> gradients;
+  for (TensorId input : inputs) {
+    TensorId d = derivation.adjoint(input, derivation.tensor(input).span);
+    gradients.push_back(d < 0 ? zeros(derivation, input) : d);
+  }
+  return gradients;
+}
+
 }  // namespace
 
 bool is_fractional(const Expr& e) {
@@ -85,7 +104,7 @@ std::vector<TensorId> differentiable_reads(const Statement& statement) {
 }
 
 Program differentiate(const Program& program, const std::string& of,
-                      const std::vector<std::string>& wrt) {
+                      const std::vector<std::string>& wrt, const GivenGradients& given) {
   TensorId output = find_among(program, program.outputs, of, "output");
   std::vector<TensorId> inputs;
   for (const std::string& name : wrt) {
@@ -97,19 +116,17 @@ Program differentiate(const Program& program, const std::string& of,
     inputs.push_back(input);
   }
   Derivation derivation(program, output, inputs);
-  derivation.contribute(derivation.moved(output), derivation.seed());
-  // Rules append statements; the forward ones are copied out while they run.
-  for (size_t i = program.statements.size(); i-- > 0;) {
-    Statement s = derivation.program.statements[i];
-    if (!derivation.active(s.result)) continue;
-    TensorId d = derivation.adjoint(s.result, s.span);
-    if (d >= 0) differentiate_statement(derivation, s, d);
+  auto own = given.find(of);
+  std::vector<TensorId> gradients;
+  if (own != given.end()) {
+    Span span = program.tensors[static_cast<size_t>(output)].span;
+    gradients = append_given_gradient(derivation, *own->second, of, inputs, span);
+  } else {
+    gradients = generated(derivation, output, inputs, program.statements.size());
   }
-  for (TensorId input : inputs) {
-    TensorId d = derivation.adjoint(input, derivation.tensor(input).span);
-    if (d < 0) d = zeros(derivation, input);
-    derivation.program.outputs.push_back(derivation.named_result(d, input));
-    derivation.program.output_spans.push_back(derivation.tensor(input).span);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    derivation.program.outputs.push_back(derivation.named_result(gradients[i], inputs[i]));
+    derivation.program.output_spans.push_back(derivation.tensor(inputs[i]).span);
   }
   derivation.drop_unused();
   return std::move(derivation.program);

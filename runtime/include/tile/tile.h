@@ -128,10 +128,23 @@ TILE_API const char* tile_program_text(const tile_program* program);
 
 /* The program that computes the outputs of `program` and, for each input named in `wrt`, the
  * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output).
- * The new outputs follow the old ones, in the order of `wrt`. */
+ * The new outputs follow the old ones, in the order of `wrt`; they are named "D" and the input's
+ * name, the seed "D" and the output's. The result is a program as any other: it can be
+ * differentiated again.
+ * A gradient has the shape of its input and the type it is computed in: the input's, unless the
+ * program promotes it (f16 times f32 gives f32). Binding to an integer output `of`, an integer input
+ * of `wrt` or a seed of another shape is an error. */
 TILE_API tile_error* tile_program_differentiate(tile_program* program, const char* of,
                                                 const char* const* wrt, size_t wrt_count,
                                                 tile_program** gradient);
+
+/* `program` with a vector-Jacobian product of its output `of` that differentiation uses instead of
+ * generating one. `gradient` is a program whose inputs are, by name and in any order, the seed ("D"
+ * and the output's name) and any inputs and outputs of `program`, and whose outputs are "D" and the
+ * name of an input; differentiation with respect to an input that it leaves out is an error. The
+ * handles given stay the caller's and need not outlive the result. */
+TILE_API tile_error* tile_program_with_gradient(tile_program* program, const char* of,
+                                                tile_program* gradient, tile_program** result);
 
 /* ---- Executables ----------------------------------------------------------------------------- */
 

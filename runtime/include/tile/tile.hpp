@@ -175,6 +175,11 @@ class Program {
     check(tile_program_differentiate(get(), of.c_str(), names.data(), names.size(), &made));
     return Program(made);
   }
+  Program with_gradient(const std::string& of, const Program& gradient) const {
+    tile_program* made = nullptr;
+    check(tile_program_with_gradient(get(), of.c_str(), gradient.get(), &made));
+    return Program(made);
+  }
 
  private:
   Owned<tile_program, tile_program_free> handle_;
