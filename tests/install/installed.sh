@@ -35,4 +35,8 @@ printf '#include <tile/tile.h>\nint main() { return tile_version() == 0; }\n' >"
 # shellcheck disable=SC2086
 c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$work/from-cxx" "$work/host.cpp" $flags
 LD_LIBRARY_PATH="$folder" "$work/from-cxx"
-echo "installed: the header serves C++11"
+printf '#include <tile/tile.hpp>\nint main() { return tile_version() == 0; }\n' >"$work/wrapper.cpp"
+# shellcheck disable=SC2086
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$work/wrapped" "$work/wrapper.cpp" $flags
+LD_LIBRARY_PATH="$folder" "$work/wrapped"
+echo "installed: the header serves C++11, its wrapper C++17"

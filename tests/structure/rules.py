@@ -5,7 +5,8 @@ A test names a rule in a comment or a string, `rule 4.3`, `rules 4.3, 4.4` or `r
 `Rule_4_3`, `Rule_17`.
 The rule is of the language that stands before it (`lift rule 2.1`), else of the language in the file's path, else Tile's.
 
-Usage: rules.py ROOT. Prints `missing: LANGUAGE NUMBER  subject` lines and a count; exits 1 if any rule has no test."""
+Usage: rules.py ROOT [LANGUAGE...]. Prints `missing: LANGUAGE NUMBER  subject` lines and a count, of all languages
+or of those named; exits 1 if any of their rules has no test."""
 import pathlib
 import re
 import sys
@@ -43,6 +44,7 @@ def main():
     here = root / "tests" / "structure"
     rules = [line.split(maxsplit=2) for line in (here / "rules.txt").read_text().splitlines()
              if line and not line.startswith("#")]
+    rules = [rule for rule in rules if len(sys.argv) < 3 or rule[0] in sys.argv[2:]]
     named = set()
     for path in (root / "tests").rglob("*"):
         if path.is_file() and (path.suffix in TEXT or path.name == "CMakeLists.txt") and here not in path.parents:
