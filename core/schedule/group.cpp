@@ -70,6 +70,7 @@ class Grouping {
     const Contraction* c = std::get_if<Contraction>(&statement);
     std::optional<size_t> host = c != nullptr ? host_of(*c) : std::nullopt;
     size_t at = host.value_or(steps_.size());
+    if (c != nullptr) note_cells(*c, host);
     if (host) {
       KernelStage stage;
       stage.contraction = *c;
@@ -114,7 +115,45 @@ class Grouping {
       bool direct = !tensor(load.tensor).view_of.has_value();
       if (!direct || !reads_own_cell(piece, load, tensor(load.tensor).shape)) return std::nullopt;
     }
+    if (!unknowns_at(piece, *host)) return std::nullopt;
     return host;
+  }
+
+  // The statement's unknowns at a cell of the kernel's first result. Nothing where its operands
+  // disagree: a result of the kernel and its transpose, say, are not known at the same time.
+  std::optional<std::vector<Affine>> unknowns_at(const Piece& piece, size_t host) const {
+    std::vector<std::optional<Affine>> at(piece.unknowns.size());
+    for (const Access& load : piece.loads) {
+      auto it = made_at_.find(load.tensor);
+      if (it == made_at_.end() || it->second != host) continue;
+      const std::vector<Affine>& cell = cells_.at(load.tensor);
+      for (size_t d = 0; d < load.index.size(); ++d) {
+        for (size_t u = 0; u < at.size(); ++u) {
+          if (!(load.index[d].affine == unknown_affine(u)) || piece.box[u] == 1) continue;
+          if (at[u] && !(*at[u] == cell[d])) return std::nullopt;
+          at[u] = cell[d];
+        }
+      }
+    }
+    std::vector<Affine> values;
+    for (const std::optional<Affine>& value : at) {
+      values.push_back(value.value_or(constant_affine(0)));
+    }
+    return values;
+  }
+
+  // Which cell of each result is computed where the first result's cell is.
+  void note_cells(const Contraction& c, std::optional<size_t> host) {
+    for (size_t o = 0; o < c.outputs.size(); ++o) {
+      std::vector<Affine>& cell = cells_[c.outputs[o]];
+      size_t rank = tensor(c.outputs[o]).shape.size();
+      for (size_t d = 0; !host && d < rank; ++d) cell.push_back(unknown_affine(d));
+      if (!host) continue;
+      std::vector<Affine> at = *unknowns_at(c.pieces[0], *host);
+      for (const Index& index : c.pieces[0].stores[o].index) {
+        cell.push_back(substitute(index.affine, at));
+      }
+    }
   }
 
   // Where each stage's result is needed outside its own kernel, and the kernel's arguments.
@@ -173,6 +212,7 @@ class Grouping {
   const BoundProgram& program_;
   std::vector<Step> steps_;
   std::map<TensorId, size_t> made_at_;
+  std::map<TensorId, std::vector<Affine>> cells_;  // in the first result's coordinates
 };
 
 }  // namespace

@@ -227,6 +227,17 @@ TEST(LowerPrograms, ConcatAndReshapeRule6_4) {
       " O = D * 2; }",
       {f32({4, 5}), f32({4, 7})});
 }
+// A result and its transpose, or its mirror image, are not known in one tile.
+TEST(LowerPrograms, ResultsReadInTwoOrdersRule6_1) {
+  const std::string square = "function (A[N, N]) -> (O) { H[i, j : N, N] = +(A[i, k] * A[k, j]); ";
+  for (const char* rest :
+       {"S = transpose(H, 1, 0); O = H + S; }", "S[j, i : N, N] = =(H[i, j]); O = S * 2 + H; }",
+        "S[N - 1 - i, j : N, N] = +(H[i, j] * 2); O = S + H; }",
+        "S[j, i : N, N] = +(H[i, j] * 2); U = S * A; V = transpose(U, 1, 0); O = U + V; }",
+        "S[N - 1 - i, j : N, N] = +(H[i, j] * 2); O = S + A; }"}) {
+    expect_lowered_agrees(square + rest, {f32({7, 7})});
+  }
+}
 TEST(LowerPrograms, TransposedOperandsAndBatches) {
   expect_lowered_agrees(
       "function (A[B, K, M], X[N, B, K]) -> (C) { C[b, i, j : B, M, N] = +(A[b, k, i] * X[j, b, "
