@@ -43,6 +43,9 @@ std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const
     for (size_t u = 0; u < piece.unknowns.size(); ++u) {
       if (form == unknown_affine(u)) unknown = static_cast<int>(u);
     }
+    // A diagonal leaves the other cells at zero.
+    if (unknown >= 0 && std::find(map.begin(), map.end(), unknown) != map.end())
+      return std::nullopt;
     bool zero = form == constant_affine(0) && result.shape[d] == 1;
     bool whole = unknown >= 0 && piece.box[static_cast<size_t>(unknown)] == result.shape[d];
     if (!zero && !whole) return std::nullopt;

@@ -238,6 +238,13 @@ TEST(LowerPrograms, ResultsReadInTwoOrdersRule6_1) {
     expect_lowered_agrees(square + rest, {f32({7, 7})});
   }
 }
+TEST(LowerPrograms, DiagonalsAreZeroElsewhereRule4_3) {
+  expect_lowered_agrees("function (A[N], B[N]) -> (O) { D[i, i : N, N] = +(A[i]); O = D * B + 1; }",
+                        {f32({6}), f32({6})});
+  expect_lowered_agrees(
+      "function (A[N, N], B[N]) -> (O) { D[i, j, i : N, N, N] = =(A[j, i]); O = D - B; }",
+      {f32({4, 4}), f32({4})});
+}
 TEST(LowerPrograms, TransposedOperandsAndBatches) {
   expect_lowered_agrees(
       "function (A[B, K, M], X[N, B, K]) -> (C) { C[b, i, j : B, M, N] = +(A[b, k, i] * X[j, b, "
