@@ -114,12 +114,20 @@ Block PieceLowering::initialise(const State& s) {
     Block out;
     for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
       nest::Store first = neutral_store(accumulator(o, at));
-      if (resume) {
-        first.loads = {partial(o, at)};
-        first.body = Body();
-        first.body.results = {first.body.load(0, contraction_.accumulator)};
+      if (!resume) {
+        out.push_back(statement(std::move(first)));
+        continue;
       }
-      out.push_back(statement(std::move(first)));
+      nest::Store again;
+      again.target = first.target;
+      again.loads = {partial(o, at)};
+      again.body.results = {again.body.load(0, contraction_.accumulator)};
+      Block sums{statement(std::move(again))};
+      Block valid = guarded(sums, at, true);
+      // A cell outside the domain has no partial sum: its index may be outside the output.
+      bool everywhere = std::holds_alternative<nest::Store>(valid.front().what);
+      if (!everywhere) out.push_back(statement(std::move(first)));
+      append(out, std::move(valid));
     }
     if (may_be_empty_) {
       nest::Store none;
