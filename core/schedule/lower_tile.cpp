@@ -9,7 +9,10 @@ namespace {
 
 using nest::Block;
 
-nest::StoreKind store_kind(Aggregation aggregation) {
+// How a tile's accumulators take a term. An assignment with a reduction has one valid point for
+// each cell (rule 4.7), so its terms may be summed: independent accumulators and lanes then combine
+// as ever.
+nest::StoreKind store_kind(Aggregation aggregation, DType type) {
   switch (aggregation) {
     case Aggregation::sum:
       return nest::StoreKind::add;
@@ -20,7 +23,7 @@ nest::StoreKind store_kind(Aggregation aggregation) {
     case Aggregation::min:
       return nest::StoreKind::min;
     case Aggregation::assign:
-      return nest::StoreKind::assign;
+      return type == DType::bool_ ? nest::StoreKind::max : nest::StoreKind::add;
   }
   return nest::StoreKind::assign;
 }
@@ -40,6 +43,7 @@ NodeId neutral(Body& body, Aggregation aggregation, DType type) {
   int64_t one = aggregation == Aggregation::product ? 1 : 0;
   if (is_float(type)) {
     double value = least ? -infinity : most ? infinity : static_cast<double>(one);
+    if (aggregation == Aggregation::assign) value = -0.0;  // -0 + x is x, whatever the sign of x
     return body.real(value, type);
   }
   return body.integer(least || most ? extreme_integer(type, most) : one, type);
@@ -192,7 +196,7 @@ Block PieceLowering::accumulate(const State& s) {
     NodeId root = translate(value, piece_, piece_.body.results[o], s, {});
     nest::Store store;
     store.target = lanes_reduce_ ? lane_accumulator(o, s) : accumulator(o, s);
-    store.kind = store_kind(contraction_.aggregation);
+    store.kind = store_kind(contraction_.aggregation, contraction_.accumulator);
     const Node& top = value.body[root];
     bool product = top.kind == NodeKind::operation && top.op == Op::mul && is_float(top.type) &&
                    top.type == contraction_.accumulator;
@@ -232,7 +236,7 @@ Block PieceLowering::guarded(Block block, const State& s, bool owners_only) cons
 // Adds the independent accumulators and the lanes into the first accumulator.
 Block PieceLowering::combine_copies(const State& s) {
   if (copies_ == 1 && !lanes_reduce_) return {};
-  nest::StoreKind kind = store_kind(contraction_.aggregation);
+  nest::StoreKind kind = store_kind(contraction_.aggregation, contraction_.accumulator);
   auto into = [&](nest::Access target, nest::Access from) {
     nest::Store store;
     store.target = std::move(target);
