@@ -75,21 +75,6 @@ struct Case {
   std::string of;
 };
 
-// Inputs that name elements stay integers.
-std::vector<bool> index_inputs(const Program& program) {
-  std::vector<bool> keeps(program.tensors.size(), false);
-  for (const Statement& s : program.statements) {
-    const auto* call = std::get_if<Call>(&s.what);
-    if (call == nullptr) continue;
-    bool second = call->function == Function::gather || call->function == Function::scatter;
-    if (second) keeps[static_cast<size_t>(call->tensors[1])] = true;
-    if (call->function == Function::prng_uniform) {
-      keeps[static_cast<size_t>(call->tensors[0])] = true;
-    }
-  }
-  return keeps;
-}
-
 // A random program on f64 values with a function of its last result behind it; empty text if the
 // program has no f64 result.
 Case draw(uint64_t seed) {
@@ -116,13 +101,12 @@ Case draw(uint64_t seed) {
   program = parse_text(result.text);
   std::vector<bool> keeps = index_inputs(program);
   for (size_t i = 0; i < drawn.inputs.size(); ++i) {
-    auto id = static_cast<size_t>(program.inputs[i]);
-    if (keeps[id]) {
+    if (keeps[i]) {
       result.inputs.push_back(drawn.inputs[i]);
       continue;
     }
     result.inputs.push_back(random_reals(random, drawn.inputs[i].shape));
-    result.wrt.push_back(program.tensors[id].name);
+    result.wrt.push_back(program.tensors[static_cast<size_t>(program.inputs[i])].name);
   }
   return result;
 }

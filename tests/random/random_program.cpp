@@ -1,5 +1,6 @@
 #include "tests/random/random_program.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -56,6 +57,22 @@ bool worthwhile(RandomSource& random, const RandomCase& drawn) {
 }
 
 }  // namespace
+
+std::vector<bool> index_inputs(const Program& program) {
+  std::vector<bool> keeps(program.inputs.size(), false);
+  auto keep = [&](TensorId id) {
+    auto at = std::find(program.inputs.begin(), program.inputs.end(), id);
+    if (at != program.inputs.end()) keeps[static_cast<size_t>(at - program.inputs.begin())] = true;
+  };
+  for (const Statement& s : program.statements) {
+    const auto* call = std::get_if<Call>(&s.what);
+    if (call == nullptr) continue;
+    bool second = call->function == Function::gather || call->function == Function::scatter;
+    if (second) keep(call->tensors[1]);
+    if (call->function == Function::prng_uniform) keep(call->tensors[0]);
+  }
+  return keeps;
+}
 
 std::vector<uint64_t> seeds(uint64_t first, uint64_t count) {
   if (const char* asked = std::getenv("TILE_TEST_SEEDS")) {

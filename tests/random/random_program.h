@@ -33,6 +33,10 @@ struct RandomOptions {
 
 RandomCase random_case(uint64_t seed, const RandomOptions& options = {});
 
+// For each input of a program whether it names elements (gather, scatter) or is a seed of random
+// numbers, and so stays an integer when the others are made floats.
+std::vector<bool> index_inputs(const Program& program);
+
 // The seeds that a test visits: first, first + 1, …; the environment variable TILE_TEST_SEEDS
 // ("FIRST:COUNT") replaces them, to search longer or to reproduce a case.
 std::vector<uint64_t> seeds(uint64_t first, uint64_t count);

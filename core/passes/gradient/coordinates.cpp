@@ -78,10 +78,49 @@ class Reader {
   const std::vector<std::string>& indices_;
 };
 
+// The forms whose indices' coefficients are combinations of those added.
+class RowSpace {
+ public:
+  explicit RowSpace(const std::vector<std::string>& indices) : indices_(indices) {}
+
+  // False, and nothing changes, if the form is in the space or its coefficients are no numbers.
+  bool add(const Expr& form) {
+    std::optional<std::vector<Rational>> row = remainder(form);
+    if (!row) return false;
+    for (size_t i = 0; i < row->size(); ++i) {
+      if ((*row)[i].is_zero()) continue;
+      rows_.emplace_back(i, std::move(*row));
+      return true;
+    }
+    return false;
+  }
+  bool contains(const Expr& form) const {
+    std::optional<std::vector<Rational>> row = remainder(form);
+    return row &&
+           std::all_of(row->begin(), row->end(), [](const Rational& c) { return c.is_zero(); });
+  }
+
+ private:
+  std::optional<std::vector<Rational>> remainder(const Expr& e) const {
+    std::optional<Affine> form = Reader(indices_).read(e);
+    if (!form) return std::nullopt;
+    std::vector<Rational> row(indices_.size());
+    for (size_t i = 0; i < row.size(); ++i) row[i] = form->coefficient(i);
+    for (const auto& [pivot, known] : rows_) {
+      Rational factor = row[pivot] / known[pivot];
+      for (size_t i = 0; i < row.size(); ++i) row[i] = row[i] - factor * known[i];
+    }
+    return row;
+  }
+
+  const std::vector<std::string>& indices_;
+  std::vector<std::pair<size_t, std::vector<Rational>>> rows_;  // a pivot and its row
+};
+
 class Choice {
  public:
   Choice(const Derivation& derivation, const SymbolicContraction& contraction)
-      : contraction_(contraction) {
+      : contraction_(contraction), space_(contraction.indices) {
     for (size_t d = 0; d < contraction.out_index.size(); ++d) {
       add(contraction.out_index[d], contraction.out_size[d]);
     }
@@ -113,26 +152,12 @@ class Choice {
 
   // Takes the coordinate if no chosen ones determine it.
   void try_one(const Coordinate& c) {
-    std::optional<Affine> form = Reader(contraction_.indices).read(c.form);
-    if (!form) return;
-    size_t n = contraction_.indices.size();
-    std::vector<Rational> row(n);
-    for (size_t i = 0; i < n; ++i) row[i] = form->coefficient(i);
-    for (const auto& [pivot, known] : rows_) {
-      Rational factor = row[pivot] / known[pivot];
-      for (size_t i = 0; i < n; ++i) row[i] = row[i] - factor * known[i];
-    }
-    for (size_t i = 0; i < n; ++i) {
-      if (row[i].is_zero()) continue;
-      rows_.emplace_back(i, std::move(row));
-      chosen_.push_back(c);
-      return;
-    }
+    if (space_.add(c.form)) chosen_.push_back(c);
   }
 
   const SymbolicContraction& contraction_;
+  RowSpace space_;
   std::vector<Coordinate> candidates_, chosen_;
-  std::vector<std::pair<size_t, std::vector<Rational>>> rows_;  // a pivot and its row
 };
 
 }  // namespace
@@ -140,6 +165,13 @@ class Choice {
 std::vector<Coordinate> coordinates_of(const Derivation& derivation,
                                        const SymbolicContraction& contraction) {
   return Choice(derivation, contraction).run();
+}
+
+bool determines(const std::vector<Expr>& forms, const Expr& form,
+                const std::vector<std::string>& indices) {
+  RowSpace space(indices);
+  for (const Expr& e : forms) space.add(e);
+  return space.contains(form);
 }
 
 }  // namespace tile

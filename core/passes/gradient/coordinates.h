@@ -20,4 +20,8 @@ struct Coordinate {
 std::vector<Coordinate> coordinates_of(const Derivation& derivation,
                                        const SymbolicContraction& contraction);
 
+// Whether two points that agree in all of `forms` agree in `form` too.
+bool determines(const std::vector<Expr>& forms, const Expr& form,
+                const std::vector<std::string>& indices);
+
 }  // namespace tile

@@ -55,8 +55,8 @@ TensorId find_among(const Program& program, const std::vector<TensorId>& ids,
 // The gradient of an input that the output does not depend on: zeros of its shape and type.
 TensorId zeros(Derivation& derivation, TensorId input) {
   Body body;
-  NodeId always = body.integer(1), zero = body.real(0), like = body.load(0);
-  body.results = {body.operation(Op::select, {always, zero, like})};
+  NodeId zero = body.integer(0), like = body.load(0);
+  body.results = {body.operation(Op::cast_like, {zero, like})};
   return derivation.elementwise(derivation.adjoint_name(input), derivation.tensor(input).span,
                                 {input}, std::move(body));
 }

@@ -130,8 +130,8 @@ class Rule {
   void broadcast() {
     if (!derivation_.active(call_.tensors[0])) return;
     Body body;
-    NodeId always = body.integer(1), d = body.load(0), like = body.load(1);
-    body.results = {body.operation(Op::select, {always, d, like})};
+    NodeId d = body.load(0), like = body.load(1);
+    body.results = {body.operation(Op::cast_like, {d, like})};
     derivation_.contribute(
         call_.tensors[0],
         derivation_.elementwise(name(0), statement_.span, {d_, call_.tensors[0]}, std::move(body)));

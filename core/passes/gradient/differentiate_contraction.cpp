@@ -112,8 +112,12 @@ class Rule {
     c.body = keeps_reads ? finished(std::move(body), value) : std::move(tidy);
     drop_unused(c);
   }
+  static bool in_range(const SymbolicAccess& access, size_t d) {
+    return d >= access.boundary.size() || access.boundary[d] == Boundary::in_range;
+  }
   void keep_bounds(SymbolicContraction& c, const SymbolicAccess& access) const {
     for (size_t d = 0; d < access.index.size(); ++d) {
+      if (!in_range(access, d)) continue;
       Expr bound = derivation_.extent(access.tensor, d);
       bool there = false;
       for (const SymbolicConstraint& k : c.constraints) {
@@ -123,8 +127,19 @@ class Rule {
     }
   }
 
+  // A constant outside takes no part in the derivative; the other rules read an element at several
+  // points that no output access names.
+  void check_boundary(const SymbolicAccess& access) const {
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      if (in_range(access, d) || access.boundary[d] == Boundary::constant) continue;
+      fail(Stage::bind, "derivative", access.span,
+           "the derivative of " + derivation_.tensor(access.tensor).name +
+               " through a clamped, mirrored or wrapped index is not known");
+    }
+  }
   void add_access(size_t i) {
     const SymbolicAccess& access = forward_.accesses[i];
+    check_boundary(access);
     SymbolicContraction c = over_same_points();
     c.aggregation = Aggregation::sum;
     c.out_index = access.index;

@@ -29,7 +29,9 @@ class ProductRule {
     factors_ = all_factors();
     std::vector<SymbolicAccess> result;
     for (size_t level = 0; level < coordinates_.size(); ++level) {
-      if (is_output_form(coordinates_[level].form)) continue;
+      // Points of one cell agree in what the output's forms determine.
+      bool same = determines(forward_.out_index, coordinates_[level].form, forward_.indices);
+      if (same) continue;
       for (bool before : {true, false}) result.push_back(access(others_at(level, before), {}));
     }
     return result;
@@ -37,12 +39,6 @@ class ProductRule {
 
  private:
   using Renaming = std::map<std::string, Expr>;
-
-  // Points of one cell agree in it.
-  bool is_output_form(const Expr& e) const {
-    return std::find(forward_.out_index.begin(), forward_.out_index.end(), e) !=
-           forward_.out_index.end();
-  }
 
   void choose_suffix() {
     std::set<std::string> names(forward_.indices.begin(), forward_.indices.end());
@@ -75,14 +71,33 @@ class ProductRule {
     c.no_defract = false;
     bound_by_output(c);
     store_at_points(c);
-    TensorId bare = derivation_.add(name_ + "_bare", statement_.span, c);
+    bool complete = covers_the_box(c);
+    std::string first = complete ? "_factors" : "_bare";
+    TensorId bare = derivation_.add(name_ + first, statement_.span, c);
     // Ones of the factors' shape and type.
     Body body;
     NodeId one = body.integer(1), like = body.load(0);
-    body.results = {body.operation(Op::select, {one, one, like})};
+    body.results = {body.operation(Op::cast_like, {one, like})};
     ones_ = derivation_.elementwise(name_ + "_ones", statement_.span, {bare}, std::move(body));
+    if (complete) return bare;
     c.default_tensor = ones_;
     return derivation_.add(name_ + "_factors", statement_.span, std::move(c));
+  }
+  // Every place of the box is a point: all forms are plain indices with the coordinates' bounds.
+  bool covers_the_box(const SymbolicContraction& c) const {
+    auto is_coordinate = [&](const Expr& form, const Expr& size) {
+      return std::any_of(coordinates_.begin(), coordinates_.end(), [&](const Coordinate& k) {
+        return k.plain && k.form == form && k.size == size;
+      });
+    };
+    if (!c.constraints.empty()) return false;
+    for (const SymbolicAccess& a : c.accesses) {
+      for (size_t d = 0; d < a.index.size(); ++d) {
+        if (!is_coordinate(a.index[d], derivation_.extent(a.tensor, d))) return false;
+      }
+    }
+    return std::all_of(coordinates_.begin(), coordinates_.end(),
+                       [](const Coordinate& k) { return k.plain; });
   }
   // The forward output bounds the points too: a read of it takes part in where there are points,
   // also by being an element, which a constraint on a fractional form would not ask for.
@@ -125,15 +140,15 @@ class ProductRule {
     for (const Expr& form : forward_.out_index) agree(c, form, renaming);
     return derivation_.add(name_ + (before ? "_before" : "_after"), statement_.span, std::move(c));
   }
-  // The indices that differ between the two points: not those that a plain output form or an
-  // earlier plain coordinate fixes.
+  // The indices that differ between two points of one cell that agree in the coordinates before
+  // `level`.
   Renaming renamed_from(size_t level) const {
+    std::vector<Expr> agreed = forward_.out_index;
+    for (size_t k = 0; k < level; ++k) agreed.push_back(coordinates_[k].form);
     Renaming renaming;
     for (const std::string& index : forward_.indices) {
-      Expr plain = Expr::variable(index);
-      bool fixed = is_output_form(plain);
-      for (size_t k = 0; k < level; ++k) fixed = fixed || coordinates_[k].form == plain;
-      if (!fixed) renaming[index] = Expr::variable(index + suffix_);
+      if (determines(agreed, Expr::variable(index), forward_.indices)) continue;
+      renaming[index] = Expr::variable(index + suffix_);
     }
     return renaming;
   }
