@@ -9,7 +9,10 @@ set_target_properties(tile PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/tile.map)
 target_link_options(tile PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/runtime/tile.map
-                                 LINKER:--exclude-libs,ALL $<$<NOT:$<BOOL:${TILE_SANITIZE}>>:LINKER:--no-undefined>)
+                                 LINKER:--exclude-libs,ALL)
+if(NOT TILE_SANITIZE)  # sanitizers leave their run-time functions to the program
+  target_link_options(tile PRIVATE LINKER:--no-undefined)
+endif()
 
 install(TARGETS tile EXPORT TileTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
