@@ -68,8 +68,6 @@ int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType
 
 int64_t accumulator_copies(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                            const Target& target, size_t& loop) {
-  // One point writes the cell, and no combination would tell whose accumulator it reached.
-  if (c.aggregation == Aggregation::assign) return 1;
   bool lanes = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
   for (size_t i = schedule.reduce.size(); i-- > 0;) {
     const Loop& l = schedule.reduce[i];

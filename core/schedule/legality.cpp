@@ -110,9 +110,6 @@ class PieceRules {
       return !l.empty() && l.back().binding == Binding::vector;
     };
     if (is_vector(s_.reduce) && is_vector(s_.tile)) text = "two vector loops";
-    if (is_vector(s_.reduce) && c_.aggregation == Aggregation::assign) {
-      text = "a vectorised reduction of an assignment";
-    }
     return text;
   }
 

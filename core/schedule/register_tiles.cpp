@@ -91,25 +91,22 @@ std::vector<int64_t> balanced_sizes(int64_t extent, int64_t most, size_t count) 
 
 class Tiles {
  public:
-  Tiles(const Piece& piece, Aggregation aggregation, const PieceModel& model, const Target& target)
-      : piece_(piece),
-        assigns_(aggregation == Aggregation::assign),
-        model_(model),
-        target_(target) {}
+  Tiles(const Piece& piece, const PieceModel& model, const Target& target)
+      : piece_(piece), model_(model), target_(target) {}
 
   std::vector<RegisterTile> all() {
     std::vector<int> vectors = vector_choices(piece_, model_);
+    if (vectors.empty()) result_.emplace_back();
     for (int v : vectors) {
       bool owner = static_cast<size_t>(v) < piece_.owners;
       if (piece_.owners == piece_.box.size()) {
         pointwise(v);
       } else if (owner) {
         vector_owner(v);
-      } else if (!assigns_) {
+      } else {
         vector_reduction(v);
       }
     }
-    if (result_.empty()) result_.emplace_back();
     return std::move(result_);
   }
 
@@ -170,7 +167,6 @@ class Tiles {
   }
 
   const Piece& piece_;
-  bool assigns_;  // one point for each cell: nothing to combine lanes with
   const PieceModel& model_;
   const Target& target_;
   std::vector<RegisterTile> result_;
@@ -178,9 +174,9 @@ class Tiles {
 
 }  // namespace
 
-std::vector<RegisterTile> register_tiles(const Piece& piece, const Contraction& contraction,
+std::vector<RegisterTile> register_tiles(const Piece& piece, const Contraction&,
                                          const PieceModel& model, const Target& target) {
-  return Tiles(piece, contraction.aggregation, model, target).all();
+  return Tiles(piece, model, target).all();
 }
 
 }  // namespace tile
