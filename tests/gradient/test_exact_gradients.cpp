@@ -339,5 +339,16 @@ TEST(GradientNames, FollowTheInputs) {
   EXPECT_EQ(print(parse_text(print(ties))), print(ties));
 }
 
+// Rule 1.1: a prime may stand at the end of a name only.
+TEST(GradientNames, KeepPrimesAtTheEnd) {
+  for (const char* text :
+       {"function (A'[N']) -> (O') { O'[] = *(A'[i']); }",
+        "function (A'[N'], P) -> (O') { O'[i': N'] = >(A'[k']), i' - k' < 2 default P; }",
+        "function (A', B') -> (O') { S' = sort(A', 0); C' = cumsum(S', 0); O' = C' * B' * S'; }"}) {
+    Program program = differentiate(parse_text(text), "O'", {"A'"});
+    EXPECT_EQ(print(parse_text(print(program))), print(program));
+  }
+}
+
 }  // namespace
 }  // namespace tile::test

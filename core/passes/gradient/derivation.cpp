@@ -101,6 +101,11 @@ void add_names(const Tensor& t, std::set<std::string>& names) {
 
 }  // namespace
 
+std::string suffixed(const std::string& name, const std::string& suffix) {
+  size_t end = name.find_last_not_of('\'') + 1;
+  return name.substr(0, end) + suffix + name.substr(end);
+}
+
 Derivation::Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt)
     : program(forward),
       forward_inputs_(forward.inputs.size()),
@@ -172,7 +177,7 @@ void Derivation::find_active(const std::vector<TensorId>& wrt) {
 std::string Derivation::fresh(const std::string& name) {
   std::string candidate = name;
   for (int n = 1; !names_.insert(candidate).second; ++n) {
-    candidate = name + "_" + std::to_string(n);
+    candidate = suffixed(name, "_" + std::to_string(n));
   }
   return candidate;
 }

@@ -11,6 +11,9 @@
 
 namespace tile {
 
+// `name` with `suffix` behind it, but before the primes that a name may end in.
+std::string suffixed(const std::string& name, const std::string& suffix);
+
 class Derivation {
  public:
   // The forward program with a seed input named after output `of`.

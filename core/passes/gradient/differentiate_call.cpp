@@ -103,15 +103,15 @@ class Rule {
       fail(Stage::bind, "derivative", statement_.span,
            "the derivative of cumsum needs an axis that is a number");
     }
-    TensorId backwards = reversed(d_, name(0) + "_r");
-    TensorId sums =
-        derivation_.call(name(0) + "_s", statement_.span, Function::cumsum, {backwards}, {axis});
+    TensorId backwards = reversed(d_, suffixed(name(0), "_r"));
+    TensorId sums = derivation_.call(suffixed(name(0), "_s"), statement_.span, Function::cumsum,
+                                     {backwards}, {axis});
     derivation_.contribute(call_.tensors[0], reversed(sums, name(0)));
   }
 
   TensorId permutation(TensorId of, const Expr& axis, const std::string& suffix) {
-    return derivation_.call(derivation_.tensor(statement_.result).name + suffix, statement_.span,
-                            Function::argsort, {of}, {axis});
+    return derivation_.call(suffixed(derivation_.tensor(statement_.result).name, suffix),
+                            statement_.span, Function::argsort, {of}, {axis});
   }
   // Element i came from place order[i], so its adjoint goes back by the inverse permutation.
   void sort() {

@@ -194,12 +194,12 @@ class Rule {
     NodeId value = adjoint.body.operation(Op::select, {holds, one, zero});
     finish(count, std::move(adjoint.body), value, -1);
     const std::string& name = derivation_.tensor(statement_.result).name;
-    TensorId counted = derivation_.add(name + "_ties", statement_.span, std::move(count));
+    TensorId counted = derivation_.add(suffixed(name, "_ties"), statement_.span, std::move(count));
     Body body;
     NodeId d = body.load(0), n = body.load(1);
     NodeId share = body.operation(Op::div, {d, n});
     body.results = {body.operation(Op::cast_like, {share, d})};
-    return derivation_.elementwise(derivation_.adjoint_name(statement_.result) + "_shared",
+    return derivation_.elementwise(suffixed(derivation_.adjoint_name(statement_.result), "_shared"),
                                    statement_.span, {d_, counted}, std::move(body));
   }
 
@@ -213,7 +213,8 @@ class Rule {
     NodeId value = one.integer(1);
     finish(count, std::move(one), value, -1);
     const std::string& name = derivation_.tensor(statement_.result).name;
-    TensorId covered = derivation_.add(name + "_points", statement_.span, std::move(count));
+    TensorId covered =
+        derivation_.add(suffixed(name, "_points"), statement_.span, std::move(count));
     Body body;
     NodeId n = body.load(0), d = body.load(1), zero = body.integer(0);
     NodeId bare = body.operation(Op::eq, {n, zero});

@@ -21,8 +21,8 @@ void differentiate_elementwise(Derivation& derivation, const Statement& statemen
     bool bare = value == seed;
     TensorId whole = d;
     if (!bare) {
-      whole = derivation.elementwise(broadcasts ? name + "_b" : name, statement.span, operands,
-                                     finished(std::move(adjoint.body), value));
+      whole = derivation.elementwise(broadcasts ? suffixed(name, "_b") : name, statement.span,
+                                     operands, finished(std::move(adjoint.body), value));
     }
     if (broadcasts) {
       whole = derivation.call(name, statement.span, Function::sum_to, {whole, operand});

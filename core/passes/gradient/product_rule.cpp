@@ -42,7 +42,7 @@ class ProductRule {
 
   void choose_suffix() {
     std::set<std::string> names(forward_.indices.begin(), forward_.indices.end());
-    auto taken = [&](const std::string& index) { return names.contains(index + suffix_); };
+    auto taken = [&](const std::string& index) { return names.contains(suffixed(index, suffix_)); };
     while (std::any_of(names.begin(), names.end(), taken)) suffix_ += "_o";
   }
 
@@ -73,15 +73,16 @@ class ProductRule {
     store_at_points(c);
     bool complete = covers_the_box(c);
     std::string first = complete ? "_factors" : "_bare";
-    TensorId bare = derivation_.add(name_ + first, statement_.span, c);
+    TensorId bare = derivation_.add(suffixed(name_, first), statement_.span, c);
     // Ones of the factors' shape and type.
     Body body;
     NodeId one = body.integer(1), like = body.load(0);
     body.results = {body.operation(Op::cast_like, {one, like})};
-    ones_ = derivation_.elementwise(name_ + "_ones", statement_.span, {bare}, std::move(body));
+    ones_ =
+        derivation_.elementwise(suffixed(name_, "_ones"), statement_.span, {bare}, std::move(body));
     if (complete) return bare;
     c.default_tensor = ones_;
-    return derivation_.add(name_ + "_factors", statement_.span, std::move(c));
+    return derivation_.add(suffixed(name_, "_factors"), statement_.span, std::move(c));
   }
   // Every place of the box is a point: all forms are plain indices with the coordinates' bounds.
   bool covers_the_box(const SymbolicContraction& c) const {
@@ -138,7 +139,8 @@ class ProductRule {
                              coordinates_[level].size, statement_.span});
     for (size_t k = 0; k < level; ++k) agree(c, coordinates_[k].form, renaming);
     for (const Expr& form : forward_.out_index) agree(c, form, renaming);
-    return derivation_.add(name_ + (before ? "_before" : "_after"), statement_.span, std::move(c));
+    return derivation_.add(suffixed(name_, before ? "_before" : "_after"), statement_.span,
+                           std::move(c));
   }
   // The indices that differ between two points of one cell that agree in the coordinates before
   // `level`.
@@ -148,7 +150,7 @@ class ProductRule {
     Renaming renaming;
     for (const std::string& index : forward_.indices) {
       if (determines(agreed, Expr::variable(index), forward_.indices)) continue;
-      renaming[index] = Expr::variable(index + suffix_);
+      renaming[index] = Expr::variable(suffixed(index, suffix_));
     }
     return renaming;
   }
