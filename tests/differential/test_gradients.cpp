@@ -80,6 +80,16 @@ void expect_close(const std::vector<HostTensor>& expected, const std::vector<Hos
   for (size_t o = 0; o < got.size(); ++o) expect_close(expected[o], got[o], o);
 }
 
+// Sums that overflow depend on the order of their terms.
+bool overflows(const std::vector<HostTensor>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const HostTensor& t) {
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (!std::isfinite(convert(t.at(i), DType::f64).f)) return true;
+    }
+    return false;
+  });
+}
+
 class DifferentialGradients : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(DifferentialGradients, CompiledCodeAgrees) {
@@ -93,6 +103,7 @@ TEST_P(DifferentialGradients, CompiledCodeAgrees) {
     try {
       std::shared_ptr<Executable> e = compiled(engine, drawn);
       Interpretation expected = interpret(e->bound, drawn.inputs);
+      if (overflows(expected.outputs)) continue;
       // The Nest interpreter checks every access, before code could write outside.
       expect_close(expected.outputs, run_nests(*e, drawn.inputs));
       expect_close(expected.outputs, run_code(*e, drawn.inputs));

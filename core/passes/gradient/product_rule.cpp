@@ -29,9 +29,11 @@ class ProductRule {
     factors_ = all_factors();
     std::vector<SymbolicAccess> result;
     for (size_t level = 0; level < coordinates_.size(); ++level) {
-      // Points of one cell agree in what the output's forms determine.
-      bool same = determines(forward_.out_index, coordinates_[level].form, forward_.indices);
-      if (same) continue;
+      if (is_fixed(coordinates_[level].form, level)) continue;
+      if (is_line(level)) {
+        add_along_line(level, result);
+        continue;
+      }
       for (bool before : {true, false}) result.push_back(access(others_at(level, before), {}));
     }
     return result;
@@ -39,6 +41,13 @@ class ProductRule {
 
  private:
   using Renaming = std::map<std::string, Expr>;
+
+  // Whether points of one cell that agree in the coordinates before `level` agree in `form`.
+  bool is_fixed(const Expr& form, size_t level) const {
+    std::vector<Expr> agreed = forward_.out_index;
+    for (size_t k = 0; k < level; ++k) agreed.push_back(coordinates_[k].form);
+    return determines(agreed, form, forward_.indices);
+  }
 
   void choose_suffix() {
     std::set<std::string> names(forward_.indices.begin(), forward_.indices.end());
@@ -142,14 +151,97 @@ class ProductRule {
     return derivation_.add(suffixed(name_, before ? "_before" : "_after"), statement_.span,
                            std::move(c));
   }
+  // Whether the points of a cell that agree in the earlier coordinates are a line of places along
+  // this one times a box of the later ones.
+  bool is_line(size_t level) const {
+    Renaming renaming = renamed_from(level);
+    return std::all_of(coordinates_.begin(), coordinates_.end(),
+                       [](const Coordinate& c) { return c.plain; }) &&
+           std::all_of(forward_.out_index.begin(), forward_.out_index.end(),
+                       [&](const Expr& e) { return substitute(e, renaming) == e; });
+  }
+  // Then a prefix and a suffix product along the line, which take linear work: no cell is empty
+  // when each starts with a one, the factors moved by one place.
+  void add_along_line(size_t level, std::vector<SymbolicAccess>& result) {
+    kept_.clear();
+    for (size_t k = 0; k < coordinates_.size(); ++k) {
+      if (k <= level || is_fixed(coordinates_[k].form, level)) kept_.push_back(k);
+    }
+    TensorId groups = factors_, ones = ones_;
+    if (kept_.size() < coordinates_.size()) {
+      groups = add_product(access(factors_, {}), forward_.indices, "_groups", {});
+      Body body;
+      NodeId one = body.integer(1), like = body.load(0);
+      body.results = {body.operation(Op::cast_like, {one, like})};
+      ones = derivation_.elementwise(suffixed(name_, "_ones"), statement_.span, {groups},
+                                     std::move(body));
+    }
+    for (bool before : {true, false}) {
+      TensorId moved = add_moved(groups, ones, level, before);
+      Expr here = coordinates_[level].form;
+      Expr there = Expr::variable(suffixed(here.name(), suffix_));
+      std::vector<std::string> indices = kept_indices();
+      indices.push_back(there.name());
+      Expr distance = before ? Expr::make(ExprKind::sub, {here, there})
+                             : Expr::make(ExprKind::sub, {there, here});
+      TensorId others =
+          add_product(kept_access(moved, level, there), indices, before ? "_before" : "_after",
+                      {{distance, coordinates_[level].size, statement_.span}});
+      result.push_back(kept_access(others, level, here));
+    }
+  }
+  TensorId add_product(SymbolicAccess factors, std::vector<std::string> indices,
+                       const std::string& suffix, std::vector<SymbolicConstraint> constraints) {
+    SymbolicContraction c;
+    c.indices = std::move(indices);
+    store_kept(c);
+    c.aggregation = Aggregation::product;
+    c.accesses = {std::move(factors)};
+    c.body.results = {c.body.load(0)};
+    c.constraints = std::move(constraints);
+    return derivation_.add(suffixed(name_, suffix), statement_.span, std::move(c));
+  }
+  // The groups one place further (back) along the line, a one in the place left free.
+  TensorId add_moved(TensorId groups, TensorId ones, size_t level, bool before) {
+    SymbolicContraction c;
+    c.indices = kept_indices();
+    store_kept(c);
+    const Expr& at = coordinates_[level].form;
+    Expr to = before ? at + Expr(1) : at - Expr(1);
+    for (Expr& e : c.out_index) e = e == at ? to : e;
+    c.aggregation = Aggregation::assign;
+    c.accesses = {kept_access(groups, level, at)};
+    c.body.results = {c.body.load(0)};
+    c.default_tensor = ones;
+    return derivation_.add(suffixed(name_, before ? "_earlier" : "_later"), statement_.span,
+                           std::move(c));
+  }
+  std::vector<std::string> kept_indices() const {
+    std::vector<std::string> names;
+    for (size_t k : kept_) names.push_back(coordinates_[k].form.name());
+    return names;
+  }
+  SymbolicAccess kept_access(TensorId tensor, size_t level, const Expr& at) const {
+    SymbolicAccess a;
+    a.tensor = tensor;
+    a.span = statement_.span;
+    for (size_t k : kept_) a.index.push_back(k == level ? at : coordinates_[k].form);
+    return a;
+  }
+  void store_kept(SymbolicContraction& c) const {
+    for (size_t k : kept_) {
+      c.out_index.push_back(coordinates_[k].form);
+      c.out_size.push_back(coordinates_[k].size);
+    }
+    c.out_span = statement_.span;
+  }
+
   // The indices that differ between two points of one cell that agree in the coordinates before
   // `level`.
   Renaming renamed_from(size_t level) const {
-    std::vector<Expr> agreed = forward_.out_index;
-    for (size_t k = 0; k < level; ++k) agreed.push_back(coordinates_[k].form);
     Renaming renaming;
     for (const std::string& index : forward_.indices) {
-      if (determines(agreed, Expr::variable(index), forward_.indices)) continue;
+      if (is_fixed(Expr::variable(index), level)) continue;
       renaming[index] = Expr::variable(suffixed(index, suffix_));
     }
     return renaming;
@@ -171,6 +263,7 @@ class ProductRule {
   std::string name_;
   std::string suffix_ = "_o";
   std::vector<Coordinate> coordinates_;
+  std::vector<size_t> kept_;  // the coordinates that the products along one line keep
   TensorId factors_ = -1;
   TensorId ones_ = -1;
 };

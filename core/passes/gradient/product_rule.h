@@ -7,8 +7,9 @@ namespace tile {
 
 // Accesses whose product at a point of the forward contraction is the product of all the other
 // factors of that point's cell: exclusive prefixes and suffixes in lexicographic order of the
-// coordinates, one pair for each of them, never a division. The tensors hold one element for each
-// point of the coordinates' box. Throws Failure (bind) if an index is not bounded.
+// coordinates, one pair for each of them, never a division. Linear work where the points of a cell
+// fill lines along the coordinates; where the output couples coordinates, each prefix looks at all
+// the points of its cell. Throws Failure (bind) if an index is not bounded.
 std::vector<SymbolicAccess> product_of_others(Derivation& derivation, const Statement& statement,
                                               const SymbolicContraction& forward);
 
