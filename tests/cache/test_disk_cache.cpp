@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -33,7 +33,8 @@ class Disk : public testing::Test {
   }
   static std::vector<std::byte> bytes(const std::string& text) {
     std::vector<std::byte> result(text.size());
-    std::memcpy(result.data(), text.data(), text.size());
+    std::transform(text.begin(), text.end(), result.begin(),
+                   [](char c) { return static_cast<std::byte>(c); });
     return result;
   }
   fs::path only_entry() const {
