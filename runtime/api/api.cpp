@@ -60,10 +60,8 @@ std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, cons
     fail(Stage::run, "argument", {}, std::string(what) + "s is NULL");
   }
   std::vector<TensorView> list;
-  for (size_t i = 0; i < count; ++i) {
-    list.push_back(
-        view_of(tensors[i], (std::string(what) + " " + std::to_string(i)).c_str(), needs_data));
-  }
+  list.reserve(count);
+  for (size_t i = 0; i < count; ++i) list.push_back(view_of(tensors[i], {what, i}, needs_data));
   return list;
 }
 
@@ -74,9 +72,7 @@ std::shared_ptr<Executable> executable_for(const tile_program& program,
     fail(Stage::run, "argument", {},
          std::to_string(inputs.size()) + " inputs given, expected " + std::to_string(expected));
   }
-  std::vector<InputLayout> layouts;
-  for (const TensorView& view : inputs) layouts.push_back(layout_of(view));
-  return program.loaded->executable(layouts);
+  return program.loaded->executable(std::span(inputs));
 }
 
 void run_views(const Executable& e, const std::vector<TensorView>& inputs,

@@ -66,8 +66,12 @@ tile_error* guarded(const Source* source, Work&& work) noexcept {
 }
 
 // A DLTensor on the host as the runtime sees it; throws Failure (code "argument").
-TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data);
-InputLayout layout_of(const TensorView& view);
+// Which argument of a call a tensor is, for errors.
+struct Argument {
+  const char* kind;  // "input" or "output"
+  size_t number;
+};
+TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
 DLDataType dl_type(DType type);
 
 }  // namespace tile::api

@@ -7,7 +7,11 @@ namespace {
 
 constexpr int kRankLimit = 64;
 
-DType dtype_of(DLDataType type, const char* what) {
+std::string text_of(Argument argument) {
+  return std::string(argument.kind) + " " + std::to_string(argument.number);
+}
+
+DType dtype_of(DLDataType type, Argument argument) {
   struct Row {
     uint8_t code, bits;
     DType type;
@@ -22,7 +26,7 @@ DType dtype_of(DLDataType type, const char* what) {
     if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.type;
   }
   fail(Stage::run, "argument", {},
-       std::string(what) + " has an element type that is not supported (DLPack code " +
+       text_of(argument) + " has an element type that is not supported (DLPack code " +
            std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits, " +
            std::to_string(type.lanes) + " lanes)");
 }
@@ -47,9 +51,9 @@ std::vector<int64_t> canonical_strides(const DLTensor& t) {
 
 }  // namespace
 
-TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data) {
+TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
   auto bad = [&](const char* why) {
-    fail(Stage::run, "argument", {}, std::string(what) + " " + why);
+    fail(Stage::run, "argument", {}, text_of(argument) + " " + why);
   };
   if (tensor == nullptr) bad("is NULL");
   if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
@@ -58,10 +62,10 @@ TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data) {
   if (tensor->ndim < 0 || tensor->ndim > kRankLimit) bad("has a rank outside [0, 64]");
   if (tensor->ndim > 0 && tensor->shape == nullptr) bad("has no shape");
   TensorView view;
-  view.type = dtype_of(tensor->dtype, what);
-  for (int d = 0; d < tensor->ndim; ++d) {
-    if (tensor->shape[d] < 0) bad("has a negative extent");
-    view.shape.push_back(tensor->shape[d]);
+  view.type = dtype_of(tensor->dtype, argument);
+  view.shape.assign(tensor->shape, tensor->shape + tensor->ndim);
+  for (int64_t extent : view.shape) {
+    if (extent < 0) bad("has a negative extent");
   }
   try {
     int64_t bytes =
@@ -76,8 +80,6 @@ TensorView view_of(const DLTensor* tensor, const char* what, bool needs_data) {
   }
   return view;
 }
-
-InputLayout layout_of(const TensorView& view) { return {{view.type, view.shape}, view.strides}; }
 
 DLDataType dl_type(DType type) {
   uint8_t code = type == DType::bool_        ? kDLBool

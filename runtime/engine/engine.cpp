@@ -38,19 +38,16 @@ CacheMode cache_mode(const EngineOptions& options) {
 }
 
 // A layout as bytes, for the hash table of executables.
-std::string key_of(const std::vector<InputLayout>& inputs) {
-  std::string key;
-  auto put = [&](int64_t value) {
-    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+void append_key(std::string& key, DType type, const Shape& shape,
+                const std::vector<int64_t>& strides) {
+  const int64_t head[] = {static_cast<int64_t>(type), static_cast<int64_t>(shape.size()),
+                          static_cast<int64_t>(strides.size())};
+  auto put = [&](const int64_t* values, size_t count) {
+    key.append(reinterpret_cast<const char*>(values), count * sizeof *values);
   };
-  for (const InputLayout& layout : inputs) {
-    put(static_cast<int64_t>(layout.type.type));
-    put(static_cast<int64_t>(layout.type.shape.size()));
-    for (int64_t extent : layout.type.shape) put(extent);
-    put(static_cast<int64_t>(layout.strides.size()));
-    for (int64_t stride : layout.strides) put(stride);
-  }
-  return key;
+  put(head, 3);
+  put(shape.data(), shape.size());
+  put(strides.data(), strides.size());
 }
 
 }  // namespace
@@ -99,10 +96,28 @@ LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<con
     : engine_(std::move(engine)), program_(std::move(program)), text_(print(*program_)) {}
 
 std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
+  std::string key;
+  for (const InputLayout& i : inputs) append_key(key, i.type.type, i.type.shape, i.strides);
+  return found_or_compiled(std::move(key), [&] { return inputs; });
+}
+
+std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs) {
+  std::string key;
+  for (const TensorView& v : inputs) append_key(key, v.type, v.shape, v.strides);
+  return found_or_compiled(std::move(key), [&] {
+    std::vector<InputLayout> layouts;
+    for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
+    return layouts;
+  });
+}
+
+template <class Layouts>
+std::shared_ptr<Executable> LoadedProgram::found_or_compiled(std::string key,
+                                                             const Layouts& layouts) {
   std::shared_ptr<Entry> entry;
   {
     std::lock_guard lock(mutex_);
-    std::shared_ptr<Entry>& slot = entries_[key_of(inputs)];
+    std::shared_ptr<Entry>& slot = entries_[std::move(key)];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }
@@ -110,7 +125,7 @@ std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLay
   if (entry->executable) {
     ++engine_->statistics.executable_hits;
   } else {
-    entry->executable = compile(engine_, program_, inputs);
+    entry->executable = compile(engine_, program_, layouts());
   }
   return entry->executable;
 }

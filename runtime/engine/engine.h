@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -73,9 +74,13 @@ class LoadedProgram {
   // The executable for these layouts, compiled at most once however many threads ask. Throws
   // Failure.
   std::shared_ptr<Executable> executable(const std::vector<InputLayout>& inputs);
+  // The same for tensors at hand: a hit makes no layouts.
+  std::shared_ptr<Executable> executable(std::span<const TensorView> inputs);
 
  private:
   struct Entry;
+  template <class Layouts>
+  std::shared_ptr<Executable> found_or_compiled(std::string key, const Layouts& layouts);
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
   std::string text_;

@@ -165,14 +165,16 @@ std::string text_of(DType type, const Shape& shape) {
   for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return out + "]";
 }
-void check_tensor(const std::string& what, const TensorView& given, DType type,
-                  const Shape& shape) {
-  if (given.type != type || given.shape != shape) {
+// `kind` is "input" or "output"; texts are made only for errors.
+void check_tensor(const char* kind, const TensorView& given, const BoundTensor& expected) {
+  if (given.type != expected.type || given.shape != expected.shape) {
     fail(Stage::run, "argument", {},
-         what + " is " + text_of(given.type, given.shape) + ", expected " + text_of(type, shape));
+         std::string(kind) + " " + expected.name + " is " + text_of(given.type, given.shape) +
+             ", expected " + text_of(expected.type, expected.shape));
   }
-  if (given.data == nullptr && element_count(shape) != 0) {
-    fail(Stage::run, "argument", {}, what + " has a null data pointer");
+  if (given.data == nullptr && element_count(expected.shape) != 0) {
+    fail(Stage::run, "argument", {},
+         std::string(kind) + " " + expected.name + " has a null data pointer");
   }
 }
 
@@ -189,14 +191,14 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
   count("outputs", outputs.size(), e.bound.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
-    check_tensor("input " + t.name, inputs[i], t.type, t.shape);
+    check_tensor("input", inputs[i], t);
     if (inputs[i].strides != e.inputs[i].strides) {
       fail(Stage::run, "argument", {}, "input " + t.name + " has other strides than compiled for");
     }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const BoundTensor& t = e.output(i);
-    check_tensor("output " + t.name, outputs[i], t.type, t.shape);
+    check_tensor("output", outputs[i], t);
     for (const TensorView& input : inputs) {
       if (overlap(outputs[i], input)) {
         fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps an input");
