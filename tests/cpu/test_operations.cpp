@@ -72,8 +72,9 @@ std::vector<int64_t> integers() {
   std::vector<int64_t> v = {0,  1,  -1, 2,  -2, 3,   7,    -7,
                             31, 32, 33, 63, 64, 100, -100, 9007199254740993};
   for (int bits : {7, 8, 15, 16, 31, 32, 63}) {
-    auto power = static_cast<int64_t>(uint64_t{1} << bits);
-    v.insert(v.end(), {power, power - 1, -power});
+    // Unsigned: 2^63 wraps to the least integer.
+    uint64_t power = uint64_t{1} << bits;
+    for (uint64_t x : {power, power - 1, uint64_t{0} - power}) v.push_back(static_cast<int64_t>(x));
   }
   return v;
 }

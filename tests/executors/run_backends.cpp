@@ -1,6 +1,6 @@
 #include "tests/executors/run_backends.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 
 #include "core/language/tile/tile.h"
@@ -92,7 +92,7 @@ std::vector<HostTensor> run_code(const Executable& e, const std::vector<HostTens
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
     outputs.emplace_back(e.output(i).type, e.output(i).shape);
     // Whatever is not written shows.
-    std::memset(outputs.back().bytes.data(), 0x5a, outputs.back().bytes.size());
+    std::fill(outputs.back().bytes.begin(), outputs.back().bytes.end(), std::byte{0x5a});
   }
   auto views = [](const std::vector<HostTensor>& list) {
     std::vector<TensorView> result;
