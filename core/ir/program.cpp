@@ -8,8 +8,8 @@ namespace {
 constexpr auto kFunctions = std::to_array<Function>(
     {Function::shape, Function::index, Function::reshape, Function::gather, Function::scatter,
      Function::transpose, Function::concat, Function::slice, Function::argmax, Function::argmin,
-     Function::sort, Function::argsort, Function::cumsum, Function::prng_uniform,
-     Function::sum_to, Function::reshape_like, Function::unslice, Function::permute_along});
+     Function::sort, Function::argsort, Function::cumsum, Function::prng_uniform, Function::sum_to,
+     Function::reshape_like, Function::unslice, Function::permute_along});
 
 }  // namespace
 

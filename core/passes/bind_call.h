@@ -18,7 +18,7 @@ struct CallArguments {
   size_t rank(size_t i) const { return shape(i).size(); }
   DType type(size_t i) const { return context.tensor(tensor(i)).type; }
   size_t size_count() const { return call.sizes.size(); }
-  Shape all_sizes() const;  // every integer argument as a size
+  Shape all_sizes() const;          // every integer argument as a size
   int64_t integer(size_t i) const;  // the i-th integer argument, any value
   int64_t size(size_t i) const;     // not negative
   // The i-th integer argument as an axis of tensor 0 (or one of `rank` axes).

@@ -27,11 +27,15 @@ TEST(LowerSchedules, Convolution) {
 TEST(LowerSchedules, PaddedConvolutionRule4_1) {
   expect_all_schedules_agree(convolution(1, 7, 2, 5, 3, 2, 1), kSchedules, 5000);
 }
-TEST(LowerSchedules, Depthwise) { expect_all_schedules_agree(depthwise(13, 9, 5), kSchedules, 6000); }
+TEST(LowerSchedules, Depthwise) {
+  expect_all_schedules_agree(depthwise(13, 9, 5), kSchedules, 6000);
+}
 TEST(LowerSchedules, MaxPool) {
   expect_all_schedules_agree(max_pool(8, 5, 3, 2, 1), kSchedules, 7000);
 }
-TEST(LowerSchedules, RowSum) { expect_all_schedules_agree(row_sum(9, 70, false), kSchedules, 8000); }
+TEST(LowerSchedules, RowSum) {
+  expect_all_schedules_agree(row_sum(9, 70, false), kSchedules, 8000);
+}
 TEST(LowerSchedules, ColumnSum) {
   expect_all_schedules_agree(row_sum(37, 20, true), kSchedules, 9000);
 }
@@ -39,7 +43,9 @@ TEST(LowerSchedules, PrefixSum) { expect_all_schedules_agree(prefix_sum(29), kSc
 TEST(LowerSchedules, ScaledCopy) {
   expect_all_schedules_agree(scaled_copy({3, 5, 21}), kSchedules, 11000);
 }
-TEST(LowerSchedules, Transpose) { expect_all_schedules_agree(transpose(13, 21), kSchedules, 12000); }
+TEST(LowerSchedules, Transpose) {
+  expect_all_schedules_agree(transpose(13, 21), kSchedules, 12000);
+}
 
 }  // namespace
 }  // namespace tile::testing

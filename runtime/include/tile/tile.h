@@ -132,8 +132,8 @@ TILE_API const char* tile_program_text(const tile_program* program);
  * name, the seed "D" and the output's. The result is a program as any other: it can be
  * differentiated again.
  * A gradient has the shape of its input and the type it is computed in: the input's, unless the
- * program promotes it (f16 times f32 gives f32). Binding to an integer output `of`, an integer input
- * of `wrt` or a seed of another shape is an error. */
+ * program promotes it (f16 times f32 gives f32). Binding to an integer output `of`, an integer
+ * input of `wrt` or a seed of another shape is an error. */
 TILE_API tile_error* tile_program_differentiate(tile_program* program, const char* of,
                                                 const char* const* wrt, size_t wrt_count,
                                                 tile_program** gradient);
