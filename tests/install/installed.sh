@@ -20,7 +20,7 @@ grep -ohE '\btile_[a-z0-9_]+\(' "$work/moved/include/tile/tile.h" | tr -d '(' | 
 diff -u "$work/declared" "$work/exports"
 echo "installed: $(wc -l <"$work/exports") functions exported, as listed and declared"
 
-cmake -S "$root/tests/install/host" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" >/dev/null
+cmake -G Ninja -S "$root/tests/install/host" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" >/dev/null
 cmake --build "$work/by-cmake" >/dev/null
 "$work/by-cmake/host"
 echo "installed: found by find_package"
