@@ -37,12 +37,19 @@ Value* lane_offsets(IRBuilderBase& ir, int64_t stride, unsigned width) {
   return llvm::ConstantVector::get(offsets);
 }
 
+// What inactive lanes of a masked load hold. Not zero for floats: the instruction selection of LLVM
+// 19 takes the quotient of two lanes known to be zero for zero, and drops the blend that hides the
+// NaN.
+static llvm::Constant* inactive_lanes(llvm::Type* type) {
+  return type->isFPOrFPVectorTy() ? llvm::ConstantFP::get(type, 1.0)
+                                  : llvm::Constant::getNullValue(type);
+}
+
 Value* load_contiguous(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* mask,
                        unsigned width) {
   auto* type = llvm::FixedVectorType::get(element, width);
   if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, alignment_of(element));
-  return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask,
-                             llvm::Constant::getNullValue(type));
+  return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask, inactive_lanes(type));
 }
 
 // Every stride-th element of one load that ends with the last lane's element.
@@ -95,7 +102,7 @@ Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Val
                      const Lanes& lanes) {
   auto* type = llvm::FixedVectorType::get(element, lanes.width);
   return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets), alignment_of(element),
-                               full_mask(ir, lanes), llvm::Constant::getNullValue(type));
+                               full_mask(ir, lanes), inactive_lanes(type));
 }
 
 void store_scattered(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,
