@@ -54,24 +54,23 @@ Schedule schedule_for(Engine& engine, const Kernel& kernel) {
   return analytic_schedule(kernel, target);
 }
 
-Launch launch_of(Executable& e, const Kernel& kernel, const Strides& strides) {
+Launch launch_of(Executable& e, const Kernel& kernel) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.kernel = kernel;
   launch.schedule = schedule_for(*e.engine, kernel);
-  launch.nest = nest::partition(lower(kernel, launch.schedule, target, strides));
-  nest::verify(launch.nest);
+  launch.nest = lowered(e, kernel, launch.schedule);
   launch.code = e.engine->kernels().get(launch.nest, target);
   launch.arguments = arguments_of(kernel);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort, const Strides&) {
+Launch launch_of(Executable&, const Sort& sort) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter, const Strides&) {
+Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.nest = nest::partition(lower_scatter(scatter, e.program.tensors, target));
@@ -82,6 +81,12 @@ Launch launch_of(Executable& e, const Scatter& scatter, const Strides&) {
 }
 
 }  // namespace
+
+nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
+  nest::Nest nest = nest::partition(lower(kernel, schedule, e.engine->target(), strides_of(e)));
+  nest::verify(nest);
+  return nest;
+}
 
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
@@ -96,13 +101,11 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   e->program = e->bound;
   if (engine->is_reference()) return e;
   run_pipeline(e->program, engine->target());
-  Strides strides = strides_of(*e);
   for (const Step& step : group(e->program, engine->target())) {
     if (engine->options().cancelled && engine->options().cancelled()) {
       fail(Stage::compile, "cancelled", {}, "compilation was cancelled");
     }
-    e->launches.push_back(
-        std::visit([&](const auto& what) { return launch_of(*e, what, strides); }, step));
+    e->launches.push_back(std::visit([&](const auto& what) { return launch_of(*e, what); }, step));
   }
   plan_memory(*e, engine->options().memory_limit);
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;

@@ -83,6 +83,9 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs);
 
+// The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
+nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);
+
 // Thread safe for distinct outputs. Throws Failure of stage run. Tensors must fit the executable
 // (checked by the caller: see check_tensors).
 void run(const Executable& executable, std::span<const TensorView> inputs,

@@ -4,7 +4,6 @@
 #include <limits>
 #include <new>
 
-#include "core/schedule/lower.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
 
@@ -44,14 +43,6 @@ double time_launch(Engine& engine, const Code& code, const Buffers& buffers) {
   auto start = Clock::now();
   engine.backend().launch(code, buffers.pointers(), {}, options);
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
-  Strides strides(e.program.tensors.size());
-  for (size_t i = 0; i < e.inputs.size(); ++i) {
-    strides[static_cast<size_t>(e.program.inputs[i])] = e.inputs[i].strides;
-  }
-  return nest::partition(lower(kernel, schedule, e.engine->target(), strides));
 }
 
 }  // namespace
