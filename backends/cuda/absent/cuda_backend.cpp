@@ -1,0 +1,13 @@
+// Stands for driver/ in builds without the CUDA headers.
+#include "backends/cuda/cuda_backend.h"
+
+#include "core/support/diagnostic.h"
+
+namespace tile::cuda {
+
+std::shared_ptr<Backend> shared_backend() {
+  fail(Stage::compile, "backend", {}, "this build has no cuda backend",
+       "build where the CUDA headers are found, or use cpu or reference");
+}
+
+}  // namespace tile::cuda

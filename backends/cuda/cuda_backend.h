@@ -1,0 +1,15 @@
+// The CUDA backend: Nest -> CUDA C++ -> NVRTC -> driver.
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+
+namespace tile::cuda {
+
+// One backend for the process and device 0, made on first use and kept as long as anyone holds it.
+// Works without a GPU for compile, emit and target_named; what needs a device throws Failure (run).
+// Throws Failure (compile, "backend") where this build has no CUDA backend.
+std::shared_ptr<Backend> shared_backend();
+
+}  // namespace tile::cuda
