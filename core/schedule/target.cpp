@@ -26,7 +26,66 @@ std::string to_string(const Target& t) {
   add("dram_per_ns", rate(t.dram_bytes_per_ns));
   add("parallel_ns", rate(t.parallel_overhead_ns));
   add("strict_skip", t.strict_skip ? "1" : "0");
+  if (is_gpu(t)) {
+    add("multiprocessors", std::to_string(t.gpu.multiprocessors));
+    add("capability", std::to_string(t.gpu.capability));
+    add("warp", std::to_string(t.gpu.warp_size));
+    add("block_threads", std::to_string(t.gpu.threads_per_block));
+    add("resident_threads", std::to_string(t.gpu.threads_per_multiprocessor));
+    add("registers", std::to_string(t.gpu.registers_per_multiprocessor));
+    add("thread_registers", std::to_string(t.gpu.registers_per_thread));
+    add("shared_block", std::to_string(t.gpu.shared_per_block));
+    add("shared", std::to_string(t.gpu.shared_per_multiprocessor));
+    add("launch_ns", rate(t.gpu.launch_ns));
+    add("matrix_per_ns", rate(t.gpu.matrix_per_ns));
+  }
   return s;
+}
+
+namespace {
+
+Target gpu_target(const char* features, int multiprocessors, double gigahertz, double dram) {
+  Target t;
+  t.device = "cuda";
+  t.features = features;
+  t.vector_bits = 128;
+  t.vector_registers = 255;
+  t.threads = multiprocessors;
+  t.l1_bytes = 192 << 10;
+  t.l3_bytes = 0;
+  t.fma_per_ns = 128 * gigahertz;
+  t.dram_bytes_per_ns = dram / multiprocessors;
+  t.parallel_overhead_ns = 3000;
+  t.gpu.multiprocessors = multiprocessors;
+  t.gpu.launch_ns = 2000;
+  return t;
+}
+
+}  // namespace
+
+Target h200_target() {
+  Target t = gpu_target("sm_90a", 132, 1.98, 4800);
+  t.l2_bytes = 60 << 20;
+  t.l2_bytes_per_ns = 5500.0 / 132;
+  t.l3_bytes_per_ns = t.l2_bytes_per_ns;
+  t.gpu.capability = 90;
+  t.gpu.shared_per_block = 232448;
+  t.gpu.shared_per_multiprocessor = 233472;
+  t.gpu.matrix_per_ns = 495000.0 / 132;
+  return t;
+}
+
+Target a100_target() {
+  Target t = gpu_target("sm_80", 108, 1.41, 1555);
+  t.fma_per_ns = 64 * 1.41;
+  t.l2_bytes = 40 << 20;
+  t.l2_bytes_per_ns = 4000.0 / 108;
+  t.l3_bytes_per_ns = t.l2_bytes_per_ns;
+  t.gpu.capability = 80;
+  t.gpu.shared_per_block = 166912;
+  t.gpu.shared_per_multiprocessor = 167936;
+  t.gpu.matrix_per_ns = 156000.0 / 108;
+  return t;
 }
 
 }  // namespace tile

@@ -6,9 +6,25 @@
 
 namespace tile {
 
+// What a GPU has beside the fields that it shares with a CPU (there a core is one multiprocessor,
+// `threads` counts them, and the vector is a 16-byte access). All zero on a CPU.
+struct GpuLimits {
+  int multiprocessors = 0;
+  int capability = 0;  // compute capability: 90 for 9.0
+  int warp_size = 32;
+  int threads_per_block = 1024;
+  int threads_per_multiprocessor = 2048;
+  int registers_per_multiprocessor = 65536;
+  int registers_per_thread = 255;
+  int64_t shared_per_block = 0;  // bytes that one block may ask for
+  int64_t shared_per_multiprocessor = 0;
+  double launch_ns = 0;      // between two dependent kernels of one stream
+  double matrix_per_ns = 0;  // bf16 multiply-adds of the tensor cores, per multiprocessor
+};
+
 struct Target {
-  std::string device;    // "cpu"
-  std::string features;  // what the code generator is told: "x86-64-v4 +avx512bf16 …"; part of keys
+  std::string device;     // "cpu", "cuda"
+  std::string features;   // what the code generator is told: "x86-64-v4 +avx512bf16 …", "sm_90a"
   int vector_bits = 256;  // 128, 256 or 512
   int vector_registers = 16;
   int threads = 1;  // workers that a launch may use
@@ -22,7 +38,13 @@ struct Target {
   double dram_bytes_per_ns = 15;
   double parallel_overhead_ns = 2000;  // cost of starting a parallel loop
   bool strict_skip = true;             // rule 4.12
+  GpuLimits gpu;
 };
+
+inline bool is_gpu(const Target& target) { return target.gpu.multiprocessors > 0; }
+// Data-sheet descriptions, so that everything up to machine code works without a device.
+Target h200_target();  // features "sm_90a"
+Target a100_target();  // features "sm_80"
 
 std::string to_string(const Target& target);  // one line, every field; part of cache keys
 
