@@ -1,8 +1,10 @@
 // Kernel: what is compiled and launched as one. Stages are normalized contractions; a stage may be
 // attached to an earlier one, computed where that one's register tile is finished (epilogue
-// fusion).
+// fusion). Several stages with loops of their own share row loops (softmax, normalisation): for
+// each row, or block of rows, they run one after the other.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,9 @@
 
 namespace tile {
 
-// Where a stage's result lives. `registers`: only inside the tile that computes it.
-enum class Residence : uint8_t { registers, global };
+// Where a stage's result lives. `registers`: only inside the tile that computes it. `row`: in
+// private memory for the rows that the shared loops visit, read by later stages of the kernel.
+enum class Residence : uint8_t { registers, row, global };
 
 struct KernelStage {
   Contraction contraction;  // normalized
@@ -20,6 +23,13 @@ struct KernelStage {
   // computed: a pointwise contraction whose load of that stage's result is at the same cell.
   int attach = -1;
   Residence residence = Residence::global;
+  // Of a stage with loops of its own in a kernel with row loops: for each row loop the owner that
+  // it is. All such stages name the same number of rows, with equal extents; each has one piece
+  // and covers its output. Empty: the kernel has no row loops. What one stage makes and another
+  // with loops of its own reads (a result `row` or `global`) is made and read at the same row: for
+  // each row loop one dimension is that row, alone, in the store as in every such load. Attached
+  // stages' cells are those of the tile that they are attached to.
+  std::vector<int> rows;
 };
 
 struct Kernel {
@@ -64,6 +74,15 @@ struct PieceClass {
 };
 PieceClass classify(const Piece& piece, const Contraction& contraction,
                     const std::vector<BoundTensor>& tensors);
+
+// The number of row loops that the stages with loops of their own share; 0: none.
+size_t row_loops(const Kernel& kernel);
+// Which row loop runs over what; -1: none. An attached stage's unknowns are those of its tile.
+struct RowMap {
+  std::map<TensorId, std::vector<int>> dimensions;  // of each tensor that the kernel makes
+  std::vector<std::vector<int>> unknowns;           // of each stage
+};
+RowMap row_map(const Kernel& kernel);
 
 std::string print(const Kernel& kernel);
 Kernel parse_kernel(SourcePtr source);

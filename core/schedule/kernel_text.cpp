@@ -3,6 +3,7 @@
 //   kernel C
 //   stage attach -1 registers
 //   stage attach 0 global
+//   stage attach -1 row rows [0, 2]
 //   merged 1 [2, 3]
 //   reads [0, 1]
 //   writes [2]
@@ -11,6 +12,7 @@
 #include "core/ir/text.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/rows.h"
 
 namespace tile {
 namespace {
@@ -26,6 +28,25 @@ std::vector<TensorId> tensor_ids(TextReader& in) {
   return list;
 }
 
+std::string_view word(Residence r) {
+  switch (r) {
+    case Residence::registers:
+      return "registers";
+    case Residence::row:
+      return "row";
+    case Residence::global:
+      return "global";
+  }
+  return "?";
+}
+Residence residence(TextReader& in) {
+  for (Residence r : {Residence::registers, Residence::row}) {
+    if (in.accept(word(r))) return r;
+  }
+  in.expect("global");
+  return Residence::global;
+}
+
 }  // namespace
 
 std::string print(const Kernel& kernel) {
@@ -33,8 +54,11 @@ std::string print(const Kernel& kernel) {
   BoundProgram program;
   program.tensors = kernel.tensors;
   for (const KernelStage& stage : kernel.stages) {
-    s += "stage attach " + std::to_string(stage.attach) +
-         (stage.residence == Residence::global ? " global\n" : " registers\n");
+    s += "stage attach " + std::to_string(stage.attach) + " " + std::string(word(stage.residence));
+    if (!stage.rows.empty()) {
+      s += " rows " + print_integers(std::vector<int64_t>(stage.rows.begin(), stage.rows.end()));
+    }
+    s += "\n";
     program.statements.emplace_back(stage.contraction);
   }
   for (size_t i = 0; i < kernel.shapes.size(); ++i) {
@@ -56,8 +80,10 @@ Kernel parse_kernel(SourcePtr source) {
     KernelStage stage;
     in.expect("attach");
     stage.attach = static_cast<int>(in.integer());
-    stage.residence = in.accept("registers") ? Residence::registers : Residence::global;
-    if (stage.residence == Residence::global) in.expect("global");
+    stage.residence = residence(in);
+    if (in.accept("rows")) {
+      for (int64_t u : in.integers()) stage.rows.push_back(static_cast<int>(u));
+    }
     kernel.stages.push_back(std::move(stage));
   }
   std::vector<std::pair<size_t, Shape>> merged;
@@ -126,6 +152,8 @@ void verify(const Kernel& kernel) {
     }
     if (kernel.stages[s].attach >= 0) verify_attached(kernel, s);
   }
+  std::string rows = broken_rows(kernel);
+  internal_check(rows.empty(), ("kernel: " + rows).c_str());
 }
 
 }  // namespace tile

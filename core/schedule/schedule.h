@@ -56,6 +56,10 @@ struct PieceSchedule {
 
 struct Schedule {
   std::vector<std::vector<PieceSchedule>> stages;  // [stage][piece]; attached stages have none
+  // Of a kernel with row loops: how many leading outer loops all its stages share. They run over
+  // rows only, all of them, and agree in row, step and binding; no outer loop behind them is
+  // parallel, and no operand is packed outside them.
+  size_t shared = 0;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 

@@ -57,6 +57,7 @@ std::vector<Loop> parse_loops(TextReader& in) {
 
 std::string print(const Schedule& schedule) {
   std::string s = "schedule {\n";
+  if (schedule.shared > 0) s += "  shared " + std::to_string(schedule.shared) + "\n";
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     s += "  stage {\n";
     for (const PieceSchedule& p : stage) {
@@ -79,6 +80,7 @@ Schedule parse_schedule(std::string_view text) {
   Schedule schedule;
   in.expect("schedule");
   in.expect("{");
+  if (in.accept("shared")) schedule.shared = static_cast<size_t>(in.integer());
   while (in.accept("stage")) {
     in.expect("{");
     schedule.stages.emplace_back();

@@ -1,0 +1,123 @@
+// Row loops: which unknowns and dimensions they run over, and what a kernel with them must keep.
+#include "core/schedule/rows.h"
+
+#include <algorithm>
+
+#include "core/schedule/lowering.h"
+
+namespace tile {
+namespace {
+
+// The unknown that the index is, alone; -1: anything else.
+int alone(const Index& index, size_t unknowns) {
+  if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
+  for (size_t u = 0; u < unknowns; ++u) {
+    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  }
+  return -1;
+}
+
+int row_of(const Index& index, const std::vector<int>& unknowns) {
+  int u = alone(index, unknowns.size());
+  return u < 0 ? -1 : unknowns[static_cast<size_t>(u)];
+}
+
+size_t tile_of(const Kernel& kernel, size_t stage) {
+  while (kernel.stages[stage].attach >= 0) {
+    stage = static_cast<size_t>(kernel.stages[stage].attach);
+  }
+  return stage;
+}
+
+// The rows that an attached stage's unknowns are, from what it reads of its tile.
+void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, size_t>& made_in,
+                 RowMap& map) {
+  const Piece& piece = kernel.stages[stage].contraction.pieces[0];
+  size_t tile = tile_of(kernel, stage);
+  for (const Access& load : piece.loads) {
+    auto made = made_in.find(load.tensor);
+    if (made == made_in.end() || made->second != tile) continue;
+    const std::vector<int>& rows = map.dimensions.at(load.tensor);
+    for (size_t d = 0; d < rows.size(); ++d) {
+      int u = alone(load.index[d], piece.unknowns.size());
+      if (u >= 0 && rows[d] >= 0) map.unknowns[stage][static_cast<size_t>(u)] = rows[d];
+    }
+  }
+}
+
+}  // namespace
+
+size_t row_loops(const Kernel& kernel) {
+  return kernel.stages.empty() ? 0 : kernel.stages[0].rows.size();
+}
+
+RowMap row_map(const Kernel& kernel) {
+  RowMap map;
+  std::map<TensorId, size_t> made_in;  // the stage in whose tile
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    const Contraction& c = stage.contraction;
+    const Piece& piece = c.pieces[0];
+    map.unknowns.emplace_back(piece.unknowns.size(), -1);
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      map.unknowns[s][static_cast<size_t>(stage.rows[r])] = static_cast<int>(r);
+    }
+    if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
+    for (size_t o = 0; o < c.outputs.size(); ++o) {
+      std::vector<int>& rows = map.dimensions[c.outputs[o]];
+      for (const Index& index : piece.stores[o].index) {
+        rows.push_back(row_of(index, map.unknowns[s]));
+      }
+      made_in[c.outputs[o]] = tile_of(kernel, s);
+    }
+  }
+  return map;
+}
+
+std::string broken_rows(const Kernel& kernel) {
+  size_t rows = row_loops(kernel);
+  if (rows == 0) {
+    bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const auto& s) {
+      return s.rows.empty() && s.residence != Residence::row;
+    });
+    return none ? "" : "rows of some stages only";
+  }
+  for (const KernelStage& stage : kernel.stages) {
+    const Contraction& c = stage.contraction;
+    if (c.pieces.size() != 1 || !lowering::covers_output(c, kernel.tensors)) {
+      return "a stage in rows with pieces or gaps";
+    }
+    if (stage.rows.size() != (stage.attach >= 0 ? 0 : rows)) return "another number of rows";
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      int u = stage.rows[r];
+      if (u < 0 || static_cast<size_t>(u) >= c.pieces[0].owners) return "a row that is no owner";
+      bool twice = std::count(stage.rows.begin(), stage.rows.end(), u) != 1;
+      const KernelStage& first = kernel.stages[0];
+      int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[r])];
+      if (twice || c.pieces[0].box[static_cast<size_t>(u)] != extent) return "rows that differ";
+    }
+  }
+  RowMap map = row_map(kernel);
+  std::map<TensorId, size_t> made_in;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    for (const Access& load : c.pieces[0].loads) {
+      auto made = made_in.find(load.tensor);
+      if (made == made_in.end() || made->second == tile_of(kernel, s)) continue;
+      const std::vector<int>& dims = map.dimensions.at(load.tensor);
+      std::vector<bool> found(rows, false);
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] < 0) continue;
+        if (row_of(load.index[d], map.unknowns[s]) != dims[d]) return "a read of another row";
+        found[static_cast<size_t>(dims[d])] = true;
+      }
+      if (std::find(found.begin(), found.end(), false) != found.end()) {
+        return "a result that is not of its row";
+      }
+    }
+    for (TensorId out : c.outputs) made_in[out] = tile_of(kernel, s);
+  }
+  return {};
+}
+
+}  // namespace tile
