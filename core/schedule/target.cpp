@@ -1,5 +1,6 @@
 #include "core/schedule/target.h"
 
+#include <charconv>
 #include <cstdio>
 
 namespace tile {
@@ -85,6 +86,26 @@ Target a100_target() {
   t.gpu.shared_per_block = 166912;
   t.gpu.shared_per_multiprocessor = 167936;
   t.gpu.matrix_per_ns = 156000.0 / 108;
+  return t;
+}
+
+std::optional<Target> gpu_target(std::string_view features) {
+  if (!features.starts_with("sm_")) return std::nullopt;
+  std::string_view digits = features.substr(3);
+  if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.remove_suffix(1);
+  int capability = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), capability);
+  bool whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!whole || capability < 70 || capability > 200) return std::nullopt;
+  Target t = capability >= 90 ? h200_target() : a100_target();
+  t.features = std::string(features);
+  t.gpu.capability = capability;
+  bool large = capability == 80 || capability == 90 || capability == 100;
+  if (!large) {  // the smaller chips of a generation hold 64 or 100 KiB and fewer threads
+    t.gpu.shared_per_block = capability < 80 ? 65536 : 101376;
+    t.gpu.shared_per_multiprocessor = capability < 80 ? 65536 : 102400;
+    t.gpu.threads_per_multiprocessor = capability < 80 ? 1024 : 1536;
+  }
   return t;
 }
 

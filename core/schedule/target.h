@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace tile {
 
@@ -45,6 +47,9 @@ inline bool is_gpu(const Target& target) { return target.gpu.multiprocessors > 0
 // Data-sheet descriptions, so that everything up to machine code works without a device.
 Target h200_target();  // features "sm_90a"
 Target a100_target();  // features "sm_80"
+// The description of some device of the architecture ("sm_75", "sm_80", "sm_90a" …); nullopt for
+// another text.
+std::optional<Target> gpu_target(std::string_view features);
 
 std::string to_string(const Target& target);  // one line, every field; part of cache keys
 
