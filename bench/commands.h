@@ -21,10 +21,16 @@ struct Request {
   double tune_ms = 0;      // of each benchmark; 0: the analytic schedules
   TimingOptions timing;
   std::string json;  // file; empty: none
+  std::string html;  // the same as a page; needs json
+  bool resume = false;
 };
 
 int command_list(const Request& request);
 int command_run(const Request& request);
 int command_tune(const Request& request);
+// Two files of results, case by case: exits 1 if one is slower by more than `threshold` (0.05: 5 %)
+// and by more than the noise of both runs.
+int command_compare(const std::string& before, const std::string& after, double threshold);
+int command_report(const std::string& json, const std::string& html);
 
 }  // namespace tile::bench

@@ -12,7 +12,8 @@ namespace {
 void add_common(CLI::App& app, Request& r) {
   app.add_option("names", r.names, "benchmarks (default: all)");
   app.add_option("--filter", r.filter, "only benchmarks whose name contains this");
-  app.add_option("--workloads", r.folder, "folder of *.tile files")->capture_default_str();
+  app.add_option("--workloads", r.folder, "folder of *.tile, *.lift and *.mfg files")
+      ->capture_default_str();
 }
 
 void add_timing(CLI::App& app, Request& r) {
@@ -21,7 +22,11 @@ void add_timing(CLI::App& app, Request& r) {
   app.add_option("--threads", r.engine.threads, "worker threads (default: all)");
   app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
   app.add_flag("!--no-check", r.check, "do not compare values first");
-  app.add_option("--json", r.json, "write the results to this file (-: standard output)");
+  auto* json =
+      app.add_option("--json", r.json, "write the results to this file (-: standard output)");
+  app.add_flag("--resume", r.resume, "keep what the file already holds and measure the rest")
+      ->needs(json);
+  app.add_option("--html", r.html, "draw the results as a page of its own")->needs(json);
   app.add_option("--rounds", r.timing.rounds, "timed rounds")->capture_default_str();
   app.add_option("--round-ms", r.timing.round_ms, "length of a round")->capture_default_str();
   app.add_flag_callback("--quick", [&r] { r.timing = {5, 5, 1500, 20}; }, "few and short rounds");
@@ -47,7 +52,24 @@ int main_of(int argc, char** argv) {
   double budget_ms = 5000;
   tune->add_option("--budget", budget_ms, "milliseconds of running candidates, each benchmark")
       ->capture_default_str();
+  std::string before, after;
+  double threshold = 0.05;
+  CLI::App* compare =
+      app.add_subcommand("compare", "two files of results; exits 1 if a benchmark is slower");
+  compare->add_option("before", before, "JSON of the earlier run")
+      ->required()
+      ->check(CLI::ExistingFile);
+  compare->add_option("after", after, "JSON of the later run")
+      ->required()
+      ->check(CLI::ExistingFile);
+  compare->add_option("--threshold", threshold, "smaller changes are none")->capture_default_str();
+  std::string page;
+  CLI::App* report = app.add_subcommand("report", "draw a file of results as a page of its own");
+  report->add_option("json", before, "JSON of a run")->required()->check(CLI::ExistingFile);
+  report->add_option("html", page, "the page")->required();
   CLI11_PARSE(app, argc, argv);
+  if (compare->parsed()) return command_compare(before, after, threshold);
+  if (report->parsed()) return command_report(before, page);
   if (request.peers) settle_environment(argv);
   if (list->parsed()) return command_list(request);
   if (run->parsed()) return command_run(request);

@@ -53,7 +53,7 @@ Json ceilings_json(const Context& context) {
   return list;
 }
 
-Json context_json(const Context& context) {
+Json context_fields(const Context& context) {
   double load[3] = {0, 0, 0};
   int loads = getloadavg(load, 3);
   Json c;
@@ -80,6 +80,7 @@ Json entry(const Result& r) {
   e["name"] = r.name;
   e["run_name"] = r.name;
   e["run_type"] = "iteration";
+  e["suite"] = r.suite;
   if (!r.error.empty()) {
     e["error_occurred"] = true;
     e["error_message"] = r.error;
@@ -91,6 +92,8 @@ Json entry(const Result& r) {
   e["cpu_time"] = r.times.median_cpu();
   e["time_unit"] = "ns";
   e["min_time"] = r.times.least();
+  e["quartile_low"] = r.times.quantile(0.25);
+  e["quartile_high"] = r.times.quantile(0.75);
   e["compile_ms"] = r.compile_ms;
   e["operations"] = r.work.operations;
   e["bytes"] = r.work.bytes;
@@ -98,6 +101,11 @@ Json entry(const Result& r) {
   e["ceiling"] = r.ceiling;
   e["share_of_ceiling"] = r.share_of_ceiling();
   e["checked_with"] = r.checked_with;
+  if (r.target_geomean > 0) {
+    e["target_geomean"] = r.target_geomean;
+    e["target_worst"] = r.target_worst;
+  }
+  if (!r.tuning.empty()) e["tuning"] = r.tuning;
   for (const PeerResult& peer : r.peers) {
     e["peer_" + peer.name + "_time"] = peer.times.median();
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
@@ -155,12 +163,7 @@ void print_row(std::ostream& out, const Result& r) {
   out << std::endl;
 }
 
-std::string to_json(const Context& context, const std::vector<Result>& results) {
-  Json json;
-  json["context"] = context_json(context);
-  json["benchmarks"] = Json::array();
-  for (const Result& r : results) json["benchmarks"].push_back(entry(r));
-  return json.dump(2) + "\n";
-}
+std::string context_json(const Context& context) { return context_fields(context).dump(); }
+std::string entry_json(const Result& result) { return entry(result).dump(); }
 
 }  // namespace tile::bench

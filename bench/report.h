@@ -19,6 +19,9 @@ struct PeerResult {
 
 struct Result {
   std::string name;
+  std::string suite;
+  double target_geomean = 0, target_worst = 0;  // of the suite; 0: none
+  std::vector<double> tuning;  // the best time after each candidate, ns; empty: not tuned
   Measure measure = Measure::gflops;
   Work work;
   double ceiling = 0;  // in units of the measure
@@ -47,6 +50,8 @@ void print_header(std::ostream& out, const Context& context);
 void print_row(std::ostream& out, const Result& result);
 // The names of the columns of print_row.
 void print_columns(std::ostream& out);
-std::string to_json(const Context& context, const std::vector<Result>& results);
+// The parts of a file of results (results.h).
+std::string context_json(const Context& context);
+std::string entry_json(const Result& result);
 
 }  // namespace tile::bench

@@ -1,49 +1,37 @@
-#include <fstream>
 #include <iostream>
+#include <optional>
 
+#include "bench/html_report.h"
+#include "bench/results.h"
 #include "bench/session.h"
 
 namespace tile::bench {
 namespace {
 
-void write(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  if (path == "-") {
-    std::cout << text;
-    return;
-  }
-  std::ofstream file(path);
-  file << text;
-  if (!file.flush()) fail(Stage::run, "file", {}, "cannot write " + path);
-}
-
 // Where the table goes: standard output, unless the JSON goes there.
 std::ostream& table(const Request& request) { return request.json == "-" ? std::cerr : std::cout; }
 
-// A case that fails does not stop the others: what went wrong is its result.
-template <class Work>
-void attempt(const Request& request, const Case& c, std::vector<Result>& results, Work&& work) {
+// One benchmark's results, shown and kept as soon as they are there. A case that fails does not
+// stop the others: what went wrong is its result.
+template <class Measure>
+void attempt(const Request& request, const std::string& name, ResultsFile& file,
+             Measure&& measure) {
+  if (file.has(name)) return;
+  Result result;
   try {
-    work();
+    result = measure();
   } catch (const std::exception& error) {
-    Result r;
-    r.name = c.name;
-    r.error = error.what();
-    print_row(table(request), r);
-    results.push_back(std::move(r));
+    result.name = name;
+    result.error = error.what();
   }
-}
-
-int finish(const Request& request, const Context& context, const std::vector<Result>& results) {
-  write(request.json, to_json(context, results));
-  bool failed = false;
-  for (const Result& r : results) failed = failed || !r.error.empty();
-  return failed ? 1 : 0;
-}
-
-void show(const Request& request, const Result& result, std::vector<Result>& results) {
   print_row(table(request), result);
-  results.push_back(result);
+  file.add(result);
+}
+
+int finish(const Request& request, const ResultsFile& file) {
+  file.finish();
+  if (!request.html.empty()) write_html(read_results(request.json), request.html);
+  return file.failed() ? 1 : 0;
 }
 
 }  // namespace
@@ -65,37 +53,46 @@ int command_run(const Request& request) {
   Session session(request);
   session.progress().show("measuring the ceilings");
   Context context = session.context();
-  std::vector<Result> results;
+  ResultsFile file(request.json, request.resume, context);
   print_header(table(request), context);
   session.progress().clear();
   print_columns(table(request));
   for (const Case& c : session.cases()) {
-    attempt(request, c, results, [&] {
+    attempt(request, c.name, file, [&] {
       session.progress().show(c.name + ": compiling");
       Prepared prepared = session.prepare(c);
-      if (request.tune_ms > 0) session.tune(prepared, request.tune_ms);
-      show(request, session.time(prepared, c.name), results);
+      std::vector<double> curve;
+      if (request.tune_ms > 0) curve = session.tune(prepared, request.tune_ms);
+      Result result = session.time(prepared, c.name);
+      result.tuning = std::move(curve);
+      return result;
     });
   }
-  return finish(request, context, results);
+  return finish(request, file);
 }
 
 int command_tune(const Request& request) {
   Session session(request);
   Context context = session.context();
-  std::vector<Result> results;
+  ResultsFile file(request.json, request.resume, context);
   print_header(table(request), context);
   print_columns(table(request));
   for (const Case& c : session.cases()) {
-    attempt(request, c, results, [&] {
-      Prepared prepared = session.prepare(c);
-      show(request, session.time(prepared, c.name), results);
-      session.tune(prepared, request.tune_ms);
-      show(request, session.time(prepared, c.name + "/tuned"), results);
-      if (request.schedules) table(request) << emit(prepared.executable(), "schedule");
+    std::string tuned = c.name + "/tuned";
+    if (file.has(c.name) && file.has(tuned)) continue;
+    std::optional<Prepared> prepared;
+    attempt(request, c.name, file,
+            [&] { return session.time(prepared.emplace(session.prepare(c)), c.name); });
+    attempt(request, tuned, file, [&] {
+      if (!prepared) prepared.emplace(session.prepare(c));
+      std::vector<double> curve = session.tune(*prepared, request.tune_ms);
+      Result result = session.time(*prepared, tuned);
+      result.tuning = std::move(curve);
+      return result;
     });
+    if (request.schedules && prepared) table(request) << emit(prepared->executable(), "schedule");
   }
-  return finish(request, context, results);
+  return finish(request, file);
 }
 
 }  // namespace tile::bench

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cstdio>
 
+#include "bench/peers/python.h"
+
 namespace tile::bench {
 namespace {
 
 // Of the largest magnitude in the result: sums are exact on our data, functions differ in their
 // last bits.
-constexpr double kTolerance = 1e-5;
+constexpr double kTolerance = 5e-5;
 
 void compare(const std::string& with, double difference) {
   if (difference <= kTolerance) return;
@@ -25,7 +27,9 @@ Session::Session(const Request& request)
       threads_(engine_->target().threads),
       cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
-  if (request.peers) peers_ = make_peers(threads_);
+  if (!request.peers) return;
+  peers_ = make_peers(threads_);
+  for (auto& peer : make_python_peers(cases_, threads_)) peers_.push_back(std::move(peer));
 }
 
 Context Session::context() {
@@ -52,8 +56,8 @@ std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {
   for (const auto& peer : peers_) {
     auto output =
         std::make_unique<Tensor>(InputType{prepared.output().type(), prepared.output().shape()});
-    std::function<void()> run = peer->prepare(prepared.what(), prepared.inputs(), *output);
-    if (run) list.push_back({peer->name(), std::move(output), std::move(run)});
+    Calls calls = peer->prepare(prepared.what(), prepared.inputs(), *output);
+    if (calls) list.push_back({peer->name(), std::move(output), std::move(calls)});
   }
   return list;
 }
@@ -64,7 +68,7 @@ std::string Session::check(const Prepared& prepared, const std::vector<Opponent>
   prepared.run();
   std::string with;
   for (const Opponent& other : others) {
-    other.run();
+    other.calls(1);
     compare(other.name, difference(prepared.output(), *other.output));
     with += (with.empty() ? "" : ", ") + other.name;
   }
@@ -78,15 +82,19 @@ std::string Session::check(const Prepared& prepared, const std::vector<Opponent>
 Result Session::time(Prepared& prepared, const std::string& name) {
   Result result;
   result.name = name;
-  result.measure = prepared.what().workload->measure;
+  const Workload& workload = *prepared.what().workload;
+  result.suite = workload.suite;
+  result.target_geomean = workload.target_geomean;
+  result.target_worst = workload.target_worst;
+  result.measure = workload.measure;
   result.work = prepared.work();
   result.compile_ms = prepared.compile_ms();
   result.ceiling = ceiling(prepared);
   std::vector<Opponent> others = opponents(prepared);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);
-  std::vector<Contender> contenders{{"tile", [&] { prepared.run(); }}};
-  for (const Opponent& other : others) contenders.push_back({other.name, other.run});
+  std::vector<Contender> contenders{{"tile", timed([&] { prepared.run(); })}};
+  for (const Opponent& other : others) contenders.push_back({other.name, other.calls});
   std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
     progress_.show(name + ": round " + std::to_string(round + 1) + " of " +
                    std::to_string(request_.timing.rounds));
@@ -99,15 +107,17 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   return result;
 }
 
-void Session::tune(Prepared& prepared, double budget_ms) {
+std::vector<double> Session::tune(Prepared& prepared, double budget_ms) {
   using Clock = std::chrono::steady_clock;
   const std::string& name = prepared.what().name;
   double work = prepared.what().workload->measure == Measure::gflops ? prepared.work().operations
                                                                      : prepared.work().bytes;
   bool one_kernel = prepared.executable().launches.size() == 1;
   double best_possible = ceiling(prepared);
+  std::vector<double> curve;
   auto start = Clock::now();
   auto report = [&](const std::string& kernel, size_t tried, size_t total, double best_ns) {
+    if (one_kernel) curve.push_back(best_ns);
     double spent = std::chrono::duration<double>(Clock::now() - start).count();
     char text[200];
     std::snprintf(text, sizeof text, "%s: kernel %s, candidate %zu of %zu, best %s", name.c_str(),
@@ -125,6 +135,7 @@ void Session::tune(Prepared& prepared, double budget_ms) {
   };
   tile::tune(prepared.executable(), budget_ms, report);
   progress_.clear();
+  return curve;
 }
 
 }  // namespace tile::bench

@@ -19,7 +19,8 @@ class Session {
   // Checks values, then times the case and the peers that have it, in turns. A failure becomes
   // Result::error.
   Result time(Prepared& prepared, const std::string& name);
-  void tune(Prepared& prepared, double budget_ms);
+  // The best time after each candidate, in nanoseconds; empty for a program of several kernels.
+  std::vector<double> tune(Prepared& prepared, double budget_ms);
   // The ceiling of a case, in units of its measure.
   double ceiling(const Prepared& prepared);
   Progress& progress() { return progress_; }
@@ -28,7 +29,7 @@ class Session {
   struct Opponent {
     std::string name;
     std::unique_ptr<Tensor> output;
-    std::function<void()> run;
+    Calls calls;
   };
   std::vector<Opponent> opponents(const Prepared& prepared);
   std::string check(const Prepared& prepared, const std::vector<Opponent>& opponents) const;

@@ -28,33 +28,47 @@ double median_of(std::vector<double> values) {
 
 // How many calls fill a round.
 int64_t calibrate(const Contender& contender, double round_ms) {
-  contender.run();
-  for (int64_t calls = 1;; calls *= 2) {
-    double start = real_ns();
-    for (int64_t i = 0; i < calls; ++i) contender.run();
-    double took = real_ns() - start;
-    if (took >= round_ms * 1e6) return calls;
+  contender.calls(1);
+  for (int64_t count = 1;; count *= 2) {
+    double took = contender.calls(count);
+    if (took >= round_ms * 1e6) return count;
     if (took >= round_ms * 1e5) {
-      return static_cast<int64_t>(std::ceil(static_cast<double>(calls) * round_ms * 1e6 / took));
+      return static_cast<int64_t>(std::ceil(static_cast<double>(count) * round_ms * 1e6 / took));
     }
   }
 }
 
-void time_round(const Contender& contender, int64_t calls, Times& times) {
-  contender.run();
-  double cpu = cpu_ns(), real = real_ns();
-  for (int64_t i = 0; i < calls; ++i) contender.run();
-  auto n = static_cast<double>(calls);
-  times.real.push_back((real_ns() - real) / n);
+void time_round(const Contender& contender, int64_t count, Times& times) {
+  contender.calls(1);
+  double cpu = cpu_ns();
+  double real = contender.calls(count);
+  auto n = static_cast<double>(count);
+  times.real.push_back(real / n);
   times.cpu.push_back((cpu_ns() - cpu) / n);
-  times.iterations += calls;
+  times.iterations += count;
 }
 
 }  // namespace
 
 double Times::least() const { return *std::min_element(real.begin(), real.end()); }
+double Times::quantile(double part) const {
+  std::vector<double> sorted = real;
+  std::sort(sorted.begin(), sorted.end());
+  double at = part * static_cast<double>(sorted.size() - 1);
+  auto below = static_cast<size_t>(at);
+  size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
 double Times::median() const { return median_of(real); }
 double Times::median_cpu() const { return median_of(cpu); }
+
+Calls timed(std::function<void()> call) {
+  return [call = std::move(call)](int64_t count) {
+    double start = real_ns();
+    for (int64_t i = 0; i < count; ++i) call();
+    return real_ns() - start;
+  };
+}
 
 std::vector<Times> interleave(const std::vector<Contender>& contenders,
                               const TimingOptions& options,

@@ -8,9 +8,13 @@
 
 namespace tile::bench {
 
+// Makes `count` calls and gives the nanoseconds that they took together.
+using Calls = std::function<double(int64_t count)>;
+Calls timed(std::function<void()> call);
+
 struct Contender {
   std::string name;
-  std::function<void()> run;
+  Calls calls;
 };
 
 // Nanoseconds of one call, a value for each round.
@@ -19,6 +23,7 @@ struct Times {
   int64_t iterations = 0;  // calls timed over all rounds
 
   double least() const;
+  double quantile(double part) const;  // of the rounds' times, 0 <= part <= 1
   double median() const;
   double median_cpu() const;
 };

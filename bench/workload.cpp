@@ -24,12 +24,17 @@ std::pair<std::string, std::string> split(const Source& source, const std::strin
 
 class HeaderReader {
  public:
-  explicit HeaderReader(SourcePtr source) { workload_->source = std::move(source); }
+  HeaderReader(SourcePtr source, Language language) {
+    workload_->source = std::move(source);
+    workload_->language = language;
+  }
 
   std::vector<Case> read() {
     std::istringstream lines(workload_->source->text);
     for (std::string line; std::getline(lines, line);) {
+      // MFG's comments start with #.
       if (line.rfind("//:", 0) == 0) header(line.substr(3));
+      if (line.rfind("#:", 0) == 0) header(line.substr(2));
     }
     if (workload_->kind.empty()) wrong(*workload_->source, "the header has no kind");
     if (cases_.empty()) wrong(*workload_->source, "the header has no case");
@@ -41,6 +46,7 @@ class HeaderReader {
     std::istringstream words(text);
     std::string key, value;
     words >> key >> value;
+    if (key == "peer" || key == "prepare") return python(key, value, words);
     std::vector<std::string> rest;
     for (std::string word; words >> word;) rest.push_back(word);
     if (key == "kind") {
@@ -49,6 +55,10 @@ class HeaderReader {
         auto [name, number] = split(*workload_->source, word);
         workload_->attributes[name] = std::stoi(number);
       }
+    } else if (key == "suite" && (rest.empty() || rest.size() == 2)) {
+      workload_->suite = value;
+      if (!rest.empty()) workload_->target_geomean = std::stod(rest[0]);
+      if (!rest.empty()) workload_->target_worst = std::stod(rest[1]);
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
     } else if (key == "gradient" && rest.size() == 1) {
@@ -63,6 +73,20 @@ class HeaderReader {
       cases_.push_back(std::move(c));
     } else {
       wrong(*workload_->source, "the header line \"" + text + "\" means nothing");
+    }
+  }
+
+  // The rest of the line is Python, indentation included.
+  void python(const std::string& key, const std::string& module, std::istringstream& words) {
+    std::string text;
+    words.get();
+    std::getline(words, text);
+    if (text.empty()) wrong(*workload_->source, "a line \"" + key + "\" without Python");
+    Workload::Peer& peer = workload_->peers[module];
+    if (key == "prepare") {
+      peer.prepare.push_back(text);
+    } else {
+      peer.expression = text;
     }
   }
 
@@ -84,13 +108,14 @@ std::vector<Case> read_cases(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".tile") files.push_back(entry.path().string());
+    if (language_of_suffix(entry.path().string())) files.push_back(entry.path().string());
   }
   if (error || files.empty()) fail(Stage::run, "file", {}, "no workloads in " + folder);
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;
   for (const std::string& file : files) {
-    HeaderReader reader(std::make_shared<Source>(Source{file, cli::read_text(file)}));
+    HeaderReader reader(std::make_shared<Source>(Source{file, cli::read_text(file)}),
+                        *language_of_suffix(file));
     for (Case& c : reader.read()) cases.push_back(std::move(c));
   }
   return cases;
@@ -121,18 +146,27 @@ std::string default_folder() {
   return !error && fs::is_directory(installed) ? installed.string() : TILE_WORKLOADS;
 }
 
+Program program_of(const Case& c) {
+  Program program = parse(c.workload->language, c.workload->source);
+  return c.workload->gradient_of.empty() ? program : gradient_only(program, *c.workload);
+}
+
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const Case& c) {
-  Program program = parse(Language::tile, c.workload->source);
-  if (!c.workload->gradient_of.empty()) program = gradient_only(program, *c.workload);
-  return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(std::move(program)));
+  return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(program_of(c)));
+}
+
+std::vector<std::string> input_names(const Program& program, const Case& c) {
+  std::vector<std::string> names;
+  for (TensorId id : program.inputs) {
+    names.push_back(program.tensors[static_cast<size_t>(id)].name);
+  }
+  if (!c.workload->gradient_of.empty()) names.back() = "seed";
+  return names;
 }
 
 std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c) {
-  const Program& p = program.program();
   std::vector<InputLayout> list;
-  for (TensorId id : p.inputs) {
-    bool seed = !c.workload->gradient_of.empty() && id == p.inputs.back();
-    const std::string& name = seed ? "seed" : p.tensors[static_cast<size_t>(id)].name;
+  for (const std::string& name : input_names(program.program(), c)) {
     auto it = c.shapes.find(name);
     if (it == c.shapes.end()) wrong(*c.workload->source, c.name + " gives no shape of " + name);
     list.push_back({it->second, {}});

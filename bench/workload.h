@@ -1,8 +1,14 @@
-// Workloads: Tile programs in files whose header lines give shapes and meaning.
+// Workloads: Tile, Lift and MFG programs in files whose header lines give shapes and meaning.
 //
+//   //: suite NAME [GEOMEAN WORST] the class of benchmarks it belongs to, and what that class aims
+//   at:
+//                                  the best peer's time over ours, geometric mean and worst case
 //   //: kind NAME [KEY=INTEGER…]   what a peer must compute to be comparable
 //   //: measure gflops|gbps        arithmetic or memory traffic is the measure
 //   //: gradient OUTPUT INPUT      the program measured is this gradient, its last input is `seed`
+//   //: peer MODULE EXPRESSION     what Python's MODULE is timed with; inputs stand under their
+//   names
+//   //: prepare MODULE STATEMENT   run once before: layouts of constant weights, definitions
 //   //: case NAME INPUT=2x3[:f32]… one set of shapes
 #pragma once
 
@@ -18,10 +24,19 @@ namespace tile::bench {
 enum class Measure : uint8_t { gflops, gbps };
 
 struct Workload {
+  // How a Python peer computes it: statements run once, and the expression that is timed.
+  struct Peer {
+    std::vector<std::string> prepare;
+    std::string expression;
+  };
   SourcePtr source;
+  Language language = Language::tile;
+  std::string suite = "other";
+  double target_geomean = 0, target_worst = 0;  // 0: no aim is stated
   std::string kind;
   std::map<std::string, int> attributes;
   Measure measure = Measure::gflops;
+  std::map<std::string, Peer> peers;        // by module: "torch", "jax", "halide"
   std::string gradient_of, gradient_input;  // empty: the program itself
 
   int attribute(const std::string& name) const { return attributes.at(name); }
@@ -34,8 +49,9 @@ struct Case {
   std::map<std::string, InputType> shapes;
 };
 
-// Every case of the *.tile files below a folder, by file name and then in the file's order. Throws
-// Failure (code "file") for a folder that cannot be read or a header that is wrong.
+// Every case of the *.tile, *.lift and *.mfg files below a folder, by file name and then in the
+// file's order. Throws Failure (code "file") for a folder that cannot be read or a header that is
+// wrong.
 std::vector<Case> read_cases(const std::string& folder);
 // Those that are named, or whose name contains `filter`. Throws Failure for a name that is not
 // there.
@@ -44,8 +60,11 @@ std::vector<Case> chosen(const std::vector<Case>& cases, const std::vector<std::
 // The folder beside the installed program, else the one of the source tree.
 std::string default_folder();
 
-// The program of a case, loaded.
+// The program of a case, parsed and differentiated; and loaded.
+Program program_of(const Case& c);
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const Case& c);
+// The names of its inputs in the program's order; a gradient's last one is "seed".
+std::vector<std::string> input_names(const Program& program, const Case& c);
 // Dense layouts of its inputs in the program's order.
 std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c);
 

@@ -54,9 +54,8 @@ class OneDnn : public Peer {
            std::to_string(v->patch) + ", " + std::to_string(threads_) + " threads";
   }
 
-  std::function<void()> prepare(const Case& c, std::span<const Tensor> inputs,
-                                Tensor& output) override {
-    using Make = std::function<void()> (OneDnn::*)(const Case&, std::span<const Tensor>, Tensor&);
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+    using Make = Calls (OneDnn::*)(const Case&, std::span<const Tensor>, Tensor&);
     static const std::map<std::string, Make> kinds = {
         {"matrix_product", &OneDnn::matrix_product},
         {"convolution", &OneDnn::convolution},
@@ -76,11 +75,11 @@ class OneDnn : public Peer {
   using Arguments = std::unordered_map<int, memory>;
 
   memory over(const memory::desc& desc, const Tensor& t) { return {desc, engine_, t.data()}; }
-  std::function<void()> call(const dnnl::primitive& primitive, Arguments arguments) {
-    return [this, primitive, arguments = std::move(arguments)] {
+  Calls call(const dnnl::primitive& primitive, Arguments arguments) {
+    return timed([this, primitive, arguments = std::move(arguments)] {
       primitive.execute(stream_, arguments);
       stream_.wait();
-    };
+    });
   }
   // Constant weights, once, in the layout asked for.
   memory prepared(memory from, const memory::desc& desc) {
@@ -90,7 +89,7 @@ class OneDnn : public Peer {
     return to;
   }
 
-  std::function<void()> matrix_product(const Case&, std::span<const Tensor> in, Tensor& out) {
+  Calls matrix_product(const Case&, std::span<const Tensor> in, Tensor& out) {
     memory::desc a = rows(in[0].shape()), b = rows(in[1].shape()), c = rows(out.shape());
     auto pd = describe<dnnl::matmul>(engine_, a, b, c);
     return call(dnnl::matmul(pd), {{DNNL_ARG_SRC, over(a, in[0])},
@@ -98,7 +97,7 @@ class OneDnn : public Peer {
                                    {DNNL_ARG_DST, over(c, out)}});
   }
 
-  std::function<void()> convolution(const Case& c, std::span<const Tensor> in, Tensor& out) {
+  Calls convolution(const Case& c, std::span<const Tensor> in, Tensor& out) {
     int stride = c.workload->attribute("stride");
     Padding p = padding(in[0].shape(), out.shape(), in[1].shape()[0], stride);
     memory::desc from = nhwc(in[0].shape()), to = nhwc(out.shape());
@@ -113,8 +112,7 @@ class OneDnn : public Peer {
 
   // The gradient's inputs are the picture, the filter and the seed; stride 3, dilation 2, no
   // padding.
-  std::function<void()> convolution_gradient(const Case& c, std::span<const Tensor> in,
-                                             Tensor& out) {
+  Calls convolution_gradient(const Case& c, std::span<const Tensor> in, Tensor& out) {
     int stride = c.workload->attribute("stride"), dilation = c.workload->attribute("dilation");
     const Tensor &filter = in[in.size() - 2], &seed = in.back();
     memory::desc from = nhwc(seed.shape()), to = nhwc(out.shape()), weights = any(filter.shape());
@@ -138,7 +136,7 @@ class OneDnn : public Peer {
                                                       {DNNL_ARG_DIFF_SRC, over(to, out)}});
   }
 
-  std::function<void()> max_pool(const Case& c, std::span<const Tensor> in, Tensor& out) {
+  Calls max_pool(const Case& c, std::span<const Tensor> in, Tensor& out) {
     int stride = c.workload->attribute("stride"), window = c.workload->attribute("window");
     Padding p = padding(in[0].shape(), out.shape(), window, stride);
     memory::desc from = nhwc(in[0].shape()), to = nhwc(out.shape());
@@ -153,7 +151,7 @@ class OneDnn : public Peer {
     return call(Pooling(pd), {{DNNL_ARG_SRC, over(from, in[0])}, {DNNL_ARG_DST, over(to, out)}});
   }
 
-  std::function<void()> softmax(const Case&, std::span<const Tensor> in, Tensor& out) {
+  Calls softmax(const Case&, std::span<const Tensor> in, Tensor& out) {
     memory::desc desc = rows(out.shape());
 #if DNNL_VERSION_MAJOR >= 3
     auto pd = describe<dnnl::softmax_forward>(engine_, kInference,
@@ -165,7 +163,7 @@ class OneDnn : public Peer {
                 {{DNNL_ARG_SRC, over(desc, in[0])}, {DNNL_ARG_DST, over(desc, out)}});
   }
 
-  std::function<void()> layer_norm(const Case&, std::span<const Tensor> in, Tensor& out) {
+  Calls layer_norm(const Case&, std::span<const Tensor> in, Tensor& out) {
     memory::desc desc = rows(out.shape()), parameter = rows(in[1].shape());
     auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
     constexpr float kEpsilon = 0.00001F;
@@ -182,7 +180,7 @@ class OneDnn : public Peer {
                                                         {DNNL_ARG_DST, over(desc, out)}});
   }
 
-  std::function<void()> sum(const Case& c, std::span<const Tensor> in, Tensor& out) {
+  Calls sum(const Case& c, std::span<const Tensor> in, Tensor& out) {
     Dims kept = in[0].shape();
     kept[static_cast<size_t>(c.workload->attribute("axis"))] = 1;
     memory::desc from = rows(in[0].shape()), to = rows(kept);
@@ -192,7 +190,7 @@ class OneDnn : public Peer {
                 {{DNNL_ARG_SRC, over(from, in[0])}, {DNNL_ARG_DST, over(to, out)}});
   }
 
-  std::function<void()> transpose(const Case&, std::span<const Tensor> in, Tensor& out) {
+  Calls transpose(const Case&, std::span<const Tensor> in, Tensor& out) {
     memory from = over(rows(in[0].shape()), in[0]);
     memory to = over(memory::desc(in[0].shape(), kFloat, Tag::ba), out);
     return call(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});

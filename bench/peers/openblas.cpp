@@ -18,16 +18,15 @@ class OpenBlas : public Peer {
            std::to_string(threads_) + " threads";
   }
 
-  std::function<void()> prepare(const Case& c, std::span<const Tensor> inputs,
-                                Tensor& output) override {
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
     if (c.workload->kind != "matrix_product" || output.type() != DType::f32) return {};
     const Tensor &a = inputs[0], &b = inputs[1];
     auto m = static_cast<blasint>(a.shape()[0]), k = static_cast<blasint>(a.shape()[1]),
          n = static_cast<blasint>(b.shape()[1]);
-    return [=, &a, &b, &output] {
+    return timed([=, &a, &b, &output] {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0F, a.elements<float>(), k,
                   b.elements<float>(), n, 0.0F, output.elements<float>(), n);
-    };
+    });
   }
 
  private:

@@ -1,13 +1,13 @@
 // Peers: other libraries that compute some of the workloads, timed in turns with ours.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bench/tensor.h"
+#include "bench/timing.h"
 #include "bench/workload.h"
 
 namespace tile::bench {
@@ -17,11 +17,10 @@ class Peer {
   virtual ~Peer() = default;
   virtual std::string name() const = 0;         // "openblas"
   virtual std::string description() const = 0;  // version, kernels, threads
-  // A call that computes the case into `output`, with whatever a library lets its users prepare
+  // Calls that compute the case into `output`, with whatever a library lets its users prepare
   // (weights are constant) done before; empty if the library does not have the operation. The
   // tensors outlive the call.
-  virtual std::function<void()> prepare(const Case& c, std::span<const Tensor> inputs,
-                                        Tensor& output) = 0;
+  virtual Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) = 0;
 };
 
 // The peers that this program was built with.

@@ -96,14 +96,13 @@ TEST(Tensors, DifferenceIsRelativeToTheLargest) {
 TEST(Timing, InterleavesAndCounts) {
   std::string order;
   int calls = 0;
-  std::vector<Times> times = interleave({{"a",
-                                          [&] {
-                                            order +=
-                                                order.empty() || order.back() != 'a' ? "a" : "";
-                                            ++calls;
-                                          }},
-                                         {"b", [&] { order += order.back() != 'b' ? "b" : ""; }}},
-                                        {3, 0.001, 1000, 0});
+  auto first = [&] {
+    order += order.empty() || order.back() != 'a' ? "a" : "";
+    ++calls;
+  };
+  auto second = [&] { order += order.back() != 'b' ? "b" : ""; };
+  std::vector<Times> times =
+      interleave({{"a", timed(first)}, {"b", timed(second)}}, {3, 0.001, 1000, 0});
   ASSERT_EQ(times.size(), 2U);
   EXPECT_EQ(times[0].real.size(), 3U);
   EXPECT_THAT(order, testing::EndsWith("ababab"));

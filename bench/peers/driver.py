@@ -1,0 +1,212 @@
+"""The other end of bench/peers/python.cpp: one Python module as a peer of tile-bench.
+
+Usage: driver.py MODULE THREADS. Reads a JSON object for each line of standard input and answers
+with one: describe -> description; prepare (inputs, output, statements, expression) -> {}, after the
+first call has left its values in the output's file; run (count) -> ns.
+Inputs stand under their names as the module's own tensors; `attributes` are those of the workload."""
+
+import importlib
+import json
+import mmap
+import os
+import sys
+import time
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+NUMPY = {}
+if np:
+    NUMPY = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8,
+             "u16": np.uint16, "i16": np.int16, "i8": np.int8, "bf16": np.uint16, "f16": np.float16,
+             "bool": np.bool_}
+
+
+def mapped(tensor):
+    size = max(1, int(np.prod(tensor["shape"])) * np.dtype(NUMPY[tensor["dtype"]]).itemsize)
+    with open(tensor["path"], "r+b") as file:
+        memory = mmap.mmap(file.fileno(), size)
+    count = int(np.prod(tensor["shape"]))
+    return np.frombuffer(memory, dtype=NUMPY[tensor["dtype"]], count=count).reshape(tensor["shape"])
+
+
+def aligned(array):
+    """A copy whose first element is at a multiple of 64 bytes, as ours is."""
+    memory = np.empty(array.nbytes + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+class Torch:
+    def __init__(self, threads):
+        self.module = importlib.import_module("torch")
+        self.module.set_num_threads(threads)
+        self.names = {"torch": self.module, "F": importlib.import_module("torch.nn.functional")}
+
+    def tensor(self, array, dtype):
+        t = self.module.from_numpy(array)
+        return t.view(self.module.bfloat16) if dtype == "bf16" else t
+
+    def call(self, expression, names):
+        code = compile(expression, "peer", "eval")
+        grad = self.module.no_grad()
+        grad.__enter__()
+        return lambda: eval(code, names)
+
+    def values(self, result):
+        if result.dtype == self.module.bfloat16:
+            result = result.contiguous().view(self.module.uint16)
+        return result.contiguous().numpy()
+
+
+class Jax:
+    def __init__(self, threads):
+        del threads  # XLA takes the cores of its affinity
+        self.module = importlib.import_module("jax")
+        self.names = {"jax": self.module, "jnp": importlib.import_module("jax.numpy"),
+                      "lax": importlib.import_module("jax.lax")}
+
+    def tensor(self, array, dtype):
+        jnp = self.names["jnp"]
+        return jnp.asarray(array).view(jnp.bfloat16) if dtype == "bf16" else jnp.asarray(array)
+
+    def call(self, expression, names):
+        arrays = {k: v for k, v in names.items() if isinstance(v, self.module.Array)}
+        code = compile(expression, "peer", "eval")
+        function = self.module.jit(lambda given: eval(code, {**names, **given}))
+        return lambda: function(arrays).block_until_ready()
+
+    def values(self, result):
+        array = np.asarray(result)
+        return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+class Halide:
+    """The expression is a Func; it is scheduled by the autoscheduler of Mullapudi et al. 2016 unless
+    the statements define `schedule`. Dimension 0 of a Halide buffer is the innermost one of ours."""
+
+    def __init__(self, threads):
+        self.module = importlib.import_module("halide")
+        self.threads = threads
+        os.environ["HL_NUM_THREADS"] = str(threads)
+        self.names = {"hl": self.module}
+        for letter in "x y z w".split():
+            self.names[letter] = self.module.Var(letter)
+
+    def tensor(self, array, dtype):
+        del dtype
+        return self.module.Buffer(array)
+
+    def autoscheduled(self, func, shape):
+        hl = self.module
+        folder = os.path.join(os.path.dirname(hl.__file__), "lib64")
+        if not os.path.isdir(folder):
+            folder = os.path.join(os.path.dirname(hl.__file__), "lib")
+        hl.load_plugin(os.path.join(folder, "libautoschedule_mullapudi2016.so"))
+        for var, extent in zip(func.args(), reversed(shape)):
+            func.set_estimate(var, 0, extent)
+        pipeline = hl.Pipeline(func)
+        target = hl.get_host_target()
+        options = {"parallelism": str(self.threads)}
+        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Mullapudi2016", options))
+        return pipeline, target
+
+    def call(self, expression, names):
+        func = eval(expression, names)
+        out = names["_out"]
+        if names.get("schedule"):
+            names["schedule"](func)
+            pipeline, target = self.module.Pipeline(func), self.module.get_host_target()
+        else:
+            pipeline, target = self.autoscheduled(func, out.shape)
+        pipeline.compile_jit(target)
+        buffer = self.module.Buffer(out)
+
+        def run():
+            pipeline.realize(buffer)
+            return out
+        return run
+
+    def values(self, result):
+        return result
+
+
+class Numpy:
+    """Modules that work on arrays of NumPy (OpenCV, SciPy)."""
+
+    def __init__(self, name, threads):
+        self.module = importlib.import_module(name)
+        self.names = {name: self.module}
+        if hasattr(self.module, "setNumThreads"):
+            self.module.setNumThreads(threads)
+
+    def tensor(self, array, dtype):
+        del dtype
+        return array
+
+    def call(self, expression, names):
+        code = compile(expression, "peer", "eval")
+        return lambda: eval(code, names)
+
+    def values(self, result):
+        return result
+
+
+def open_peer(name, threads):
+    known = {"torch": Torch, "jax": Jax, "halide": Halide}
+    return known[name](threads) if name in known else Numpy(name, threads)
+
+
+class Driver:
+    def __init__(self, name, threads):
+        self.name, self.threads = name, threads
+        self.peer, self.run = None, None
+
+    def describe(self, _):
+        if np is None:
+            raise ImportError("this Python has no NumPy")
+        self.peer = open_peer(self.name, self.threads)
+        version = getattr(self.peer.module, "__version__", "of unknown version")
+        return {"description": f"{self.name} {version}, {self.threads} threads"}
+
+    def prepare(self, task):
+        out = mapped(task["output"])
+        names = {"np": np, "_out": aligned(out), **self.peer.names, **task["attributes"]}
+        for name, tensor in task["inputs"].items():
+            names[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
+        exec("\n".join(task["prepare"]), names)
+        self.run = self.peer.call(task["expression"], names)
+        out[...] = self.peer.values(self.run()).reshape(out.shape)
+        return {}
+
+    def time(self, task):
+        run, count = self.run, task["count"]
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            run()
+        return {"ns": time.perf_counter_ns() - start}
+
+    def answer(self, line):
+        task = json.loads(line)
+        try:
+            return {"describe": self.describe, "prepare": self.prepare, "run": self.time}[task["do"]](task)
+        except Exception as error:  # whatever a peer raises is the answer
+            return {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+
+
+def main():
+    # What a module prints must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    driver = Driver(sys.argv[1], int(sys.argv[2]))
+    for line in sys.stdin:
+        answers.write(json.dumps(driver.answer(line)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+#include "bench/peers/python.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/peers/process.h"
+
+namespace tile::bench {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+// A file in memory, where both processes find a tensor's elements.
+class SharedFile {
+ public:
+  explicit SharedFile(const std::string& name)
+      : path_("/dev/shm/tile-bench-" + std::to_string(getpid()) + "-" + name) {}
+  ~SharedFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void write(const Tensor& t) const {
+    std::ofstream file(path_, std::ios::binary);
+    file.write(static_cast<const char*>(t.data()), static_cast<std::streamsize>(t.bytes()));
+  }
+  void read(Tensor& t) const {
+    std::ifstream file(path_, std::ios::binary);
+    file.read(static_cast<char*>(t.data()), static_cast<std::streamsize>(t.bytes()));
+  }
+
+ private:
+  std::string path_;
+};
+
+Json described(const SharedFile& file, const Tensor& t) {
+  return {{"path", file.path()}, {"dtype", std::string(to_string(t.type()))}, {"shape", t.shape()}};
+}
+
+std::string driver() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  fs::path installed = program.parent_path().parent_path() / "share/tile/driver.py";
+  return !error && fs::exists(installed) ? installed.string() : TILE_PEER_DRIVER;
+}
+
+std::string interpreter() {
+  const char* set = std::getenv("TILE_BENCH_PYTHON");
+  return set != nullptr ? set : "python3";
+}
+
+class PythonPeer : public Peer {
+ public:
+  PythonPeer(std::string module, int threads)
+      : module_(std::move(module)),
+        process_({interpreter(), driver(), module_, std::to_string(threads)}) {
+    Json hello = ask({{"do", "describe"}});
+    present_ = hello.contains("description");
+    description_ = present_ ? hello["description"].get<std::string>()
+                            : "not found: " + hello.value("error", "no answer");
+  }
+
+  std::string name() const override { return module_; }
+  std::string description() const override { return description_; }
+
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+    auto it = c.workload->peers.find(module_);
+    if (!present_ || it == c.workload->peers.end()) return {};
+    Json task = {
+        {"do", "prepare"}, {"prepare", it->second.prepare}, {"expression", it->second.expression}};
+    task["attributes"] = c.workload->attributes;
+    std::vector<std::unique_ptr<SharedFile>> files;
+    std::vector<std::string> names = input_names(program_of(c), c);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      files.push_back(std::make_unique<SharedFile>(names[i]));
+      files.back()->write(inputs[i]);
+      task["inputs"][names[i]] = described(*files.back(), inputs[i]);
+    }
+    auto result = std::make_shared<SharedFile>("result");
+    result->write(output);
+    task["output"] = described(*result, output);
+    Json answer = ask(task);
+    if (answer.contains("error")) {
+      fail(Stage::run, "peer", {}, module_ + ": " + answer["error"].get<std::string>());
+    }
+    // The first call, outside every timing, is the one whose values are compared.
+    result->read(output);
+    return [this](int64_t count) {
+      return ask({{"do", "run"}, {"count", count}}).at("ns").get<double>();
+    };
+  }
+
+ private:
+  Json ask(const Json& question) { return Json::parse(process_.ask(question.dump())); }
+
+  std::string module_, description_;
+  bool present_ = false;
+  Process process_;
+};
+
+// A module that no process could be started for.
+class AbsentPeer : public Peer {
+ public:
+  AbsentPeer(std::string module, std::string why)
+      : module_(std::move(module)), why_(std::move(why)) {}
+  std::string name() const override { return module_; }
+  std::string description() const override { return "not found: " + why_; }
+  Calls prepare(const Case&, std::span<const Tensor>, Tensor&) override { return {}; }
+
+ private:
+  std::string module_, why_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads) {
+  std::set<std::string> modules;
+  for (const Case& c : cases) {
+    for (const auto& [module, peer] : c.workload->peers) modules.insert(module);
+  }
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (const std::string& module : modules) {
+    try {
+      peers.push_back(std::make_unique<PythonPeer>(module, threads));
+    } catch (const Failure& failure) {
+      peers.push_back(std::make_unique<AbsentPeer>(module, failure.what()));
+    }
+  }
+  return peers;
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,17 @@
+// Peers that live in Python modules (PyTorch, JAX, Halide, …): one process each, which shares the
+// tensors' memory with this one and times its own calls.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench/peers/peer.h"
+
+namespace tile::bench {
+
+// Of the modules that the cases name those that can be imported by the Python of the environment
+// variable TILE_BENCH_PYTHON (python3 where it is not set); the others stand in the list as peers
+// without operations whose description says why.
+std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads);
+
+}  // namespace tile::bench
