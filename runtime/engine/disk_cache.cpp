@@ -6,10 +6,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 namespace tile {
 namespace {
@@ -24,6 +26,7 @@ struct Header {
 constexpr char kMagic[8] = {'T', 'I', 'L', 'E', 'K', '0', '0', '1'};
 constexpr size_t kLargestEntry = size_t{1} << 30;
 constexpr std::string_view kSuffix = ".tile-kernel";
+constexpr uint64_t kWritesBetweenWalks = 256;
 
 std::string hex(std::string_view key) {
   XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
@@ -135,7 +138,9 @@ void each_entry(const std::string& directory, Visit visit) {
   if (open == nullptr) return;
   while (const dirent* entry = readdir(open)) {
     std::string_view name = entry->d_name;
-    if (name.find(kSuffix) != std::string_view::npos) visit(directory + "/" + std::string(name));
+    bool tuning = name.starts_with("tuning-") && name.ends_with(".jsonl");
+    if (tuning || name.find(kSuffix) != std::string_view::npos)
+      visit(directory + "/" + std::string(name));
   }
   closedir(open);
 }
@@ -211,9 +216,44 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> payload) 
       written = write_all(file.get(), bytes.data(), bytes.size());
     }
   }
-  if (written && rename(temporary.c_str(), path.c_str()) == 0) return;
+  if (written && rename(temporary.c_str(), path.c_str()) == 0) {
+    // The directory is walked rarely: a walk costs as much as many writes.
+    if (counter % kWritesBetweenWalks == kWritesBetweenWalks / 2) keep_below_limit();
+    return;
+  }
   unlink(temporary.c_str());
   log("cache entry " + path + " could not be written");
+}
+
+// Readers leave the access time to the file system, which may not keep it: the time of writing
+// decides then.
+void DiskCache::keep_below_limit() const {
+  struct Old {
+    timespec used;
+    size_t bytes;
+    std::string path;
+  };
+  std::vector<Old> entries;
+  size_t total = 0;
+  each_entry(options_.directory, [&](const std::string& path) {
+    struct stat info{};
+    if (!path.ends_with(kSuffix) || stat(path.c_str(), &info) != 0) return;
+    auto later = [](timespec a, timespec b) {
+      return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+    };
+    timespec used = later(info.st_atim, info.st_mtim) ? info.st_atim : info.st_mtim;
+    entries.push_back({used, static_cast<size_t>(info.st_size), path});
+    total += entries.back().bytes;
+  });
+  if (total <= options_.limit_bytes) return;
+  std::sort(entries.begin(), entries.end(), [](const Old& a, const Old& b) {
+    return std::tie(a.used.tv_sec, a.used.tv_nsec) < std::tie(b.used.tv_sec, b.used.tv_nsec);
+  });
+  // To three quarters, so that the next walk finds room.
+  for (const Old& entry : entries) {
+    if (total <= options_.limit_bytes / 4 * 3) break;
+    if (unlink(entry.path.c_str()) == 0) total -= entry.bytes;
+  }
 }
 
 CacheSummary summarize_cache(const std::string& directory) {

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/tuning_records.h"
 
 namespace tile {
 
@@ -17,8 +18,12 @@ KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk)
     : backend_(backend), disk_(std::move(disk)) {}
 KernelCache::~KernelCache() = default;
 
+std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) const {
+  return backend_.identity() + "\n" + to_string(target) + "\n" + print(nest, true);
+}
+
 std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Target& target) {
-  std::string key = backend_.identity() + "\n" + to_string(target) + "\n" + print(nest, true);
+  std::string key = key_of(nest, target);
   std::shared_ptr<Entry> entry;
   {
     std::lock_guard lock(mutex_);
@@ -35,49 +40,63 @@ std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Targe
   return entry->code;
 }
 
-namespace {
-
-std::string schedule_key(const Backend& backend, const Kernel& kernel, const Target& target) {
-  return "schedule\n" + backend.identity() + "\n" + to_string(target) + "\n" + print(kernel);
+TuningRecords& KernelCache::records(const Target& target) {
+  std::string identity = backend_.identity() + "\n" + to_string(target);
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<TuningRecords>& slot = records_[identity];
+  if (!slot) {
+    bool writable = disk_ && disk_->mode() != CacheMode::read_only;
+    auto log = [this](const std::string& message) { disk_->log(message); };
+    slot =
+        std::make_unique<TuningRecords>(disk_ ? disk_->directory() : "", writable, identity, log);
+  }
+  return *slot;
 }
 
-}  // namespace
-
 std::optional<std::string> KernelCache::tuned_schedule(const Kernel& kernel, const Target& target) {
-  std::string key = schedule_key(backend_, kernel, target);
-  std::lock_guard lock(mutex_);
-  auto [it, added] = schedules_.try_emplace(key);
-  if (!added || !disk_) return it->second;
-  if (auto stored = disk_->read(key)) {
-    it->second = std::string(reinterpret_cast<const char*>(stored->data()), stored->size());
-  }
-  return it->second;
+  return records(target).find(print(kernel));
 }
 
 void KernelCache::remember_schedule(const Kernel& kernel, const Target& target,
-                                    const std::string& schedule) {
-  std::string key = schedule_key(backend_, kernel, target);
-  std::lock_guard lock(mutex_);
-  schedules_[key] = schedule;
-  if (disk_) disk_->write(key, std::as_bytes(std::span(schedule.data(), schedule.size())));
+                                    const std::string& schedule, double ns) {
+  records(target).add({print(kernel), schedule, ns});
+}
+
+std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Target& target) {
+  std::string key = key_of(nest, target);
+  {
+    std::lock_guard lock(mutex_);
+    auto at = entries_.find(key);
+    if (at != entries_.end() && at->second->mutex.try_lock()) {
+      std::lock_guard entry(at->second->mutex, std::adopt_lock);
+      if (at->second->code) return at->second->code;
+    }
+  }
+  if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
+  ++compiled;
+  return backend_.compile(nest, target);
+}
+
+std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Target& target,
+                                                const std::string& key) {
+  if (!disk_ || disk_->mode() == CacheMode::verify) return nullptr;
+  std::optional<std::vector<std::byte>> object = disk_->read(key);
+  std::shared_ptr<const Code> code = object ? backend_.load(nest, target, *object) : nullptr;
+  if (code) ++disk_hits;
+  return code;
 }
 
 std::shared_ptr<const Code> KernelCache::make(const nest::Nest& nest, const Target& target,
                                               const std::string& key) {
-  std::optional<std::vector<std::byte>> stored;
-  if (disk_) stored = disk_->read(key);
-  bool verify = disk_ && disk_->mode() == CacheMode::verify;
-  if (stored && !verify) {
-    if (std::shared_ptr<const Code> code = backend_.load(nest, target, *stored)) {
-      ++disk_hits;
-      return code;
-    }
-  }
+  if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
   std::shared_ptr<const Code> code = backend_.compile(nest, target);
   ++compiled;
   if (!disk_) return code;
-  if (stored && verify && !std::ranges::equal(*stored, code->object())) {
-    throw InternalError("the disk cache holds another object for the same kernel");
+  if (disk_->mode() == CacheMode::verify) {
+    auto before = disk_->read(key);
+    if (before && !std::ranges::equal(*before, code->object())) {
+      throw InternalError("the disk cache holds another object for the same kernel");
+    }
   }
   disk_->write(key, code->object());
   return code;

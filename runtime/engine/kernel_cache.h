@@ -15,6 +15,7 @@
 namespace tile {
 
 class DiskCache;
+class TuningRecords;
 
 class KernelCache {
  public:
@@ -26,10 +27,14 @@ class KernelCache {
   // Throws Failure.
   std::shared_ptr<const Code> get(const nest::Nest& nest, const Target& target);
 
+  // Like get() where the code is in memory or on disk; else compiled for the caller alone.
+  std::shared_ptr<const Code> trial(const nest::Nest& nest, const Target& target);
+
   // The schedule that tuning found best for a kernel on this target, in memory or on disk; its text
   // (see print(Schedule)).
   std::optional<std::string> tuned_schedule(const Kernel& kernel, const Target& target);
-  void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule);
+  void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule,
+                         double ns);
 
   std::atomic<uint64_t> compiled{0};
   std::atomic<uint64_t> hits{0};
@@ -39,11 +44,15 @@ class KernelCache {
   struct Entry;
   std::shared_ptr<const Code> make(const nest::Nest& nest, const Target& target,
                                    const std::string& key);
+  std::string key_of(const nest::Nest& nest, const Target& target) const;
+  std::shared_ptr<const Code> stored(const nest::Nest& nest, const Target& target,
+                                     const std::string& key);
   Backend& backend_;
   std::unique_ptr<DiskCache> disk_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;
-  std::unordered_map<std::string, std::optional<std::string>> schedules_;
+  TuningRecords& records(const Target& target);
+  std::unordered_map<std::string, std::unique_ptr<TuningRecords>> records_;  // by target
 };
 
 }  // namespace tile

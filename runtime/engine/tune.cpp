@@ -2,6 +2,7 @@
 // executable meanwhile is not disturbed; winners are swapped in at the end.
 #include <chrono>
 #include <limits>
+#include <map>
 #include <new>
 
 #include "runtime/engine/engine.h"
@@ -57,11 +58,21 @@ void tune(Executable& e, double budget_ms,
     if (!launch.kernel) continue;
     const Kernel& kernel = *launch.kernel;
     Buffers buffers(launch.nest);
+    // A candidate is measured in several rungs and compiled once; only the winner is kept beyond.
+    struct Trial {
+      std::shared_ptr<const Code> code;
+      double best = std::numeric_limits<double>::infinity();
+    };
+    std::map<std::string, Trial> trials;
     auto measure = [&](const Schedule& schedule) {
-      std::shared_ptr<const Code> code =
-          e.engine->kernels().get(lowered(e, kernel, schedule), e.engine->target());
-      time_launch(*e.engine, *code, buffers);  // warms caches and pages
-      return time_launch(*e.engine, *code, buffers);
+      Trial& trial = trials[print(schedule)];
+      if (!trial.code) {
+        trial.code = e.engine->kernels().trial(lowered(e, kernel, schedule), e.engine->target());
+      }
+      time_launch(*e.engine, *trial.code, buffers);  // warms caches and pages
+      double ns = time_launch(*e.engine, *trial.code, buffers);
+      trial.best = std::min(trial.best, ns);
+      return ns;
     };
     SearchOptions options;
     options.budget_ns = budget_ms * 1e6 / static_cast<double>(kernels);
@@ -71,7 +82,8 @@ void tune(Executable& e, double budget_ms,
       };
     }
     launch.schedule = search(kernel, e.engine->target(), measure, options);
-    e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule));
+    e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule),
+                                          trials[print(launch.schedule)].best);
     launch.nest = lowered(e, kernel, launch.schedule);
     launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
   }

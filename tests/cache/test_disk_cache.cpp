@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/tuning_records.h"
 #include "tests/executors/run_backends.h"
 
 namespace tile {
@@ -161,12 +162,48 @@ TEST_F(Disk, TunedSchedulesAreReused) {
   std::shared_ptr<Executable> e = product(first);
   Schedule other = random_schedule(*e->launches[0].kernel, first->target(), 5);
   ASSERT_NE(print(other), print(e->launches[0].schedule));
-  first->kernels().remember_schedule(*e->launches[0].kernel, first->target(), print(other));
+  first->kernels().remember_schedule(*e->launches[0].kernel, first->target(), print(other), 10);
   EXPECT_EQ(print(product(make())->launches[0].schedule), print(other));
   std::shared_ptr<Engine> spoiled = make();
-  spoiled->kernels().remember_schedule(*e->launches[0].kernel, first->target(), "nonsense");
+  spoiled->kernels().remember_schedule(*e->launches[0].kernel, first->target(), "nonsense", 5);
   EXPECT_EQ(print(product(spoiled)->launches[0].schedule), print(e->launches[0].schedule));
   EXPECT_EQ(lines_.size(), 1U);
+}
+
+// Merging two files with cat: of equal kernels the fastest record counts; a damaged line and
+// another device's records are no records.
+TEST_F(Disk, TuningRecordsAreMergedByConcatenation) {
+  auto records = [&](const std::string& folder, const std::string& identity) {
+    fs::create_directories(folder);
+    return TuningRecords(folder, true, identity, {});
+  };
+  std::string one = directory_ + "/one", two = directory_ + "/two";
+  records(one, "here").add({"kernel a", "slow", 20});
+  records(one, "here").add({"kernel b", "only", 7});
+  records(two, "here").add({"kernel a", "fast \"quoted\"", 10});
+  fs::path file = fs::directory_iterator(one)->path();
+  std::ifstream other(two + "/" + file.filename().string());
+  std::ofstream(file, std::ios::app)
+      << "{\"device\":\"damaged\n"
+      << other.rdbuf() << to_json_line({"kernel b", "elsewhere", 1}, "there") << "\n";
+  TuningRecords merged = records(one, "here");
+  EXPECT_EQ(merged.find("kernel a"), "fast \"quoted\"");
+  EXPECT_EQ(merged.find("kernel b"), "only");
+  EXPECT_EQ(merged.find("kernel c"), std::nullopt);
+  EXPECT_EQ(records(directory_ + "/none", "here").find("kernel a"), std::nullopt);
+}
+
+TEST_F(Disk, StaysBelowItsLimit) {
+  CacheOptions options;
+  options.directory = directory_ + "/cache";
+  options.limit_bytes = 100000;
+  DiskCache cache(options);
+  std::vector<std::byte> payload(1000);
+  for (int i = 0; i < 600; ++i) cache.write("key " + std::to_string(i), payload);
+  CacheSummary summary = summarize_cache(options.directory);
+  EXPECT_LT(summary.bytes, 100000U + 257 * 1100);
+  EXPECT_TRUE(cache.read("key 599"));
+  EXPECT_FALSE(cache.read("key 0"));
 }
 
 }  // namespace
