@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,23 @@ enum class NodeKind : uint8_t {
   size,     // the integer expression `expr` over dimensions (before bind) or indices and parameters
             // (in a Nest); before bind weakly typed
   index,    // the value of index number `slot` of the piece; i64, weak before bind
-  load,     // the element read by access number `slot`
+  load,     // the element read by access number `slot`; args: the access's index values, if any
   operation,  // op(args…)
+  fold,       // a loop with carried values: see Fold below
+  argument,   // value number `slot` given to the fold's region; only inside a region
+  component,  // carried value number `slot` of the fold args[0]
 };
+
+struct Body;
+
+// Fold (a node of kind `fold`, type none, only used by `component` nodes): for counter in
+// [begin, end), in order, carried = region(counter, carried…, captured…). args: begin, end (i64;
+// end <= begin runs zero times), the `slot` carried values' starts, then captured values of the
+// enclosing body. The region is closed: its nodes are its own, argument 0 is the counter (i64),
+// 1 … slot the carried values, then the captured ones; its results are the next carried values, of
+// the starts' types. Its indices and accesses are the enclosing piece's. With op `add`, `mul`,
+// `max` or `min` instead of `ident`, the results are combined with the carried values by op, in
+// any order, and the region does not use arguments 1 … slot.
 
 struct Node {
   NodeKind kind = NodeKind::integer;
@@ -33,7 +49,9 @@ struct Node {
   int64_t integer = 0;
   double real = 0;
   int slot = -1;
-  Expr expr;
+  Expr expr;  // kind size; in a Nest also a fold's counter, a variable that `size` nodes and
+              // accesses of its region may use
+  std::shared_ptr<const Body> region;  // kind fold
   Span span;
 };
 
@@ -61,6 +79,7 @@ struct Body {
 
 // Copies into `body` the nodes of `from` that `root` needs, `leaf` mapping loads (and anything else
 // it wants to replace: return -1 to copy); shared nodes stay shared. Returns the copy of root.
+// Regions of folds are copied too, `leaf` being asked about their nodes with the region as body.
 NodeId graft(Body& body, const Body& from, NodeId root,
              const std::function<NodeId(Body&, const Node&)>& leaf);
 

@@ -2,7 +2,9 @@
 // a Contraction. The tensor-level passes rewrite it, the reference interpreter executes it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,17 +26,22 @@ struct BoundTensor {
   DType type = DType::f32;
   Shape shape;
   TensorRole role = TensorRole::temporary;
+  // Elements known at compile time (a literal): dense, row-major, in the type's own bytes; the role
+  // is temporary and no statement sets it.
+  std::shared_ptr<const std::vector<std::byte>> constant;
   // When set, this tensor is another's elements in row-major order under a new shape (reshape): no
   // copy.
   std::optional<TensorId> view_of;
 };
 
-// One dimension of an access: an affine form over the piece's unknowns or the value of a body node
-// (gather: the node has an integer type). in_range: the point is valid only if the index is an
-// integer inside the dimension (rule 4.1). Other boundaries apply to integral indices.
+// One dimension of an access: an affine form over the piece's unknowns or, where value >= 0, that
+// operand of the load node (it has an integer type). in_range: the point is valid only if the
+// index is an integer inside the dimension (rule 4.1); inside a fold's region an in_range value is
+// inside by construction. Other boundaries apply to integral indices; `constant` reads zero
+// outside (another fill is a select in the body).
 struct Index {
   Affine affine;
-  NodeId value = -1;
+  int value = -1;
   Boundary boundary = Boundary::in_range;
 };
 struct Access {
@@ -59,12 +66,14 @@ struct Piece {
   std::vector<int64_t> box;  // empty before the bounds pass
   size_t owners = 0;  // after the reduce pass: the first `owners` unknowns fix the output cell
   std::vector<Constraint> constraints;
-  std::vector<Access> stores;  // one for each output
+  std::vector<Access> stores;  // one for each output; all affine
   std::vector<Access> loads;   // Node::slot of kind `load`
   Body body;  // one result for each output, typed; Node::slot of kind index: an unknown
 };
 
 struct Contraction {
+  // One for each result of the bodies. A tensor may stand here several times: its stores then name
+  // disjoint cells (the components of a tuple).
   std::vector<TensorId> outputs;
   Aggregation aggregation = Aggregation::assign;
   DType accumulator =

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/ir/body.h"
+#include "core/ir/dtype.h"
 #include "core/simplify/expr.h"
 #include "core/support/diagnostic.h"
 
@@ -29,7 +30,9 @@ std::string_view to_string(Aggregation aggregation);  // "+", "*", ">", "<", "="
 enum class Boundary : uint8_t { in_range, clamp, mirror, wrap, constant };
 struct SymbolicAccess {
   TensorId tensor = -1;
-  std::vector<Expr> index;
+  std::vector<Expr> index;  // beside affine forms, MFG and Lift use division, remainder and select
+  std::vector<int> values;  // where values[d] >= 0 the index of dimension d is that operand of the
+                            // load node instead (an integer); empty: none is
   std::vector<Boundary> boundary;  // one per dimension; empty: all in_range
   Span span;
 };
@@ -48,7 +51,13 @@ struct SymbolicContraction {
   std::vector<Expr> out_size;
   Aggregation aggregation = Aggregation::sum;
   std::vector<SymbolicAccess> accesses;  // Node::slot of kind `load`
-  Body body;                             // one result
+  Body body;                             // one result, or one for each component
+  // k > 0: elements are tuples of k like-typed components: result c of the body is stored at
+  // [out_index…, c]; the tensor has one more dimension, k, than out_size.
+  int components = 0;
+  // The body is typed already, as after bind (MFG, Lift): loads have the declared types of their
+  // tensors, nothing is inferred, and the result has the results' type.
+  bool typed = false;
   std::vector<SymbolicConstraint> constraints;
   std::optional<TensorId> default_tensor;
   Span default_span;
@@ -96,6 +105,14 @@ struct Call {
   std::vector<Span> spans;  // of the arguments, tensors then sizes
 };
 
+// A tensor written out in the program: `values` row-major, integers or reals as the type says.
+struct Literal {
+  DType type = DType::f32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> integers;
+  std::vector<double> reals;
+};
+
 struct Attribute {
   std::string name;
   std::vector<std::string> arguments;
@@ -105,7 +122,16 @@ struct Statement {
   TensorId result = -1;
   Span span;
   std::vector<Attribute> attributes;
-  std::variant<SymbolicContraction, Elementwise, Call> what;
+  std::variant<SymbolicContraction, Elementwise, Call, Literal> what;
+};
+
+// A run-time scalar of MFG (`@param_i32 r(SLIDER, min=1, max=20, init=5)`): an input of rank 0 (or
+// of shape [n] for a vector), whose value may be left out. Changing it compiles nothing.
+struct RuntimeParameter {
+  DType type = DType::i32;
+  std::vector<double> init;  // one, or one for each component
+  std::optional<double> min, max;
+  std::string label;
 };
 
 // A tensor's declaration. Dimensions of an input are expressions that are a variable (a dimension
@@ -120,6 +146,8 @@ struct Tensor {
   // Set by differentiation and checked by bind; not part of the text.
   std::optional<TensorId> seed_of;  // an input: has this tensor's shape, and both hold floats
   bool differentiated = false;      // an input whose gradient is asked for: holds floats
+  std::optional<DType> type;        // an input whose element type the program fixes
+  std::optional<RuntimeParameter> parameter;
 };
 
 struct Program {

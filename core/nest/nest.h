@@ -16,6 +16,7 @@ namespace tile::nest {
 enum class Scope : uint8_t {
   argument,   // a tensor given at launch
   workspace,  // shared by all threads of a launch, lives for the launch
+  shared,     // a GPU block's: private to one iteration of the enclosing grid loop
   scratch,    // private to the thread that runs one iteration of the enclosing parallel loop
   registers,  // scratch that every access indexes by unrolled and vector loops and constants only
 };
@@ -38,12 +39,14 @@ struct Parameter {
   int64_t hi = 0;
 };
 
-// buffer[index…]. Where values[d] >= 0 the index of dimension d is that node of the statement's
-// body (an integer, in range by construction) and index[d] is unused; values may be empty.
+// buffer[index…]. Where values[d] >= 0 the index of dimension d is an integer node (in range by
+// construction) and index[d] is unused: of a load, that operand of the load node; of a target,
+// that node of the statement's body. values may be empty.
 struct Access {
   int buffer = -1;
-  std::vector<Expr> index;  // over loop variables and parameters, always in range when executed
-  std::vector<NodeId> values;
+  std::vector<Expr> index;  // over loop variables, parameters and, in a fold's region, counters;
+                            // always in range when executed
+  std::vector<int> values;
 };
 
 enum class StoreKind : uint8_t {
@@ -74,6 +77,11 @@ enum class LoopKind : uint8_t {
   parallel,  // only as a top-level statement of the nest; iterations are independent
   unrolled,  // constant extent
   vector,    // one lane per iteration; extent <= width, lanes beyond the extent are inactive
+  grid,      // GPU: one block for each iteration; top-level, or directly inside another grid loop;
+             // a top-level one is one kernel launch. Extents: constants or parameters
+  thread,    // GPU: one thread for each iteration; inside a grid loop, constant extent; nested ones
+             // count as one block of threads. Sequential meaning: between two Syncs (or the ends of
+             // the loop) threads run in any order
 };
 
 // for variable in [begin, begin + extent). A negative extent runs zero times.
@@ -102,8 +110,13 @@ struct Alloc {
   int buffer = -1;
 };
 
+// A barrier for the threads of the innermost enclosing block: inside thread loops, reached by all
+// of them or none (serial loops around it have extents and If's conditions that do not depend on
+// the thread).
+struct Sync {};
+
 struct Statement {
-  std::variant<For, If, Store, Alloc> what;
+  std::variant<For, If, Store, Alloc, Sync> what;
 };
 
 struct Nest {
