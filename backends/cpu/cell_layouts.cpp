@@ -78,6 +78,7 @@ class Layouts {
     access(s.target);
   }
   void statement(const nest::Alloc&) {}
+  void statement(const nest::Sync&) {}
 
   void access(const nest::Access& a) {
     State& state = of_[static_cast<size_t>(a.buffer)];

@@ -40,8 +40,6 @@ FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
     if (!needed[i]) continue;
     const Node& node = body.nodes[i];
     for (NodeId id : node.args) need(id);
-    if (node.kind != NodeKind::load) continue;
-    for (NodeId id : loads[static_cast<size_t>(node.slot)].values) need(id);
   }
   Nodes nodes(body.nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -64,10 +62,18 @@ llvm::Value* FunctionEmitter::node_value(const Body& body, const Node& node,
     }
     case NodeKind::load: {
       const nest::Access& access = loads[static_cast<size_t>(node.slot)];
-      return memory_.load(memory_.resolve(access, body, nodes, lanes_), lanes_);
+      std::vector<Operand> indices;
+      for (NodeId id : node.args) {
+        indices.push_back({nodes[static_cast<size_t>(id)], body[id].type});
+      }
+      return memory_.load(memory_.resolve(access, indices, lanes_), lanes_);
     }
     case NodeKind::operation:
       return operation(body, node, nodes);
+    case NodeKind::fold:
+    case NodeKind::argument:
+    case NodeKind::component:
+      fail(Stage::compile, "unsupported", node.span, "loops inside elements are not compiled");
     case NodeKind::index:
       break;
   }

@@ -8,7 +8,11 @@ void FunctionEmitter::statement(const nest::Store& s) {
   auto result = [&](size_t i) { return nodes[static_cast<size_t>(s.body.results[i])]; };
   llvm::Value* value = result(0);
   llvm::Value* factor = s.kind == nest::StoreKind::fma ? result(1) : nullptr;
-  Reference target = memory_.resolve(s.target, s.body, nodes, lanes_);
+  std::vector<Operand> all;
+  if (!s.target.values.empty()) {
+    for (size_t n = 0; n < nodes.size(); ++n) all.push_back({nodes[n], s.body.nodes[n].type});
+  }
+  Reference target = memory_.resolve(s.target, all, lanes_);
   if (!target.lanes) {
     if (lanes_.width == 1) {
       update(s, target, value, factor);

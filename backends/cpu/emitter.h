@@ -14,6 +14,7 @@
 #include "backends/cpu/scopes.h"
 #include "backends/cpu/vector_math.h"
 #include "core/nest/nest.h"
+#include "core/support/diagnostic.h"
 
 namespace tile::cpu {
 
@@ -38,6 +39,9 @@ class FunctionEmitter {
   void statement(const nest::If& i);
   void statement(const nest::Store& s);
   void statement(const nest::Alloc& a) { memory_.forget(a.buffer); }
+  [[noreturn]] void statement(const nest::Sync&) {
+    fail(Stage::compile, "unsupported", {}, "a nest with barriers is for GPUs");
+  }
 
   // Loops.
   void written_out(const nest::For& f, const Form& begin, int64_t extent);

@@ -42,8 +42,8 @@ void Memory::begin(llvm::Value* arguments, llvm::Value* workspace, llvm::Value* 
   }
 }
 
-Reference Memory::resolve(const nest::Access& access, const Body& body,
-                          std::span<llvm::Value* const> nodes, const Lanes& lanes) {
+Reference Memory::resolve(const nest::Access& access, std::span<const Operand> values,
+                          const Lanes& lanes) {
   Reference r;
   r.buffer = access.buffer;
   bool in_cells = place(r.buffer).home == Home::cells;
@@ -51,10 +51,10 @@ Reference Memory::resolve(const nest::Access& access, const Body& body,
   Form sum;
   for (size_t d = 0; d < access.index.size(); ++d) {
     int64_t stride = buffer(r.buffer).strides[d];
-    NodeId by_value = d < access.values.size() ? access.values[d] : -1;
+    int by_value = d < access.values.size() ? access.values[d] : -1;
     if (by_value >= 0) {
-      llvm::Value* value = nodes[static_cast<size_t>(by_value)];
-      add_value_index(r, value, body[by_value].type, stride, lanes.width);
+      const Operand& value = values[static_cast<size_t>(by_value)];
+      add_value_index(r, value.value, value.type, stride, lanes.width);
       continue;
     }
     index.push_back(indices_.form(access.index[d]));

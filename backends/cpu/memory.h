@@ -11,6 +11,7 @@
 
 #include "backends/cpu/indices.h"
 #include "backends/cpu/lanes.h"
+#include "backends/cpu/operation.h"
 #include "backends/cpu/plan.h"
 #include "backends/cpu/scopes.h"
 #include "core/nest/nest.h"
@@ -41,9 +42,9 @@ class Memory {
 
   // Emits the buffers' base pointers from the function's arguments.
   void begin(llvm::Value* arguments, llvm::Value* workspace, llvm::Value* scratch);
-  // `nodes` are the values of the statement's body; `types` theirs.
-  Reference resolve(const nest::Access& access, const Body& body,
-                    std::span<llvm::Value* const> nodes, const Lanes& lanes);
+  // `values` are those that the access's index values number: of a load its operands.
+  Reference resolve(const nest::Access& access, std::span<const Operand> values,
+                    const Lanes& lanes);
   // One element, or one for each lane. A scalar read where no lane is on reads anything.
   llvm::Value* load(const Reference& r, const Lanes& lanes);
   // `value` has lanes exactly where the reference has.

@@ -153,8 +153,8 @@ std::set<int> stored_buffers(const nest::Block& block) {
       stored.merge(stored_buffers(i->otherwise));
     } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
       stored.insert(store->target.buffer);
-    } else {
-      stored.insert(std::get<nest::Alloc>(s.what).buffer);
+    } else if (const auto* begins = std::get_if<nest::Alloc>(&s.what)) {
+      stored.insert(begins->buffer);
     }
   }
   return stored;

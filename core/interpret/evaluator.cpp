@@ -1,7 +1,6 @@
 #include "core/interpret/evaluator.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "core/support/checked.h"
@@ -36,11 +35,10 @@ int64_t as_index(const Scalar& value) {
 }  // namespace
 
 PieceEvaluator::PieceEvaluator(const BoundProgram& program, const Elements& elements,
-                               const Piece& piece)
-    : program_(program), elements_(elements), piece_(piece) {
+                               const Piece& piece, std::function<void()> work)
+    : program_(program), elements_(elements), piece_(piece), work_(std::move(work)) {
   for (const Access& a : piece.loads) loads_.push_back(address_of(a, shape_of(a)));
   for (const Access& a : piece.stores) stores_.push_back(address_of(a, shape_of(a)));
-  values_.resize(piece.body.nodes.size());
   cells_.resize(piece.stores.size());
 }
 
@@ -64,11 +62,12 @@ std::optional<PieceEvaluator::Address> PieceEvaluator::address_of(const Access& 
 
 PieceEvaluator::Place PieceEvaluator::locate(const Access& access,
                                              const std::optional<Address>& address,
-                                             std::span<const int64_t> x, int64_t& position) const {
+                                             std::span<const Scalar> values,
+                                             int64_t& position) const {
   if (address) {
     __int128 sum = address->constant;
     for (size_t i = 0; i < address->coefficients.size(); ++i) {
-      sum += static_cast<__int128>(address->coefficients[i]) * x[i];
+      sum += static_cast<__int128>(address->coefficients[i]) * x_[i];
     }
     position = static_cast<int64_t>(sum / address->divisor);
     return Place::inside;
@@ -78,8 +77,8 @@ PieceEvaluator::Place PieceEvaluator::locate(const Access& access,
   Place place = Place::inside;
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Index& index = access.index[d];
-    int64_t i = index.value >= 0 ? as_index(values_[static_cast<size_t>(index.value)])
-                                 : index.affine.evaluate(x).floor();
+    int64_t i = index.value >= 0 ? as_index(values[static_cast<size_t>(index.value)])
+                                 : index.affine.evaluate(x_).floor();
     std::optional<int64_t> inside = bounded(i, shape[d], index.boundary);
     if (!inside && index.boundary == Boundary::in_range) return Place::invalid;
     if (!inside) place = Place::outside;
@@ -88,54 +87,38 @@ PieceEvaluator::Place PieceEvaluator::locate(const Access& access,
   return place;
 }
 
-bool PieceEvaluator::load(const Node& node, std::span<const int64_t> x, Scalar& value) const {
+Scalar PieceEvaluator::value(const Node& node) {
+  internal_check(node.kind == NodeKind::index, "interpret: a symbolic size in a bound program");
+  return integer_scalar(x_[static_cast<size_t>(node.slot)], node.type);
+}
+
+bool PieceEvaluator::load(const Node& node, std::span<const Scalar> operands, Scalar& element) {
   const Access& access = piece_.loads[static_cast<size_t>(node.slot)];
   const BoundTensor& tensor = program_.tensors[static_cast<size_t>(access.tensor)];
   int64_t position = 0;
-  switch (locate(access, loads_[static_cast<size_t>(node.slot)], x, position)) {
+  switch (locate(access, loads_[static_cast<size_t>(node.slot)], operands, position)) {
     case Place::invalid:
       return false;
     case Place::outside:
-      value = integer_scalar(0, tensor.type);
+      element = integer_scalar(0, tensor.type);
       return true;
     case Place::inside:
       break;
   }
   size_t offset = static_cast<size_t>(position) * byte_size(tensor.type);
-  value = load_element(elements_[static_cast<size_t>(access.tensor)] + offset, tensor.type);
+  element = load_element(elements_[static_cast<size_t>(access.tensor)] + offset, tensor.type);
   return true;
 }
 
+void PieceEvaluator::iterate(const Node&, int64_t) {
+  if (work_) work_();
+}
+
 bool PieceEvaluator::evaluate(std::span<const int64_t> x) {
-  for (size_t n = 0; n < values_.size(); ++n) {
-    const Node& node = piece_.body.nodes[n];
-    switch (node.kind) {
-      case NodeKind::integer:
-        values_[n] = integer_scalar(node.integer, node.type);
-        break;
-      case NodeKind::real:
-        values_[n] = real_scalar(node.real, node.type);
-        break;
-      case NodeKind::index:
-        values_[n] = integer_scalar(x[static_cast<size_t>(node.slot)], node.type);
-        break;
-      case NodeKind::load:
-        if (!load(node, x, values_[n])) return false;
-        break;
-      case NodeKind::operation: {
-        std::array<Scalar, 3> args;
-        for (size_t a = 0; a < node.args.size(); ++a) {
-          args[a] = values_[static_cast<size_t>(node.args[a])];
-        }
-        values_[n] = tile::evaluate(node.op, node.type, std::span(args.data(), node.args.size()));
-        break;
-      }
-      case NodeKind::size:
-        throw InternalError("interpret: a symbolic size in a bound program");
-    }
-  }
+  x_ = x;
+  if (!evaluate_body(piece_.body, *this, values_)) return false;
   for (size_t o = 0; o < cells_.size(); ++o) {
-    if (locate(piece_.stores[o], stores_[o], x, cells_[o]) != Place::inside) return false;
+    if (locate(piece_.stores[o], stores_[o], {}, cells_[o]) != Place::inside) return false;
   }
   return true;
 }

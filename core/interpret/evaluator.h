@@ -1,11 +1,13 @@
 // The value of a piece's body, and the cells that it reads and writes, at one point.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/ir/bound.h"
+#include "core/ir/evaluate_body.h"
 #include "core/ir/scalar.h"
 
 namespace tile {
@@ -13,10 +15,12 @@ namespace tile {
 // The elements of every tensor of a program; a view shares its source's.
 using Elements = std::vector<std::byte*>;
 
-class PieceEvaluator {
+class PieceEvaluator final : private Leaves {
  public:
   // The references must outlive the evaluator.
-  PieceEvaluator(const BoundProgram& program, const Elements& elements, const Piece& piece);
+  // `work` counts the iterations of folds.
+  PieceEvaluator(const BoundProgram& program, const Elements& elements, const Piece& piece,
+                 std::function<void()> work = {});
 
   // False when an index value is outside its dimension under the in-range rule: the point is then
   // not valid.
@@ -37,16 +41,21 @@ class PieceEvaluator {
   enum class Place : uint8_t { inside, outside, invalid };
 
   static std::optional<Address> address_of(const Access& access, const Shape& shape);
+  // `values`: the operands of the load; a store has none.
   Place locate(const Access& access, const std::optional<Address>& address,
-               std::span<const int64_t> x, int64_t& position) const;
+               std::span<const Scalar> values, int64_t& position) const;
   const Shape& shape_of(const Access& access) const {
     return program_.tensors[static_cast<size_t>(access.tensor)].shape;
   }
-  bool load(const Node& node, std::span<const int64_t> x, Scalar& value) const;
+  Scalar value(const Node& node) override;
+  bool load(const Node& node, std::span<const Scalar> operands, Scalar& element) override;
+  void iterate(const Node& fold, int64_t counter) override;
 
   const BoundProgram& program_;
   const Elements& elements_;
   const Piece& piece_;
+  std::function<void()> work_;
+  std::span<const int64_t> x_;  // the point
   std::vector<std::optional<Address>> loads_, stores_;
   std::vector<Scalar> values_;  // one per node
   std::vector<int64_t> cells_;

@@ -91,6 +91,7 @@ class Interpreter {
       const BoundTensor& declared = program_.tensors[id];
       if (declared.role == TensorRole::input || declared.view_of) continue;
       tensors_[id] = HostTensor(declared.type, declared.shape);
+      if (declared.constant) tensors_[id].bytes = *declared.constant;
     }
     for (size_t id = 0; id < tensors_.size(); ++id) {
       elements_.push_back(tensor(static_cast<TensorId>(id)).bytes.data());
@@ -113,22 +114,24 @@ class Interpreter {
   }
 
   void execute(const Contraction& contraction) {
-    std::vector<Cells> cells = empty_cells(contraction);
+    std::map<TensorId, Cells> cells = empty_cells(contraction);
     for (const Piece& piece : contraction.pieces) {
-      PieceEvaluator evaluator(program_, elements_, piece);
+      PieceEvaluator evaluator(program_, elements_, piece, [&] { meter_.visit(contraction.span); });
       for_each_point(program_, piece, contraction.span, meter_, [&](std::span<const int64_t> x) {
         if (!evaluator.evaluate(x)) return;
         ++points_;
-        for (size_t o = 0; o < cells.size(); ++o) {
-          aggregate(contraction, o, cells[o], evaluator.cell(o), evaluator.result(o));
+        for (size_t o = 0; o < contraction.outputs.size(); ++o) {
+          TensorId id = contraction.outputs[o];
+          aggregate(contraction, id, cells.at(id), evaluator.cell(o), evaluator.result(o));
         }
       });
     }
-    for (size_t o = 0; o < cells.size(); ++o) finish(contraction, o, cells[o]);
+    for (const auto& [id, of] : cells) finish(contraction, id, of);
   }
 
-  std::vector<Cells> empty_cells(const Contraction& contraction) const {
-    std::vector<Cells> all;
+  // One for each tensor: several outputs may be parts of one.
+  std::map<TensorId, Cells> empty_cells(const Contraction& contraction) const {
+    std::map<TensorId, Cells> all;
     for (TensorId id : contraction.outputs) {
       auto count =
           static_cast<size_t>(element_count(program_.tensors[static_cast<size_t>(id)].shape));
@@ -137,12 +140,12 @@ class Interpreter {
       cells.bits.resize(count);
       cells.covered.resize(count);
       if (with_magnitudes_) cells.magnitudes.resize(count);
-      all.push_back(std::move(cells));
+      all.emplace(id, std::move(cells));
     }
     return all;
   }
 
-  void aggregate(const Contraction& contraction, size_t output, Cells& cells, int64_t cell,
+  void aggregate(const Contraction& contraction, TensorId output, Cells& cells, int64_t cell,
                  const Scalar& value) {
     auto at = static_cast<size_t>(cell);
     Scalar term = convert(value, contraction.accumulator);
@@ -164,16 +167,14 @@ class Interpreter {
   }
 
   // Rule 4.7.
-  [[noreturn]] void overlap(const Contraction& contraction, size_t output) const {
-    const std::string& name =
-        program_.tensors[static_cast<size_t>(contraction.outputs[output])].name;
+  [[noreturn]] void overlap(const Contraction& contraction, TensorId output) const {
+    const std::string& name = program_.tensors[static_cast<size_t>(output)].name;
     fail(Stage::compile, "overlap", contraction.span,
          "two valid points of this `=` write the same cell of " + name,
          "aggregate with `+`, or constrain the indices");
   }
 
-  void finish(const Contraction& contraction, size_t output, const Cells& cells) {
-    TensorId id = contraction.outputs[output];
+  void finish(const Contraction& contraction, TensorId id, const Cells& cells) {
     HostTensor& result = tensor(id);
     const HostTensor* fill = contraction.fill ? &tensor(*contraction.fill) : nullptr;
     for (size_t at = 0; at < cells.bits.size(); ++at) {

@@ -1,5 +1,6 @@
 #include "core/ir/body.h"
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 #include <unordered_map>
@@ -43,10 +44,11 @@ NodeId Body::index(int slot, DType type, Span span) {
   return add(std::move(node));
 }
 
-NodeId Body::load(int slot, DType type, Span span) {
+NodeId Body::load(int slot, DType type, Span span, std::vector<NodeId> values) {
   Node node;
   node.kind = NodeKind::load;
   node.type = type;
+  node.args = std::move(values);
   node.slot = slot;
   node.span = span;
   return add(std::move(node));
@@ -65,6 +67,25 @@ NodeId Body::operation(Op op, std::vector<NodeId> args, DType type, Span span) {
 NodeId Body::cast(NodeId value, DType type, Span span) {
   if ((*this)[value].type == type) return value;
   return operation(Op::cast, {value}, type, span);
+}
+
+NodeId Body::argument(int slot, DType type, Span span) {
+  Node node;
+  node.kind = NodeKind::argument;
+  node.type = type;
+  node.slot = slot;
+  node.span = span;
+  return add(std::move(node));
+}
+
+NodeId Body::component(NodeId fold, int slot, DType type, Span span) {
+  Node node;
+  node.kind = NodeKind::component;
+  node.type = type;
+  node.args = {fold};
+  node.slot = slot;
+  node.span = span;
+  return add(std::move(node));
 }
 
 namespace {
@@ -89,6 +110,10 @@ size_t combine(size_t seed, size_t value) {
   return seed ^ (value + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2));
 }
 
+bool has_expression(const Node& n) { return n.kind == NodeKind::size || n.kind == NodeKind::fold; }
+
+size_t hash_of(const Body& body);
+
 struct NodeHash {
   size_t operator()(const Node& n) const {
     size_t h = combine(static_cast<size_t>(n.kind), static_cast<size_t>(n.op));
@@ -97,10 +122,19 @@ struct NodeHash {
     h = combine(h, std::bit_cast<uint64_t>(n.real));
     h = combine(h, static_cast<size_t>(n.slot));
     for (NodeId arg : n.args) h = combine(h, static_cast<size_t>(arg));
-    if (n.kind == NodeKind::size) h = combine(h, std::hash<std::string>()(to_string(n.expr)));
-    return h;
+    if (has_expression(n)) h = combine(h, std::hash<std::string>()(to_string(n.expr)));
+    return n.region ? combine(h, hash_of(*n.region)) : h;
   }
 };
+
+size_t hash_of(const Body& body) {
+  size_t h = body.nodes.size();
+  for (const Node& n : body.nodes) h = combine(h, NodeHash()(n));
+  for (NodeId r : body.results) h = combine(h, static_cast<size_t>(r));
+  return h;
+}
+
+bool same_body(const Body& a, const Body& b);
 
 // Positions do not count, and a real is its bits: 0 and -0 differ.
 struct NodeEqual {
@@ -108,28 +142,102 @@ struct NodeEqual {
     return std::tuple(n.kind, n.op, n.type, n.integer, std::bit_cast<uint64_t>(n.real), n.slot);
   }
   bool operator()(const Node& a, const Node& b) const {
-    return key(a) == key(b) && a.args == b.args && (a.kind != NodeKind::size || a.expr == b.expr);
+    if (key(a) != key(b) || a.args != b.args) return false;
+    if (has_expression(a) && a.expr != b.expr) return false;
+    return a.region == b.region || (a.region && b.region && same_body(*a.region, *b.region));
   }
 };
 
-}  // namespace
+bool same_body(const Body& a, const Body& b) {
+  return a.results == b.results &&
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), NodeEqual());
+}
 
-NodeId graft(Body& body, const Body& from, NodeId root,
-             const std::function<NodeId(Body&, const Node&)>& leaf) {
-  std::vector<bool> needed = needed_nodes(from, {root});
+// Appends copies of the nodes that `roots` need; returns where each went, -1 for those not needed.
+std::vector<NodeId> copy_into(Body& body, const Body& from, const std::vector<NodeId>& roots,
+                              const Leaf& leaf) {
+  std::vector<bool> needed = needed_nodes(from, roots);
   std::vector<NodeId> copy(from.nodes.size(), -1);
   for (size_t i = 0; i < from.nodes.size(); ++i) {
     if (!needed[i]) continue;
-    copy[i] = leaf(body, from.nodes[i]);
-    if (copy[i] >= 0) continue;
     Node node = from.nodes[i];
     remap(node.args, copy);
+    copy[i] = leaf(body, node);
+    if (copy[i] >= 0) continue;
+    if (node.region) node.region = std::make_shared<const Body>(rewritten(*node.region, leaf));
     copy[i] = body.add(std::move(node));
   }
-  return copy[static_cast<size_t>(root)];
+  return copy;
 }
 
-Body tidied(const Body& body) {
+// Tidies the region and captures only what it uses then, each value once.
+void tidy_fold(Node& fold) {
+  auto own = static_cast<size_t>(fold.slot) + 1;  // arguments that are not captured
+  size_t outer = own + 1;                         // operands that are not captured
+  Body region = *fold.region;
+  std::vector<int> first(fold.args.size() - outer);  // the first capture of the same value
+  for (size_t k = 0; k < first.size(); ++k) {
+    auto begin = fold.args.begin() + static_cast<std::ptrdiff_t>(outer);
+    first[k] = static_cast<int>(
+        std::find(begin, fold.args.end(), begin[static_cast<std::ptrdiff_t>(k)]) - begin);
+  }
+  auto captured = [&](const Node& n) {
+    return n.kind == NodeKind::argument && static_cast<size_t>(n.slot) >= own;
+  };
+  for (Node& n : region.nodes) {
+    if (captured(n)) n.slot = first[static_cast<size_t>(n.slot) - own] + static_cast<int>(own);
+  }
+  region = tidied(region);
+  std::vector<int> renumbered(first.size(), -1);
+  std::vector<NodeId> kept;
+  for (Node& n : region.nodes) {
+    if (!captured(n)) continue;
+    size_t k = static_cast<size_t>(n.slot) - own;
+    if (renumbered[k] < 0) {
+      renumbered[k] = static_cast<int>(own + kept.size());
+      kept.push_back(fold.args[outer + k]);
+    }
+    n.slot = renumbered[k];
+  }
+  fold.args.resize(outer);
+  fold.args.insert(fold.args.end(), kept.begin(), kept.end());
+  fold.region = std::make_shared<const Body>(std::move(region));
+}
+
+}  // namespace
+
+NodeId graft(Body& body, const Body& from, NodeId root, const Leaf& leaf) {
+  return copy_into(body, from, {root}, leaf)[static_cast<size_t>(root)];
+}
+
+Body rewritten(const Body& body, const Leaf& leaf) {
+  Body out;
+  std::vector<NodeId> copy = copy_into(out, body, body.results, leaf);
+  out.results = body.results;
+  remap(out.results, copy);
+  return out;
+}
+
+void visit_nodes(const Body& body, const std::function<void(const Node&)>& visit) {
+  for (const Node& node : body.nodes) {
+    visit(node);
+    if (node.region) visit_nodes(*node.region, visit);
+  }
+}
+
+void change_nodes(Body& body, const std::function<void(Node&)>& change) {
+  for (Node& node : body.nodes) {
+    change(node);
+    if (!node.region) continue;
+    Body region = *node.region;
+    change_nodes(region, change);
+    node.region = std::make_shared<const Body>(std::move(region));
+  }
+}
+
+namespace {
+
+Body tidied_once(const Body& body) {
   std::vector<bool> needed = needed_nodes(body, body.results);
   std::vector<NodeId> copy(body.nodes.size(), -1);
   std::unordered_map<Node, NodeId, NodeHash, NodeEqual> known;
@@ -138,6 +246,7 @@ Body tidied(const Body& body) {
     if (!needed[i]) continue;
     Node node = body.nodes[i];
     remap(node.args, copy);
+    if (node.region) tidy_fold(node);
     auto [it, inserted] = known.emplace(node, static_cast<NodeId>(out.nodes.size()));
     if (inserted) out.add(std::move(node));
     copy[i] = it->second;
@@ -145,6 +254,16 @@ Body tidied(const Body& body) {
   out.results = body.results;
   remap(out.results, copy);
   return out;
+}
+
+}  // namespace
+
+// A fold may stop capturing a value that nothing else needs.
+Body tidied(const Body& body) {
+  Body out = tidied_once(body);
+  bool folds = std::any_of(out.nodes.begin(), out.nodes.end(),
+                           [](const Node& n) { return n.kind == NodeKind::fold; });
+  return folds ? tidied_once(out) : out;
 }
 
 }  // namespace tile

@@ -40,6 +40,9 @@ struct Body;
 // the starts' types. Its indices and accesses are the enclosing piece's. With op `add`, `mul`,
 // `max` or `min` instead of `ident`, the results are combined with the carried values by op, in
 // any order, and the region does not use arguments 1 … slot.
+//
+// Text: "%5 = fold add 1 %0 %1 %2 %3 { %0:i64 = argument 0; …; yield %7 }; %6:f32 = component 0
+// %5", the number being `slot`; in a Nest the counter's name stands before the region: "[k] {".
 
 struct Node {
   NodeKind kind = NodeKind::integer;
@@ -71,19 +74,33 @@ struct Body {
   NodeId real(double value, DType type = DType::none, Span span = {});
   NodeId size(Expr expr, DType type = DType::none, Span span = {});
   NodeId index(int slot, DType type = DType::none, Span span = {});
-  NodeId load(int slot, DType type = DType::none, Span span = {});
+  NodeId load(int slot, DType type = DType::none, Span span = {}, std::vector<NodeId> values = {});
   NodeId operation(Op op, std::vector<NodeId> args, DType type = DType::none, Span span = {});
   NodeId cast(NodeId value, DType type, Span span = {});  // no node if it has that type already
+  NodeId argument(int slot, DType type, Span span = {});
+  NodeId component(NodeId fold, int slot, DType type, Span span = {});
   const Node& operator[](NodeId id) const { return nodes[static_cast<size_t>(id)]; }
 };
+
+// What stands for a node of a copied body: a node of the copy, or -1 to copy it. The node's
+// operands are those of the copy already.
+using Leaf = std::function<NodeId(Body&, const Node&)>;
 
 // Copies into `body` the nodes of `from` that `root` needs, `leaf` mapping loads (and anything else
 // it wants to replace: return -1 to copy); shared nodes stay shared. Returns the copy of root.
 // Regions of folds are copied too, `leaf` being asked about their nodes with the region as body.
-NodeId graft(Body& body, const Body& from, NodeId root,
-             const std::function<NodeId(Body&, const Node&)>& leaf);
+NodeId graft(Body& body, const Body& from, NodeId root, const Leaf& leaf);
 
-// Drops nodes that no result needs and merges equal nodes (common subexpressions).
+// The whole body with `leaf` asked about every node that a result needs, regions included.
+Body rewritten(const Body& body, const Leaf& leaf);
+
+// Every node, those of regions after the fold that holds them.
+void visit_nodes(const Body& body, const std::function<void(const Node&)>& visit);
+// Changes nodes in place, regions included; operands and regions are not to be changed.
+void change_nodes(Body& body, const std::function<void(Node&)>& change);
+
+// Drops nodes that no result needs and merges equal nodes (common subexpressions), in regions too;
+// a fold captures what its region uses, each value once.
 Body tidied(const Body& body);
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
+#include "core/ir/scalar.h"
 #include "core/ir/text.h"
 
 namespace tile {
@@ -87,9 +88,22 @@ class Parser {
     t.shape = reader_.integers();
     t.role = static_cast<TensorRole>(word(kRoleNames, "input, temporary or output"));
     if (reader_.accept("view")) t.view_of = tensor_id();
+    if (reader_.accept("constant")) t.constant = elements(t.type);
     auto id = static_cast<TensorId>(program_.tensors.size());
     if (!ids_.emplace(t.name, id).second) reader_.wrong("a new tensor name");
     program_.tensors.push_back(std::move(t));
+  }
+
+  std::shared_ptr<const std::vector<std::byte>> elements(DType type) {
+    std::vector<Scalar> values = list([&] {
+      return is_float(type) ? real_scalar(reader_.real(), type)
+                            : integer_scalar(reader_.integer(), type);
+    });
+    std::vector<std::byte> bytes(values.size() * byte_size(type));
+    for (size_t i = 0; i < values.size(); ++i) {
+      store_element(&bytes[i * byte_size(type)], values[i]);
+    }
+    return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   }
 
   TensorId tensor_id() {
@@ -99,7 +113,7 @@ class Parser {
   }
 
   template <class Element>
-  auto list(Element element) {
+  auto list(Element element) -> std::vector<decltype(element())> {
     std::vector<decltype(element())> all;
     reader_.expect("[");
     while (!reader_.accept("]")) {
@@ -196,7 +210,7 @@ class Parser {
   Index index(const Piece& p) {
     Index i;
     if (reader_.accept("%")) {
-      i.value = static_cast<NodeId>(reader_.integer());
+      i.value = static_cast<int>(reader_.integer());
     } else {
       i.affine = AffineReader(reader_, p.unknowns).read();
     }

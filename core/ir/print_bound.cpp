@@ -1,7 +1,9 @@
-// The text form of bound programs. One line for each tensor, condition and access:
+// The text form of bound programs. One line for each tensor, condition and access; "%0" as an index
+// is the first operand of the load nodes:
 //
 //   tensor A: f32 [3, 4] input
 //   tensor V: f32 [12] temporary view A
+//   tensor W: i32 [2] temporary constant [3, -1]
 //   inputs [A]
 //   outputs [O]
 //   contraction [O] + f32 default P normalized injective {
@@ -11,13 +13,15 @@
 //       store O[i]
 //       load A[i, j !clamp]
 //       load T[%0]
-//       body { %0:f32 = load 0; yield %0 }
+//       body { %0:f32 = load 0; %1:i64 = index 0; %2:f32 = load 1 %1; %3:f32 = add %0 %2; yield %3
+//       }
 //     }
 //   }
 //   sort R = A axis 0 indices
 //   scatter R = U at I
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
+#include "core/ir/scalar.h"
 #include "core/ir/text.h"
 
 namespace tile {
@@ -51,7 +55,18 @@ class Printer {
             print_integers(tensor.shape) + " " +
             std::string(kRoleNames[static_cast<size_t>(tensor.role)]);
     if (tensor.view_of) out_ += " view " + name(*tensor.view_of);
+    if (tensor.constant) out_ += " constant " + elements(tensor);
     out_ += "\n";
+  }
+
+  static std::string elements(const BoundTensor& tensor) {
+    std::string list;
+    for (size_t at = 0; at < tensor.constant->size(); at += byte_size(tensor.type)) {
+      Scalar value = load_element(&(*tensor.constant)[at], tensor.type);
+      list += (list.empty() ? "" : ", ") +
+              (is_float(value.type) ? print_real(value.f) : std::to_string(value.i));
+    }
+    return "[" + list + "]";
   }
 
   void print_statement(const Contraction& c) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/ir/program.h"
+#include "core/ir/text.h"
 
 namespace tile {
 namespace {
@@ -107,8 +108,10 @@ class BodyPrinter {
         return {slots_.load(node.slot)};
       case NodeKind::operation:
         return operation_text(node);
+      default:
+        break;
     }
-    return {};
+    throw InternalError("print: a fold outside of a typed contraction");
   }
 
   Text operation_text(const Node& node) const {
@@ -179,7 +182,17 @@ class ProgramPrinter {
 
   std::string input(TensorId id) const {
     const Tensor& t = tensor(id);
-    return t.ranked ? t.name + "[" + joined(t.dims, expr_text) + "]" : t.name;
+    std::string out = t.ranked ? t.name + "[" + joined(t.dims, expr_text) + "]" : t.name;
+    if (t.type) out += ": " + std::string(to_string(*t.type));
+    if (t.parameter) out += " = " + parameter(*t.parameter);
+    return out;
+  }
+
+  static std::string parameter(const RuntimeParameter& p) {
+    std::string out = "parameter(" + joined(p.init, print_real);
+    if (p.min) out += ", min " + print_real(*p.min);
+    if (p.max) out += ", max " + print_real(*p.max);
+    return out + ")";
   }
 
   std::string statement(const Statement& s) const {
@@ -199,9 +212,8 @@ class ProgramPrinter {
     std::string out = "[" + joined(c.out_index, expr_text);
     if (!c.out_size.empty()) out += ": " + joined(c.out_size, expr_text);
     out += "] = " + std::string(to_string(c.aggregation)) + "(";
-    Slots slots{[&](int slot) { return access(c.accesses[static_cast<size_t>(slot)]); },
-                [&](int slot) { return c.indices[static_cast<size_t>(slot)]; }};
-    out += BodyPrinter(c.body, slots).print(c.body.results.at(0)) + ")";
+    out += (c.typed ? typed_body(c) : untyped_body(c)) + ")";
+    if (c.components != 0) out += " components " + std::to_string(c.components);
     for (const SymbolicConstraint& k : c.constraints) {
       out += ", " + to_string(k.form) + " < " + to_string(k.bound);
     }
@@ -210,12 +222,28 @@ class ProgramPrinter {
     return out;
   }
 
+  // Beyond Tile: the indices, the accesses ("%0" being an operand of the loads) and the typed
+  // block.
+  std::string typed_body(const SymbolicContraction& c) const {
+    return "[" + joined(c.indices, [](const std::string& n) { return n; }) + "] (" +
+           joined(c.accesses, [&](const SymbolicAccess& a) { return access(a); }) + ") " +
+           tile::print(c.body);
+  }
+
+  std::string untyped_body(const SymbolicContraction& c) const {
+    Slots slots{[&](int slot) { return access(c.accesses[static_cast<size_t>(slot)]); },
+                [&](int slot) { return c.indices[static_cast<size_t>(slot)]; }};
+    return BodyPrinter(c.body, slots).print(c.body.results.at(0));
+  }
+
   std::string access(const SymbolicAccess& a) const {
     std::string out;
     for (size_t d = 0; d < a.index.size(); ++d) {
       out += d == 0 ? "" : ", ";
       Boundary boundary = a.boundary.empty() ? Boundary::in_range : a.boundary[d];
-      out += boundary_text(boundary, to_string(a.index[d]));
+      bool by_value = d < a.values.size() && a.values[d] >= 0;
+      out += boundary_text(boundary,
+                           by_value ? "%" + std::to_string(a.values[d]) : to_string(a.index[d]));
     }
     return name(a.tensor) + "[" + out + "]";
   }
@@ -241,6 +269,12 @@ class ProgramPrinter {
     Slots slots{[&](int slot) { return name(e.operands[static_cast<size_t>(slot)]); },
                 [](int slot) { return "i" + std::to_string(slot); }};
     return " = " + BodyPrinter(e.body, slots).print(e.body.results.at(0));
+  }
+
+  std::string right_side(const Literal& l) const {
+    std::string out = " = " + std::string(to_string(l.type)) + print_integers(l.shape) + " {";
+    if (is_float(l.type)) return out + joined(l.reals, print_real) + "}";
+    return out + joined(l.integers, [](int64_t v) { return std::to_string(v); }) + "}";
   }
 
   std::string right_side(const Call& c) const {

@@ -118,11 +118,13 @@ struct Attribute {
   std::vector<std::string> arguments;
 };
 
+using StatementKind = std::variant<SymbolicContraction, Elementwise, Call, Literal>;
+
 struct Statement {
   TensorId result = -1;
   Span span;
   std::vector<Attribute> attributes;
-  std::variant<SymbolicContraction, Elementwise, Call, Literal> what;
+  StatementKind what;
 };
 
 // A run-time scalar of MFG (`@param_i32 r(SLIDER, min=1, max=20, init=5)`): an input of rank 0 (or

@@ -25,6 +25,9 @@ class Verifier {
                      "bound: a tensor's name is empty or used twice");
       verify_tensor(tensor);
     }
+    for (size_t id = 0; id < defined_.size(); ++id) {
+      if (program_.tensors[id].constant) defined_[id] = true;
+    }
     for (TensorId id : program_.inputs) {
       internal_check(at(id).role == TensorRole::input, "bound: an input of another role");
       defined_[static_cast<size_t>(id)] = true;
@@ -50,6 +53,7 @@ class Verifier {
     bool sized = std::all_of(tensor.shape.begin(), tensor.shape.end(),
                              [](int64_t size) { return size >= 0; });
     internal_check(sized, "bound: a negative size");
+    if (tensor.constant) verify_constant(tensor);
     if (!tensor.view_of) return;
     const BoundTensor& source = at(*tensor.view_of);
     internal_check(!source.view_of, "bound: a view of a view");
@@ -60,14 +64,21 @@ class Verifier {
         "bound: a view of another type or size");
   }
 
+  static void verify_constant(const BoundTensor& tensor) {
+    auto bytes = static_cast<size_t>(element_count(tensor.shape)) * byte_size(tensor.type);
+    internal_check(tensor.constant->size() == bytes, "bound: a constant of another size");
+    internal_check(tensor.role == TensorRole::temporary && !tensor.view_of,
+                   "bound: a constant that is an input, an output or a view");
+  }
+
   void read(TensorId id) const {
     TensorId owner = at(id).view_of.value_or(id);
     internal_check(defined_[static_cast<size_t>(owner)],
                    "bound: a tensor is used before it is set");
   }
   void write(TensorId id) {
-    internal_check(at(id).role != TensorRole::input && !at(id).view_of,
-                   "bound: an input or a view is assigned");
+    internal_check(at(id).role != TensorRole::input && !at(id).view_of && !at(id).constant,
+                   "bound: an input, a view or a constant is assigned");
     internal_check(!defined_[static_cast<size_t>(id)], "bound: a tensor is assigned twice");
     defined_[static_cast<size_t>(id)] = true;
   }
@@ -77,11 +88,14 @@ class Verifier {
     for (const Piece& piece : c.pieces) verify_piece(c, piece);
     if (c.fill) {
       read(*c.fill);
-      internal_check(c.outputs.size() == 1 && at(*c.fill).shape == at(c.outputs[0]).shape &&
+      bool one = std::all_of(c.outputs.begin(), c.outputs.end(),
+                             [&](TensorId id) { return id == c.outputs[0]; });
+      internal_check(one && at(*c.fill).shape == at(c.outputs[0]).shape &&
                          at(*c.fill).type == at(c.outputs[0]).type,
                      "bound: a default of another shape or type");
     }
-    for (TensorId id : c.outputs) write(id);
+    std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
+    for (TensorId id : outputs) write(id);
   }
 
   void verify_statement(const Sort& s) {
@@ -115,6 +129,10 @@ class Verifier {
     for (size_t o = 0; o < piece.stores.size(); ++o) {
       internal_check(piece.stores[o].tensor == c.outputs[o], "bound: stores and outputs differ");
       verify_access(piece.stores[o], piece);
+      for (const Index& index : piece.stores[o].index) {
+        internal_check(index.value < 0 && index.boundary == Boundary::in_range,
+                       "bound: a store that is not affine and in range");
+      }
     }
     for (const Access& load : piece.loads) {
       read(load.tensor);
@@ -127,12 +145,7 @@ class Verifier {
     internal_check(access.index.size() == at(access.tensor).shape.size(),
                    "bound: an access's rank");
     for (const Index& index : access.index) {
-      if (index.value >= 0) {
-        internal_check(static_cast<size_t>(index.value) < piece.body.nodes.size() &&
-                           is_integer(piece.body[index.value].type),
-                       "bound: an index value is no integer node");
-        continue;
-      }
+      if (index.value >= 0) continue;  // checked at the loads that give it
       internal_check(fits(index.affine, piece), "bound: an index's unknown");
       internal_check(index.boundary == Boundary::in_range || index.affine.is_integral(),
                      "bound: a fractional index under a boundary rule");
@@ -142,17 +155,16 @@ class Verifier {
   void verify_piece_body(const Contraction& c, const Piece& piece) const {
     verify_body(piece.body, piece.loads.size(), piece.unknowns.size(), true);
     internal_check(piece.body.results.size() == c.outputs.size(), "bound: results and outputs");
-    for (size_t n = 0; n < piece.body.nodes.size(); ++n) {
-      const Node& node = piece.body.nodes[n];
+    visit_nodes(piece.body, [&](const Node& node) {
       internal_check(node.kind != NodeKind::size, "bound: a symbolic size");
-      if (node.kind != NodeKind::load) continue;
+      if (node.kind != NodeKind::load) return;
       const Access& access = piece.loads[static_cast<size_t>(node.slot)];
       internal_check(node.type == at(access.tensor).type, "bound: a load of another type");
       for (const Index& index : access.index) {
-        internal_check(index.value < static_cast<NodeId>(n),
-                       "bound: an index value after its load");
+        internal_check(index.value < static_cast<int>(node.args.size()),
+                       "bound: an index value is no operand of its load");
       }
-    }
+    });
     for (NodeId result : piece.body.results) {
       internal_check(piece.body[result].type == c.accumulator,
                      "bound: a result of another type than the accumulator");

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "core/ir/evaluate_body.h"
 #include "core/nest/nest.h"
 
 namespace tile::nest {
@@ -17,7 +18,7 @@ struct SlotExpr {
   Expr general;
 };
 
-class Machine {
+class Machine final : private Leaves {
  public:
   Machine(const Nest& nest, const std::vector<HostTensor*>& arguments,
           const std::vector<int64_t>& parameters)
@@ -29,14 +30,14 @@ class Machine {
         internal_check(arguments[i]->count() == element_count(nest.buffers[i].shape),
                        "nest: an argument's number of elements");
         internal_check(arguments[i]->type == nest.buffers[i].type, "nest: an argument's type");
-        memory_.push_back(arguments[i]);
+        thread_.memory.push_back(arguments[i]);
       } else {
-        memory_.push_back(nullptr);
+        thread_.memory.push_back(nullptr);
       }
     }
-    own_.resize(nest.buffers.size());
+    thread_.own.resize(nest.buffers.size());
     for (size_t i = 0; i < parameters.size(); ++i) {
-      values_[slot(nest.parameters[i].name)] = parameters[i];
+      variable(slot(nest.parameters[i].name)) = parameters[i];
     }
   }
 
@@ -44,10 +45,19 @@ class Machine {
   NestCounts counts;
 
  private:
+  // What a thread has for itself: its variables and private buffers (those of others are shared).
+  struct Thread {
+    std::vector<int64_t> values;
+    std::vector<HostTensor*> memory;
+    std::vector<std::shared_ptr<HostTensor>> own;
+  };
+
   size_t slot(const std::string& name) {
-    auto [it, added] = slots_.try_emplace(name, slots_.size());
-    if (added) values_.push_back(0);
-    return it->second;
+    return slots_.try_emplace(name, slots_.size()).first->second;
+  }
+  int64_t& variable(size_t slot) {
+    if (thread_.values.size() <= slot) thread_.values.resize(slots_.size());
+    return thread_.values[slot];
   }
 
   const SlotExpr& resolved(const Expr& e) {
@@ -63,27 +73,28 @@ class Machine {
     return s;
   }
 
-  int64_t value(const Expr& e) {
+  int64_t number(const Expr& e) {
     const SlotExpr& s = resolved(e);
     if (s.linear) {
       int64_t sum = s.constant;
-      for (auto [at, factor] : s.terms) sum += factor * values_[at];
+      for (auto [at, factor] : s.terms) sum += factor * variable(at);
       return sum;
     }
     std::optional<int64_t> v = evaluate(s.general, [&](std::string_view name) {
       auto it = slots_.find(std::string(name));
-      return it == slots_.end() ? std::nullopt : std::optional<int64_t>(values_[it->second]);
+      return it == slots_.end() ? std::nullopt : std::optional<int64_t>(variable(it->second));
     });
     internal_check(v.has_value(), "nest: an expression without a value");
     return *v;
   }
 
-  int64_t offset(const Access& a, const std::vector<Scalar>& nodes) {
+  // `values` are those that the access's index values number.
+  int64_t offset(const Access& a, std::span<const Scalar> values) {
     const Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
     int64_t flat = 0;
     for (size_t d = 0; d < a.index.size(); ++d) {
-      NodeId by_value = d < a.values.size() ? a.values[d] : -1;
-      int64_t i = by_value >= 0 ? nodes[static_cast<size_t>(by_value)].i : value(a.index[d]);
+      int by_value = d < a.values.size() ? a.values[d] : -1;
+      int64_t i = by_value >= 0 ? values[static_cast<size_t>(by_value)].i : number(a.index[d]);
       if (i < 0 || i >= b.shape[d]) {
         throw InternalError("nest " + nest_.name + ": index " + std::to_string(i) + " of " +
                             b.name + " dimension " + std::to_string(d) + " is outside [0, " +
@@ -94,40 +105,27 @@ class Machine {
     return flat;
   }
   HostTensor& memory(int buffer) {
-    HostTensor* t = memory_[static_cast<size_t>(buffer)];
+    HostTensor* t = thread_.memory[static_cast<size_t>(buffer)];
     internal_check(t != nullptr, "nest: a buffer used before its alloc");
     return *t;
   }
 
-  Scalar node_value(const Node& node, const std::vector<Access>& loads,
-                    const std::vector<Scalar>& nodes) {
-    switch (node.kind) {
-      case NodeKind::integer:
-        return integer_scalar(node.integer, node.type);
-      case NodeKind::real:
-        return real_scalar(node.real, node.type);
-      case NodeKind::size:
-        return integer_scalar(value(node.expr), node.type);
-      case NodeKind::load: {
-        const Access& a = loads[static_cast<size_t>(node.slot)];
-        return memory(a.buffer).at(offset(a, nodes));
-      }
-      case NodeKind::index:
-        throw InternalError("nest: an index node");
-      case NodeKind::operation:
-        break;
-    }
-    if (node.op == Op::cast) return convert(nodes[static_cast<size_t>(node.args[0])], node.type);
-    Scalar operands[3];
-    for (size_t i = 0; i < node.args.size(); ++i) {
-      operands[i] = nodes[static_cast<size_t>(node.args[i])];
-    }
-    return evaluate(node.op, node.type, std::span(operands, node.args.size()));
+  Scalar value(const Node& node) override {
+    internal_check(node.kind == NodeKind::size, "nest: an index node");
+    return integer_scalar(number(node.expr), node.type);
+  }
+  bool load(const Node& node, std::span<const Scalar> operands, Scalar& element) override {
+    const Access& a = (*loads_)[static_cast<size_t>(node.slot)];
+    element = memory(a.buffer).at(offset(a, operands));
+    return true;
+  }
+  void iterate(const Node& fold, int64_t counter) override {
+    if (fold.expr.kind() == ExprKind::variable) variable(slot(fold.expr.name())) = counter;
   }
   std::vector<Scalar> body_values(const Body& body, const std::vector<Access>& loads) {
     std::vector<Scalar> nodes;
-    nodes.reserve(body.nodes.size());
-    for (const Node& node : body.nodes) nodes.push_back(node_value(node, loads, nodes));
+    loads_ = &loads;
+    evaluate_body(body, *this, nodes);
     return nodes;
   }
 
@@ -137,24 +135,27 @@ class Machine {
     }
   }
   void statement(const For& f) {
-    int64_t begin = value(f.begin), extent = value(f.extent);
+    if (f.kind == LoopKind::thread && has_barrier(f.body)) {
+      in_lockstep(f);
+      return;
+    }
+    int64_t begin = number(f.begin), extent = number(f.extent);
     internal_check(f.kind != LoopKind::vector || extent <= f.width, "nest: more than width lanes");
     size_t at = slot(f.variable);
     for (int64_t i = 0; i < extent; ++i) {
-      values_[at] = begin + i;
+      variable(at) = begin + i;
       block(f.body);
     }
   }
-  void statement(const If& i) {
+  bool holds(const If& i) {
     ++counts.guards;
-    bool holds = std::all_of(i.nonnegative.begin(), i.nonnegative.end(),
-                             [&](const Expr& e) { return value(e) >= 0; });
-    if (holds && !i.predicate.results.empty()) {
-      std::vector<Scalar> nodes = body_values(i.predicate, i.loads);
-      holds = is_true(nodes[static_cast<size_t>(i.predicate.results[0])]);
-    }
-    block(holds ? i.then : i.otherwise);
+    bool all = std::all_of(i.nonnegative.begin(), i.nonnegative.end(),
+                           [&](const Expr& e) { return number(e) >= 0; });
+    if (!all || i.predicate.results.empty()) return all;
+    std::vector<Scalar> nodes = body_values(i.predicate, i.loads);
+    return is_true(nodes[static_cast<size_t>(i.predicate.results[0])]);
   }
+  void statement(const If& i) { block(holds(i) ? i.then : i.otherwise); }
   void statement(const Store& s) {
     std::vector<Scalar> nodes = body_values(s.body, s.loads);
     HostTensor& target = memory(s.target.buffer);
@@ -175,29 +176,135 @@ class Machine {
   }
   // Narrow accumulators wrap as memory does: the operation runs in the compute type.
   static Scalar combine(StoreKind kind, const Scalar& old, const Scalar& value) {
-    DType type = compute_type(old.type);
-    Scalar operands[2] = {convert(old, type), convert(value, type)};
     Op op = kind == StoreKind::add        ? Op::add
             : kind == StoreKind::multiply ? Op::mul
             : kind == StoreKind::max      ? Op::max
                                           : Op::min;
-    return convert(evaluate(op, type, operands), old.type);
+    return combine_values(op, old, value);
   }
   void statement(const Alloc& a) {
     auto i = static_cast<size_t>(a.buffer);
     const Buffer& b = nest_.buffers[i];
-    if (!own_[i]) own_[i] = std::make_unique<HostTensor>(b.type, b.shape);
+    std::shared_ptr<HostTensor>& own = thread_.own[i];
+    if (!own) own = std::make_shared<HostTensor>(b.type, b.shape);
     // Whatever was there is gone: reading it before a store shows as nonsense.
-    std::fill(own_[i]->bytes.begin(), own_[i]->bytes.end(), std::byte{0x7f});
-    memory_[i] = own_[i].get();
+    std::fill(own->bytes.begin(), own->bytes.end(), std::byte{0x7f});
+    thread_.memory[i] = own.get();
+  }
+  void statement(const Sync&) { throw InternalError("nest: a barrier outside of threads"); }
+
+  // Threads with barriers: each runs to its next barrier before the next thread moves, so that a
+  // missing barrier shows: the first threads read what the last ones have not written yet.
+
+  bool has_barrier(const Block& statements) {
+    auto [known, added] = barriers_.try_emplace(&statements, false);
+    if (!added) return known->second;
+    bool found = std::any_of(statements.begin(), statements.end(),
+                             [&](const Statement& s) { return has_barrier(s); });
+    return barriers_[&statements] = found;
+  }
+  bool has_barrier(const Statement& s) {
+    if (const auto* f = std::get_if<For>(&s.what)) return has_barrier(f->body);
+    if (const auto* i = std::get_if<If>(&s.what)) {
+      return has_barrier(i->then) || has_barrier(i->otherwise);
+    }
+    return std::holds_alternative<Sync>(s.what);
+  }
+
+  // Where a thread stands in a block, and in the loop whose body that is.
+  struct Frame {
+    const Block* block = nullptr;
+    size_t at = 0;
+    const For* loop = nullptr;
+    int64_t next = 0, end = 0;
+  };
+  struct Waiting {
+    Thread thread;
+    std::vector<Frame> frames;
+    const Statement* barrier = nullptr;
+  };
+
+  void in_lockstep(const For& f) {
+    std::vector<Waiting> threads;
+    split(f, threads);
+    Thread outside = thread_;
+    while (!threads.empty()) {
+      for (Waiting& w : threads) {
+        std::swap(thread_, w.thread);
+        w.barrier = run_to_barrier(w.frames);
+        std::swap(thread_, w.thread);
+        internal_check(w.barrier == threads[0].barrier, "nest: threads wait at different barriers");
+      }
+      if (threads[0].barrier == nullptr) threads.clear();
+    }
+    thread_ = std::move(outside);
+  }
+
+  // One thread for each iteration of the nested thread loops.
+  void split(const For& f, std::vector<Waiting>& threads) {
+    int64_t begin = number(f.begin), extent = number(f.extent);
+    const For* inner = f.body.size() == 1 ? std::get_if<For>(&f.body[0].what) : nullptr;
+    for (int64_t i = 0; i < extent; ++i) {
+      variable(slot(f.variable)) = begin + i;
+      if (inner != nullptr && inner->kind == LoopKind::thread) {
+        split(*inner, threads);
+        continue;
+      }
+      threads.push_back({thread_, {{&f.body, 0, nullptr, 0, 0}}, nullptr});
+      for (size_t b = 0; b < nest_.buffers.size(); ++b) {
+        if (is_private(b)) threads.back().thread.own[b].reset();
+      }
+    }
+  }
+  bool is_private(size_t buffer) const {
+    Scope scope = nest_.buffers[buffer].scope;
+    return scope == Scope::scratch || scope == Scope::registers;
+  }
+
+  // The barrier that the current thread has come to; null: it is done.
+  const Statement* run_to_barrier(std::vector<Frame>& frames) {
+    while (!frames.empty()) {
+      Frame& f = frames.back();
+      if (f.at == f.block->size()) {
+        next_iteration(frames);
+        continue;
+      }
+      const Statement& s = (*f.block)[f.at++];
+      if (std::holds_alternative<Sync>(s.what)) return &s;
+      if (has_barrier(s)) {
+        enter(s, frames);
+      } else {
+        std::visit([&](const auto& what) { statement(what); }, s.what);
+      }
+    }
+    return nullptr;
+  }
+  void next_iteration(std::vector<Frame>& frames) {
+    Frame& f = frames.back();
+    if (f.loop == nullptr || f.next >= f.end) {
+      frames.pop_back();
+      return;
+    }
+    variable(slot(f.loop->variable)) = f.next++;
+    f.at = 0;
+  }
+  void enter(const Statement& s, std::vector<Frame>& frames) {
+    if (const auto* i = std::get_if<If>(&s.what)) {
+      frames.push_back({holds(*i) ? &i->then : &i->otherwise, 0, nullptr, 0, 0});
+      return;
+    }
+    const For& f = std::get<For>(s.what);
+    internal_check(f.kind != LoopKind::thread, "nest: a thread loop among a thread's statements");
+    int64_t begin = number(f.begin), extent = number(f.extent);
+    frames.push_back({&f.body, f.body.size(), &f, begin, begin + extent});
   }
 
   const Nest& nest_;
   std::map<std::string, size_t> slots_;
-  std::vector<int64_t> values_;
   std::map<const ExprNode*, SlotExpr> expressions_;
-  std::vector<HostTensor*> memory_;
-  std::vector<std::unique_ptr<HostTensor>> own_;
+  std::map<const Block*, bool> barriers_;
+  Thread thread_;
+  const std::vector<Access>* loads_ = nullptr;
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ class Parser {
   bool declaration() {
     if (reader_.accept("argument")) return buffer(Scope::argument);
     if (reader_.accept("workspace")) return buffer(Scope::workspace);
+    if (reader_.accept("shared")) return buffer(Scope::shared);
     if (reader_.accept("scratch")) return buffer(Scope::scratch);
     if (reader_.accept("registers")) return buffer(Scope::registers);
     if (!reader_.accept("parameter")) return false;
@@ -69,7 +70,7 @@ class Parser {
       if (!a.index.empty()) reader_.expect(",");
       if (reader_.accept("%")) {
         by_value = true;
-        a.values.push_back(static_cast<NodeId>(reader_.integer()));
+        a.values.push_back(static_cast<int>(reader_.integer()));
         a.index.emplace_back(0);
       } else {
         a.values.push_back(-1);
@@ -102,6 +103,9 @@ class Parser {
     if (reader_.accept("parallel")) return {loop(LoopKind::parallel, depth)};
     if (reader_.accept("unrolled")) return {loop(LoopKind::unrolled, depth)};
     if (reader_.accept("vector")) return {loop(LoopKind::vector, depth)};
+    if (reader_.accept("grid")) return {loop(LoopKind::grid, depth)};
+    if (reader_.accept("thread")) return {loop(LoopKind::thread, depth)};
+    if (reader_.accept("sync")) return {Sync{}};
     if (reader_.accept("if")) return {condition(depth)};
     if (reader_.accept("alloc")) return {Alloc{buffer_reference()}};
     if (reader_.accept("assign")) return {store(StoreKind::assign)};

@@ -237,6 +237,7 @@ class Partitioner {
     return {Statement{std::move(copy)}};
   }
   Block statement(const Alloc& a, bool) { return {Statement{a}}; }
+  Block statement(const Sync& s, bool) { return {Statement{s}}; }
 
   Access access(Access a) const {
     for (Expr& e : a.index) e = clean(e);
@@ -247,9 +248,9 @@ class Partitioner {
     return list;
   }
   Body body(Body b) const {
-    for (Node& node : b.nodes) {
+    change_nodes(b, [&](Node& node) {
       if (node.kind == NodeKind::size) node.expr = clean(node.expr);
-    }
+    });
     return b;
   }
 

@@ -12,6 +12,8 @@ std::string_view word(Scope scope) {
       return "argument";
     case Scope::workspace:
       return "workspace";
+    case Scope::shared:
+      return "shared";
     case Scope::scratch:
       return "scratch";
     case Scope::registers:
@@ -29,6 +31,10 @@ std::string_view word(LoopKind kind) {
       return "unrolled";
     case LoopKind::vector:
       return "vector";
+    case LoopKind::grid:
+      return "grid";
+    case LoopKind::thread:
+      return "thread";
   }
   return "?";
 }
@@ -88,9 +94,11 @@ class Printer {
     return print_expressions(copy);
   }
   std::string text(Body body) {
-    for (Node& node : body.nodes) {
-      if (node.kind == NodeKind::size) node.expr = renamed(node.expr);
-    }
+    if (!anonymous_) return tile::print(body);
+    change_nodes(body, [&](Node& node) {
+      if (node.kind == NodeKind::size || node.kind == NodeKind::fold)
+        node.expr = renamed(node.expr);
+    });
     return tile::print(body);
   }
 
@@ -155,6 +163,8 @@ class Printer {
   void statement(const Alloc& a, int depth) {
     line(depth, "alloc " + buffer_name(static_cast<size_t>(a.buffer)));
   }
+
+  void statement(const Sync&, int depth) { line(depth, "sync"); }
 
   const Nest& nest_;
   bool anonymous_;

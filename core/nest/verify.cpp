@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/ir/text.h"
 #include "core/nest/nest.h"
@@ -19,10 +21,19 @@ class Verifier {
       internal_check(nest_.buffers[i].scope != Scope::argument, "nest: arguments come first");
     }
     for (const Parameter& p : nest_.parameters) scope_.insert(p.name);
-    block(nest_.body, 0);
+    block(nest_.body);
   }
 
  private:
+  // What surrounds a statement.
+  struct Around {
+    bool top = true;
+    bool grid = false, only_grids = true;
+    bool threads = false;
+    bool parallel = false, vector = false;
+    bool uniform = true;  // all threads come here or none
+  };
+
   const Buffer& buffer(int id) const {
     internal_check(id >= 0 && static_cast<size_t>(id) < nest_.buffers.size(),
                    "nest: no such buffer");
@@ -35,61 +46,115 @@ class Verifier {
       internal_check(scope_.contains(name), "nest: a variable outside its loop");
     }
   }
-  void access(const Access& a, const Body& body) const {
+  // `values`: of how many nodes or operands an index value is one.
+  void access(const Access& a, size_t values) const {
     internal_check(a.index.size() == buffer(a.buffer).shape.size(), "nest: an access's rank");
     for (size_t d = 0; d < a.index.size(); ++d) {
-      NodeId value = d < a.values.size() ? a.values[d] : -1;
+      int value = d < a.values.size() ? a.values[d] : -1;
       if (value < 0) {
         expression(a.index[d]);
       } else {
-        internal_check(
-            static_cast<size_t>(value) < body.nodes.size() && is_integer(body[value].type),
-            "nest: an index value is no integer node");
+        internal_check(static_cast<size_t>(value) < values, "nest: an index value that is none");
       }
     }
   }
-  void body_of(const Body& body, const std::vector<Access>& loads) const {
+  void body_of(const Body& body, const std::vector<Access>& loads) {
     verify_body(body, loads.size(), 0, true);
-    for (const Access& a : loads) access(a, body);
+    nodes_of(body, loads);
+  }
+  // A load's access may name the counters of the folds around it.
+  void nodes_of(const Body& body, const std::vector<Access>& loads) {
     for (const Node& node : body.nodes) {
       if (node.kind == NodeKind::size) expression(node.expr);
       if (node.kind == NodeKind::load) {
         const Access& a = loads[static_cast<size_t>(node.slot)];
         internal_check(node.type == buffer(a.buffer).type, "nest: a load of another type");
+        access(a, node.args.size());
       }
+      if (node.kind == NodeKind::fold) fold(node, loads);
     }
+  }
+  void fold(const Node& node, const std::vector<Access>& loads) {
+    bool named = node.expr.kind() == ExprKind::variable;
+    internal_check(!named || scope_.insert(node.expr.name()).second,
+                   "nest: a fold's counter hides another variable");
+    nodes_of(*node.region, loads);
+    if (named) scope_.erase(node.expr.name());
   }
 
-  void block(const Block& statements, int depth) {
+  void block(const Block& statements) {
     for (const Statement& s : statements) {
-      std::visit([&](const auto& what) { statement(what, depth); }, s.what);
+      std::visit([&](const auto& what) { statement(what); }, s.what);
     }
   }
-  void statement(const For& f, int depth) {
+  void block(const Block& statements, Around inside) {
+    inside.top = false;
+    std::swap(around_, inside);
+    block(statements);
+    around_ = inside;
+  }
+  bool varies(const Expr& e) const {
+    std::vector<std::string> used;
+    collect_variables(e, used);
+    return std::any_of(used.begin(), used.end(),
+                       [&](const std::string& name) { return varying_.contains(name); });
+  }
+
+  void gpu_loop(const For& f) const {
+    if (f.kind == LoopKind::grid) {
+      internal_check(around_.only_grids, "nest: a grid loop inside another statement");
+      bool known = f.extent.is_constant() || f.extent.kind() == ExprKind::variable;
+      internal_check(known && !around_.parallel, "nest: a grid loop's extent");
+    }
+    if (f.kind == LoopKind::thread) {
+      internal_check(around_.grid && !around_.vector && around_.uniform,
+                     "nest: a thread loop outside a grid, in a vector or where threads differ");
+      internal_check(f.extent.is_constant(), "nest: a thread loop of unknown extent");
+    }
+  }
+  void statement(const For& f) {
     internal_check(!scope_.contains(f.variable), "nest: a loop variable hides another");
     expression(f.begin);
     expression(f.extent);
-    internal_check(f.kind != LoopKind::parallel || depth == 0, "nest: a parallel loop inside");
+    internal_check(f.kind != LoopKind::parallel || around_.top, "nest: a parallel loop inside");
     internal_check(f.kind != LoopKind::unrolled || f.extent.is_constant(),
                    "nest: an unrolled loop of unknown extent");
-    internal_check(f.kind != LoopKind::vector || (f.width >= 1 && !in_vector_),
+    internal_check(f.kind != LoopKind::vector || (f.width >= 1 && !around_.vector),
                    "nest: a vector loop inside another or without width");
-    bool outer = in_vector_;
-    in_vector_ = in_vector_ || f.kind == LoopKind::vector;
+    gpu_loop(f);
+    Around inside = around_;
+    inside.grid = inside.grid || f.kind == LoopKind::grid;
+    inside.only_grids = inside.only_grids && f.kind == LoopKind::grid;
+    inside.threads = inside.threads || f.kind == LoopKind::thread;
+    inside.parallel = inside.parallel || f.kind == LoopKind::parallel;
+    inside.vector = inside.vector || f.kind == LoopKind::vector;
+    inside.uniform = inside.uniform && !varies(f.extent);
+    bool differs = f.kind == LoopKind::thread || varies(f.begin) || varies(f.extent);
     scope_.insert(f.variable);
-    block(f.body, depth + 1);
+    if (differs) varying_.insert(f.variable);
+    block(f.body, inside);
     scope_.erase(f.variable);
-    in_vector_ = outer;
+    varying_.erase(f.variable);
   }
-  void statement(const If& i, int depth) {
+  void statement(const If& i) {
     for (const Expr& e : i.nonnegative) expression(e);
-    if (!i.predicate.results.empty()) body_of(i.predicate, i.loads);
-    block(i.then, depth + 1);
-    block(i.otherwise, depth + 1);
+    bool decided = i.predicate.results.empty();
+    if (!decided) body_of(i.predicate, i.loads);
+    Around inside = around_;
+    inside.only_grids = false;
+    bool differs = std::any_of(i.nonnegative.begin(), i.nonnegative.end(),
+                               [&](const Expr& e) { return varies(e); });
+    inside.uniform = inside.uniform && decided && !differs;
+    block(i.then, inside);
+    block(i.otherwise, inside);
   }
-  void statement(const Store& s, int) {
+  void statement(const Store& s) {
     body_of(s.body, s.loads);
-    access(s.target, s.body);
+    access(s.target, s.body.nodes.size());
+    for (int value : s.target.values) {
+      internal_check(value < 0 || is_integer(s.body[value].type),
+                     "nest: an index value is no integer node");
+    }
     const Buffer& b = buffer(s.target.buffer);
     internal_check(b.scope != Scope::argument || b.written,
                    "nest: a store to a read-only argument");
@@ -99,13 +164,21 @@ class Verifier {
       internal_check(s.body[r].type == b.type, "nest: a stored value of another type");
     }
   }
-  void statement(const Alloc& a, int) {
-    internal_check(buffer(a.buffer).scope != Scope::argument, "nest: an allocated argument");
+  void statement(const Alloc& a) {
+    Scope scope = buffer(a.buffer).scope;
+    internal_check(scope != Scope::argument, "nest: an allocated argument");
+    internal_check(scope != Scope::shared || (around_.grid && !around_.threads),
+                   "nest: a shared buffer begins inside a grid loop, outside its threads");
+  }
+  void statement(const Sync&) {
+    internal_check(around_.threads && around_.uniform && !around_.vector,
+                   "nest: a barrier that not all threads reach");
   }
 
   const Nest& nest_;
   std::set<std::string, std::less<>> scope_;
-  bool in_vector_ = false;
+  std::set<std::string, std::less<>> varying_;  // variables that differ between threads
+  Around around_;
 };
 
 }  // namespace

@@ -12,8 +12,10 @@ void bind_statement(BindContext& context, const Statement& statement) {
       bind_contraction(context, statement, *contraction);
     } else if (const auto* elementwise = std::get_if<Elementwise>(&statement.what)) {
       bind_elementwise(context, statement, *elementwise);
+    } else if (const auto* call = std::get_if<Call>(&statement.what)) {
+      bind_call(context, statement, *call);
     } else {
-      bind_call(context, statement, std::get<Call>(statement.what));
+      bind_literal(context, statement, std::get<Literal>(statement.what));
     }
   } catch (const Overflow&) {
     fail(Stage::bind, "overflow", statement.span,

@@ -69,8 +69,10 @@ class BodyTyper {
         return strong(typing_.load_types.at(static_cast<size_t>(node.slot)));
       case NodeKind::operation:
         return infer_operation(node);
+      default:
+        break;
     }
-    return {};
+    throw InternalError("bind: a fold in a body without types");
   }
 
   Kind infer_operation(const Node& node) {

@@ -154,10 +154,10 @@ void bind_gather(const CallArguments& a) {
                                std::max<int64_t>(rows, 1));
   Access rest = make_access(a.tensor(0), {middle, all.end()}, a.tensor_span(0));
   Index row;
-  row.value = index;
+  row.value = 0;
   rest.index.insert(rest.index.begin(), row);
   piece.loads.push_back(std::move(rest));
-  NodeId value = piece.body.load(1, a.type(0));
+  NodeId value = piece.body.load(1, a.type(0), {}, {index});
   piece.body.results = {piece.body.cast(value, accumulator_type(Aggregation::assign, a.type(0)))};
   a.finish(a.type(0), std::move(shape), Aggregation::assign, std::move(piece));
 }
@@ -304,9 +304,9 @@ void bind_permute_along(const CallArguments& a) {
                                std::max<int64_t>(shape[axis], 1));
   Access source = make_access(a.tensor(0), all, a.tensor_span(0));
   source.index[axis] = Index{};
-  source.index[axis].value = place;
+  source.index[axis].value = 0;
   piece.loads.push_back(std::move(source));
-  NodeId value = piece.body.load(1, a.type(0));
+  NodeId value = piece.body.load(1, a.type(0), {}, {place});
   piece.body.results = {piece.body.cast(value, accumulator_type(Aggregation::assign, a.type(0)))};
   a.finish(a.type(0), std::move(shape), Aggregation::assign, std::move(piece));
 }

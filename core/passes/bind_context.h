@@ -70,5 +70,6 @@ void bind_contraction(BindContext& context, const Statement& statement,
                       const SymbolicContraction& contraction);
 void bind_elementwise(BindContext& context, const Statement& statement, const Elementwise& what);
 void bind_call(BindContext& context, const Statement& statement, const Call& call);
+void bind_literal(BindContext& context, const Statement& statement, const Literal& literal);
 
 }  // namespace tile

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kNodeLimit = 96;  // nodes and loads of a body after inlining
 constexpr size_t kLoadLimit = 16;
+constexpr double kUnknownTrips = 16;
 constexpr double kStoreCost = 4;  // writing an element and reading it again, in adds
 
 // Relative cost of one element; the polynomial functions are an order dearer than an add.
@@ -21,9 +22,19 @@ double node_cost(const Node& node) {
   if (rule == TypeRule::floating || rule == TypeRule::random) return 10;
   return division ? 4 : 1;
 }
+// How often a fold's region runs, where its bounds say so.
+double fold_trips(const Body& body, const Node& fold) {
+  const Node &begin = body[fold.args[0]], &end = body[fold.args[1]];
+  bool known = begin.kind == NodeKind::integer && end.kind == NodeKind::integer;
+  return known ? static_cast<double>(std::max<int64_t>(0, end.integer - begin.integer))
+               : kUnknownTrips;
+}
 double body_cost(const Body& body) {
   double cost = 0;
-  for (const Node& node : body.nodes) cost += node_cost(node);
+  for (const Node& node : body.nodes) {
+    cost += node.kind == NodeKind::fold ? body_cost(*node.region) * fold_trips(body, node)
+                                        : node_cost(node);
+  }
   return cost;
 }
 
@@ -83,8 +94,8 @@ Access composed(const Access& inner, const Producer& producer, const Access& out
 }
 
 bool has_values_or_indices(const Piece& piece) {
-  bool indices = std::any_of(piece.body.nodes.begin(), piece.body.nodes.end(),
-                             [](const Node& n) { return n.kind == NodeKind::index; });
+  bool indices = false;
+  visit_nodes(piece.body, [&](const Node& n) { indices = indices || n.kind == NodeKind::index; });
   return indices || !std::all_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
            return std::all_of(a.index.begin(), a.index.end(),
                               [](const Index& i) { return i.value < 0; });
@@ -160,45 +171,32 @@ class Inliner {
       new_slot.push_back(static_cast<int>(piece.loads.size()));
       piece.loads.push_back(composed(inner, producer, piece.loads[slot]));
     }
-    Body body;
-    std::vector<NodeId> at(piece.body.nodes.size(), -1);
-    for (size_t i = 0; i < piece.body.nodes.size(); ++i) {
-      Node node = piece.body.nodes[i];
-      for (NodeId& arg : node.args) arg = at[static_cast<size_t>(arg)];
-      bool replaced = node.kind == NodeKind::load && node.slot == static_cast<int>(slot);
-      if (!replaced) {
-        at[i] = body.add(std::move(node));
-        continue;
-      }
-      NodeId value =
-          graft(body, source.body, source.body.results[0], [&](Body& into, const Node& leaf) {
-            if (leaf.kind != NodeKind::load) return NodeId{-1};
-            return into.load(new_slot[static_cast<size_t>(leaf.slot)], leaf.type, leaf.span);
-          });
+    Leaf moved = [&](Body& into, const Node& leaf) -> NodeId {
+      if (leaf.kind != NodeKind::load) return -1;
+      Node load = leaf;
+      load.slot = new_slot[static_cast<size_t>(leaf.slot)];
+      return into.add(std::move(load));
+    };
+    piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
+      if (node.kind != NodeKind::load || node.slot != static_cast<int>(slot)) return -1;
+      NodeId value = graft(into, source.body, source.body.results[0], moved);
       // Storing would have rounded the value to the tensor's type (rule 5.7).
-      at[i] = body.cast(value, node.type, node.span);
-    }
-    for (NodeId r : piece.body.results) body.results.push_back(at[static_cast<size_t>(r)]);
-    for (Access& a : piece.loads) {
-      for (Index& index : a.index) {
-        if (index.value >= 0) index.value = at[static_cast<size_t>(index.value)];
-      }
-    }
-    piece.body = std::move(body);
+      return into.cast(value, node.type, node.span);
+    });
   }
 
   static void drop_unused_loads(Piece& piece) {
     std::vector<int> renumbered(piece.loads.size(), -1);
     std::vector<Access> kept;
-    for (Node& node : piece.body.nodes) {
-      if (node.kind != NodeKind::load) continue;
+    change_nodes(piece.body, [&](Node& node) {
+      if (node.kind != NodeKind::load) return;
       int& to = renumbered[static_cast<size_t>(node.slot)];
       if (to < 0) {
         to = static_cast<int>(kept.size());
         kept.push_back(piece.loads[static_cast<size_t>(node.slot)]);
       }
       node.slot = to;
-    }
+    });
     piece.loads = std::move(kept);
   }
 

@@ -89,13 +89,7 @@ void share_common_subexpressions(BoundProgram& program, const Target&) {
     rename_reads(statement, same);
     Contraction* c = std::get_if<Contraction>(&statement);
     if (c == nullptr || c->outputs.size() != 1) return false;
-    for (Piece& piece : c->pieces) {
-      bool by_value = false;
-      for (const Access& a : piece.loads) {
-        for (const Index& index : a.index) by_value = by_value || index.value >= 0;
-      }
-      if (!by_value) piece.body = tidied(piece.body);
-    }
+    for (Piece& piece : c->pieces) piece.body = tidied(piece.body);
     auto [it, first] = seen.try_emplace(fingerprint(program, *c), c->outputs[0]);
     if (first || is_output(program, c->outputs[0])) return false;
     same[c->outputs[0]] = it->second;

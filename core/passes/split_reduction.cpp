@@ -66,9 +66,9 @@ Piece partial_piece(const Piece& piece, size_t cut, int64_t chunks, int64_t size
   if (chunks * size > piece.box[cut]) {
     result.constraints.push_back({moved(unknown_affine(cut)), 0, piece.box[cut], true});
   }
-  for (Node& node : result.body.nodes) {
+  change_nodes(result.body, [](Node& node) {
     if (node.kind == NodeKind::index) ++node.slot;
-  }
+  });
   return result;
 }
 
@@ -93,9 +93,11 @@ Piece combining_piece(const Piece& piece, const Contraction& c, int64_t chunks, 
 }
 
 bool uses_index(const Piece& piece, size_t unknown) {
-  return std::any_of(piece.body.nodes.begin(), piece.body.nodes.end(), [&](const Node& n) {
-    return n.kind == NodeKind::index && n.slot == static_cast<int>(unknown);
+  bool used = false;
+  visit_nodes(piece.body, [&](const Node& n) {
+    used = used || (n.kind == NodeKind::index && n.slot == static_cast<int>(unknown));
   });
+  return used;
 }
 
 }  // namespace

@@ -59,11 +59,6 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
   return sum;
 }
 
-bool uses_indices(const Body& body) {
-  return std::any_of(body.nodes.begin(), body.nodes.end(),
-                     [](const Node& n) { return n.kind == NodeKind::index; });
-}
-
 }  // namespace
 
 Piece substituted(const Piece& piece, const lattice::Substitution& s) {
@@ -73,28 +68,11 @@ Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);
   for (Access& a : result.stores) rewrite(a, s.old_in_new);
   for (Access& a : result.loads) rewrite(a, s.old_in_new);
-  if (!uses_indices(piece.body)) return result;
-  Body body;
-  std::vector<NodeId> at(piece.body.nodes.size(), -1);  // where each old node went
-  for (size_t i = 0; i < piece.body.nodes.size(); ++i) {
-    Node node = piece.body.nodes[i];
-    for (NodeId& arg : node.args) arg = at[static_cast<size_t>(arg)];
-    if (node.kind == NodeKind::index) {
-      const Affine& form = s.old_in_new[static_cast<size_t>(node.slot)];
-      at[i] = body.cast(affine_value(body, form, node.span), node.type, node.span);
-    } else {
-      at[i] = body.add(std::move(node));
-    }
-  }
-  auto moved = [&](NodeId id) { return id < 0 ? id : at[static_cast<size_t>(id)]; };
-  for (NodeId r : piece.body.results) body.results.push_back(moved(r));
-  for (Access& a : result.loads) {
-    for (Index& index : a.index) index.value = moved(index.value);
-  }
-  for (Access& a : result.stores) {
-    for (Index& index : a.index) index.value = moved(index.value);
-  }
-  result.body = std::move(body);
+  result.body = rewritten(piece.body, [&](Body& body, const Node& node) -> NodeId {
+    if (node.kind != NodeKind::index) return -1;
+    const Affine& form = s.old_in_new[static_cast<size_t>(node.slot)];
+    return body.cast(affine_value(body, form, node.span), node.type, node.span);
+  });
   return result;
 }
 

@@ -63,11 +63,13 @@ class Closure {
                                                other.second == p.first || other.second == p.second);
       if (shared) return false;
     }
-    for (const Node& node : c.body.nodes) {
-      bool named = node.kind == NodeKind::index && (node.slot == static_cast<int>(p.first) ||
+    bool named = false;
+    visit_nodes(c.body, [&](const Node& node) {
+      bool index = node.kind == NodeKind::index && (node.slot == static_cast<int>(p.first) ||
                                                     node.slot == static_cast<int>(p.second));
-      if (named || node.kind == NodeKind::size) return false;
-    }
+      named = named || index || node.kind == NodeKind::size;
+    });
+    if (named) return false;
     for (const Constraint& k : c.constraints) {
       if (!k.form.coefficient(p.first).is_zero() || !k.form.coefficient(p.second).is_zero()) {
         return false;
@@ -166,9 +168,9 @@ void merge_unknowns(Piece& piece, const UnknownPair& p) {
     }
   }
   for (Constraint& c : piece.constraints) shift(c.form);
-  for (Node& node : piece.body.nodes) {
+  change_nodes(piece.body, [&](Node& node) {
     if (node.kind == NodeKind::index && node.slot > static_cast<int>(p.second)) --node.slot;
-  }
+  });
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {

@@ -69,10 +69,10 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   for (const Access& a : piece.stores) accesses_.push_back(access_model(a, kernel, true));
   reduces_ = piece.owners < piece.box.size();
   int bits = reduces_ ? bit_width(c.accumulator) : 8;
-  for (const Node& node : piece.body.nodes) {
-    if (node.kind == NodeKind::load || node.type == DType::bool_) continue;
-    bits = std::max(bits, bit_width(node.type));
-  }
+  visit_nodes(piece.body, [&](const Node& node) {
+    bool computed = node.kind != NodeKind::load && node.kind != NodeKind::fold;
+    if (computed && node.type != DType::bool_) bits = std::max(bits, bit_width(node.type));
+  });
   for (const AccessModel& a : accesses_) {
     if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
   }
@@ -107,10 +107,10 @@ PieceModel::AccessModel PieceModel::access_model(const Access& access, const Ker
 
 double PieceModel::body_cycles(const Body& body) const {
   double cycles = 0;
-  for (const Node& node : body.nodes) {
+  visit_nodes(body, [&](const Node& node) {
     if (node.kind == NodeKind::index || node.kind == NodeKind::size) cycles += kOperation;
     if (node.kind == NodeKind::operation) cycles += operation_cycles(node);
-  }
+  });
   const Node& root = body[body.results[0]];
   bool fused = contraction_.aggregation == Aggregation::sum && root.op == Op::mul &&
                root.kind == NodeKind::operation && is_float(root.type);

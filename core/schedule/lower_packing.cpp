@@ -86,7 +86,7 @@ nest::Block PieceLowering::packed_element(const Packing& packing, const State& s
   Value value;
   nest::Store store;
   store.target = packed_access(load, s);
-  store.loads = {access_of(piece_.loads[load], s, value, {})};
+  store.loads = {access_of(piece_.loads[load], s)};
   store.body.results = {store.body.load(0, frame_.tensor(piece_.loads[load].tensor).type)};
   nest::Block out{statement(std::move(store))};
   nest::If guard;

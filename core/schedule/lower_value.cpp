@@ -1,6 +1,4 @@
 // Accesses and bodies of a piece as they stand inside the loops.
-#include <algorithm>
-
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {
@@ -50,35 +48,16 @@ Expr PieceLowering::boundary_index(const Index& index, int64_t extent, const Sta
   return e;
 }
 
-namespace {
-
-// An index that is a value: kept inside the dimension by the boundary rule clamp.
-NodeId clamped(Body& body, NodeId value, int64_t extent) {
-  DType type = body[value].type;
-  DType wide = compute_type(type);
-  NodeId v = body.cast(value, wide);
-  v = body.operation(Op::max, {v, body.integer(0, wide)}, wide);
-  return body.operation(Op::min, {v, body.integer(extent - 1, wide)}, wide);
-}
-
-}  // namespace
-
-nest::Access PieceLowering::access_of(const tile::Access& access, const State& s, Value& into,
-                                      const std::vector<NodeId>& copy) const {
+nest::Access PieceLowering::access_of(const tile::Access& access, const State& s) const {
   nest::Access result;
   result.buffer = frame_.buffer_of.at(access.tensor);
   const Shape& shape = frame_.tensor(access.tensor).shape;
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Index& index = access.index[d];
-    if (index.value < 0) {
-      result.index.push_back(boundary_index(index, shape[d], s));
-      continue;
-    }
-    NodeId value = copy[static_cast<size_t>(index.value)];
-    internal_check(value >= 0, "lower: an index value that comes after its load");
-    result.values.resize(access.index.size(), -1);
-    result.values[d] = clamped(into.body, value, shape[d]);
-    result.index.emplace_back(0);
+    bool by_value = index.value >= 0;
+    result.index.push_back(by_value ? Expr(0) : boundary_index(index, shape[d], s));
+    if (by_value) result.values.resize(access.index.size(), -1);
+    if (by_value) result.values[d] = index.value;
   }
   if (result.values.empty()) {
     result.index = frame_.buffer_index(access.tensor, std::move(result.index));
@@ -87,65 +66,52 @@ nest::Access PieceLowering::access_of(const tile::Access& access, const State& s
 }
 
 nest::Access PieceLowering::output_access(size_t output, const State& s) const {
-  Value none;
-  return access_of(piece_.stores[output], s, none, {});
+  return access_of(piece_.stores[output], s);
 }
 
 void settle(nest::Store& store, Value value) {
-  size_t results = value.body.results.size();
-  for (const nest::Access& a : value.loads) {
-    for (NodeId id : a.values) {
-      if (id >= 0) value.body.results.push_back(id);
-    }
-  }
   store.body = tidied(value.body);
-  size_t next = results;
-  for (nest::Access& a : value.loads) {
-    for (NodeId& id : a.values) {
-      if (id >= 0) id = store.body.results[next++];
-    }
-  }
-  store.body.results.resize(results);
   store.loads = std::move(value.loads);
 }
 
+namespace {
+
+// Index values kept inside their dimensions: the boundary rule clamp, and harmless for values that
+// are inside.
+void clamp_values(Body& body, Node& load, const tile::Access& access, const Shape& shape) {
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    if (access.index[d].value < 0) continue;
+    NodeId& value = load.args[static_cast<size_t>(access.index[d].value)];
+    DType wide = compute_type(body[value].type);
+    NodeId v = body.cast(value, wide);
+    v = body.operation(Op::max, {v, body.integer(0, wide)}, wide);
+    value = body.operation(Op::min, {v, body.integer(shape[d] - 1, wide)}, wide);
+  }
+}
+
+}  // namespace
+
 NodeId PieceLowering::translate(Value& into, const Piece& piece, NodeId root, const State& s,
                                 const Replacement& replacement) const {
-  const Body& from = piece.body;
-  std::vector<bool> needed(from.nodes.size(), false);
-  needed[static_cast<size_t>(root)] = true;
-  auto need = [&](NodeId id) { needed[static_cast<size_t>(id)] = true; };
-  for (size_t i = from.nodes.size(); i-- > 0;) {
-    const Node& node = from.nodes[i];
-    if (!needed[i]) continue;
-    std::for_each(node.args.begin(), node.args.end(), need);
-    if (node.kind != NodeKind::load) continue;
-    for (const Index& index : piece.loads[static_cast<size_t>(node.slot)].index) {
-      if (index.value >= 0) need(index.value);
+  return graft(into.body, piece.body, root, [&](Body& body, const Node& from) -> NodeId {
+    if (from.kind == NodeKind::fold) {
+      fail(Stage::compile, "unsupported", from.span, "loops inside elements are not lowered");
     }
-  }
-  std::vector<NodeId> copy(from.nodes.size(), -1);
-  for (size_t i = 0; i < from.nodes.size(); ++i) {
-    if (!needed[i]) continue;
-    Node node = from.nodes[i];
-    if (node.kind == NodeKind::index) {
-      copy[i] = into.body.size(tidy(s.at[static_cast<size_t>(node.slot)].begin()), node.type);
-      continue;
+    if (from.kind == NodeKind::index) {
+      return body.size(tidy(s.at[static_cast<size_t>(from.slot)].begin()), from.type);
     }
-    if (node.kind == NodeKind::load) {
-      auto slot = static_cast<size_t>(node.slot);
-      const tile::Access& access = piece.loads[slot];
-      copy[i] = replacement ? replacement(into, access.tensor) : -1;
-      if (copy[i] >= 0) continue;
-      bool packed = &piece == &piece_ && slot < s.packed.size() && s.packed[slot] >= 0;
-      nest::Access read = packed ? packed_access(slot, s) : access_of(access, s, into, copy);
-      into.loads.push_back(std::move(read));
-      node.slot = static_cast<int>(into.loads.size()) - 1;
-    }
-    for (NodeId& arg : node.args) arg = copy[static_cast<size_t>(arg)];
-    copy[i] = into.body.add(std::move(node));
-  }
-  return copy[static_cast<size_t>(root)];
+    if (from.kind != NodeKind::load) return -1;
+    auto slot = static_cast<size_t>(from.slot);
+    const tile::Access& access = piece.loads[slot];
+    NodeId known = replacement ? replacement(into, access.tensor) : -1;
+    if (known >= 0) return known;
+    Node load = from;
+    clamp_values(body, load, access, frame_.tensor(access.tensor).shape);
+    bool packed = &piece == &piece_ && slot < s.packed.size() && s.packed[slot] >= 0;
+    into.loads.push_back(packed ? packed_access(slot, s) : access_of(access, s));
+    load.slot = static_cast<int>(into.loads.size()) - 1;
+    return body.add(std::move(load));
+  });
 }
 
 }  // namespace tile::lowering

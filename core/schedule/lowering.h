@@ -131,8 +131,7 @@ class PieceLowering {
 
   // Values (lower_value.cpp).
   Expr value_of(const Affine& form, const State& s) const;
-  nest::Access access_of(const tile::Access& access, const State& s, Value& into,
-                         const std::vector<NodeId>& copy) const;
+  nest::Access access_of(const tile::Access& access, const State& s) const;
   NodeId translate(Value& into, const Piece& piece, NodeId root, const State& s,
                    const Replacement& replacement) const;
   nest::Access output_access(size_t output, const State& s) const;

@@ -58,10 +58,11 @@ std::optional<ScanForm> scan_form(const Piece& piece, const Contraction& contrac
   for (const Access& a : piece.loads) {
     if (moves_with(a, s.owner)) return std::nullopt;
   }
-  for (const Node& node : piece.body.nodes) {
-    bool named = node.kind == NodeKind::index && node.slot == static_cast<int>(s.owner);
-    if (named) return std::nullopt;
-  }
+  bool named = false;
+  visit_nodes(piece.body, [&](const Node& node) {
+    named = named || (node.kind == NodeKind::index && node.slot == static_cast<int>(s.owner));
+  });
+  if (named) return std::nullopt;
   return s;
 }
 

@@ -47,6 +47,7 @@ class Summarizer {
     ++(vector ? summary.vector_stores : summary.scalar_stores);
   }
   void statement(const nest::Alloc&, bool) {}
+  void statement(const nest::Sync&, bool) {}
 };
 
 std::string domain_text(const Piece& piece, const PieceClass& kind) {

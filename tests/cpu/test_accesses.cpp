@@ -57,13 +57,13 @@ argument Z: f64 [19, 5] strides [5, 1] written
 serial j from [0] extent [5] {
   serial i from [0] extent [3] {
     vector l from [8*i] extent [min(8, 19 - 8*i)] width 8 {
-      assign Z[l, j] (I[l], X[%0, j]) { %0:u8 = load 0; %1:f64 = load 1; yield %1 }
+      assign Z[l, j] (I[l], X[%0, j]) { %0:u8 = load 0; %1:f64 = load 1 %0; yield %1 }
     }
   }
 }
 serial a from [0] extent [19] {
   vector b from [0] extent [5] width 8 {
-    add Z[a, b] (I[a], X[%0, b]) { %0:u8 = load 0; %1:f64 = load 1; yield %1 }
+    add Z[a, b] (I[a], X[%0, b]) { %0:u8 = load 0; %1:f64 = load 1 %0; yield %1 }
   }
 }
 )");

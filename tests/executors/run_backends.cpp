@@ -57,6 +57,7 @@ class Counter {
     block(i.then, times, vector);
     if (i.then.empty()) block(i.otherwise, times, vector);
   }
+  void statement(const nest::Sync&, double, bool) {}
   void statement(const nest::Store&, double times, bool vector) {
     count.all += times;
     if (!vector) count.scalar += times;

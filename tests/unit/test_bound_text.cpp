@@ -22,8 +22,8 @@ contraction [T] = f32 {
   piece [i0, i1] {
     store T[i0, i1]
     load I'[i0]
-    load A[%3, i1 !clamp]
-    body { %0:i32 = load 0; %1:i32 = int 0; %2:i32 = max %0 %1; %3:i64 = cast %2; %4:f32 = load 1; yield %4 }
+    load A[%0, i1 !clamp]
+    body { %0:i32 = load 0; %1:i32 = int 0; %2:i32 = max %0 %1; %3:i64 = cast %2; %4:f32 = load 1 %3; yield %4 }
   }
 }
 contraction [O] + f32 default P normalized injective {
@@ -93,8 +93,10 @@ TEST(BoundText, VerifyNamesTheBrokenRule) {
   EXPECT_EQ(broken_rule(kText, "store T[i0, i1]", "store T[i0]"), "bound: an access's rank");
   EXPECT_EQ(broken_rule(kText, "i1 !clamp", "1/2*i1 !clamp"),
             "bound: a fractional index under a boundary rule");
-  EXPECT_EQ(broken_rule(kText, "load A[%3", "load A[%4"),
-            "bound: an index value is no integer node");
+  EXPECT_EQ(broken_rule(kText, "load A[%0", "load A[%1"),
+            "bound: an index value is no operand of its load");
+  EXPECT_EQ(broken_rule(kText, "load 1 %3", "load 1"),
+            "bound: an index value is no operand of its load");
   EXPECT_EQ(broken_rule(kText, "temporary view T", "temporary view A"),
             "bound: a view of another type or size");
   EXPECT_EQ(broken_rule(kText, "sort S = T", "sort S = S"),
@@ -105,7 +107,7 @@ TEST(BoundText, VerifyNamesTheBrokenRule) {
             "bound: a result of another type than the accumulator");
   EXPECT_EQ(broken_rule(kText, "box [2, 9, 3]", "box [2, 9]"),
             "bound: a box of another size than the unknowns");
-  EXPECT_EQ(broken_rule(kText, "%4:f32 = load 1", "%4:f64 = load 1"),
+  EXPECT_EQ(broken_rule(kText, "%4:f32 = load 1 %3", "%4:f64 = load 1 %3"),
             "bound: a load of another type");
   EXPECT_EQ(broken_rule(kText, "outputs [O, S, O, R]", "outputs [O, V]"),
             "bound: an output of another role");
@@ -136,6 +138,39 @@ contraction [O] = f32 {
   EXPECT_EQ(run_rule("wrap"), Values({1, 2, 3, 1, 2, 3, 1, 2}));
   EXPECT_EQ(run_rule("constant"), Values({0, 0, 0, 1, 2, 3, 0, 0}));
   EXPECT_EQ(run_rule("in_range"), Values({0, 0, 0, 1, 2, 3, 0, 0}));
+}
+
+const char* const kFolds = R"(tensor A: f32 [5] input
+tensor W: f32 [3] temporary constant [1, 2, -0.5]
+tensor O: f32 [5, 2] output
+inputs [A]
+outputs [O]
+contraction [O, O] = f32 {
+  piece [i] {
+    store O[i, 0]
+    store O[i, 1]
+    load W[%0]
+    load A[%0 !clamp]
+    load A[%0]
+    body { %0:i64 = index 0; %1:i64 = int -1; %2:i64 = int 2; %3:f32 = real 0; %4 = fold add 2 %1 %2 %3 %3 %0 { %0:i64 = argument 0; %1:i64 = argument 3; %2:i64 = int 1; %3:i64 = add %0 %2; %4:f32 = load 0 %3; %5:i64 = add %0 %1; %6:f32 = load 1 %5; %7:f32 = mul %4 %6; yield %7, %4 }; %5:f32 = component 0 %4; %6:f32 = component 1 %4; %7:f32 = load 2 %0; %8:f32 = add %6 %7; yield %5, %8 }
+  }
+}
+)";
+
+TEST(BoundText, FoldsConstantsAndComponentsRun) {
+  BoundProgram program = parsed(kFolds);
+  verify(program);
+  EXPECT_EQ(print(program), kFolds);
+  Values out = values_of(interpret(program, {vector_of({1, 2, 4, 8, 16})}).outputs.at(0));
+  // O[i, 0] = A[i - 1] + 2 A[i] - A[i + 1] / 2, clamped; O[i, 1] = 2.5 + A[i].
+  EXPECT_EQ(out, Values({2, 3.5, 3, 4.5, 6, 6.5, 12, 10.5, 32, 18.5}));
+}
+
+TEST(BoundText, ConstantsAreChecked) {
+  EXPECT_EQ(broken_rule(kFolds, "f32 [3] temporary", "f32 [2] temporary"),
+            "bound: a constant of another size");
+  EXPECT_EQ(broken_rule(kFolds, "store O[i, 1]", "store O[i, 1 !clamp]"),
+            "bound: a store that is not affine and in range");
 }
 
 }  // namespace

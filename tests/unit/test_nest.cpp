@@ -157,5 +157,86 @@ TEST(Nest, BadTextsAreLocatedErrors) {
   }
 }
 
+// Each block of 4 threads reverses its chunk through shared memory, twice.
+const char* kBlocks = R"(nest reverse
+argument A: f32 [12] strides [1]
+argument B: f32 [12] strides [1] written
+shared tile: f32 [4] strides [1]
+registers own: f32 [1] strides [1]
+grid b from [0] extent [3] {
+  alloc tile
+  thread t from [0] extent [2] {
+    thread u from [0] extent [2] {
+      alloc own
+      assign tile[3 - u - 2*t] (A[4*b + u + 2*t]) { %0:f32 = load 0; yield %0 }
+      serial k from [0] extent [2] {
+        sync
+        assign own[0] (tile[3 - u - 2*t]) { %0:f32 = load 0; yield %0 }
+        sync
+        assign tile[u + 2*t] (own[0]) { %0:f32 = load 0; yield %0 }
+      }
+      assign B[4*b + u + 2*t] (tile[u + 2*t]) { %0:f32 = load 0; yield %0 }
+    }
+  }
+}
+)";
+
+std::vector<float> run_blocks(const std::string& text) {
+  HostTensor a = iota({12}), b(DType::f32, {12});
+  interpret(parsed(text), {&a, &b});
+  std::vector<float> values;
+  for (int64_t i = 0; i < b.count(); ++i) values.push_back(static_cast<float>(b.at(i).f));
+  return values;
+}
+
+TEST(Nest, ThreadsMeetAtBarriers) {
+  EXPECT_EQ(print(parsed(kBlocks)), kBlocks);
+  // Reversed when written, reversed by each of two rounds: three times in all.
+  std::vector<float> want;
+  HostTensor a = iota({12});
+  for (int64_t i = 0; i < 12; ++i) {
+    want.push_back(static_cast<float>(a.at(4 * (i / 4) + 3 - i % 4).f));
+  }
+  EXPECT_EQ(run_blocks(kBlocks), want);
+  std::string raced = kBlocks;
+  raced.erase(raced.find("sync"), 4);
+  EXPECT_NE(run_blocks(raced), want) << "a missing barrier shows";
+}
+
+TEST(Nest, BarriersAndThreadsAreVerified) {
+  auto broken = [](const std::string& from, const std::string& to) {
+    std::string text = kBlocks;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  EXPECT_THROW(parsed(broken("extent [2] {\n        sync", "extent [t] {\n        sync")),
+               InternalError);
+  EXPECT_THROW(parsed(broken("grid b", "serial b")), InternalError);
+  EXPECT_THROW(parsed(broken("thread u from [0] extent [2]", "thread u from [0] extent [b]")),
+               InternalError);
+  EXPECT_THROW(parsed(broken("  alloc tile\n", "  sync\n  alloc tile\n")), InternalError);
+  EXPECT_THROW(parsed(broken("alloc own", "alloc tile")), InternalError);
+}
+
+TEST(Nest, CountersOfFoldsIndexLoads) {
+  const char* text = R"(nest window
+argument A: f32 [7] strides [1]
+argument B: f32 [5] strides [1] written
+serial i from [0] extent [5] {
+  assign B[i] (A[i + k]) { %0:i64 = int 0; %1:i64 = int 3; %2:f32 = real 0; %3 = fold add 1 %0 %1 %2 [k] { %0:f32 = load 0; %1:i64 = size [k]; %2:f32 = cast %1; %3:f32 = mul %0 %2; yield %3 }; %4:f32 = component 0 %3; yield %4 }
+}
+)";
+  Nest nest = parsed(text);
+  EXPECT_EQ(print(nest), text);
+  EXPECT_EQ(print(parsed(print(nest, true)), true), print(nest, true));
+  verify(partition(nest));
+  HostTensor a = iota({7}), b(DType::f32, {5});
+  interpret(partition(nest), {&a, &b});
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(b.at(i).f, a.at(i + 1).f + 2 * a.at(i + 2).f);
+  std::string bad = text;
+  bad.replace(bad.find("A[i + k]"), 8, "A[i + q]");
+  EXPECT_THROW(parsed(bad), InternalError);
+}
+
 }  // namespace
 }  // namespace tile::nest

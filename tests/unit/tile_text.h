@@ -100,6 +100,13 @@ inline std::string dump(const Call& c) {
   return out + dump(c.sizes);
 }
 
+inline std::string dump(const Literal& l) {
+  std::string out = "literal " + std::string(to_string(l.type));
+  for (int64_t v : l.integers) out += " " + std::to_string(v);
+  for (double v : l.reals) out += " " + std::to_string(v);
+  return out;
+}
+
 inline std::string dump(const Program& p) {
   std::string out;
   for (const Tensor& t : p.tensors) {

@@ -79,7 +79,7 @@ void Elaborator::statement(const StatementSyntax& s) {
   }
 }
 
-TensorId Elaborator::emit(Result result, Statements what, int rank) {
+TensorId Elaborator::emit(Result result, StatementKind what, int rank) {
   auto id = static_cast<TensorId>(out_.tensors.size());
   if (result.name.empty()) result.name = names_.fresh(base_);
   names_.declare_tensor(result.name, {Symbol::Kind::assigned, id, rank, result.span});

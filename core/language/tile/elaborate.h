@@ -48,7 +48,6 @@ class Elaborator {
   Body scalar_expression(std::span<const std::string_view> operands);
 
  private:
-  using Statements = std::variant<SymbolicContraction, Elementwise, Call>;
   // The tensor that a statement of the text assigns, or a generated one.
   struct Result {
     std::string name;  // empty: generated when the statement is emitted
@@ -63,7 +62,7 @@ class Elaborator {
   void inputs();
   void outputs();
   void statement(const StatementSyntax& s);
-  TensorId emit(Result result, Statements what, int rank);
+  TensorId emit(Result result, StatementKind what, int rank);
   TensorId assign(Result result, SyntaxId value);
   TensorId contraction(Result result, const ContractionSyntax& s);
   void check_out_ranks(const ContractionSyntax& s, std::string_view name) const;

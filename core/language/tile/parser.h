@@ -30,7 +30,7 @@ class Parser {
   uint32_t last_end() const { return at_ == 0 ? 0 : tokens_[at_ - 1].span.end; }
   [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") const;
 
-  // Statements.
+  // StatementKind.
   InputSyntax input();
   DimensionSyntax dimension();
   StatementSyntax statement();

@@ -66,9 +66,9 @@ void add_measured(const std::vector<Expr>& list, const Program& program,
 std::vector<TensorId> uses(const Statement& s, const Program& program) {
   std::vector<TensorId> ids;
   auto measure_sizes = [&](const Body& body) {
-    for (const Node& n : body.nodes) {
+    visit_nodes(body, [&](const Node& n) {
       if (n.kind == NodeKind::size) add_measured({n.expr}, program, ids);
-    }
+    });
   };
   if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) {
     for (const SymbolicAccess& a : c->accesses) {
@@ -84,10 +84,9 @@ std::vector<TensorId> uses(const Statement& s, const Program& program) {
   } else if (const auto* e = std::get_if<Elementwise>(&s.what)) {
     ids = e->operands;
     measure_sizes(e->body);
-  } else {
-    const auto& call = std::get<Call>(s.what);
-    ids = call.tensors;
-    add_measured(call.sizes, program, ids);
+  } else if (const auto* call = std::get_if<Call>(&s.what)) {
+    ids = call->tensors;
+    add_measured(call->sizes, program, ids);
   }
   return ids;
 }
@@ -182,8 +181,7 @@ std::string Derivation::fresh(const std::string& name) {
   return candidate;
 }
 
-TensorId Derivation::add(const std::string& name, Span span,
-                         std::variant<SymbolicContraction, Elementwise, Call> what) {
+TensorId Derivation::add(const std::string& name, Span span, StatementKind what) {
   Tensor t;
   t.name = fresh(name);
   t.span = span;

@@ -30,7 +30,7 @@ class Derivation {
 
   // Appends a statement whose result is named after `name`; returns its tensor.
   TensorId add(const std::string& name, Span span,
-               std::variant<SymbolicContraction, Elementwise, Call> what);
+               StatementKind what);
   // The extent of a dimension as the text would write it: a dimension or size, or "T.axis".
   Expr extent(TensorId id, size_t axis) const;
   // Whether two tensors have one shape whatever the inputs are.

@@ -16,6 +16,7 @@ struct Reads {
     return ids;
   }
   std::vector<TensorId> operator()(const Elementwise& e) const { return e.operands; }
+  std::vector<TensorId> operator()(const Literal&) const { return {}; }
   std::vector<TensorId> operator()(const Call& c) const {
     switch (c.function) {
       case Function::concat:
@@ -66,8 +67,8 @@ void differentiate_statement(Derivation& derivation, const Statement& s, TensorI
     differentiate_contraction(derivation, s, *c, d);
   } else if (const auto* e = std::get_if<Elementwise>(&s.what)) {
     differentiate_elementwise(derivation, s, *e, d);
-  } else {
-    differentiate_call(derivation, s, std::get<Call>(s.what), d);
+  } else if (const auto* call = std::get_if<Call>(&s.what)) {
+    differentiate_call(derivation, s, *call, d);
   }
 }
 

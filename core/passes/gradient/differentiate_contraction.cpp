@@ -237,6 +237,11 @@ class Rule {
 
 void differentiate_contraction(Derivation& derivation, const Statement& statement,
                                const SymbolicContraction& what, TensorId d) {
+  if (what.typed || what.components != 0) {
+    fail(Stage::bind, "gradient", statement.span,
+         "the derivative of " + derivation.tensor(statement.result).name +
+             " is not known: it is made of elements with types of their own");
+  }
   Rule(derivation, statement, what, d).run();
 }
 

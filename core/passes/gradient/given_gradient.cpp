@@ -53,10 +53,10 @@ class Splice {
     e = substitute(e, replacement);
   }
   void translate(Body& body) const {
-    for (Node& n : body.nodes) {
+    change_nodes(body, [&](Node& n) {
       n.span = span_;
       if (n.kind == NodeKind::size) translate(n.expr);
-    }
+    });
   }
   void translate(SymbolicContraction& c) const {
     for (Expr& e : c.out_index) translate(e);
@@ -79,6 +79,7 @@ class Splice {
     for (TensorId& id : e.operands) translate(id);
     translate(e.body);
   }
+  void translate(Literal&) const {}
   void translate(Call& c) const {
     for (TensorId& id : c.tensors) translate(id);
     for (Expr& e : c.sizes) translate(e);

@@ -122,7 +122,11 @@ class ProductRule {
       if (!known) c.constraints.push_back({form, size, statement_.span});
     }
     if (!fractional) return;
-    c.accesses.push_back({statement_.result, forward_.out_index, {}, statement_.span});
+    SymbolicAccess cell;
+    cell.tensor = statement_.result;
+    cell.index = forward_.out_index;
+    cell.span = statement_.span;
+    c.accesses.push_back(std::move(cell));
     NodeId always = c.body.integer(1), value = c.body.results[0];
     NodeId output = c.body.load(static_cast<int>(c.accesses.size()) - 1);
     c.body.results = {c.body.operation(Op::select, {always, value, output})};

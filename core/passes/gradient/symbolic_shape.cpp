@@ -26,7 +26,14 @@ class Inference {
   Inference(TensorId result, const std::vector<SymbolicShape>& shapes)
       : result_(result), shapes_(shapes) {}
 
-  SymbolicShape operator()(const SymbolicContraction& c) const { return ranked(c.out_size); }
+  SymbolicShape operator()(const SymbolicContraction& c) const {
+    SymbolicShape shape = ranked(c.out_size);
+    if (c.components != 0) shape.dims.emplace_back(Expr(c.components));
+    return shape;
+  }
+  SymbolicShape operator()(const Literal& l) const {
+    return ranked({l.shape.begin(), l.shape.end()});
+  }
   SymbolicShape operator()(const Elementwise& e) const {
     SymbolicShape all = ranked({});
     for (TensorId id : e.operands) all = broadcast(all, of(id));
