@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 
 namespace tile {
@@ -259,7 +260,7 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
       if (!text.empty()) return text;
     }
   }
-  return {};
+  return broken_shared(schedule, kernel);
 }
 
 }  // namespace tile

@@ -99,6 +99,13 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
 
 // The indices of the merged dimensions, split where the buffer keeps the tensor's own shape.
 std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) const {
+  if (auto rows = in_row.find(id); rows != in_row.end()) {
+    for (size_t d = 0; d < index.size(); ++d) {
+      int row = rows->second[d];
+      if (row >= 0) index[d] = tidy(index[d] - row_begin[static_cast<size_t>(row)]);
+    }
+    return index;
+  }
   if (!split.contains(id)) return index;
   const Shape& merged = tensor(id).shape;
   const Shape& shape = kernel.shapes[static_cast<size_t>(id)];
@@ -141,14 +148,18 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   }
 }
 
+void PieceLowering::prepare(nest::Block& out) {
+  make_partials(out);
+  if (reduces_) make_accumulators();
+  find_attached();
+}
+
 nest::Block PieceLowering::run() {
   for (size_t u = 0; u < piece_.owners; ++u) {
     if (piece_.box[u] <= 0) return {};
   }
   nest::Block out;
-  make_partials(out);
-  if (reduces_) make_accumulators();
-  find_attached();
+  prepare(out);
   append(out, parallel_loops());
   return out;
 }
@@ -157,7 +168,7 @@ nest::Block PieceLowering::run() {
 
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides) {
-  lowering::Frame frame{kernel, target, {}, {}, {}};
+  lowering::Frame frame{kernel, target, {}, {}, {}, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
@@ -166,6 +177,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     if (!written(id)) frame.add_argument(id, false, strides);
   }
   for (TensorId id : kernel.writes) frame.add_argument(id, true, strides);
+  if (row_loops(kernel) > 0) {
+    lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
+    return std::move(frame.nest);
+  }
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     const Contraction& c = kernel.stages[s].contraction;

@@ -78,8 +78,11 @@ std::string PieceLowering::variable(int unknown, const State& s) const {
 
 bool PieceLowering::tile_follows(size_t outer) const {
   const Loop& loop = schedule_.outer[outer];
+  size_t end = outer < shared_ ? shared_ : schedule_.outer.size();
   bool more = std::any_of(schedule_.outer.begin() + static_cast<std::ptrdiff_t>(outer) + 1,
-                          schedule_.outer.end(), [&](const Loop& l) { return over(l, loop); });
+                          schedule_.outer.begin() + static_cast<std::ptrdiff_t>(end),
+                          [&](const Loop& l) { return over(l, loop); });
+  if (outer < shared_) return !more && loop.step > 1;
   return !more && std::any_of(schedule_.tile.begin(), schedule_.tile.end(),
                               [&](const Loop& l) { return over(l, loop); });
 }
@@ -93,13 +96,15 @@ bool PieceLowering::unroll_follows(size_t reduce) const {
 }
 
 int64_t PieceLowering::parallel_grain(int64_t tasks) const {
-  double each = piece_nanoseconds(piece_, contraction_, frame_.kernel, schedule_, frame_.target) /
-                static_cast<double>(std::max<int64_t>(tasks, 1));
+  double all = shared_ > 0 ? shared_ns_
+                           : piece_nanoseconds(piece_, contraction_, frame_.kernel, schedule_,
+                                               frame_.target);
+  double each = all / static_cast<double>(std::max<int64_t>(tasks, 1));
   double grain = kChunkNanoseconds / std::max(each, 1e-3);
   return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
 }
 
-Block PieceLowering::parallel_loops() {
+State PieceLowering::whole_box() const {
   State s;
   s.at.resize(piece_.box.size());
   for (size_t u = 0; u < piece_.box.size(); ++u) {
@@ -108,6 +113,11 @@ Block PieceLowering::parallel_loops() {
   }
   s.packed.assign(piece_.loads.size(), -1);
   s.outside.resize(piece_.loads.size());
+  return s;
+}
+
+Block PieceLowering::parallel_loops() {
+  State s = whole_box();
   Block out;
   if (parallel_ == 0) return outer_loops(0, s);
   for (const Packing& p : schedule_.packings) {
@@ -157,6 +167,7 @@ Block PieceLowering::parallel_body(size_t i, State s, const std::vector<Expr>& v
 }
 
 Block PieceLowering::outer_loops(size_t i, State s) {
+  if (inside_shared_ && i == shared_) return inside_shared_(s);
   Block out;
   for (const Packing& p : schedule_.packings) {
     bool here = p.level == static_cast<int>(i) && (parallel_ == 0 || i > 0);

@@ -59,7 +59,7 @@ nest::Access PieceLowering::access_of(const tile::Access& access, const State& s
     if (by_value) result.values.resize(access.index.size(), -1);
     if (by_value) result.values[d] = index.value;
   }
-  if (result.values.empty()) {
+  if (result.values.empty() || frame_.in_row.contains(access.tensor)) {
     result.index = frame_.buffer_index(access.tensor, std::move(result.index));
   }
   return result;

@@ -32,6 +32,10 @@ struct Frame {
   nest::Nest nest;
   std::map<TensorId, int> buffer_of;
   std::set<TensorId> split;  // arguments whose strides forbid the kernel's merged dimensions
+  // Of results that live for a row: for each dimension its row loop, or -1; and where the current
+  // block of each row loop begins.
+  std::map<TensorId, std::vector<int>> in_row;
+  std::vector<Expr> row_begin;
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -105,9 +109,18 @@ class PieceLowering {
  public:
   PieceLowering(Frame& frame, size_t stage, size_t piece, const PieceSchedule& schedule);
   nest::Block run();
+  // The parts of run() for a stage in rows (lower_rows.cpp): buffers, made before the shared loops;
+  // the shared loops, whose variables are named after `names`, around what `inside` makes; the
+  // loops of the stage in a block of rows.
+  void prepare(nest::Block& out);
+  nest::Block shared_loops(size_t shared, const std::vector<std::string>& names, double nanoseconds,
+                           std::function<nest::Block(const State&)> inside);
+  nest::Block in_rows(const std::vector<Position>& rows, size_t shared);
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   // Loops (lower_loops.cpp).
+  State whole_box() const;
   nest::Block parallel_loops();
   nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
   nest::Block outer_loops(size_t i, State s);
@@ -210,7 +223,13 @@ class PieceLowering {
   std::vector<size_t> attached_;             // stages computed in this one's tile
   std::map<TensorId, int> register_values_;  // results that several statements of the tile read
   std::map<TensorId, Made> made_;            // results of the tile being generated
+  size_t shared_ = 0;                        // leading outer loops around several stages
+  Leaf inside_shared_;
+  double shared_ns_ = 0;  // what all those stages take
 };
+
+// The stages of a kernel with row loops.
+nest::Block lower_rows(Frame& frame, const Schedule& schedule);
 
 // Fills every cell of a tensor with another's values or zero.
 nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from);

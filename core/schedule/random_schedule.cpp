@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 
 namespace tile {
@@ -139,7 +140,74 @@ PieceSchedule plain_schedule(const Piece& piece) {
   return s;
 }
 
+namespace {
+
+// Every stage's schedule for a block of rows put inside the shared loops.
+Schedule in_rows(const Kernel& kernel, const std::vector<SharedLoop>& shared,
+                 const std::function<PieceSchedule(size_t)>& inside) {
+  Schedule schedule;
+  schedule.shared = shared.size();
+  schedule.stages.resize(kernel.stages.size());
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    schedule.stages[s] = {inside_shared(inside(s), kernel.stages[s], shared)};
+  }
+  return schedule;
+}
+
+Schedule plain_rows(const Kernel& kernel) {
+  std::vector<SharedLoop> shared;
+  for (size_t r = 0; r < row_loops(kernel); ++r) shared.push_back({r, 1, Binding::serial});
+  return in_rows(kernel, shared,
+                 [&](size_t s) { return plain_schedule(kernel.stages[s].contraction.pieces[0]); });
+}
+
+std::vector<SharedLoop> random_shared(size_t rows, std::mt19937_64& random,
+                                      std::vector<int64_t>& blocks) {
+  std::vector<SharedLoop> outer, inner;
+  for (size_t r = 0; r < rows; ++r) {
+    constexpr int64_t kBlocks[] = {1, 1, 3, 4, 8, 16};
+    blocks.push_back(kBlocks[random() % std::size(kBlocks)]);
+    bool twice = random() % 3 == 0;
+    if (twice) outer.push_back({r, blocks[r] * static_cast<int64_t>(2 + random() % 3)});
+    (twice ? inner : outer).push_back({r, blocks[r]});
+  }
+  std::shuffle(outer.begin(), outer.end(), random);
+  size_t parallel = random() % 3;
+  for (size_t i = 0; i < std::min(parallel, outer.size()); ++i) {
+    outer[i].binding = Binding::parallel;
+  }
+  outer.insert(outer.end(), inner.begin(), inner.end());
+  return outer;
+}
+
+Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64& random) {
+  std::vector<int64_t> blocks;
+  std::vector<SharedLoop> shared = random_shared(row_loops(kernel), random, blocks);
+  Kernel block = block_of_rows(kernel, blocks);
+  Schedule schedule = in_rows(kernel, shared, [&](size_t s) {
+    return plain_schedule(block.stages[s].contraction.pieces[0]);
+  });
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    const Contraction& c = block.stages[s].contraction;
+    std::optional<ScanForm> scan = scan_form(c.pieces[0], c);
+    for (int attempt = 0; attempt < 64; ++attempt) {
+      Schedule trial = schedule;
+      PieceSchedule drawn = RandomPiece(c.pieces[0], target, random).make(scan);
+      trial.stages[s] = {inside_shared(drawn, kernel.stages[s], shared)};
+      if (!illegal(trial, kernel, target).empty()) continue;
+      schedule = std::move(trial);
+      break;
+    }
+  }
+  return schedule;
+}
+
+}  // namespace
+
 Schedule plain_schedule(const Kernel& kernel) {
+  if (row_loops(kernel) > 0) return plain_rows(kernel);
   Schedule schedule;
   for (const KernelStage& stage : kernel.stages) {
     schedule.stages.emplace_back();
@@ -153,6 +221,7 @@ Schedule plain_schedule(const Kernel& kernel) {
 
 Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed) {
   std::mt19937_64 random(seed);
+  if (row_loops(kernel) > 0) return random_rows(kernel, target, random);
   Schedule schedule = plain_schedule(kernel);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (size_t p = 0; p < schedule.stages[s].size(); ++p) {

@@ -120,4 +120,98 @@ std::string broken_rows(const Kernel& kernel) {
   return {};
 }
 
+namespace {
+
+std::string broken_prefix(const PieceSchedule& p, const KernelStage& stage,
+                          const PieceSchedule& first_piece, const KernelStage& first,
+                          size_t shared) {
+  if (p.outer.size() < shared) return "a stage without the shared loops";
+  std::vector<bool> seen(stage.rows.size(), false);
+  for (size_t i = 0; i < p.outer.size(); ++i) {
+    const Loop& l = p.outer[i];
+    if (i >= shared) {
+      if (l.binding == Binding::parallel) return "a parallel loop inside the shared ones";
+      continue;
+    }
+    auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
+                                   stage.rows.begin());
+    if (row == stage.rows.size()) return "a shared loop that is no row";
+    const Loop& same = first_piece.outer[i];
+    bool agrees =
+        first.rows[row] == same.unknown && l.step == same.step && l.binding == same.binding;
+    if (!agrees) return "shared loops that differ";
+    seen[row] = true;
+  }
+  if (std::find(seen.begin(), seen.end(), false) != seen.end()) return "a row without a loop";
+  for (const Packing& k : p.packings) {
+    if (k.level < static_cast<int>(shared)) return "a packing outside the shared loops";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
+  if (row_loops(kernel) == 0) return schedule.shared == 0 ? "" : "shared loops without rows";
+  const PieceSchedule& first = schedule.stages[0][0];
+  if (schedule.shared > first.outer.size()) return "a stage without the shared loops";
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    if (stage.attach >= 0) continue;
+    const PieceSchedule& p = schedule.stages[s][0];
+    if (p.carried >= 0 && std::count(stage.rows.begin(), stage.rows.end(), p.carried) > 0) {
+      return "a carried row";
+    }
+    std::string text = broken_prefix(p, stage, first, kernel.stages[0], schedule.shared);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
+  Kernel block = kernel;
+  for (KernelStage& stage : block.stages) {
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      stage.contraction.pieces[0].box[static_cast<size_t>(stage.rows[r])] = blocks[r];
+    }
+  }
+  return block;
+}
+
+PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage,
+                            const std::vector<SharedLoop>& shared) {
+  PieceSchedule whole = block;
+  whole.outer.clear();
+  std::vector<int64_t> sizes(stage.rows.size(), 0);
+  for (const SharedLoop& l : shared) {
+    whole.outer.push_back({stage.rows[l.row], l.step, l.binding});
+    sizes[l.row] = l.step;
+  }
+  std::vector<int> dropped(block.outer.size() + 1, 0);  // before each position
+  for (size_t i = 0; i < block.outer.size(); ++i) {
+    const Loop& l = block.outer[i];
+    auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
+                                   stage.rows.begin());
+    bool whole_block = row < sizes.size() && l.step >= sizes[row];
+    dropped[i + 1] = dropped[i] + (whole_block ? 1 : 0);
+    if (whole_block) continue;
+    whole.outer.push_back(l);
+    whole.outer.back().binding = Binding::serial;
+  }
+  for (Packing& p : whole.packings) {
+    p.level += static_cast<int>(shared.size()) - dropped[static_cast<size_t>(p.level)];
+  }
+  auto drop = [&](std::vector<Loop>& loops) {
+    std::erase_if(loops, [&](const Loop& l) {
+      auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
+                                     stage.rows.begin());
+      return row < sizes.size() && l.step >= sizes[row];
+    });
+  };
+  drop(whole.tile);
+  for (Packing& p : whole.packings) drop(p.order);
+  std::erase_if(whole.packings, [](const Packing& p) { return p.order.empty(); });
+  return whole;
+}
+
 }  // namespace tile

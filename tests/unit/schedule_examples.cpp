@@ -143,6 +143,47 @@ Kernel prefix_sum(int64_t n) {
   return b.finish();
 }
 
+Kernel normalised_rows(int64_t rows, int64_t columns, bool columns_first, bool causal) {
+  KernelBuilder b;
+  Shape shape = columns_first ? Shape{columns, rows} : Shape{rows, columns};
+  std::vector<std::string> index = {"i", "j"}, other = {"q", "p"};
+  if (columns_first) std::swap(index[0], index[1]);
+  if (!columns_first) std::swap(other[0], other[1]);
+  TensorId A = b.tensor("A", DType::f32, shape), M = b.tensor("M", DType::f32, {rows});
+  TensorId E = b.tensor("E", DType::f32, shape), S = b.tensor("S", DType::f32, {rows});
+  TensorId T = b.tensor("T", DType::f32, {rows}), O = b.tensor("O", DType::f32, shape);
+  auto binary = [](Op op) {
+    return [op](Body& body, const std::vector<NodeId>& l) {
+      return body.operation(op, {l[0], l[1]}, DType::f32);
+    };
+  };
+  auto in_row = [](KernelStage& stage, int row, Residence residence) {
+    stage.rows = {row};
+    stage.residence = residence;
+  };
+  KernelBuilder::PieceText whole{{"i", "j"}, {rows, columns}, 1, {"i"}, {{A, index}}, {}, alone};
+  in_row(b.stage(M, Aggregation::max, DType::f32, {whole}), 0, Residence::row);
+  // The row is the second unknown here.
+  KernelBuilder::PieceText apart{{"q", "p"}, {columns, rows}, 2, other, {{A, other}, {M, {"p"}}},
+                                 {},         binary(Op::sub)};
+  in_row(b.stage(E, Aggregation::assign, DType::f32, {apart}), 1, Residence::row);
+  KernelBuilder::PieceText squares{{"i", "j"}, {rows, columns}, 1, {"i"}, {{E, index}, {E, index}},
+                                   {},         product};
+  if (causal) squares.constraints = {{"i - j", 0, rows}};
+  in_row(b.stage(S, Aggregation::sum, DType::f32, {squares}), 0, Residence::registers);
+  auto more = [](Body& body, const std::vector<NodeId>& l) {
+    return body.operation(Op::add, {l[0], body.real(1, DType::f32)}, DType::f32);
+  };
+  KernelStage& attached = b.stage(T, Aggregation::assign, DType::f32,
+                                  {{{"i"}, {rows}, 1, {"i"}, {{S, {"i"}}}, {}, more}});
+  attached.attach = 2;
+  attached.residence = Residence::row;
+  KernelBuilder::PieceText scaled{{"i", "j"}, {rows, columns}, 2, index, {{E, index}, {T, {"i"}}},
+                                  {},         product};
+  in_row(b.stage(O, Aggregation::assign, DType::f32, {scaled}), 0, Residence::global);
+  return b.finish();
+}
+
 Kernel scaled_copy(Shape shape) {
   KernelBuilder b;
   TensorId I = b.tensor("I", DType::f32, shape), O = b.tensor("O", DType::f32, shape);

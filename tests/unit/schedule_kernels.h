@@ -65,6 +65,10 @@ Kernel depthwise(int64_t size, int64_t channels, int64_t taps);
 Kernel max_pool(int64_t size, int64_t channels, int64_t taps, int64_t stride, int64_t pad);
 Kernel row_sum(int64_t rows, int64_t columns, bool columns_first);
 Kernel prefix_sum(int64_t n);
+// Maximum of each row, the distances to it, the sum of their squares plus one (attached), and their
+// product: four stages in rows. `columns_first`: the reduced axis is the strided one. `causal`: the
+// sum takes the columns up to the row's number.
+Kernel normalised_rows(int64_t rows, int64_t columns, bool columns_first, bool causal);
 Kernel scaled_copy(Shape shape);
 Kernel transpose(int64_t rows, int64_t columns);
 

@@ -1,0 +1,73 @@
+// Kernels with row loops: rules, text form, and every random schedule against brute force.
+#include <gtest/gtest.h>
+
+#include "core/schedule/cost.h"
+#include "core/schedule/rows.h"
+#include "tests/unit/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+TEST(Rows, KernelsPrintAndParse) {
+  Kernel kernel = normalised_rows(5, 9, false, false);
+  verify(kernel);
+  auto source = std::make_shared<const Source>(Source{"k", print(kernel)});
+  Kernel again = parse_kernel(source);
+  EXPECT_EQ(print(again), source->text);
+  EXPECT_EQ(again.stages[1].rows, std::vector<int>{1});
+  EXPECT_EQ(again.stages[1].residence, Residence::row);
+  verify(again);
+}
+
+TEST(Rows, ResultsOfOtherRowsAreRefused) {
+  Kernel kernel = normalised_rows(6, 6, false, false);
+  EXPECT_EQ(broken_rows(kernel), "");
+  Kernel turned = kernel;
+  auto& index = turned.stages[4].contraction.pieces[0].loads[0].index;
+  std::swap(index[0], index[1]);
+  EXPECT_EQ(broken_rows(turned), "a read of another row");
+  Kernel reduced = kernel;
+  reduced.stages[0].rows = {1};
+  EXPECT_EQ(broken_rows(reduced), "a row that is no owner");
+  Kernel partly = kernel;
+  partly.stages[1].rows.clear();
+  EXPECT_EQ(broken_rows(partly), "another number of rows");
+}
+
+TEST(Rows, SharedLoopsAgree) {
+  Kernel kernel = normalised_rows(6, 7, false, false);
+  Schedule schedule = plain_schedule(kernel);
+  EXPECT_EQ(illegal(schedule, kernel, small_target()), "");
+  EXPECT_EQ(schedule.shared, 1U);
+  Schedule other = schedule;
+  other.stages[1][0].outer[0].binding = Binding::parallel;
+  EXPECT_EQ(illegal(other, kernel, small_target()), "shared loops that differ");
+  Schedule none = schedule;
+  none.shared = 0;
+  EXPECT_EQ(illegal(none, kernel, small_target()), "a row without a loop");
+}
+
+TEST(Rows, LeadingRow) {
+  expect_all_schedules_agree(normalised_rows(7, 37, false, false), 120);
+  expect_all_schedules_agree(normalised_rows(21, 5, false, false), 60);
+}
+TEST(Rows, TrailingRow) { expect_all_schedules_agree(normalised_rows(37, 9, true, false), 120); }
+TEST(Rows, CausalRow) {
+  expect_all_schedules_agree(normalised_rows(13, 13, false, true), 80);
+  expect_all_schedules_agree(normalised_rows(19, 11, true, true), 80);
+}
+
+// Results that live for a row take no more than the block of rows.
+TEST(Rows, RowsStayOnChip) {
+  Kernel kernel = normalised_rows(64, 48, false, false);
+  nest::Nest nest = lower(kernel, plain_schedule(kernel), small_target());
+  EXPECT_EQ(nest.argument_count(), 2U);
+  for (const nest::Buffer& b : nest.buffers) {
+    if (b.scope == nest::Scope::argument) continue;
+    EXPECT_NE(b.scope, nest::Scope::workspace);
+    EXPECT_LE(element_count(b.shape), 48) << b.name;
+  }
+}
+
+}  // namespace
+}  // namespace tile::testing
