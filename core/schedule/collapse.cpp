@@ -76,10 +76,28 @@ class Closure {
       }
     }
     unknowns_.insert(p);
+    if (!rows_together(p)) return false;
     return std::all_of(c.stores.begin(), c.stores.end(),
                        [&](const Access& a) { return follow(p, a); }) &&
            std::all_of(c.loads.begin(), c.loads.end(),
                        [&](const Access& a) { return follow(p, a); });
+  }
+
+  // Row loops merge with row loops, in every stage that they run around.
+  bool rows_together(const UnknownPair& p) {
+    const std::vector<int>& rows = kernel_.stages[p.stage].rows;
+    auto row = [&](size_t u) {
+      return std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
+    };
+    auto first = static_cast<size_t>(row(p.first)), second = static_cast<size_t>(row(p.second));
+    if ((first == rows.size()) != (second == rows.size())) return false;
+    for (size_t s = 0; s < kernel_.stages.size() && first < rows.size(); ++s) {
+      const std::vector<int>& other = kernel_.stages[s].rows;
+      if (other.empty()) continue;
+      bool merged = add({s, static_cast<size_t>(other[first]), static_cast<size_t>(other[second])});
+      if (!merged) return false;
+    }
+    return true;
   }
 
   // The access names neither unknown, or both in adjacent dimensions that they fill.
@@ -173,6 +191,11 @@ void merge_unknowns(Piece& piece, const UnknownPair& p) {
   });
 }
 
+void merge_rows(std::vector<int>& rows, const UnknownPair& p) {
+  std::erase(rows, static_cast<int>(p.second));
+  for (int& u : rows) u -= u > static_cast<int>(p.second) ? 1 : 0;
+}
+
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
   Shape& shape = kernel.tensors[static_cast<size_t>(d.tensor)].shape;
   auto at = static_cast<std::ptrdiff_t>(d.first) + 1;
@@ -210,6 +233,7 @@ void apply(Kernel& kernel, const Closure& closure) {
     return std::pair(a.stage, a.second) > std::pair(b.stage, b.second);
   });
   for (size_t i = 0; i < pairs.size(); ++i) {
+    merge_rows(kernel.stages[pairs[i].stage].rows, pairs[i]);
     merge_unknowns(kernel.stages[pairs[i].stage].contraction.pieces[0], pairs[i]);
     for (size_t j = i + 1; j < pairs.size(); ++j) {
       bool moved = pairs[j].stage == pairs[i].stage && pairs[j].first > pairs[i].second;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/rows.h"
+
 namespace tile {
 namespace {
 
@@ -154,6 +156,14 @@ PieceModel::Block PieceModel::block_of(const AccessModel& a,
 double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
   Block block = block_of(a, range);
   return block.run * block.rows;
+}
+
+double PieceModel::fetch_ns(const AccessModel& a, const std::vector<int64_t>& range,
+                            double rate) const {
+  Block block = block_of(a, range);
+  double translated = pages(block);
+  double walks = translated > kPagesKnown ? translated * kPageWalk : 0;
+  return block.rows * (block.run + (block.rows > 1 ? kShortRun : 0)) / rate + walks;
 }
 
 // Bytes of the cache that the block occupies where its rows fall on the same sets: `way` bytes map
@@ -461,11 +471,15 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
     if (l.binding != Binding::parallel) break;
     tasks *= static_cast<double>(ceil_div(piece_.box[static_cast<size_t>(l.unknown)], l.step));
   }
+  return threaded_ns(serial, tasks, target_);
+}
+
+double threaded_ns(double serial, double tasks, const Target& target) {
   double chunks = std::min(tasks, std::floor(serial / kChunkNanoseconds));
-  if (chunks < 2 || target_.threads < 2) return serial;
-  double workers = std::min(chunks, static_cast<double>(target_.threads));
+  if (chunks < 2 || target.threads < 2) return serial;
+  double workers = std::min(chunks, static_cast<double>(target.threads));
   double rounds = std::ceil(tasks / workers);
-  return target_.parallel_overhead_ns + serial * rounds / tasks;
+  return target.parallel_overhead_ns + serial * rounds / tasks;
 }
 
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,
@@ -473,9 +487,6 @@ double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel&
   return PieceModel(piece, c, kernel, target).serial_ns(schedule);
 }
 
-namespace {
-
-// Attached stages: their bodies, their loads and their stores, beside the tile's own work.
 double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target) {
   double total = 0;
   for (const Piece& piece : stage.contraction.pieces) {
@@ -487,10 +498,9 @@ double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target&
   return total;
 }
 
-}  // namespace
-
 double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target) {
-  double total = 0;
+  if (row_loops(kernel) > 0) return estimate_rows(schedule, kernel, target);
+  double total = kKernelStart;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
     if (stage.attach >= 0) {

@@ -46,6 +46,9 @@ class PieceModel {
   };
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
   double footprint(const AccessModel& a, const std::vector<int64_t>& range) const;
+  // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
+  // runs and translations cost more.
+  double fetch_ns(const AccessModel& a, const std::vector<int64_t>& range, double rate) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
 
@@ -101,6 +104,13 @@ class PieceModel {
   double body_ = 0;
   double cycle_ns_ = 1;
 };
+
+// What starting one kernel costs, and what `serial` nanoseconds of work in `tasks` parts take on
+// the target's threads (1 task: no parallel loop).
+constexpr double kKernelStart = 200;
+double threaded_ns(double serial, double tasks, const Target& target);
+// Attached stages: their bodies, their loads and their stores, beside the tile's own work.
+double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target);
 
 // Estimated nanoseconds of one piece on one core.
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,

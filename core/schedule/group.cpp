@@ -1,6 +1,8 @@
 // Splits a normalized program into kernels. A pointwise statement that reads a kernel's result cell
 // by cell attaches to it: what it costs there is its arithmetic, what it saves is a pass over
 // memory.
+#include "core/schedule/group.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -49,10 +51,14 @@ bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& ten
 
 class Grouping {
  public:
-  explicit Grouping(const BoundProgram& program) : program_(program) {}
+  Grouping(const BoundProgram& program, const Target& target)
+      : program_(program), target_(target) {}
 
   std::vector<Step> run() {
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
+    if (target_.device == "cpu") {
+      steps_ = fuse_rows(std::move(steps_), program_, target_, [this](Kernel& k) { finish(k); });
+    }
     for (Step& step : steps_) {
       Kernel* kernel = std::get_if<Kernel>(&step);
       if (kernel == nullptr) continue;
@@ -169,20 +175,36 @@ class Grouping {
         }
       }
       if (stage.contraction.fill) list(kernel.reads, *stage.contraction.fill);
+      bool outside = false;
       for (TensorId out : stage.contraction.outputs) {
         made.insert(out);
-        stage.residence = needed_outside(out, kernel) ? Residence::global : Residence::registers;
-        if (stage.residence == Residence::global) list(kernel.writes, out);
+        outside = outside || needed_outside(out, kernel);
       }
+      bool several = stage.contraction.outputs.size() > 1 && row_loops(kernel) == 0;
+      bool apart = outside || several;
+      stage.residence = apart                        ? Residence::global
+                        : read_in_row(stage, kernel) ? Residence::row
+                                                     : Residence::registers;
       for (TensorId out : stage.contraction.outputs) {
-        bool written =
-            std::find(kernel.writes.begin(), kernel.writes.end(), out) != kernel.writes.end();
-        if (!written && stage.contraction.outputs.size() > 1) {
-          stage.residence = Residence::global;
-          list(kernel.writes, out);
-        }
+        if (apart) list(kernel.writes, out);
       }
     }
+  }
+  // A stage with loops of its own, or attached to another one, reads the result.
+  static bool read_in_row(const KernelStage& maker, const Kernel& kernel) {
+    auto tile = [&](const KernelStage& stage) {
+      const KernelStage* at = &stage;
+      while (at->attach >= 0) at = &kernel.stages[static_cast<size_t>(at->attach)];
+      return at;
+    };
+    return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
+      if (tile(s) == tile(maker)) return false;
+      std::vector<TensorId> reads = read_by(BoundStatement(s.contraction));
+      return std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
+        const std::vector<TensorId>& outputs = maker.contraction.outputs;
+        return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+      });
+    });
   }
   bool needed_outside(TensorId id, const Kernel& kernel) const {
     if (std::find(program_.outputs.begin(), program_.outputs.end(), id) != program_.outputs.end()) {
@@ -210,6 +232,7 @@ class Grouping {
   }
 
   const BoundProgram& program_;
+  const Target& target_;
   std::vector<Step> steps_;
   std::map<TensorId, size_t> made_at_;
   std::map<TensorId, std::vector<Affine>> cells_;  // in the first result's coordinates
@@ -217,8 +240,8 @@ class Grouping {
 
 }  // namespace
 
-std::vector<Step> group(const BoundProgram& program, const Target&) {
-  return Grouping(program).run();
+std::vector<Step> group(const BoundProgram& program, const Target& target) {
+  return Grouping(program, target).run();
 }
 
 }  // namespace tile

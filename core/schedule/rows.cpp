@@ -47,6 +47,12 @@ void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, si
 
 }  // namespace
 
+std::vector<int> row_indices(const Access& access, const std::vector<int>& rows) {
+  std::vector<int> list;
+  for (const Index& index : access.index) list.push_back(row_of(index, rows));
+  return list;
+}
+
 size_t row_loops(const Kernel& kernel) {
   return kernel.stages.empty() ? 0 : kernel.stages[0].rows.size();
 }

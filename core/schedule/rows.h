@@ -8,6 +8,9 @@
 
 namespace tile {
 
+// For each dimension of an access the row that its index is, alone; -1: anything else. `rows`: of
+// each unknown.
+std::vector<int> row_indices(const Access& access, const std::vector<int>& rows);
 // Empty where the kernel's rows keep the rules of KernelStage::rows; else the first broken one.
 std::string broken_rows(const Kernel& kernel);
 // The same of Schedule::shared.
@@ -24,5 +27,9 @@ struct SharedLoop {
 // A stage's schedule for a block of rows, inside the shared loops.
 PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage,
                             const std::vector<SharedLoop>& shared);
+
+// estimate() and candidates() of kernels with row loops.
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target);
+std::vector<Schedule> row_candidates(const Kernel& kernel, const Target& target, size_t limit);
 
 }  // namespace tile

@@ -76,6 +76,10 @@ std::string stage_text(const Launch& launch, size_t at) {
     if (stage.attach >= 0) {
       out += "    computed in the register tile of stage " + std::to_string(stage.attach) + "\n";
     }
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      out += "    for each row " + piece.unknowns[static_cast<size_t>(stage.rows[r])] + "\n";
+    }
+    if (stage.residence == Residence::row) out += "    its result is kept for the row alone\n";
   }
   return out;
 }

@@ -59,7 +59,7 @@ TEST(Group, AResultNeededElsewhereIsStored) {
 TEST(Group, AReaderOfOtherCellsIsAKernelOfItsOwn) {
   std::vector<Kernel> kernels = kernels_of(
       "function (A[M, K], B[K, N]) -> (E) { C[i, j : M, N] = +(A[i, k] * B[k, j]);"
-      " E[i, j : M, N - 1] = +(C[i, j + k]), k < 2; }",
+      " E[i, j : M - 1, N - 1] = +(C[i + k, j + k]), k < 2; }",
       {f32({8, 4}), f32({4, 8})});
   EXPECT_EQ(kernels.size(), 2U);
 }

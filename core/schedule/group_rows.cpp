@@ -1,0 +1,265 @@
+// Merges kernels that share rows: what one makes for a row the other reads there, or both read the
+// same row of a third tensor. Done where the model finds the one kernel cheaper than the two.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/passes/uses.h"
+#include "core/schedule/collapse.h"
+#include "core/schedule/cost.h"
+#include "core/schedule/group.h"
+#include "core/schedule/rows.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kMostStages = 16;
+constexpr size_t kMostReads = 24;
+constexpr size_t kSiblings = 4;     // kernels tried beside the latest producer
+constexpr double kPointsRead = 16;  // points of a streaming stage for each element it reads
+
+bool contains(const std::vector<TensorId>& list, TensorId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+// A stage whose work is about its data: matrix products keep tiles of their own.
+bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+  if (c.pieces.size() != 1) return false;
+  double points = 1, elements = 1;
+  for (int64_t extent : c.pieces[0].box) points *= static_cast<double>(extent);
+  for (const auto* list : {&c.pieces[0].loads, &c.pieces[0].stores}) {
+    for (const Access& a : *list) {
+      auto count = element_count(tensors[static_cast<size_t>(a.tensor)].shape);
+      elements = std::max(elements, static_cast<double>(count));
+    }
+  }
+  return points <= kPointsRead * elements;
+}
+
+class RowFusion {
+ public:
+  RowFusion(std::vector<Step>& steps, const BoundProgram& program, const Target& target,
+            const std::function<void(Kernel&)>& finish)
+      : program_(program), target_(target), finish_(finish) {
+    for (Step& s : steps) steps_.emplace_back(std::move(s));
+    costs_.resize(steps_.size());
+  }
+
+  std::vector<Step> run() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (!candidate(i)) continue;
+      for (size_t partner : partners(i)) {
+        if (merge(partner, i)) break;
+      }
+    }
+    std::vector<Step> left;
+    for (std::optional<Step>& s : steps_) {
+      if (s) left.push_back(std::move(*s));
+    }
+    return left;
+  }
+
+ private:
+  const Kernel* kernel(size_t i) const {
+    return steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
+  }
+  bool candidate(size_t i) const {
+    const Kernel* k = kernel(i);
+    return k != nullptr && std::all_of(k->stages.begin(), k->stages.end(), [&](const auto& s) {
+             return streams(s.contraction, program_.tensors);
+           });
+  }
+
+  static std::vector<TensorId> made_by(const Step& step) {
+    std::vector<TensorId> list;
+    if (const Kernel* k = std::get_if<Kernel>(&step)) {
+      for (const KernelStage& s : k->stages) {
+        list.insert(list.end(), s.contraction.outputs.begin(), s.contraction.outputs.end());
+      }
+    } else if (const Sort* sort = std::get_if<Sort>(&step)) {
+      list.push_back(sort->result);
+    } else {
+      list.push_back(std::get<Scatter>(step).result);
+    }
+    return list;
+  }
+  std::vector<TensorId> read_by_kernel(const Kernel& k) const {
+    std::vector<TensorId> list;
+    for (const KernelStage& s : k.stages) {
+      for (TensorId id : read_by(BoundStatement(s.contraction))) {
+        list.push_back(storage_of(program_, id));
+      }
+    }
+    return list;
+  }
+
+  // Earlier kernels that step i may join: the latest that makes an operand, and those after it that
+  // read a tensor which i reads.
+  std::vector<size_t> partners(size_t i) const {
+    std::vector<TensorId> reads = read_by_kernel(*kernel(i));
+    std::vector<size_t> list;
+    for (size_t j = i; j-- > 0;) {
+      if (!steps_[j]) continue;
+      std::vector<TensorId> made = made_by(*steps_[j]);
+      bool produces =
+          std::any_of(made.begin(), made.end(), [&](TensorId id) { return contains(reads, id); });
+      if (produces) {
+        if (candidate(j)) list.insert(list.begin(), j);
+        break;
+      }
+      if (!candidate(j) || list.size() >= kSiblings) continue;
+      std::vector<TensorId> others = read_by_kernel(*kernel(j));
+      bool shares = std::any_of(others.begin(), others.end(),
+                                [&](TensorId id) { return contains(reads, id); });
+      if (shares) list.push_back(j);
+    }
+    return list;
+  }
+
+  // The model's time for the kernel as it would be compiled.
+  double cost(const Kernel& raw) const {
+    Kernel k = raw;
+    finish_(k);
+    collapse(k);
+    return estimate(analytic_schedule(k, target_), k, target_);
+  }
+  double cost(size_t i) {
+    if (!costs_[i]) costs_[i] = cost(*kernel(i));
+    return *costs_[i];
+  }
+
+  bool merge(size_t first, size_t second) {
+    std::optional<Kernel> both = merged(*kernel(first), *kernel(second));
+    if (!both) return false;
+    Kernel whole = *both;
+    finish_(whole);
+    if (!broken_rows(whole).empty()) return false;
+    double together = cost(*both);
+    if (together > cost(first) + cost(second)) return false;
+    steps_[first] = std::move(*both);
+    costs_[first] = together;
+    steps_[second].reset();
+    return true;
+  }
+
+  // Every owner of the stages with loops a row, unless the kernel has rows already.
+  static Kernel all_rows(const Kernel& k) {
+    Kernel all = k;
+    if (row_loops(k) > 0) return all;
+    for (size_t u = 0; u < k.stages[0].contraction.pieces[0].owners; ++u) {
+      all.stages[0].rows.push_back(static_cast<int>(u));
+    }
+    return all;
+  }
+
+  struct RowPair {
+    int first, second;
+  };
+  // Pairs of rows, one of each kernel, that every shared access names in one dimension.
+  std::optional<std::vector<RowPair>> row_pairs(const Kernel& a, const Kernel& b) const {
+    RowMap in_a = row_map(a), in_b = row_map(b);
+    std::vector<std::vector<RowPair>> named;  // for each shared access
+    bool depends = false;
+    for (size_t s = 0; s < b.stages.size(); ++s) {
+      for (const Access& load : b.stages[s].contraction.pieces[0].loads) {
+        auto made = in_a.dimensions.find(load.tensor);
+        bool hidden = made == in_a.dimensions.end() &&
+                      in_a.dimensions.contains(storage_of(program_, load.tensor));
+        if (hidden) return std::nullopt;  // another shape of a result
+        if (made == in_a.dimensions.end()) continue;
+        depends = true;
+        named.push_back(pairs(made->second, row_indices(load, in_b.unknowns[s])));
+      }
+    }
+    if (!depends) named = shared_reads(a, in_a, b, in_b);
+    if (named.empty()) return std::nullopt;
+    std::vector<RowPair> common;
+    for (const RowPair& p : named[0]) {
+      bool everywhere = std::all_of(named.begin(), named.end(), [&](const auto& list) {
+        return std::any_of(list.begin(), list.end(), [&](const RowPair& q) {
+          return p.first == q.first && p.second == q.second;
+        });
+      });
+      bool used = std::any_of(common.begin(), common.end(), [&](const RowPair& q) {
+        return p.first == q.first || p.second == q.second;
+      });
+      if (everywhere && !used) common.push_back(p);
+    }
+    return common;
+  }
+  static std::vector<RowPair> pairs(const std::vector<int>& a, const std::vector<int>& b) {
+    std::vector<RowPair> list;
+    for (size_t d = 0; d < a.size(); ++d) {
+      if (a[d] >= 0 && b[d] >= 0) list.push_back({a[d], b[d]});
+    }
+    return list;
+  }
+  // The largest tensor that both read, at its first reads.
+  std::vector<std::vector<RowPair>> shared_reads(const Kernel& a, const RowMap& in_a,
+                                                 const Kernel& b, const RowMap& in_b) const {
+    std::vector<std::vector<RowPair>> named;
+    int64_t most = 1;
+    for (size_t s = 0; s < a.stages.size(); ++s) {
+      for (const Access& x : a.stages[s].contraction.pieces[0].loads) {
+        int64_t size = element_count(a.tensors[static_cast<size_t>(x.tensor)].shape);
+        for (size_t t = 0; t < b.stages.size() && size > most; ++t) {
+          for (const Access& y : b.stages[t].contraction.pieces[0].loads) {
+            if (x.tensor != y.tensor || size <= most) continue;
+            most = size;
+            named = {pairs(row_indices(x, in_a.unknowns[s]), row_indices(y, in_b.unknowns[t]))};
+          }
+        }
+      }
+    }
+    return named;
+  }
+
+  static std::vector<int> chosen(const std::vector<int>& rows, const std::vector<RowPair>& pairs,
+                                 bool first) {
+    std::vector<int> list;
+    for (const RowPair& p : pairs) {
+      list.push_back(rows[static_cast<size_t>(first ? p.first : p.second)]);
+    }
+    return list;
+  }
+
+  std::optional<Kernel> merged(const Kernel& first, const Kernel& second) const {
+    size_t reads = 0;
+    for (const Kernel* k : {&first, &second}) {
+      for (const KernelStage& s : k->stages) {
+        if (s.contraction.pieces.size() != 1) return std::nullopt;
+        reads += s.contraction.pieces[0].loads.size();
+      }
+    }
+    size_t stages = first.stages.size() + second.stages.size();
+    if (stages > kMostStages || reads > kMostReads) return std::nullopt;
+    Kernel a = all_rows(first), b = all_rows(second);
+    std::optional<std::vector<RowPair>> pairs = row_pairs(a, b);
+    if (!pairs || pairs->empty()) return std::nullopt;
+    for (KernelStage& s : a.stages) {
+      if (s.attach < 0) s.rows = chosen(s.rows, *pairs, true);
+    }
+    auto shift = static_cast<int>(a.stages.size());
+    for (KernelStage& s : b.stages) {
+      if (s.attach < 0) s.rows = chosen(s.rows, *pairs, false);
+      if (s.attach >= 0) s.attach += shift;
+      a.stages.push_back(std::move(s));
+    }
+    return a;
+  }
+
+  const BoundProgram& program_;
+  const Target& target_;
+  const std::function<void(Kernel&)>& finish_;
+  std::vector<std::optional<Step>> steps_;
+  std::vector<std::optional<double>> costs_;
+};
+
+}  // namespace
+
+std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
+                            const Target& target, const std::function<void(Kernel&)>& finish) {
+  return RowFusion(steps, program, target, finish).run();
+}
+
+}  // namespace tile

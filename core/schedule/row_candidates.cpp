@@ -1,0 +1,274 @@
+// The space and the cost of kernels with row loops: which rows come in blocks, and each stage's
+// best schedule for such a block.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/schedule/cost.h"
+#include "core/schedule/rows.h"
+#include "core/schedule/space.h"
+
+namespace tile {
+namespace {
+
+constexpr double kOverlap = 0.15;   // of the smaller of two costs that the larger does not hide
+constexpr double kResident = 0.75;  // of a cache that data find there again
+constexpr int64_t kTasksPerThread = 4;
+constexpr size_t kStageChoices = 3;  // of each stage, for a race
+
+bool is_global(const Kernel& kernel, TensorId id) {
+  auto listed = [&](const std::vector<TensorId>& list) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  return listed(kernel.reads) || listed(kernel.writes);
+}
+
+std::vector<int64_t> extents(const Kernel& kernel) {
+  const KernelStage& first = kernel.stages[0];
+  std::vector<int64_t> list;
+  for (int u : first.rows) {
+    list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
+  }
+  return list;
+}
+
+// The model of a kernel with row loops whose blocks have the given sizes.
+class RowModel {
+ public:
+  RowModel(const Kernel& kernel, const Target& target, std::vector<int64_t> blocks)
+      : target_(target), blocks_(std::move(blocks)), block_(block_of_rows(kernel, blocks_)) {
+    std::vector<int64_t> all = extents(kernel);
+    for (size_t r = 0; r < all.size(); ++r) {
+      count_ *= static_cast<double>(ceil_div(all[r], blocks_[r]));
+    }
+    attached_share_ = 1 / count_;
+    cold_ = count_ * cold_block(kernel);
+  }
+
+  const Kernel& block() const { return block_; }
+  // Of the stages' schedules for one block, on one core.
+  double serial_ns(const std::vector<double>& stages) const {
+    double warm = attached();
+    for (double ns : stages) warm += ns;
+    warm *= count_;
+    return std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
+  }
+
+ private:
+  double attached() const {
+    double total = 0;
+    for (const KernelStage& stage : block_.stages) {
+      if (stage.attach >= 0) total += attached_ns(stage, block_, target_);
+    }
+    return total * attached_share_;
+  }
+
+  // What comes from memory for one block: each global tensor once.
+  double cold_block(const Kernel& kernel) const {
+    double bytes = 0;
+    std::set<TensorId> seen;
+    std::vector<std::pair<size_t, size_t>> moved;  // stage, access
+    for (size_t s = 0; s < kernel.stages.size(); ++s) {
+      const Contraction& c = kernel.stages[s].contraction;
+      PieceModel model(c.pieces[0], c, kernel, target_);
+      for (size_t a = 0; a < model.accesses().size(); ++a) {
+        const PieceModel::AccessModel& access = model.accesses()[a];
+        TensorId id = access.access->tensor;
+        if (!is_global(kernel, id) || !seen.insert(id).second) continue;
+        bytes += (access.store ? 2 : 1) * model.footprint(access, c.pieces[0].box);
+        moved.emplace_back(s, a);
+      }
+    }
+    if (bytes <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
+    bool near = bytes <= kResident * static_cast<double>(target_.l3_bytes);
+    double rate = near ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns;
+    double total = 0;
+    for (auto [s, a] : moved) {
+      const Contraction& c = block_.stages[s].contraction;
+      PieceModel model(c.pieces[0], c, block_, target_);
+      const PieceModel::AccessModel& access = model.accesses()[a];
+      double ns = model.fetch_ns(access, c.pieces[0].box, rate) * (access.store ? 2 : 1);
+      total += block_.stages[s].attach >= 0 ? ns * attached_share_ : ns;
+    }
+    return total;
+  }
+
+  const Target& target_;
+  std::vector<int64_t> blocks_;
+  Kernel block_;
+  double count_ = 1;
+  double cold_ = 0;
+  double attached_share_ = 1;  // an attached stage's unknowns are not cut to the block
+};
+
+double tasks_of(const PieceSchedule& s, const Piece& piece) {
+  double tasks = 1;
+  for (const Loop& l : s.outer) {
+    if (l.binding != Binding::parallel) break;
+    int64_t extent = piece.box[static_cast<size_t>(l.unknown)];
+    tasks *= static_cast<double>(ceil_div(extent, l.step));
+  }
+  return tasks;
+}
+
+class RowSpace {
+ public:
+  RowSpace(const Kernel& kernel, const Target& target, size_t limit)
+      : kernel_(kernel),
+        target_(target),
+        one_thread_(target),
+        limit_(limit),
+        extents_(extents(kernel)) {
+    one_thread_.threads = 1;
+  }
+
+  std::vector<Schedule> ranked() {
+    for (const std::vector<int64_t>& blocks : block_choices()) consider(blocks);
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Schedule> all;
+    for (auto& [ns, schedule] : found_) {
+      if (all.size() >= limit_) break;
+      if (std::find(all.begin(), all.end(), schedule) == all.end()) {
+        all.push_back(std::move(schedule));
+      }
+    }
+    if (all.empty()) all.push_back(plain_schedule(kernel_));
+    return all;
+  }
+
+ private:
+  // Distance in memory of a row from the next, in the tensor that the kernel moves most of.
+  std::vector<int64_t> row_strides() const {
+    std::vector<int64_t> best(extents_.size(), 0);
+    double most = -1;
+    for (const KernelStage& stage : kernel_.stages) {
+      if (stage.attach >= 0) continue;
+      const Piece& piece = stage.contraction.pieces[0];
+      PieceModel model(piece, stage.contraction, kernel_, target_);
+      for (const PieceModel::AccessModel& a : model.accesses()) {
+        double bytes = model.footprint(a, piece.box);
+        if (!is_global(kernel_, a.access->tensor) || bytes <= most) continue;
+        most = bytes;
+        for (size_t r = 0; r < best.size(); ++r) {
+          best[r] = std::abs(a.strides[static_cast<size_t>(stage.rows[r])]);
+        }
+      }
+    }
+    return best;
+  }
+
+  // Single rows; vectors of rows that lie side by side; a few rows at a time of short ones.
+  std::vector<std::vector<int64_t>> block_choices() {
+    std::vector<int64_t> strides = row_strides();
+    order_.resize(extents_.size());
+    for (size_t r = 0; r < order_.size(); ++r) order_[r] = r;
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+    std::vector<int64_t> single(extents_.size(), 1);
+    std::vector<std::vector<int64_t>> all{single};
+    size_t inner = order_.back();
+    int64_t lanes = target_.vector_bits / 32;
+    for (int64_t n : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+      int64_t block = strides[inner] == 1 ? n * lanes : 4 * n;
+      if (n > 1 && block >= 2 * extents_[inner]) continue;
+      if (extents_[inner] < 2) continue;
+      all.push_back(single);
+      all.back()[inner] = block;
+    }
+    return all;
+  }
+
+  std::vector<SharedLoop> shared_loops(const std::vector<int64_t>& blocks, double serial) const {
+    std::vector<SharedLoop> shared;
+    bool threads = target_.threads > 1 && serial >= 2 * kChunkNanoseconds;
+    int64_t tasks = 1;
+    for (size_t r : order_) {
+      SharedLoop l{r, blocks[r], Binding::serial};
+      threads = threads && tasks < kTasksPerThread * target_.threads;
+      if (threads) l.binding = Binding::parallel;
+      tasks = checked_mul(tasks, ceil_div(extents_[r], blocks[r]));
+      shared.push_back(l);
+    }
+    return shared;
+  }
+
+  void consider(const std::vector<int64_t>& blocks) {
+    RowModel model(kernel_, target_, blocks);
+    std::vector<std::vector<RankedPiece>> stages(kernel_.stages.size());
+    std::vector<double> best;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      if (kernel_.stages[s].attach >= 0) continue;
+      stages[s] = piece_candidates(model.block(), s, 0, one_thread_);
+      best.push_back(stages[s][0].nanoseconds);
+    }
+    std::vector<SharedLoop> shared = shared_loops(blocks, model.serial_ns(best));
+    std::vector<size_t> choice(kernel_.stages.size(), 0);
+    add(model, stages, choice, shared);
+    if (limit_ == 1) return;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      for (size_t i = 1; i < std::min(kStageChoices, stages[s].size()); ++i) {
+        choice[s] = i;
+        add(model, stages, choice, shared);
+      }
+      choice[s] = 0;
+    }
+  }
+
+  void add(const RowModel& model, const std::vector<std::vector<RankedPiece>>& stages,
+           const std::vector<size_t>& choice, const std::vector<SharedLoop>& shared) {
+    Schedule schedule;
+    schedule.shared = shared.size();
+    schedule.stages.resize(kernel_.stages.size());
+    std::vector<double> times;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      if (stages[s].empty()) continue;
+      const RankedPiece& chosen = stages[s][choice[s]];
+      schedule.stages[s] = {inside_shared(chosen.schedule, kernel_.stages[s], shared)};
+      times.push_back(chosen.nanoseconds);
+    }
+    if (!illegal(schedule, kernel_, target_).empty()) return;
+    double tasks = tasks_of(schedule.stages[0][0], kernel_.stages[0].contraction.pieces[0]);
+    found_.emplace_back(threaded_ns(model.serial_ns(times), tasks, target_), std::move(schedule));
+  }
+
+  const Kernel& kernel_;
+  const Target& target_;
+  Target one_thread_;
+  size_t limit_;
+  std::vector<int64_t> extents_;
+  std::vector<size_t> order_;  // rows, the one of the largest stride first
+  std::vector<std::pair<double, Schedule>> found_;
+};
+
+}  // namespace
+
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  std::vector<int64_t> blocks = extents(kernel);
+  const KernelStage& first = kernel.stages[0];
+  for (size_t i = 0; i < schedule.shared; ++i) {
+    const Loop& l = schedule.stages[0][0].outer[i];
+    auto r = std::find(first.rows.begin(), first.rows.end(), l.unknown) - first.rows.begin();
+    int64_t& block = blocks[static_cast<size_t>(r)];
+    block = std::min(block, l.step);
+  }
+  RowModel model(kernel, target, blocks);
+  std::vector<double> times;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    PieceSchedule inside = schedule.stages[s][0];
+    inside.outer.erase(inside.outer.begin(),
+                       inside.outer.begin() + static_cast<std::ptrdiff_t>(schedule.shared));
+    for (Packing& p : inside.packings) p.level -= static_cast<int>(schedule.shared);
+    const Contraction& c = model.block().stages[s].contraction;
+    times.push_back(PieceModel(c.pieces[0], c, model.block(), target).serial_ns(inside));
+  }
+  double tasks = tasks_of(schedule.stages[0][0], first.contraction.pieces[0]);
+  return kKernelStart + threaded_ns(model.serial_ns(times), tasks, target);
+}
+
+std::vector<Schedule> row_candidates(const Kernel& kernel, const Target& target, size_t limit) {
+  return RowSpace(kernel, target, std::max<size_t>(limit, 1)).ranked();
+}
+
+}  // namespace tile
