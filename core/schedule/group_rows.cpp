@@ -128,18 +128,44 @@ class RowFusion {
     return *costs_[i];
   }
 
-  bool merge(size_t first, size_t second) {
-    std::optional<Kernel> both = merged(*kernel(first), *kernel(second));
-    if (!both) return false;
+  // Nothing where they share no rows.
+  std::optional<Kernel> legal_merge(const Kernel& first, const Kernel& second) const {
+    std::optional<Kernel> both = merged(first, second);
+    if (!both) return std::nullopt;
     Kernel whole = *both;
     finish_(whole);
-    if (!broken_rows(whole).empty()) return false;
+    return broken_rows(whole).empty() ? both : std::nullopt;
+  }
+
+  bool merge(size_t first, size_t second) {
+    std::optional<Kernel> both = legal_merge(*kernel(first), *kernel(second));
+    if (!both) return false;
+    double apart = cost(first) + cost(second);
     double together = cost(*both);
-    if (together > cost(first) + cost(second)) return false;
+    if (together > apart) return merge_three(first, second, *both, apart);
     steps_[first] = std::move(*both);
     costs_[first] = together;
     steps_[second].reset();
     return true;
+  }
+
+  // A result that two of three kernels only hand on is worth nothing before the third has joined.
+  bool merge_three(size_t first, size_t second, const Kernel& both, double apart) {
+    for (size_t third = second + 1; third < steps_.size(); ++third) {
+      if (!candidate(third)) continue;
+      std::vector<size_t> makers = partners(third);
+      if (makers.empty() || makers[0] != second) continue;
+      std::optional<Kernel> all = legal_merge(both, *kernel(third));
+      if (!all) return false;
+      double together = cost(*all);
+      if (together > apart + cost(third)) return false;
+      steps_[first] = std::move(*all);
+      costs_[first] = together;
+      steps_[second].reset();
+      steps_[third].reset();
+      return true;
+    }
+    return false;
   }
 
   // Every owner of the stages with loops a row, unless the kernel has rows already.

@@ -75,7 +75,7 @@ class RowModel {
         const PieceModel::AccessModel& access = model.accesses()[a];
         TensorId id = access.access->tensor;
         if (!is_global(kernel, id) || !seen.insert(id).second) continue;
-        bytes += (access.store ? 2 : 1) * model.footprint(access, c.pieces[0].box);
+        bytes += model.footprint(access, c.pieces[0].box);
         moved.emplace_back(s, a);
       }
     }
