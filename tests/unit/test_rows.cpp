@@ -1,8 +1,10 @@
 // Kernels with row loops: rules, text form, and every random schedule against brute force.
 #include <gtest/gtest.h>
 
+#include "core/passes/pipeline.h"
 #include "core/schedule/cost.h"
 #include "core/schedule/rows.h"
+#include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {
@@ -67,6 +69,58 @@ TEST(Rows, RowsStayOnChip) {
     EXPECT_NE(b.scope, nest::Scope::workspace);
     EXPECT_LE(element_count(b.shape), 48) << b.name;
   }
+}
+
+std::vector<Kernel> kernels_of(const std::string& text, const std::vector<InputType>& types) {
+  BoundProgram program = test::bind_text(text, types);
+  run_pipeline(program, wide_target());
+  std::vector<Kernel> kernels;
+  for (Step& step : group(program, wide_target())) kernels.push_back(std::get<Kernel>(step));
+  for (const Kernel& kernel : kernels) verify(kernel);
+  return kernels;
+}
+// Global tensors of one kernel: nothing else passes through memory.
+size_t globals(const Kernel& kernel) { return kernel.reads.size() + kernel.writes.size(); }
+
+// Worked example (c) of the design.
+TEST(Rows, SoftmaxIsOneKernel) {
+  std::vector<Kernel> kernels = kernels_of(
+      "function (X[M, N]) -> (O) { Top[m, 0 : M, 1] = >(X[m, n]); E = exp(X - Top);"
+      " Sum[m, 0 : M, 1] = +(E[m, n]); O = E / Sum; }",
+      {{DType::f32, {256, 1000}}});
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_EQ(globals(kernels[0]), 2U);
+  EXPECT_EQ(row_loops(kernels[0]), 1U);
+}
+// Rows of several axes become one loop; the reduced axis may be any.
+TEST(Rows, SoftmaxOfAnyAxis) {
+  for (int axis = 0; axis < 3; ++axis) {
+    std::string top[3] = {"0, b, c : 1, B, C", "a, 0, c : A, 1, C", "a, b, 0 : A, B, 1"};
+    std::string text = "function (X[A, B, C]) -> (O) { Top[" + top[axis] +
+                       "] = >(X[a, b, c]); E = exp(X - Top); Sum[" + top[axis] +
+                       "] = +(E[a, b, c]); O = E / Sum; }";
+    std::vector<Kernel> kernels = kernels_of(text, {{DType::f32, {60, 70, 80}}});
+    ASSERT_EQ(kernels.size(), 1U) << axis;
+    EXPECT_EQ(globals(kernels[0]), 2U);
+    EXPECT_EQ(row_loops(kernels[0]), axis == 1 ? 2U : 1U);
+  }
+}
+TEST(Rows, LayerNormIsOneKernel) {
+  std::vector<Kernel> kernels = kernels_of(
+      "function (X[M, N], G[N], B[N]) -> (O) { Sum[m, 0 : M, 1] = +(X[m, n]); D = X - Sum / N;"
+      " S = D * D; Var[m, 0 : M, 1] = +(S[m, n]); O = D * rsqrt(Var / N + 0.00001) * G + B; }",
+      {{DType::f32, {256, 768}}, {DType::f32, {768}}, {DType::f32, {768}}});
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_EQ(globals(kernels[0]), 4U);
+}
+// Sums over the same data read it once.
+TEST(Rows, SiblingReductionsShareTheRow) {
+  std::vector<Kernel> kernels = kernels_of(
+      "function (X[M, N], Y[M, N]) -> (S, T) { S[m : M] = +(X[m, n]);"
+      " T[m : M] = +(X[m, n] * Y[m, n]); }",
+      {{DType::f32, {2000, 1000}}, {DType::f32, {2000, 1000}}});
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_EQ(kernels[0].reads.size(), 2U);
 }
 
 }  // namespace
