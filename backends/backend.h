@@ -24,12 +24,37 @@ class Code {
   virtual std::span<const std::byte> object() const = 0;
   // Bytes that launch() needs as workspace (aligned to 64), shared by the threads of the launch.
   virtual size_t workspace_bytes() const = 0;
+  // Whether the compiler had to put registers into memory: a search drops such a candidate.
+  virtual bool spills() const { return false; }
+};
+
+// One engine's use of a device with memory of its own: a pool, a stream, and the errors of launches
+// that nobody has waited for yet. Thread safe. A stream is the caller's, or the session's own where it
+// is null; work on one stream runs in order, and only what says so waits for it. Every function throws
+// Failure of stage run: "memory" where the pool's limit or the device's memory does not suffice, and
+// "launch" with the kernels' names where an earlier launch has failed.
+class DeviceSession {
+ public:
+  virtual ~DeviceSession() = default;
+  // Memory that work on the stream may use from now on, aligned to 256 bytes; nullptr for 0 bytes.
+  virtual void* allocate(size_t bytes, void* stream) = 0;
+  // Given back once the stream's work so far is done.
+  virtual void release(void* memory, size_t bytes, void* stream) noexcept = 0;
+  // The host's bytes may change or go once this returns.
+  virtual void copy_in(void* device, const void* host, size_t bytes, void* stream) = 0;
+  // Waits: the host's bytes are there once this returns.
+  virtual void copy_out(void* host, const void* device, size_t bytes, void* stream) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
+  virtual void synchronize(void* stream) = 0;
+  // Runs `work`, which gives the stream its work, and tells the nanoseconds that the device took.
+  virtual double elapsed_ns(void* stream, const std::function<void()>& work) = 0;
 };
 
 struct LaunchOptions {
   int threads = 0;                 // 0: all of the target's
   void* stream = nullptr;          // a GPU stream; unused on the CPU
   std::byte* workspace = nullptr;  // at least workspace_bytes()
+  DeviceSession* session = nullptr;  // of the same backend, where that has one
 };
 
 class Backend {
@@ -54,6 +79,18 @@ class Backend {
   // order. Returns when done on the CPU. Throws Failure of stage run.
   virtual void launch(const Code& code, std::span<void* const> pointers,
                       std::span<const int64_t> parameters, const LaunchOptions& options) = 0;
+  // Null where tensors live in the host's memory. Otherwise every pointer that launch and sort are
+  // given is the device's, aligned to 16 bytes. `memory_limit`: bytes in use at a time, 0: no limit.
+  virtual std::unique_ptr<DeviceSession> session(size_t memory_limit) {
+    (void)memory_limit;
+    return nullptr;
+  }
+
+  // Bytes that sort() needs as workspace.
+  virtual size_t sort_workspace(const Sort& sort, const BoundTensor& source) const {
+    (void)sort, (void)source;
+    return 0;
+  }
   // Dense source to dense result.
   virtual void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
                     const LaunchOptions& options) = 0;

@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "backends/build_identity.h"
 #include "backends/cpu/code.h"
 #include "backends/cpu/codegen.h"
 #include "backends/cpu/host.h"

@@ -15,8 +15,4 @@ Target probe_host();
 // is everything. Throws Failure (compile, "target") for other names and levels above the host's.
 Target limited_to(const Target& host, std::string_view level);
 
-// Identifies the file that this code was linked into: the linker's build id, or the file's size and
-// time where there is none.
-std::string build_identity();
-
 }  // namespace tile::cpu

@@ -1,0 +1,58 @@
+// Machine code of one nest on a GPU.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/session.h"
+#include "backends/cuda/source.h"
+
+namespace tile::cuda {
+
+// A cubin with what a launch needs: the disk cache's object.
+struct Object {
+  std::vector<CudaKernel> kernels;
+  size_t workspace_bytes = 0;
+  bool spills = false;
+  std::vector<std::byte> image;
+};
+std::vector<std::byte> pack(const Object& object);
+std::optional<Object> unpack(std::span<const std::byte> bytes);  // nullopt: damaged
+
+class CudaCode : public Code {
+ public:
+  // `label` names the nest in errors, `parameters` are its parameters' names. With a device the code
+  // is loaded at once. Throws Failure (run).
+  CudaCode(Object object, std::string label, std::vector<std::string> parameters,
+           std::shared_ptr<const Device> device);
+  ~CudaCode() override;
+
+  std::span<const std::byte> object() const override { return packed_; }
+  size_t workspace_bytes() const override { return object_.workspace_bytes; }
+  bool spills() const override { return object_.spills; }
+
+  // Gives the stream every kernel in order; `arguments` stand for the kernels' own pointers.
+  void launch(std::span<void* const> arguments, std::span<const int64_t> parameters,
+              void* workspace, Session& session, void* stream) const;
+
+ private:
+  void load();
+  int64_t blocks(const CudaKernel& kernel, std::span<const int64_t> parameters) const;
+  CUtensorMap encode(const TensorMap& map, void* pointer) const;
+
+  Object object_;
+  std::vector<std::byte> packed_;
+  std::string label_;
+  std::vector<std::string> parameters_;
+  std::shared_ptr<const Device> device_;
+  CUmodule module_ = nullptr;
+  std::vector<CUfunction> functions_;
+};
+
+}  // namespace tile::cuda

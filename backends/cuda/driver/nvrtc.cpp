@@ -1,0 +1,176 @@
+#include "backends/cuda/driver/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
+#include "core/support/diagnostic.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options=--warn-on-spills"};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// "libnvrtc.so.13" … in one folder; an empty folder stands for the loader's own path.
+void add_names(const std::string& folder, std::vector<std::string>& paths) {
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+    paths.push_back(folder.empty() ? name : folder + "/" + name);
+  }
+}
+
+// The folders of NVIDIA's wheels below one Python environment.
+void add_wheels(const std::filesystem::path& environment, std::vector<std::string>& paths) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(environment / "lib", error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().filename().string().rfind("python3", 0) != 0) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      for (const char* wheel : {"cu13", "cuda_nvrtc"}) {
+        add_names((it->path() / packages / "nvidia" / wheel / "lib").string(), paths);
+      }
+    }
+  }
+}
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  if (std::string given = environment("TILE_NVRTC"); !given.empty()) return {given};
+  add_names("", paths);
+  std::vector<std::string> roots = {environment("CUDA_PATH"), environment("CUDA_HOME"),
+                                    "/usr/local/cuda"};
+  for (const std::string& root : roots) {
+    if (root.empty()) continue;
+    add_names(root + "/lib64", paths);
+    add_names(root + "/lib", paths);
+  }
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (std::string at = environment(name); !at.empty()) add_wheels(at, paths);
+  }
+  std::stringstream path(environment("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) {
+    std::error_code error;
+    std::filesystem::path python = std::filesystem::path(folder) / "python3";
+    if (std::filesystem::exists(python, error)) {
+      add_wheels(std::filesystem::path(folder).parent_path(), paths);
+    }
+  }
+  return paths;
+}
+
+struct Program {
+  const Nvrtc& nvrtc;
+  nvrtcProgram handle = nullptr;
+  ~Program() {
+    if (handle != nullptr) nvrtc.nvrtcDestroyProgram_(&handle);
+  }
+};
+
+int number(const std::ssub_match& match) { return std::atoi(match.str().c_str()); }
+
+}  // namespace
+
+bool Nvrtc::load(const std::string& path, std::string& why) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    why = dlerror();
+    return false;
+  }
+#define TILE_NVRTC_LOAD(name)                                                   \
+  name##_ = reinterpret_cast<decltype(name##_)>(dlsym(library, #name));         \
+  if (name##_ == nullptr) {                                                     \
+    why = path + " has no " #name;                                              \
+    return false;                                                               \
+  }
+  TILE_NVRTC_FUNCTIONS(TILE_NVRTC_LOAD)
+#undef TILE_NVRTC_LOAD
+  int major = 0, minor = 0;
+  nvrtcVersion_(&major, &minor);
+  version_ = major * 1000 + minor * 10;
+  return true;
+}
+
+std::shared_ptr<const Nvrtc> Nvrtc::open(int driver_version) {
+  std::string last;
+  for (const std::string& path : candidates()) {
+    std::shared_ptr<Nvrtc> made(new Nvrtc);
+    std::string why;
+    if (!made->load(path, why)) {
+      bool absent = why.find("No such file") != std::string::npos;
+      if (last.empty() || !absent) last = why;
+      continue;
+    }
+    // Minor versions of one major version load each other's code.
+    if (driver_version == 0 || made->version_ / 1000 <= driver_version / 1000) return made;
+    last = path + " is of CUDA " + std::to_string(made->version_ / 1000) +
+           ", and the driver supports CUDA " + std::to_string(driver_version / 1000) + " only";
+  }
+  fail(Stage::compile, "nvrtc", {}, "NVRTC, the compiler of CUDA, is not found: " + last,
+       "install a CUDA toolkit or the wheel nvidia-cuda-nvrtc, or name libnvrtc.so in TILE_NVRTC");
+}
+
+std::string Nvrtc::options() {
+  std::string out;
+  for (const char* option : kOptions) out += (out.empty() ? "" : " ") + std::string(option);
+  return out;
+}
+
+Compiled Nvrtc::compile(const std::string& text, const std::string& architecture) const {
+  auto check = [&](nvrtcResult result, const char* what) {
+    if (result == NVRTC_SUCCESS) return;
+    fail(Stage::compile, "nvrtc", {},
+         std::string("NVRTC failed to ") + what + ": " + nvrtcGetErrorString_(result));
+  };
+  Program program{*this};
+  check(nvrtcCreateProgram_(&program.handle, text.c_str(), "tile.cu", 0, nullptr, nullptr),
+        "take the generated text");
+  std::string target = "--gpu-architecture=" + architecture;
+  std::vector<const char*> options = {target.c_str()};
+  options.insert(options.end(), kOptions.begin(), kOptions.end());
+  nvrtcResult result =
+      nvrtcCompileProgram_(program.handle, static_cast<int>(options.size()), options.data());
+  Compiled out;
+  size_t size = 0;
+  if (nvrtcGetProgramLogSize_(program.handle, &size) == NVRTC_SUCCESS && size > 1) {
+    out.log.resize(size);
+    nvrtcGetProgramLog_(program.handle, out.log.data());
+    out.log.resize(size - 1);
+  }
+  if (result != NVRTC_SUCCESS) {
+    fail(Stage::compile, "nvrtc", {},
+         "NVRTC refused the generated CUDA for " + architecture + ": " +
+             nvrtcGetErrorString_(result) + (out.log.empty() ? "" : "\n" + out.log),
+         "tile emit --stage cuda prints the text; please report this program");
+  }
+  bool ptx = architecture.rfind("compute_", 0) == 0;
+  check(ptx ? nvrtcGetPTXSize_(program.handle, &size) : nvrtcGetCUBINSize_(program.handle, &size),
+        "tell the code's size");
+  out.image.resize(size);
+  auto* bytes = reinterpret_cast<char*>(out.image.data());
+  check(ptx ? nvrtcGetPTX_(program.handle, bytes) : nvrtcGetCUBIN_(program.handle, bytes),
+        "give the code");
+  read_log(out.log, out);
+  return out;
+}
+
+void read_log(const std::string& log, Compiled& compiled) {
+  // "ptxas warning : Registers are spilled to local memory in function 'k', 8 bytes spill stores, 16
+  // bytes spill loads"
+  static const std::regex kSpill(
+      "spilled to local memory in function '([^']*)', ([0-9]+) bytes spill stores, ([0-9]+) bytes");
+  for (std::sregex_iterator it(log.begin(), log.end(), kSpill), end; it != end; ++it) {
+    compiled.spills.push_back({(*it)[1].str(), number((*it)[2]), number((*it)[3])});
+  }
+  compiled.serialized_wgmma =
+      log.find("C7508") != std::string::npos || log.find("C7510") != std::string::npos;
+}
+
+}  // namespace tile::cuda

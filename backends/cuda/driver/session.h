@@ -1,0 +1,54 @@
+// One engine's pool, stream and launches that nobody has waited for.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/driver/device.h"
+
+namespace tile::cuda {
+
+class Session : public DeviceSession {
+ public:
+  Session(std::shared_ptr<const Device> device, size_t memory_limit);
+  ~Session() override;
+
+  void* allocate(size_t bytes, void* stream) override;
+  void release(void* memory, size_t bytes, void* stream) noexcept override;
+  void copy_in(void* device, const void* host, size_t bytes, void* stream) override;
+  void copy_out(void* host, const void* device, size_t bytes, void* stream) override;
+  void copy(void* to, const void* from, size_t bytes, void* stream) override;
+  void synchronize(void* stream) override;
+  double elapsed_ns(void* stream, const std::function<void()>& work) override;
+
+  // The caller's stream, or this session's own for null.
+  CUstream stream_of(void* stream) const;
+  // Remembers the kernel for errors that come later; the context is current.
+  void launched(const std::string& kernel, CUstream stream);
+  // Throws Failure: `result` of what was tried, blamed on earlier launches where it must be theirs.
+  void check(CUresult result, const std::string& what);
+
+ private:
+  void make_pool();
+  std::string suspects();
+
+  std::shared_ptr<const Device> device_;
+  const Driver& driver_;
+  CUstream own_ = nullptr;
+  CUmemoryPool pool_ = nullptr;
+  size_t limit_;
+  std::atomic<size_t> in_use_{0};
+  bool wait_for_each_;
+  std::mutex mutex_;
+  struct Pending {
+    CUstream stream;
+    std::string kernel;
+  };
+  std::vector<Pending> pending_;  // launches that nobody has waited for, the latest last
+};
+
+}  // namespace tile::cuda
