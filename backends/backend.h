@@ -29,10 +29,10 @@ class Code {
 };
 
 // One engine's use of a device with memory of its own: a pool, a stream, and the errors of launches
-// that nobody has waited for yet. Thread safe. A stream is the caller's, or the session's own where it
-// is null; work on one stream runs in order, and only what says so waits for it. Every function throws
-// Failure of stage run: "memory" where the pool's limit or the device's memory does not suffice, and
-// "launch" with the kernels' names where an earlier launch has failed.
+// that nobody has waited for yet. Thread safe. A stream is the caller's, or the session's own where
+// it is null; work on one stream runs in order, and only what says so waits for it. Every function
+// throws Failure of stage run: "memory" where the pool's limit or the device's memory does not
+// suffice, and "launch" with the kernels' names where an earlier launch has failed.
 class DeviceSession {
  public:
   virtual ~DeviceSession() = default;
@@ -51,9 +51,9 @@ class DeviceSession {
 };
 
 struct LaunchOptions {
-  int threads = 0;                 // 0: all of the target's
-  void* stream = nullptr;          // a GPU stream; unused on the CPU
-  std::byte* workspace = nullptr;  // at least workspace_bytes()
+  int threads = 0;                   // 0: all of the target's
+  void* stream = nullptr;            // a GPU stream; unused on the CPU
+  std::byte* workspace = nullptr;    // at least workspace_bytes()
   DeviceSession* session = nullptr;  // of the same backend, where that has one
 };
 
@@ -80,7 +80,8 @@ class Backend {
   virtual void launch(const Code& code, std::span<void* const> pointers,
                       std::span<const int64_t> parameters, const LaunchOptions& options) = 0;
   // Null where tensors live in the host's memory. Otherwise every pointer that launch and sort are
-  // given is the device's, aligned to 16 bytes. `memory_limit`: bytes in use at a time, 0: no limit.
+  // given is the device's, aligned to 16 bytes. `memory_limit`: bytes in use at a time, 0: no
+  // limit.
   virtual std::unique_ptr<DeviceSession> session(size_t memory_limit) {
     (void)memory_limit;
     return nullptr;

@@ -8,33 +8,60 @@
 namespace tile::cuda {
 namespace {
 
-constexpr size_t kArguments = 256;  // pointers, parameters and maps of one kernel
+constexpr size_t kArgumentLimit = 256;  // pointers, parameters and maps of one kernel
+constexpr size_t kMapLimit = 8;
 constexpr int64_t kGridLimit = (int64_t{1} << 31) - 1;
 constexpr size_t kStaticShared = 48 << 10;  // above it a kernel must ask
 
 CUtensorMapDataType map_type(DType type) {
   switch (type) {
     case DType::i16:
-    case DType::u16: return CU_TENSOR_MAP_DATA_TYPE_UINT16;
-    case DType::i32: return CU_TENSOR_MAP_DATA_TYPE_INT32;
-    case DType::u32: return CU_TENSOR_MAP_DATA_TYPE_UINT32;
-    case DType::i64: return CU_TENSOR_MAP_DATA_TYPE_INT64;
-    case DType::u64: return CU_TENSOR_MAP_DATA_TYPE_UINT64;
-    case DType::f16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    case DType::f32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    case DType::f64: return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    default: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case DType::u16:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    case DType::i32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::u32:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    case DType::i64:
+      return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    case DType::u64:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT64;
+    case DType::f16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::f32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::f64:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
 }
 
 CUtensorMapSwizzle map_swizzle(int bytes) {
   switch (bytes) {
-    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
-    case 128: return CU_TENSOR_MAP_SWIZZLE_128B;
-    default: return CU_TENSOR_MAP_SWIZZLE_NONE;
+    case 32:
+      return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64:
+      return CU_TENSOR_MAP_SWIZZLE_64B;
+    case 128:
+      return CU_TENSOR_MAP_SWIZZLE_128B;
+    default:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
   }
+}
+
+CUlaunchAttribute cluster_of(const CudaKernel& kernel) {
+  auto extent = [&](size_t d) {
+    return static_cast<unsigned>(d < kernel.cluster.size() ? kernel.cluster[d] : 1);
+  };
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = extent(0);
+  attribute.value.clusterDim.y = extent(1);
+  attribute.value.clusterDim.z = extent(2);
+  return attribute;
 }
 
 }  // namespace
@@ -69,11 +96,11 @@ void CudaCode::load() {
     driver.check(driver.cuModuleGetFunction_(&function, module_, kernel.name.c_str()),
                  "finding kernel " + kernel.name + " of " + label_);
     if (kernel.shared_bytes > kStaticShared) {
-      driver.check(driver.cuFuncSetAttribute_(function,
-                                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                              static_cast<int>(kernel.shared_bytes)),
-                   "asking for " + std::to_string(kernel.shared_bytes) +
-                       " bytes of shared memory for kernel " + label_);
+      driver.check(
+          driver.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     static_cast<int>(kernel.shared_bytes)),
+          "asking for " + std::to_string(kernel.shared_bytes) +
+              " bytes of shared memory for kernel " + label_);
     }
     functions_.push_back(function);
   }
@@ -98,65 +125,63 @@ CUtensorMap CudaCode::encode(const TensorMap& map, void* pointer) const {
   std::vector<cuuint64_t> strides(map.strides_bytes.begin(), map.strides_bytes.end());
   std::vector<cuuint32_t> steps(sizes.size(), 1);
   const Driver& driver = device_->driver();
-  driver.check(
-      driver.cuTensorMapEncodeTiled_(
-          &out, map_type(map.type), static_cast<cuuint32_t>(sizes.size()), pointer, sizes.data(),
-          strides.data(), map.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-          map_swizzle(map.swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      "encoding a tensor map of kernel " + label_);
+  driver.check(driver.cuTensorMapEncodeTiled_(
+                   &out, map_type(map.type), static_cast<cuuint32_t>(sizes.size()), pointer,
+                   sizes.data(), strides.data(), map.box.data(), steps.data(),
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, map_swizzle(map.swizzle_bytes),
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+               "encoding a tensor map of kernel " + label_);
   return out;
 }
 
 void CudaCode::launch(std::span<void* const> arguments, std::span<const int64_t> parameters,
                       void* workspace, Session& session, void* stream) const {
-  internal_check(module_ != nullptr, "code for another machine is not launched");
-  internal_check(parameters.size() == parameters_.size(), "a value for each parameter");
-  Current current(*device_);
-  std::array<void*, kArguments> values;
-  size_t common = 0;
-  internal_check(arguments.size() + parameters.size() + 9 <= kArguments, "kernel arguments");
-  for (void* const& pointer : arguments) values[common++] = const_cast<void**>(&pointer);
-  values[common++] = &workspace;
-  for (const int64_t& value : parameters) values[common++] = const_cast<int64_t*>(&value);
-  for (size_t k = 0; k < functions_.size(); ++k) {
-    const CudaKernel& kernel = object_.kernels[k];
-    int64_t grid = blocks(kernel, parameters);
-    if (grid <= 0) continue;
-    if (grid > kGridLimit) {
-      fail(Stage::run, "launch", {},
-           "kernel " + label_ + " needs " + std::to_string(grid) + " blocks; a GPU takes 2^31 - 1");
-    }
-    std::array<CUtensorMap, 8> maps;
-    internal_check(kernel.maps.size() <= maps.size(), "at most 8 tensor maps");
-    for (size_t m = 0; m < kernel.maps.size(); ++m) {
-      const TensorMap& map = kernel.maps[m];
-      maps[m] = encode(map, arguments[static_cast<size_t>(map.argument)]);
-      values[common + m] = &maps[m];
-    }
-    CUlaunchAttribute cluster{};
-    CUlaunchConfig config{};
-    config.gridDimX = static_cast<unsigned>(grid);
-    config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = static_cast<unsigned>(kernel.block);
-    config.blockDimY = config.blockDimZ = 1;
-    config.sharedMemBytes = static_cast<unsigned>(kernel.shared_bytes);
-    config.hStream = session.stream_of(stream);
-    if (!kernel.cluster.empty()) {
-      auto extent = [&](size_t d) {
-        return static_cast<unsigned>(d < kernel.cluster.size() ? kernel.cluster[d] : 1);
-      };
-      cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-      cluster.value.clusterDim.x = extent(0);
-      cluster.value.clusterDim.y = extent(1);
-      cluster.value.clusterDim.z = extent(2);
-      config.attrs = &cluster;
-      config.numAttrs = 1;
-    }
-    session.check(device_->driver().cuLaunchKernelEx_(&config, functions_[k], values.data(), nullptr),
-                  "launching kernel " + label_);
-    session.launched(label_, config.hStream);
+  for (size_t k = 0; k < object_.kernels.size(); ++k) {
+    launch_one(k, arguments, parameters, workspace, session, stream);
   }
+}
+
+void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
+                          std::span<const int64_t> parameters, void* workspace, Session& session,
+                          void* stream) const {
+  if (module_ == nullptr) {
+    fail(Stage::run, "target", {}, "kernel " + label_ + " is compiled for another GPU",
+         "leave the engine's features empty to run on this one");
+  }
+  internal_check(parameters.size() == parameters_.size(), "a value for each parameter");
+  const CudaKernel& kernel = object_.kernels[k];
+  int64_t grid = blocks(kernel, parameters);
+  if (grid <= 0) return;
+  if (grid > kGridLimit) {
+    fail(Stage::run, "launch", {},
+         "kernel " + label_ + " needs " + std::to_string(grid) + " blocks; a GPU takes 2^31 - 1");
+  }
+  Current current(*device_);
+  std::array<void*, kArgumentLimit> values;
+  std::array<CUtensorMap, kMapLimit> maps;
+  size_t count = 0;
+  internal_check(arguments.size() + parameters.size() + 1 + kernel.maps.size() <= kArgumentLimit &&
+                     kernel.maps.size() <= kMapLimit,
+                 "a kernel's arguments fit the launch");
+  for (void* const& pointer : arguments) values[count++] = const_cast<void**>(&pointer);
+  values[count++] = &workspace;
+  for (const int64_t& value : parameters) values[count++] = const_cast<int64_t*>(&value);
+  for (size_t m = 0; m < kernel.maps.size(); ++m) {
+    maps[m] = encode(kernel.maps[m], arguments[static_cast<size_t>(kernel.maps[m].argument)]);
+    values[count++] = &maps[m];
+  }
+  CUlaunchAttribute cluster = cluster_of(kernel);
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(grid);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = static_cast<unsigned>(kernel.block);
+  config.sharedMemBytes = static_cast<unsigned>(kernel.shared_bytes);
+  config.hStream = session.stream_of(stream);
+  config.attrs = &cluster;
+  config.numAttrs = kernel.cluster.empty() ? 0 : 1;
+  session.check(device_->driver().cuLaunchKernelEx_(&config, functions_[k], values.data(), nullptr),
+                "launching kernel " + label_);
+  session.launched(label_, config.hStream);
 }
 
 }  // namespace tile::cuda

@@ -27,8 +27,8 @@ std::optional<Object> unpack(std::span<const std::byte> bytes);  // nullopt: dam
 
 class CudaCode : public Code {
  public:
-  // `label` names the nest in errors, `parameters` are its parameters' names. With a device the code
-  // is loaded at once. Throws Failure (run).
+  // `label` names the nest in errors, `parameters` are its parameters' names. With a device the
+  // code is loaded at once. Throws Failure (run).
   CudaCode(Object object, std::string label, std::vector<std::string> parameters,
            std::shared_ptr<const Device> device);
   ~CudaCode() override;
@@ -40,6 +40,10 @@ class CudaCode : public Code {
   // Gives the stream every kernel in order; `arguments` stand for the kernels' own pointers.
   void launch(std::span<void* const> arguments, std::span<const int64_t> parameters,
               void* workspace, Session& session, void* stream) const;
+  // The same for the kernel at one position.
+  void launch_one(size_t kernel, std::span<void* const> arguments,
+                  std::span<const int64_t> parameters, void* workspace, Session& session,
+                  void* stream) const;
 
  private:
   void load();

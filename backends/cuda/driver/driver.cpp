@@ -55,13 +55,13 @@ void Driver::load() {
   }
   auto address = reinterpret_cast<GetAddress>(dlsym(library_, "cuGetProcAddress_v2"));
   if (address == nullptr) no_driver(std::string(name) + " has no cuGetProcAddress_v2");
-#define TILE_CUDA_LOAD(function)                                                            \
-  {                                                                                         \
-    void* found = nullptr;                                                                  \
-    if (address(#function, &found, kLeastVersion, 0, nullptr) != CUDA_SUCCESS || !found) {  \
-      no_driver(std::string(name) + " has no " #function);                                  \
-    }                                                                                       \
-    function##_ = reinterpret_cast<decltype(function##_)>(found);                           \
+#define TILE_CUDA_LOAD(function)                                                           \
+  {                                                                                        \
+    void* found = nullptr;                                                                 \
+    if (address(#function, &found, kLeastVersion, 0, nullptr) != CUDA_SUCCESS || !found) { \
+      no_driver(std::string(name) + " has no " #function);                                 \
+    }                                                                                      \
+    function##_ = reinterpret_cast<decltype(function##_)>(found);                          \
   }
   TILE_CUDA_FUNCTIONS(TILE_CUDA_LOAD)
 #undef TILE_CUDA_LOAD

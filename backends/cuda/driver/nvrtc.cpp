@@ -84,11 +84,11 @@ bool Nvrtc::load(const std::string& path, std::string& why) {
     why = dlerror();
     return false;
   }
-#define TILE_NVRTC_LOAD(name)                                                   \
-  name##_ = reinterpret_cast<decltype(name##_)>(dlsym(library, #name));         \
-  if (name##_ == nullptr) {                                                     \
-    why = path + " has no " #name;                                              \
-    return false;                                                               \
+#define TILE_NVRTC_LOAD(name)                                           \
+  name##_ = reinterpret_cast<decltype(name##_)>(dlsym(library, #name)); \
+  if (name##_ == nullptr) {                                             \
+    why = path + " has no " #name;                                      \
+    return false;                                                       \
   }
   TILE_NVRTC_FUNCTIONS(TILE_NVRTC_LOAD)
 #undef TILE_NVRTC_LOAD
@@ -162,8 +162,8 @@ Compiled Nvrtc::compile(const std::string& text, const std::string& architecture
 }
 
 void read_log(const std::string& log, Compiled& compiled) {
-  // "ptxas warning : Registers are spilled to local memory in function 'k', 8 bytes spill stores, 16
-  // bytes spill loads"
+  // "ptxas warning : Registers are spilled to local memory in function 'k', 8 bytes spill stores,
+  // 16 bytes spill loads"
   static const std::regex kSpill(
       "spilled to local memory in function '([^']*)', ([0-9]+) bytes spill stores, ([0-9]+) bytes");
   for (std::sregex_iterator it(log.begin(), log.end(), kSpill), end; it != end; ++it) {

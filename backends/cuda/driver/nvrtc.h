@@ -24,22 +24,23 @@ struct Compiled {
   bool serialized_wgmma = false;  // C7508, C7510: asynchronous matrix products wait for each other
 };
 
-#define TILE_NVRTC_FUNCTIONS(X)                                                        \
-  X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram)  \
-  X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize)      \
-  X(nvrtcGetPTX) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+#define TILE_NVRTC_FUNCTIONS(X)                                                              \
+  X(nvrtcVersion)                                                                            \
+  X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) \
+      X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)                \
+          X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
 
 class Nvrtc {
  public:
   // Opens the library that TILE_NVRTC names, else the first of: the loader's path, CUDA_PATH,
   // CUDA_HOME, /usr/local/cuda, NVIDIA's wheels in the Python environment; one that is newer than
-  // `driver_version` (13000 for 13.0; 0: any) is passed over, since the driver would refuse its code.
-  // Throws Failure (compile, "nvrtc").
+  // `driver_version` (13000 for 13.0; 0: any) is passed over, since the driver would refuse its
+  // code. Throws Failure (compile, "nvrtc").
   static std::shared_ptr<const Nvrtc> open(int driver_version);
 
   int version() const { return version_; }  // 13000 for 13.0
-  // For "sm_90a" a cubin, for "compute_90a" PTX. Thread safe. Throws Failure (compile, "nvrtc") with
-  // the compiler's log.
+  // For "sm_90a" a cubin, for "compute_90a" PTX. Thread safe. Throws Failure (compile, "nvrtc")
+  // with the compiler's log.
   Compiled compile(const std::string& text, const std::string& architecture) const;
   // The options that compile() gives, for cache keys.
   static std::string options();

@@ -28,8 +28,8 @@ Session::Session(std::shared_ptr<const Device> device, size_t memory_limit)
   wait_for_each_ = sync != nullptr && std::string(sync) == "1";
   Current current(*device_);
   make_pool();
-  // A blocking stream: the legacy default stream, where other libraries work, waits for it and it for
-  // that one, so that tensors go back and forth without a word from the caller.
+  // A blocking stream: the legacy default stream, where other libraries work, waits for it and it
+  // for that one, so that tensors go back and forth without a word from the caller.
   CUresult made = driver_.cuStreamCreate_(&own_, CU_STREAM_DEFAULT);
   if (made != CUDA_SUCCESS) {
     driver_.cuMemPoolDestroy_(pool_);
