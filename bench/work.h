@@ -18,7 +18,4 @@ struct Work {
 // tie together by enumeration. Throws Failure (code "limit") where such a set is too large.
 Work work_of(BoundProgram program, const Target& target);
 
-// Integer points of a piece that the bounds pass has given a box.
-double count_points(const Piece& piece);
-
 }  // namespace tile::bench

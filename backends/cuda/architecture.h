@@ -8,7 +8,7 @@
 
 namespace tile::cuda {
 
-// The data sheet's description of an architecture ("sm_80", "sm_90a" …), so that code for it can be
+// The description of an architecture ("sm_80", "sm_90a" …), so that code for it can be
 // made without such a GPU. Throws Failure (compile, "target") for other names and below sm_75,
 // which NVRTC no longer knows.
 Target target_of_architecture(std::string_view name);

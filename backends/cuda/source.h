@@ -20,10 +20,12 @@ namespace tile::cuda {
 struct TensorMap {
   int argument = -1;  // position among the nest's arguments
   DType type = DType::f32;
-  std::vector<uint64_t> sizes;          // in elements, rank <= 5
-  std::vector<uint64_t> strides_bytes;  // of dimensions 1…, multiples of 16
-  std::vector<uint32_t> box;            // in elements, each <= 256
-  int swizzle_bytes = 0;                // 0, 32, 64 or 128
+  std::vector<uint64_t> sizes;            // in elements, rank <= 5
+  std::vector<uint64_t> strides_bytes;    // of dimensions 1…, multiples of 16
+  std::vector<uint32_t> box;              // in elements, each <= 256
+  std::vector<uint32_t> element_strides;  // steps inside the box; empty: all 1
+  int swizzle_bytes = 0;                  // 0, 32, 64 or 128
+  int l2_promotion = 256;  // bytes that the L2 cache fetches at a time: 0, 64, 128 or 256
 };
 
 // One kernel of the text. It takes a pointer for each argument of the nest in order, the

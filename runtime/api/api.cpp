@@ -146,6 +146,13 @@ tile_error* tile_engine_statistics_get(const tile_engine* engine,
   });
 }
 
+tile_error* tile_engine_synchronize(tile_engine* engine, void* stream) {
+  REQUIRE(engine);
+  return guarded(nullptr, [&] {
+    if (DeviceSession* session = engine->engine->session()) session->synchronize(stream);
+  });
+}
+
 tile_error* tile_program_parse(tile_engine* engine, const char* language, const char* name,
                                const char* text, size_t text_size, tile_program** program) {
   REQUIRE(program);

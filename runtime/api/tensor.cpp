@@ -56,12 +56,17 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
     fail(Stage::run, "argument", {}, text_of(argument) + " " + why);
   };
   if (tensor == nullptr) bad("is NULL");
-  if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
-    bad("is not in host memory");
+  Memory memory = Memory::host;
+  if (tensor->device.device_type == kDLCUDA || tensor->device.device_type == kDLCUDAManaged) {
+    memory = Memory::device;
+  } else if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
+    bad("is neither in host memory nor on a CUDA device");
   }
   if (tensor->ndim < 0 || tensor->ndim > kRankLimit) bad("has a rank outside [0, 64]");
   if (tensor->ndim > 0 && tensor->shape == nullptr) bad("has no shape");
   TensorView view;
+  view.memory = memory;
+  view.device = memory == Memory::device ? tensor->device.device_id : 0;
   view.type = dtype_of(tensor->dtype, argument);
   view.shape.assign(tensor->shape, tensor->shape + tensor->ndim);
   for (int64_t extent : view.shape) {

@@ -8,6 +8,7 @@
 #include "core/passes/differentiate.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/profile.h"
 
 namespace tile::cli {
 namespace {
@@ -85,6 +86,15 @@ void report_times(std::vector<double>& ms) {
             << ms.size() << " runs\n";
 }
 
+// A run of its own: timing each launch makes them wait for each other.
+void report_profile(LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+  std::vector<double> ns;
+  RunOptions options;
+  options.profile = &ns;
+  located(program.program().source, [&] { run_once(program, inputs, options); });
+  std::cerr << to_text(profile(*program.executable(layouts_of(inputs)), ns));
+}
+
 }  // namespace
 
 int command_check(const std::string& file, const std::vector<std::string>& shapes,
@@ -134,6 +144,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
     auto it = wanted.find(output_name(*program, i));
     if (it != wanted.end()) write_tensor(it->second, outputs[i]);
   }
+  if (arguments.profile) report_profile(*program, inputs);
   report_times(ms);
   return 0;
 }
@@ -177,10 +188,16 @@ int command_cache(const std::string& action) {
 }
 
 int command_devices(const Options& options) {
-  for (const char* name : {"cpu", "reference"}) {
+  for (const char* name : {"cuda", "cpu", "reference"}) {
     Options one = options;
     one.backend = name;
-    std::shared_ptr<Engine> engine = make_engine(one);
+    std::shared_ptr<Engine> engine;
+    try {
+      engine = make_engine(one);
+    } catch (const Failure& failure) {  // no GPU, or nothing to compile for it with
+      std::cout << name << ": not available: " << failure.what() << "\n";
+      continue;
+    }
     std::cout << name << ": " << engine->device() << "\n";
     if (!engine->is_reference()) std::cout << "  " << to_string(engine->target()) << "\n";
   }

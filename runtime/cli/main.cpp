@@ -9,8 +9,10 @@ namespace tile::cli {
 namespace {
 
 void add_common(CLI::App& app, Options& options) {
-  app.add_option("--backend", options.backend, "auto, cpu or reference")->capture_default_str();
-  app.add_option("--features", options.features, "a narrower CPU: avx512, avx2, sse");
+  app.add_option("--backend", options.backend, "auto, cpu, cuda or reference")
+      ->capture_default_str();
+  app.add_option("--features", options.features,
+                 "a narrower CPU: avx512, avx2, sse; or a GPU to make code for: sm_80, sm_90a");
   app.add_option("--threads", options.threads, "worker threads (default: all)");
   app.add_flag("--verbose", options.verbose, "log cache events to standard error");
   app.add_option_function<std::string>(
@@ -84,6 +86,7 @@ int main_of(int argc, char** argv) {
   run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
   run->add_option("--out", c.run.out, "NAME=o.npy|o.png|-");
   run->add_option("--repeat", c.run.repeat, "run N times and report times");
+  run->add_flag("--profile", c.run.profile, "time each kernel and say what bounds it");
   run->add_option("--grad", c.run.gradient_of,
                   "OUTPUT:INPUT,... adds gradients; the seed is an input");
   choose(run, [&] { return command_run(c.run, c.options); });
@@ -92,7 +95,7 @@ int main_of(int argc, char** argv) {
   file_option(emit, c);
   shape_option(emit, c);
   emit->add_option("--stage", c.stage,
-                   "program, bound, reduced, kernels, schedule, nest, llvm, asm")
+                   "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass")
       ->capture_default_str();
   choose(emit, [&] { return command_emit(c.run.file, c.shapes, c.stage, c.options); });
 

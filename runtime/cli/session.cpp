@@ -63,7 +63,8 @@ std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
   return layouts;
 }
 
-std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs,
+                                 const RunOptions& options) {
   std::shared_ptr<Executable> e = program.executable(layouts_of(inputs));
   std::vector<HostTensor> outputs;
   for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
@@ -77,7 +78,7 @@ std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostT
     }
     return result;
   };
-  run(*e, views(inputs), views(outputs));
+  run(*e, views(inputs), views(outputs), options);
   return outputs;
 }
 

@@ -57,6 +57,7 @@ const std::string& output_name(const LoadedProgram& program, size_t i);
 // Layouts of dense inputs, in the program's order.
 std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs);
 // Compiles and runs on dense tensors.
-std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs);
+std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs,
+                                 const RunOptions& options = {});
 
 }  // namespace tile::cli

@@ -73,7 +73,8 @@ Launch launch_of(Executable&, const Sort& sort) {
 Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = nest::partition(lower_scatter(scatter, e.program.tensors, target));
+  launch.nest = lower_scatter(scatter, e.program.tensors, target);
+  if (!is_gpu(target)) launch.nest = nest::partition(launch.nest);
   nest::verify(launch.nest);
   launch.code = e.engine->kernels().get(launch.nest, target);
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
@@ -83,7 +84,10 @@ Launch launch_of(Executable& e, const Scatter& scatter) {
 }  // namespace
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
-  nest::Nest nest = nest::partition(lower(kernel, schedule, e.engine->target(), strides_of(e)));
+  const Target& target = e.engine->target();
+  nest::Nest nest = lower(kernel, schedule, target, strides_of(e));
+  // On a GPU lowering itself keeps interiors apart.
+  if (!is_gpu(target)) nest = nest::partition(nest);
   nest::verify(nest);
   return nest;
 }

@@ -29,13 +29,13 @@ std::string after_pass(const Executable& e, std::string_view stage) {
 }
 
 std::string known_stages() {
-  std::string out = "program, bound, reduced, kernels, schedule, nest, llvm, asm";
+  std::string out = "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass";
   for (const Pass& pass : passes()) out += ", " + std::string(pass.name);
   return out;
 }
 
 std::string code_text(const Executable& e, const Launch& launch, std::string_view stage) {
-  if (launch.sort) return "; sort: a routine of the runtime\n";
+  if (launch.sort) return "// sort: a routine of the runtime\n";
   return e.engine->backend().emit(launch.nest, e.engine->target(), stage);
 }
 
@@ -67,7 +67,7 @@ std::string emit(const Executable& e, std::string_view stage) {
   if (stage == "nest") {
     return each_launch(e, [](const Launch& l) { return l.sort ? "# sort\n" : print(l.nest); });
   }
-  if (stage == "llvm" || stage == "asm") {
+  if (stage == "llvm" || stage == "asm" || stage == "cuda" || stage == "ptx" || stage == "sass") {
     return each_launch(e, [&](const Launch& l) { return code_text(e, l, stage); });
   }
   fail(Stage::run, "argument", {}, "unknown stage \"" + std::string(stage) + "\"",

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #include "runtime/engine/disk_cache.h"
 
 namespace tile {
@@ -50,27 +51,54 @@ void append_key(std::string& key, DType type, const Shape& shape,
   put(strides.data(), strides.size());
 }
 
+// A GPU with everything that it takes to use it; null without.
+std::shared_ptr<Backend> usable_gpu() {
+  try {
+    std::shared_ptr<Backend> backend = cuda::shared_backend();
+    backend->target();
+    backend->identity();
+    return backend;
+  } catch (const Failure&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
+
+// An engine for a GPU that is named by its features only makes code; it runs where the device is
+// there.
+void Engine::open_backend() {
+  const std::string& name = options_.backend;
+  if (name != "auto" && name != "cpu" && name != "cuda") {
+    bad_option("backend", name, "auto, cpu, reference or cuda");
+  }
+  if (name == "cuda") backend_ = cuda::shared_backend();
+  if (name == "auto" && options_.features.empty()) backend_ = usable_gpu();
+  if (!backend_) backend_ = cpu::shared_backend();
+  target_ =
+      options_.features.empty() ? backend_->target() : backend_->target_named(options_.features);
+  if (options_.features.empty() || !is_gpu(target_)) {
+    session_ = backend_->session(options_.memory_limit);
+  }
+}
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   options_.threads = thread_count(options_);
-  const std::string& name = options_.backend;
-  if (name == "reference") {
+  if (options_.backend == "reference") {
     device_ = "reference interpreter";
     return;
   }
-  if (name == "cuda") {
-    fail(Stage::compile, "backend", {}, "this build has no cuda backend", "use cpu or reference");
-  }
-  if (name != "auto" && name != "cpu") bad_option("backend", name, "auto, cpu, reference or cuda");
-  backend_ = cpu::shared_backend();
-  target_ =
-      options_.features.empty() ? backend_->target() : backend_->target_named(options_.features);
-  if (options_.threads > 0) target_.threads = options_.threads;
+  open_backend();
   target_.strict_skip = true;
-  device_ = target_.device + ": " + backend_->identity() + ", " +
-            std::to_string(target_.vector_bits) + "-bit vectors, " +
-            std::to_string(target_.threads) + " threads";
+  device_ = target_.device + ": " + backend_->identity() + ", ";
+  if (is_gpu(target_)) {
+    device_ +=
+        target_.features + ", " + std::to_string(target_.gpu.multiprocessors) + " multiprocessors";
+  } else {
+    if (options_.threads > 0) target_.threads = options_.threads;
+    device_ += std::to_string(target_.vector_bits) + "-bit vectors, " +
+               std::to_string(target_.threads) + " threads";
+  }
   CacheMode mode = cache_mode(options_);
   std::unique_ptr<DiskCache> disk;
   if (mode != CacheMode::off) {

@@ -46,6 +46,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool is_reference() const { return backend_ == nullptr; }
   Backend& backend() const { return *backend_; }
   const Target& target() const { return target_; }
+  // Null where tensors live in the host's memory.
+  DeviceSession* session() const { return session_.get(); }
   const std::string& device() const { return device_; }
   KernelCache& kernels() { return *kernels_; }
   void log(LogLevel level, const std::string& message) const {
@@ -55,10 +57,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
  private:
   explicit Engine(EngineOptions options);
+  void open_backend();
   EngineOptions options_;
   std::shared_ptr<Backend> backend_;  // null: the reference interpreter
   Target target_;
   std::string device_;
+  std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
 };
 

@@ -65,17 +65,23 @@ struct Executable {
   }
 };
 
+enum class Memory : uint8_t { host, device };
+
 // Elements of one input or output at run time; strides in elements, empty: dense row-major.
 struct TensorView {
   void* data = nullptr;
   DType type = DType::f32;
   Shape shape;
   std::vector<int64_t> strides;
+  Memory memory = Memory::host;
+  int device = 0;  // whose memory
 };
 
 struct RunOptions {
   void* stream = nullptr;
   std::function<bool()> cancelled;
+  // Gets the nanoseconds of each launch, in order; the launches then wait for each other.
+  std::vector<double>* profile = nullptr;
 };
 
 // Compiles for the given layouts. Throws Failure.

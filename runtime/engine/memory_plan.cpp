@@ -5,11 +5,12 @@
 
 #include "core/passes/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/engine.h"
 
 namespace tile {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kAlignment = 256;
 
 size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -124,9 +125,11 @@ class Planner {
     }
     e_.arena_bytes = rounded(total);
     for (const Launch& launch : e_.launches) {
-      if (launch.code) {
-        e_.workspace_bytes = std::max(e_.workspace_bytes, launch.code->workspace_bytes());
-      }
+      size_t bytes = launch.sort
+                         ? e_.engine->backend().sort_workspace(
+                               *launch.sort, p_.tensors[static_cast<size_t>(launch.sort->source)])
+                         : launch.code->workspace_bytes();
+      e_.workspace_bytes = std::max(e_.workspace_bytes, bytes);
     }
   }
   void resolve_views() {

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 
 #include "core/interpret/interpret.h"
-#include "core/support/checked.h"
+#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/strided_copy.h"
 
 namespace tile {
 namespace {
@@ -32,69 +34,20 @@ class Arena {
   size_t size_ = 0;
 };
 
-// Copies elements between two layouts of one shape; empty strides: dense.
-class StridedCopy {
- public:
-  StridedCopy(const Shape& shape, size_t element, const std::vector<int64_t>& from,
-              const std::vector<int64_t>& to)
-      : shape_(shape), element_(element), from_(from), to_(to) {}
-  void run(const std::byte* from, std::byte* to) const { level(0, from, to); }
-
- private:
-  void level(size_t d, const std::byte* from, std::byte* to) const {
-    if (d == shape_.size()) {
-      std::memcpy(to, from, element_);
-      return;
-    }
-    for (int64_t i = 0; i < shape_[d]; ++i) {
-      level(d + 1, from + i * from_[d] * static_cast<int64_t>(element_),
-            to + i * to_[d] * static_cast<int64_t>(element_));
-    }
-  }
-  const Shape& shape_;
-  size_t element_;
-  const std::vector<int64_t>& from_;
-  const std::vector<int64_t>& to_;
-};
-
-std::vector<int64_t> dense_strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) {
-    strides[d - 1] = strides[d] * std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
-}
-
-void copy_dense(const TensorView& from, std::byte* to) {
-  std::vector<int64_t> dense = dense_strides(from.shape);
-  const std::vector<int64_t>& strides = from.strides.empty() ? dense : from.strides;
-  StridedCopy(from.shape, byte_size(from.type), strides, dense)
-      .run(static_cast<const std::byte*>(from.data), to);
-}
-void copy_out(const std::byte* from, const TensorView& to) {
-  std::vector<int64_t> dense = dense_strides(to.shape);
-  const std::vector<int64_t>& strides = to.strides.empty() ? dense : to.strides;
-  StridedCopy(to.shape, byte_size(to.type), dense, strides)
-      .run(from, static_cast<std::byte*>(to.data));
-}
-
-size_t byte_count(const TensorView& t) {
-  return static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
-}
-
 void run_reference(const Executable& e, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, const RunOptions& options) {
   std::vector<HostTensor> given;
   for (const TensorView& view : inputs) {
     HostTensor t(view.type, view.shape);
-    if (!t.bytes.empty()) copy_dense(view, t.bytes.data());
+    if (!t.bytes.empty()) copy_to_dense(view, t.bytes.data());
     given.push_back(std::move(t));
   }
   InterpretOptions limits;
   limits.cancelled = options.cancelled;
   Interpretation result = interpret(e.bound, given, limits);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!result.outputs[i].bytes.empty()) copy_out(result.outputs[i].bytes.data(), outputs[i]);
+    if (!result.outputs[i].bytes.empty())
+      copy_from_dense(result.outputs[i].bytes.data(), outputs[i]);
   }
 }
 
@@ -110,7 +63,7 @@ void run_launches(const Executable& e, std::span<const TensorView> inputs,
     return arena + at.at;
   };
   for (auto [input, offset] : e.densified) {
-    if (byte_count(inputs[input]) != 0) copy_dense(inputs[input], arena + offset);
+    if (byte_count(inputs[input]) != 0) copy_to_dense(inputs[input], arena + offset);
   }
   LaunchOptions launching;
   launching.threads = e.engine->options().threads;
@@ -123,11 +76,16 @@ void run_launches(const Executable& e, std::span<const TensorView> inputs,
     }
     pointers.clear();
     for (TensorId id : launch.arguments) pointers.push_back(address(id));
+    auto begin = std::chrono::steady_clock::now();
     if (launch.sort) {
       const BoundTensor& source = e.program.tensors[static_cast<size_t>(launch.sort->source)];
       e.engine->backend().sort(*launch.sort, source, pointers[0], pointers[1], launching);
     } else {
       e.engine->backend().launch(*launch.code, pointers, {}, launching);
+    }
+    if (options.profile != nullptr) {
+      auto end = std::chrono::steady_clock::now();
+      options.profile->push_back(std::chrono::duration<double, std::nano>(end - begin).count());
     }
   }
   for (const OutputCopy& copy : e.copies) {
@@ -136,35 +94,27 @@ void run_launches(const Executable& e, std::span<const TensorView> inputs,
   }
 }
 
-// The bytes that a tensor may touch: for overlap checks.
-struct Extent {
-  const std::byte* begin;
-  const std::byte* end;
-};
-Extent extent_of(const TensorView& t) {
-  const auto* base = static_cast<const std::byte*>(t.data);
-  if (element_count(t.shape) == 0) return {base, base};
-  int64_t low = 0, high = 0;
-  std::vector<int64_t> dense = dense_strides(t.shape);
-  const std::vector<int64_t>& strides = t.strides.empty() ? dense : t.strides;
-  for (size_t d = 0; d < t.shape.size(); ++d) {
-    int64_t reach = checked_mul(t.shape[d] - 1, strides[d]);
-    (reach < 0 ? low : high) = checked_add(reach < 0 ? low : high, reach);
-  }
-  auto size = static_cast<int64_t>(byte_size(t.type));
-  return {base + low * size, base + (high + 1) * size};
-}
-bool overlap(const TensorView& a, const TensorView& b) {
-  Extent x = extent_of(a), y = extent_of(b);
-  return x.begin < y.end && y.begin < x.end;
-}
-
 std::string text_of(DType type, const Shape& shape) {
   std::string out(to_string(type));
   out += "[";
   for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return out + "]";
 }
+// Host memory serves every engine, a device's memory the engine of that device.
+void check_memory(const Engine& engine, const char* kind, const TensorView& given,
+                  const BoundTensor& expected) {
+  if (given.memory == Memory::host) return;
+  std::string what = std::string(kind) + " " + expected.name + " is in the memory of GPU " +
+                     std::to_string(given.device);
+  if (engine.session() == nullptr) {
+    fail(Stage::run, "argument", {}, what + ", which this engine does not reach",
+         "make the engine with backend cuda");
+  }
+  if (given.device != 0) {
+    fail(Stage::run, "argument", {}, what + "; this engine runs on GPU 0");
+  }
+}
+
 // `kind` is "input" or "output"; texts are made only for errors.
 void check_tensor(const char* kind, const TensorView& given, const BoundTensor& expected) {
   if (given.type != expected.type || given.shape != expected.shape) {
@@ -192,6 +142,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
     check_tensor("input", inputs[i], t);
+    check_memory(*e.engine, "input", inputs[i], t);
     if (inputs[i].strides != e.inputs[i].strides) {
       fail(Stage::run, "argument", {}, "input " + t.name + " has other strides than compiled for");
     }
@@ -199,6 +150,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
   for (size_t i = 0; i < outputs.size(); ++i) {
     const BoundTensor& t = e.output(i);
     check_tensor("output", outputs[i], t);
+    check_memory(*e.engine, "output", outputs[i], t);
     for (const TensorView& input : inputs) {
       if (overlap(outputs[i], input)) {
         fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps an input");
@@ -219,6 +171,14 @@ void run(const Executable& e, std::span<const TensorView> inputs,
     run_reference(e, inputs, outputs, options);
     return;
   }
+  if (is_gpu(e.engine->target())) {
+    if (e.engine->session() == nullptr) {
+      fail(Stage::run, "target", {}, "this engine makes code for another GPU and runs nothing",
+           "leave its features empty to run on the GPU of this machine");
+    }
+    run_on_device(e, inputs, outputs, options);
+    return;
+  }
   bool dense = std::all_of(outputs.begin(), outputs.end(),
                            [](const TensorView& t) { return t.strides.empty(); });
   if (dense) {
@@ -234,7 +194,7 @@ void run(const Executable& e, std::span<const TensorView> inputs,
   }
   run_launches(e, inputs, views, options);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!staged[i].bytes.empty()) copy_out(staged[i].bytes.data(), outputs[i]);
+    if (!staged[i].bytes.empty()) copy_from_dense(staged[i].bytes.data(), outputs[i]);
   }
 }
 

@@ -52,6 +52,19 @@ CUtensorMapSwizzle map_swizzle(int bytes) {
   }
 }
 
+CUtensorMapL2promotion map_promotion(int bytes) {
+  switch (bytes) {
+    case 64:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
+    case 128:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+    case 256:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+    default:
+      return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+  }
+}
+
 CUlaunchAttribute cluster_of(const CudaKernel& kernel) {
   auto extent = [&](size_t d) {
     return static_cast<unsigned>(d < kernel.cluster.size() ? kernel.cluster[d] : 1);
@@ -123,13 +136,14 @@ CUtensorMap CudaCode::encode(const TensorMap& map, void* pointer) const {
   CUtensorMap out;
   std::vector<cuuint64_t> sizes(map.sizes.begin(), map.sizes.end());
   std::vector<cuuint64_t> strides(map.strides_bytes.begin(), map.strides_bytes.end());
-  std::vector<cuuint32_t> steps(sizes.size(), 1);
+  std::vector<cuuint32_t> steps = map.element_strides;
+  steps.resize(sizes.size(), 1);
   const Driver& driver = device_->driver();
   driver.check(driver.cuTensorMapEncodeTiled_(
                    &out, map_type(map.type), static_cast<cuuint32_t>(sizes.size()), pointer,
                    sizes.data(), strides.data(), map.box.data(), steps.data(),
                    CU_TENSOR_MAP_INTERLEAVE_NONE, map_swizzle(map.swizzle_bytes),
-                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                   map_promotion(map.l2_promotion), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                "encoding a tensor map of kernel " + label_);
   return out;
 }

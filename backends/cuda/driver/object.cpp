@@ -27,16 +27,19 @@ bool get(std::istream& in, std::vector<T>& list) {
 }
 
 void put(std::ostream& out, const TensorMap& map) {
-  out << map.argument << " " << static_cast<int>(map.type) << " " << map.swizzle_bytes << "\n";
+  out << map.argument << " " << static_cast<int>(map.type) << " " << map.swizzle_bytes << " "
+      << map.l2_promotion << "\n";
   put(out, map.sizes);
   put(out, map.strides_bytes);
   put(out, map.box);
+  put(out, map.element_strides);
 }
 bool get(std::istream& in, TensorMap& map) {
   int type = 0;
-  if (!(in >> map.argument >> type >> map.swizzle_bytes)) return false;
+  if (!(in >> map.argument >> type >> map.swizzle_bytes >> map.l2_promotion)) return false;
   map.type = static_cast<DType>(type);
-  return get(in, map.sizes) && get(in, map.strides_bytes) && get(in, map.box);
+  return get(in, map.sizes) && get(in, map.strides_bytes) && get(in, map.box) &&
+         get(in, map.element_strides);
 }
 
 void put(std::ostream& out, const CudaKernel& kernel) {

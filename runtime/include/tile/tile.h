@@ -108,6 +108,10 @@ typedef struct {
 TILE_API tile_error* tile_engine_statistics_get(const tile_engine* engine,
                                                 tile_engine_statistics* statistics);
 
+/* Waits for the work that runs on device tensors have given `stream` (NULL: the engine's own) and
+ * reports what failed in it. At once where there is no device. */
+TILE_API tile_error* tile_engine_synchronize(tile_engine* engine, void* stream);
+
 /* ---- Programs -------------------------------------------------------------------------------- */
 
 /* language: "tile", "mfg", "lift". name is what errors call the text (NULL: "<text>"); text need
@@ -161,13 +165,16 @@ TILE_API tile_error* tile_executable_output(const tile_executable* executable, s
 
 typedef struct {
   size_t struct_size;
-  void* stream;                /* a CUDA stream for the cuda backend; NULL: the default */
+  void* stream;                /* a CUstream for the cuda backend; NULL: the engine's own */
   tile_cancel_callback cancel; /* NULL: the engine's */
   void* cancel_user;
 } tile_run_options;
 
-/* Runs on the given tensors without copying. Inputs have the shapes, strides and types compiled
- * for; outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a
+/* Runs on the given tensors without copying. With the cuda backend tensors may be on its device
+ * (kDLCUDA): the run then returns once its work is given to the stream, and what fails there is
+ * reported by a later call with that engine; tensors in host memory are copied in and out, which
+ * waits for the results. The engine's own stream and the legacy default stream wait for each other.
+ * Inputs have the shapes, strides and types compiled for; outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a
  * copy), writable and do not overlap an input or one another. options may be NULL. */
 TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          const DLTensor* const* inputs, size_t input_count,
@@ -183,7 +190,8 @@ TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* con
  * winners. */
 TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
 
-/* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest, llvm, asm.
+/* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest; llvm,
+ * asm (cpu); cuda, ptx, sass (cuda).
  * Freed with tile_string_free. */
 TILE_API tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
                                           char** text);

@@ -1,0 +1,16 @@
+// How much useful work a contraction is, whatever the schedule.
+#pragma once
+
+#include "core/ir/bound.h"
+
+namespace tile {
+
+// Integer points of a piece that the bounds pass has given a box: exact, each set of unknowns that
+// constraints tie together by enumeration. Throws Failure (code "limit") where such a set is too
+// large.
+double count_points(const Piece& piece);
+
+// The body's operations without casts, and the aggregation.
+double operations_per_point(const Contraction& contraction, const Piece& piece);
+
+}  // namespace tile
