@@ -174,7 +174,7 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   std::array<void*, kArgumentLimit> values;
   std::array<CUtensorMap, kMapLimit> maps;
   size_t count = 0;
-  internal_check(arguments.size() + parameters.size() + 1 + kernel.maps.size() <= kArgumentLimit &&
+  internal_check(arguments.size() + parameters.size() + 1 + kernel.maps.size() < kArgumentLimit &&
                      kernel.maps.size() <= kMapLimit,
                  "a kernel's arguments fit the launch");
   for (void* const& pointer : arguments) values[count++] = const_cast<void**>(&pointer);
@@ -184,6 +184,7 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
     maps[m] = encode(kernel.maps[m], arguments[static_cast<size_t>(kernel.maps[m].argument)]);
     values[count++] = &maps[m];
   }
+  values[count] = nullptr;
   CUlaunchAttribute cluster = cluster_of(kernel);
   CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned>(grid);

@@ -95,7 +95,8 @@ std::string kernel_text(const char* name, const char* body) {
   return std::string("extern \"C\" __global__ void ") + name + kParameters + " {\n" + body + "}\n";
 }
 
-constexpr const char* kRowBody = R"(  __shared__ unsigned mine[2048];
+constexpr const char* kRowBody = R"(  extern __shared__ unsigned char shared_memory[];
+  unsigned *mine = (unsigned *)shared_memory;
   for (long long r = blockIdx.x; r < rows; r += blocks) {
     long long first = first_of(r, length, step);
     for (long long i = threadIdx.x; i < padded; i += 256) mine[i] = (unsigned)i;
@@ -171,6 +172,7 @@ CudaSource sort_source(DType type) {
     kernel.name = name;
     kernel.grid = Expr::variable("blocks");
     kernel.block = kThreads;
+    if (source.kernels.empty()) kernel.shared_bytes = kRowInShared * sizeof(uint32_t);
     source.kernels.push_back(kernel);
   }
   return source;

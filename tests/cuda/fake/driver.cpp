@@ -1,0 +1,367 @@
+// A CUDA driver of ours for tests: memory is the host's, kernels run on the CPU where the fake NVRTC
+// made them (and do nothing where the real one did), and any call can be told to fail. The C
+// functions at the end steer it.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Failing {
+  int result = 0;
+  int after = 0;  // calls that still succeed
+};
+
+struct State {
+  std::mutex mutex;
+  int version = 13000;
+  int devices = 1;
+  int broken = 0;  // what every call returns once a kernel has failed
+  std::map<std::string, Failing> failing;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::set<void*>> live;
+  std::map<void*, size_t> sizes;
+  std::vector<CUcontext> contexts;  // of this process's one thread of tests
+};
+State& state() {
+  static State s;
+  return s;
+}
+
+CUresult enter(const char* name) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  ++s.calls[name];
+  auto it = s.failing.find(name);
+  if (it != s.failing.end() && it->second.after-- <= 0) {
+    auto result = static_cast<CUresult>(it->second.result);
+    s.failing.erase(it);
+    return result;
+  }
+  return static_cast<CUresult>(s.broken);
+}
+#define ENTER(name)                                        \
+  if (CUresult entered = enter(#name); entered != CUDA_SUCCESS) return entered
+
+template <class Handle>
+CUresult make(const char* kind, Handle* handle) {
+  void* object = std::malloc(16);
+  std::lock_guard lock(state().mutex);
+  state().live[kind].insert(object);
+  *handle = static_cast<Handle>(object);
+  return CUDA_SUCCESS;
+}
+CUresult drop(const char* kind, void* object) {
+  std::lock_guard lock(state().mutex);
+  if (state().live[kind].erase(object) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  std::free(object);
+  return CUDA_SUCCESS;
+}
+
+CUresult fake_cuInit(unsigned) { return enter("cuInit"); }
+CUresult fake_cuDriverGetVersion(int* version) {
+  *version = state().version;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuGetErrorName(CUresult error, const char** text) {
+  *text = error == CUDA_ERROR_OUT_OF_MEMORY      ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : error == CUDA_ERROR_ILLEGAL_ADDRESS  ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : error == CUDA_ERROR_INVALID_VALUE    ? "CUDA_ERROR_INVALID_VALUE"
+                                                 : "CUDA_ERROR_OF_A_TEST";
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuGetErrorString(CUresult, const char** text) {
+  *text = "as the test asked";
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceGetCount(int* count) {
+  ENTER(cuDeviceGetCount);
+  *count = state().devices;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceGet(CUdevice* device, int ordinal) {
+  ENTER(cuDeviceGet);
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceGetName(char* name, int size, CUdevice) {
+  ENTER(cuDeviceGetName);
+  std::strncpy(name, "a device of the tests", static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  ENTER(cuDeviceGetAttribute);
+  static const std::map<CUdevice_attribute, int> kValues = {
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4},
+      {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+      {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 166912},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 167936},
+      {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1215000},
+      {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120}};
+  auto it = kValues.find(which);
+  *value = it == kValues.end() ? 0 : it->second;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceTotalMem(size_t* bytes, CUdevice) {
+  *bytes = size_t{1} << 30;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  ENTER(cuDevicePrimaryCtxRetain);
+  return make("context", context);
+}
+CUresult fake_cuDevicePrimaryCtxRelease(CUdevice) {
+  std::lock_guard lock(state().mutex);
+  auto& contexts = state().live["context"];
+  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  std::free(*contexts.begin());
+  contexts.erase(contexts.begin());
+  return CUDA_SUCCESS;
+}
+thread_local std::vector<CUcontext> current;
+CUresult fake_cuCtxGetCurrent(CUcontext* context) {
+  *context = current.empty() ? nullptr : current.back();
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuCtxPushCurrent(CUcontext context) {
+  current.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuCtxPopCurrent(CUcontext* context) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = current.back();
+  current.pop_back();
+  return CUDA_SUCCESS;
+}
+
+struct Kernel;
+using Emulate = void (*)(void (*)(), int, void* const*, long long, int, unsigned long);
+struct Module {
+  void* library = nullptr;
+  Emulate emulate = nullptr;  // null: machine code of a real GPU
+  std::vector<Kernel*> kernels;
+};
+struct Kernel {
+  Module* module;
+  void (*function)();
+  int arguments;
+};
+
+// Bytes of an ELF image: the table of sections is its end.
+size_t image_size(const void* image) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  return header.e_shoff + size_t{header.e_shnum} * header.e_shentsize;
+}
+void* open_library(const void* image) {
+  char path[] = "/tmp/tile-fake-XXXXXX";
+  int file = mkstemp(path);
+  if (file < 0) return nullptr;
+  size_t size = image_size(image);
+  bool written = write(file, image, size) == static_cast<ssize_t>(size);
+  close(file);
+  void* library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(path);
+  return library;
+}
+CUresult fake_cuModuleLoadData(CUmodule* module, const void* image) {
+  ENTER(cuModuleLoadData);
+  auto* made = new Module;
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    delete made;
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  if (header.e_machine == EM_X86_64) {
+    made->library = open_library(image);
+    if (made->library == nullptr) {
+      delete made;
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
+    made->emulate = reinterpret_cast<Emulate>(dlsym(made->library, "tile_emulate"));
+  }
+  *module = reinterpret_cast<CUmodule>(made);
+  std::lock_guard lock(state().mutex);
+  state().live["module"].insert(made);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuModuleUnload(CUmodule module) {
+  auto* m = reinterpret_cast<Module*>(module);
+  std::lock_guard lock(state().mutex);
+  if (state().live["module"].erase(m) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  for (Kernel* kernel : m->kernels) delete kernel;
+  if (m->library != nullptr) dlclose(m->library);
+  delete m;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  ENTER(cuModuleGetFunction);
+  auto* m = reinterpret_cast<Module*>(module);
+  auto* kernel = new Kernel{m, nullptr, 0};
+  m->kernels.push_back(kernel);
+  if (m->emulate != nullptr) {
+    kernel->function = reinterpret_cast<void (*)()>(dlsym(m->library, name));
+    if (kernel->function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  }
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
+  return enter("cuFuncSetAttribute");
+}
+// The real call knows how many parameters a kernel has; here the null pointer after the last tells.
+CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** values,
+                               void**) {
+  ENTER(cuLaunchKernelEx);
+  auto* kernel = reinterpret_cast<Kernel*>(function);
+  if (config->blockDimX == 0 || config->blockDimX > 1024 || config->gridDimX == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (kernel->module->emulate == nullptr) return CUDA_SUCCESS;
+  int count = 0;
+  while (values[count] != nullptr) ++count;
+  std::lock_guard lock(state().mutex);
+  kernel->module->emulate(kernel->function, count, values, config->gridDimX,
+                          static_cast<int>(config->blockDimX), config->sharedMemBytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
+  ENTER(cuStreamCreate);
+  return make("stream", stream);
+}
+CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }
+CUresult fake_cuStreamSynchronize(CUstream) { return enter("cuStreamSynchronize"); }
+CUresult fake_cuEventCreate(CUevent* event, unsigned) {
+  ENTER(cuEventCreate);
+  return make("event", event);
+}
+CUresult fake_cuEventRecord(CUevent, CUstream) { return enter("cuEventRecord"); }
+CUresult fake_cuEventSynchronize(CUevent) { return enter("cuEventSynchronize"); }
+CUresult fake_cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
+  ENTER(cuEventElapsedTime);
+  *milliseconds = 0.001F;
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuEventDestroy(CUevent event) { return drop("event", event); }
+
+CUresult fake_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
+  ENTER(cuMemPoolCreate);
+  return make("pool", pool);
+}
+CUresult fake_cuMemPoolDestroy(CUmemoryPool pool) { return drop("pool", pool); }
+CUresult fake_cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemPoolTrimTo(CUmemoryPool, size_t) { return enter("cuMemPoolTrimTo"); }
+CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool, CUstream) {
+  ENTER(cuMemAllocFromPoolAsync);
+  void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(data, 0x7f, bytes);
+  std::lock_guard lock(state().mutex);
+  state().live["memory"].insert(data);
+  *memory = reinterpret_cast<CUdeviceptr>(data);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
+  return drop("memory", reinterpret_cast<void*>(memory));
+}
+CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
+  ENTER(cuMemcpyHtoDAsync);
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+  ENTER(cuMemcpyDtoHAsync);
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  ENTER(cuMemcpyDtoDAsync);
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
+  ENTER(cuMemsetD8Async);
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*,
+                                     const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                     const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  ENTER(cuTensorMapEncodeTiled);
+  std::memset(map, 0, sizeof *map);
+  return CUDA_SUCCESS;
+}
+
+#define FAKES(X)                                                                             \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount)  \
+  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)              \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                \
+  X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload)               \
+  X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate)         \
+  X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord)                \
+  X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy) X(cuMemPoolCreate)           \
+  X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) \
+  X(cuMemFreeAsync) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)           \
+  X(cuMemsetD8Async) X(cuTensorMapEncodeTiled)
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+#undef cuDriverGetVersion
+EXPORT int cuDriverGetVersion(int* version) { return fake_cuDriverGetVersion(version); }
+#undef cuGetProcAddress_v2
+EXPORT int cuGetProcAddress_v2(const char* name, void** function, int, uint64_t, void*) {
+  static const std::map<std::string, void*> kTable = {
+#define ROW(name) {#name, reinterpret_cast<void*>(&fake_##name)},
+      FAKES(ROW)
+#undef ROW
+  };
+  auto it = kTable.find(name);
+  *function = it == kTable.end() ? nullptr : it->second;
+  return it == kTable.end() ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+// The call of this name returns `result` after `after` more successes, once.
+EXPORT void fake_cuda_fail(const char* name, int result, int after) {
+  std::lock_guard lock(state().mutex);
+  state().failing[name] = {result, after};
+}
+// Every call returns `result`, as after a kernel that failed; 0: works again.
+EXPORT void fake_cuda_break(int result) { state().broken = result; }
+EXPORT void fake_cuda_set(int version, int devices) {
+  state().version = version;
+  state().devices = devices;
+}
+EXPORT int fake_cuda_calls(const char* name) {
+  std::lock_guard lock(state().mutex);
+  return state().calls[name];
+}
+// Objects of every kind that are made and not destroyed.
+EXPORT int fake_cuda_live() {
+  std::lock_guard lock(state().mutex);
+  size_t count = 0;
+  for (const auto& [kind, objects] : state().live) count += objects.size();
+  return static_cast<int>(count);
+}
