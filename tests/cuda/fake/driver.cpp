@@ -1,5 +1,5 @@
-// A CUDA driver of ours for tests: memory is the host's, kernels run on the CPU where the fake NVRTC
-// made them (and do nothing where the real one did), and any call can be told to fail. The C
+// A CUDA driver of ours for tests: memory is the host's, kernels run on the CPU where the fake
+// NVRTC made them (and do nothing where the real one did), and any call can be told to fail. The C
 // functions at the end steer it.
 #include <cuda.h>
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ CUresult enter(const char* name) {
   }
   return static_cast<CUresult>(s.broken);
 }
-#define ENTER(name)                                        \
+#define ENTER(name) \
   if (CUresult entered = enter(#name); entered != CUDA_SUCCESS) return entered
 
 template <class Handle>
@@ -74,10 +74,10 @@ CUresult fake_cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuGetErrorName(CUresult error, const char** text) {
-  *text = error == CUDA_ERROR_OUT_OF_MEMORY      ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : error == CUDA_ERROR_ILLEGAL_ADDRESS  ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-          : error == CUDA_ERROR_INVALID_VALUE    ? "CUDA_ERROR_INVALID_VALUE"
-                                                 : "CUDA_ERROR_OF_A_TEST";
+  *text = error == CUDA_ERROR_OUT_OF_MEMORY     ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : error == CUDA_ERROR_INVALID_VALUE   ? "CUDA_ERROR_INVALID_VALUE"
+                                                : "CUDA_ERROR_OF_A_TEST";
   return CUDA_SUCCESS;
 }
 CUresult fake_cuGetErrorString(CUresult, const char** text) {
@@ -313,17 +313,20 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
   return CUDA_SUCCESS;
 }
 
-#define FAKES(X)                                                                             \
-  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount)  \
-  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)              \
-  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                \
-  X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload)               \
-  X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate)         \
-  X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord)                \
-  X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy) X(cuMemPoolCreate)           \
-  X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) \
-  X(cuMemFreeAsync) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)           \
-  X(cuMemsetD8Async) X(cuTensorMapEncodeTiled)
+#define FAKES(X)                                                                                  \
+  X(cuInit)                                                                                       \
+  X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet)  \
+      X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain)  \
+          X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent)  \
+              X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute)  \
+                  X(cuLaunchKernelEx) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
+                      X(cuEventCreate) X(cuEventRecord) X(cuEventSynchronize)                     \
+                          X(cuEventElapsedTime) X(cuEventDestroy) X(cuMemPoolCreate)              \
+                              X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo)     \
+                                  X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)                    \
+                                      X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                   \
+                                          X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)                 \
+                                              X(cuTensorMapEncodeTiled)
 
 }  // namespace
 

@@ -67,11 +67,11 @@ EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* co
   if (mkdtemp(folder) == nullptr) return NVRTC_ERROR_OUT_OF_MEMORY;
   std::string at = folder;
   std::ofstream(at + "/kernel.cpp") << program->text;
-  int status = run({TILE_HOST_COMPILER, "-std=c++20", "-w", "-O1", "-fPIC", "-shared",
-                    "-ffp-contract=off", "-fno-gnu-unique", "-fno-strict-aliasing",
-                    "-Wl,-Bsymbolic", "-include", TILE_EMULATION, "-o", at + "/kernel.so",
-                    at + "/kernel.cpp"},
-                   at + "/log");
+  int status =
+      run({TILE_HOST_COMPILER, "-std=c++20", "-w", "-O1", "-fPIC", "-shared", "-ffp-contract=off",
+           "-fno-gnu-unique", "-fno-strict-aliasing", "-Wl,-Bsymbolic", "-include", TILE_EMULATION,
+           "-o", at + "/kernel.so", at + "/kernel.cpp"},
+          at + "/log");
   program->log = read_file(at + "/log");
   program->image = read_file(at + "/kernel.so");
   for (const char* name : {"/kernel.cpp", "/kernel.so", "/log"}) unlink((at + name).c_str());
