@@ -30,6 +30,13 @@ llvm::Value* FunctionEmitter::splat(llvm::Value* value) {
 FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
                                                const std::vector<nest::Access>& loads,
                                                const std::vector<NodeId>& roots) {
+  BodyValues all{body, loads, {}};
+  emit(all, roots);
+  return std::move(all.nodes);
+}
+
+void FunctionEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
+  const Body& body = values.body;
   std::vector<bool> needed(body.nodes.size());
   auto need = [&](NodeId id) {
     if (id >= 0) needed[static_cast<size_t>(id)] = true;
@@ -38,46 +45,53 @@ FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
   for (NodeId id : roots) need(id);
   for (size_t i = body.nodes.size(); i-- > 0;) {
     if (!needed[i]) continue;
-    const Node& node = body.nodes[i];
-    for (NodeId id : node.args) need(id);
+    for (NodeId id : body.nodes[i].args) need(id);
   }
-  Nodes nodes(body.nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (needed[i]) nodes[i] = node_value(body, body.nodes[i], loads, nodes);
+  values.nodes.assign(body.nodes.size(), nullptr);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i]) values.nodes[i] = node_value(values, static_cast<NodeId>(i));
   }
-  return nodes;
 }
 
-llvm::Value* FunctionEmitter::node_value(const Body& body, const Node& node,
-                                         const std::vector<nest::Access>& loads,
-                                         const Nodes& nodes) {
+llvm::Value* FunctionEmitter::node_value(BodyValues& values, NodeId id) {
+  const Node& node = values.body[id];
   switch (node.kind) {
     case NodeKind::integer:
     case NodeKind::real:
       return literal(node);
-    case NodeKind::size: {
-      llvm::Value* value = indices_.value(indices_.form(node.expr), lanes_.width);
-      return scopes_.once({key_of(value), static_cast<uint64_t>(node.type), 'c'},
-                          [&] { return emit_convert(ir_, value, DType::i64, node.type, half_); });
-    }
-    case NodeKind::load: {
-      const nest::Access& access = loads[static_cast<size_t>(node.slot)];
-      std::vector<Operand> indices;
-      for (NodeId id : node.args) {
-        indices.push_back({nodes[static_cast<size_t>(id)], body[id].type});
-      }
-      return memory_.load(memory_.resolve(access, indices, lanes_), lanes_);
-    }
+    case NodeKind::size:
+      return size_value(node.expr, node.type);
+    case NodeKind::load:
+      return loaded(values, node);
     case NodeKind::operation:
-      return operation(body, node, nodes);
+      return operation(values.body, node, values.nodes);
     case NodeKind::fold:
-    case NodeKind::argument:
+      values.folds[id] = fold(values, node);
+      return nullptr;
     case NodeKind::component:
-      fail(Stage::compile, "unsupported", node.span, "loops inside elements are not compiled");
+      return values.folds.at(node.args[0])[static_cast<size_t>(node.slot)];
+    case NodeKind::argument:
+      if (node.slot == 0) return size_value(Expr::variable(*values.counter), node.type);
+      return values.arguments[static_cast<size_t>(node.slot)];
     case NodeKind::index:
       break;
   }
   throw InternalError("cpu: an index node in a nest");
+}
+
+llvm::Value* FunctionEmitter::size_value(const Expr& e, DType type) {
+  llvm::Value* value = indices_.value(indices_.form(e), lanes_.width);
+  return scopes_.once({key_of(value), static_cast<uint64_t>(type), 'c'},
+                      [&] { return emit_convert(ir_, value, DType::i64, type, half_); });
+}
+
+llvm::Value* FunctionEmitter::loaded(const BodyValues& values, const Node& node) {
+  const nest::Access& access = values.loads[static_cast<size_t>(node.slot)];
+  std::vector<Operand> indices;
+  for (NodeId id : node.args) {
+    indices.push_back({values.nodes[static_cast<size_t>(id)], values.body[id].type});
+  }
+  return memory_.load(memory_.resolve(access, indices, lanes_), lanes_);
 }
 
 llvm::Value* FunctionEmitter::literal(const Node& node) {

@@ -80,10 +80,38 @@ class FunctionEmitter {
   llvm::Value* last_lane(llvm::Value* value);
 
   // Bodies: the values of the nodes that the results and `roots` need.
+  struct BodyValues {
+    const Body& body;
+    const std::vector<nest::Access>& loads;
+    Nodes arguments;                     // of a fold's region; the counter's is null
+    Nodes nodes = {};                    // null: not needed, or a fold
+    std::map<NodeId, Nodes> folds = {};  // their results
+    const std::string* counter = nullptr;
+  };
   Nodes values(const Body& body, const std::vector<nest::Access>& loads,
                const std::vector<NodeId>& roots = {});
-  llvm::Value* node_value(const Body& body, const Node& node,
-                          const std::vector<nest::Access>& loads, const Nodes& nodes);
+  void emit(BodyValues& values, const std::vector<NodeId>& roots);
+  llvm::Value* node_value(BodyValues& values, NodeId id);
+  llvm::Value* size_value(const Expr& e, DType type);
+  llvm::Value* loaded(const BodyValues& values, const Node& node);
+
+  // Folds (emit_fold.cpp).
+  struct FoldLoop {
+    Form begin;
+    llvm::Value* rounds = nullptr;
+    llvm::Value* counts = nullptr;  // each lane's rounds, where they differ
+    bool certain = false;           // there is at least one round
+  };
+  Form bound_form(const BodyValues& values, NodeId id);
+  Nodes fold(const BodyValues& values, const Node& node);
+  Nodes fold_loop(const BodyValues& values, const Node& node, Nodes starts, const FoldLoop& loop);
+  Nodes fold_round(const BodyValues& values, const Node& node, llvm::Value* round,
+                   const Nodes& arguments, const FoldLoop& loop);
+  std::vector<bool> varying_nodes(const Body& region, const std::vector<nest::Access>& loads,
+                                  const std::vector<bool>& arguments);
+  std::vector<bool> varying_carried(const Node& fold, const std::vector<nest::Access>& loads,
+                                    std::vector<bool> given, bool differ);
+
   llvm::Value* operation(const Body& body, const Node& node, const Nodes& nodes);
   llvm::Value* literal(const Node& node);
   llvm::Value* splat(llvm::Value* value);

@@ -1,12 +1,18 @@
 // Loop partition. A tile region is the code of one tile: a block that allocates registers, or else
 // an outermost vector or unrolled loop. Every guard and every masked lane count in it is a linear
-// form; the region's interior test asks that each form's minimum over the variables bound inside
-// the region is not negative. Where the test holds, a copy of the region runs without guards;
-// elsewhere the general body does. So a region has two bodies however many borders its domain has.
+// form, and so are the conditions under which its index expressions take the way that they take in
+// the middle of the iteration space (interior.h). The region's interior test asks that each form's
+// minimum over the variables bound inside the region is not negative. Where the test holds, a copy
+// of the region runs without guards and without choices; elsewhere the general body does. So a
+// region has two bodies however many borders its domain has.
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "core/nest/interior.h"
 #include "core/nest/nest.h"
+#include "core/nest/taken.h"
+#include "core/nest/value_range.h"
 #include "core/simplify/simplify.h"
 
 namespace tile::nest {
@@ -24,12 +30,24 @@ bool proves_negative(const Expr& e, const Ranges& ranges) {
 }
 
 // Forms known to be >= 0 in the code being rewritten, besides what the ranges say.
-using Facts = std::set<std::string>;
+using Facts = std::vector<Expr>;
+
+// Where `fact` is >= 0, so is `e`: they are equal, or differ by a constant.
+bool implies(const Expr& fact, const Expr& e) {
+  if (fact == e) return true;
+  std::optional<LinearForm> a = linear_form(fact), b = linear_form(e);
+  return a && b && a->terms == b->terms && a->constant <= b->constant;
+}
+
+constexpr size_t kMostTests = 48;  // of one region
 
 class Partitioner {
  public:
   explicit Partitioner(const Nest& nest) : nest_(nest) {
-    for (const Parameter& p : nest.parameters) ranges_.set(p.name, p.lo, p.hi);
+    for (const Parameter& p : nest.parameters) {
+      ranges_.set(p.name, p.lo, p.hi);
+      middle_.set(p.name, p.lo / 2 + p.hi / 2);
+    }
   }
 
   Nest run() {
@@ -43,10 +61,18 @@ class Partitioner {
 
   // The body of a loop, with the loop variable's range known.
   Block loop_body(const For& f, bool inside_region) {
-    ranges_.set(f.variable, f.begin, clean(f.begin + f.extent - 1));
+    enter(f);
     Block body = block(f.body, inside_region);
-    ranges_.of.erase(f.variable);
+    leave(f);
     return body;
+  }
+  void enter(const For& f) {
+    ranges_.set(f.variable, f.begin, clean(f.begin + f.extent - 1));
+    middle_.enter(f.variable, f.begin, f.extent);
+  }
+  void leave(const For& f) {
+    ranges_.of.erase(f.variable);
+    middle_.leave(f.variable);
   }
 
   static bool allocates_registers(const Nest& nest, const Block& statements) {
@@ -79,18 +105,19 @@ class Partitioner {
   // Both bodies of a region, or one where the ranges decide the interior test.
   Block region(const Block& statements) {
     std::vector<Expr> tests;
-    Ranges outside = ranges_;
     collect_tests(statements, tests);
-    ranges_ = outside;
     std::vector<Expr> open;
     for (const Expr& test : tests) {
       if (proves_negative(test, ranges_)) return block(statements, true);  // never interior
-      if (!proves_nonnegative(test, ranges_)) open.push_back(test);
+      bool redundant = std::any_of(tests.begin(), tests.end(), [&](const Expr& other) {
+        return !(other == test) && implies(other, test);
+      });
+      if (!redundant && !proves_nonnegative(test, ranges_)) open.push_back(test);
     }
     Block general = block(statements, true);
     if (tests.empty() || open.empty()) return general;
     Facts saved = facts_;
-    for (const Expr& test : open) facts_.insert(to_string(test));
+    facts_.insert(facts_.end(), open.begin(), open.end());
     Block interior = block(statements, true);
     facts_ = saved;
     If choice;
@@ -100,29 +127,89 @@ class Partitioner {
     return {Statement{std::move(choice)}};
   }
 
+  // Splits a sum into the terms of variables bound inside the region and the rest, which uses none
+  // of them; false if it is not such a sum.
+  bool split_terms(const Expr& e, int64_t factor, std::map<std::string, int64_t>& inside,
+                   Expr& rest) const {
+    switch (e.kind()) {
+      case ExprKind::variable:
+        if (!inside_.contains(e.name())) break;
+        inside[e.name()] = checked_add(inside[e.name()], factor);
+        return true;
+      case ExprKind::add:
+        return std::all_of(e.args().begin(), e.args().end(),
+                           [&](const Expr& arg) { return split_terms(arg, factor, inside, rest); });
+      case ExprKind::sub:
+        return split_terms(e.args()[0], factor, inside, rest) &&
+               split_terms(e.args()[1], checked_neg(factor), inside, rest);
+      case ExprKind::neg:
+        return split_terms(e.args()[0], checked_neg(factor), inside, rest);
+      case ExprKind::mul:
+        if (e.args().size() == 2 && e.args()[0].is_constant()) {
+          return split_terms(e.args()[1], checked_mul(factor, e.args()[0].value()), inside, rest);
+        }
+        break;
+      default:
+        break;
+    }
+    bool outer = std::none_of(inside_.begin(), inside_.end(),
+                              [&](const std::string& name) { return uses_variable(e, name); });
+    if (outer) rest = rest + Expr(factor) * e;
+    return outer;
+  }
   // The minimum of a form over the variables bound inside the region, in the variables outside;
   // nullopt: not linear, or an inside variable without constant range.
   std::optional<Expr> region_minimum(const Expr& e) const {
-    std::optional<LinearForm> form = linear_form(e);
-    if (!form) return std::nullopt;
-    LinearForm rest;
-    rest.constant = form->constant;
-    for (const auto& [name, factor] : form->terms) {
-      if (!inside_.contains(name)) {
-        rest.terms[name] = factor;
-        continue;
-      }
+    std::map<std::string, int64_t> inside;
+    Expr rest = 0;
+    if (!split_terms(e, 1, inside, rest)) return std::nullopt;
+    for (const auto& [name, factor] : inside) {
+      if (factor == 0) continue;
       ConstantRange r = constant_range(Expr::variable(name), ranges_);
       std::optional<int64_t> bound = factor > 0 ? r.lo : r.hi;
       if (!bound) return std::nullopt;
-      rest.constant = checked_add(rest.constant, checked_mul(factor, *bound));
+      rest = rest + Expr(checked_mul(factor, *bound));
     }
-    return clean(from_linear(rest));
+    return clean(rest);
   }
   void add_test(const Expr& e, std::vector<Expr>& tests) const {
     std::optional<Expr> test = region_minimum(clean(e));
     if (!test || std::find(tests.begin(), tests.end(), *test) != tests.end()) return;
     tests.push_back(*test);
+  }
+  // Agrees to a way if it is the one in the middle and its conditions can be tested outside the
+  // region, and adds those tests.
+  bool add_way(const std::vector<Expr>& forms, std::vector<Expr>& tests) const {
+    std::vector<Expr> more;
+    for (const Expr& e : forms) {
+      std::optional<int64_t> middle = middle_.at(e);
+      if (!middle || *middle < 0) return false;
+      std::optional<Expr> test = region_minimum(e);
+      if (!test || proves_negative(*test, ranges_)) return false;
+      bool known = std::find(tests.begin(), tests.end(), *test) != tests.end();
+      if (!known && !proves_nonnegative(*test, ranges_)) more.push_back(*test);
+    }
+    if (tests.size() + more.size() > kMostTests) return false;
+    tests.insert(tests.end(), more.begin(), more.end());
+    return true;
+  }
+  void add_ways(const Expr& e, std::vector<Expr>& tests) const {
+    if (!has_choices(e)) return;
+    decided(clean(e), ranges_, middle_,
+            [&](const std::vector<Expr>& forms) { return add_way(forms, tests); });
+  }
+  void add_ways(const Access& access, std::vector<Expr>& tests) const {
+    for (const Expr& e : access.index) add_ways(e, tests);
+  }
+  void add_ways(const std::vector<Access>& loads, const Body& body, std::vector<Expr>& tests) {
+    for (const Node& node : body.nodes) {
+      if (node.kind == NodeKind::size) add_ways(node.expr, tests);
+      if (node.kind == NodeKind::load) add_ways(loads[static_cast<size_t>(node.slot)], tests);
+      if (node.kind != NodeKind::fold) continue;
+      bool fresh = enter_counter(body, node);
+      add_ways(loads, *node.region, tests);
+      leave_counter(node, fresh);
+    }
   }
   // extent = min(width, e…) with lanes to spare: interior where every e >= width.
   void add_extent_tests(const For& f, std::vector<Expr>& tests) const {
@@ -137,35 +224,39 @@ class Partitioner {
     for (const Statement& s : statements) {
       if (const For* f = std::get_if<For>(&s.what)) {
         add_extent_tests(*f, tests);
-        ranges_.set(f->variable, f->begin, clean(f->begin + f->extent - 1));
+        enter(*f);
         inside_.insert(f->variable);
         collect_tests(f->body, tests);
         inside_.erase(f->variable);
+        leave(*f);
       } else if (const If* i = std::get_if<If>(&s.what)) {
         for (const Expr& e : i->nonnegative) add_test(e, tests);
+        add_ways(i->loads, i->predicate, tests);
         collect_tests(i->then, tests);
         collect_tests(i->otherwise, tests);
+      } else if (const Store* store = std::get_if<Store>(&s.what)) {
+        add_ways(store->target, tests);
+        add_ways(store->loads, store->body, tests);
       }
     }
   }
 
-  bool known_nonnegative(const Expr& e) {
+  bool known_nonnegative(const Expr& e) const {
     if (proves_nonnegative(e, ranges_)) return true;
     if (facts_.empty()) return false;
     // A fact is the minimum over the inside variables, so it implies the form everywhere inside.
-    std::optional<LinearForm> form = linear_form(e);
-    if (!form) return false;
-    LinearForm rest = *form;
-    for (const std::string& name : inside_) {
-      auto it = rest.terms.find(name);
-      if (it == rest.terms.end()) continue;
-      ConstantRange r = constant_range(Expr::variable(name), ranges_);
-      std::optional<int64_t> bound = it->second > 0 ? r.lo : r.hi;
-      if (!bound) return false;
-      rest.constant = checked_add(rest.constant, checked_mul(it->second, *bound));
-      rest.terms.erase(it);
-    }
-    return facts_.contains(to_string(clean(from_linear(rest))));
+    std::optional<Expr> least = region_minimum(e);
+    return least && std::any_of(facts_.begin(), facts_.end(),
+                                [&](const Expr& fact) { return implies(fact, *least); });
+  }
+  // The expression in the code being rewritten, with the choices that the facts decide.
+  Expr settled(const Expr& e) const {
+    Expr c = clean(e);
+    if (facts_.empty()) return c;
+    return decided(c, ranges_, middle_, [&](const std::vector<Expr>& forms) {
+      return std::all_of(forms.begin(), forms.end(),
+                         [&](const Expr& form) { return known_nonnegative(form); });
+    });
   }
 
   // Lanes of a vector loop that runs full wherever the facts hold.
@@ -222,8 +313,10 @@ class Partitioner {
     if (copy.nonnegative.empty() && i.predicate.results.empty()) {
       return block(i.then, inside_region);
     }
-    copy.loads = accesses(i.loads);
-    copy.predicate = body(i.predicate);
+    copy.loads = i.loads;
+    copy.predicate = i.predicate;
+    body(copy.predicate, copy.loads);
+    drop_untaken(copy);
     copy.then = block(i.then, inside_region);
     copy.otherwise = block(i.otherwise, inside_region);
     if (copy.then.empty() && copy.otherwise.empty()) return {};
@@ -232,30 +325,79 @@ class Partitioner {
   Block statement(const Store& s, bool) {
     Store copy = s;
     copy.target = access(s.target);
-    copy.loads = accesses(s.loads);
-    copy.body = body(s.body);
+    body(copy.body, copy.loads);
+    drop_untaken(copy);
     return {Statement{std::move(copy)}};
   }
   Block statement(const Alloc& a, bool) { return {Statement{a}}; }
   Block statement(const Sync& s, bool) { return {Statement{s}}; }
 
   Access access(Access a) const {
-    for (Expr& e : a.index) e = clean(e);
+    for (Expr& e : a.index) e = settled(e);
     return a;
   }
-  std::vector<Access> accesses(std::vector<Access> list) const {
-    for (Access& a : list) a = access(std::move(a));
-    return list;
+  // A body and the loads that it names, which may use the counters of the folds around them.
+  void body(Body& b, std::vector<Access>& loads) {
+    std::map<int, const Body*> regions;
+    std::set<int> shared;  // loads of several regions, whose counters have several ranges
+    find_regions(b, regions, shared);
+    rewrite(b, b, loads, regions, shared);
+    for (size_t i = 0; i < loads.size(); ++i) {
+      bool done = regions.contains(static_cast<int>(i)) && !shared.contains(static_cast<int>(i));
+      if (!done) loads[i] = access(std::move(loads[i]));
+    }
   }
-  Body body(Body b) const {
-    change_nodes(b, [&](Node& node) {
-      if (node.kind == NodeKind::size) node.expr = clean(node.expr);
-    });
-    return b;
+  static void find_regions(const Body& b, std::map<int, const Body*>& regions,
+                           std::set<int>& shared) {
+    for (const Node& node : b.nodes) {
+      if (node.kind == NodeKind::fold) find_regions(*node.region, regions, shared);
+      if (node.kind != NodeKind::load) continue;
+      auto [known, added] = regions.try_emplace(node.slot, &b);
+      if (!added && known->second != &b) shared.insert(node.slot);
+    }
+  }
+  void rewrite(Body& b, const Body& before, std::vector<Access>& loads,
+               const std::map<int, const Body*>& regions, const std::set<int>& shared) {
+    std::set<int> done;
+    for (Node& node : b.nodes) {
+      if (node.kind == NodeKind::size) node.expr = settled(node.expr);
+      if (node.kind == NodeKind::load && !shared.contains(node.slot) &&
+          regions.at(node.slot) == &before && done.insert(node.slot).second) {
+        Access& a = loads[static_cast<size_t>(node.slot)];
+        a = access(std::move(a));
+      }
+      if (node.kind != NodeKind::fold) continue;
+      bool fresh = enter_counter(b, node);
+      Body region = *node.region;
+      rewrite(region, *node.region, loads, regions, shared);
+      leave_counter(node, fresh);
+      node.region = std::make_shared<const Body>(std::move(region));
+    }
+  }
+  // A bound of a fold, as an expression where it is one.
+  static Expr bound_of(const Body& b, NodeId id, bool low) {
+    const Node& node = b[id];
+    if (node.kind == NodeKind::size) return node.expr;
+    ValueRange range = value_range(b, id);
+    return low ? range.lo : range.hi;
+  }
+  bool enter_counter(const Body& b, const Node& fold) {
+    if (fold.expr.kind() != ExprKind::variable) return false;
+    Expr begin = bound_of(b, fold.args[0], true), end = bound_of(b, fold.args[1], false);
+    ranges_.set(fold.expr.name(), begin, clean(end - 1));
+    middle_.enter(fold.expr.name(), begin, end - begin);
+    return inside_.insert(fold.expr.name()).second;
+  }
+  void leave_counter(const Node& fold, bool fresh) {
+    if (fold.expr.kind() != ExprKind::variable) return;
+    ranges_.of.erase(fold.expr.name());
+    middle_.leave(fold.expr.name());
+    if (fresh) inside_.erase(fold.expr.name());
   }
 
   const Nest& nest_;
   Ranges ranges_;
+  Middle middle_;
   Facts facts_;
   std::set<std::string> inside_;  // variables bound inside the region being rewritten
 };

@@ -86,8 +86,8 @@ nest::Block PieceLowering::packed_element(const Packing& packing, const State& s
   Value value;
   nest::Store store;
   store.target = packed_access(load, s);
-  store.loads = {access_of(piece_.loads[load], s)};
-  store.body.results = {store.body.load(0, frame_.tensor(piece_.loads[load].tensor).type)};
+  value.body.results = {element(value, load, s)};
+  settle(store, std::move(value));
   nest::Block out{statement(std::move(store))};
   nest::If guard;
   guard.nonnegative = in_range(load, s);

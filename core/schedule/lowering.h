@@ -104,6 +104,8 @@ std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
                              const std::function<Expr(const Affine&)>& value, int64_t down = 0,
                              int64_t up = 0);
 
+struct Surroundings;
+
 // Lowers one piece of a stage under its schedule.
 class PieceLowering {
  public:
@@ -144,11 +146,12 @@ class PieceLowering {
 
   // Values (lower_value.cpp).
   Expr value_of(const Affine& form, const State& s) const;
-  nest::Access access_of(const tile::Access& access, const State& s) const;
+  Surroundings surroundings(const Piece& piece, const State& s,
+                            const Replacement& replacement) const;
+  NodeId element(Value& into, size_t load, const State& s) const;  // that the load reads
   NodeId translate(Value& into, const Piece& piece, NodeId root, const State& s,
                    const Replacement& replacement) const;
   nest::Access output_access(size_t output, const State& s) const;
-  Expr boundary_index(const Index& index, int64_t extent, const State& s) const;
 
   // The register tile (lower_tile.cpp).
   nest::Block region(const State& s);

@@ -1,0 +1,203 @@
+// Folds: a loop with a phi for each carried value, inside the lanes of a vector loop. Where the
+// number of rounds is the same for every lane it is a plain loop; otherwise it runs as long as any
+// lane does, lanes dropping out.
+#include <algorithm>
+
+#include "backends/cpu/combine.h"
+#include "backends/cpu/emitter.h"
+#include "backends/cpu/types.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cpu {
+
+// A bound as a form: index expressions keep their strides.
+Form FunctionEmitter::bound_form(const BodyValues& values, NodeId id) {
+  const Node& node = values.body[id];
+  if (node.kind == NodeKind::size) return indices_.form(node.expr);
+  if (node.kind == NodeKind::integer) return {{}, node.integer};
+  return indices_.variable(values.nodes[static_cast<size_t>(id)]);
+}
+
+// Whether the lanes' values differ, for each node of a region.
+std::vector<bool> FunctionEmitter::varying_nodes(const Body& region,
+                                                 const std::vector<nest::Access>& loads,
+                                                 const std::vector<bool>& arguments) {
+  std::vector<bool> varies;
+  std::map<size_t, std::vector<bool>> folds;
+  auto uses_lanes = [&](const Expr& e) { return indices_.uses_lanes(indices_.form(e)); };
+  for (size_t i = 0; i < region.nodes.size(); ++i) {
+    const Node& n = region.nodes[i];
+    auto at = [&](NodeId id) { return static_cast<bool>(varies[static_cast<size_t>(id)]); };
+    bool v = std::any_of(n.args.begin(), n.args.end(), at);
+    if (n.kind == NodeKind::size) v = uses_lanes(n.expr);
+    if (n.kind == NodeKind::argument) v = arguments[static_cast<size_t>(n.slot)];
+    if (n.kind == NodeKind::load) {
+      const nest::Access& a = loads[static_cast<size_t>(n.slot)];
+      v = v || std::any_of(a.index.begin(), a.index.end(), uses_lanes);
+    }
+    if (n.kind == NodeKind::component) {
+      v = folds.at(static_cast<size_t>(n.args[0]))[static_cast<size_t>(n.slot)];
+    }
+    if (n.kind == NodeKind::fold) {
+      std::vector<bool> given(n.args.size() - 1);
+      for (size_t a = 2; a < n.args.size(); ++a) given[a - 1] = at(n.args[a]);
+      bool differ = at(n.args[0]) || at(n.args[1]);
+      Form counter = differ ? indices_.lane(lanes_.width) : indices_.variable(ir_.getInt64(0));
+      indices_.bind(n.expr.name(), counter);
+      folds[i] = varying_carried(n, loads, std::move(given), differ);
+      indices_.unbind(n.expr.name());
+    }
+    varies.push_back(v);
+  }
+  return varies;
+}
+
+// Which carried values differ by lane, the counter being bound; `given` tells it of the arguments
+// at the start, `differ` whether lanes may drop out.
+std::vector<bool> FunctionEmitter::varying_carried(const Node& fold,
+                                                   const std::vector<nest::Access>& loads,
+                                                   std::vector<bool> given, bool differ) {
+  auto count = static_cast<size_t>(fold.slot);
+  given[0] = indices_.uses_lanes(indices_.form(fold.expr));
+  for (size_t k = 0; k < count; ++k) given[k + 1] = given[k + 1] || differ;
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<bool> inside = varying_nodes(*fold.region, loads, given);
+    for (size_t k = 0; k < count; ++k) {
+      auto result = static_cast<size_t>(fold.region->results[k]);
+      if (!inside[result] || given[k + 1]) continue;
+      given[k + 1] = true;
+      changed = true;
+    }
+  }
+  return {given.begin() + 1, given.begin() + 1 + static_cast<std::ptrdiff_t>(count)};
+}
+
+namespace {
+
+nest::StoreKind store_kind(Op op) {
+  switch (op) {
+    case Op::add:
+      return nest::StoreKind::add;
+    case Op::mul:
+      return nest::StoreKind::multiply;
+    case Op::max:
+      return nest::StoreKind::max;
+    case Op::min:
+      return nest::StoreKind::min;
+    default:
+      return nest::StoreKind::assign;
+  }
+}
+
+}  // namespace
+
+FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Node& node) {
+  FoldLoop loop;
+  loop.begin = bound_form(values, node.args[0]);
+  Form count = bound_form(values, node.args[1]) - loop.begin;
+  Nodes starts;
+  for (size_t i = 2; i < node.args.size(); ++i) {
+    starts.push_back(values.nodes[static_cast<size_t>(node.args[i])]);
+  }
+  if (count.is_constant() && count.constant <= 0) {
+    starts.resize(static_cast<size_t>(node.slot));
+    return starts;
+  }
+  loop.certain = count.is_constant();
+  loop.rounds = indices_.value(count, lanes_.width);
+  if (indices_.uses_lanes(count)) {
+    loop.counts = loop.rounds;
+    llvm::Value* none = llvm::Constant::getNullValue(loop.counts->getType());
+    llvm::Value* on =
+        lanes_.mask == nullptr ? loop.counts : ir_.CreateSelect(lanes_.mask, loop.counts, none);
+    loop.rounds = ir_.CreateIntMaxReduce(on, true);
+  }
+  return fold_loop(values, node, std::move(starts), loop);
+}
+
+FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, const Node& node,
+                                                  Nodes starts, const FoldLoop& loop) {
+  llvm::LLVMContext& context = function_.getContext();
+  auto carried = static_cast<size_t>(node.slot);
+  std::vector<bool> given{false};
+  for (llvm::Value* start : starts) given.push_back(start->getType()->isVectorTy());
+  const std::string& counter = node.expr.name();
+  indices_.bind(counter, loop.begin + indices_.variable(ir_.getInt64(0)));
+  std::vector<bool> varies =
+      varying_carried(node, values.loads, std::move(given), loop.counts != nullptr);
+  indices_.unbind(counter);
+  // Carried values that differ by lane are vectors from the start.
+  for (size_t k = 0; k < carried; ++k) {
+    if (varies[k]) starts[k] = splat(starts[k]);
+  }
+  auto* inside = llvm::BasicBlock::Create(context, "", &function_);
+  auto* after = llvm::BasicBlock::Create(context, "");
+  llvm::BasicBlock* before = ir_.GetInsertBlock();
+  llvm::Instruction* entry =
+      loop.certain
+          ? ir_.CreateBr(inside)
+          : ir_.CreateCondBr(ir_.CreateICmpSGT(loop.rounds, ir_.getInt64(0)), inside, after);
+  ir_.SetInsertPoint(inside);
+  llvm::PHINode* round = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+  round->addIncoming(ir_.getInt64(0), before);
+  Nodes arguments{nullptr};
+  std::vector<llvm::PHINode*> phis;
+  for (size_t k = 0; k < carried; ++k) {
+    phis.push_back(ir_.CreatePHI(starts[k]->getType(), 2));
+    phis[k]->addIncoming(starts[k], before);
+    arguments.push_back(phis[k]);
+  }
+  arguments.insert(arguments.end(), starts.begin() + node.slot, starts.end());
+  scopes_.open(entry);
+  indices_.bind(counter, loop.begin + indices_.variable(round));
+  Nodes next = fold_round(values, node, round, arguments, loop);
+  indices_.unbind(counter);
+  scopes_.close();
+  llvm::Value* done = ir_.CreateNSWAdd(round, ir_.getInt64(1));
+  llvm::BasicBlock* latch = ir_.GetInsertBlock();
+  round->addIncoming(done, latch);
+  for (size_t k = 0; k < carried; ++k) phis[k]->addIncoming(next[k], latch);
+  ir_.CreateCondBr(ir_.CreateICmpSLT(done, loop.rounds), inside, after);
+  after->insertInto(&function_);
+  ir_.SetInsertPoint(after);
+  if (loop.certain) return next;
+  for (size_t k = 0; k < carried; ++k) {
+    llvm::PHINode* result = ir_.CreatePHI(starts[k]->getType(), 2);
+    result->addIncoming(starts[k], before);
+    result->addIncoming(next[k], latch);
+    next[k] = result;
+  }
+  return next;
+}
+
+// One round: the carried values after it.
+FunctionEmitter::Nodes FunctionEmitter::fold_round(const BodyValues& values, const Node& node,
+                                                   llvm::Value* round, const Nodes& arguments,
+                                                   const FoldLoop& loop) {
+  Nodes next;
+  Lanes lanes = lanes_;
+  llvm::Value* running = nullptr;
+  if (loop.counts != nullptr) {
+    running = ir_.CreateICmpSLT(ir_.CreateVectorSplat(lanes_.width, round), loop.counts);
+    lanes = masked(running);
+  }
+  within(lanes, [&] {
+    BodyValues inside{*node.region, values.loads, arguments, {}, {}, &node.expr.name()};
+    emit(inside, {});
+    for (size_t k = 0; k < static_cast<size_t>(node.slot); ++k) {
+      NodeId result = node.region->results[k];
+      llvm::Value* old = arguments[k + 1];
+      llvm::Value* value = inside.nodes[static_cast<size_t>(result)];
+      if (old->getType()->isVectorTy()) value = splat(value);
+      if (node.op != Op::ident) {
+        DType type = (*node.region)[result].type;
+        value = emit_combine(ir_, store_kind(node.op), type, old, value, nullptr, half_);
+      }
+      next.push_back(running == nullptr ? value : ir_.CreateSelect(running, value, old));
+    }
+  });
+  return next;
+}
+
+}  // namespace tile::cpu

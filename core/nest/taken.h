@@ -1,0 +1,12 @@
+// Bodies after their integer expressions are simplified: selects whose condition has become a
+// constant are replaced by the side taken, and what only the other side needed is dropped.
+#pragma once
+
+#include "core/nest/nest.h"
+
+namespace tile::nest {
+
+void drop_untaken(Store& store);
+void drop_untaken(If& guard);
+
+}  // namespace tile::nest

@@ -1,0 +1,90 @@
+// Runs a grouped program, each kernel's nest by the nest interpreter.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/interpret/whole_tensor.h"
+#include "core/nest/nest.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/schedule.h"
+
+namespace tile::test {
+
+// Runs the steps of a grouped program.
+class StepRunner {
+ public:
+  StepRunner(const BoundProgram& program, const std::vector<HostTensor>& inputs)
+      : program_(program) {
+    for (const BoundTensor& t : program.tensors) values_.emplace_back(t.type, t.shape);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
+    }
+  }
+
+  void run(const Step& step, uint64_t seed, const Target& target) {
+    if (const auto* kernel = std::get_if<Kernel>(&step)) {
+      verify(*kernel);
+      Schedule schedule =
+          seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
+      ASSERT_EQ(illegal(schedule, *kernel, target), "");
+      run(nest::partition(lower(*kernel, schedule, target)), arguments_of(*kernel));
+    } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
+      run(nest::partition(lower_scatter(*scatter, program_.tensors, target)),
+          {scatter->updates, scatter->indices, scatter->result});
+    } else {
+      const auto& sort = std::get<Sort>(step);
+      run_sort(sort, value(sort.source), value(sort.result));
+    }
+  }
+
+  std::vector<HostTensor> outputs() {
+    std::vector<HostTensor> all;
+    for (TensorId id : program_.outputs) {
+      all.push_back(value(id));
+      all.back().shape = program_.tensors[static_cast<size_t>(id)].shape;
+    }
+    return all;
+  }
+
+ private:
+  HostTensor& value(TensorId id) {
+    const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
+    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
+  }
+
+  static std::vector<TensorId> arguments_of(const Kernel& kernel) {
+    std::vector<TensorId> list;
+    for (TensorId id : kernel.reads) {
+      if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
+        list.push_back(id);
+      }
+    }
+    list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
+    return list;
+  }
+
+  void run(const nest::Nest& nest, const std::vector<TensorId>& arguments) {
+    nest::verify(nest);
+    std::vector<HostTensor> holders;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      HostTensor t = value(arguments[i]);
+      t.shape = nest.buffers[i].shape;
+      if (nest.buffers[i].written) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
+      holders.push_back(std::move(t));
+    }
+    std::vector<HostTensor*> pointers;
+    for (HostTensor& holder : holders) pointers.push_back(&holder);
+    nest::interpret(nest, pointers);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (nest.buffers[i].written) value(arguments[i]).bytes = holders[i].bytes;
+    }
+  }
+
+  const BoundProgram& program_;
+  std::vector<HostTensor> values_;
+};
+
+}  // namespace tile::test
