@@ -34,13 +34,13 @@ void expect_compiled_agrees(uint64_t seed, const test::ElementOptions& options) 
 }
 
 TEST(CpuElements, Small) {
-  for (uint64_t seed : test::seeds(0, 120)) expect_compiled_agrees(seed, {});
+  for (uint64_t seed : test::seeds(0, 40)) expect_compiled_agrees(seed, {});
 }
 
 TEST(CpuElements, WithInteriors) {
   test::ElementOptions large;
   large.large = true;
-  for (uint64_t seed : test::seeds(500, 30)) expect_compiled_agrees(seed, large);
+  for (uint64_t seed : test::seeds(500, 8)) expect_compiled_agrees(seed, large);
 }
 
 }  // namespace
