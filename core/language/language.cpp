@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/language/mfg/mfg.h"
 #include "core/language/tile/tile.h"
 
 namespace tile {
@@ -16,6 +17,7 @@ struct LanguageInfo {
 
 constexpr auto kLanguages = std::to_array<LanguageInfo>({
     {Language::tile, "tile", parse_tile},
+    {Language::mfg, "mfg", parse_mfg},
 });
 
 }  // namespace
