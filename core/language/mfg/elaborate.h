@@ -183,6 +183,7 @@ class Elaborator {
                      const std::vector<Part>& fractions);
   Value read_addressed(const TensorUse& tensor, const std::vector<Ref>& index);
   Value read_global(const TensorInfo& tensor, const std::vector<Ref>& index);
+  Ref limited(TensorId tensor, Ref value);
   Ref extent(const TensorUse& tensor, int dimension);
   Ref inside(const TensorUse& tensor, const std::vector<Ref>& index);
   Value extent_method(const TensorUse& tensor, const Syntax& node);

@@ -152,8 +152,22 @@ Value Elaborator::read_global(const TensorInfo& tensor, const std::vector<Ref>& 
     if (component) key.component = static_cast<int>(i);
     key.rank = tensor.rank;
     Ref element = frames_.load(frames_.access(key), order, tensor.element.parts[i]);
-    value.parts.push_back(frames_.cast(element, arithmetic_type(tensor.element.parts[i])));
+    DType held = arithmetic_type(tensor.element.parts[i]);
+    value.parts.push_back(limited(key.tensor, frames_.cast(element, held)));
   }
+  return value;
+}
+
+// A parameter's value, forced into its declared range, which then bounds indices made of it.
+Ref Elaborator::limited(TensorId tensor, Ref value) {
+  const auto& parameter = out_.tensors[static_cast<size_t>(tensor)].parameter;
+  if (!parameter) return value;
+  DType type = parameter->type;
+  auto limit = [&](double at) {
+    return is_float(type) ? frames_.real(at) : frames_.integer(static_cast<int64_t>(at));
+  };
+  if (parameter->min) value = frames_.operation(Op::max, {value, limit(*parameter->min)}, type);
+  if (parameter->max) value = frames_.operation(Op::min, {value, limit(*parameter->max)}, type);
   return value;
 }
 
