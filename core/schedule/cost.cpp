@@ -67,35 +67,43 @@ double operation_cycles(const Node& node) {
 PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel,
                        const Target& target)
     : piece_(piece), contraction_(c), target_(target) {
-  for (const Access& a : piece.loads) accesses_.push_back(access_model(a, kernel, false));
-  for (const Access& a : piece.stores) accesses_.push_back(access_model(a, kernel, true));
+  BodyFacts facts = body_facts(piece, operation_cycles);
+  for (size_t i = 0; i < piece.loads.size(); ++i) {
+    accesses_.push_back(access_model(piece.loads[i], kernel, &facts.loads[i]));
+  }
+  for (const Access& a : piece.stores) accesses_.push_back(access_model(a, kernel, nullptr));
   reduces_ = piece.owners < piece.box.size();
-  int bits = reduces_ ? bit_width(c.accumulator) : 8;
-  visit_nodes(piece.body, [&](const Node& node) {
-    bool computed = node.kind != NodeKind::load && node.kind != NodeKind::fold;
-    if (computed && node.type != DType::bool_) bits = std::max(bits, bit_width(node.type));
-  });
+  int bits = std::max(facts.bits, reduces_ ? bit_width(c.accumulator) : 8);
   for (const AccessModel& a : accesses_) {
     if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
   }
   lanes_ = std::max(1, target.vector_bits / bits);
-  body_ = body_cycles(piece.body);
+  body_ = facts.cycles + (reduces_ && !is_fused(piece.body) ? kOperation : 0);
+  chain_ = facts.chain;
   cycle_ns_ = 2.0 * target.vector_bits / 32 / target.fma_per_ns;
 }
 
+// `load`: what the body says of it; null for a store.
 PieceModel::AccessModel PieceModel::access_model(const Access& access, const Kernel& kernel,
-                                                 bool store) const {
+                                                 const BodyFacts::Load* load) const {
   const BoundTensor& t = kernel.tensors[static_cast<size_t>(access.tensor)];
   AccessModel m;
   m.access = &access;
   m.shape = t.shape;
   m.bytes = static_cast<int>(byte_size(t.type));
-  m.store = store;
+  m.store = load == nullptr;
+  if (load != nullptr) m.times = std::max(1.0, load->times);
+  if (load != nullptr) m.moves = load->moves;
+  m.moves.resize(t.shape.size());
   m.strides.assign(piece_.box.size(), 0);
   int64_t stride = 1;
   for (size_t d = t.shape.size(); d-- > 0;) {
     const Index& index = access.index[d];
-    m.gathers = m.gathers || index.value >= 0;
+    m.gathers = m.gathers || (index.value >= 0 && !m.moves[d]);
+    for (size_t u = 0; index.value >= 0 && m.moves[d] && u < m.strides.size(); ++u) {
+      m.strides[u] += (*m.moves[d])[u] * stride;
+      m.fixed = m.fixed && (*m.moves[d])[u] == 0;
+    }
     for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
       const Rational& factor = index.affine.coefficients[u];
       if (factor.is_zero()) continue;
@@ -107,16 +115,20 @@ PieceModel::AccessModel PieceModel::access_model(const Access& access, const Ker
   return m;
 }
 
-double PieceModel::body_cycles(const Body& body) const {
-  double cycles = 0;
-  visit_nodes(body, [&](const Node& node) {
-    if (node.kind == NodeKind::index || node.kind == NodeKind::size) cycles += kOperation;
-    if (node.kind == NodeKind::operation) cycles += operation_cycles(node);
-  });
+// The aggregation adds a product.
+bool PieceModel::is_fused(const Body& body) const {
   const Node& root = body[body.results[0]];
-  bool fused = contraction_.aggregation == Aggregation::sum && root.op == Op::mul &&
-               root.kind == NodeKind::operation && is_float(root.type);
-  return reduces_ && !fused ? cycles + kOperation : cycles;
+  return contraction_.aggregation == Aggregation::sum && root.op == Op::mul &&
+         root.kind == NodeKind::operation && is_float(root.type);
+}
+
+double PieceModel::value_span(const std::vector<int64_t>& moves,
+                              const std::vector<int64_t>& range) {
+  double span = 0;
+  for (size_t u = 0; u < moves.size(); ++u) {
+    span += std::abs(static_cast<double>(moves[u])) * static_cast<double>(range[u] - 1);
+  }
+  return span;
 }
 
 // What one access touches while each unknown runs over `range` values: runs of contiguous bytes,
@@ -130,7 +142,8 @@ PieceModel::Block PieceModel::block_of(const AccessModel& a,
     auto extent = static_cast<double>(std::max<int64_t>(a.shape[d], 1));
     double span = 1;
     const Index& index = a.access->index[d];
-    if (index.value >= 0) span = extent;
+    if (index.value >= 0 && !a.moves[d]) span = extent;
+    if (index.value >= 0 && a.moves[d]) span += value_span(*a.moves[d], range);
     for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
       Rational factor = index.affine.coefficients[u];
       if (factor < Rational(0)) factor = -factor;
@@ -224,6 +237,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
       return p.load == static_cast<int>(i) && p.order.back().unknown == t.vector;
     });
+    n *= accesses_[i].times;
     loads += n * vector_cycles(accesses_[i], t.vector, packed);
     load_count += n;
   }
@@ -234,6 +248,12 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   }
   double work = vectors * body_;
   double step = std::max({work, loads, (work / kOperation + load_count) * kIssue});
+  // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
+  double rows = 1;
+  for (size_t j = 0; j < counts.size(); ++j) {
+    if (static_cast<int>(t.unknowns[j]) != t.vector) rows *= counts[j];
+  }
+  step = std::max(step, chain_ * rows);
   if (!reduces_) return std::max(step, stores) + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
   double ends = stores + vectors * kOperation + kTileStart;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/schedule/body_facts.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
 
@@ -41,8 +42,10 @@ class PieceModel {
     std::vector<int64_t> strides;  // in elements, one for each unknown
     int bytes = 4;
     bool store = false;
-    bool gathers = false;  // an index is a value
-    bool fixed = true;     // no unknown in it
+    bool gathers = false;                 // an index is a value that data decide
+    double times = 1;                     // how often a point reads it
+    std::vector<BodyFacts::Moves> moves;  // by dimension, of indices that are values
+    bool fixed = true;                    // no unknown in it
   };
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
   double footprint(const AccessModel& a, const std::vector<int64_t>& range) const;
@@ -60,8 +63,10 @@ class PieceModel {
     int64_t copies = 1;
     double unroll = 1;
   };
-  AccessModel access_model(const Access& access, const Kernel& kernel, bool store) const;
-  double body_cycles(const Body& body) const;
+  AccessModel access_model(const Access& access, const Kernel& kernel,
+                           const BodyFacts::Load* load) const;
+  bool is_fused(const Body& body) const;
+  static double value_span(const std::vector<int64_t>& moves, const std::vector<int64_t>& range);
   double packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const;
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
@@ -102,6 +107,7 @@ class PieceModel {
   bool reduces_ = false;
   int64_t lanes_ = 1;
   double body_ = 0;
+  double chain_ = 0;  // cycles that the rounds of folds take at least, one after the other
   double cycle_ns_ = 1;
 };
 
