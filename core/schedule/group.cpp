@@ -152,6 +152,7 @@ class Grouping {
   void note_cells(const Contraction& c, std::optional<size_t> host) {
     for (size_t o = 0; o < c.outputs.size(); ++o) {
       std::vector<Affine>& cell = cells_[c.outputs[o]];
+      cell.clear();
       size_t rank = tensor(c.outputs[o]).shape.size();
       for (size_t d = 0; !host && d < rank; ++d) cell.push_back(unknown_affine(d));
       if (!host) continue;

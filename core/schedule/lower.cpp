@@ -185,7 +185,8 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     if (kernel.stages[s].attach >= 0) continue;
     const Contraction& c = kernel.stages[s].contraction;
     if (!lowering::covers_output(c, kernel.tensors)) {
-      for (TensorId out : c.outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
+      std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
+      for (TensorId out : outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
     }
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       lowering::PieceLowering piece(frame, s, p, schedule.stages[s][p]);

@@ -109,7 +109,11 @@ bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors
     for (size_t u = 0; u < piece.owners; ++u) points = checked_mul(points, piece.box[u]);
     owned = checked_add(owned, points);
   }
-  return owned == element_count(tensors[static_cast<size_t>(c.outputs[0])].shape);
+  // An output that stands there several times gets as many cells from each owner.
+  return std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId out) {
+    auto times = std::count(c.outputs.begin(), c.outputs.end(), out);
+    return checked_mul(owned, times) == element_count(tensors[static_cast<size_t>(out)].shape);
+  });
 }
 
 std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule) {
