@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/nest/nest.h"
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
@@ -105,6 +106,15 @@ std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
                              int64_t up = 0);
 
 struct Surroundings;
+// How accumulators take a term.
+nest::StoreKind store_kind(Aggregation aggregation, DType type);
+// Small builders of the GPU forms (lower_gpu.cpp): `body` with a value named by a loop of one
+// iteration where it is not linear; in a vector loop; under conditions.
+nest::Block bound_to(const std::string& name, const Expr& value,
+                     const std::function<nest::Block(const Expr&)>& body);
+nest::Block vector_lanes(const std::string& name, int64_t lanes,
+                         const std::function<nest::Block(const Expr&)>& body);
+nest::Block only_if(std::vector<Expr> nonnegative, nest::Block body);
 
 // Lowers one piece of a stage under its schedule.
 class PieceLowering {
@@ -191,6 +201,41 @@ class PieceLowering {
   void store_made(nest::Block& out, TensorId tensor, const State& s, Made made);
   State attached_state(const Piece& piece) const;
   int uses_of(TensorId tensor) const;
+
+  // GPU forms (lower_gpu.cpp, lower_gpu_matrix.cpp).
+  struct Spread {
+    int64_t count = 1, terms = 1;       // cells, and values reduced into each
+    int64_t owners = 1, lanes = 1;      // threads of a block
+    int64_t cells = 1, neighbours = 1;  // that a thread takes at once
+    int64_t split = 1;
+    bool owners_fastest = false;
+    std::vector<int> shared;
+  };
+  // Of the part of the reduction, the group of cells and the lane.
+  using SpreadPart = std::function<nest::Block(const Expr&, const Expr&, const Expr&)>;
+  nest::Block gpu_reduction(const GpuReduction& g);
+  nest::Block gpu_matrix(const GpuMatrix& g);
+  struct Operand;
+  class MatrixLowering;
+  nest::Block spread_launch(Spread p, const std::string& name, const SpreadPart& reduce,
+                            const SpreadPart& finish);
+  nest::Block spread_terms(const Spread& p, const Expr& part, const Expr& lane,
+                           const std::function<nest::Block(const Expr&)>& term) const;
+  nest::Block spread_results(const gpu::FlatIndex& owners, const Expr& group, int64_t cells);
+  nest::Block combine_lanes(const Spread& p, const Expr& owner, const Expr& lane);
+  std::vector<int> split_buffers(int64_t split, int64_t cells, nest::Block& out);
+  nest::Block store_parts(const std::vector<int>& parts, const Expr& part, const Expr& group,
+                          int64_t cells) const;
+  nest::Block combine_parts(const gpu::FlatIndex& owners, const std::vector<int>& parts,
+                            int64_t split);
+  nest::Block accumulate_everywhere(const State& s);
+  nest::Block owned_results(const State& s);
+  nest::Block decoded(const gpu::FlatIndex& index, const State& s, const Expr& quotient,
+                      int64_t vector, const Expr& lane, const std::string& prefix,
+                      const std::function<nest::Block(const State&)>& inside) const;
+  nest::Statement combined(nest::Access target, nest::Access from) const;
+  nest::Statement copied(nest::Access target, nest::Access from) const;
+  State whole_piece() const;
 
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);

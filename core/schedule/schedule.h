@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,32 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
+// GPU forms of a piece, instead of loops. Owners and reductions each count as one index, in an
+// order that the accesses choose (the one with the smallest stride fastest).
+//
+// A block has owners * lanes threads; each thread reduces every lanes-th value, and the lanes are
+// combined through shared memory.
+struct GpuReduction {
+  int64_t owners = 1;
+  int64_t lanes = 1;
+  int64_t vector = 1;           // neighbours that one thread takes at once…
+  bool vector_owners = false;   // …among the owners, else among the reduction's values
+  bool owners_fastest = false;  // neighbouring threads take neighbouring owners
+  int64_t split = 1;  // blocks that share a reduction; a second launch combines their results
+  friend bool operator==(const GpuReduction&, const GpuReduction&) = default;
+};
+// A sum of products: tiles of m x n cells and k terms staged in shared memory, thread_m x thread_n
+// cells in the registers of each thread.
+struct GpuMatrix {
+  int64_t m = 128;
+  int64_t n = 128;
+  int64_t k = 8;
+  int64_t thread_m = 8;
+  int64_t thread_n = 8;
+  int64_t split = 1;  // blocks that share the terms; a second launch adds their sums
+  friend bool operator==(const GpuMatrix&, const GpuMatrix&) = default;
+};
+
 // Loop structure of one piece:
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
 //   }
@@ -51,6 +78,9 @@ struct PieceSchedule {
   // the reduction have no loops above; inside the outer loops one serial loop visits the cells in
   // order, adding each new value to the accumulators of the cell before. -1: none.
   int carried = -1;
+  // GPU only, at most one; there are then no loops, packings or carried owner.
+  std::optional<GpuReduction> gpu_reduction;
+  std::optional<GpuMatrix> gpu_matrix;
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };
 

@@ -53,6 +53,41 @@ std::vector<Loop> parse_loops(TextReader& in) {
   return loops;
 }
 
+std::string gpu_text(const PieceSchedule& p) {
+  auto listed = [](const char* name, std::initializer_list<int64_t> values) {
+    std::string s = std::string(" ") + name;
+    for (int64_t v : values) s += " " + std::to_string(v);
+    return s;
+  };
+  std::string s;
+  if (const auto& r = p.gpu_reduction) {
+    s += listed("gpu_reduction", {r->owners, r->lanes, r->vector, r->vector_owners ? 1 : 0,
+                                  r->owners_fastest ? 1 : 0, r->split});
+  }
+  if (const auto& m = p.gpu_matrix) {
+    s += listed("gpu_matrix", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
+  }
+  return s;
+}
+
+void parse_gpu(TextReader& in, PieceSchedule& p) {
+  if (in.accept("gpu_reduction")) {
+    GpuReduction r;
+    r.owners = in.integer();
+    r.lanes = in.integer();
+    r.vector = in.integer();
+    r.vector_owners = in.integer() != 0;
+    r.owners_fastest = in.integer() != 0;
+    r.split = in.integer();
+    p.gpu_reduction = r;
+  }
+  if (in.accept("gpu_matrix")) {
+    GpuMatrix m;
+    for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
+    p.gpu_matrix = m;
+  }
+}
+
 }  // namespace
 
 std::string print(const Schedule& schedule) {
@@ -63,7 +98,8 @@ std::string print(const Schedule& schedule) {
     for (const PieceSchedule& p : stage) {
       s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
            text(p.tile);
-      s += p.carried >= 0 ? " carry " + std::to_string(p.carried) + "\n" : "\n";
+      if (p.carried >= 0) s += " carry " + std::to_string(p.carried);
+      s += gpu_text(p) + "\n";
       for (const Packing& k : p.packings) {
         s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
              text(k.order) + "\n";
@@ -93,6 +129,7 @@ Schedule parse_schedule(std::string_view text) {
       in.expect("tile");
       p.tile = parse_loops(in);
       if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
+      parse_gpu(in, p);
       while (in.accept("pack")) {
         Packing k;
         k.load = static_cast<int>(in.integer());

@@ -1,0 +1,12 @@
+// Device functions that printed kernels call: types, conversions and the table's operations.
+#pragma once
+
+#include <string_view>
+
+namespace tile::cuda {
+
+// Include-free CUDA C++. Where TILE_HOST_EMULATION is defined, the includer declares what NVRTC
+// builds in, and the conversions that are PTX here.
+std::string_view prelude();
+
+}  // namespace tile::cuda

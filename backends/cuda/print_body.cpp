@@ -1,0 +1,226 @@
+// Accesses, bodies and stores.
+#include <algorithm>
+
+#include "backends/cuda/printer.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cuda {
+
+using nest::Access;
+using nest::Scope;
+using nest::StoreKind;
+
+// The element's position without the dimensions whose index is a value.
+Expr Printer::offset(const Access& access) const {
+  const nest::Buffer& b = buffer(access.buffer);
+  Expr sum = 0;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    bool by_value = d < access.values.size() && access.values[d] >= 0;
+    if (!by_value) sum = sum + Expr(b.strides[d]) * access.index[d];
+  }
+  return simplify(sum, ranges_);
+}
+
+std::string Printer::place(const Access& access, const Values& values,
+                           const std::vector<NodeId>& operands) const {
+  const nest::Buffer& b = buffer(access.buffer);
+  std::string text = expression(offset(access)).text;
+  for (size_t d = 0; d < access.values.size(); ++d) {
+    if (access.values[d] < 0) continue;
+    auto at = static_cast<size_t>(access.values[d]);
+    NodeId id = operands.empty() ? access.values[d] : operands[at];
+    text +=
+        " + " + std::to_string(b.strides[d]) + "ll * (i64)" + values[static_cast<size_t>(id)].text;
+  }
+  return text;
+}
+
+std::string Printer::element(const Access& access, const Values& values,
+                             const std::vector<NodeId>& operands) const {
+  return names_[static_cast<size_t>(access.buffer)] + "[" + place(access, values, operands) + "]";
+}
+
+bool Printer::packs(const Access& access, const nest::For& loop) const {
+  const nest::Buffer& b = buffer(access.buffer);
+  if (b.scope == Scope::registers || b.scope == Scope::scratch) return false;
+  if (!loop.extent.is_constant()) return false;
+  int64_t lanes = loop.extent.value(), bytes = lanes * static_cast<int64_t>(byte_size(b.type));
+  bool power = lanes > 1 && (lanes & (lanes - 1)) == 0;
+  if (!power || bytes > 64) return false;
+  bool by_value =
+      std::any_of(access.values.begin(), access.values.end(), [](int v) { return v >= 0; });
+  if (by_value) return false;
+  Expr flat = offset(access);
+  std::optional<LinearForm> form = linear_form(flat);
+  Expr rest = simplify(flat - Expr::variable(loop.variable), ranges_);
+  if (uses_variable(rest, loop.variable)) return false;
+  if (form && form->terms.contains(loop.variable) && form->terms.at(loop.variable) != 1) {
+    return false;
+  }
+  return multiple_of(simplify(rest + loop.begin, ranges_), std::min<int64_t>(lanes, 16));
+}
+
+std::string Printer::pack_type(int id, const nest::For& loop) const {
+  return "Pack<" + std::string(memory_type(buffer(id).type)) + ", " +
+         std::to_string(loop.extent.value()) + ">";
+}
+
+std::string Printer::pack_place(const Access& access, const nest::For& loop) const {
+  Expr rest = simplify(offset(access) - Expr::variable(loop.variable) + loop.begin, ranges_);
+  return "(" + names_[static_cast<size_t>(access.buffer)] + " + " + expression(rest).text + ")";
+}
+
+ValueText Printer::node(const Body& of, const Node& n, const Values& values,
+                        const std::vector<Access>& loads, const Lanes* lanes,
+                        const Region* region) {
+  (void)of;
+  switch (n.kind) {
+    case NodeKind::integer:
+      return {integer_literal(n.integer, n.type), n.type};
+    case NodeKind::real:
+      return {real_literal(n.real, n.type), n.type};
+    case NodeKind::size: {
+      ValueText v{"(i64)" + expression(n.expr).text, DType::i64};
+      return {print_conversion({"(" + v.text + ")", DType::i64}, n.type), n.type};
+    }
+    case NodeKind::load: {
+      auto slot = static_cast<size_t>(n.slot);
+      std::string text;
+      if (lanes != nullptr && lanes->packs.contains(slot)) {
+        text = lanes->packs.at(slot) + ".e[" + lanes->element + "]";
+      } else {
+        text = element(loads[slot], values, n.args);
+      }
+      if (n.type == DType::bool_) text = "(" + text + " != 0)";
+      return {text, n.type};
+    }
+    case NodeKind::operation: {
+      Values operands;
+      for (NodeId id : n.args) operands.push_back(values[static_cast<size_t>(id)]);
+      return {print_operation(n.op, n.type, operands), n.type};
+    }
+    case NodeKind::argument:
+      internal_check(region != nullptr, "cuda: an argument outside a fold");
+      return (*region->arguments)[static_cast<size_t>(n.slot)];
+    default:
+      throw InternalError("cuda: a node of no kind known here");
+  }
+}
+
+Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, const Lanes* lanes,
+                              const Region* region) {
+  Values values;
+  std::map<NodeId, Values> carried;  // by fold
+  for (size_t i = 0; i < of.nodes.size(); ++i) {
+    const Node& n = of.nodes[i];
+    if (n.kind == NodeKind::fold) {
+      carried[static_cast<NodeId>(i)] = fold(of, n, values, loads, lanes);
+      values.push_back({});
+      continue;
+    }
+    if (n.kind == NodeKind::component) {
+      values.push_back(carried.at(n.args[0])[static_cast<size_t>(n.slot)]);
+      continue;
+    }
+    ValueText v = node(of, n, values, loads, lanes, region);
+    bool named =
+        n.kind == NodeKind::operation || n.kind == NodeKind::load || n.kind == NodeKind::size;
+    if (named) {
+      std::string name = fresh("v");
+      line("const " + std::string(type_name(n.type)) + " " + name + " = " + v.text + ";");
+      v.text = name;
+    }
+    values.push_back(v);
+  }
+  return values;
+}
+
+// for counter in [begin, end): carried = region(counter, carried…, captured…).
+std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values& values,
+                                     const std::vector<Access>& loads, const Lanes* lanes) {
+  auto count = static_cast<size_t>(n.slot);
+  Values carried, arguments;
+  std::string counter = fresh("n");
+  arguments.push_back({counter, DType::i64});
+  for (size_t c = 0; c < count; ++c) {
+    NodeId start = n.args[2 + c];
+    DType type = of[start].type;
+    carried.push_back({fresh("w"), type});
+    line(std::string(type_name(type)) + " " + carried[c].text + " = " +
+         values[static_cast<size_t>(start)].text + ";");
+    arguments.push_back(carried[c]);
+  }
+  for (size_t a = 2 + count; a < n.args.size(); ++a) {
+    arguments.push_back(values[static_cast<size_t>(n.args[a])]);
+  }
+  open("for (i64 " + counter + " = " + values[static_cast<size_t>(n.args[0])].text + "; " +
+       counter + " < " + values[static_cast<size_t>(n.args[1])].text + "; ++" + counter + ") {");
+  std::string variable;
+  if (n.expr.kind() == ExprKind::variable) {
+    variable = n.expr.name();
+    const Node& begin = of[n.args[0]];
+    const Node& end = of[n.args[1]];
+    bool known = begin.kind == NodeKind::integer && end.kind == NodeKind::integer;
+    Interval range{-(int64_t{1} << 62), int64_t{1} << 62};
+    if (known) range = {begin.integer, std::max(begin.integer, end.integer - 1)};
+    VariableText v{counter, range};
+    if (range.narrow()) {
+      v.name = fresh("n");
+      line("const int " + v.name + " = (int)" + counter + ";");
+    }
+    variables_[variable] = v;
+    if (known) ranges_.set(variable, range.lo, range.hi);
+  }
+  Region inside{&arguments};
+  Values results = body(*n.region, loads, lanes, &inside);
+  std::vector<std::string> next;
+  for (size_t c = 0; c < count; ++c) {
+    ValueText r = results[static_cast<size_t>(n.region->results[c])];
+    if (n.op != Op::ident) {
+      ValueText operands[2] = {carried[c], r};
+      r.text = print_operation(n.op, carried[c].type, operands);
+    }
+    std::string name = fresh("v");
+    line("const " + std::string(type_name(carried[c].type)) + " " + name + " = " + r.text + ";");
+    next.push_back(name);
+  }
+  for (size_t c = 0; c < count; ++c) line(carried[c].text + " = " + next[c] + ";");
+  if (!variable.empty()) {
+    variables_.erase(variable);
+    ranges_.of.erase(variable);
+  }
+  close();
+  return carried;
+}
+
+// Narrow accumulators wrap as memory does: the operation runs in the compute type.
+void Printer::store(const nest::Store& what, const Lanes* lanes, const std::string& pack) {
+  Values values = body(what.body, what.loads, lanes, nullptr);
+  DType type = buffer(what.target.buffer).type;
+  ValueText result = values[static_cast<size_t>(what.body.results[0])];
+  std::string target =
+      pack.empty() ? element(what.target, values, {}) : pack + ".e[" + lanes->element + "]";
+  if (what.kind == StoreKind::assign) {
+    line(target + " = " + result.text + ";");
+    return;
+  }
+  ValueText old{target, type};
+  if (type == DType::bool_) old.text = "(" + target + " != 0)";
+  DType wide = compute_type(type);
+  std::string text;
+  if (what.kind == StoreKind::fma) {
+    ValueText operands[3] = {result, values[static_cast<size_t>(what.body.results[1])], old};
+    text = print_operation(Op::fma, type, operands);
+  } else {
+    Op op = what.kind == StoreKind::add        ? Op::add
+            : what.kind == StoreKind::multiply ? Op::mul
+            : what.kind == StoreKind::max      ? Op::max
+                                               : Op::min;
+    ValueText operands[2] = {{print_conversion(old, wide), wide},
+                             {print_conversion(result, wide), wide}};
+    text = print_conversion({print_operation(op, wide, operands), wide}, type);
+  }
+  line(target + " = " + text + ";");
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,99 @@
+// Prints nests as CUDA C++: shared by the files of the printer, used nowhere else.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/operation.h"
+#include "backends/cuda/print_expression.h"
+#include "backends/cuda/source.h"
+#include "core/simplify/simplify.h"
+
+namespace tile::cuda {
+
+class Printer {
+ public:
+  Printer(const nest::Nest& nest, const Target& target);
+  CudaSource run();
+
+ private:
+  // Lines (print_kernel.cpp).
+  void line(const std::string& text);
+  void open(const std::string& text);
+  void close(const std::string& after = "");
+  std::string fresh(const char* prefix) { return prefix + std::to_string(counter_++); }
+
+  // Kernels.
+  void place_workspace();
+  void kernel(const nest::For& grid);
+  std::string signature(const std::string& name, int block) const;
+  void place_shared(const nest::Block& block, size_t& bytes);
+  void buffer_pointers(const nest::Block& block);
+
+  // Statements.
+  void block(const nest::Block& statements);
+  void statement(const nest::For& loop);
+  void statement(const nest::If& condition);
+  void statement(const nest::Store& store);
+  void statement(const nest::Alloc& alloc);
+  void statement(const nest::Sync& sync);
+  void thread_loop(const nest::For& loop);
+  void counted_loop(const nest::For& loop);
+  void vector_loop(const nest::For& loop);
+  void lane_loop(const nest::For& loop, const Expr& extent);
+  void full_lanes(const nest::For& loop);
+  // Declares a loop variable for the code that `inside` prints.
+  template <class Inside>
+  void with_variable(const std::string& name, const VariableText& text, const Expr& begin,
+                     const Expr& extent, const Inside& inside);
+  VariableText loop_variable(const nest::For& loop, const char* prefix);
+  ExpressionText expression(const Expr& e) const { return print_expression(e, variables_); }
+  std::string typed(const VariableText& v) const {
+    return (v.range.narrow() ? "int " : "long long ") + v.name;
+  }
+
+  // Values (print_body.cpp).
+  using Values = std::vector<ValueText>;
+  struct Lanes {
+    const nest::For* loop = nullptr;
+    std::map<size_t, std::string> packs;  // by load: the pack that holds its lanes
+    std::string element;                  // index of the lane in a pack
+  };
+  struct Region {  // of a fold
+    const Values* arguments = nullptr;
+  };
+  Values body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
+              const Region* region);
+  ValueText node(const Body& body, const Node& node, const Values& values,
+                 const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
+  std::vector<ValueText> fold(const Body& body, const Node& node, const Values& values,
+                              const std::vector<nest::Access>& loads, const Lanes* lanes);
+  Expr offset(const nest::Access& access) const;
+  std::string place(const nest::Access& access, const Values& values,
+                    const std::vector<NodeId>& operands) const;
+  std::string element(const nest::Access& access, const Values& values,
+                      const std::vector<NodeId>& operands) const;
+  void store(const nest::Store& store, const Lanes* lanes, const std::string& pack);
+  // The lanes of the access are neighbours, the first at a multiple of the vector's size.
+  bool packs(const nest::Access& access, const nest::For& loop) const;
+  std::string pack_type(int buffer, const nest::For& loop) const;
+  std::string pack_place(const nest::Access& access, const nest::For& loop) const;
+  const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
+
+  const nest::Nest& nest_;
+  const Target& target_;
+  CudaSource source_;
+  std::string text_;
+  int indent_ = 0;
+  int counter_ = 0;
+  Variables variables_;
+  Ranges ranges_;
+  std::vector<std::string> names_;            // of the buffers
+  std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
+  int block_ = 1;                             // threads of the kernel being printed
+  bool in_thread_ = false;
+  int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
+};
+
+}  // namespace tile::cuda

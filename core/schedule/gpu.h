@@ -1,0 +1,18 @@
+// GPU forms of nests and schedules. A GPU nest's top-level statements are workspace allocations and
+// grid loops: one kernel launch each.
+#pragma once
+
+#include "core/nest/nest.h"
+#include "core/schedule/target.h"
+
+namespace tile::gpu {
+
+// Binds a nest with parallel loops to the GPU: each iteration of a top-level parallel loop becomes
+// a thread of its own; what stands between them runs as one thread. Grid loops stay.
+nest::Nest bind_grid(nest::Nest nest, const Target& target);
+
+// Threads of a block for that many independent tasks: full blocks, unless that leaves
+// multiprocessors idle.
+int64_t threads_for(int64_t tasks, const Target& target);
+
+}  // namespace tile::gpu

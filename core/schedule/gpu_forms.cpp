@@ -1,0 +1,239 @@
+#include "core/schedule/gpu_forms.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "core/schedule/gpu.h"
+#include "core/schedule/lowering.h"
+
+namespace tile::gpu {
+namespace {
+
+const BoundTensor& tensor_of(const Kernel& kernel, TensorId id) {
+  return kernel.tensors[static_cast<size_t>(id)];
+}
+
+FlatIndex flat(std::vector<size_t> unknowns, const Piece& piece,
+               const std::vector<const Access*>& accesses, const Kernel& kernel) {
+  auto key = [&](size_t u) {
+    int64_t most = 0;
+    for (const Access* a : accesses) most = std::max(most, std::abs(stride_of(*a, u, kernel)));
+    bool moves = most != 0;
+    return std::pair(moves, -most);  // those that move nothing are slowest
+  };
+  std::stable_sort(unknowns.begin(), unknowns.end(),
+                   [&](size_t a, size_t b) { return key(a) < key(b); });
+  FlatIndex f;
+  for (size_t u : unknowns) f.count = checked_mul(f.count, std::max<int64_t>(piece.box[u], 0));
+  if (!unknowns.empty()) f.fastest = piece.box[unknowns.back()];
+  f.unknowns = std::move(unknowns);
+  return f;
+}
+
+using Unknowns = std::set<size_t>;
+
+void collect(const Affine& form, Unknowns& used) {
+  for (size_t u = 0; u < form.coefficients.size(); ++u) {
+    if (!form.coefficients[u].is_zero()) used.insert(u);
+  }
+}
+
+// The unknowns and loads below a node; false for a fold, whose region is not looked into.
+bool below(const Piece& piece, NodeId root, Unknowns& used, std::vector<const Access*>& loads) {
+  const Node& node = piece.body[root];
+  if (node.kind == NodeKind::fold || node.kind == NodeKind::component) return false;
+  if (node.kind == NodeKind::index) used.insert(static_cast<size_t>(node.slot));
+  if (node.kind == NodeKind::load) {
+    const Access& access = piece.loads[static_cast<size_t>(node.slot)];
+    for (const Index& index : access.index) collect(index.affine, used);
+    loads.push_back(&access);
+  }
+  return std::all_of(node.args.begin(), node.args.end(),
+                     [&](NodeId arg) { return below(piece, arg, used, loads); });
+}
+
+bool within(const Unknowns& used, const Unknowns& all) {
+  return std::includes(all.begin(), all.end(), used.begin(), used.end());
+}
+
+// Neighbours along k are closer in memory than those along the owners.
+bool along_k(const FlatIndex& k, const FlatIndex& owners, const std::vector<const Access*>& loads,
+             const Kernel& kernel) {
+  if (loads.empty() || k.unknowns.empty()) return false;
+  if (owners.unknowns.empty()) return true;
+  auto stride = [&](size_t u) {
+    int64_t s = std::abs(stride_of(*loads[0], u, kernel));
+    return s == 0 ? int64_t{1} << 40 : s;
+  };
+  return stride(k.unknowns.back()) < stride(owners.unknowns.back());
+}
+
+}  // namespace
+
+int64_t stride_of(const Access& access, size_t unknown, const Kernel& kernel) {
+  const Shape& shape = tensor_of(kernel, access.tensor).shape;
+  std::vector<int64_t> strides = lowering::dense_strides(shape);
+  Rational sum = 0;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    if (access.index[d].value < 0) {
+      sum += access.index[d].affine.coefficient(unknown) * Rational(strides[d]);
+    }
+  }
+  return sum.num() / sum.den();
+}
+
+FlatIndex flat_owners(const Piece& piece, const Kernel& kernel) {
+  std::vector<size_t> list;
+  for (size_t u = 0; u < piece.owners; ++u) list.push_back(u);
+  return flat(std::move(list), piece, {&piece.stores[0]}, kernel);
+}
+
+FlatIndex flat_reductions(const Piece& piece, const Kernel& kernel) {
+  std::vector<size_t> list;
+  for (size_t u = piece.owners; u < piece.box.size(); ++u) list.push_back(u);
+  std::vector<const Access*> loads;
+  for (const Access& a : piece.loads) loads.push_back(&a);
+  return flat(std::move(list), piece, loads, kernel);
+}
+
+bool may_be_empty(const Piece& piece, const Contraction& c) {
+  bool zero_if_empty = c.aggregation == Aggregation::sum && !c.fill;
+  return !zero_if_empty && !lowering::surely_nonempty(piece);
+}
+
+std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
+                                      const Kernel& kernel) {
+  bool sum =
+      c.aggregation == Aggregation::sum && c.outputs.size() == 1 && piece.owners < piece.box.size();
+  if (!sum || c.accumulator == DType::bool_) return std::nullopt;
+  const Node& root = piece.body[piece.body.results[0]];
+  bool product =
+      root.kind == NodeKind::operation && root.op == Op::mul && root.type == c.accumulator;
+  if (!product || may_be_empty(piece, c)) return std::nullopt;
+  MatrixForm f;
+  f.x = root.args[0];
+  f.y = root.args[1];
+  Unknowns x, y;
+  std::vector<const Access*> x_loads, y_loads;
+  if (!below(piece, f.x, x, x_loads) || !below(piece, f.y, y, y_loads)) return std::nullopt;
+  std::vector<size_t> batch, m, n, k;
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    bool in_x = x.contains(u), in_y = y.contains(u);
+    bool owner = u < piece.owners;
+    (!owner ? k : in_x == in_y ? batch : in_x ? m : n).push_back(u);
+  }
+  if (m.empty() && n.empty()) return std::nullopt;
+  // The output is written along n.
+  auto closest = [&](const std::vector<size_t>& list) {
+    int64_t least = int64_t{1} << 60;
+    for (size_t u : list) {
+      int64_t s = std::abs(stride_of(piece.stores[0], u, kernel));
+      if (s != 0 && piece.box[u] > 1) least = std::min(least, s);
+    }
+    return least;
+  };
+  if (closest(m) < closest(n)) {
+    std::swap(f.x, f.y);
+    std::swap(x, y);
+    std::swap(x_loads, y_loads);
+    std::swap(m, n);
+  }
+  std::vector<const Access*> stores{&piece.stores[0]}, loads = x_loads;
+  loads.insert(loads.end(), y_loads.begin(), y_loads.end());
+  f.batch = flat(batch, piece, stores, kernel);
+  f.m = flat(m, piece, stores, kernel);
+  f.n = flat(n, piece, stores, kernel);
+  f.k = flat(k, piece, loads, kernel);
+  Unknowns common(batch.begin(), batch.end());
+  common.insert(k.begin(), k.end());
+  Unknowns of_x = common, of_y = common;
+  of_x.insert(m.begin(), m.end());
+  of_y.insert(n.begin(), n.end());
+  for (size_t i = 0; i < piece.constraints.size(); ++i) {
+    Unknowns used;
+    collect(piece.constraints[i].form, used);
+    bool in_x = within(used, of_x), in_y = within(used, of_y);
+    if (!in_x && !in_y) return std::nullopt;
+    if (in_x) f.x_conditions.push_back(i);
+    if (in_y) f.y_conditions.push_back(i);
+    f.skips = f.skips || in_x != in_y;
+  }
+  f.x_along_k = along_k(f.k, f.m, x_loads, kernel);
+  f.y_along_k = along_k(f.k, f.n, y_loads, kernel);
+  return f;
+}
+
+int64_t shared_bytes(const GpuMatrix& g, DType type) {
+  return 2 * g.k * (g.m + g.n + 8) * static_cast<int64_t>(byte_size(type)) + 64;
+}
+
+namespace {
+
+std::string illegal_reduction(const GpuReduction& g, const Piece& piece, const Contraction& c,
+                              const Kernel& kernel, const Target& target) {
+  if (piece.owners == piece.box.size()) return "a reduction form without a reduction";
+  if (may_be_empty(piece, c)) return "a reduction form whose cells may have no point";
+  if (c.aggregation == Aggregation::assign && g.split > 1) return "a split assignment";
+  for (int64_t v : {g.owners, g.lanes, g.vector, g.split}) {
+    if (v < 1) return "a reduction form with an empty loop";
+  }
+  int64_t threads = checked_mul(g.owners, g.lanes);
+  if (threads > target.gpu.threads_per_block || threads > 1024)
+    return "a block with too many threads";
+  if ((g.lanes & (g.lanes - 1)) != 0) return "lanes that are no power of two";
+  if (g.vector > 16 || (g.vector & (g.vector - 1)) != 0) return "a vector of another size";
+  FlatIndex along = g.vector_owners ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
+  if (g.vector > 1 && along.fastest % g.vector != 0) return "a vector that leaves a remainder";
+  int64_t cells = g.vector_owners ? g.vector : 1;
+  int64_t bytes = 0;
+  for (size_t o = 0; o < c.outputs.size(); ++o) {
+    bytes += threads * cells * static_cast<int64_t>(byte_size(c.accumulator));
+  }
+  if (g.lanes > 1 && bytes > target.gpu.shared_per_block) return "more shared memory than there is";
+  return {};
+}
+
+std::string illegal_matrix(const GpuMatrix& g, const Piece& piece, const Contraction& c,
+                           const Kernel& kernel, const Target& target) {
+  if (!matrix_form(piece, c, kernel)) return "a matrix form of another contraction";
+  for (int64_t v : {g.m, g.n, g.k, g.thread_m, g.thread_n, g.split}) {
+    if (v < 1) return "a matrix form with an empty loop";
+  }
+  if (g.thread_m % 4 != 0 || g.thread_n % 4 != 0 || g.m % g.thread_m != 0 ||
+      g.n % g.thread_n != 0 || g.k % 4 != 0) {
+    return "tiles that do not divide each other";
+  }
+  int64_t threads = (g.m / g.thread_m) * (g.n / g.thread_n);
+  if (threads > target.gpu.threads_per_block || threads % target.gpu.warp_size != 0) {
+    return "a block that is not made of warps";
+  }
+  if ((g.m * g.k / 4) % threads != 0 || (g.n * g.k / 4) % threads != 0) {
+    return "a tile that its threads do not share evenly";
+  }
+  int64_t words = static_cast<int64_t>(byte_size(c.accumulator)) / 4;
+  if (g.thread_m * g.thread_n * std::max<int64_t>(words, 1) > 128) {
+    return "a register tile larger than the registers";
+  }
+  if (shared_bytes(g, c.accumulator) > target.gpu.shared_per_block) {
+    return "more shared memory than there is";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contraction& c,
+                         const Kernel& kernel, const Target& target) {
+  if (!is_gpu(target)) return "a GPU form for a CPU";
+  bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
+  if (loops || s.carried >= 0) return "a GPU form with loops";
+  if (s.gpu_reduction && s.gpu_matrix) return "two GPU forms";
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    if (piece.box[u] < 1) return "a GPU form without points";
+  }
+  if (s.gpu_reduction) return illegal_reduction(*s.gpu_reduction, piece, c, kernel, target);
+  return illegal_matrix(*s.gpu_matrix, piece, c, kernel, target);
+}
+
+}  // namespace tile::gpu
