@@ -187,9 +187,12 @@ void Printer::kernel(const nest::For& grid) {
 }
 
 void Printer::block(const nest::Block& statements) {
+  std::set<int> outside;
+  std::swap(outside, declared_);
   for (const nest::Statement& s : statements) {
     std::visit([&](const auto& what) { statement(what); }, s.what);
   }
+  std::swap(outside, declared_);
 }
 
 VariableText Printer::loop_variable(const nest::For& loop, const char* prefix) {
@@ -252,7 +255,7 @@ void Printer::thread_loop(const nest::For& loop) {
 
 void Printer::counted_loop(const nest::For& loop) {
   if (loop.extent.is_constant() && loop.extent.value() <= 0) return;
-  VariableText v = loop_variable(loop, "i");
+  VariableText v = loop_variable(loop, "k");
   ExpressionText begin = expression(loop.begin);
   if (loop.extent.is_constant(1)) {
     open("{");
@@ -367,6 +370,7 @@ void Printer::statement(const nest::Alloc& alloc) {
   const nest::Buffer& b = buffer(alloc.buffer);
   if (b.scope == Scope::shared) return;
   internal_check(b.scope != Scope::workspace, "cuda: workspace allocated inside a kernel");
+  if (!declared_.insert(alloc.buffer).second) return;
   line("__align__(16) " + std::string(memory_type(b.type)) + " " +
        names_[static_cast<size_t>(alloc.buffer)] + "[" + std::to_string(element_count(b.shape)) +
        "];");

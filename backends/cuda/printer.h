@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ class Printer {
   std::vector<std::string> names_;            // of the buffers
   std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
   int block_ = 1;                             // threads of the kernel being printed
+  std::set<int> declared_;                    // private buffers of the block being printed
   bool in_thread_ = false;
   int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
 };

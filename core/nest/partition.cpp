@@ -272,6 +272,9 @@ class Partitioner {
   }
 
   Block statement(const For& f, bool inside_region) {
+    // Blocks of a GPU have one body: threads that take different ones would wait for each other,
+    // and a barrier must be reached by all.
+    inside_region = inside_region || f.kind == LoopKind::grid;
     For copy = f;
     copy.begin = clean(f.begin);
     copy.extent = lanes(f);
@@ -285,7 +288,8 @@ class Partitioner {
   // A loop whose only statement is a guard: conditions without the loop variable move outside.
   static Block hoist_guard(For f) {
     If* guard = f.body.size() == 1 ? std::get_if<If>(&f.body[0].what) : nullptr;
-    bool movable = guard != nullptr && guard->otherwise.empty() && f.kind != LoopKind::parallel;
+    bool launches = f.kind == LoopKind::parallel || f.kind == LoopKind::grid;
+    bool movable = guard != nullptr && guard->otherwise.empty() && !launches;
     if (!movable) return {Statement{std::move(f)}};
     std::vector<Expr> outside, within;
     for (const Expr& e : guard->nonnegative) {

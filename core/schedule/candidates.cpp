@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 #include "core/schedule/space.h"
@@ -449,6 +450,7 @@ std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, si
 
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
   if (row_loops(kernel) > 0) return row_candidates(kernel, target, limit);
+  if (is_gpu(target)) return gpu::candidate_schedules(kernel, target, limit);
   Schedule best;
   best.stages.resize(kernel.stages.size());
   struct Option {

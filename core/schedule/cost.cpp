@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 
 namespace tile {
@@ -528,6 +529,11 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
       continue;
     }
     for (size_t p = 0; p < stage.contraction.pieces.size(); ++p) {
+      if (is_gpu(target)) {
+        total += gpu::estimate_piece(schedule.stages[s][p], stage.contraction.pieces[p],
+                                     stage.contraction, kernel, target);
+        continue;
+      }
       PieceModel model(stage.contraction.pieces[p], stage.contraction, kernel, target);
       total += model.nanoseconds(schedule.stages[s][p]);
     }

@@ -52,6 +52,11 @@ int64_t shared_bytes(const GpuMatrix& g, DType type);
 // Schedules of one piece, best first by the model of this folder; never empty.
 std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction& c,
                                            const Kernel& kernel, const Target& target);
+// Of whole kernels, as candidates().
+std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target, size_t limit);
+// Estimated nanoseconds of one piece.
+double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
+                      const Kernel& kernel, const Target& target);
 // A random GPU form, legal or not; nullopt: loops.
 std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& c,
                                          const Kernel& kernel, uint64_t seed);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 
@@ -19,6 +20,9 @@ class PieceRules {
       : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target) {}
 
   std::string broken() const {
+    if (s_.gpu_reduction || s_.gpu_matrix) {
+      return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
+    }
     for (auto rule :
          {&PieceRules::sections, &PieceRules::steps, &PieceRules::bindings, &PieceRules::parallel,
           &PieceRules::blocked, &PieceRules::registers, &PieceRules::packings}) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
 
 namespace tile {
@@ -81,6 +82,7 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   buffer.shape = t.shape;
   buffer.strides = dense_strides(t.shape);
   buffer.written = written;
+  if (is_gpu(target)) buffer.alignment = 16;
   auto at = static_cast<size_t>(id);
   if (at < strides.size() && !strides[at].empty()) {
     bool merged = at < kernel.shapes.size() && !kernel.shapes[at].empty();
@@ -158,8 +160,14 @@ nest::Block PieceLowering::run() {
   for (size_t u = 0; u < piece_.owners; ++u) {
     if (piece_.box[u] <= 0) return {};
   }
+  if (schedule_.gpu_matrix)
+    tile_shape_ = {schedule_.gpu_matrix->thread_m, schedule_.gpu_matrix->thread_n};
+  if (schedule_.gpu_reduction && schedule_.gpu_reduction->vector > 1)
+    tile_shape_ = {schedule_.gpu_reduction->vector};
   nest::Block out;
   prepare(out);
+  if (schedule_.gpu_matrix) return gpu_matrix(*schedule_.gpu_matrix);
+  if (schedule_.gpu_reduction) return gpu_reduction(*schedule_.gpu_reduction);
   append(out, parallel_loops());
   return out;
 }
@@ -179,7 +187,7 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
   for (TensorId id : kernel.writes) frame.add_argument(id, true, strides);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
-    return std::move(frame.nest);
+    return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
   }
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
@@ -193,7 +201,7 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
       lowering::append(frame.nest.body, piece.run());
     }
   }
-  return std::move(frame.nest);
+  return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
 }
 
 }  // namespace tile

@@ -215,7 +215,8 @@ Block PieceLowering::spread_terms(const Spread& p, const Expr& part, const Expr&
   int64_t chunk = ceil_div(ceil_div(full, p.split), kUnrolledSteps) * kUnrolledSteps;
   auto at = [&](const Expr& step) { return term(tidy(Expr(p.lanes) * step + lane)); };
   Expr begin = p.split == 1 ? Expr(0) : tidy(Expr(chunk) * part);
-  Expr count = p.split == 1 ? Expr(full) : min(Expr(chunk), tidy(Expr(full) - begin));
+  Expr left_over = max(Expr(0), tidy(Expr(full) - begin));
+  Expr count = p.split == 1 ? Expr(full) : min(Expr(chunk), left_over);
   Block out = bound_to("steps", count, [&](const Expr& n) {
     Expr rounds = floor_div(n, Expr(kUnrolledSteps));
     Block body = looped("round", 0, rounds, LoopKind::serial, [&](const Expr& r) {
@@ -329,6 +330,13 @@ Block PieceLowering::spread_results(const FlatIndex& owners, const Expr& group, 
 // The second launch of a split reduction.
 Block PieceLowering::combine_parts(const FlatIndex& owners, const std::vector<int>& parts,
                                    int64_t split) {
+  // One cell a thread, whatever the first launch's threads held.
+  tile_shape_.clear();
+  accumulators_.clear();
+  make_accumulators();
+  attached_.clear();
+  register_values_.clear();
+  find_attached();
   Spread p;
   p.count = owners.count;
   p.terms = split;

@@ -2,6 +2,7 @@
 // that the order of additions is that of the indices. Threads share out the trailing elements.
 #include <algorithm>
 
+#include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
 
 namespace tile {
@@ -202,7 +203,8 @@ class ScatterLowering {
 
 nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
                          const Target& target) {
-  return ScatterLowering(scatter, tensors, target).run();
+  nest::Nest nest = ScatterLowering(scatter, tensors, target).run();
+  return is_gpu(target) ? gpu::bind_grid(std::move(nest), target) : std::move(nest);
 }
 
 }  // namespace tile

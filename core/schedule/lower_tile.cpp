@@ -9,25 +9,6 @@ namespace {
 
 using nest::Block;
 
-// How a tile's accumulators take a term. An assignment with a reduction has one valid point for
-// each cell (rule 4.7), so its terms may be summed: independent accumulators and lanes then combine
-// as ever.
-nest::StoreKind store_kind(Aggregation aggregation, DType type) {
-  switch (aggregation) {
-    case Aggregation::sum:
-      return nest::StoreKind::add;
-    case Aggregation::product:
-      return nest::StoreKind::multiply;
-    case Aggregation::max:
-      return nest::StoreKind::max;
-    case Aggregation::min:
-      return nest::StoreKind::min;
-    case Aggregation::assign:
-      return type == DType::bool_ ? nest::StoreKind::max : nest::StoreKind::add;
-  }
-  return nest::StoreKind::assign;
-}
-
 int64_t extreme_integer(DType type, bool largest) {
   int bits = bit_width(type);
   if (type == DType::bool_) return largest ? 1 : 0;
@@ -50,6 +31,25 @@ NodeId neutral(Body& body, Aggregation aggregation, DType type) {
 }
 
 }  // namespace
+
+// How a tile's accumulators take a term. An assignment with a reduction has one valid point for
+// each cell (rule 4.7), so its terms may be summed: independent accumulators and lanes then combine
+// as ever.
+nest::StoreKind store_kind(Aggregation aggregation, DType type) {
+  switch (aggregation) {
+    case Aggregation::sum:
+      return nest::StoreKind::add;
+    case Aggregation::product:
+      return nest::StoreKind::multiply;
+    case Aggregation::max:
+      return nest::StoreKind::max;
+    case Aggregation::min:
+      return nest::StoreKind::min;
+    case Aggregation::assign:
+      return type == DType::bool_ ? nest::StoreKind::max : nest::StoreKind::add;
+  }
+  return nest::StoreKind::assign;
+}
 
 nest::Access PieceLowering::accumulator(size_t output, const State& s) const {
   nest::Access a;

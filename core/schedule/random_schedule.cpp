@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 
@@ -229,6 +230,14 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
       std::optional<ScanForm> scan = scan_form(piece, kernel.stages[s].contraction);
       for (int attempt = 0; attempt < 64; ++attempt) {
         Schedule trial = schedule;
+        if (is_gpu(target)) {
+          auto form = gpu::random_form(piece, kernel.stages[s].contraction, kernel, random());
+          if (form) trial.stages[s][p] = std::move(*form);
+          if (form && illegal(trial, kernel, target).empty()) {
+            schedule = std::move(trial);
+            break;
+          }
+        }
         trial.stages[s][p] = RandomPiece(piece, target, random).make(scan);
         if (!illegal(trial, kernel, target).empty()) continue;
         schedule = std::move(trial);

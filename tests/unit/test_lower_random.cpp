@@ -17,11 +17,13 @@ namespace tile::test {
 namespace {
 
 // `schedule` 0 is the analytic pick.
-void expect_lowered_agrees(uint64_t seed, uint64_t schedule, const RandomOptions& options) {
+void expect_lowered_agrees(uint64_t seed, uint64_t schedule, const RandomOptions& options,
+                           std::optional<Target> gpu = std::nullopt) {
   RandomCase drawn = random_case(seed, options);
   BoundProgram program = bind_text(drawn.text, drawn.types);
   Interpretation expected = interpret(program, drawn.inputs, {}, true);
   Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
+  if (gpu) target = *gpu;
   std::string reproduce = "seed " + std::to_string(seed) + ", schedule " +
                           std::to_string(schedule) + ":\n" + drawn.text;
   SCOPED_TRACE(reproduce);
@@ -57,6 +59,23 @@ TEST(LowerRandom, LargePrograms) {
   RandomOptions large;
   large.large = true;
   for (uint64_t seed : seeds(0, 4)) expect_lowered_agrees(seed, seed % 2, large);
+}
+
+// Issue 5, item 4: the nests of GPU schedules run in the interpreter.
+TEST(LowerRandom, GpuAnalyticSchedules) {
+  for (uint64_t seed : seeds(0, 150)) {
+    expect_lowered_agrees(seed, 0, {}, seed % 2 == 0 ? h200_target() : a100_target());
+  }
+}
+
+TEST(LowerRandom, GpuRandomSchedules) {
+  for (uint64_t seed : seeds(0, 150)) expect_lowered_agrees(seed, seed + 1, {}, h200_target());
+}
+
+TEST(LowerRandom, GpuRealsNanAndInfinities) {
+  RandomOptions reals;
+  reals.real_values = true;
+  for (uint64_t seed : seeds(0, 50)) expect_lowered_agrees(seed, seed % 3, reals, h200_target());
 }
 
 }  // namespace

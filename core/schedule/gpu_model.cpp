@@ -1,0 +1,161 @@
+// The analytic model of GPU schedules: the slowest of issue, latency, L2 and memory, and launches.
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/gpu_forms.h"
+#include "core/schedule/lowering.h"
+
+namespace tile::gpu {
+namespace {
+
+constexpr double kLatency = 600;  // ns of a dependent access to memory under load
+constexpr double kInFlight = 4;   // accesses that one thread has under way
+constexpr double kSector = 32;    // bytes that memory moves at least
+constexpr double kTreeNanoseconds = 800;
+
+struct Work {
+  double points = 1, cells = 1, terms = 1;
+  double operations = 1;  // instructions of the body, for one point
+};
+
+Work work_of(const Piece& piece) {
+  Work w;
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    auto extent = static_cast<double>(std::max<int64_t>(piece.box[u], 1));
+    (u < piece.owners ? w.cells : w.terms) *= extent;
+  }
+  w.points = w.cells * w.terms;
+  for (const Node& node : piece.body.nodes) {
+    if (node.kind == NodeKind::load) w.operations += 3;
+    if (node.kind == NodeKind::fold) w.operations += 64;
+    if (node.kind != NodeKind::operation) continue;
+    w.operations += info(node.op).rule == TypeRule::floating ? 12 : 1;
+  }
+  return w;
+}
+
+double element_bytes(const Access& a, const Kernel& kernel) {
+  return static_cast<double>(byte_size(kernel.tensors[static_cast<size_t>(a.tensor)].type));
+}
+
+// Bytes that memory moves when neighbouring threads take neighbours of `fastest`: what each access
+// covers once, more where it uses a part of each sector only.
+double traffic(const Piece& piece, const Kernel& kernel, const FlatIndex& fastest,
+               const Work& work) {
+  double bytes = 0;
+  auto add = [&](const Access& a, double points) {
+    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    double size = element_bytes(a, kernel);
+    double covered =
+        std::min(points, static_cast<double>(std::max<int64_t>(element_count(shape), 1)));
+    double waste = 1;
+    if (!fastest.unknowns.empty() && fastest.fastest > 1) {
+      int64_t stride = std::abs(stride_of(a, fastest.unknowns.back(), kernel));
+      bool far = stride != 0 && stride != 1;
+      if (far) waste = std::min(kSector / size, static_cast<double>(stride));
+    }
+    bytes += covered * size * waste;
+  };
+  for (const Access& a : piece.loads) add(a, work.points);
+  for (const Access& a : piece.stores) add(a, work.cells);
+  return bytes;
+}
+
+double dram_ns(double bytes, const Target& t) {
+  return bytes / (0.9 * t.dram_bytes_per_ns * t.gpu.multiprocessors);
+}
+
+// `threads` of them, each doing `each` points one after another.
+double issue_ns(double threads, double each, const Work& work, const Target& t) {
+  double resident = t.gpu.multiprocessors * static_cast<double>(t.gpu.threads_per_multiprocessor);
+  double waves = std::max(1.0, std::ceil(threads / resident));
+  double lanes = t.gpu.multiprocessors * t.fma_per_ns;  // instructions per ns
+  double issue = threads * each * work.operations / lanes;
+  double latency = waves * (kLatency + each / kInFlight * kLatency);
+  return std::max(issue, latency);
+}
+
+double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel,
+                const Target& target) {
+  Work work = work_of(piece);
+  double cells_each = 1;
+  for (const Loop& l : s.outer) cells_each *= static_cast<double>(l.step);
+  if (s.carried >= 0) {
+    cells_each *= static_cast<double>(piece.box[static_cast<size_t>(s.carried)]);
+    work.terms = 1;
+    work.points = work.cells;
+  }
+  double threads = std::max(1.0, work.cells / cells_each);
+  FlatIndex owners = flat_owners(piece, kernel);
+  double vector = s.tile.empty() ? 1 : cells_each;
+  double ns = issue_ns(threads, cells_each * work.terms / vector, work, target);
+  return std::max(ns, dram_ns(traffic(piece, kernel, owners, work), target)) + target.gpu.launch_ns;
+}
+
+double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& kernel,
+                    const Target& target) {
+  Work work = work_of(piece);
+  double groups = std::ceil(work.cells / static_cast<double>(g.vector_owners ? g.vector : 1));
+  double blocks = std::ceil(groups / static_cast<double>(g.owners)) * static_cast<double>(g.split);
+  double threads = blocks * static_cast<double>(g.owners * g.lanes);
+  double used = groups * static_cast<double>(g.lanes * g.split);
+  double each = work.points / used / static_cast<double>(g.vector);
+  FlatIndex fastest =
+      g.owners_fastest ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
+  double waste = g.owners_fastest && g.owners < 8 && g.vector == 1 ? 2 : 1;
+  double ns = std::max(issue_ns(threads, std::max(each, 1.0), work, target),
+                       dram_ns(waste * traffic(piece, kernel, fastest, work), target));
+  if (g.lanes > 1) {
+    double resident =
+        target.gpu.multiprocessors * std::max(1.0, target.gpu.threads_per_multiprocessor /
+                                                       static_cast<double>(g.owners * g.lanes));
+    ns += kTreeNanoseconds * std::max(1.0, blocks / resident);
+  }
+  if (g.split > 1) ns += target.gpu.launch_ns + 1000;
+  return ns + target.gpu.launch_ns;
+}
+
+double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
+                 const Target& target) {
+  MatrixForm f = *matrix_form(piece, c, kernel);
+  auto tiles = [](int64_t count, int64_t tile) {
+    return static_cast<double>(ceil_div(count, tile));
+  };
+  double bytes = static_cast<double>(byte_size(c.accumulator)), sms = target.gpu.multiprocessors;
+  double blocks =
+      tiles(f.m.count, g.m) * tiles(f.n.count, g.n) * static_cast<double>(f.batch.count * g.split);
+  double steps = std::ceil(tiles(f.k.count, g.k) / static_cast<double>(g.split));
+  double threads = static_cast<double>((g.m / g.thread_m) * (g.n / g.thread_n));
+  double cells = static_cast<double>(g.thread_m * g.thread_n) * bytes / 4;
+  double edge = static_cast<double>(g.thread_m + g.thread_n) * bytes / 4;
+  double registers = std::min(255.0, cells + 2 * edge + 48);
+  double resident = std::min({target.gpu.threads_per_multiprocessor / threads,
+                              target.gpu.registers_per_multiprocessor / (threads * registers),
+                              static_cast<double>(target.gpu.shared_per_multiprocessor) /
+                                  static_cast<double>(shared_bytes(g, c.accumulator))});
+  resident = std::max(1.0, std::floor(resident));
+  double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
+  double active = std::min(each, resident) * threads;
+  double issue = cells / (cells + edge + 6) * std::min(1.0, active / 384);
+  double rate = target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
+  double depth = steps * static_cast<double>(g.k);
+  double compute = each * static_cast<double>(g.m * g.n) * depth / rate;
+  double latency = std::ceil(each / resident) * (steps * 300 + 2 * kLatency);
+  double l2 =
+      blocks * static_cast<double>(g.m + g.n) * depth * bytes / (sms * target.l2_bytes_per_ns);
+  double ns = std::max({compute, latency, l2}) + target.gpu.launch_ns;
+  if (g.split == 1) return ns;
+  double parts = static_cast<double>(f.m.count * f.n.count * f.batch.count * g.split) * bytes;
+  return ns + target.gpu.launch_ns + 1000 + 2 * parts / (sms * target.l2_bytes_per_ns);
+}
+
+}  // namespace
+
+double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
+                      const Kernel& kernel, const Target& target) {
+  if (s.gpu_reduction) return reduction_ns(*s.gpu_reduction, piece, kernel, target);
+  if (s.gpu_matrix) return matrix_ns(*s.gpu_matrix, piece, c, kernel, target);
+  return loops_ns(s, piece, kernel, target);
+}
+
+}  // namespace tile::gpu
