@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kTilesKept = 8;
 constexpr size_t kTilesBlocked = 3;  // of them, those tried with blocks
 constexpr int64_t kTasksPerThread = 4;
+constexpr double kReuses = 4;  // of an element that are worth a copy of its operand
 
 class PieceSpace {
  public:
@@ -234,9 +235,17 @@ class PieceSpace {
   }
 
   // Operands along the vector alone, such as weights, in panels: all at once before the loops, or
-  // the panel of one tile inside the loop over tiles where that is the outermost.
+  // the panel of one tile inside the loop over tiles where that is the outermost. And operands of
+  // several owners as a whole, so that a contraction of permuted tensors reads them in order.
   void panelled(const RegisterTile& t, const PieceSchedule& s) {
     if (t.vector < 0 || !owner(t.vector)) return;
+    PieceSchedule whole = s;
+    pack_operands(t, whole, 0);
+    std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
+    if (!whole.packings.empty()) consider(whole);
+    std::erase_if(whole.packings,
+                  [&](const Packing& p) { return p.order.back().unknown != t.vector; });
+    if (!whole.packings.empty()) consider(std::move(whole));
     for (int level : {0, 1}) {
       if (level == 1 && s.outer[0].unknown != t.vector) continue;
       PieceSchedule packed = s;
@@ -250,6 +259,11 @@ class PieceSpace {
       if (packed.packings.empty()) continue;
       consider(std::move(packed));
     }
+  }
+
+  // Whether each element of the load is read so often that copying all of it pays.
+  bool reused(int load) const {
+    return model_.uses(model_.accesses()[static_cast<size_t>(load)]) >= kReuses;
   }
 
   // Prefix and suffix reductions: vectors along an owner that memory has contiguous, or several

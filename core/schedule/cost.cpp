@@ -180,6 +180,13 @@ double PieceModel::fetch_ns(const AccessModel& a, const std::vector<int64_t>& ra
   return block.rows * (block.run + (block.rows > 1 ? kShortRun : 0)) / rate + walks;
 }
 
+double PieceModel::uses(const AccessModel& a) const {
+  double points = 1;
+  for (int64_t extent : piece_.box) points *= static_cast<double>(extent);
+  Block block = block_of(a, piece_.box);
+  return points / std::max(1.0, block.exact * block.rows / a.bytes);
+}
+
 // Bytes of the cache that the block occupies where its rows fall on the same sets: `way` bytes map
 // to different sets.
 double PieceModel::occupied(const Block& block, double way) {

@@ -52,6 +52,8 @@ class PieceModel {
   // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
   // runs and translations cost more.
   double fetch_ns(const AccessModel& a, const std::vector<int64_t>& range, double rate) const;
+  // How often each element that the access touches is read or written.
+  double uses(const AccessModel& a) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kVectorChoices = 3;
 constexpr size_t kUnrollChoices = 2;
-constexpr int64_t kReuse = 8;        // uses of an element that are worth packing it
+constexpr double kReuse = 4;         // uses of an element that are worth packing it
 constexpr int64_t kMostVectors = 4;  // of one row of the tile
 constexpr int64_t kIndependent = 8;  // accumulators that hide the latency of an addition
 
@@ -20,13 +20,10 @@ bool constrains(const Piece& piece, size_t u) {
                      [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
 }
 
-// A load that other owners use again can be packed: then its vectors are contiguous.
-bool packable(const Piece& piece, const PieceModel::AccessModel& a, size_t u) {
+// A load whose elements are used many times can be packed: then its vectors are contiguous.
+bool packable(const Piece& piece, const PieceModel& model, const PieceModel::AccessModel& a) {
   if (a.store || a.gathers || piece.owners == piece.box.size()) return false;
-  for (size_t other = 0; other < piece.owners; ++other) {
-    if (other != u && a.strides[other] == 0 && piece.box[other] >= kReuse) return true;
-  }
-  return false;
+  return model.uses(a) >= kReuse;
 }
 
 // Cycles of one vector of points along u, for each lane in use.
@@ -35,7 +32,7 @@ double vector_score(const Piece& piece, const PieceModel& model, size_t u) {
   for (const PieceModel::AccessModel& a : model.accesses()) {
     bool store_of_lanes = a.store && u >= piece.owners;
     if (!store_of_lanes)
-      cycles += model.vector_cycles(a, static_cast<int>(u), packable(piece, a, u));
+      cycles += model.vector_cycles(a, static_cast<int>(u), packable(piece, model, a));
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(model.lanes());
   double used = extent / (std::ceil(extent / lanes) * lanes);
