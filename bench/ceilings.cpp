@@ -108,6 +108,20 @@ double memory_gbps(Traffic traffic, int threads, size_t bytes) {
   return best_rate(threads, static_cast<double>(buffers * size), calls) / 1e9;
 }
 
+double device_copy_gbps(DeviceSession& session) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  void* from = session.allocate(kBytes, nullptr);
+  void* to = session.allocate(kBytes, nullptr);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 20; ++i) {
+    least = std::min(least,
+                     session.elapsed_ns(nullptr, [&] { session.copy(to, from, kBytes, nullptr); }));
+  }
+  session.release(from, kBytes, nullptr);
+  session.release(to, kBytes, nullptr);
+  return 2 * static_cast<double>(kBytes) / least;
+}
+
 double Ceilings::gflops(int threads) {
   auto [it, fresh] = gflops_.try_emplace(threads, 0.0);
   if (fresh) it->second = multiply_add_gflops(threads);

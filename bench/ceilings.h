@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "backends/backend.h"
+
 namespace tile::bench {
 
 enum class Traffic : uint8_t { copy, read };
@@ -18,6 +20,9 @@ std::string probe_name();  // "avx512", "avx2", "generic"
 // 10^9 bytes in a second within `bytes` of memory, divided among the threads: read, or half read
 // and half written (memcpy).
 double memory_gbps(Traffic traffic, int threads, size_t bytes);
+
+// The same of a device's own memory, copied by its driver.
+double device_copy_gbps(DeviceSession& session);
 
 // Probes on first use and remembers.
 class Ceilings {

@@ -26,16 +26,61 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   }
   input_views_ = views(inputs_);
   output_views_ = views(outputs_);
+  if (DeviceSession* session = engine->session()) move_to_device(*session);
   check_tensors(*executable_, input_views_, output_views_);
   work_ = work_of(executable_->bound, engine->target());
 }
 
-std::optional<double> difference_from_reference(const Prepared& prepared) {
+// Copies of the tensors in a device's memory.
+struct Prepared::OnDevice {
+  explicit OnDevice(DeviceSession& s) : session(s) {}
+  ~OnDevice() {
+    for (auto [data, bytes] : blocks) session.release(data, bytes, nullptr);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  void place(const Tensor& tensor, TensorView& view) {
+    view.data = session.allocate(tensor.bytes(), nullptr);
+    view.memory = Memory::device;
+    blocks.emplace_back(view.data, tensor.bytes());
+    session.copy_in(view.data, tensor.data(), tensor.bytes(), nullptr);
+  }
+
+  DeviceSession& session;
+  std::vector<std::pair<void*, size_t>> blocks;
+};
+
+void Prepared::move_to_device(DeviceSession& session) {
+  device_ = std::make_shared<OnDevice>(session);
+  for (size_t i = 0; i < inputs_.size(); ++i) device_->place(inputs_[i], input_views_[i]);
+  for (size_t i = 0; i < outputs_.size(); ++i) device_->place(outputs_[i], output_views_[i]);
+}
+
+void Prepared::fetch() {
+  if (!device_) return;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    device_->session.copy_out(outputs_[i].data(), output_views_[i].data, outputs_[i].bytes(),
+                              nullptr);
+  }
+}
+
+Calls Prepared::calls() const {
+  if (!device_) return timed([this] { run(); });
+  return [this](int64_t count) {
+    return device_->session.elapsed_ns(nullptr, [&] {
+      for (int64_t i = 0; i < count; ++i) run();
+    });
+  };
+}
+
+std::optional<double> difference_from_reference(Prepared& prepared) {
   if (prepared.work().points > kInterpretedPoints) return std::nullopt;
   EngineOptions options;
   options.backend = "reference";
   Prepared reference(Engine::create(options), prepared.what());
   prepared.run();
+  prepared.fetch();
   reference.run();
   return difference(prepared.output(), reference.output());
 }

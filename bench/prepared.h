@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bench/tensor.h"
+#include "bench/timing.h"
 #include "bench/work.h"
 #include "bench/workload.h"
 
@@ -19,8 +20,15 @@ class Prepared {
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
   void run() const { tile::run(*executable_, input_views_, output_views_); }
+  // Of run(): on a device with memory of its own the tensors lie there, and the device's time
+  // counts.
+  Calls calls() const;
+  // Brings the results of the last run to output(), where a device has them.
+  void fetch();
 
  private:
+  struct OnDevice;
+  void move_to_device(DeviceSession& session);
   Case case_;
   std::shared_ptr<LoadedProgram> program_;
   std::shared_ptr<Executable> executable_;
@@ -28,10 +36,11 @@ class Prepared {
   std::vector<TensorView> input_views_, output_views_;
   Work work_;
   double compile_ms_ = 0;
+  std::shared_ptr<OnDevice> device_;  // null: tensors are the host's
 };
 
 // The largest relative difference from the reference interpreter; nullopt where that would take
 // too long.
-std::optional<double> difference_from_reference(const Prepared& prepared);
+std::optional<double> difference_from_reference(Prepared& prepared);
 
 }  // namespace tile::bench

@@ -27,9 +27,13 @@ Session::Session(const Request& request)
       threads_(engine_->target().threads),
       cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
+  bool gpu = is_gpu(engine_->target());
+  std::string device = gpu ? "cuda" : "cpu";
+  std::erase_if(cases_, [&](const Case& c) { return c.workload->device != device; });
+  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
   if (!request.peers) return;
-  peers_ = make_peers(threads_);
-  for (auto& peer : make_python_peers(cases_, threads_)) peers_.push_back(std::move(peer));
+  if (!gpu) peers_ = make_peers(threads_);
+  for (auto& peer : make_python_peers(cases_, threads_, device)) peers_.push_back(std::move(peer));
 }
 
 Context Session::context() {
@@ -44,11 +48,24 @@ Context Session::context() {
 Prepared Session::prepare(const Case& c) const { return Prepared(engine_, c); }
 
 double Session::ceiling(const Prepared& prepared) {
+  if (is_gpu(engine_->target())) return device_ceiling(prepared);
   const Work& work = prepared.work();
   if (prepared.what().workload->measure == Measure::gflops) return ceilings_.gflops(threads_);
   // What mostly reads is not held back by a copy's writes.
   Traffic traffic = work.written < work.bytes / 8 ? Traffic::read : Traffic::copy;
   return ceilings_.gbps(traffic, threads_, work.bytes);
+}
+
+// Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.
+double Session::device_ceiling(const Prepared& prepared) {
+  const Target& target = engine_->target();
+  if (prepared.what().workload->measure == Measure::gflops) {
+    DType type = prepared.inputs().front().type();
+    bool matrix = (type == DType::bf16 || type == DType::f16) && target.gpu.matrix_per_ns > 0;
+    return 2 * target.gpu.multiprocessors * (matrix ? target.gpu.matrix_per_ns : target.fma_per_ns);
+  }
+  if (device_copy_gbps_ == 0) device_copy_gbps_ = device_copy_gbps(*engine_->session());
+  return device_copy_gbps_;
 }
 
 std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {
@@ -63,9 +80,10 @@ std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {
 }
 
 // Every peer's result, or the interpreter's where there is no peer.
-std::string Session::check(const Prepared& prepared, const std::vector<Opponent>& others) const {
+std::string Session::check(Prepared& prepared, const std::vector<Opponent>& others) const {
   if (!request_.check) return "";
   prepared.run();
+  prepared.fetch();
   std::string with;
   for (const Opponent& other : others) {
     other.calls(1);
@@ -93,7 +111,7 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   std::vector<Opponent> others = opponents(prepared);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);
-  std::vector<Contender> contenders{{"tile", timed([&] { prepared.run(); })}};
+  std::vector<Contender> contenders{{"tile", prepared.calls()}};
   for (const Opponent& other : others) contenders.push_back({other.name, other.calls});
   std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
     progress_.show(name + ": round " + std::to_string(round + 1) + " of " +

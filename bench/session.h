@@ -23,6 +23,7 @@ class Session {
   std::vector<double> tune(Prepared& prepared, double budget_ms);
   // The ceiling of a case, in units of its measure.
   double ceiling(const Prepared& prepared);
+  double device_ceiling(const Prepared& prepared);
   Progress& progress() { return progress_; }
 
  private:
@@ -32,7 +33,7 @@ class Session {
     Calls calls;
   };
   std::vector<Opponent> opponents(const Prepared& prepared);
-  std::string check(const Prepared& prepared, const std::vector<Opponent>& opponents) const;
+  std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
 
   const Request& request_;
   std::shared_ptr<Engine> engine_;
@@ -40,6 +41,7 @@ class Session {
   std::vector<Case> cases_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Ceilings ceilings_;
+  double device_copy_gbps_ = 0;
   Progress progress_;
 };
 

@@ -59,6 +59,8 @@ class HeaderReader {
       workload_->suite = value;
       if (!rest.empty()) workload_->target_geomean = std::stod(rest[0]);
       if (!rest.empty()) workload_->target_worst = std::stod(rest[1]);
+    } else if (key == "device" && (value == "cpu" || value == "cuda")) {
+      workload_->device = value;
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
     } else if (key == "gradient" && rest.size() == 1) {

@@ -1,6 +1,6 @@
 """The other end of bench/peers/python.cpp: one Python module as a peer of tile-bench.
 
-Usage: driver.py MODULE THREADS. Reads a JSON object for each line of standard input and answers
+Usage: driver.py MODULE THREADS cpu|cuda. Reads a JSON object for each line of standard input and answers
 with one: describe -> description; prepare (inputs, output, statements, expression) -> {}, after the
 first call has left its values in the output's file; run (count) -> ns.
 Inputs stand under their names as the module's own tensors; `attributes` are those of the workload."""
@@ -41,15 +41,45 @@ def aligned(array):
     return copy
 
 
-class Torch:
-    def __init__(self, threads):
+class Peer:
+    """What the module's own tensors and calls are; overridden for each module."""
+
+    def time(self, run, count):
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            run()
+        return time.perf_counter_ns() - start
+
+
+class Torch(Peer):
+    def __init__(self, threads, device):
         self.module = importlib.import_module("torch")
-        self.module.set_num_threads(threads)
+        self.device = device
+        if device == "cpu":
+            self.module.set_num_threads(threads)
+        else:  # f32 is f32, as ours is
+            self.module.backends.cuda.matmul.allow_tf32 = False
+            self.module.backends.cudnn.allow_tf32 = False
+            self.module.backends.cudnn.benchmark = True
         self.names = {"torch": self.module, "F": importlib.import_module("torch.nn.functional")}
 
     def tensor(self, array, dtype):
-        t = self.module.from_numpy(array)
-        return t.view(self.module.bfloat16) if dtype == "bf16" else t
+        t = self.module.from_numpy(array.view(np.int16) if dtype == "bf16" else array)
+        t = t.view(self.module.bfloat16) if dtype == "bf16" else t
+        return t.to(self.device)
+
+    def time(self, run, count):
+        if self.device == "cpu":
+            return super().time(run, count)
+        cuda = self.module.cuda
+        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.synchronize()
+        begin.record()
+        for _ in range(count):
+            run()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e6
 
     def call(self, expression, names):
         code = compile(expression, "peer", "eval")
@@ -59,13 +89,15 @@ class Torch:
 
     def values(self, result):
         if result.dtype == self.module.bfloat16:
-            result = result.contiguous().view(self.module.uint16)
-        return result.contiguous().numpy()
+            result = result.contiguous().view(self.module.int16)
+        array = result.contiguous().cpu().numpy()
+        return array.view(np.uint16) if array.dtype == np.int16 else array
 
 
-class Jax:
-    def __init__(self, threads):
+class Jax(Peer):
+    def __init__(self, threads, device):
         del threads  # XLA takes the cores of its affinity
+        os.environ["JAX_PLATFORMS"] = device
         self.module = importlib.import_module("jax")
         self.names = {"jax": self.module, "jnp": importlib.import_module("jax.numpy"),
                       "lax": importlib.import_module("jax.lax")}
@@ -85,11 +117,13 @@ class Jax:
         return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
-class Halide:
+class Halide(Peer):
     """The expression is a Func; it is scheduled by the autoscheduler of Mullapudi et al. 2016 unless
     the statements define `schedule`. Dimension 0 of a Halide buffer is the innermost one of ours."""
 
-    def __init__(self, threads):
+    def __init__(self, threads, device):
+        if device != "cpu":
+            raise ImportError("only measured on CPUs")
         self.module = importlib.import_module("halide")
         self.threads = threads
         os.environ["HL_NUM_THREADS"] = str(threads)
@@ -135,10 +169,12 @@ class Halide:
         return result
 
 
-class Numpy:
+class Numpy(Peer):
     """Modules that work on arrays of NumPy (OpenCV, SciPy)."""
 
-    def __init__(self, name, threads):
+    def __init__(self, name, threads, device):
+        if device != "cpu":
+            raise ImportError("only measured on CPUs")
         self.module = importlib.import_module(name)
         self.names = {name: self.module}
         if hasattr(self.module, "setNumThreads"):
@@ -156,22 +192,23 @@ class Numpy:
         return result
 
 
-def open_peer(name, threads):
+def open_peer(name, threads, device):
     known = {"torch": Torch, "jax": Jax, "halide": Halide}
-    return known[name](threads) if name in known else Numpy(name, threads)
+    return known[name](threads, device) if name in known else Numpy(name, threads, device)
 
 
 class Driver:
-    def __init__(self, name, threads):
-        self.name, self.threads = name, threads
+    def __init__(self, name, threads, device):
+        self.name, self.threads, self.device = name, threads, device
         self.peer, self.run = None, None
 
     def describe(self, _):
         if np is None:
             raise ImportError("this Python has no NumPy")
-        self.peer = open_peer(self.name, self.threads)
+        self.peer = open_peer(self.name, self.threads, self.device)
         version = getattr(self.peer.module, "__version__", "of unknown version")
-        return {"description": f"{self.name} {version}, {self.threads} threads"}
+        where = f"{self.threads} threads" if self.device == "cpu" else self.device
+        return {"description": f"{self.name} {version}, {where}"}
 
     def prepare(self, task):
         out = mapped(task["output"])
@@ -184,11 +221,7 @@ class Driver:
         return {}
 
     def time(self, task):
-        run, count = self.run, task["count"]
-        start = time.perf_counter_ns()
-        for _ in range(count):
-            run()
-        return {"ns": time.perf_counter_ns() - start}
+        return {"ns": self.peer.time(self.run, task["count"])}
 
     def answer(self, line):
         task = json.loads(line)
@@ -202,7 +235,7 @@ def main():
     # What a module prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    driver = Driver(sys.argv[1], int(sys.argv[2]))
+    driver = Driver(sys.argv[1], int(sys.argv[2]), sys.argv[3])
     for line in sys.stdin:
         answers.write(json.dumps(driver.answer(line)) + "\n")
         answers.flush()

@@ -61,9 +61,9 @@ std::string interpreter() {
 
 class PythonPeer : public Peer {
  public:
-  PythonPeer(std::string module, int threads)
+  PythonPeer(std::string module, int threads, const std::string& device)
       : module_(std::move(module)),
-        process_({interpreter(), driver(), module_, std::to_string(threads)}) {
+        process_({interpreter(), driver(), module_, std::to_string(threads), device}) {
     Json hello = ask({{"do", "describe"}});
     present_ = hello.contains("description");
     description_ = present_ ? hello["description"].get<std::string>()
@@ -123,7 +123,8 @@ class AbsentPeer : public Peer {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads) {
+std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
+                                                     const std::string& device) {
   std::set<std::string> modules;
   for (const Case& c : cases) {
     for (const auto& [module, peer] : c.workload->peers) modules.insert(module);
@@ -131,7 +132,7 @@ std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& ca
   std::vector<std::unique_ptr<Peer>> peers;
   for (const std::string& module : modules) {
     try {
-      peers.push_back(std::make_unique<PythonPeer>(module, threads));
+      peers.push_back(std::make_unique<PythonPeer>(module, threads, device));
     } catch (const Failure& failure) {
       peers.push_back(std::make_unique<AbsentPeer>(module, failure.what()));
     }

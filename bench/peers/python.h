@@ -10,8 +10,9 @@
 namespace tile::bench {
 
 // Of the modules that the cases name those that can be imported by the Python of the environment
-// variable TILE_BENCH_PYTHON (python3 where it is not set); the others stand in the list as peers
-// without operations whose description says why.
-std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads);
+// variable TILE_BENCH_PYTHON (python3 where it is not set), on the device "cpu" or "cuda"; the
+// others stand in the list as peers without operations whose description says why.
+std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
+                                                     const std::string& device);
 
 }  // namespace tile::bench
