@@ -41,6 +41,11 @@ BindContext::BindContext(const Program& symbolic) : program(symbolic) {
 void BindContext::bind_input(TensorId id, const InputType& type) {
   const Tensor& declared = program.tensors[static_cast<size_t>(id)];
   declare(id, type.type, type.shape, declared.span);
+  if (declared.type && *declared.type != type.type) {
+    fail(Stage::bind, "type", declared.span,
+         declared.name + " holds " + std::string(to_string(*declared.type)) +
+             ", but the tensor given holds " + std::string(to_string(type.type)));
+  }
   for (int64_t size : type.shape) {
     if (size < 0) {
       fail(Stage::bind, "size", declared.span,
@@ -196,6 +201,36 @@ Affine BindContext::affine(const Expr& e, const std::vector<std::string>& indice
   fail(Stage::bind, "index", span,
        "the index " + to_string(e) + " of " + name(of) +
            " divides by zero or is not linear with these sizes");
+}
+
+bool has_affine_form(const Expr& e, const std::vector<std::string>& indices) {
+  switch (e.kind()) {
+    case ExprKind::add:
+    case ExprKind::sub:
+    case ExprKind::mul:
+    case ExprKind::neg:
+    case ExprKind::exact_div:
+      return std::all_of(e.args().begin(), e.args().end(),
+                         [&](const Expr& arg) { return has_affine_form(arg, indices); });
+    case ExprKind::variable:
+    case ExprKind::constant:
+      return true;
+    default:
+      return std::none_of(indices.begin(), indices.end(),
+                          [&](const std::string& name) { return uses_variable(e, name); });
+  }
+}
+
+Expr BindContext::with_sizes(const Expr& e, const std::vector<std::string>& indices,
+                             const Ranges& ranges, TensorId of, Span span) {
+  std::vector<std::string> variables;
+  collect_variables(e, variables);
+  std::map<std::string, Expr> numbers;
+  for (const std::string& name : variables) {
+    if (std::find(indices.begin(), indices.end(), name) != indices.end()) continue;
+    numbers.emplace(name, integer(Expr::variable(name), of, span));
+  }
+  return simplify(substitute(e, numbers), ranges);
 }
 
 void BindContext::declare(TensorId id, DType type, Shape shape, Span span) {

@@ -8,11 +8,15 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/program.h"
+#include "core/simplify/simplify.h"
 
 namespace tile {
 
 // "[2, 3]"
 std::string shape_text(const Shape& shape);
+// Whether `e` has the form that BindContext::affine reads: quotients and choices, if any, are over
+// dimensions alone.
+bool has_affine_form(const Expr& e, const std::vector<std::string>& indices);
 
 class BindContext {
  public:
@@ -35,6 +39,10 @@ class BindContext {
   int64_t size(const Expr& e, TensorId of, Span span);
   // Rule 3.1: an index expression as an affine form over `indices`.
   Affine affine(const Expr& e, const std::vector<std::string>& indices, TensorId of, Span span);
+
+  // An index expression of MFG or Lift with every dimension as a number, simplified.
+  Expr with_sizes(const Expr& e, const std::vector<std::string>& indices, const Ranges& ranges,
+                  TensorId of, Span span);
 
   // Gives a tensor its type and shape. Throws Failure if it has too many elements.
   void declare(TensorId id, DType type, Shape shape, Span span);

@@ -93,14 +93,29 @@ class Checker {
     for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
       for (size_t p = 0; p < contraction_.pieces.size(); ++p) {
         check_piece(p, o);
-        for (size_t q = p + 1; q < contraction_.pieces.size(); ++q) check_pair(p, q, o);
+        for (size_t q = p + 1; q < contraction_.pieces.size(); ++q) check_pair(p, q, o, o);
+      }
+    }
+  }
+
+  // Parts of one tensor share no cell.
+  void run_components() const {
+    for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
+      for (size_t other = 0; other < o; ++other) {
+        if (contraction_.outputs[other] == contraction_.outputs[o]) check_components(other, o);
       }
     }
   }
 
  private:
+  void check_components(size_t first, size_t second) const {
+    for (size_t p = 0; p < contraction_.pieces.size(); ++p) {
+      for (size_t q = 0; q < contraction_.pieces.size(); ++q) check_pair(p, q, first, second);
+    }
+  }
+
   // Both points valid, writing one cell.
-  System same_cell(size_t p, size_t q, size_t output) const {
+  System same_cell(size_t p, size_t q, size_t output, size_t other) const {
     const Piece &first = contraction_.pieces[p], &second = contraction_.pieces[q];
     size_t n = first.unknowns.size();
     System system;
@@ -110,7 +125,7 @@ class Checker {
       c.form = shifted(c.form, n);
       system.conditions.push_back(std::move(c));
     }
-    const Access &a = first.stores[output], &b = second.stores[output];
+    const Access &a = first.stores[output], &b = second.stores[other];
     for (size_t d = 0; d < a.index.size(); ++d) {
       Affine difference = a.index[d].affine - shifted(b.index[d].affine, n);
       system.conditions.push_back({std::move(difference), 0, 1, true});
@@ -123,7 +138,7 @@ class Checker {
     size_t n = piece.unknowns.size();
     if (store_determines_point(piece, piece.stores[output])) return;
     // The points first differ at unknown k, where the second's is larger.
-    System system = same_cell(p, p, output);
+    System system = same_cell(p, p, output, output);
     for (size_t k = 0; k < n; ++k) {
       Affine difference = unknown_affine(n + k) - unknown_affine(k);
       system.conditions.push_back({difference, 1, int64_t{1} << 62, true});
@@ -132,15 +147,17 @@ class Checker {
     }
   }
 
-  void check_pair(size_t p, size_t q, size_t output) const {
+  void check_pair(size_t p, size_t q, size_t output, size_t other) const {
     const Access& a = contraction_.pieces[p].stores[output];
-    const Access& b = contraction_.pieces[q].stores[output];
+    const Access& b = contraction_.pieces[q].stores[other];
     for (size_t d = 0; d < a.index.size(); ++d) {
+      const Affine &x = a.index[d].affine, &y = b.index[d].affine;
+      if (x.is_constant() && y.is_constant() && x.constant != y.constant) return;
       auto left = stated_bounds(domains_[p], a.index[d].affine);
       auto right = stated_bounds(domains_[q], b.index[d].affine);
       if (left && right && (left->second <= right->first || right->second <= left->first)) return;
     }
-    require_empty(same_cell(p, q, output), output);
+    require_empty(same_cell(p, q, output, other), output);
   }
 
   void require_empty(const System& system, size_t output) const {
@@ -170,9 +187,11 @@ class Checker {
 void check_assignments(const BoundProgram& program) {
   for (const BoundStatement& statement : program.statements) {
     const auto* contraction = std::get_if<Contraction>(&statement);
-    if (contraction == nullptr || contraction->aggregation != Aggregation::assign) continue;
+    if (contraction == nullptr) continue;
+    Checker checker(program, *contraction);
     try {
-      Checker(program, *contraction).run();
+      if (contraction->aggregation == Aggregation::assign) checker.run();
+      checker.run_components();
     } catch (const Overflow&) {
       fail(Stage::compile, "limit", contraction->span,
            "an index does not fit in 64 bits while the points of this `=` are compared");

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/passes/substitution.h"
 #include "core/passes/tensor_passes.h"
 #include "core/passes/uses.h"
 
@@ -38,16 +39,33 @@ double body_cost(const Body& body) {
   return cost;
 }
 
+// A tuple's components: the stores are alike but for the last index, which counts them.
+bool stores_components(const Contraction& c, const BoundTensor& result) {
+  const std::vector<Access>& stores = c.pieces[0].stores;
+  if (result.shape.empty() || result.shape.back() != std::ssize(stores)) return false;
+  for (size_t o = 0; o < stores.size(); ++o) {
+    bool counts = stores[o].index.back().affine == constant_affine(static_cast<int64_t>(o));
+    if (c.outputs[o] != c.outputs[0] || !counts) return false;
+    for (size_t d = 0; d + 1 < result.shape.size(); ++d) {
+      if (!(stores[o].index[d].affine == stores[0].index[d].affine)) return false;
+    }
+  }
+  return true;
+}
+
 // For each dimension of the result the unknown that indexes it, or -1 for the constant 0; nullopt:
-// the statement is not a pointwise map onto every cell of its result.
+// the statement is not a pointwise map onto every cell of its result. The dimension of a tuple's
+// components is left out.
 std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const Contraction& c) {
-  if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return std::nullopt;
+  if (c.pieces.size() != 1 || c.fill || !c.normalized) return std::nullopt;
   const Piece& piece = c.pieces[0];
   if (piece.owners != piece.unknowns.size() || !piece.constraints.empty()) return std::nullopt;
   const BoundTensor& result = program.tensors[static_cast<size_t>(c.outputs[0])];
   if (result.view_of) return std::nullopt;
+  bool tuple = c.outputs.size() > 1;
+  if (tuple && !stores_components(c, result)) return std::nullopt;
   std::vector<int> map;
-  for (size_t d = 0; d < result.shape.size(); ++d) {
+  for (size_t d = 0; d + (tuple ? 1 : 0) < result.shape.size(); ++d) {
     const Affine& form = piece.stores[0].index[d].affine;
     if (piece.stores[0].index[d].value >= 0) return std::nullopt;
     int unknown = -1;
@@ -70,15 +88,24 @@ struct Producer {
   std::vector<int> map;
 };
 
+// The component of the producer's tuple that an access reads; nullopt: not one alone.
+std::optional<size_t> component_read(const Producer& producer, const Access& access) {
+  size_t count = producer.statement->outputs.size();
+  if (count == 1) return 0;
+  const Affine& last = access.index.back().affine;
+  bool one = last.is_constant() && last.constant.is_integer();
+  return one ? std::optional(static_cast<size_t>(last.constant.num())) : std::nullopt;
+}
+
 bool inlinable_access(const Access& access) {
   return std::all_of(access.index.begin(), access.index.end(), [](const Index& index) {
     return index.value < 0 && index.boundary == Boundary::in_range;
   });
 }
 
-// The producer's load as seen from the consumer: its unknowns replaced by the consumer's index
-// forms. Forms are constant in the producer's unknowns of extent one.
-Access composed(const Access& inner, const Producer& producer, const Access& outer) {
+// The producer's unknowns as the consumer's access `outer` fixes them: its index forms, and zero
+// for unknowns of extent one that index nothing.
+std::vector<Affine> forms_of(const Producer& producer, const Access& outer) {
   std::vector<Affine> replacement(producer.statement->pieces[0].unknowns.size(),
                                   constant_affine(0));
   for (size_t d = 0; d < producer.map.size(); ++d) {
@@ -86,20 +113,46 @@ Access composed(const Access& inner, const Producer& producer, const Access& out
       replacement[static_cast<size_t>(producer.map[d])] = outer.index[d].affine;
     }
   }
+  return replacement;
+}
+
+// The producer's load as seen from the consumer.
+Access composed(const Access& inner, const std::vector<Affine>& forms) {
   Access result = inner;
   for (Index& index : result.index) {
-    if (index.value < 0) index.affine = substitute(index.affine, replacement);
+    if (index.value < 0) index.affine = substitute(index.affine, forms);
   }
   return result;
 }
 
-bool has_values_or_indices(const Piece& piece) {
-  bool indices = false;
-  visit_nodes(piece.body, [&](const Node& n) { indices = indices || n.kind == NodeKind::index; });
-  return indices || !std::all_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
-           return std::all_of(a.index.begin(), a.index.end(),
-                              [](const Index& i) { return i.value < 0; });
-         });
+// The position of an equal access, appended if there is none.
+int slot_of(std::vector<Access>& loads, Access access) {
+  auto same = [&](const Access& other) {
+    return other.tensor == access.tensor &&
+           std::equal(other.index.begin(), other.index.end(), access.index.begin(),
+                      access.index.end(), [](const Index& a, const Index& b) {
+                        return a.affine == b.affine && a.value == b.value &&
+                               a.boundary == b.boundary;
+                      });
+  };
+  auto found = std::find_if(loads.begin(), loads.end(), same);
+  if (found != loads.end()) return static_cast<int>(found - loads.begin());
+  loads.push_back(std::move(access));
+  return static_cast<int>(loads.size()) - 1;
+}
+
+// Whether an index's value or a boundary rule needs an integral form.
+bool names_indices(const Piece& piece) {
+  bool named = false;
+  visit_nodes(piece.body, [&](const Node& n) { named = named || n.kind == NodeKind::index; });
+  for (const Access& a : piece.loads) {
+    for (const Index& i : a.index) named = named || i.boundary != Boundary::in_range;
+  }
+  return named;
+}
+bool is_integral(const Access& access) {
+  return std::all_of(access.index.begin(), access.index.end(),
+                     [](const Index& index) { return index.affine.is_integral(); });
 }
 
 class Inliner {
@@ -112,9 +165,7 @@ class Inliner {
       Contraction* c = std::get_if<Contraction>(&statement);
       if (c == nullptr) continue;
       for (Piece& piece : c->pieces) inline_into(piece);
-      if (auto map = pointwise_map(program_, *c)) {
-        if (!has_values_or_indices(c->pieces[0])) producers_[c->outputs[0]] = {c, *map};
-      }
+      if (auto map = pointwise_map(program_, *c)) producers_[c->outputs[0]] = {c, *map};
     }
   }
 
@@ -157,21 +208,28 @@ class Inliner {
       auto it = producers_.find(piece.loads[slot].tensor);
       if (it == producers_.end() || !inlinable_access(piece.loads[slot])) continue;
       const Piece& source = it->second.statement->pieces[0];
+      std::optional<size_t> component = component_read(it->second, piece.loads[slot]);
+      if (!component || (names_indices(source) && !is_integral(piece.loads[slot]))) continue;
       bool small = piece.body.nodes.size() + source.body.nodes.size() <= kNodeLimit &&
                    piece.loads.size() + source.loads.size() <= kLoadLimit;
-      if (small && worth(it->first, it->second)) splice(piece, slot, it->second);
+      if (small && worth(it->first, it->second)) splice(piece, slot, it->second, *component);
     }
+    piece.body = tidied(piece.body);
     drop_unused_loads(piece);
   }
 
-  static void splice(Piece& piece, size_t slot, const Producer& producer) {
+  static void splice(Piece& piece, size_t slot, const Producer& producer, size_t component) {
     const Piece& source = producer.statement->pieces[0];
+    std::vector<Affine> forms = forms_of(producer, piece.loads[slot]);
     std::vector<int> new_slot;
     for (const Access& inner : source.loads) {
-      new_slot.push_back(static_cast<int>(piece.loads.size()));
-      piece.loads.push_back(composed(inner, producer, piece.loads[slot]));
+      new_slot.push_back(slot_of(piece.loads, composed(inner, forms)));
     }
     Leaf moved = [&](Body& into, const Node& leaf) -> NodeId {
+      if (leaf.kind == NodeKind::index) {
+        const Affine& form = forms[static_cast<size_t>(leaf.slot)];
+        return into.cast(affine_value(into, form, leaf.span), leaf.type, leaf.span);
+      }
       if (leaf.kind != NodeKind::load) return -1;
       Node load = leaf;
       load.slot = new_slot[static_cast<size_t>(leaf.slot)];
@@ -179,7 +237,7 @@ class Inliner {
     };
     piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
       if (node.kind != NodeKind::load || node.slot != static_cast<int>(slot)) return -1;
-      NodeId value = graft(into, source.body, source.body.results[0], moved);
+      NodeId value = graft(into, source.body, source.body.results[component], moved);
       // Storing would have rounded the value to the tensor's type (rule 5.7).
       return into.cast(value, node.type, node.span);
     });

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "core/ir/text.h"
 #include "core/passes/tensor_passes.h"
@@ -34,7 +36,9 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
   out += " " + std::string(to_string(c.accumulator));
   for (TensorId id : c.outputs) {
     const BoundTensor& t = program.tensors[static_cast<size_t>(id)];
-    out += " " + std::string(to_string(t.type)) + print_integers(t.shape);
+    // Which outputs are parts of one tensor.
+    auto part = std::find(c.outputs.begin(), c.outputs.end(), id) - c.outputs.begin();
+    out += " " + std::string(to_string(t.type)) + print_integers(t.shape) + std::to_string(part);
   }
   if (c.fill) out += " fill " + std::to_string(*c.fill);
   for (const Piece& piece : c.pieces) {
@@ -83,16 +87,18 @@ bool is_output(const BoundProgram& program, TensorId id) {
 }  // namespace
 
 void share_common_subexpressions(BoundProgram& program, const Target&) {
-  std::map<std::string, TensorId> seen;
+  std::map<std::string, std::vector<TensorId>> seen;
   std::map<TensorId, TensorId> same;
   std::erase_if(program.statements, [&](BoundStatement& statement) {
     rename_reads(statement, same);
     Contraction* c = std::get_if<Contraction>(&statement);
-    if (c == nullptr || c->outputs.size() != 1) return false;
+    if (c == nullptr) return false;
     for (Piece& piece : c->pieces) piece.body = tidied(piece.body);
-    auto [it, first] = seen.try_emplace(fingerprint(program, *c), c->outputs[0]);
-    if (first || is_output(program, c->outputs[0])) return false;
-    same[c->outputs[0]] = it->second;
+    auto [it, first] = seen.try_emplace(fingerprint(program, *c), c->outputs);
+    bool returned = std::any_of(c->outputs.begin(), c->outputs.end(),
+                                [&](TensorId id) { return is_output(program, id); });
+    if (first || returned) return false;
+    for (size_t o = 0; o < c->outputs.size(); ++o) same[c->outputs[o]] = it->second[o];
     return true;
   });
   for (BoundTensor& t : program.tensors) {

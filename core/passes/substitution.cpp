@@ -38,7 +38,8 @@ void rewrite(Access& access, std::span<const Affine> replacement) {
   }
 }
 
-// The value of an affine form with integral coefficients as i64 arithmetic.
+}  // namespace
+
 NodeId affine_value(Body& body, const Affine& form, Span span) {
   NodeId sum = -1;
   auto plus = [&](NodeId term) {
@@ -58,8 +59,6 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
     plus(body.integer(form.constant.num(), DType::i64, span));
   return sum;
 }
-
-}  // namespace
 
 Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   Piece result = piece;

@@ -11,6 +11,9 @@ namespace tile {
 // itself (up to a shift) keeps its name, others get a fresh one.
 Piece substituted(const Piece& piece, const lattice::Substitution& substitution);
 
+// Appends the value of a form with integer coefficients in i64 arithmetic.
+NodeId affine_value(Body& body, const Affine& form, Span span);
+
 // The piece's constraints as a lattice system, and back.
 lattice::System system_of(const Piece& piece);
 std::vector<Constraint> constraints_of(const lattice::System& system);

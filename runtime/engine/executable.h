@@ -25,8 +25,10 @@ struct InputLayout {
 
 // Where a tensor's elements are during a run.
 struct Place {
-  enum class Kind : uint8_t { none, input, output, arena } kind = Kind::none;
-  size_t at = 0;  // number of the input or output, or the byte offset in the arena
+  enum class Kind : uint8_t { none, input, output, arena, constant } kind = Kind::none;
+  // Number of the input or output, byte offset in the arena, or the id of the tensor of the program
+  // that holds the constant's elements.
+  size_t at = 0;
 };
 
 // One launch: a kernel's code or a sort, with the tensors that it is given in order.

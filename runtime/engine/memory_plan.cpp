@@ -58,6 +58,7 @@ class Planner {
   void run() {
     e_.places.assign(p_.tensors.size(), {});
     place_inputs();
+    place_constants();
     place_outputs();
     densify_inputs();
     place_temporaries();
@@ -70,6 +71,11 @@ class Planner {
   void place_inputs() {
     for (size_t i = 0; i < p_.inputs.size(); ++i) {
       place(p_.inputs[i]) = {Place::Kind::input, i};
+    }
+  }
+  void place_constants() {
+    for (size_t id = 0; id < p_.tensors.size(); ++id) {
+      if (p_.tensors[id].constant) e_.places[id] = {Place::Kind::constant, id};
     }
   }
   // An output's elements are computed in place where its storage is a tensor of its own.

@@ -60,6 +60,10 @@ void run_launches(const Executable& e, std::span<const TensorView> inputs,
     Place at = e.places[static_cast<size_t>(id)];
     if (at.kind == Place::Kind::input) return inputs[at.at].data;
     if (at.kind == Place::Kind::output) return outputs[at.at].data;
+    if (at.kind == Place::Kind::constant) {
+      // Kernels only read constants; their arguments have no const.
+      return const_cast<std::byte*>(e.program.tensors[at.at].constant->data());
+    }
     return arena + at.at;
   };
   for (auto [input, offset] : e.densified) {
