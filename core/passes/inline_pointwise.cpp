@@ -181,15 +181,24 @@ class Inliner {
       if (c->fill) whole_.insert(*c->fill);
       for (const Piece& piece : c->pieces) {
         for (const Access& a : piece.loads) {
-          reads_[a.tensor] += point_count(piece);
           if (!inlinable_access(a)) whole_.insert(a.tensor);
         }
+        count_loads(piece, piece.body, point_count(piece));
       }
     }
     for (const BoundTensor& t : program_.tensors) {
       if (t.view_of) whole_.insert(*t.view_of);
     }
     for (TensorId id : program_.outputs) whole_.insert(id);
+  }
+
+  void count_loads(const Piece& piece, const Body& body, double times) {
+    for (const Node& node : body.nodes) {
+      if (node.kind == NodeKind::load) {
+        reads_[piece.loads[static_cast<size_t>(node.slot)].tensor] += times;
+      }
+      if (node.region) count_loads(piece, *node.region, times * fold_trips(body, node));
+    }
   }
 
   // A tensor that must be stored anyway is recomputed only if that costs less than reading it.

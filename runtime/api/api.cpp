@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "runtime/api/handles.h"
 
@@ -65,14 +66,23 @@ std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, cons
   return list;
 }
 
-std::shared_ptr<Executable> executable_for(const tile_program& program,
-                                           const std::vector<TensorView>& inputs) {
-  size_t expected = program.loaded->program().inputs.size();
-  if (inputs.size() != expected) {
+// The inputs of a call; parameters that are left out have their defaults.
+std::vector<TensorView> input_views(const InputDefaults& defaults, const DLTensor* const* tensors,
+                                    size_t count, bool needs_data) {
+  if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
+  bool fits = count <= defaults.size();
+  for (size_t i = count; i < defaults.size(); ++i) fits = fits && defaults[i].has_value();
+  if (!fits) {
     fail(Stage::run, "argument", {},
-         std::to_string(inputs.size()) + " inputs given, expected " + std::to_string(expected));
+         std::to_string(count) + " inputs given, expected " + std::to_string(defaults.size()));
   }
-  return program.loaded->executable(std::span(inputs));
+  std::vector<TensorView> list;
+  list.reserve(defaults.size());
+  for (size_t i = 0; i < defaults.size(); ++i) {
+    bool given = i < count && (tensors[i] != nullptr || !defaults[i]);
+    list.push_back(given ? view_of(tensors[i], {"input", i}, needs_data) : view_of(*defaults[i]));
+  }
+  return list;
 }
 
 void run_views(const Executable& e, const std::vector<TensorView>& inputs,
@@ -247,7 +257,8 @@ tile_error* tile_program_compile(tile_program* program, const DLTensor* const* i
   REQUIRE(program);
   return guarded(source_of(program), [&] {
     auto made = std::make_unique<tile_executable>();
-    made->executable = executable_for(*program, views(inputs, input_count, "input", false));
+    made->executable = program->loaded->executable(std::span<const TensorView>(
+        input_views(program->loaded->defaults(), inputs, input_count, false)));
     *executable = made.release();
   });
 }
@@ -276,7 +287,7 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
   REQUIRE(executable);
   const Executable& e = *executable->executable;
   return guarded(e.source->source.get(), [&] {
-    run_views(e, views(inputs, input_count, "input", true),
+    run_views(e, input_views(e.defaults, inputs, input_count, true),
               views(outputs, output_count, "output", true), options);
   });
 }
@@ -286,8 +297,9 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
                              const tile_run_options* options) {
   REQUIRE(program);
   return guarded(source_of(program), [&] {
-    std::vector<TensorView> given = views(inputs, input_count, "input", true);
-    std::shared_ptr<Executable> e = executable_for(*program, given);
+    std::vector<TensorView> given =
+        input_views(program->loaded->defaults(), inputs, input_count, true);
+    std::shared_ptr<Executable> e = program->loaded->executable(std::span(std::as_const(given)));
     run_views(*e, given, views(outputs, output_count, "output", true), options);
   });
 }

@@ -72,6 +72,8 @@ struct Argument {
   size_t number;
 };
 TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
+// A tensor that a run only reads.
+TensorView view_of(const HostTensor& tensor);
 DLDataType dl_type(DType type);
 
 }  // namespace tile::api

@@ -95,4 +95,13 @@ DLDataType dl_type(DType type) {
   return {code, static_cast<uint8_t>(bit_width(type)), 1};
 }
 
+TensorView view_of(const HostTensor& tensor) {
+  TensorView view;
+  // The view type has no const.
+  view.data = const_cast<std::byte*>(tensor.bytes.data());
+  view.type = tensor.type;
+  view.shape = tensor.shape;
+  return view;
+}
+
 }  // namespace tile::api

@@ -39,13 +39,18 @@ std::string output_names(const LoadedProgram& p) {
   return list_names(p.program().outputs.size(), [&](size_t i) { return output_name(p, i); });
 }
 
-// One value per input, in the program's order, from NAME=VALUE pairs.
+// One value per input, in the program's order, from NAME=VALUE pairs; empty for a parameter that is
+// left out.
 std::vector<std::string> values_by_input(const LoadedProgram& program,
                                          const std::vector<std::string>& pairs, const char* flag) {
   std::map<std::string, std::string> given = named(pairs);
   std::vector<std::string> values;
   for (size_t i = 0; i < program.program().inputs.size(); ++i) {
     auto it = given.find(input_name(program, i));
+    if (it == given.end() && program.defaults()[i]) {
+      values.emplace_back();
+      continue;
+    }
     if (it == given.end()) {
       fail(Stage::run, "argument", {}, "input " + input_name(program, i) + " is not given",
            std::string("add ") + flag + " " + input_name(program, i) + "=...");
@@ -57,11 +62,35 @@ std::vector<std::string> values_by_input(const LoadedProgram& program,
   return values;
 }
 
+// The values of parameters: the defaults, or what is given.
+std::vector<std::optional<HostTensor>> parameters_of(const LoadedProgram& program,
+                                                     const std::vector<std::string>& pairs) {
+  std::vector<std::optional<HostTensor>> values = program.defaults();
+  std::map<std::string, std::string> given = named(pairs);
+  std::string names;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i]) continue;
+    names += (names.empty() ? "" : ", ") + input_name(program, i);
+    auto it = given.find(input_name(program, i));
+    if (it == given.end()) continue;
+    values[i] = parameter_value(input_tensor(program, i), it->second);
+    given.erase(it);
+  }
+  if (!given.empty()) {
+    unknown_name("parameter", given.begin()->first, names.empty() ? "none" : names);
+  }
+  return values;
+}
+
 std::shared_ptr<Executable> compiled(LoadedProgram& program,
                                      const std::vector<std::string>& shapes) {
   std::vector<InputLayout> layouts;
-  for (const std::string& text : values_by_input(program, shapes, "--shape")) {
-    layouts.push_back({parse_shape(text), {}});
+  std::vector<std::string> given = values_by_input(program, shapes, "--shape");
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::optional<HostTensor>& value = program.defaults()[i];
+    bool left_out = given[i].empty() && value;
+    layouts.push_back(
+        {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
   }
   return located(program.program().source, [&] { return program.executable(layouts); });
 }
@@ -117,9 +146,6 @@ int command_check(const std::string& file, const std::vector<std::string>& shape
 int command_run(const RunArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
   if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
-  if (!arguments.param.empty()) {
-    unknown_name("parameter", named(arguments.param).begin()->first, "none");
-  }
   std::map<std::string, std::string> wanted = named(arguments.out);
   for (const auto& [name, target] : wanted) {
     bool known = false;
@@ -129,8 +155,11 @@ int command_run(const RunArguments& arguments, const Options& options) {
     if (!known) unknown_name("output", name, output_names(*program));
   }
   std::vector<HostTensor> inputs;
-  for (const std::string& text : values_by_input(*program, arguments.in, "--in")) {
-    inputs.push_back(read_tensor(text));
+  std::vector<std::optional<HostTensor>> parameters = parameters_of(*program, arguments.param);
+  std::vector<std::string> given = values_by_input(*program, arguments.in, "--in");
+  for (size_t i = 0; i < given.size(); ++i) {
+    bool parameter = given[i].empty() && parameters[i];
+    inputs.push_back(parameter ? *parameters[i] : read_tensor(given[i]));
   }
   std::vector<HostTensor> outputs;
   std::vector<double> ms;

@@ -124,10 +124,22 @@ class Runner {
     });
   }
 
+  static HostTensor parameter_of(const LoadedProgram& program, size_t i, const Json& c) {
+    const Tensor& input = input_tensor(program, i);
+    if (!c.contains("params") || !c["params"].contains(input.name)) return *program.defaults()[i];
+    const Json& given = c["params"][input.name];
+    if (given.is_array()) return parameter_value(input, given.get<std::vector<double>>());
+    return parameter_value(input, std::vector<double>{given.get<double>()});
+  }
+
   std::vector<HostTensor> inputs_of(const LoadedProgram& program, const Json& c) {
     std::vector<HostTensor> inputs;
     for (size_t i = 0; i < program.program().inputs.size(); ++i) {
       const std::string& name = input_name(program, i);
+      if (program.defaults()[i]) {
+        inputs.push_back(parameter_of(program, i, c));
+        continue;
+      }
       if (!c.contains("inputs") || !c["inputs"].contains(name)) {
         throw Mismatch("the case has no input " + name);
       }

@@ -48,9 +48,12 @@ std::map<std::string, std::string> named(const std::vector<std::string>& pairs) 
   return result;
 }
 
-const std::string& input_name(const LoadedProgram& program, size_t i) {
+const Tensor& input_tensor(const LoadedProgram& program, size_t i) {
   const Program& p = program.program();
-  return p.tensors[static_cast<size_t>(p.inputs[i])].name;
+  return p.tensors[static_cast<size_t>(p.inputs[i])];
+}
+const std::string& input_name(const LoadedProgram& program, size_t i) {
+  return input_tensor(program, i).name;
 }
 const std::string& output_name(const LoadedProgram& program, size_t i) {
   const Program& p = program.program();

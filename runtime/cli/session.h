@@ -51,6 +51,7 @@ auto located(const SourcePtr& source, Work&& work) {
 // "NAME=VALUE" pairs by name. Throws Failure for a text without '=' or a repeated name.
 std::map<std::string, std::string> named(const std::vector<std::string>& pairs);
 
+const Tensor& input_tensor(const LoadedProgram& program, size_t i);
 const std::string& input_name(const LoadedProgram& program, size_t i);
 const std::string& output_name(const LoadedProgram& program, size_t i);
 

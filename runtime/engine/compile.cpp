@@ -98,6 +98,7 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   auto e = std::make_shared<Executable>();
   e->engine = engine;
   e->source = program;
+  e->defaults = input_defaults(*program);
   e->inputs = inputs;
   ++engine->statistics.binds;
   e->bound = tile::bind(*program, types_of(inputs));

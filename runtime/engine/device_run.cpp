@@ -1,6 +1,7 @@
 #include "runtime/engine/device_run.h"
 
 #include <array>
+#include <map>
 #include <memory>
 
 #include "runtime/engine/copy_nest.h"
@@ -47,6 +48,7 @@ class DeviceRun {
   void run() {
     for (const TensorView& input : inputs_) bring_in(input);
     for (const TensorView& output : outputs_) make_room(output);
+    bring_constants();
     for (auto [input, offset] : e_.densified) densify(input, arena_.data() + offset);
     for (const Launch& launch : e_.launches) {
       if (options_.cancelled && options_.cancelled()) {
@@ -87,6 +89,16 @@ class DeviceRun {
       session_.copy_in(data + lead, extent.begin, bytes, options_.stream);
     } else {
       session_.copy(data + lead, extent.begin, bytes, options_.stream);
+    }
+  }
+
+  void bring_constants() {
+    for (const Place& place : e_.places) {
+      if (place.kind != Place::Kind::constant || constant_data_.contains(place.at)) continue;
+      const std::vector<std::byte>& bytes = *e_.program.tensors[place.at].constant;
+      std::byte* data = temporary(bytes.size());
+      if (!bytes.empty()) session_.copy_in(data, bytes.data(), bytes.size(), options_.stream);
+      constant_data_[place.at] = data;
     }
   }
 
@@ -138,6 +150,7 @@ class DeviceRun {
     Place at = e_.places[static_cast<size_t>(id)];
     if (at.kind == Place::Kind::input) return input_data_[at.at];
     if (at.kind == Place::Kind::output) return output_data_[at.at];
+    if (at.kind == Place::Kind::constant) return constant_data_.at(at.at);
     return arena_.data() + at.at;
   }
   void launch(const Launch& launch) {
@@ -168,6 +181,7 @@ class DeviceRun {
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<void*> input_data_;
   std::vector<void*> output_data_;
+  std::map<size_t, void*> constant_data_;  // by the tensor's id
   std::vector<void*> pointers_;
 };
 

@@ -121,7 +121,10 @@ struct LoadedProgram::Entry {
 };
 
 LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program)
-    : engine_(std::move(engine)), program_(std::move(program)), text_(print(*program_)) {}
+    : engine_(std::move(engine)),
+      program_(std::move(program)),
+      text_(print(*program_)),
+      defaults_(input_defaults(*program_)) {}
 
 std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
   std::string key;

@@ -74,6 +74,8 @@ class LoadedProgram {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   const Program& program() const { return *program_; }
   const std::string& text() const { return text_; }
+  // What inputs are that may be left out.
+  const InputDefaults& defaults() const { return defaults_; }
 
   // The executable for these layouts, compiled at most once however many threads ask. Throws
   // Failure.
@@ -88,6 +90,7 @@ class LoadedProgram {
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
   std::string text_;
+  InputDefaults defaults_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
 };

@@ -11,6 +11,7 @@
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
+#include "runtime/engine/parameters.h"
 
 namespace tile {
 
@@ -51,6 +52,7 @@ struct OutputCopy {
 struct Executable {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const Program> source;  // the program as parsed
+  InputDefaults defaults;                 // of its inputs
   std::vector<InputLayout> inputs;
   BoundProgram bound;    // as bound: what the reference backend runs
   BoundProgram program;  // after the tensor-level passes

@@ -153,7 +153,9 @@ TILE_API tile_error* tile_program_with_gradient(tile_program* program, const cha
 /* ---- Executables ----------------------------------------------------------------------------- */
 
 /* Binds to the shapes, strides and element types of `inputs` (data pointers are not read and may be
- * NULL) and compiles; cached by those. Inputs in the order of the program. */
+ * NULL) and compiles; cached by those. Inputs in the order of the program. An input that is a
+ * run-time parameter with a default value (MFG's @param) may be a NULL pointer, here and in every
+ * run, and parameters at the end of the list may be left out. */
 TILE_API tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
                                           size_t input_count, tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
