@@ -181,6 +181,7 @@ class Inliner {
       if (c->fill) whole_.insert(*c->fill);
       for (const Piece& piece : c->pieces) {
         for (const Access& a : piece.loads) {
+          reads_[a.tensor] += 0;  // read by the domain alone, perhaps
           if (!inlinable_access(a)) whole_.insert(a.tensor);
         }
         count_loads(piece, piece.body, point_count(piece));
