@@ -240,8 +240,9 @@ bool multiple_of(const Expr& e, int64_t factor) {
         left /= a;
       }
       if (left == 1) return true;
-      return std::any_of(e.args().begin(), e.args().end(),
-                         [&](const Expr& part) { return multiple_of(part, left); });
+      return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& part) {
+        return !part.is_constant() && multiple_of(part, left);
+      });
     }
     case ExprKind::add:
     case ExprKind::sub:

@@ -182,6 +182,8 @@ void Printer::kernel(const nest::For& grid) {
     with_variable(loop.variable, v, loop.begin, loop.extent, [&] { enter(i + 1); });
   };
   enter(0);
+  std::string barrier = "__syncthreads();\n";  // behind the last thread loop nothing waits
+  if (text_.ends_with(barrier)) text_.erase(text_.rfind('\n', text_.size() - 2) + 1);
   close();
   source_.kernels.push_back(std::move(k));
 }

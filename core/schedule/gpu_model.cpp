@@ -128,7 +128,7 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double threads = static_cast<double>((g.m / g.thread_m) * (g.n / g.thread_n));
   double cells = static_cast<double>(g.thread_m * g.thread_n) * bytes / 4;
   double edge = static_cast<double>(g.thread_m + g.thread_n) * bytes / 4;
-  double registers = std::min(255.0, cells + 2 * edge + 48);
+  double registers = std::min(255.0, cells + 2 * edge + 30);
   double resident = std::min({target.gpu.threads_per_multiprocessor / threads,
                               target.gpu.registers_per_multiprocessor / (threads * registers),
                               static_cast<double>(target.gpu.shared_per_multiprocessor) /
@@ -136,7 +136,7 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   resident = std::max(1.0, std::floor(resident));
   double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
   double active = std::min(each, resident) * threads;
-  double issue = cells / (cells + edge + 6) * std::min(1.0, active / 384);
+  double issue = cells / (cells + edge / 2 + 2) * std::min(1.0, 0.6 + 0.4 * active / 512);
   double rate = target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
   double compute = each * static_cast<double>(g.m * g.n) * depth / rate;

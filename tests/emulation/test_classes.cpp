@@ -1,0 +1,117 @@
+// Issue 5, item 4: kernels of each SIMT class, printed, run on the host and compared with brute
+// force, under the analytic pick, its best competitors and random schedules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/lower.h"
+#include "core/schedule/schedule.h"
+#include "tests/emulation/emulated.h"
+#include "tests/unit/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+struct Version {
+  const Kernel* kernel;
+  Schedule schedule;
+  nest::Nest nest;
+};
+
+Values emulate(const test::Emulated& code, size_t index, const Version& v, const Values& inputs) {
+  Values values = inputs;
+  std::vector<HostTensor*> arguments;
+  auto written = [&](TensorId id) {
+    return std::find(v.kernel->writes.begin(), v.kernel->writes.end(), id) !=
+           v.kernel->writes.end();
+  };
+  for (TensorId id : v.kernel->reads) {
+    if (!written(id)) arguments.push_back(&values[static_cast<size_t>(id)]);
+  }
+  for (TensorId id : v.kernel->writes) {
+    std::vector<std::byte>& bytes = values[static_cast<size_t>(id)].bytes;
+    std::fill(bytes.begin(), bytes.end(), std::byte{0x7e});
+    arguments.push_back(&values[static_cast<size_t>(id)]);
+  }
+  code.run(index, v.nest, arguments);
+  return values;
+}
+
+// As difference(), but the host's functions (erfc, exp …) may round otherwise than the reference.
+std::string far_apart(const Kernel& kernel, const Values& a, const Values& b) {
+  for (TensorId id : kernel.writes) {
+    const HostTensor& x = a[static_cast<size_t>(id)];
+    const HostTensor& y = b[static_cast<size_t>(id)];
+    for (int64_t i = 0; i < x.count(); ++i) {
+      double p = is_float(x.type) ? x.at(i).f : static_cast<double>(x.at(i).i);
+      double q = is_float(y.type) ? y.at(i).f : static_cast<double>(y.at(i).i);
+      if (!(std::abs(p - q) <= 1e-6 * std::max(1.0, std::abs(p)))) {
+        return "element " + std::to_string(i) + ": " + std::to_string(p) + " and " +
+               std::to_string(q);
+      }
+    }
+  }
+  return {};
+}
+
+// The nest interpreter and the printed text give what brute force gives.
+void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64_t randoms) {
+  Target target = h200_target();
+  std::vector<Version> versions;
+  std::vector<cuda::CudaSource> sources;
+  for (const Kernel& k : kernels) {
+    std::vector<Schedule> list = candidates(k, target, 1 + competitors);
+    for (uint64_t seed = 1; seed <= randoms; ++seed)
+      list.push_back(random_schedule(k, target, seed));
+    for (Schedule& s : list) {
+      ASSERT_EQ(illegal(s, k, target), "");
+      ASSERT_EQ(parse_schedule(print(s)), s);
+      nest::Nest nest = nest::partition(lower(k, s, target));
+      nest::verify(nest);
+      sources.push_back(cuda::print_cuda(nest, target));
+      versions.push_back({&k, std::move(s), std::move(nest)});
+    }
+  }
+  test::Emulated code(sources);
+  for (size_t i = 0; i < versions.size(); ++i) {
+    const Version& v = versions[i];
+    SCOPED_TRACE(print(*v.kernel) + print(v.schedule));
+    Values inputs = small_integers(*v.kernel, 7), expected = inputs;
+    brute_force(*v.kernel, expected);
+    EXPECT_EQ(difference(*v.kernel, expected, run_nest(v.nest, *v.kernel, inputs)), "")
+        << nest::print(v.nest);
+    EXPECT_EQ(far_apart(*v.kernel, expected, emulate(code, i, v, inputs)), "") << sources[i].text;
+  }
+}
+
+TEST(EmulatedClasses, Pointwise) {
+  expect_class({scaled_copy({7, 9, 3}), scaled_copy({5000}), scaled_copy({33, 64}),
+                transpose(70, 45), transpose(64, 96)},
+               3, 3);
+}
+
+TEST(EmulatedClasses, Reductions) {
+  expect_class({row_sum(13, 300, false), row_sum(40, 128, false), row_sum(50, 64, true),
+                row_sum(1, 5000, false), max_pool(20, 12, 3, 2, 1)},
+               4, 4);
+}
+
+TEST(EmulatedClasses, Products) {
+  expect_class({matrix_product(64, 96, 80), matrix_product(33, 41, 50),
+                matrix_product(40, 36, 24, DType::bf16), matrix_bias_gelu(40, 44, 32)},
+               3, 3);
+}
+
+TEST(EmulatedClasses, Convolutions) {
+  expect_class({convolution(1, 9, 8, 16, 3, 1, 1), convolution(2, 11, 3, 8, 5, 2, 2),
+                convolution(1, 7, 16, 12, 1, 1, 0)},
+               3, 3);
+}
+
+TEST(EmulatedClasses, Scans) {
+  expect_class({prefix_sum(100), prefix_sum(1), prefix_sum(257)}, 2, 2);
+}
+
+}  // namespace
+}  // namespace tile::testing
