@@ -1,7 +1,60 @@
+#include <algorithm>
+
 #include "backends/cpu/combine.h"
 #include "backends/cpu/emitter.h"
 
 namespace tile::cpu {
+
+namespace {
+
+// The same place but for the last index, a number.
+bool same_pixel(const nest::Access& a, const nest::Access& b) {
+  if (a.buffer != b.buffer || a.index.empty() || !a.values.empty() || !b.values.empty()) {
+    return false;
+  }
+  return std::equal(a.index.begin(), a.index.end() - 1, b.index.begin(), b.index.end() - 1);
+}
+
+bool reads(const nest::Store& s, int buffer) {
+  return std::any_of(s.loads.begin(), s.loads.end(),
+                     [&](const nest::Access& a) { return a.buffer == buffer; });
+}
+
+}  // namespace
+
+// How many statements from `first` on assign all components of one pixel in order.
+size_t FunctionEmitter::components_from(const nest::Block& statements, size_t first) const {
+  const auto* s = std::get_if<nest::Store>(&statements[first].what);
+  if (s == nullptr || lanes_.width == 1 || s->target.index.empty()) return 0;
+  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(s->target.buffer)];
+  auto count = static_cast<size_t>(b.shape.back());
+  if (count < 2 || first + count > statements.size()) return 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto* next = std::get_if<nest::Store>(&statements[first + i].what);
+    bool assigns = next != nullptr && next->kind == nest::StoreKind::assign;
+    if (!assigns || !same_pixel(s->target, next->target)) return 0;
+    if (!next->target.index.back().is_constant(static_cast<int64_t>(i))) return 0;
+    if (reads(*next, s->target.buffer)) return 0;
+  }
+  return count;
+}
+
+// Stores the components together where memory lies so; otherwise emits nothing and says false.
+bool FunctionEmitter::store_together(const nest::Block& statements, size_t first, size_t count) {
+  const auto& s = std::get<nest::Store>(statements[first].what);
+  Reference target = memory_.resolve(s.target, {}, lanes_);
+  unsigned component = 0;
+  if (memory_.group_size(target, component) != count || component != 0) return false;
+  Nodes components;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& part = std::get<nest::Store>(statements[first + i].what);
+    Nodes nodes = values(part.body, part.loads);
+    components.push_back(splat(nodes[static_cast<size_t>(part.body.results[0])]));
+  }
+  memory_.store_components(target, components, lanes_);
+  count_store();
+  return true;
+}
 
 void FunctionEmitter::statement(const nest::Store& s) {
   Nodes nodes = values(s.body, s.loads, s.target.values);

@@ -74,11 +74,17 @@ void FunctionEmitter::run(const Entry& entry) {
 }
 
 void FunctionEmitter::block(const nest::Block& statements) {
-  for (const nest::Statement& s : statements) {
+  for (size_t i = 0; i < statements.size();) {
     if (++statements_ > kStatementLimit) {
       fail(Stage::compile, "limit", {}, "the written-out loops of " + nest_.name + " are too long");
     }
-    std::visit([&](const auto& what) { statement(what); }, s.what);
+    size_t components = components_from(statements, i);
+    if (components > 0 && store_together(statements, i, components)) {
+      i += components;
+      continue;
+    }
+    std::visit([&](const auto& what) { statement(what); }, statements[i].what);
+    ++i;
   }
 }
 

@@ -76,6 +76,8 @@ class FunctionEmitter {
                          llvm::Value* factor);
   void update_lane_by_lane(const nest::Store& s, const Reference& target, llvm::Value* value,
                            llvm::Value* factor);
+  size_t components_from(const nest::Block& statements, size_t first) const;
+  bool store_together(const nest::Block& statements, size_t first, size_t count);
   void count_store();
   llvm::Value* last_lane(llvm::Value* value);
 

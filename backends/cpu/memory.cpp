@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/groups.h"
 #include "backends/cpu/types.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
@@ -10,6 +11,7 @@ namespace tile::cpu {
 namespace {
 
 constexpr int64_t kLine = 64;  // bytes of a cache line
+constexpr int64_t kMostComponents = 8;
 
 Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
   Key key{static_cast<uint64_t>(r.stride),
@@ -142,6 +144,12 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
     if (llvm::Value* known = scopes_.content(r.buffer, key)) return known;
   }
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  unsigned component = 0, count = group_size(r, component);
+  if (count > 1) {
+    llvm::Value* part = load_component(r, count, component, lanes);
+    scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
+    return part;
+  }
   llvm::Value* p = pointer(r, lanes);
   llvm::Value* value = nullptr;
   if (!r.lanes) {
@@ -156,6 +164,60 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   }
   scopes_.remember(r.buffer, content_key(r, lanes, guard), value);
   return value;
+}
+
+unsigned Memory::group_size(const Reference& r, unsigned& component) const {
+  bool regular = r.cell < 0 && r.stride > 1 && r.stride <= kMostComponents && r.moved == nullptr &&
+                 r.offsets == nullptr;
+  const nest::Buffer& b = buffer(r.buffer);
+  if (!regular || b.type == DType::bool_) return 0;
+  // Groups end inside the buffer: it is dense and has whole groups.
+  int64_t dense = 1;
+  for (size_t d = b.shape.size(); d-- > 0;) {
+    if (b.strides[d] != dense && b.shape[d] != 1) return 0;
+    dense = checked_mul(dense, b.shape[d]);
+  }
+  bool whole = dense % r.stride == 0 &&
+               std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),
+                           [&](const auto& term) { return term.second % r.stride == 0; });
+  if (!whole) return 0;
+  component = static_cast<unsigned>(floor_mod(r.uniform.constant, r.stride));
+  return static_cast<unsigned>(r.stride);
+}
+
+// The group is read once for all of its components.
+llvm::Value* Memory::load_component(const Reference& r, unsigned count, unsigned component,
+                                    const Lanes& lanes) {
+  Reference first = r;
+  first.uniform.constant -= component;
+  Key key = content_key(first, lanes, lanes.mask);
+  key.push_back('g');
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  llvm::Value* group = scopes_.content(r.buffer, key);
+  if (group == nullptr) {
+    group = load_group(ir_, element, pointer(first, lanes), count, lanes);
+    scopes_.remember(r.buffer, key, group);
+  }
+  return component_of(ir_, group, element, count, component, lanes.width);
+}
+
+void Memory::store_components(const Reference& r, std::span<llvm::Value* const> values,
+                              const Lanes& lanes) {
+  auto count = static_cast<unsigned>(values.size());
+  llvm::Value* group = group_of(ir_, values);
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  Lanes unguarded = lanes, wide = lanes;
+  unguarded.any = nullptr;
+  wide.width = lanes.width * count;
+  Reference contiguous = r;
+  contiguous.stride = 1;
+  llvm::Value* p = pointer(r, unguarded);
+  if (fills_lines(contiguous, wide)) {
+    store_streamed(contiguous, group, p);
+  } else {
+    store_group(ir_, group, element, p, count, lanes);
+  }
+  scopes_.forget(r.buffer);
 }
 
 void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {

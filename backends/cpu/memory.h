@@ -50,6 +50,12 @@ class Memory {
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
   void forget(int buffer) { scopes_.forget(buffer); }
+  // The number of neighbouring elements that the lanes' elements stand among, lane by lane without
+  // gaps, and which of them `component` is; 0: the lanes do not lie so.
+  unsigned group_size(const Reference& r, unsigned& component) const;
+  // Stores all components of a group: `r` is the first one's place.
+  void store_components(const Reference& r, std::span<llvm::Value* const> values,
+                        const Lanes& lanes);
   // Lane l's part of a reference with lanes.
   Reference at_lane(const Reference& r, unsigned lane);
 
@@ -60,6 +66,8 @@ class Memory {
  private:
   const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
   const Place& place(int id) const { return plan_.places[static_cast<size_t>(id)]; }
+  llvm::Value* load_component(const Reference& r, unsigned count, unsigned component,
+                              const Lanes& lanes);
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
                        unsigned width);
