@@ -291,11 +291,14 @@ NodeId BodyLowering::read_element(Copy& c, const Node& n, const tile::Access& ac
   read.slot = load_slot(c, std::move(to));
   NodeId element = c.into.add(std::move(read));
   if (!inside.is_constant()) conditions.push_back(c.into.size(inside, DType::bool_));
+  if (conditions.empty()) return element;
+  DType wide = compute_type(n.type);
+  element = c.into.cast(element, wide);
   for (NodeId condition : conditions) {
-    NodeId zero = zero_of(c.into, n.type);
-    element = c.into.operation(Op::select, {condition, element, zero}, n.type);
+    NodeId zero = zero_of(c.into, wide);
+    element = c.into.operation(Op::select, {condition, element, zero}, wide);
   }
-  return element;
+  return c.into.cast(element, n.type);
 }
 
 // Equal accesses share a slot, so that their loads are one node; not those of a fold's region,

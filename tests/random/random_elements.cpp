@@ -16,13 +16,19 @@ class Draw {
     BoundProgram& p = drawn.program;
     for (size_t d = 0; d < rank; ++d) shape_.push_back(size(rank, d));
     p.source = std::make_shared<const Source>(Source{"drawn", ""});
-    p.tensors.push_back({"A", DType::f32, shape_, TensorRole::input, {}, {}});
-    p.tensors.push_back({"B", DType::i32, shape_, TensorRole::input, {}, {}});
-    p.tensors.push_back({"C", DType::f32, shape_, TensorRole::output, {}, {}});
+    components_ = below(3) == 0 ? between(2, 4) : 0;
+    constexpr DType kIntegers[] = {DType::i32, DType::u8, DType::u16};
+    constexpr DType kResults[] = {DType::f32, DType::f32, DType::u8, DType::u16};
+    integers_ = kIntegers[below(3)];
+    DType result = kResults[below(4)];
+    Shape shape = shape_;
+    if (components_ > 0) shape.push_back(components_);
+    p.tensors.push_back({"A", DType::f32, shape, TensorRole::input, {}, {}});
+    p.tensors.push_back({"B", integers_, shape, TensorRole::input, {}, {}});
+    p.tensors.push_back({"C", result, shape, TensorRole::output, {}, {}});
     p.inputs = {0, 1};
     p.outputs = {2};
     Contraction c;
-    c.outputs = {2};
     c.pieces.emplace_back();
     piece_ = &c.pieces[0];
     Access store;
@@ -31,15 +37,19 @@ class Draw {
       piece_->unknowns.push_back(std::string(1, static_cast<char>('x' + d)));
       store.index.push_back({unknown_affine(d), -1, Boundary::in_range});
     }
-    piece_->stores = {store};
     c.aggregation = Aggregation::assign;
     if (options_.reduces && below(4) == 0) window(c);
     bodies_ = {&piece_->body};
-    NodeId value = term();
-    for (size_t i = below(4); i-- > 0;) {
-      value = body().operation(Op::add, {value, term()}, DType::f32);
+    for (int64_t k = 0; k < std::max<int64_t>(components_, 1); ++k) {
+      NodeId value = term();
+      for (size_t i = below(4); i-- > 0;) {
+        value = body().operation(Op::add, {value, term()}, DType::f32);
+      }
+      piece_->body.results.push_back(value);
+      c.outputs.push_back(2);
+      piece_->stores.push_back(store);
+      if (components_ > 0) piece_->stores.back().index.push_back(component(k));
     }
-    piece_->body.results = {value};
     p.statements.emplace_back(std::move(c));
     for (TensorId id : p.inputs)
       drawn.inputs.push_back(integers(p.tensors[static_cast<size_t>(id)]));
@@ -61,9 +71,13 @@ class Draw {
   HostTensor integers(const BoundTensor& t) {
     HostTensor values(t.type, t.shape);
     for (int64_t i = 0; i < values.count(); ++i) {
-      values.set(i, integer_scalar(between(-3, 4), t.type));
+      values.set(i, integer_scalar(between(is_unsigned_integer(t.type) ? 0 : -3, 4), t.type));
     }
     return values;
+  }
+
+  static Index component(int64_t k) {
+    return {constant_affine(Rational(k)), -1, Boundary::in_range};
   }
 
   // A sum, maximum or minimum over a window in one more unknown.
@@ -136,8 +150,11 @@ class Draw {
       }
       access.index.push_back(index);
     }
+    if (components_ > 0) {
+      access.index.push_back(component(between(0, components_ - 1)));
+    }
     piece_->loads.push_back(access);
-    DType type = access.tensor == 0 ? DType::f32 : DType::i32;
+    DType type = access.tensor == 0 ? DType::f32 : integers_;
     NodeId value =
         body().load(static_cast<int>(piece_->loads.size()) - 1, type, {}, std::move(operands));
     return body().cast(value, DType::f32);
@@ -149,8 +166,9 @@ class Draw {
     for (size_t d = 0; d < shape_.size(); ++d) {
       access.index.push_back({unknown_affine(d), -1, Boundary::clamp});
     }
+    if (components_ > 0) access.index.push_back(component(0));
     piece_->loads.push_back(access);
-    return body().load(static_cast<int>(piece_->loads.size()) - 1, DType::i32);
+    return body().load(static_cast<int>(piece_->loads.size()) - 1, integers_);
   }
 
   NodeId term() {
@@ -218,6 +236,8 @@ class Draw {
   std::mt19937_64 random_;
   ElementOptions options_;
   Shape shape_;
+  int64_t components_ = 0;
+  DType integers_ = DType::i32;
   Piece* piece_ = nullptr;
   std::vector<Body*> bodies_;
 };
