@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/host_run.h"
 
 using namespace tile;
 using namespace tile::api;
@@ -94,6 +95,19 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
       o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : e.engine->options().cancelled;
   check_tensors(e, inputs, outputs);
   run(e, inputs, outputs, options);
+}
+
+// Whether the call was run the short way: the executable fits the tensors, and nothing is asked for
+// beside the results.
+bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t input_count,
+                  DLTensor* const* outputs, size_t output_count, const tile_run_options* given) {
+  CallPointers pointers;
+  if (given != nullptr || e.engine->options().cancelled ||
+      !take_pointers(e, inputs, input_count, outputs, output_count, pointers)) {
+    return false;
+  }
+  run_on_host(e, {pointers.inputs, input_count}, {pointers.outputs, output_count}, {});
+  return true;
 }
 
 const Source* source_of(const tile_program* program) {
@@ -287,6 +301,7 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
   REQUIRE(executable);
   const Executable& e = *executable->executable;
   return guarded(e.source->source.get(), [&] {
+    if (run_directly(e, inputs, input_count, outputs, output_count, options)) return;
     run_views(e, input_views(e.defaults, inputs, input_count, true),
               views(outputs, output_count, "output", true), options);
   });
@@ -297,6 +312,13 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
                              const tile_run_options* options) {
   REQUIRE(program);
   return guarded(source_of(program), [&] {
+    LoadedProgram& loaded = *program->loaded;
+    const Executable* last = loaded.last();
+    if (last != nullptr &&
+        run_directly(*last, inputs, input_count, outputs, output_count, options)) {
+      loaded.engine()->statistics.executable_hits.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
     std::vector<TensorView> given =
         input_views(program->loaded->defaults(), inputs, input_count, true);
     std::shared_ptr<Executable> e = program->loaded->executable(std::span(std::as_const(given)));

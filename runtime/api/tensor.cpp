@@ -86,6 +86,65 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
   return view;
 }
 
+namespace {
+
+// The bytes of a dense host tensor that is exactly `expected`; 0 for anything else, an empty one
+// too.
+size_t exact_bytes(const DLTensor* t, const BoundTensor& expected) {
+  if (t == nullptr || t->device.device_type != kDLCPU || t->data == nullptr ||
+      t->byte_offset != 0) {
+    return 0;
+  }
+  DLDataType type = dl_type(expected.type);
+  size_t rank = expected.shape.size();
+  if (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1 ||
+      t->ndim != static_cast<int32_t>(rank)) {
+    return 0;
+  }
+  int64_t elements = 1;
+  for (size_t d = rank; d-- > 0;) {
+    if (t->shape[d] != expected.shape[d]) return 0;
+    if (t->strides != nullptr && t->strides[d] != elements && t->shape[d] != 1) return 0;
+    elements *= t->shape[d];  // fits: the executable was compiled for it
+  }
+  return static_cast<size_t>(elements) * byte_size(expected.type);
+}
+
+}  // namespace
+
+bool take_pointers(const Executable& e, const DLTensor* const* inputs, size_t input_count,
+                   DLTensor* const* outputs, size_t output_count, CallPointers& pointers) {
+  constexpr size_t kMost = CallPointers::kMost;
+  if (!e.direct || input_count != e.bound.inputs.size() || output_count != e.bound.outputs.size() ||
+      input_count > kMost || output_count > kMost || (input_count != 0 && inputs == nullptr) ||
+      outputs == nullptr) {
+    return false;
+  }
+  const std::byte* input_ends[kMost];
+  for (size_t i = 0; i < input_count; ++i) {
+    size_t bytes = exact_bytes(inputs[i], e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])]);
+    if (bytes == 0) return false;
+    pointers.inputs[i] = inputs[i]->data;
+    input_ends[i] = static_cast<const std::byte*>(inputs[i]->data) + bytes;
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    size_t bytes = exact_bytes(outputs[i], e.output(i));
+    if (bytes == 0) return false;
+    pointers.outputs[i] = outputs[i]->data;
+    const auto* begin = static_cast<const std::byte*>(outputs[i]->data);
+    const std::byte* end = begin + bytes;
+    for (size_t j = 0; j < input_count; ++j) {
+      if (begin < input_ends[j] && pointers.inputs[j] < end) return false;
+    }
+    for (size_t j = 0; j < i; ++j) {
+      const auto* other = static_cast<const std::byte*>(pointers.outputs[j]);
+      size_t other_bytes = exact_bytes(outputs[j], e.output(j));
+      if (begin < other + other_bytes && other < end) return false;
+    }
+  }
+  return true;
+}
+
 DLDataType dl_type(DType type) {
   uint8_t code = type == DType::bool_        ? kDLBool
                  : type == DType::bf16       ? kDLBfloat

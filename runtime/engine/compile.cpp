@@ -113,6 +113,9 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
     e->launches.push_back(std::visit([&](const auto& what) { return launch_of(*e, what); }, step));
   }
   plan_memory(*e, engine->options().memory_limit);
+  e->direct = !is_gpu(engine->target()) &&
+              std::all_of(inputs.begin(), inputs.end(),
+                          [](const InputLayout& i) { return i.strides.empty(); });
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;
   uint64_t seen = engine->statistics.temporary_bytes;
   while (bytes > seen && !engine->statistics.temporary_bytes.compare_exchange_weak(seen, bytes)) {

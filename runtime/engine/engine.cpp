@@ -158,6 +158,7 @@ std::shared_ptr<Executable> LoadedProgram::found_or_compiled(std::string key,
   } else {
     entry->executable = compile(engine_, program_, layouts());
   }
+  last_.store(entry->executable.get(), std::memory_order_release);
   return entry->executable;
 }
 

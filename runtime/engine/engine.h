@@ -80,6 +80,8 @@ class LoadedProgram {
   // The executable for these layouts, compiled at most once however many threads ask. Throws
   // Failure.
   std::shared_ptr<Executable> executable(const std::vector<InputLayout>& inputs);
+  // The one that was found or compiled last; null before. It lives as long as the program.
+  Executable* last() const { return last_.load(std::memory_order_acquire); }
   // The same for tensors at hand: a hit makes no layouts.
   std::shared_ptr<Executable> executable(std::span<const TensorView> inputs);
 
@@ -93,6 +95,7 @@ class LoadedProgram {
   InputDefaults defaults_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
+  std::atomic<Executable*> last_{nullptr};
 };
 
 }  // namespace tile

@@ -61,7 +61,9 @@ struct Executable {
   std::vector<OutputCopy> copies;
   // Inputs whose strides a view or a sort cannot take: copied densely into the arena first.
   std::vector<std::pair<size_t, size_t>> densified;  // input, arena offset
-  size_t arena_bytes = 0;                            // temporaries
+  // Tensors are the host's and every input is dense: a call needs pointers and nothing else.
+  bool direct = false;
+  size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
   const BoundTensor& output(size_t i) const {

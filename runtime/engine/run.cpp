@@ -1,38 +1,13 @@
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <new>
 
 #include "core/interpret/interpret.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/host_run.h"
 #include "runtime/engine/strided_copy.h"
 
 namespace tile {
 namespace {
-
-// Memory for temporaries, kept by the thread for the next run: a hot call allocates nothing.
-class Arena {
- public:
-  std::byte* reserve(size_t bytes) {
-    if (bytes > size_) {
-      release();
-      data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
-      size_ = bytes;
-    }
-    return data_;
-  }
-  ~Arena() { release(); }
-
- private:
-  void release() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
-    data_ = nullptr;
-    size_ = 0;
-  }
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
 
 void run_reference(const Executable& e, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, const RunOptions& options) {
@@ -51,51 +26,12 @@ void run_reference(const Executable& e, std::span<const TensorView> inputs,
   }
 }
 
-// One run of the launches with outputs that are dense.
 void run_launches(const Executable& e, std::span<const TensorView> inputs,
                   std::span<const TensorView> outputs, const RunOptions& options) {
-  thread_local Arena memory;
-  std::byte* arena = memory.reserve(e.arena_bytes + e.workspace_bytes);
-  auto address = [&](TensorId id) -> void* {
-    Place at = e.places[static_cast<size_t>(id)];
-    if (at.kind == Place::Kind::input) return inputs[at.at].data;
-    if (at.kind == Place::Kind::output) return outputs[at.at].data;
-    if (at.kind == Place::Kind::constant) {
-      // Kernels only read constants; their arguments have no const.
-      return const_cast<std::byte*>(e.program.tensors[at.at].constant->data());
-    }
-    return arena + at.at;
-  };
-  for (auto [input, offset] : e.densified) {
-    if (byte_count(inputs[input]) != 0) copy_to_dense(inputs[input], arena + offset);
-  }
-  LaunchOptions launching;
-  launching.threads = e.engine->options().threads;
-  launching.stream = options.stream;
-  launching.workspace = arena + e.arena_bytes;
-  std::vector<void*> pointers;
-  for (const Launch& launch : e.launches) {
-    if (options.cancelled && options.cancelled()) {
-      fail(Stage::run, "cancelled", {}, "the run was cancelled");
-    }
-    pointers.clear();
-    for (TensorId id : launch.arguments) pointers.push_back(address(id));
-    auto begin = std::chrono::steady_clock::now();
-    if (launch.sort) {
-      const BoundTensor& source = e.program.tensors[static_cast<size_t>(launch.sort->source)];
-      e.engine->backend().sort(*launch.sort, source, pointers[0], pointers[1], launching);
-    } else {
-      e.engine->backend().launch(*launch.code, pointers, {}, launching);
-    }
-    if (options.profile != nullptr) {
-      auto end = std::chrono::steady_clock::now();
-      options.profile->push_back(std::chrono::duration<double, std::nano>(end - begin).count());
-    }
-  }
-  for (const OutputCopy& copy : e.copies) {
-    size_t bytes = byte_count(outputs[copy.output]);
-    if (bytes != 0) std::memcpy(outputs[copy.output].data, address(copy.from), bytes);
-  }
+  std::vector<void*> from, to;
+  for (const TensorView& view : inputs) from.push_back(view.data);
+  for (const TensorView& view : outputs) to.push_back(view.data);
+  run_on_host(e, from, to, options);
 }
 
 std::string text_of(DType type, const Shape& shape) {

@@ -1,0 +1,14 @@
+// Runs of an executable in the host's memory.
+#pragma once
+
+#include "runtime/engine/executable.h"
+
+namespace tile {
+
+// As run(), of tensors with the strides compiled for and dense outputs: pointers to their first
+// elements in the executable's order. Once the thread has run something as large, it allocates
+// nothing.
+void run_on_host(const Executable& executable, std::span<void* const> inputs,
+                 std::span<void* const> outputs, const RunOptions& options);
+
+}  // namespace tile
