@@ -152,6 +152,22 @@ struct Tensor {
   std::optional<RuntimeParameter> parameter;
 };
 
+// A condition on sizes that only bind can decide, such as that Lift's Split(4) divides N. Bind fails
+// at `span` with `message` and the two values where it does not hold.
+struct SizeCheck {
+  enum class Relation : uint8_t { equal, multiple_of, at_least };
+  Expr left;
+  Relation relation = Relation::equal;
+  Expr right;
+  std::string code, message;
+  Span span;
+};
+// A size that follows from others: N where the program declares a dimension of 2*N + 1 elements.
+struct SizeDefinition {
+  std::string name;
+  Expr value;
+};
+
 struct Program {
   SourcePtr source;
   std::vector<Tensor> tensors;  // inputs first, then one per statement
@@ -159,6 +175,8 @@ struct Program {
   std::vector<TensorId> outputs;
   std::vector<Span> output_spans;
   std::vector<Statement> statements;  // each tensor assigned before use
+  std::vector<SizeDefinition> sizes;  // in order, then the checks, once the inputs are known
+  std::vector<SizeCheck> checks;
 
   std::optional<TensorId> find(std::string_view name) const;
 };

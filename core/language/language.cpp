@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/language/lift/lift.h"
 #include "core/language/mfg/mfg.h"
 #include "core/language/tile/tile.h"
 
@@ -17,6 +18,7 @@ struct LanguageInfo {
 
 constexpr auto kLanguages = std::to_array<LanguageInfo>({
     {Language::tile, "tile", parse_tile},
+    {Language::lift, "lift", parse_lift},
     {Language::mfg, "mfg", parse_mfg},
 });
 

@@ -61,6 +61,7 @@ BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) 
              std::to_string(inputs.size()) + " tensors are given");
   }
   for (size_t i = 0; i < inputs.size(); ++i) context.bind_input(program.inputs[i], inputs[i]);
+  context.check_sizes();
   for (TensorId id : program.inputs) {
     check_differentiated(context, id);
     check_seeds(context, id);

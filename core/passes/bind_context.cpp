@@ -96,6 +96,38 @@ std::optional<int64_t> BindContext::lookup(std::string_view variable) {
   return known[axis];
 }
 
+int64_t BindContext::size_value(const Expr& e, Span span) {
+  std::optional<int64_t> value;
+  try {
+    value = evaluate(e, [&](std::string_view variable) { return lookup(variable); });
+  } catch (const Overflow&) {
+    fail(Stage::bind, "overflow", span, "the size " + to_string(e) + " does not fit in 64 bits");
+  }
+  if (value) return *value;
+  fail(Stage::bind, "size", span, "the size " + to_string(e) + " has no value with these inputs");
+}
+
+void BindContext::check(const SizeCheck& check) {
+  int64_t left = size_value(check.left, check.span), right = size_value(check.right, check.span);
+  bool holds = check.relation == SizeCheck::Relation::equal      ? left == right
+               : check.relation == SizeCheck::Relation::at_least ? left >= right
+                                                                 : right > 0 && left % right == 0;
+  if (holds) return;
+  auto value_of = [](const Expr& e, int64_t value) {
+    return e.is_constant() ? std::string()
+                           : "; here " + to_string(e) + " is " + std::to_string(value);
+  };
+  fail(Stage::bind, check.code, check.span,
+       check.message + value_of(check.left, left) + value_of(check.right, right));
+}
+
+void BindContext::check_sizes() {
+  for (const SizeDefinition& size : program.sizes) {
+    dimensions_.insert_or_assign(size.name, Dimension{size_value(size.value, {}), -1});
+  }
+  for (const SizeCheck& size : program.checks) check(size);
+}
+
 int64_t BindContext::integer(const Expr& e, TensorId of, Span span) {
   std::optional<int64_t> value;
   try {

@@ -32,6 +32,9 @@ class BindContext {
   // Declares inputs' dimensions (rules 2.2, 2.4).
   void bind_input(TensorId id, const InputType& type);
 
+  // Once the inputs are bound: sizes that follow from others, then the program's conditions on sizes.
+  void check_sizes();
+
   // Rule 3.2: the value of an integer expression over dimensions. `of` is the tensor that errors
   // name. Throws Failure: overflow, a division by zero.
   int64_t integer(const Expr& e, TensorId of, Span span);
@@ -53,6 +56,8 @@ class BindContext {
  private:
   std::optional<int64_t> lookup(std::string_view variable);
   void bind_dimension(TensorId id, size_t axis, int64_t size);
+  int64_t size_value(const Expr& e, Span span);
+  void check(const SizeCheck& check);
 
   struct Dimension {
     int64_t size = 0;

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/language/lift/views.h"
 #include "core/passes/differentiate.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/disk_cache.h"
@@ -183,6 +184,10 @@ int command_emit(const std::string& file, const std::vector<std::string>& shapes
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (stage == "program") {
     std::cout << program->text();
+    return 0;
+  }
+  if (stage == "views") {
+    std::cout << print_views(program->program());
     return 0;
   }
   std::shared_ptr<Executable> e = compiled(*program, shapes);
