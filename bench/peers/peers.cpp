@@ -1,3 +1,4 @@
+#include "bench/peers/loops.h"
 #include "bench/peers/onednn.h"
 #include "bench/peers/openblas.h"
 #include "bench/peers/peer.h"
@@ -12,6 +13,7 @@ std::vector<std::unique_ptr<Peer>> make_peers([[maybe_unused]] int threads) {
 #ifdef TILE_PEER_ONEDNN
   peers.push_back(make_onednn(threads));
 #endif
+  peers.push_back(make_loops(threads));
   return peers;
 }
 
