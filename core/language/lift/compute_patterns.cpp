@@ -35,6 +35,14 @@ Value make_placement(const PatternUse& use) {
   return f;
 }
 
+// fun(x => ...) inside an expression is its lambda.
+Value make_fun(const PatternUse& use) {
+  size_t last = use.params.size() - 1;
+  Value f = use.param(last);
+  if (!f.function) fail_type(use.param_span(last), "a lambda", *f.type);
+  return f;
+}
+
 Value make_id(const PatternUse&) {
   return unary("Id", [](Value v, Span) { return v; });
 }
@@ -349,6 +357,7 @@ std::vector<Pattern> compute_patterns() {
           {"ToLocal", 1, 1, make_placement},
           {"ToPrivate", 1, 1, make_placement},
           {"Id", 0, 0, make_id},
+          {"Fun", 1, 64, make_fun},
           {"Reduce", 2, 2, make_reduce},
           {"ReduceSeq", 2, 2, make_reduce},
           {"ReduceSeqUnroll", 2, 2, make_reduce},
