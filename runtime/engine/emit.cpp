@@ -29,11 +29,8 @@ std::string after_pass(const Executable& e, std::string_view stage) {
 }
 
 std::string known_stages() {
-<<<<<<< HEAD
-  std::string out = "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass";
-=======
-  std::string out = "program, views, bound, reduced, kernels, schedule, nest, llvm, asm";
->>>>>>> 8ddfe1f (Lift: lexer, parser, evaluation to views, statements; sizes checked at bind; the views stage)
+  std::string out =
+      "program, views, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass";
   for (const Pass& pass : passes()) out += ", " + std::string(pass.name);
   return out;
 }

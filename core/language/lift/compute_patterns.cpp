@@ -78,20 +78,45 @@ struct Loop {
   int id;
   Expr variable, trips;
   std::optional<Expr> last;  // a scan: only variable <= last
+  std::vector<Expr> rows;    // see ArrayValue
   Span span;
 
-  ScalarPtr reduction(Op op, const ScalarPtr& start, const ScalarPtr& term) const {
+  // One loop of a reduction around `term`.
+  ScalarPtr loop_over(Op op, const Expr& index, const Expr& count, const ScalarPtr& term) const {
     Scalar node;
     node.kind = ScalarKind::reduce;
     node.op = op;
-    node.type = start->type;
+    node.type = term->type;
     node.id = id;
-    node.variable = variable.name();
-    node.exprs = {trips};
+    node.variable = index.name();
+    node.exprs = {count};
     if (last) node.exprs.push_back(*last);
     node.args = {term};
     node.span = span;
-    ScalarPtr all = make_scalar(std::move(node));
+    return make_scalar(std::move(node));
+  }
+
+  // Over an array of rows: an index for each level.
+  ScalarPtr loop_over_rows(Op op, const ScalarPtr& term) const {
+    Context& context = ev.context;
+    Expr outer = trips, position = 0;
+    for (const Expr& length : rows) outer = exact_div(outer, length);
+    std::vector<Expr> counts = {context.tidy(outer)}, indices;
+    counts.insert(counts.end(), rows.begin(), rows.end());
+    for (const Expr& count : counts) {
+      indices.push_back(context.fresh(count));
+      position = position * count + indices.back();
+    }
+    Substitution by;
+    by.indices.emplace(variable.name(), position);
+    ScalarPtr result = context.substituted(term, by);
+    for (size_t d = counts.size(); d-- > 0;) result = loop_over(op, indices[d], counts[d], result);
+    return result;
+  }
+
+  ScalarPtr reduction(Op op, const ScalarPtr& start, const ScalarPtr& term) const {
+    bool flat = rows.empty() || last;
+    ScalarPtr all = flat ? loop_over(op, variable, trips, term) : loop_over_rows(op, term);
     return is_neutral(op, *start) ? all : operation(op, {start, all}, start->type, span);
   }
 
@@ -248,7 +273,7 @@ Value loop_result(const Loop& loop, const Value& start, const Value& next, int f
 Value fold_over(Evaluator& ev, const Value& f, const Value& start, const Value& v,
                 std::optional<Expr> last, Span span) {
   Expr r = ev.context.fresh(v.length());
-  Loop loop{ev, ev.context.fresh_id(), r, v.length(), std::move(last), span};
+  Loop loop{ev, ev.context.fresh_id(), r, v.length(), std::move(last), v.array->rows, span};
   int slots = 0;
   Value acc = accumulator(start.type, loop.id, slots, {});
   Value next = ev.apply(f, {acc, v.array->at(r)}, span);
@@ -344,7 +369,7 @@ Value map_over(Evaluator& ev, const Value& f, const Value& array, Span span) {
   if (element.function) fail_type(span, "a function that returns data", *element.type);
   int depth = std::max(array.array->depth, element.array ? element.array->depth : 0) + 1;
   auto at = [&ev, element, i](const Expr& e) { return ev.context.substituted(element, i, e); };
-  return array_of(array.length(), element.type, at, depth);
+  return with_rows(array_of(array.length(), element.type, at, depth), array.array->rows);
 }
 
 std::vector<Pattern> compute_patterns() {

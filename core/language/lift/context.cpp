@@ -116,7 +116,8 @@ Value Context::substituted(const Value& value, const Substitution& by) {
   for (Value& part : out.parts) part = substituted(part, by);
   if (value.array) {
     auto at = [this, value, by](const Expr& e) { return substituted(value.array->at(e), by); };
-    out.array = std::make_shared<const ArrayValue>(ArrayValue{at, value.array->depth + 1});
+    out.array = std::make_shared<const ArrayValue>(
+        ArrayValue{at, value.array->depth + 1, value.array->rows});
   }
   return out;
 }

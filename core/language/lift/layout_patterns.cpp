@@ -75,7 +75,10 @@ Value join(Evaluator& ev, const Value& v) {
     Value outer = v.array->at(ev.context.tidy(trunc_div(i, n)));
     return outer.array->at(ev.context.tidy(trunc_mod(i, n)));
   };
-  return array_of(ev.context.tidy(v.length() * n), inner->parts[0], at, v.array->depth + 2);
+  std::vector<Expr> rows = v.array->rows;
+  rows.push_back(n);
+  Value joined = array_of(ev.context.tidy(v.length() * n), inner->parts[0], at, v.array->depth + 2);
+  return with_rows(std::move(joined), std::move(rows));
 }
 
 Value make_join(const PatternUse& use) {
@@ -278,7 +281,7 @@ Value guarded(Evaluator& ev, const Value& v, const Expr& raw, const Expr& n,
     auto at = [&ev, v, raw, n, outside](const Expr& e) {
       return guarded(ev, v.array->at(e), raw, n, outside);
     };
-    out.array = std::make_shared<const ArrayValue>(ArrayValue{at, v.array->depth + 1});
+    out.array = std::make_shared<const ArrayValue>(ArrayValue{at, v.array->depth + 1, {}});
   }
   return out;
 }
@@ -508,7 +511,8 @@ Value zip(Evaluator& ev, const std::vector<Value>& arrays, Span span) {
     for (const Value& v : arrays) elements.push_back(v.array->at(i));
     return tuple_value(std::move(elements));
   };
-  return array_of(arrays[0].length(), tuple_type(std::move(parts)), at, depth + 1);
+  return with_rows(array_of(arrays[0].length(), tuple_type(std::move(parts)), at, depth + 1),
+                   arrays[0].array->rows);
 }
 
 std::vector<Value> given(const PatternUse& use) {

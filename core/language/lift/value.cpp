@@ -174,13 +174,21 @@ Value tuple_value(std::vector<Value> parts) {
 Value array_value(TypePtr type, std::function<Value(const Expr&)> at, int depth) {
   Value value;
   value.type = std::move(type);
-  value.array = std::make_shared<const ArrayValue>(ArrayValue{std::move(at), depth});
+  value.array = std::make_shared<const ArrayValue>(ArrayValue{std::move(at), depth, {}});
   return value;
 }
 
 Value array_of(const Expr& length, const TypePtr& element, std::function<Value(const Expr&)> at,
                int depth) {
   return array_value(array_type(element, length), std::move(at), depth);
+}
+
+Value with_rows(Value array, std::vector<Expr> rows) {
+  if (rows.empty()) return array;
+  ArrayValue copy = *array.array;
+  copy.rows = std::move(rows);
+  array.array = std::make_shared<const ArrayValue>(std::move(copy));
+  return array;
 }
 
 Value function_value(FunctionValue f) {

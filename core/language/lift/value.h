@@ -88,6 +88,9 @@ struct Value;
 struct ArrayValue {
   std::function<Value(const Expr&)> at;
   int depth = 1;  // views below this one
+  // Where the array is a Join: the inner lengths, outermost first. A reduction has an index for
+  // each instead of quotients and remainders of one.
+  std::vector<Expr> rows = {};
 };
 struct FunctionValue {
   std::string name;
@@ -111,6 +114,8 @@ Value array_value(TypePtr type, std::function<Value(const Expr&)> at, int depth)
 // An array of `length` elements like `element`, which is the one at some index.
 Value array_of(const Expr& length, const TypePtr& element, std::function<Value(const Expr&)> at,
                int depth);
+// The same array, known to consist of rows.
+Value with_rows(Value array, std::vector<Expr> rows);
 Value function_value(FunctionValue f);
 
 }  // namespace tile::lift
