@@ -1,355 +1,20 @@
-// Random well-typed compositions of Lift patterns: a direct interpreter of patterns on nested
-// arrays against the program that the front end makes of the text (lift rules 2.1, 2.2, 2.3).
+// Random compositions of Lift patterns: a direct interpreter of patterns on nested arrays against
+// the program that the front end makes of the text, before and after the passes (lift
+// rules 2.1, 2.2, 2.3).
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <random>
 
 #include "core/interpret/interpret.h"
 #include "core/language/lift/lift.h"
 #include "core/passes/bind.h"
+#include "core/passes/pipeline.h"
+#include "tests/random/random_lift.h"
 
-namespace tile {
+namespace tile::test {
 namespace {
 
-struct Nested {
-  double value = 0;
-  std::vector<Nested> items;
-};
-using Dims = std::vector<int>;
-using Apply = std::function<Nested(const Nested&)>;
-struct Step {
-  std::string text;
-  Apply apply;
-  Dims dims;  // of the result
-};
-
-Nested make(const std::vector<Nested>& items) { return {0, items}; }
-Nested number(double v) { return {v, {}}; }
-
-// Element i of an array of n padded with a boundary rule, spelled out by cases.
-int boundary(const std::string& rule, int i, int n) {
-  if (rule == "Clamp") return i < 0 ? 0 : i >= n ? n - 1 : i;
-  while (i < 0 || i >= n) {
-    if (rule == "Wrap") {
-      i += i < 0 ? n : -n;
-    } else {
-      i = i < 0 ? -1 - i : 2 * n - 1 - i;
-    }
-  }
-  return i;
-}
-
-Nested transpose(const Nested& x) {
-  Nested out;
-  for (size_t j = 0; j < x.items[0].items.size(); ++j) {
-    Nested row;
-    for (const Nested& item : x.items) row.items.push_back(item.items[j]);
-    out.items.push_back(row);
-  }
-  return out;
-}
-Nested map(const Nested& x, const Apply& f) {
-  Nested out;
-  for (const Nested& item : x.items) out.items.push_back(f(item));
-  return out;
-}
-Nested slide(const Nested& x, int size, int step) {
-  Nested out;
-  for (int at = 0; at + size <= static_cast<int>(x.items.size()); at += step) {
-    out.items.push_back(make({x.items.begin() + at, x.items.begin() + at + size}));
-  }
-  return out;
-}
-
-class Generator {
- public:
-  explicit Generator(unsigned seed) : random_(seed) {}
-
-  int pick(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
-
-  // A function on arrays of these dimensions.
-  Step function(Dims dims, int steps, int depth) {
-    Step all{"", [](const Nested& x) { return x; }, std::move(dims)};
-    for (int i = 0; i < steps; ++i) {
-      Step next = step(all.dims, depth);
-      Apply first = all.apply, then = next.apply;
-      all.apply = [first, then](const Nested& x) { return then(first(x)); };
-      all.text = all.text.empty() ? next.text : next.text + " o " + all.text;
-      all.dims = next.dims;
-    }
-    if (all.text.empty()) all.text = "Id()";
-    return all;
-  }
-
- private:
-  static int count(const Dims& dims) {
-    int total = 1;
-    for (int d : dims) total *= d;
-    return total;
-  }
-  static Dims inner(const Dims& dims) { return {dims.begin() + 1, dims.end()}; }
-  static Dims outer(int n, Dims dims) {
-    dims.insert(dims.begin(), n);
-    return dims;
-  }
-  int divisor(int n) {
-    std::vector<int> all;
-    for (int d = 1; d <= n; ++d) {
-      if (n % d == 0) all.push_back(d);
-    }
-    return all[static_cast<size_t>(pick(0, static_cast<int>(all.size()) - 1))];
-  }
-
-  Step step(const Dims& dims, int depth) {
-    for (;;) {
-      if (dims.empty()) return scalar_step();
-      Step s = pick(0, 2) == 0 ? computing(dims, depth) : rearranging(dims, depth);
-      if (!s.text.empty() && count(s.dims) <= 400 && s.dims.size() <= 4) return s;
-    }
-  }
-
-  Step scalar_step() {
-    if (pick(0, 1) == 0) {
-      return {
-          "(v => v * 0.5f + 1.0f)", [](const Nested& x) { return number(x.value * 0.5 + 1); }, {}};
-    }
-    return {"(v => v > 2.0f ? 3.0f - v : v)",
-            [](const Nested& x) { return number(x.value > 2 ? 3 - x.value : x.value); },
-            {}};
-  }
-
-  Step mapped(const Dims& dims, int depth) {
-    Step f = function(inner(dims), pick(1, 2), depth - 1);
-    Apply apply = f.apply;
-    const char* names[] = {"Map", "MapSeq", "MapGlb(0)"};
-    return {std::string(names[pick(0, 2)]) + "(" + f.text + ")",
-            [apply](const Nested& x) { return map(x, apply); }, outer(dims[0], f.dims)};
-  }
-
-  Step rearranging(const Dims& dims, int depth) {
-    int n = dims[0];
-    bool nested = dims.size() >= 2;
-    switch (pick(0, 9)) {
-      case 0:
-        return permutation(n, dims);
-      case 1: {
-        int size = pick(1, std::min(n, 4)), by = pick(1, 4);
-        return {"Slide(" + std::to_string(size) + ", " + std::to_string(by) + ")",
-                [size, by](const Nested& x) { return slide(x, size, by); },
-                outer((n - size) / by + 1, outer(size, inner(dims)))};
-      }
-      case 2:
-      case 3:
-        return padded(dims);
-      case 4: {
-        int d = divisor(n);
-        return {"Split(" + std::to_string(d) + ")", [d](const Nested& x) { return slide(x, d, d); },
-                outer(n / d, outer(d, inner(dims)))};
-      }
-      case 5:
-        if (!nested) return {};
-        return {"Join()",
-                [](const Nested& x) {
-                  Nested out;
-                  for (const Nested& i : x.items) {
-                    out.items.insert(out.items.end(), i.items.begin(), i.items.end());
-                  }
-                  return out;
-                },
-                outer(n * dims[1], {dims.begin() + 2, dims.end()})};
-      case 6:
-        if (!nested) return {};
-        return {"Transpose()", transpose, outer(dims[1], outer(n, {dims.begin() + 2, dims.end()}))};
-      case 7: {
-        if (n < 2) return {};
-        return {"Tail()",
-                [](const Nested& x) { return make({x.items.begin() + 1, x.items.end()}); },
-                outer(n - 1, inner(dims))};
-      }
-      case 8: {
-        int i = pick(0, n - 1);
-        if (dims.size() < 2 && depth > 1) return {};
-        return {"At(" + std::to_string(i) + ")",
-                [i](const Nested& x) { return x.items[static_cast<size_t>(i)]; }, inner(dims)};
-      }
-      default:
-        return depth > 0 ? mapped(dims, depth) : Step{};
-    }
-  }
-
-  Step permutation(int n, const Dims& dims) {
-    std::string f;
-    std::function<int(int)> to;
-    int k = pick(-3, 5), s = divisor(n);
-    switch (pick(0, 3)) {
-      case 0:
-        f = "reverse";
-        to = [n](int i) { return n - 1 - i; };
-        break;
-      case 1:
-        f = "shift(" + std::to_string(k) + ")";
-        to = [n, k](int i) { return ((i + k) % n + n) % n; };
-        break;
-      case 2:
-        f = "stride(" + std::to_string(s) + ")";
-        to = [n, s](int i) { return i / (n / s) + s * (i % (n / s)); };
-        break;
-      default:
-        f = "(i, n) => (n - 1 - i) * 1";
-        to = [n](int i) { return n - 1 - i; };
-    }
-    bool writes = pick(0, 1) == 1 && f[0] != '(';
-    return {(writes ? "Scatter(" : "Gather(") + f + ")",
-            [n, to, writes](const Nested& x) {
-              Nested out = x;
-              for (int i = 0; i < n; ++i) {
-                auto a = static_cast<size_t>(i), b = static_cast<size_t>(to(i));
-                if (writes) {
-                  out.items[b] = x.items[a];
-                } else {
-                  out.items[a] = x.items[b];
-                }
-              }
-              return out;
-            },
-            dims};
-  }
-
-  Step padded(const Dims& dims) {
-    int n = dims[0], l = pick(0, 3), r = pick(0, 3);
-    const char* rules[] = {"Clamp", "Mirror", "Wrap", "Constant(1.5f)"};
-    std::string rule = rules[pick(0, dims.size() == 1 ? 3 : 2)];
-    return {"Pad(" + std::to_string(l) + ", " + std::to_string(r) + ", " + rule + ")",
-            [n, l, r, rule](const Nested& x) {
-              Nested out;
-              for (int i = -l; i < n + r; ++i) {
-                bool outside = rule[0] == 'C' && rule[1] == 'o' && (i < 0 || i >= n);
-                out.items.push_back(outside ? number(1.5)
-                                            : x.items[static_cast<size_t>(boundary(rule, i, n))]);
-              }
-              return out;
-            },
-            outer(n + l + r, inner(dims))};
-  }
-
-  Step computing(const Dims& dims, int depth) {
-    int n = dims[0];
-    if (dims.size() > 1) {
-      if (pick(0, 4) == 0 && dims.size() == 2) return row_sum(dims);
-      return depth > 0 ? mapped(dims, depth) : Step{};
-    }
-    switch (pick(0, 5)) {
-      case 0:
-        return reduction("Reduce(add, 0.5f)", 0.5, [](double a, double v) { return a + v; });
-      case 1:
-        return reduction("Reduce(max, 0.25f)", 0.25,
-                         [](double a, double v) { return std::max(a, v); });
-      case 2:
-        return reduction("ReduceSeq((a, v) => a * 0.5f + v, 1.0f)", 1,
-                         [](double a, double v) { return a * 0.5 + v; });
-      case 3: {
-        bool sum = pick(0, 1) == 0;
-        return {sum ? "ScanSeq(add, 0.0f)" : "ScanSeq((a, v) => a * 0.5f - v, 0.0f)",
-                [sum](const Nested& x) {
-                  Nested out;
-                  double a = 0;
-                  for (const Nested& i : x.items) {
-                    a = sum ? a + i.value : a * 0.5 - i.value;
-                    out.items.push_back(number(a));
-                  }
-                  return out;
-                },
-                {n}};
-      }
-      case 4:
-        return {"(x => Map((p, q) => p - 2.0f * q) $ Zip(x, Gather(reverse) $ x))",
-                [](const Nested& x) {
-                  Nested out = x;
-                  size_t n = x.items.size();
-                  for (size_t i = 0; i < n; ++i) {
-                    out.items[i].value = x.items[i].value - 2 * x.items[n - 1 - i].value;
-                  }
-                  return out;
-                },
-                {n}};
-      default:
-        return mapped(dims, 1);
-    }
-  }
-
-  static Step reduction(const std::string& text, double start,
-                        const std::function<double(double, double)>& f) {
-    return {text,
-            [start, f](const Nested& x) {
-              double a = start;
-              for (const Nested& i : x.items) a = f(a, i.value);
-              return make({number(a)});
-            },
-            {1}};
-  }
-
-  static Step row_sum(const Dims& dims) {
-    return {"Reduce((acc, row) => Map(add) $ Zip(acc, row), Generate(i => 0.0f, " +
-                std::to_string(dims[1]) + "))",
-            [](const Nested& x) {
-              Nested sum = x.items[0];
-              for (size_t r = 1; r < x.items.size(); ++r) {
-                for (size_t i = 0; i < sum.items.size(); ++i) {
-                  sum.items[i].value += x.items[r].items[i].value;
-                }
-              }
-              return make({sum});
-            },
-            {1, dims[1]}};
-  }
-
-  std::mt19937 random_;
-};
-
-void flatten(const Nested& x, size_t rank, std::vector<double>& out) {
-  if (rank == 0) out.push_back(x.value);
-  for (const Nested& item : x.items) flatten(item, rank - 1, out);
-}
-
-Nested random_array(Generator& g, const Dims& dims, size_t d, std::vector<double>& flat) {
-  if (d == dims.size()) {
-    flat.push_back(g.pick(-8, 8) * 0.25);
-    return number(flat.back());
-  }
-  Nested out;
-  for (int i = 0; i < dims[d]; ++i) out.items.push_back(random_array(g, dims, d + 1, flat));
-  return out;
-}
-
-struct Trial {
-  std::string text;
-  Dims dims;
-  std::vector<double> input, expected;
-  Dims expected_dims;
-};
-
-Trial trial(unsigned seed) {
-  Generator g(seed);
-  Trial t;
-  std::string type = "Float";
-  for (int d = g.pick(1, 3); d > 0; --d) t.dims.push_back(g.pick(1, 7));
-  const char* names[] = {"N", "M", "K"};
-  for (size_t d = t.dims.size(); d-- > 0;) {
-    bool symbolic = g.pick(0, 2) > 0;
-    type = "ArrayType(" + type + ", " + (symbolic ? names[d] : std::to_string(t.dims[d])) + ")";
-  }
-  Step f = g.function(t.dims, g.pick(1, 5), 2);
-  t.text = "val f = fun(" + type + ", x => " + f.text + " $ x)";
-  Nested result = f.apply(random_array(g, t.dims, 0, t.input));
-  flatten(result, f.dims.size(), t.expected);
-  t.expected_dims = f.dims;
-  return t;
-}
-
-HostTensor run_lift(const Trial& t) {
+HostTensor run_lift(const LiftTrial& t, bool passes) {
   auto source = std::make_shared<const Source>(Source{"random.lift", t.text});
   try {
     Program program = parse_lift(source);
@@ -359,6 +24,7 @@ HostTensor run_lift(const Trial& t) {
     }
     BoundProgram bound = tile::bind(program, {{DType::f32, x.shape}});
     verify(bound);
+    if (passes) run_pipeline(bound, Target{});
     return interpret(bound, {x}).outputs.at(0);
   } catch (const Failure& failure) {
     ADD_FAILURE() << t.text << "\n" << render(failure.diagnostic(), *source);
@@ -370,9 +36,9 @@ HostTensor run_lift(const Trial& t) {
 
 TEST(LiftRandom, PatternsMeanWhatADirectInterpreterSays) {
   int nonzero = 0;
-  for (unsigned seed = 0; seed < 1500; ++seed) {
-    Trial t = trial(seed);
-    HostTensor got = run_lift(t);
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    LiftTrial t = lift_trial(seed);
+    HostTensor got = run_lift(t, seed % 2 == 1);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
     ASSERT_EQ(got.shape, Shape(t.expected_dims.begin(), t.expected_dims.end()))
         << "seed " << seed << ": " << t.text;
@@ -387,4 +53,4 @@ TEST(LiftRandom, PatternsMeanWhatADirectInterpreterSays) {
 }
 
 }  // namespace
-}  // namespace tile
+}  // namespace tile::test
