@@ -95,6 +95,8 @@ class Backend {
   // Dense source to dense result.
   virtual void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
                     const LaunchOptions& options) = 0;
+  // The device and what makes its code, for people.
+  virtual std::string description() const { return identity(); }
   // What cache keys must name: compiler version, device, driver.
   virtual std::string identity() const = 0;
 };

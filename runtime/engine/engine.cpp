@@ -90,7 +90,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   }
   open_backend();
   target_.strict_skip = true;
-  device_ = target_.device + ": " + backend_->identity() + ", ";
+  device_ = target_.device + ": " + backend_->description() + ", ";
   if (is_gpu(target_)) {
     device_ +=
         target_.features + ", " + std::to_string(target_.gpu.multiprocessors) + " multiprocessors";

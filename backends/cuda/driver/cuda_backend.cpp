@@ -85,6 +85,17 @@ class CudaBackend : public Backend {
     sort_on_device(*sort_code(source.type), sort, source, from, to, options, session_of(options));
   }
 
+  std::string description() const override {
+    std::string name = "no device";
+    try {
+      name = device()->name();
+    } catch (const Failure&) {  // code for a device elsewhere
+    }
+    auto text = [](int version) {
+      return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    };
+    return name + ", driver " + text(driver_version()) + ", NVRTC " + text(nvrtc().version());
+  }
   std::string identity() const override {
     std::lock_guard lock(mutex_);
     if (identity_.empty()) {

@@ -231,6 +231,7 @@ CUresult fake_cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
 CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** values,
                                void**) {
   ENTER(cuLaunchKernelEx);
+  if (config->hStream == CU_STREAM_PER_THREAD) enter("stream of the thread");
   auto* kernel = reinterpret_cast<Kernel*>(function);
   if (config->blockDimX == 0 || config->blockDimX > 1024 || config->gridDimX == 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -315,8 +316,10 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
 
 #define FAKES(X)                                                                                  \
   X(cuInit)                                                                                       \
-  X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet)  \
-      X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain)  \
+  X(cuDriverGetVersion)                                                                           \
+  X(cuGetErrorName)                                                                               \
+  X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)                       \
+      X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain)                     \
           X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent)  \
               X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute)  \
                   X(cuLaunchKernelEx) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
@@ -333,9 +336,10 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 #undef cuDriverGetVersion
-EXPORT int cuDriverGetVersion(int* version) { return fake_cuDriverGetVersion(version); }
+EXPORT CUresult cuDriverGetVersion(int* version) { return fake_cuDriverGetVersion(version); }
 #undef cuGetProcAddress_v2
-EXPORT int cuGetProcAddress_v2(const char* name, void** function, int, uint64_t, void*) {
+EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint64_t,
+                                    CUdriverProcAddressQueryResult*) {
   static const std::map<std::string, void*> kTable = {
 #define ROW(name) {#name, reinterpret_cast<void*>(&fake_##name)},
       FAKES(ROW)

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -63,15 +64,17 @@ EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
   return NVRTC_SUCCESS;
 }
 EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
+  if (std::getenv("TILE_FAKE_NVRTC_REFUSES") != nullptr) {
+    program->log = "refused as the test asked";
+    return NVRTC_ERROR_COMPILATION;
+  }
   char folder[] = "/tmp/tile-fake-nvrtc-XXXXXX";
   if (mkdtemp(folder) == nullptr) return NVRTC_ERROR_OUT_OF_MEMORY;
   std::string at = folder;
   std::ofstream(at + "/kernel.cpp") << program->text;
-  int status =
-      run({TILE_HOST_COMPILER, "-std=c++20", "-w", "-O1", "-fPIC", "-shared", "-ffp-contract=off",
-           "-fno-gnu-unique", "-fno-strict-aliasing", "-Wl,-Bsymbolic", "-include", TILE_EMULATION,
-           "-o", at + "/kernel.so", at + "/kernel.cpp"},
-          at + "/log");
+  int status = run({TILE_HOST_COMPILER, TILE_EMULATION_FLAGS, "-shared", "-Wl,-Bsymbolic",
+                    "-include", TILE_EMULATION, "-o", at + "/kernel.so", at + "/kernel.cpp"},
+                   at + "/log");
   program->log = read_file(at + "/log");
   program->image = read_file(at + "/kernel.so");
   for (const char* name : {"/kernel.cpp", "/kernel.so", "/log"}) unlink((at + name).c_str());

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Everything that must be right on a GPU, from an unpacked portable tarball or a build tree.
+
+    gpu_check.py BIN --cases DIR [--digits FILE] [--json FILE] [--resume] [--only CLASS,...] [--budget SECONDS]
+
+BIN holds tile, digits and tile-gpu-check. Classes: devices, conformance, differential, gradients, reals, large, digits,
+api, memcheck, initcheck, synccheck, racecheck (reported, not required). After each class its result is printed as one
+JSON line and kept in the file of --json; with --resume classes in that file that passed are not run again. A class that
+would begin after the budget is left for the next call. Exit status: 0 all required classes passed, 1 one failed, 2 some are
+left, 77 no GPU."""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+NO_GPU = 77
+CONTEXT_LOST = 3
+SANITIZED = {
+    "pointwise": ("function (A[M, N], B[N]) -> (C) { C = exp(A) * B; }", "A=random:67x129 B=random:129"),
+    "reduction": ("function (A[M, N]) -> (C) { C[i: M] = +(A[i, j]); }", "A=random:67x1029"),
+    "columns": ("function (A[M, N]) -> (C) { C[j: N] = >(A[i, j]); }", "A=random:1067x29"),
+    "softmax": ("function (X[M, N]) -> (P) { T[m, 0: M, 1] = >(X[m, n]); E = exp(X - T); S[m, 0: M, 1] = +(E[m, n]);"
+                " P = E / S; }", "X=random:33x130"),
+    "matrix": ("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+               "A=random:130x70 B=random:70x132"),
+    "matrix_bf16": ("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+                    "A=random:256x128:bf16 B=random:128x256:bf16"),
+    "convolution": ("function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, H - 2, W - 2, CO] = "
+                    "+(I[n, y + i, x + j, ci] * K[i, j, ci, co]); }", "I=random:2x14x14x8 K=random:3x3x8x16"),
+    "scan": ("function (A[N]) -> (C) { C[i: N] = +(A[k]), i - k < N; }", "A=random:1000"),
+    "sort": ("function (A[M, N]) -> (S) { S = sort(A, 1); }", "A=random:5x3000"),
+}
+
+
+class Checks:
+    def __init__(self, options):
+        self.options = options
+        self.jobs = os.cpu_count() or 1
+        self.environment = dict(os.environ, TILE_CACHE="off")
+
+    def program(self, name):
+        return os.path.join(self.options.bin, name)
+
+    def run(self, command, **more):
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, **more)
+
+    def devices(self):
+        done = self.run([self.program("tile"), "devices"])
+        lines = [line for line in done.stdout.splitlines() if line.startswith("cuda:")]
+        if not lines or "not available" in lines[0]:
+            print(f"gpu_check: no GPU: {lines[0] if lines else done.stderr}")
+            sys.exit(NO_GPU)
+        return {"passed": True, "device": lines[0]}
+
+    def conformance(self):
+        files = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
+        done = self.run([self.program("tile"), "conform", "--backend", "cuda", *files])
+        lines = done.stdout.strip().splitlines()
+        return {"passed": done.returncode == 0, "summary": lines[-1] if lines else "",
+                "failures": lines[:-1][:200] + done.stderr.splitlines()[:20]}
+
+    def shard(self, kind, first, count):
+        """Results of one range of seeds; a lost context goes on in a new process."""
+        end, compared, failures = first + count, 0, []
+        while first < end:
+            done = self.run([self.program("tile-gpu-check"), kind, str(first), str(end - first)])
+            rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            failures += [row for row in rows if "wrong" in row]
+            last = rows[-1] if rows and "next" in rows[-1] else None
+            compared += last["compared"] if last else 0
+            if done.returncode != CONTEXT_LOST and last:
+                break
+            seen = max([row["seed"] for row in rows if "seed" in row], default=first)
+            if not last:
+                failures.append({"seed": seen, "wrong": f"status {done.returncode}: {done.stderr[-400:]}"})
+            first = last["next"] if last else seen + 1
+        return compared, failures
+
+    def random(self, kind, count):
+        size = max(1, count // (4 * self.jobs))
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            shards = list(pool.map(lambda first: self.shard(kind, first, min(size, count - first)),
+                                   range(0, count, size)))
+        failures = [failure for shard in shards for failure in shard[1]]
+        return {"passed": not failures, "compared": sum(shard[0] for shard in shards), "programs": count,
+                "failed": len(failures), "failures": failures[:40]}
+
+    def differential(self):
+        return self.random("differential", self.options.programs)
+
+    def gradients(self):
+        return self.random("gradients", self.options.programs * 2 // 5)
+
+    def reals(self):
+        return self.random("reals", self.options.programs // 5)
+
+    def large(self):
+        return self.random("large", self.options.programs * 3 // 50)
+
+    def digits(self):
+        if not self.options.digits:
+            return {"passed": None, "why": "no --digits"}
+        data = subprocess.run(["gzip", "-dc", self.options.digits], capture_output=True, check=True).stdout
+        done = subprocess.run([self.program("digits"), "--backend", "cuda"], input=data, capture_output=True,
+                              env=self.environment)
+        return {"passed": done.returncode == 0,
+                "output": (done.stdout + done.stderr).decode(errors="replace").splitlines()[-3:]}
+
+    def sanitized(self, tool):
+        sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        if not os.path.exists(sanitizer):
+            return {"passed": None, "why": "no compute-sanitizer"}
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            results = dict(pool.map(lambda item: self.sanitize(sanitizer, tool, folder, *item), SANITIZED.items()))
+        return {"passed": all(result["clean"] for result in results.values()), "kernels": results}
+
+    def sanitize(self, sanitizer, tool, folder, name, case):
+        text, inputs = case
+        path = os.path.join(folder, f"{name}.tile")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", self.program("tile"), "run", path, "--backend",
+                   "cuda"]
+        for given in inputs.split():
+            command += ["--in", given]
+        try:
+            done = self.run(command, timeout=150)
+        except subprocess.TimeoutExpired:
+            return name, {"clean": False, "output": ["timeout"]}
+        clean = done.returncode == 0
+        return name, {"clean": clean, "output": [] if clean else (done.stdout + done.stderr).splitlines()[-12:]}
+
+    def memcheck(self):
+        return self.sanitized("memcheck")
+
+    def initcheck(self):
+        return self.sanitized("initcheck")
+
+    def synccheck(self):
+        return self.sanitized("synccheck")
+
+    def racecheck(self):
+        return self.sanitized("racecheck")
+
+
+CLASSES = ["devices", "conformance", "differential", "gradients", "reals", "large", "digits", "memcheck", "synccheck",
+           "initcheck", "racecheck"]
+REPORTED_ONLY = {"racecheck"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--digits")
+    parser.add_argument("--json")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--only", help="classes, separated by commas")
+    parser.add_argument("--budget", type=float, default=520, help="seconds after which no class begins")
+    parser.add_argument("--programs", type=int, default=2000)
+    options = parser.parse_args()
+    results = {}
+    if options.resume and options.json and os.path.exists(options.json):
+        with open(options.json, encoding="utf-8") as file:
+            results = {name: result for name, result in json.load(file).items() if result.get("passed")}
+    checks = Checks(options)
+    begin = time.monotonic()
+    wanted = options.only.split(",") if options.only else CLASSES
+    left = []
+    for name in wanted:
+        if name in results:
+            continue
+        if time.monotonic() - begin > options.budget:
+            left.append(name)
+            continue
+        start = time.monotonic()
+        results[name] = getattr(checks, name)()
+        results[name]["seconds"] = round(time.monotonic() - start, 1)
+        print(json.dumps({name: results[name]}), flush=True)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump(results, file, indent=1)
+    failed = [name for name in wanted if name in results and results[name].get("passed") is False
+              and name not in REPORTED_ONLY]
+    print(f"gpu_check: failed: {', '.join(failed) or 'none'}; left for --resume: {', '.join(left) or 'none'}")
+    return 1 if failed else 2 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
