@@ -79,6 +79,22 @@ CUlaunchAttribute cluster_of(const CudaKernel& kernel) {
 
 }  // namespace
 
+Module::Module(std::shared_ptr<const Device> device, const void* image, const std::string& label)
+    : device_(std::move(device)) {
+  Current current(*device_);
+  device_->driver().check(device_->driver().cuModuleLoadData_(&handle_, image),
+                          "loading the code of kernel " + label);
+}
+
+Module::~Module() {
+  try {
+    Current current(*device_);
+    device_->driver().cuModuleUnload_(handle_);
+  } catch (const Failure&) {
+    // The context is gone, and with it the module.
+  }
+}
+
 CudaCode::CudaCode(Object object, std::string label, std::vector<std::string> parameters,
                    std::shared_ptr<const Device> device)
     : object_(std::move(object)),
@@ -89,24 +105,13 @@ CudaCode::CudaCode(Object object, std::string label, std::vector<std::string> pa
   if (device_) load();
 }
 
-CudaCode::~CudaCode() {
-  if (module_ == nullptr) return;
-  try {
-    Current current(*device_);
-    device_->driver().cuModuleUnload_(module_);
-  } catch (const Failure&) {
-    // The context is gone, and with it the module.
-  }
-}
-
 void CudaCode::load() {
   const Driver& driver = device_->driver();
+  module_ = std::make_unique<Module>(device_, object_.image.data(), label_);
   Current current(*device_);
-  driver.check(driver.cuModuleLoadData_(&module_, object_.image.data()),
-               "loading the code of kernel " + label_);
   for (const CudaKernel& kernel : object_.kernels) {
     CUfunction function = nullptr;
-    driver.check(driver.cuModuleGetFunction_(&function, module_, kernel.name.c_str()),
+    driver.check(driver.cuModuleGetFunction_(&function, module_->handle(), kernel.name.c_str()),
                  "finding kernel " + kernel.name + " of " + label_);
     if (kernel.shared_bytes > kStaticShared) {
       driver.check(

@@ -25,14 +25,26 @@ struct Object {
 std::vector<std::byte> pack(const Object& object);
 std::optional<Object> unpack(std::span<const std::byte> bytes);  // nullopt: damaged
 
+// Code loaded into a device's context.
+class Module {
+ public:
+  Module(std::shared_ptr<const Device> device, const void* image, const std::string& label);
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  CUmodule handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  CUmodule handle_ = nullptr;
+};
+
 class CudaCode : public Code {
  public:
   // `label` names the nest in errors, `parameters` are its parameters' names. With a device the
   // code is loaded at once. Throws Failure (run).
   CudaCode(Object object, std::string label, std::vector<std::string> parameters,
            std::shared_ptr<const Device> device);
-  ~CudaCode() override;
-
   std::span<const std::byte> object() const override { return packed_; }
   size_t workspace_bytes() const override { return object_.workspace_bytes; }
   bool spills() const override { return object_.spills; }
@@ -55,7 +67,7 @@ class CudaCode : public Code {
   std::string label_;
   std::vector<std::string> parameters_;
   std::shared_ptr<const Device> device_;
-  CUmodule module_ = nullptr;
+  std::unique_ptr<Module> module_;
   std::vector<CUfunction> functions_;
 };
 
