@@ -1,0 +1,281 @@
+#include "backends/cuda/matrix_source.h"
+
+#include "core/support/checked.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int64_t kAlignment = 1024;  // of the 128-byte swizzle's pattern
+constexpr int64_t kPanelBytes = 64 * 128;
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+int64_t element_bytes(MatrixType type) { return type == MatrixType::tf32 ? 4 : 2; }
+std::string_view type_name(MatrixType type) {
+  constexpr std::string_view names[] = {"f16", "bf16", "tf32"};
+  return names[static_cast<size_t>(type)];
+}
+
+int64_t a_bytes(const MatrixLeaf& l) { return l.tile_m * l.depth * element_bytes(l.type); }
+int64_t b_bytes(const MatrixLeaf& l) { return l.tile_n * l.depth * element_bytes(l.type); }
+int64_t stage_bytes(const MatrixLeaf& l) { return a_bytes(l) + b_bytes(l); }
+int64_t panel_bytes(const MatrixLeaf& l) {
+  return l.epilogue.map.empty() ? 0 : l.consumers * l.epilogue.buffers * kPanelBytes;
+}
+int64_t fixed_bytes(const MatrixLeaf& l) { return kAlignment + panel_bytes(l); }
+int64_t barrier_bytes(int64_t stages) { return 16 * stages; }
+// Register tiles of 64 rows that each warpgroup holds.
+int64_t row_blocks(const MatrixLeaf& l) { return l.tile_m / (64 * l.consumers); }
+
+// The constant part of an operand's shared-memory descriptor: 128-byte swizzle, the distance of the
+// blocks of 64 elements (of operands that are not K-major), the distance of groups of 8 rows.
+std::string descriptor_constant(const MatrixLeaf& l, const MatrixOperand& o) {
+  uint64_t leading = o.k_major ? 1 : static_cast<uint64_t>(l.depth * 128) >> 4;
+  uint64_t bits = uint64_t{1} << 62 | uint64_t{1024 >> 4} << 32 | leading << 16;
+  return std::to_string(bits) + "ull";
+}
+
+// What one instruction's K (32 bytes of it) adds to the descriptor's address.
+int64_t descriptor_step(const MatrixLeaf& l, const MatrixOperand& o) {
+  int64_t k = 32 / element_bytes(l.type);
+  return o.k_major ? 32 >> 4 : (k * 128) >> 4;
+}
+
+// What 64 more rows of A add to the descriptor's address.
+int64_t descriptor_rows(const MatrixLeaf& l) {
+  return l.a.k_major ? (64 * 128) >> 4 : (l.depth * 128) >> 4;
+}
+
+// The device function `multiply`: one wgmma of 64 x tile_n x 32 bytes.
+std::string multiply_function(const MatrixLeaf& l) {
+  int64_t registers = l.tile_n / 2;
+  std::string list, outputs;
+  for (int64_t r = 0; r < registers; ++r) {
+    list += (r == 0 ? "%" : ", %") + number(r);
+    outputs += (r == 0 ? "\"+f\"(sum[" : ", \"+f\"(sum[") + number(r) + "])";
+  }
+  std::string type(type_name(l.type));
+  std::string k = number(32 / element_bytes(l.type));
+  std::string majors;
+  if (l.type != MatrixType::tf32) {
+    majors = std::string(l.a.k_major ? ", 0" : ", 1") + (l.b.k_major ? ", 0" : ", 1");
+  }
+  return "FN void " + l.name + "_multiply(float (&sum)[" + number(registers) +
+         "], unsigned long long a, unsigned long long b, int keep) {\n"
+         "  asm volatile(\n      \"{\\n.reg .pred p;\\nsetp.ne.b32 p, %" +
+         number(registers + 2) + ", 0;\\n\"\n      \"wgmma.mma_async.sync.aligned.m64n" +
+         number(l.tile_n) + "k" + k + ".f32." + type + "." + type + " \"\n      \"{" + list +
+         "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1" + majors +
+         ";\\n}\"\n      : " + outputs + "\n      : \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n";
+}
+
+// A walk through the ring of stages.
+constexpr const char* kAdvance =
+    "if (++slot == kStages) {\n"
+    "  slot = 0;\n"
+    "  phase ^= 1;\n"
+    "}\n";
+
+std::string tile_loop(const MatrixLeaf& l) {
+  return "for (int tile = blockIdx.x; tile < " + l.tiles + "; tile += gridDim.x) {\n" +
+         l.tile_variables + "\n";
+}
+
+std::string operand_copies(const MatrixOperand& o, const std::string& part) {
+  std::string text;
+  for (const MatrixBox& box : o.boxes) {
+    text += "box_load(" + part + " + " + number(box.offset) + ", &" + o.map + ", full + 8 * slot";
+    for (const std::string& c : box.coordinates) text += ", " + c;
+    text += ");\n";
+  }
+  return text;
+}
+
+std::string producer(const MatrixLeaf& l) {
+  return "if (threadIdx.x == 0) {\nmap_prefetch(&" + l.a.map + ");\nmap_prefetch(&" + l.b.map +
+         ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l) + "for (int step = 0; step < " +
+         l.steps + "; ++step) {\n" + l.step_variables +
+         "\nbarrier_wait(empty + 8 * slot, phase ^ 1);\n"
+         "barrier_expect(full + 8 * slot, kStageBytes);\n"
+         "const unsigned part = base + slot * kStageBytes;\n" +
+         operand_copies(l.a, "part") + operand_copies(l.b, "part + " + number(a_bytes(l))) +
+         kAdvance + "}\n}\n}\n";
+}
+
+std::string release(const std::string& slot) {
+  return "if (thread == 0) barrier_arrive(empty + 8 * " + slot + ");\n";
+}
+
+// The products of one tile, one group of instructions behind the copies.
+std::string main_loop(const MatrixLeaf& l) {
+  std::string blocks = number(row_blocks(l));
+  std::string a_constant = descriptor_constant(l, l.a), b_constant = descriptor_constant(l, l.b);
+  std::string rows = number(row_blocks(l) * descriptor_rows(l));
+  std::string text = "unsigned before = 0;\nfor (int step = 0; step < " + l.steps +
+                     "; ++step) {\n"
+                     "barrier_wait(full + 8 * slot, phase);\n"
+                     "const unsigned part = base + slot * kStageBytes;\n"
+                     "const unsigned long long a = " +
+                     a_constant + " + (part >> 4) + consumer * " + rows +
+                     ";\nconst unsigned long long b = " + b_constant + " + ((part + " +
+                     number(a_bytes(l)) + ") >> 4);\nmultiply_fence();\n";
+  int64_t parts = l.depth * element_bytes(l.type) / 32;
+  for (int64_t k = 0; k < parts; ++k) {
+    for (int64_t m = 0; m < row_blocks(l); ++m) {
+      text += l.name + "_multiply(sum[" + number(m) + "], a + " +
+              number(k * descriptor_step(l, l.a) + m * descriptor_rows(l)) + ", b + " +
+              number(k * descriptor_step(l, l.b)) + ", " + (k == 0 ? "step" : "1") + ");\n";
+    }
+  }
+  text += "multiply_commit();\nmultiply_wait<1>();\nif (step > 0) {\n" + release("before") +
+          "}\nbefore = slot;\n" + kAdvance + "}\nmultiply_wait<0>();\n" + release("before");
+  return text;
+}
+
+std::string staged_panel(const MatrixLeaf& l) {
+  const MatrixEpilogue& e = l.epilogue;
+  bool narrow = e.result_bytes == 2;
+  std::string text =
+      "for (int j = 0; j < " + number(128 / (8 * e.result_bytes)) +
+      "; j += " + (narrow ? "2" : "1") + ") {\nconst int at = p * " +
+      number(128 / (8 * e.result_bytes)) +
+      " + j;\nconst int row = first_row + lane / 4, column = at * 8 + lane % 4 * 2;\n";
+  if (narrow) {
+    // stmatrix: lane l gives the address of row l % 16, of the left or right 8 columns.
+    text +=
+        "const unsigned in_panel = warp * 16 + lane % 16;\n"
+        "const unsigned to = panel + in_panel * 128 + (((j + lane / 16) ^ (in_panel & 7)) << 4);\n"
+        "unsigned r[4];\n#pragma unroll\nfor (int q = 0; q < 4; ++q) {\n"
+        "r[q] = pair_bits(finish(row + q % 2 * 8, column + q / 2 * 8, sum[m][at * 4 + q * 2]),\n"
+        "finish(row + q % 2 * 8, column + q / 2 * 8 + 1, sum[m][at * 4 + q * 2 + 1]));\n}\n"
+        "store_matrices(to, r[0], r[1], r[2], r[3]);\n";
+  } else {
+    text +=
+        "#pragma unroll\nfor (int q = 0; q < 2; ++q) {\n"
+        "const unsigned in_panel = warp * 16 + lane / 4 + q * 8;\n"
+        "const unsigned chunk = j * 2 + lane % 4 / 2;\n"
+        "const unsigned to = panel + in_panel * 128 + ((chunk ^ (in_panel & 7)) << 4) + lane % 2 "
+        "* 8;\n"
+        "store_pair(to, word_bits(finish(row + q * 8, column, sum[m][at * 4 + q * 2])),\n"
+        "word_bits(finish(row + q * 8, column + 1, sum[m][at * 4 + q * 2 + 1])));\n}\n";
+  }
+  return text + "}\n";
+}
+
+// Panels that may still be on their way when the next is written: the ring starts anew with each
+// tile, so that it must come out even.
+int64_t pending_panels(const MatrixLeaf& l) {
+  int64_t panels = row_blocks(l) * l.tile_n * l.epilogue.result_bytes / 128;
+  return panels % l.epilogue.buffers == 0 ? l.epilogue.buffers - 1 : 0;
+}
+
+std::string staged_epilogue(const MatrixLeaf& l) {
+  const MatrixEpilogue& e = l.epilogue;
+  int64_t columns = 128 / e.result_bytes, panels = l.tile_n / columns;
+  std::string text = "#pragma unroll\nfor (int p = 0; p < " + number(panels) +
+                     "; ++p) {\n"
+                     "if (thread == 0) store_wait<" +
+                     number(pending_panels(l)) + ">();\ngroup_sync(1 + consumer);\n" +
+                     "const unsigned panel = panels + (m * " + number(panels) + " + p) % " +
+                     number(e.buffers) + " * " + number(kPanelBytes) + ";\n#pragma unroll\n" +
+                     staged_panel(l) +
+                     "copies_fence();\ngroup_sync(1 + consumer);\n"
+                     "if (thread == 0) {\nconst int row = block_row, column = p * " +
+                     number(columns) + ";\nbox_store(&" + e.map + ", panel";
+  for (const std::string& c : e.coordinates) text += ", " + c;
+  return text + ");\nstore_commit();\n}\n}\n";
+}
+
+std::string direct_epilogue(const MatrixLeaf& l) {
+  return "#pragma unroll\nfor (int i = 0; i < " + number(l.tile_n / 2) +
+         "; ++i) {\n"
+         "const int row = first_row + lane / 4 + i / 2 % 2 * 8;\n"
+         "const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
+         "const " +
+         l.epilogue.result_type + " result = finish(row, column, sum[m][i]);\n" + l.epilogue.store +
+         "\n}\n";
+}
+
+std::string epilogue(const MatrixLeaf& l) {
+  const MatrixEpilogue& e = l.epilogue;
+  bool staged = !e.map.empty();
+  return "auto finish = [&](int row, int column, float value) {\n" + e.result_type + " result;\n" +
+         e.cell +
+         "\nreturn result;\n};\n"
+         "#pragma unroll\nfor (int m = 0; m < " +
+         number(row_blocks(l)) + "; ++m) {\nconst int block_row = (consumer * " +
+         number(row_blocks(l)) +
+         " + m) * 64;\n"
+         "const int first_row = block_row + warp * 16;\n" +
+         (staged ? staged_epilogue(l) : direct_epilogue(l)) + "}\n";
+}
+
+std::string consumer(const MatrixLeaf& l) {
+  bool staged = !l.epilogue.map.empty();
+  std::string text =
+      "const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;\n"
+      "const int consumer = group - 1;\n";
+  if (staged) {
+    text += "const unsigned panels = base + kStages * kStageBytes + consumer * " +
+            number(l.epilogue.buffers * kPanelBytes) + ";\n";
+  }
+  text += "unsigned slot = 0, phase = 0;\nfloat sum[" + number(row_blocks(l)) + "][" +
+          number(l.tile_n / 2) + "];\n" + tile_loop(l) + main_loop(l) + epilogue(l) + "}\n";
+  if (staged) text += "if (thread == 0) store_wait<0>();\n";
+  return text;
+}
+
+// Registers that warpgroups take from the one that only copies; 0: the launch's are enough.
+struct RegisterSplit {
+  int producer = 0, consumer = 0;
+};
+RegisterSplit register_split(const MatrixLeaf& l) {
+  if (l.consumers == 2) return {40, 232};
+  if (l.consumers == 3) return {32, 160};
+  return {};
+}
+
+std::string set_registers(int count, const char* direction) {
+  if (count == 0) return "";
+  return std::string("asm volatile(\"setmaxnreg.") + direction + ".sync.aligned.u32 " +
+         number(count) + ";\");\n";
+}
+
+std::string set_up(const MatrixLeaf& l) {
+  return "constexpr int kStages = " + number(l.stages) +
+         ";\nconstexpr unsigned kStageBytes = " + number(stage_bytes(l)) +
+         ";\nextern __shared__ unsigned char dynamic_shared[];\n"
+         "const unsigned base = (shared_address(dynamic_shared) + 1023) & ~1023u;\n"
+         "const unsigned full = base + " +
+         number(l.stages * stage_bytes(l) + panel_bytes(l)) +
+         ", empty = full + 8 * kStages;\n"
+         "if (threadIdx.x == 0) {\nfor (int i = 0; i < kStages; ++i) {\n"
+         "barrier_init(full + 8 * i, 1);\nbarrier_init(empty + 8 * i, " +
+         number(l.consumers) +
+         ");\n}\n}\nbarriers_ready();\n"
+         "const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);\n";
+}
+
+}  // namespace
+
+int64_t matrix_shared_bytes(const MatrixLeaf& l) {
+  return fixed_bytes(l) + l.stages * stage_bytes(l) + barrier_bytes(l.stages);
+}
+
+int64_t matrix_threads(const MatrixLeaf& l) { return 128 * (l.consumers + 1); }
+
+int64_t matrix_stages(MatrixLeaf leaf, int64_t shared_bytes) {
+  leaf.stages = 0;
+  int64_t each = stage_bytes(leaf) + barrier_bytes(1);
+  return (shared_bytes - matrix_shared_bytes(leaf)) / each;
+}
+
+std::string matrix_source(const MatrixLeaf& l) {
+  RegisterSplit registers = register_split(l);
+  return multiply_function(l) + "extern \"C\" __global__ void __launch_bounds__(" +
+         number(matrix_threads(l)) + ", 1) " + l.name + "(" + l.parameters + ") {\n" + set_up(l) +
+         "if (group == 0) {\n" + set_registers(registers.producer, "dec") + producer(l) +
+         "} else {\n" + set_registers(registers.consumer, "inc") + consumer(l) + "}\n}\n";
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,72 @@
+// CUDA C++ of a matrix product on the tensor cores of Hopper (sm_90a): a persistent grid of tiles,
+// one warp that fills a ring of shared-memory stages by bulk tensor copies, and warpgroups that
+// multiply them by wgmma. The text includes nothing. What the tile computes is given as text too,
+// so that the same leaf serves batched, transposed and convolution-shaped products.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tile::cuda {
+
+enum class MatrixType : uint8_t { f16, bf16, tf32 };
+
+// One bulk copy of a box into an operand's part of a stage. Coordinates are C expressions over the
+// variables of the tile and of the step, one for each dimension of the map, innermost first.
+struct MatrixBox {
+  std::vector<std::string> coordinates;
+  int64_t offset = 0;  // in bytes, inside the operand's part; a multiple of 1024
+};
+
+// Shared memory holds it in rows of 128 bytes, swizzled: `extent` rows of K if k_major, else blocks
+// of 64 elements of the other index, each with `depth` rows.
+struct MatrixOperand {
+  std::string map;  // the tensor map's parameter name
+  bool k_major = true;
+  std::vector<MatrixBox> boxes;  // equal ones; together they fill the operand's part
+};
+
+// How a finished tile leaves the block.
+struct MatrixEpilogue {
+  std::string result_type;  // C name of the type stored
+  int64_t result_bytes = 2;
+  // Statements with the float `value` and the tile's `row` and `column` (ints) in scope, that set
+  // `result` (of result_type).
+  std::string cell;
+  // A statement that stores `result`, given the same variables; used when `map` is empty.
+  std::string store;
+  // Otherwise: panels of 64 rows and 128 bytes are staged in shared memory and stored as boxes.
+  std::string map;
+  // Coordinates of the panel whose first cell is `row`, `column`; innermost first.
+  std::vector<std::string> coordinates;
+  int64_t buffers = 2;  // panels in flight, each warpgroup its own
+};
+
+struct MatrixLeaf {
+  std::string name;
+  std::string parameters;  // of the kernel
+  MatrixType type = MatrixType::bf16;
+  int64_t tile_m = 128, tile_n = 256;
+  int64_t depth = 64;  // elements of K in a stage: 128 bytes
+  int64_t stages = 4;
+  int64_t consumers = 2;  // warpgroups that share the tile's rows
+  MatrixOperand a, b;
+  // C expressions: the number of tiles, and of steps of K in each.
+  std::string tiles, steps;
+  std::string tile_variables;  // statements over `tile`
+  std::string step_variables;  // statements over `step`
+  MatrixEpilogue epilogue;
+};
+
+// Dynamic shared memory that the kernel needs, alignment included.
+int64_t matrix_shared_bytes(const MatrixLeaf& leaf);
+int64_t matrix_threads(const MatrixLeaf& leaf);
+// The largest number of stages that fits into `shared_bytes`.
+int64_t matrix_stages(MatrixLeaf leaf, int64_t shared_bytes);
+
+// Wrappers of the instructions, once for each translation unit, after prelude().
+std::string matrix_prelude();
+std::string matrix_source(const MatrixLeaf& leaf);
+
+}  // namespace tile::cuda
