@@ -79,6 +79,8 @@ class Layouts {
   }
   void statement(const nest::Alloc&) {}
   void statement(const nest::Sync&) {}
+  void statement(const nest::Copy&) {}
+  void statement(const nest::MatrixTile&) {}
 
   void access(const nest::Access& a) {
     State& state = of_[static_cast<size_t>(a.buffer)];

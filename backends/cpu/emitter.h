@@ -42,6 +42,12 @@ class FunctionEmitter {
   [[noreturn]] void statement(const nest::Sync&) {
     fail(Stage::compile, "unsupported", {}, "a nest with barriers is for GPUs");
   }
+  [[noreturn]] void statement(const nest::Copy&) {
+    fail(Stage::compile, "unsupported", {}, "a nest with bulk copies is for GPUs");
+  }
+  [[noreturn]] void statement(const nest::MatrixTile&) {
+    fail(Stage::compile, "unsupported", {}, "a nest with matrix tiles is for GPUs");
+  }
 
   // Loops.
   void written_out(const nest::For& f, const Form& begin, int64_t extent);

@@ -1,6 +1,7 @@
 // Runs a nest one iteration after another, checking every index. Names are resolved to slots once,
 // so that thousands of test programs run in seconds.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 
@@ -190,6 +191,57 @@ class Machine final : private Leaves {
     // Whatever was there is gone: reading it before a store shows as nonsense.
     std::fill(own->bytes.begin(), own->bytes.end(), std::byte{0x7f});
     thread_.memory[i] = own.get();
+  }
+  void statement(const Copy& c) {
+    HostTensor& to = memory(c.to);
+    HostTensor& from = memory(c.from);
+    const std::vector<int64_t>& shape = nest_.buffers[static_cast<size_t>(c.from)].shape;
+    std::vector<int64_t> origin, at(shape.size(), 0);
+    for (const Expr& e : c.origin) origin.push_back(number(e));
+    for (int64_t cell = 0, cells = to.count(); cell < cells; ++cell) {
+      int64_t flat = 0;
+      bool inside = true;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        int64_t i = origin[d] + c.stride[d] * at[d];
+        inside = inside && i >= 0 && i < c.limit[d];
+        flat = flat * shape[d] + i;
+      }
+      to.set(cell, inside ? from.at(flat) : Scalar{});
+      for (size_t k = c.order.size(); k-- > 0;) {
+        auto d = static_cast<size_t>(c.order[k]);
+        if (++at[d] < c.extent[d]) break;
+        at[d] = 0;
+      }
+    }
+  }
+  // The values that a tensor core reads: of an f32 the first 10 fraction bits.
+  static std::vector<float> operand(const HostTensor& t) {
+    std::vector<float> values;
+    for (int64_t i = 0, n = t.count(); i < n; ++i) {
+      auto value = static_cast<float>(t.at(i).f);
+      if (t.type == DType::f32) {
+        value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffffe000U);
+      }
+      values.push_back(value);
+    }
+    return values;
+  }
+  void statement(const MatrixTile& m) {
+    HostTensor& sum = memory(m.sum);
+    std::vector<float> a = operand(memory(m.a)), b = operand(memory(m.b));
+    int64_t rows = sum.shape[0], columns = sum.shape[1];
+    int64_t depth = static_cast<int64_t>(a.size()) / rows;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        auto total = static_cast<float>(sum.at(i * columns + j).f);
+        for (int64_t k = 0; k < depth; ++k) {
+          total += a[static_cast<size_t>(m.a_transposed ? k * rows + i : i * depth + k)] *
+                   b[static_cast<size_t>(m.b_transposed ? j * depth + k : k * columns + j)];
+        }
+        sum.set(i * columns + j, real_scalar(total, DType::f32));
+      }
+    }
+    counts.multiply_adds += rows * columns * depth;
   }
   void statement(const Sync&) { throw InternalError("nest: a barrier outside of threads"); }
 

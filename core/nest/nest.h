@@ -18,6 +18,8 @@ enum class Scope : uint8_t {
   workspace,  // shared by all threads of a launch, lives for the launch
   shared,     // a GPU block's: private to one iteration of the enclosing grid loop
   scratch,    // private to the thread that runs one iteration of the enclosing parallel loop
+  fragment,   // a GPU block's matrix of two dimensions, spread over the registers of its threads: a
+              // MatrixTile's sum; else indexed by the variables of two thread loops alone
   registers,  // scratch that every access indexes by unrolled and vector loops and constants only
 };
 
@@ -92,6 +94,10 @@ struct For {
   LoopKind kind = LoopKind::serial;
   int64_t width = 0;  // lanes of a vector loop
   int64_t grain = 1;  // parallel: least iterations worth a thread
+  // GPU, serial: the copies of the body run ahead of the rest by up to this many iterations, made
+  // by a warp of their own, each into its own version of the shared buffers; 0: not. The meaning is
+  // the sequential one.
+  int64_t pipeline = 0;
   Block body;
 };
 
@@ -115,8 +121,29 @@ struct Alloc {
 // the thread).
 struct Sync {};
 
+// A box of an argument copied into a dense buffer: the cells from[origin[d] + stride[d] * i[d]]
+// with 0 <= i[d] < extent[d], in the order of the dimensions `order` (outermost first; each once),
+// and zero for a cell whose index is outside [0, limit[d]) in some dimension. On a GPU a bulk copy
+// by the whole block, into shared memory.
+struct Copy {
+  int to = -1;    // as many elements as the box
+  int from = -1;  // of the same type
+  std::vector<Expr> origin;
+  std::vector<int64_t> extent, stride, limit;  // 0 <= limit <= the shape
+  std::vector<int> order;
+};
+
+// sum[i, j] += over k of a[i, k] * b[k, j], in any order, with the whole block of threads. `sum` is
+// a fragment of f32; products are exact and sums in f32, or, where a and b are f32, both are first
+// cut to the 10 fraction bits of tf32.
+struct MatrixTile {
+  int sum = -1, a = -1, b = -1;
+  bool a_transposed = false;  // a is [k, i]
+  bool b_transposed = false;  // b is [j, k]
+};
+
 struct Statement {
-  std::variant<For, If, Store, Alloc, Sync> what;
+  std::variant<For, If, Store, Alloc, Sync, Copy, MatrixTile> what;
 };
 
 struct Nest {

@@ -27,6 +27,7 @@ class Parser {
     if (reader_.accept("workspace")) return buffer(Scope::workspace);
     if (reader_.accept("shared")) return buffer(Scope::shared);
     if (reader_.accept("scratch")) return buffer(Scope::scratch);
+    if (reader_.accept("fragment")) return buffer(Scope::fragment);
     if (reader_.accept("registers")) return buffer(Scope::registers);
     if (!reader_.accept("parameter")) return false;
     Parameter p;
@@ -106,6 +107,8 @@ class Parser {
     if (reader_.accept("grid")) return {loop(LoopKind::grid, depth)};
     if (reader_.accept("thread")) return {loop(LoopKind::thread, depth)};
     if (reader_.accept("sync")) return {Sync{}};
+    if (reader_.accept("copy")) return {copy()};
+    if (reader_.accept("matrix")) return {matrix_tile()};
     if (reader_.accept("if")) return {condition(depth)};
     if (reader_.accept("alloc")) return {Alloc{buffer_reference()}};
     if (reader_.accept("assign")) return {store(StoreKind::assign)};
@@ -134,6 +137,7 @@ class Parser {
     f.extent = bracketed();
     if (reader_.accept("width")) f.width = reader_.integer();
     if (reader_.accept("grain")) f.grain = reader_.integer();
+    if (reader_.accept("pipeline")) f.pipeline = reader_.integer();
     f.body = block(depth);
     return f;
   }
@@ -147,6 +151,31 @@ class Parser {
     i.then = block(depth);
     if (reader_.accept("else")) i.otherwise = block(depth);
     return i;
+  }
+  Copy copy() {
+    Copy c;
+    c.to = buffer_reference();
+    c.from = buffer_reference();
+    reader_.expect("origin");
+    c.origin = reader_.expressions();
+    reader_.expect("extent");
+    c.extent = reader_.integers();
+    reader_.expect("stride");
+    c.stride = reader_.integers();
+    reader_.expect("limit");
+    c.limit = reader_.integers();
+    reader_.expect("order");
+    for (int64_t d : reader_.integers()) c.order.push_back(static_cast<int>(d));
+    return c;
+  }
+  MatrixTile matrix_tile() {
+    MatrixTile m;
+    m.sum = buffer_reference();
+    m.a = buffer_reference();
+    m.a_transposed = reader_.accept("transposed");
+    m.b = buffer_reference();
+    m.b_transposed = reader_.accept("transposed");
+    return m;
   }
   Store store(StoreKind kind) {
     Store s;

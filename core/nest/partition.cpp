@@ -288,7 +288,8 @@ class Partitioner {
   // A loop whose only statement is a guard: conditions without the loop variable move outside.
   static Block hoist_guard(For f) {
     If* guard = f.body.size() == 1 ? std::get_if<If>(&f.body[0].what) : nullptr;
-    bool launches = f.kind == LoopKind::parallel || f.kind == LoopKind::grid;
+    bool launches = f.kind == LoopKind::parallel || f.kind == LoopKind::grid ||
+                    f.kind == LoopKind::thread;
     bool movable = guard != nullptr && guard->otherwise.empty() && !launches;
     if (!movable) return {Statement{std::move(f)}};
     std::vector<Expr> outside, within;
@@ -335,6 +336,12 @@ class Partitioner {
   }
   Block statement(const Alloc& a, bool) { return {Statement{a}}; }
   Block statement(const Sync& s, bool) { return {Statement{s}}; }
+  Block statement(const Copy& c, bool) {
+    Copy copy = c;
+    for (Expr& e : copy.origin) e = clean(e);
+    return {Statement{std::move(copy)}};
+  }
+  Block statement(const MatrixTile& m, bool) { return {Statement{m}}; }
 
   Access access(Access a) const {
     for (Expr& e : a.index) e = settled(e);

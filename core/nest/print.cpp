@@ -16,6 +16,8 @@ std::string_view word(Scope scope) {
       return "shared";
     case Scope::scratch:
       return "scratch";
+    case Scope::fragment:
+      return "fragment";
     case Scope::registers:
       return "registers";
   }
@@ -139,6 +141,7 @@ class Printer {
                        text(f.begin) + "] extent [" + text(f.extent) + "]";
     if (f.kind == LoopKind::vector) head += " width " + std::to_string(f.width);
     if (f.kind == LoopKind::parallel) head += " grain " + std::to_string(f.grain);
+    if (f.pipeline != 0) head += " pipeline " + std::to_string(f.pipeline);
     line(depth, head + " {");
     block(f.body, depth + 1);
     line(depth, "}");
@@ -165,6 +168,19 @@ class Printer {
   }
 
   void statement(const Sync&, int depth) { line(depth, "sync"); }
+  void statement(const Copy& c, int depth) {
+    std::vector<int64_t> order(c.order.begin(), c.order.end());
+    line(depth, "copy " + buffer_name(static_cast<size_t>(c.to)) + " " +
+                    buffer_name(static_cast<size_t>(c.from)) + " origin " + text(c.origin) +
+                    " extent " + print_integers(c.extent) + " stride " + print_integers(c.stride) +
+                    " limit " + print_integers(c.limit) + " order " + print_integers(order));
+  }
+  void statement(const MatrixTile& m, int depth) {
+    line(depth, "matrix " + buffer_name(static_cast<size_t>(m.sum)) + " " +
+                    buffer_name(static_cast<size_t>(m.a)) +
+                    (m.a_transposed ? " transposed " : " ") +
+                    buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : ""));
+  }
 
   const Nest& nest_;
   bool anonymous_;

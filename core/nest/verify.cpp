@@ -4,6 +4,7 @@
 
 #include "core/ir/text.h"
 #include "core/nest/nest.h"
+#include "core/support/checked.h"
 
 namespace tile::nest {
 namespace {
@@ -167,12 +168,50 @@ class Verifier {
   void statement(const Alloc& a) {
     Scope scope = buffer(a.buffer).scope;
     internal_check(scope != Scope::argument, "nest: an allocated argument");
-    internal_check(scope != Scope::shared || (around_.grid && !around_.threads),
-                   "nest: a shared buffer begins inside a grid loop, outside its threads");
+    internal_check(
+        (scope != Scope::shared && scope != Scope::fragment) || (around_.grid && !around_.threads),
+        "nest: a shared buffer begins inside a grid loop, outside its threads");
   }
   void statement(const Sync&) {
     internal_check(around_.threads && around_.uniform && !around_.vector,
                    "nest: a barrier that not all threads reach");
+  }
+
+  void statement(const Copy& c) {
+    const Buffer& from = buffer(c.from);
+    size_t rank = from.shape.size();
+    internal_check(c.origin.size() == rank && c.extent.size() == rank && c.stride.size() == rank &&
+                       c.limit.size() == rank && c.order.size() == rank,
+                   "nest: a copy's rank");
+    std::set<int> dimensions(c.order.begin(), c.order.end());
+    internal_check(dimensions.size() == rank &&
+                       (rank == 0 || (*dimensions.begin() == 0 &&
+                                      *dimensions.rbegin() == static_cast<int>(rank) - 1)),
+                   "nest: a copy's order");
+    int64_t cells = 1;
+    for (size_t d = 0; d < rank; ++d) {
+      expression(c.origin[d]);
+      internal_check(c.extent[d] >= 1 && c.stride[d] >= 1, "nest: a copy's box");
+      internal_check(c.limit[d] >= 0 && c.limit[d] <= from.shape[d], "nest: a copy's limit");
+      cells = checked_mul(cells, c.extent[d]);
+    }
+    internal_check(cells == element_count(buffer(c.to).shape) && buffer(c.to).type == from.type,
+                   "nest: a copy into a buffer of another size or type");
+    internal_check(!around_.threads, "nest: a block's copy inside threads");
+  }
+  void statement(const MatrixTile& m) {
+    const Buffer& sum = buffer(m.sum);
+    const Buffer& a = buffer(m.a);
+    const Buffer& b = buffer(m.b);
+    internal_check(sum.shape.size() == 2 && a.shape.size() == 2 && b.shape.size() == 2,
+                   "nest: a matrix of another rank");
+    bool fits = a.shape[m.a_transposed ? 1 : 0] == sum.shape[0] &&
+                b.shape[m.b_transposed ? 0 : 1] == sum.shape[1] &&
+                a.shape[m.a_transposed ? 0 : 1] == b.shape[m.b_transposed ? 1 : 0];
+    internal_check(fits, "nest: matrices that do not fit");
+    internal_check(sum.scope == Scope::fragment && sum.type == DType::f32 && a.type == b.type,
+                   "nest: a matrix product of other types");
+    internal_check(!around_.threads, "nest: a block's product inside threads");
   }
 
   const Nest& nest_;

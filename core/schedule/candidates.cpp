@@ -7,6 +7,7 @@
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 #include "core/schedule/space.h"
+#include "core/schedule/tensor_cores.h"
 
 namespace tile {
 namespace {
@@ -464,6 +465,8 @@ std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, si
 
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
   if (row_loops(kernel) > 0) return row_candidates(kernel, target, limit);
+  std::vector<Schedule> products = tensor_cores::schedules(kernel, target, limit);
+  if (!products.empty()) return products;
   if (is_gpu(target)) return gpu::candidate_schedules(kernel, target, limit);
   Schedule best;
   best.stages.resize(kernel.stages.size());

@@ -5,6 +5,7 @@
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
+#include "core/schedule/tensor_cores.h"
 
 namespace tile {
 namespace {
@@ -259,12 +260,14 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
     size_t wanted = stage.attach >= 0 ? 0 : stage.contraction.pieces.size();
     if (schedule.stages[s].size() != wanted) return "another number of pieces";
     for (size_t p = 0; p < wanted; ++p) {
+      if (schedule.stages[s][p].tensor_cores) continue;
       std::string text = illegal_piece(schedule.stages[s][p], stage.contraction.pieces[p],
                                        stage.contraction, kernel, target);
       if (!text.empty()) return text;
     }
   }
-  return broken_shared(schedule, kernel);
+  std::string shared = broken_shared(schedule, kernel);
+  return shared.empty() ? tensor_cores::broken(schedule, kernel, target) : shared;
 }
 
 }  // namespace tile

@@ -8,6 +8,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/tensor_cores.h"
 
 namespace tile {
 namespace lowering {
@@ -172,11 +173,8 @@ nest::Block PieceLowering::run() {
   return out;
 }
 
-}  // namespace lowering
-
-nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
-                 const Strides& strides) {
-  lowering::Frame frame{kernel, target, {}, {}, {}, {}, {}};
+Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides) {
+  Frame frame{kernel, target, {}, {}, {}, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
@@ -185,6 +183,17 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     if (!written(id)) frame.add_argument(id, false, strides);
   }
   for (TensorId id : kernel.writes) frame.add_argument(id, true, strides);
+  return frame;
+}
+
+}  // namespace lowering
+
+nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                 const Strides& strides) {
+  if (!tensor_cores::fits_strides(schedule, kernel, target, strides)) {
+    return lower(kernel, tensor_cores::schedule_without(kernel, target), target, strides);
+  }
+  lowering::Frame frame = lowering::make_frame(kernel, target, strides);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
     return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
@@ -197,8 +206,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
       for (TensorId out : outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
     }
     for (size_t p = 0; p < c.pieces.size(); ++p) {
-      lowering::PieceLowering piece(frame, s, p, schedule.stages[s][p]);
-      lowering::append(frame.nest.body, piece.run());
+      const PieceSchedule& how = schedule.stages[s][p];
+      lowering::PieceLowering piece(frame, s, p, how);
+      lowering::append(frame.nest.body,
+                       how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
     }
   }
   return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);

@@ -45,6 +45,9 @@ struct Frame {
   int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };
 
+// The nest of a kernel with its arguments and no code yet.
+Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides);
+
 // What one block of loops knows of an unknown: its value so far is the sum of step * value over the
 // levels; the current block holds `size` values from there (at most `bound`).
 struct Level {
@@ -130,7 +133,11 @@ class PieceLowering {
   nest::Block in_rows(const std::vector<Position>& rows, size_t shared);
   const std::vector<std::string>& names() const { return names_; }
 
+  // Of a piece on tensor cores (lower_tensor_cores.cpp).
+  nest::Block run(const TensorCores& schedule);
+
  private:
+  friend class MatrixLowering;
   // Loops (lower_loops.cpp).
   State whole_box() const;
   nest::Block parallel_loops();

@@ -61,6 +61,15 @@ struct GpuMatrix {
   int64_t split = 1;  // blocks that share the terms; a second launch adds their sums
   friend bool operator==(const GpuMatrix&, const GpuMatrix&) = default;
 };
+// A matrix product on tensor cores (core/schedule/tensor_cores.h), instead of loops: `tile`
+// unknowns of each kind make the tile of a block; one reduction is cut into steps, the others are
+// loops.
+struct TensorCores {
+  std::vector<int64_t> tile;  // of each unknown, 1 where the block takes one value
+  int64_t stages = 0;         // steps that the copies run ahead
+  int64_t group = 8;          // rows of tiles that are walked together, for the cache
+  friend bool operator==(const TensorCores&, const TensorCores&) = default;
+};
 
 // Loop structure of one piece:
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
@@ -81,6 +90,7 @@ struct PieceSchedule {
   // GPU only, at most one; there are then no loops, packings or carried owner.
   std::optional<GpuReduction> gpu_reduction;
   std::optional<GpuMatrix> gpu_matrix;
+  std::optional<TensorCores> tensor_cores;
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };
 

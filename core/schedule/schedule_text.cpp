@@ -99,6 +99,11 @@ std::string print(const Schedule& schedule) {
       s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
            text(p.tile);
       if (p.carried >= 0) s += " carry " + std::to_string(p.carried);
+      if (p.tensor_cores) {
+        s += " tensor_cores " + print_integers(p.tensor_cores->tile) + " stages " +
+             std::to_string(p.tensor_cores->stages) + " group " +
+             std::to_string(p.tensor_cores->group);
+      }
       s += gpu_text(p) + "\n";
       for (const Packing& k : p.packings) {
         s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
@@ -129,6 +134,15 @@ Schedule parse_schedule(std::string_view text) {
       in.expect("tile");
       p.tile = parse_loops(in);
       if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
+      if (in.accept("tensor_cores")) {
+        TensorCores t;
+        t.tile = in.integers();
+        in.expect("stages");
+        t.stages = in.integer();
+        in.expect("group");
+        t.group = in.integer();
+        p.tensor_cores = std::move(t);
+      }
       parse_gpu(in, p);
       while (in.accept("pack")) {
         Packing k;

@@ -27,6 +27,7 @@ std::string to_string(const Target& t) {
   add("dram_per_ns", rate(t.dram_bytes_per_ns));
   add("parallel_ns", rate(t.parallel_overhead_ns));
   add("strict_skip", t.strict_skip ? "1" : "0");
+  if (t.tf32) add("tf32", "1");
   if (is_gpu(t)) {
     add("multiprocessors", std::to_string(t.gpu.multiprocessors));
     add("capability", std::to_string(t.gpu.capability));

@@ -48,6 +48,8 @@ class Summarizer {
   }
   void statement(const nest::Alloc&, bool) {}
   void statement(const nest::Sync&, bool) {}
+  void statement(const nest::Copy&, bool) {}
+  void statement(const nest::MatrixTile&, bool) {}
 };
 
 std::string domain_text(const Piece& piece, const PieceClass& kind) {

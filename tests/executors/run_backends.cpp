@@ -58,6 +58,8 @@ class Counter {
     if (i.then.empty()) block(i.otherwise, times, vector);
   }
   void statement(const nest::Sync&, double, bool) {}
+  void statement(const nest::Copy&, double, bool) {}
+  void statement(const nest::MatrixTile&, double, bool) {}
   void statement(const nest::Store&, double times, bool vector) {
     count.all += times;
     if (!vector) count.scalar += times;

@@ -1,0 +1,250 @@
+// Nests of products on tensor cores: a grid of tiles, a pipeline of copies and matrix tiles, and
+// the stages attached to the product on the finished fragment.
+#include <algorithm>
+
+#include "core/schedule/tensor_cores.h"
+#include "core/support/checked.h"
+
+namespace tile::lowering {
+
+using nest::Block;
+using nest::LoopKind;
+using tensor_cores::Operand;
+using tensor_cores::Product;
+
+namespace {
+
+// Values with names of their own, so that what uses them stays linear.
+class Definitions {
+ public:
+  explicit Definitions(std::string prefix) : prefix_(std::move(prefix)) {}
+  Expr define(const Expr& value) {
+    if (linear_form(value)) return tidy(value);
+    list_.emplace_back(prefix_ + std::to_string(list_.size()), value);
+    return Expr::variable(list_.back().first);
+  }
+  // The digits of `value` in a mixed base, the last one fastest.
+  std::vector<Expr> digits(const Expr& value, const std::vector<int64_t>& base) {
+    std::vector<Expr> result(base.size());
+    int64_t inner = 1, left = 0;
+    for (size_t i = 0; i < base.size(); ++i) left += base[i] > 1 ? 1 : 0;
+    for (size_t i = base.size(); i-- > 0;) {
+      if (base[i] == 1) continue;
+      Expr rest = floor_div(value, Expr(inner));
+      result[i] = define(--left == 0 ? rest : floor_mod(rest, Expr(base[i])));
+      inner = checked_mul(inner, base[i]);
+    }
+    return result;
+  }
+  Block around(Block inside) const {
+    for (size_t i = list_.size(); i-- > 0;) {
+      nest::For loop = make_loop(list_[i].first, list_[i].second, 1, LoopKind::serial);
+      loop.body = std::move(inside);
+      inside.clear();
+      inside.push_back(statement(std::move(loop)));
+    }
+    return inside;
+  }
+
+ private:
+  std::string prefix_;
+  std::vector<std::pair<std::string, Expr>> list_;
+};
+
+}  // namespace
+
+class MatrixLowering {
+ public:
+  MatrixLowering(PieceLowering& piece, const TensorCores& schedule, Product product)
+      : piece_(piece), schedule_(schedule), p_(std::move(product)) {
+    rows_ = tile_rows(schedule, p_);
+    columns_ = tile_columns(schedule, p_);
+    sum_ = add("sum", DType::f32, nest::Scope::fragment, rows_, columns_);
+    a_ = p_.a.k_inside ? add("a", p_.type, nest::Scope::shared, rows_, p_.depth)
+                       : add("a", p_.type, nest::Scope::shared, p_.depth, rows_);
+    b_ = p_.b.k_inside ? add("b", p_.type, nest::Scope::shared, columns_, p_.depth)
+                       : add("b", p_.type, nest::Scope::shared, p_.depth, columns_);
+  }
+
+  Block run() {
+    State s;
+    s.at.resize(box().size());
+    Definitions tile("tile");
+    int64_t tiles = place_tile(s, tile);
+    Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
+    append(inside, cells([&](const Expr& row, const Expr& column) { return clear(row, column); }));
+    inside.push_back(statement(steps(s)));
+    append(inside,
+           cells([&](const Expr& row, const Expr& column) { return finish(s, row, column); }));
+    nest::For grid = make_loop("tile", 0, tiles, LoopKind::grid);
+    grid.body = tile.around(std::move(inside));
+    return {statement(std::move(grid))};
+  }
+
+ private:
+  const std::vector<int64_t>& box() const { return piece_.piece_.box; }
+  int64_t box(int u) const { return box()[static_cast<size_t>(u)]; }
+  int64_t tile(int u) const { return schedule_.tile[static_cast<size_t>(u)]; }
+  int add(const char* name, DType type, nest::Scope scope, int64_t rows, int64_t columns) {
+    return piece_.frame_.add_buffer(name, type, scope, {rows, columns});
+  }
+  std::vector<int64_t> counts(const std::vector<int>& unknowns) const {
+    std::vector<int64_t> result;
+    for (int u : unknowns) result.push_back(ceil_div(box(u), tile(u)));
+    return result;
+  }
+  static int64_t product(const std::vector<int64_t>& factors) {
+    int64_t all = 1;
+    for (int64_t f : factors) all = checked_mul(all, f);
+    return all;
+  }
+  void enter(State& s, const std::vector<int>& unknowns, const std::vector<Expr>& values) const {
+    for (size_t i = 0; i < unknowns.size(); ++i) {
+      s.at[static_cast<size_t>(unknowns[i])].levels.push_back({tile(unknowns[i]), values[i]});
+    }
+  }
+
+  // Groups of neighbouring rows of tiles are walked column by column: what a wave of tiles reads
+  // stays in the cache. Gives the number of tiles.
+  int64_t place_tile(State& s, Definitions& d) const {
+    std::vector<int64_t> rows = counts(p_.a.unknowns), columns = counts(p_.b.unknowns);
+    std::vector<int64_t> batches = counts(p_.batch);
+    int64_t down = product(rows), across = product(columns), all = checked_mul(down, across);
+    Expr at = Expr::variable("tile");
+    Expr in_batch = at;
+    if (product(batches) > 1) {
+      enter(s, p_.batch, d.digits(d.define(floor_div(at, Expr(all))), batches));
+      in_batch = d.define(floor_mod(at, Expr(all)));
+    } else {
+      enter(s, p_.batch, std::vector<Expr>(p_.batch.size(), Expr(0)));
+    }
+    int64_t group = std::min(schedule_.group, down);
+    Expr band = d.define(floor_div(in_batch, Expr(checked_mul(group, across))));
+    Expr in_band = d.define(floor_mod(in_batch, Expr(checked_mul(group, across))));
+    Expr height = group;
+    if (down % group != 0)
+      height = d.define(min(Expr(group), tidy(Expr(down) - Expr(group) * band)));
+    Expr row = tidy(Expr(group) * band + d.define(floor_mod(in_band, height)));
+    Expr column = d.define(floor_div(in_band, height));
+    enter(s, p_.a.unknowns, d.digits(row, rows));
+    enter(s, p_.b.unknowns, d.digits(column, columns));
+    return checked_mul(product(batches), all);
+  }
+
+  nest::For steps(State s) const {
+    Definitions d("step");
+    std::vector<int> unknowns = p_.around;
+    unknowns.push_back(p_.k);
+    std::vector<int64_t> extents = counts(unknowns);
+    enter(s, unknowns, d.digits(Expr::variable("step"), extents));
+    nest::For loop = make_loop("step", 0, product(extents), LoopKind::serial);
+    loop.pipeline = schedule_.stages;
+    Block body{{copy(a_, p_.a, s)}, {copy(b_, p_.b, s)}};
+    nest::MatrixTile multiply;
+    multiply.sum = sum_;
+    multiply.a = a_;
+    multiply.b = b_;
+    multiply.a_transposed = !p_.a.k_inside;
+    multiply.b_transposed = p_.b.k_inside;
+    body.push_back({multiply});
+    loop.body = d.around(std::move(body));
+    return loop;
+  }
+
+  // The dimension that the unknown alone moves along.
+  static size_t dimension_of(const tile::Access& access, int u) {
+    size_t d = 0;
+    while (access.index[d].affine.coefficient(static_cast<size_t>(u)).is_zero()) ++d;
+    return d;
+  }
+
+  nest::Copy copy(int to, const Operand& o, const State& s) const {
+    const tile::Access& access = piece_.piece_.loads[o.load];
+    nest::Copy c;
+    c.to = to;
+    c.from = piece_.frame_.buffer_of.at(access.tensor);
+    c.limit = o.limit;
+    c.extent.assign(access.index.size(), 1);
+    c.stride.assign(access.index.size(), 1);
+    for (const Index& index : access.index) c.origin.push_back(piece_.value_of(index.affine, s));
+    std::vector<int> unknowns = o.unknowns;
+    unknowns.insert(o.k_inside ? unknowns.end() : unknowns.begin(), p_.k);
+    std::vector<int> spanned;
+    for (int u : unknowns) {
+      if (tile(u) == 1) continue;
+      size_t d = dimension_of(access, u);
+      c.extent[d] = tile(u);
+      c.stride[d] = access.index[d].affine.coefficient(static_cast<size_t>(u)).num();
+      spanned.push_back(static_cast<int>(d));
+    }
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      int at = static_cast<int>(d);
+      if (std::find(spanned.begin(), spanned.end(), at) == spanned.end()) c.order.push_back(at);
+    }
+    c.order.insert(c.order.end(), spanned.begin(), spanned.end());
+    return c;
+  }
+
+  Block cells(const std::function<Block(const Expr&, const Expr&)>& inside) const {
+    nest::For row = make_loop("row", 0, rows_, LoopKind::thread);
+    nest::For column = make_loop("column", 0, columns_, LoopKind::thread);
+    column.body = inside(Expr::variable("row"), Expr::variable("column"));
+    row.body.push_back(statement(std::move(column)));
+    return {statement(std::move(row))};
+  }
+
+  Block clear(const Expr& row, const Expr& column) const {
+    nest::Store zero;
+    zero.target = {sum_, {row, column}, {}};
+    zero.body.results = {zero.body.real(0, DType::f32)};
+    return {statement(std::move(zero))};
+  }
+
+  // The cell's values of the unknowns that the tile spans, and its place inside their boxes.
+  Block finish(State s, const Expr& row, const Expr& column) const {
+    Definitions d("cell");
+    nest::If inside;
+    auto place = [&](const Operand& o, const Expr& at) {
+      std::vector<int64_t> spans;
+      for (int u : o.unknowns) spans.push_back(tile(u));
+      std::vector<Expr> digits = d.digits(at, spans);
+      for (size_t i = 0; i < spans.size(); ++i) {
+        auto u = static_cast<size_t>(o.unknowns[i]);
+        if (spans[i] == 1) continue;
+        s.at[u].levels.push_back({1, digits[i]});
+        if (box()[u] % spans[i] == 0) continue;
+        inside.nonnegative.push_back(tidy(Expr(box()[u] - 1) - s.at[u].begin()));
+      }
+    };
+    place(p_.a, row);
+    place(p_.b, column);
+    s.tile_index = {row, column};
+    s.guards = Guards::none;
+    Block results = piece_.results(s);
+    if (inside.nonnegative.empty()) return d.around(std::move(results));
+    inside.then = std::move(results);
+    return d.around({statement(std::move(inside))});
+  }
+
+  PieceLowering& piece_;
+  const TensorCores& schedule_;
+  Product p_;
+  int64_t rows_ = 0, columns_ = 0;
+  int sum_ = -1, a_ = -1, b_ = -1;
+
+ public:
+  int sum() const { return sum_; }
+};
+
+Block PieceLowering::run(const TensorCores& schedule) {
+  std::optional<Product> product = tensor_cores::product_of(piece_, contraction_, frame_);
+  internal_check(product && tensor_cores::broken(schedule, *product, frame_.target).empty(),
+                 "lower: a tile for tensor cores that cannot be copied");
+  MatrixLowering matrix(*this, schedule, std::move(*product));
+  accumulators_ = {matrix.sum()};
+  find_attached();
+  register_values_.clear();  // used again they are computed again: nodes are shared by their values
+  return matrix.run();
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,335 @@
+// Recognising products whose operands can be copied as boxes.
+#include "core/schedule/tensor_cores.h"
+
+#include <algorithm>
+
+#include "core/support/checked.h"
+
+namespace tile::tensor_cores {
+namespace {
+
+constexpr int64_t kRowBytes = 128;             // of a swizzled row in shared memory
+constexpr int64_t kLeastExtent = 16;           // of m, n and k: below, other code is better
+constexpr size_t kMostDimensions = 5;          // of a tensor map
+constexpr int64_t kMostStride = 8;             // between elements that a bulk copy takes
+constexpr int64_t kPanelBytes = 2 * 64 * 128;  // results on their way out, for each warpgroup
+
+// The node below conversions to f32.
+NodeId widened(const Body& body, NodeId id) {
+  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
+         body[id].type == DType::f32) {
+    id = body[id].args[0];
+  }
+  return id;
+}
+
+bool is_product(const Piece& piece, const Contraction& c) {
+  bool sum = c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
+  if (!sum || c.outputs.size() != 1 || piece.loads.size() != 2) return false;
+  const Body& body = piece.body;
+  const Node& root = body[widened(body, body.results[0])];
+  if (root.kind != NodeKind::operation || root.op != Op::mul || root.type != DType::f32) {
+    return false;
+  }
+  const Node& a = body[widened(body, root.args[0])];
+  const Node& b = body[widened(body, root.args[1])];
+  return a.kind == NodeKind::load && b.kind == NodeKind::load && a.slot != b.slot;
+}
+
+bool plain_indices(const tile::Access& access) {
+  return std::all_of(access.index.begin(), access.index.end(), [](const Index& i) {
+    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
+  });
+}
+
+class Recogniser {
+ public:
+  Recogniser(const Piece& piece, const Contraction& c, const lowering::Frame& frame)
+      : piece_(piece), c_(c), frame_(frame) {}
+
+  std::optional<Product> run() {
+    if (!is_product(piece_, c_) || !types()) return std::nullopt;
+    roles_ = classify(piece_, c_, frame_.kernel.tensors).roles;
+    if (!supported_roles()) return std::nullopt;
+    bool swapped = columns_are_m();
+    p_.a.load = swapped ? 1 : 0;
+    p_.b.load = swapped ? 0 : 1;
+    Role row = swapped ? Role::n : Role::m, column = swapped ? Role::m : Role::n;
+    if (!layout(p_.a, row) || !layout(p_.b, column) || !choose_k()) return std::nullopt;
+    if (p_.type == DType::f32 && !(p_.a.k_inside && p_.b.k_inside)) return std::nullopt;
+    if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
+    if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
+    collect_rest(row, column);
+    return p_;
+  }
+
+ private:
+  const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
+  const nest::Buffer& buffer(const tile::Access& a) const {
+    return frame_.nest.buffers[static_cast<size_t>(frame_.buffer_of.at(a.tensor))];
+  }
+  int64_t box(int unknown) const { return piece_.box[static_cast<size_t>(unknown)]; }
+  static int64_t coefficient(const Index& index, int unknown) {
+    return index.affine.coefficient(static_cast<size_t>(unknown)).num();
+  }
+
+  bool types() {
+    for (const tile::Access& a : piece_.loads) {
+      if (!frame_.buffer_of.contains(a.tensor) || frame_.split.contains(a.tensor)) return false;
+      if (!plain_indices(a)) return false;
+    }
+    p_.type = buffer(piece_.loads[0]).type;
+    if (buffer(piece_.loads[1]).type != p_.type) return false;
+    p_.depth = kRowBytes / static_cast<int64_t>(byte_size(p_.type));
+    return p_.type == DType::f16 || p_.type == DType::bf16 ||
+           (p_.type == DType::f32 && frame_.target.tf32);
+  }
+
+  bool supported_roles() const {
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      bool alone = roles_[u] == Role::outer || roles_[u] == Role::reduction;
+      if (alone && piece_.box[u] != 1) return false;
+    }
+    return true;
+  }
+
+  // Columns are what neighbours in the output differ in.
+  bool columns_are_m() const {
+    const std::vector<Index>& index = piece_.stores[0].index;
+    for (size_t d = index.size(); d-- > 0;) {
+      for (size_t u = 0; u < piece_.owners; ++u) {
+        if (piece_.box[u] == 1 || index[d].affine.coefficient(u).is_zero()) continue;
+        if (roles_[u] == Role::m) return true;
+        if (roles_[u] == Role::n) return false;
+      }
+    }
+    return false;
+  }
+
+  // The dimension along which elements are neighbours; -1: none.
+  int inner_dimension(const tile::Access& a) const {
+    const nest::Buffer& b = buffer(a);
+    for (size_t d = b.shape.size(); d-- > 0;) {
+      if (b.strides[d] == 1 && b.shape[d] > 1) return static_cast<int>(d);
+    }
+    return -1;
+  }
+
+  bool mappable(const tile::Access& a, int inner) const {
+    const nest::Buffer& b = buffer(a);
+    auto size = static_cast<int64_t>(byte_size(b.type));
+    size_t rank = 0;
+    for (size_t d = 0; d < b.shape.size(); ++d) {
+      if (b.shape[d] == 1) continue;
+      ++rank;
+      if (static_cast<int>(d) == inner) continue;
+      if (b.strides[d] <= 0 || checked_mul(b.strides[d], size) % 16 != 0) return false;
+    }
+    return rank <= kMostDimensions;
+  }
+
+  // Whether neighbours in memory differ in k or in a row; the inner unknown.
+  bool layout(Operand& o, Role own) {
+    const tile::Access& a = access(o);
+    int inner = inner_dimension(a);
+    if (inner < 0 || !mappable(a, inner)) return false;
+    const Index& index = a.index[static_cast<size_t>(inner)];
+    int best = -1;
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      int at = static_cast<int>(u);
+      bool suits = roles_[u] == Role::k || roles_[u] == own;
+      if (suits && coefficient(index, at) == 1 && (best < 0 || box(at) > box(best))) best = at;
+    }
+    if (best < 0) return false;
+    o.k_inside = roles_[static_cast<size_t>(best)] == Role::k;
+    inner_[o.load] = best;
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      if (roles_[u] == own) o.unknowns.push_back(static_cast<int>(u));
+    }
+    order_by_output(o.unknowns);
+    if (!o.k_inside) {  // neighbours in memory are neighbours in the tile
+      auto it = std::find(o.unknowns.begin(), o.unknowns.end(), best);
+      std::rotate(it, it + 1, o.unknowns.end());
+    }
+    return true;
+  }
+
+  // By the distance of neighbours in the output, greatest first.
+  void order_by_output(std::vector<int>& unknowns) const {
+    const std::vector<Index>& index = piece_.stores[0].index;
+    std::vector<int64_t> dense = lowering::dense_strides(frame_.tensor(c_.outputs[0]).shape);
+    auto distance = [&](int u) {
+      int64_t sum = 0;
+      for (size_t d = 0; d < index.size(); ++d) sum += dense[d] * coefficient(index[d], u);
+      return std::abs(sum);
+    };
+    std::stable_sort(unknowns.begin(), unknowns.end(),
+                     [&](int u, int v) { return distance(u) > distance(v); });
+  }
+
+  bool choose_k() {
+    if (p_.a.k_inside) p_.k = inner_[p_.a.load];
+    if (p_.b.k_inside) {
+      if (p_.k >= 0 && p_.k != inner_[p_.b.load]) return false;
+      p_.k = inner_[p_.b.load];
+    }
+    for (size_t u = piece_.owners; p_.k < 0 && u < roles_.size(); ++u) {
+      if (roles_[u] == Role::k && box(static_cast<int>(u)) >= kLeastExtent) {
+        p_.k = static_cast<int>(u);
+      }
+    }
+    return p_.k >= 0 && box(p_.k) >= kLeastExtent;
+  }
+
+  // The dimension that an unknown alone moves along, -1: several.
+  static int only_dimension(const tile::Access& a, int unknown) {
+    int found = -1;
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      if (coefficient(a.index[d], unknown) == 0) continue;
+      if (found >= 0) return -1;
+      found = static_cast<int>(d);
+    }
+    return found;
+  }
+
+  bool alone(const Index& index, int unknown) const {
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
+      bool other = static_cast<int>(u) != unknown && piece_.box[u] > 1;
+      if (other && !index.affine.coefficient(u).is_zero()) return false;
+    }
+    return true;
+  }
+
+  // Which unknowns a box can span, and where the cells of k end.
+  bool boxes(Operand& o) {
+    const tile::Access& a = access(o);
+    o.limit = buffer(a).shape;
+    int inner = inner_dimension(a), k = only_dimension(a, p_.k);
+    if (k < 0 || coefficient(a.index[static_cast<size_t>(k)], p_.k) != 1) return false;
+    auto at = static_cast<size_t>(k);
+    if (alone(a.index[at], p_.k)) {
+      o.limit[at] = std::min(o.limit[at], a.index[at].affine.constant.num() + box(p_.k));
+    } else if (box(p_.k) % p_.depth != 0) {
+      return false;
+    }
+    std::vector<int> spanned(a.index.size(), -1);
+    spanned[at] = p_.k;
+    for (size_t i = o.unknowns.size(); i-- > 0;) {  // the innermost first
+      int u = o.unknowns[i], d = only_dimension(a, u);
+      bool fits = d >= 0 && spanned[static_cast<size_t>(d)] < 0;
+      int64_t step = fits ? coefficient(a.index[static_cast<size_t>(d)], u) : 0;
+      fits = fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) &&
+             buffer(a).shape[static_cast<size_t>(d)] > 1;
+      if (fits) spanned[static_cast<size_t>(d)] = u;
+      o.tileable.insert(o.tileable.begin(), fits);
+    }
+    return o.k_inside || o.tileable.back();
+  }
+
+  // Every condition of the domain says that an operand's index is inside [0, limit): copies make
+  // zeros there. A zero times an infinity is not skipped, so that strict programs have none.
+  bool conditions_are_limits() {
+    if (!piece_.constraints.empty() && frame_.target.strict_skip) return false;
+    return std::all_of(piece_.constraints.begin(), piece_.constraints.end(),
+                       [&](const Constraint& c) { return limits(c, p_.a) || limits(c, p_.b); });
+  }
+  bool limits(const Constraint& c, Operand& o) const {
+    const tile::Access& a = access(o);
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      Affine rest = c.form - a.index[d].affine;
+      if (!rest.is_constant() || !rest.is_integral()) continue;
+      if (c.lo - rest.constant.num() > 0) return false;
+      o.limit[d] = std::min(o.limit[d], std::max<int64_t>(c.hi - rest.constant.num(), 0));
+      return true;
+    }
+    return false;
+  }
+
+  int64_t extent(const Operand& o) const {
+    int64_t product = 1;
+    for (size_t i = 0; i < o.unknowns.size(); ++i) {
+      if (o.tileable[i]) product = checked_mul(product, box(o.unknowns[i]));
+    }
+    return product;
+  }
+
+  void collect_rest(Role row, Role column) {
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      int at = static_cast<int>(u);
+      if (u >= piece_.owners) {
+        if (at != p_.k) p_.around.push_back(at);
+      } else if (roles_[u] != row && roles_[u] != column) {
+        p_.batch.push_back(at);
+      }
+    }
+  }
+
+  const Piece& piece_;
+  const Contraction& c_;
+  const lowering::Frame& frame_;
+  std::vector<Role> roles_;
+  int inner_[2] = {-1, -1};  // by load: the unknown in which neighbours in memory differ
+  Product p_;
+};
+
+int64_t tile_extent(const TensorCores& schedule, const Operand& o) {
+  int64_t product = 1;
+  for (int u : o.unknowns) {
+    product = checked_mul(product, schedule.tile[static_cast<size_t>(u)]);
+  }
+  return product;
+}
+
+std::string broken_operand(const TensorCores& schedule, const Operand& o) {
+  for (size_t i = 0; i < o.unknowns.size(); ++i) {
+    int64_t t = schedule.tile[static_cast<size_t>(o.unknowns[i])];
+    if (t < 1 || t > 256 || (t & (t - 1)) != 0) return "a tile that is no power of two";
+    if (t > 1 && !o.tileable[i]) return "a tile over an unknown that no box spans";
+  }
+  if (!o.k_inside && schedule.tile[static_cast<size_t>(o.unknowns.back())] % 64 != 0) {
+    return "rows of a transposed operand that are no multiple of 64";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Product> product_of(const Piece& piece, const Contraction& c,
+                                  const lowering::Frame& frame) {
+  return Recogniser(piece, c, frame).run();
+}
+
+int64_t tile_rows(const TensorCores& schedule, const Product& product) {
+  return tile_extent(schedule, product.a);
+}
+int64_t tile_columns(const TensorCores& schedule, const Product& product) {
+  return tile_extent(schedule, product.b);
+}
+
+std::string broken(const TensorCores& schedule, const Product& product, const Target& target) {
+  size_t unknowns = product.a.unknowns.size() + product.b.unknowns.size() + 1 +
+                    product.batch.size() + product.around.size();
+  if (schedule.tile.size() != unknowns) return "another number of unknowns";
+  for (const Operand* o : {&product.a, &product.b}) {
+    std::string rule = broken_operand(schedule, *o);
+    if (!rule.empty()) return rule;
+  }
+  auto single = [&](int u) { return schedule.tile[static_cast<size_t>(u)] == 1; };
+  if (!std::all_of(product.batch.begin(), product.batch.end(), single) ||
+      !std::all_of(product.around.begin(), product.around.end(), single)) {
+    return "a tile over an unknown that is no row, column or step";
+  }
+  if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
+  int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
+  if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";
+  int64_t groups = rows == 64 ? 1 : 2;
+  if (rows / groups * columns > 128 * 256 / 2) return "more sums than registers";
+  int64_t stage = (rows + columns) * kRowBytes + 16;
+  int64_t fixed = 1024 + groups * kPanelBytes;
+  bool fits =
+      checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
+  if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";
+  return schedule.group >= 1 ? "" : "no rows of tiles";
+}
+
+}  // namespace tile::tensor_cores

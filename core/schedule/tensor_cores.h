@@ -1,0 +1,63 @@
+// Products on the tensor cores of Hopper: which pieces can be computed as matrix tiles whose
+// operands come into shared memory as boxes of bulk copies, with what tiles, and their nests.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/lowering.h"
+
+namespace tile::tensor_cores {
+
+// One of the two multiplied loads. In shared memory its rows (of m or n) hold 128 bytes of k, or,
+// where neighbours in memory are neighbouring rows, it is transposed.
+struct Operand {
+  size_t load = 0;
+  bool k_inside = true;        // neighbours in memory differ in k
+  std::vector<int> unknowns;   // its m or n, outermost first as in the tile's rows or columns
+  std::vector<bool> tileable;  // of each of them: a box may span several values
+  std::vector<int64_t> limit;  // of each dimension of the tensor: cells from here on are zero
+};
+
+// A piece as a matrix product: rows of `a`, columns of `b`.
+struct Product {
+  DType type = DType::f32;  // of the operands
+  Operand a, b;
+  int k = -1;               // the reduction that the steps cut
+  int64_t depth = 0;        // of a step: 128 bytes
+  std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
+  std::vector<int> around;  // the other reductions: loops around the steps
+};
+
+// nullopt where the piece is no such product on the target, or a box cannot be copied from the
+// tensors as they lie in memory.
+std::optional<Product> product_of(const Piece& piece, const Contraction& c,
+                                  const lowering::Frame& frame);
+
+int64_t tile_rows(const TensorCores& schedule, const Product& product);
+int64_t tile_columns(const TensorCores& schedule, const Product& product);
+// Empty where the schedule is one for the product; else the first broken rule.
+std::string broken(const TensorCores& schedule, const Product& product, const Target& target);
+
+struct Ranked {
+  double nanoseconds = 0;
+  TensorCores schedule;
+};
+// Best first by the model; never empty.
+std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Target& target);
+
+// Schedules of a whole kernel, best first by the model, at most `limit`; none unless the kernel is
+// one stage of such products with stages attached to it.
+std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size_t limit,
+                                const Strides& strides = {});
+
+// False where the schedule is for tensor cores and the tensors' strides forbid its boxes.
+bool fits_strides(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                  const Strides& strides);
+// The best schedule that needs no tensor cores.
+Schedule schedule_without(const Kernel& kernel, const Target& target);
+// Empty where every piece has a schedule for tensor cores that suits it, or none has one.
+std::string broken(const Schedule& schedule, const Kernel& kernel, const Target& target);
+
+}  // namespace tile::tensor_cores

@@ -1,0 +1,191 @@
+// Tiles for the tensor cores: the aligned ones, ranked by what bounds a step and by how full the
+// last wave of tiles is.
+#include <algorithm>
+#include <bit>
+
+#include "core/schedule/tensor_cores.h"
+#include "core/support/checked.h"
+
+namespace tile::tensor_cores {
+namespace {
+
+constexpr int64_t kMostStages = 8;
+// Bytes for each clock of a multiprocessor: measured on an H200 by products at 4096^3.
+constexpr double kSharedBytes = 128, kCacheBytes = 60, kStoreBytes = 28;
+constexpr double kTileClocks = 700;     // filling and draining the stages
+constexpr double kLaunchClocks = 4000;  // until the first tile begins, and after the last
+
+// Splits `rows` into powers of two over the operand's unknowns so that the padding is least;
+// between equals the innermost get most.
+class Splitter {
+ public:
+  Splitter(const Operand& o, const Piece& piece, int64_t rows) : o_(o), piece_(piece) {
+    current_.assign(o.unknowns.size(), 1);
+    visit(o.unknowns.size(), rows, 1);
+  }
+  std::vector<int64_t> best;
+  int64_t tiles = 0;
+
+ private:
+  void visit(size_t i, int64_t rest, int64_t count) {
+    if (i == 0) {
+      if (rest == 1 && (best.empty() || count < tiles)) {
+        best = current_;
+        tiles = count;
+      }
+      return;
+    }
+    int64_t box = piece_.box[static_cast<size_t>(o_.unknowns[i - 1])];
+    bool transposed = !o_.k_inside && i == o_.unknowns.size();
+    for (int64_t t = o_.tileable[i - 1] ? rest : 1; t >= (transposed ? 64 : 1); t /= 2) {
+      current_[i - 1] = t;
+      visit(i - 1, rest / t, checked_mul(count, ceil_div(box, t)));
+    }
+  }
+
+  const Operand& o_;
+  const Piece& piece_;
+  std::vector<int64_t> current_;
+};
+
+struct Shape {
+  int64_t rows, columns;
+};
+constexpr Shape kShapes[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
+                             {128, 64},  {64, 128},  {64, 64}};
+
+double tile_clocks(const Shape& s, const Product& p, double steps, const Target& target) {
+  double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
+  double gigahertz = 1.755;
+  double rate = target.gpu.matrix_per_ns / gigahertz / (p.type == DType::f32 ? 2 : 1);
+  double copied = static_cast<double>(s.rows + s.columns) * 128;
+  double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * 128;
+  double step = std::max({products / rate, (copied + read) / kSharedBytes, copied / kCacheBytes});
+  double stored = static_cast<double>(s.rows * s.columns) * 2 / kStoreBytes;
+  return steps * step + kTileClocks + stored;
+}
+
+int64_t stages_that_fit(TensorCores schedule, const Product& p, const Target& target) {
+  int64_t stages = 0;
+  for (int64_t n = 2; n <= kMostStages; ++n) {
+    schedule.stages = n;
+    if (broken(schedule, p, target).empty()) stages = n;
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Target& target) {
+  double steps =
+      static_cast<double>(ceil_div(piece.box[static_cast<size_t>(product.k)], product.depth));
+  for (int u : product.around) steps *= static_cast<double>(piece.box[static_cast<size_t>(u)]);
+  int64_t batches = 1;
+  for (int u : product.batch) batches = checked_mul(batches, piece.box[static_cast<size_t>(u)]);
+  std::vector<Ranked> all;
+  for (const Shape& shape : kShapes) {
+    Splitter rows(product.a, piece, shape.rows), columns(product.b, piece, shape.columns);
+    if (rows.best.empty() || columns.best.empty()) continue;
+    Ranked r;
+    r.schedule.tile.assign(piece.box.size(), 1);
+    auto set = [&](const Operand& o, const std::vector<int64_t>& tile) {
+      for (size_t i = 0; i < tile.size(); ++i) {
+        r.schedule.tile[static_cast<size_t>(o.unknowns[i])] = tile[i];
+      }
+    };
+    set(product.a, rows.best);
+    set(product.b, columns.best);
+    r.schedule.tile[static_cast<size_t>(product.k)] = product.depth;
+    r.schedule.stages = stages_that_fit(r.schedule, product, target);
+    if (r.schedule.stages == 0) continue;
+    int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));
+    int64_t waves = ceil_div(tiles, int64_t{target.gpu.multiprocessors});
+    double clocks =
+        static_cast<double>(waves) * tile_clocks(shape, product, steps, target) + kLaunchClocks;
+    r.nanoseconds = clocks / 1.755;
+    all.push_back(std::move(r));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ranked& x, const Ranked& y) { return x.nanoseconds < y.nanoseconds; });
+  return all;
+}
+
+std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size_t limit,
+                                const Strides& strides) {
+  bool has_them = target.features.starts_with("sm_90a") && target.gpu.matrix_per_ns > 0;
+  if (!has_them || row_loops(kernel) != 0) return {};
+  lowering::Frame frame = lowering::make_frame(kernel, target, strides);
+  for (size_t s = 1; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach < 0) return {};
+  }
+  const Contraction& c = kernel.stages[0].contraction;
+  if (c.fill || !lowering::covers_output(c, kernel.tensors)) return {};
+  std::vector<std::vector<Ranked>> pieces;
+  size_t most = 1;
+  for (const Piece& piece : c.pieces) {
+    std::optional<Product> product = product_of(piece, c, frame);
+    if (!product) return {};
+    pieces.push_back(ranked_tiles(*product, piece, target));
+    if (pieces.back().empty()) return {};
+    most = std::max(most, pieces.back().size());
+  }
+  std::vector<Schedule> all;
+  for (size_t i = 0; i < std::min(limit, most); ++i) {
+    Schedule schedule;
+    schedule.stages.resize(kernel.stages.size());
+    for (const std::vector<Ranked>& ranked : pieces) {
+      PieceSchedule p;
+      p.tensor_cores = ranked[std::min(i, ranked.size() - 1)].schedule;
+      schedule.stages[0].push_back(std::move(p));
+    }
+    all.push_back(std::move(schedule));
+  }
+  return all;
+}
+
+namespace {
+
+// Calls `visit` with each piece's schedule for tensor cores and what it is a product of, until it
+// gives a text.
+std::string each_piece(
+    const Schedule& schedule, const Kernel& kernel, const Target& target, const Strides& strides,
+    const std::function<std::string(const TensorCores&, const std::optional<Product>&)>& visit) {
+  std::optional<lowering::Frame> frame;
+  for (size_t s = 0; s < schedule.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
+      const std::optional<TensorCores>& tensor_cores = schedule.stages[s][p].tensor_cores;
+      if (!tensor_cores) continue;
+      if (!frame) frame.emplace(lowering::make_frame(kernel, target, strides));
+      std::string text = visit(*tensor_cores, product_of(c.pieces[p], c, *frame));
+      if (!text.empty()) return text;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool fits_strides(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                  const Strides& strides) {
+  return each_piece(schedule, kernel, target, strides,
+                    [&](const TensorCores& t, const std::optional<Product>& product) {
+                      return product ? broken(t, *product, target) : "strides without boxes";
+                    })
+      .empty();
+}
+
+Schedule schedule_without(const Kernel& kernel, const Target& target) {
+  Target plain = target;
+  plain.gpu.matrix_per_ns = 0;
+  return analytic_schedule(kernel, plain);
+}
+
+std::string broken(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  return each_piece(schedule, kernel, target, {},
+                    [&](const TensorCores& t, const std::optional<Product>& product) {
+                      return product ? broken(t, *product, target) : "no product of matrices";
+                    });
+}
+
+}  // namespace tile::tensor_cores
