@@ -1,0 +1,153 @@
+// Products on tensor cores: which kernels they take, and their nests run by the interpreter against
+// brute force, before and after the nest's text form.
+#include <gtest/gtest.h>
+
+#include "core/schedule/tensor_cores.h"
+#include "tests/unit/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+NodeId product(Body& b, const std::vector<NodeId>& loads) {
+  return b.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
+}
+
+using Names = std::vector<std::string>;
+Kernel product_kernel(Names unknowns, std::vector<int64_t> box, size_t owners,
+                      std::pair<Shape, Names> a, std::pair<Shape, Names> b,
+                      std::pair<Shape, Names> c, DType type = DType::bf16,
+                      std::vector<std::tuple<std::string, int64_t, int64_t>> constraints = {}) {
+  KernelBuilder k;
+  TensorId A = k.tensor("A", type, a.first), B = k.tensor("B", type, b.first);
+  TensorId C = k.tensor("C", type, c.first);
+  k.stage(C, Aggregation::sum, DType::f32,
+          {{std::move(unknowns),
+            std::move(box),
+            owners,
+            c.second,
+            {{A, a.second}, {B, b.second}},
+            std::move(constraints),
+            product}});
+  return k.finish();
+}
+
+Target hopper() {
+  Target t = h200_target();
+  t.strict_skip = false;
+  return t;
+}
+
+void expect_tiles_agree(const Kernel& kernel, const Target& target = hopper()) {
+  Values inputs = small_integers(kernel, 5);
+  Values expected = inputs;
+  brute_force(kernel, expected);
+  std::vector<Schedule> all = tensor_cores::schedules(kernel, target, 3);
+  ASSERT_FALSE(all.empty());
+  for (const Schedule& schedule : all) {
+    EXPECT_EQ(parse_schedule(print(schedule)), schedule);
+    ASSERT_EQ(illegal(schedule, kernel, target), "");
+    nest::Nest nest = lower(kernel, schedule, target);
+    nest::verify(nest);
+    std::string text = nest::print(nest);
+    EXPECT_NE(text.find("matrix sum"), std::string::npos);
+    nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
+    EXPECT_EQ(nest::print(again), text);
+    ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
+    nest::Nest parts = nest::partition(nest);
+    nest::verify(parts);
+    ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "");
+  }
+}
+
+TEST(TensorCores, ProductsOfEveryLayout) {
+  int64_t m = 136, n = 72, k = 88;
+  for (bool a_transposed : {false, true}) {
+    for (bool b_transposed : {false, true}) {
+      std::pair<Shape, Names> a{{m, k}, {"i", "k"}}, b{{k, n}, {"k", "j"}};
+      if (a_transposed) a = {{k, m}, {"k", "i"}};
+      if (b_transposed) b = {{n, k}, {"j", "k"}};
+      expect_tiles_agree(product_kernel({"i", "j", "k"}, {m, n, k}, 2, a, b, {{m, n}, {"i", "j"}}));
+    }
+  }
+}
+
+TEST(TensorCores, TransposedResultSwapsTheOperands) {
+  expect_tiles_agree(product_kernel({"i", "j", "k"}, {80, 72, 64}, 2, {{80, 64}, {"i", "k"}},
+                                    {{64, 72}, {"k", "j"}}, {{72, 80}, {"j", "i"}}, DType::f16));
+}
+
+TEST(TensorCores, BatchesAndSeveralRowsAndReductions) {
+  expect_tiles_agree(product_kernel({"b", "i", "j", "k"}, {3, 40, 72, 24}, 3,
+                                    {{3, 40, 24}, {"b", "i", "k"}}, {{3, 24, 72}, {"b", "k", "j"}},
+                                    {{3, 40, 72}, {"b", "i", "j"}}));
+  expect_tiles_agree(product_kernel(
+      {"p", "q", "j", "r", "k"}, {5, 24, 72, 3, 32}, 3, {{3, 5, 24, 32}, {"r", "p", "q", "k"}},
+      {{3, 32, 72}, {"r", "k", "j"}}, {{5, 24, 72}, {"p", "q", "j"}}));
+}
+
+TEST(TensorCores, ConvolutionsByBoxesRule4_12) {
+  for (int64_t stride : {1, 2}) {
+    int64_t size = 14, out = (size + 2 - 3) / stride + 1;
+    std::string s = std::to_string(stride);
+    std::string row = s + "*y + r - 1", column = s + "*x + q - 1";
+    Kernel kernel = product_kernel({"b", "y", "x", "o", "r", "q", "c"}, {2, out, out, 64, 3, 3, 32},
+                                   4, {{2, size, size, 32}, {"b", row, column, "c"}},
+                                   {{3, 3, 32, 64}, {"r", "q", "c", "o"}},
+                                   {{2, out, out, 64}, {"b", "y", "x", "o"}}, DType::bf16,
+                                   {{row, 0, size}, {column, 0, size}});
+    expect_tiles_agree(kernel);
+    // A skipped point may not meet an infinite factor.
+    EXPECT_TRUE(tensor_cores::schedules(kernel, h200_target(), 1).empty());
+  }
+}
+
+TEST(TensorCores, AttachedStagesFinishTheFragment) {
+  Kernel kernel = matrix_bias_gelu(72, 88, 40);
+  Target target = hopper();
+  EXPECT_TRUE(tensor_cores::schedules(kernel, target, 1).empty());  // f32 stays f32
+  target.tf32 = true;
+  for (BoundTensor& t : kernel.tensors) {  // tf32 wants k inside: B transposed
+    if (t.name == "B") t.shape = {88, 40};
+  }
+  std::swap(kernel.stages[0].contraction.pieces[0].loads[1].index[0],
+            kernel.stages[0].contraction.pieces[0].loads[1].index[1]);
+  expect_tiles_agree(kernel, target);
+}
+
+TEST(TensorCores, WhatBoxesCannotCopyStaysOutside) {
+  auto none = [](const Kernel& kernel, const Target& target = hopper()) {
+    return tensor_cores::schedules(kernel, target, 1).empty();
+  };
+  // Rows of 90 bytes are no multiple of 16.
+  EXPECT_TRUE(none(matrix_product(64, 64, 45, DType::bf16)));
+  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::f32)));
+  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::i8)));
+  EXPECT_FALSE(none(matrix_product(64, 64, 64, DType::bf16)));
+  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::bf16), a100_target()));
+  // A diagonal: one unknown moves along two dimensions.
+  EXPECT_TRUE(none(product_kernel({"i", "j", "k"}, {64, 64, 64}, 2, {{64, 64, 64}, {"i", "i", "k"}},
+                                  {{64, 64}, {"k", "j"}}, {{64, 64}, {"i", "j"}})));
+}
+
+TEST(TensorCores, LargeProductsTakeLargeTiles) {
+  Kernel kernel = matrix_product(4096, 4096, 4096, DType::bf16);
+  Schedule best = analytic_schedule(kernel, hopper());
+  const TensorCores& t = *best.stages[0][0].tensor_cores;
+  EXPECT_EQ(t.tile[0] * t.tile[1], 128 * 256);
+  // Few tiles: smaller ones, so that no multiprocessor is idle.
+  best = analytic_schedule(matrix_product(1024, 1024, 1024, DType::bf16), hopper());
+  EXPECT_LE(best.stages[0][0].tensor_cores->tile[0] * best.stages[0][0].tensor_cores->tile[1],
+            64 * 128);
+}
+
+TEST(TensorCores, StridesWithoutBoxesFallBack) {
+  Kernel kernel = matrix_product(64, 64, 64, DType::bf16);
+  Schedule schedule = tensor_cores::schedules(kernel, hopper(), 1)[0];
+  EXPECT_TRUE(tensor_cores::fits_strides(schedule, kernel, hopper(), {}));
+  Strides odd(kernel.tensors.size());
+  odd[0] = {65, 1};
+  EXPECT_FALSE(tensor_cores::fits_strides(schedule, kernel, hopper(), odd));
+}
+
+}  // namespace
+}  // namespace tile::testing
