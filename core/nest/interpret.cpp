@@ -197,6 +197,7 @@ class Machine final : private Leaves {
     HostTensor& from = memory(c.from);
     const std::vector<int64_t>& shape = nest_.buffers[static_cast<size_t>(c.from)].shape;
     std::vector<int64_t> origin, at(shape.size(), 0);
+    const Scalar zero{to.type, 0, 0};
     for (const Expr& e : c.origin) origin.push_back(number(e));
     for (int64_t cell = 0, cells = to.count(); cell < cells; ++cell) {
       int64_t flat = 0;
@@ -206,7 +207,7 @@ class Machine final : private Leaves {
         inside = inside && i >= 0 && i < c.limit[d];
         flat = flat * shape[d] + i;
       }
-      to.set(cell, inside ? from.at(flat) : Scalar{});
+      to.set(cell, inside ? from.at(flat) : zero);
       for (size_t k = c.order.size(); k-- > 0;) {
         auto d = static_cast<size_t>(c.order[k]);
         if (++at[d] < c.extent[d]) break;

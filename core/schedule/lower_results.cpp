@@ -23,7 +23,7 @@ NodeId PieceLowering::main_value(Value& into, size_t output, const State& s) {
   return into.body.cast(root, type);
 }
 
-void PieceLowering::find_attached() {
+void PieceLowering::find_attached(bool keep_values) {
   const std::vector<KernelStage>& stages = frame_.kernel.stages;
   for (size_t t = 0; t < stages.size(); ++t) {
     int root = static_cast<int>(t);
@@ -37,7 +37,7 @@ void PieceLowering::find_attached() {
       register_values_[tensor] = register_buffer("value", frame_.tensor(tensor).type, tile_shape_);
     }
   };
-  if (attached_.empty()) return;
+  if (attached_.empty() || !keep_values) return;
   for (TensorId tensor : contraction_.outputs) keep(tensor, reduces_);
   for (size_t t : attached_) {
     for (TensorId tensor : stages[t].contraction.outputs) keep(tensor, false);

@@ -242,8 +242,7 @@ Block PieceLowering::run(const TensorCores& schedule) {
                  "lower: a tile for tensor cores that cannot be copied");
   MatrixLowering matrix(*this, schedule, std::move(*product));
   accumulators_ = {matrix.sum()};
-  find_attached();
-  register_values_.clear();  // used again they are computed again: nodes are shared by their values
+  find_attached(false);  // a result that is read again is computed again: its value is the same
   return matrix.run();
 }
 

@@ -204,7 +204,8 @@ class PieceLowering {
   };
   nest::Block results(const State& s);
   NodeId main_value(Value& into, size_t output, const State& s);
-  void find_attached();
+  // With `keep_values`, results that several statements read get buffers of their own.
+  void find_attached(bool keep_values = true);
   void store_made(nest::Block& out, TensorId tensor, const State& s, Made made);
   State attached_state(const Piece& piece) const;
   int uses_of(TensorId tensor) const;
