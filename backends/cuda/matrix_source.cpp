@@ -191,18 +191,15 @@ std::string direct_epilogue(const MatrixLeaf& l) {
          "; ++i) {\n"
          "const int row = first_row + lane / 4 + i / 2 % 2 * 8;\n"
          "const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
-         "const " +
-         l.epilogue.result_type + " result = finish(row, column, sum[m][i]);\n" + l.epilogue.store +
-         "\n}\n";
+         "finish(row, column, sum[m][i]);\n}\n";
 }
 
 std::string epilogue(const MatrixLeaf& l) {
   const MatrixEpilogue& e = l.epilogue;
   bool staged = !e.map.empty();
-  return "auto finish = [&](int row, int column, float value) {\n" + e.result_type + " result;\n" +
-         e.cell +
-         "\nreturn result;\n};\n"
-         "#pragma unroll\nfor (int m = 0; m < " +
+  return "auto finish = [&](int row, int column, float value) {\n" +
+         (staged ? e.result_type + " result = {};\n" : "") + e.cell +
+         (staged ? "\nreturn result;\n" : "\n") + "};\n#pragma unroll\nfor (int m = 0; m < " +
          number(row_blocks(l)) + "; ++m) {\nconst int block_row = (consumer * " +
          number(row_blocks(l)) +
          " + m) * 64;\n"

@@ -31,12 +31,11 @@ struct MatrixOperand {
 struct MatrixEpilogue {
   std::string result_type;  // C name of the type stored
   int64_t result_bytes = 2;
-  // Statements with the float `value` and the tile's `row` and `column` (ints) in scope, that set
-  // `result` (of result_type).
+  // Statements with the float `value` and the tile's `row` and `column` (ints) in scope: they store
+  // what is made of it, except, where `map` is not empty, the `result` (of result_type), which they
+  // set.
   std::string cell;
-  // A statement that stores `result`, given the same variables; used when `map` is empty.
-  std::string store;
-  // Otherwise: panels of 64 rows and 128 bytes are staged in shared memory and stored as boxes.
+  // Panels of 64 rows and 128 bytes are staged in shared memory and stored as boxes of this map.
   std::string map;
   // Coordinates of the panel whose first cell is `row`, `column`; innermost first.
   std::vector<std::string> coordinates;

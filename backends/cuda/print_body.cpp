@@ -37,6 +37,7 @@ std::string Printer::place(const Access& access, const Values& values,
 
 std::string Printer::element(const Access& access, const Values& values,
                              const std::vector<NodeId>& operands) const {
+  if (auto it = replaced_.find(access.buffer); it != replaced_.end()) return it->second;
   return names_[static_cast<size_t>(access.buffer)] + "[" + place(access, values, operands) + "]";
 }
 

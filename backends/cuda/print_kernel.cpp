@@ -113,9 +113,8 @@ void Printer::place_shared(const nest::Block& statements, size_t& bytes) {
   }
 }
 
-std::string Printer::signature(const std::string& name, int threads) const {
-  std::string text = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) +
-                     ") " + name + "(";
+std::string Printer::parameters() const {
+  std::string text;
   for (size_t i = 0; i < nest_.argument_count(); ++i) {
     const nest::Buffer& b = nest_.buffers[i];
     text += (b.written ? "" : "const ") + std::string(memory_type(b.type)) + "* __restrict__ " +
@@ -125,10 +124,16 @@ std::string Printer::signature(const std::string& name, int threads) const {
   for (size_t i = 0; i < nest_.parameters.size(); ++i) {
     text += ", long long q" + std::to_string(i);
   }
-  return text + ") {";
+  return text;
+}
+
+std::string Printer::signature(const std::string& name, int threads) const {
+  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " + name +
+         "(" + parameters() + ") {";
 }
 
 void Printer::kernel(const nest::For& grid) {
+  if (is_matrix_kernel(grid)) return matrix_kernel(grid);
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());
   k.block = static_cast<int>(threads_in(grid.body));
@@ -379,6 +384,12 @@ void Printer::statement(const nest::Alloc& alloc) {
 }
 
 void Printer::statement(const nest::Sync&) { line("__syncthreads();"); }
+void Printer::statement(const nest::Copy&) {
+  throw InternalError("cuda: a bulk copy outside a product on tensor cores");
+}
+void Printer::statement(const nest::MatrixTile&) {
+  throw InternalError("cuda: a matrix tile outside a product on tensor cores");
+}
 
 CudaSource print_cuda(const nest::Nest& nest, const Target& target) {
   return Printer(nest, target).run();

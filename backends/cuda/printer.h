@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/matrix_source.h"
 #include "backends/cuda/operation.h"
 #include "backends/cuda/print_expression.h"
 #include "backends/cuda/source.h"
 #include "core/simplify/simplify.h"
 
 namespace tile::cuda {
+
+struct MatrixParts;
 
 class Printer {
  public:
@@ -28,6 +31,7 @@ class Printer {
   // Kernels.
   void place_workspace();
   void kernel(const nest::For& grid);
+  std::string parameters() const;
   std::string signature(const std::string& name, int block) const;
   void place_shared(const nest::Block& block, size_t& bytes);
   void buffer_pointers(const nest::Block& block);
@@ -39,6 +43,8 @@ class Printer {
   void statement(const nest::Store& store);
   void statement(const nest::Alloc& alloc);
   void statement(const nest::Sync& sync);
+  void statement(const nest::Copy& copy);
+  void statement(const nest::MatrixTile& multiply);
   void thread_loop(const nest::For& loop);
   void counted_loop(const nest::For& loop);
   void vector_loop(const nest::For& loop);
@@ -53,6 +59,20 @@ class Printer {
   std::string typed(const VariableText& v) const {
     return (v.range.narrow() ? "int " : "long long ") + v.name;
   }
+
+  // Products on tensor cores (print_matrix.cpp).
+  static bool is_matrix_kernel(const nest::For& grid);
+  void matrix_kernel(const nest::For& grid);
+  template <class Print>
+  std::string captured(const Print& print);
+  std::string named_values(const std::vector<const nest::For*>& values);
+  std::string parameter_values();
+  // A loop variable that the leaf declares under a name of its own.
+  void known(const nest::For& loop, const std::string& name);
+  std::string coordinate(const Expr& e) const;
+  MatrixOperand matrix_operand(const nest::Copy& copy, bool k_major, int64_t depth,
+                               const char* name, CudaKernel& kernel);
+  MatrixEpilogue matrix_epilogue(const MatrixParts& parts, CudaKernel& kernel);
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
@@ -90,7 +110,9 @@ class Printer {
   int counter_ = 0;
   Variables variables_;
   Ranges ranges_;
-  std::vector<std::string> names_;            // of the buffers
+  std::vector<std::string> names_;       // of the buffers
+  std::map<int, std::string> replaced_;  // buffers whose only element is a variable
+  bool matrix_prelude_ = false;
   std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
   int block_ = 1;                             // threads of the kernel being printed
   std::set<int> declared_;                    // private buffers of the block being printed

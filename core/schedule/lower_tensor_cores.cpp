@@ -53,9 +53,9 @@ class Definitions {
 
 }  // namespace
 
-class MatrixLowering {
+class TensorCoreLowering {
  public:
-  MatrixLowering(PieceLowering& piece, const TensorCores& schedule, Product product)
+  TensorCoreLowering(PieceLowering& piece, const TensorCores& schedule, Product product)
       : piece_(piece), schedule_(schedule), p_(std::move(product)) {
     rows_ = tile_rows(schedule, p_);
     columns_ = tile_columns(schedule, p_);
@@ -240,7 +240,7 @@ Block PieceLowering::run(const TensorCores& schedule) {
   std::optional<Product> product = tensor_cores::product_of(piece_, contraction_, frame_);
   internal_check(product && tensor_cores::broken(schedule, *product, frame_.target).empty(),
                  "lower: a tile for tensor cores that cannot be copied");
-  MatrixLowering matrix(*this, schedule, std::move(*product));
+  TensorCoreLowering matrix(*this, schedule, std::move(*product));
   accumulators_ = {matrix.sum()};
   find_attached(false);  // a result that is read again is computed again: its value is the same
   return matrix.run();

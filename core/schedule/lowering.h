@@ -137,7 +137,7 @@ class PieceLowering {
   nest::Block run(const TensorCores& schedule);
 
  private:
-  friend class MatrixLowering;
+  friend class TensorCoreLowering;
   // Loops (lower_loops.cpp).
   State whole_box() const;
   nest::Block parallel_loops();

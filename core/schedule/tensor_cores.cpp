@@ -221,9 +221,10 @@ class Recogniser {
       fits = fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) &&
              buffer(a).shape[static_cast<size_t>(d)] > 1;
       if (fits) spanned[static_cast<size_t>(d)] = u;
-      o.tileable.insert(o.tileable.begin(), fits);
+      // From its first to its last cell a box has at most 256 indices of a dimension.
+      o.most.insert(o.most.begin(), fits ? 255 / step + 1 : 1);
     }
-    return o.k_inside || o.tileable.back();
+    return o.k_inside || o.most.back() > 1;
   }
 
   // Every condition of the domain says that an operand's index is inside [0, limit): copies make
@@ -248,7 +249,7 @@ class Recogniser {
   int64_t extent(const Operand& o) const {
     int64_t product = 1;
     for (size_t i = 0; i < o.unknowns.size(); ++i) {
-      if (o.tileable[i]) product = checked_mul(product, box(o.unknowns[i]));
+      if (o.most[i] > 1) product = checked_mul(product, box(o.unknowns[i]));
     }
     return product;
   }
@@ -283,8 +284,8 @@ int64_t tile_extent(const TensorCores& schedule, const Operand& o) {
 std::string broken_operand(const TensorCores& schedule, const Operand& o) {
   for (size_t i = 0; i < o.unknowns.size(); ++i) {
     int64_t t = schedule.tile[static_cast<size_t>(o.unknowns[i])];
-    if (t < 1 || t > 256 || (t & (t - 1)) != 0) return "a tile that is no power of two";
-    if (t > 1 && !o.tileable[i]) return "a tile over an unknown that no box spans";
+    if (t < 1 || (t & (t - 1)) != 0) return "a tile that is no power of two";
+    if (t > o.most[i]) return "a tile over more than a box spans";
   }
   if (!o.k_inside && schedule.tile[static_cast<size_t>(o.unknowns.back())] % 64 != 0) {
     return "rows of a transposed operand that are no multiple of 64";

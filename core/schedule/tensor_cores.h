@@ -16,7 +16,7 @@ struct Operand {
   size_t load = 0;
   bool k_inside = true;        // neighbours in memory differ in k
   std::vector<int> unknowns;   // its m or n, outermost first as in the tile's rows or columns
-  std::vector<bool> tileable;  // of each of them: a box may span several values
+  std::vector<int64_t> most;   // of each of them: the values that a box can span
   std::vector<int64_t> limit;  // of each dimension of the tensor: cells from here on are zero
 };
 

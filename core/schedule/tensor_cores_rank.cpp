@@ -37,7 +37,8 @@ class Splitter {
     }
     int64_t box = piece_.box[static_cast<size_t>(o_.unknowns[i - 1])];
     bool transposed = !o_.k_inside && i == o_.unknowns.size();
-    for (int64_t t = o_.tileable[i - 1] ? rest : 1; t >= (transposed ? 64 : 1); t /= 2) {
+    for (int64_t t = rest; t >= (transposed ? 64 : 1); t /= 2) {
+      if (t > o_.most[i - 1]) continue;
       current_[i - 1] = t;
       visit(i - 1, rest / t, checked_mul(count, ceil_div(box, t)));
     }
