@@ -171,7 +171,7 @@ NodeId AdjointBody::derivative(int slot, NodeId seed) {
     if (adjoint[i] < 0 || !depends[i]) continue;
     const Node node = body.nodes[i];
     if (node.kind == NodeKind::load) {
-      total = plus(total, adjoint[i]);
+      if (node.slot == slot) total = plus(total, adjoint[i]);  // else an index made of the slot's
       continue;
     }
     for (size_t k = 0; k < node.args.size(); ++k) {

@@ -125,7 +125,10 @@ class Choice {
       add(contraction.out_index[d], contraction.out_size[d]);
     }
     for (const SymbolicAccess& a : contraction.accesses) {
-      for (size_t d = 0; d < a.index.size(); ++d) add(a.index[d], derivation.extent(a.tensor, d));
+      for (size_t d = 0; d < a.index.size(); ++d) {
+        bool inside = d >= a.boundary.size() || a.boundary[d] == Boundary::in_range;
+        if (inside) add(a.index[d], derivation.extent(a.tensor, d));
+      }
     }
     for (const SymbolicConstraint& k : contraction.constraints) {
       if (!is_fractional(k.form)) add(k.form, k.bound);

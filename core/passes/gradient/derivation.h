@@ -29,8 +29,7 @@ class Derivation {
   bool active(TensorId id) const { return active_.contains(id); }
 
   // Appends a statement whose result is named after `name`; returns its tensor.
-  TensorId add(const std::string& name, Span span,
-               StatementKind what);
+  TensorId add(const std::string& name, Span span, StatementKind what);
   // The extent of a dimension as the text would write it: a dimension or size, or "T.axis".
   Expr extent(TensorId id, size_t axis) const;
   // Whether two tensors have one shape whatever the inputs are.

@@ -1,6 +1,7 @@
 // Rules 7.2 and 7.3: each access of a contraction's body gives a contraction with that access and
 // the output exchanged, the same constraints, and the other accesses' bounds kept.
 #include "core/passes/gradient/adjoint_body.h"
+#include "core/passes/gradient/boundary_cases.h"
 #include "core/passes/gradient/product_rule.h"
 
 namespace tile {
@@ -127,22 +128,20 @@ class Rule {
     }
   }
 
-  // A constant outside takes no part in the derivative; the other rules read an element at several
-  // points that no output access names.
-  void check_boundary(const SymbolicAccess& access) const {
-    for (size_t d = 0; d < access.index.size(); ++d) {
-      if (in_range(access, d) || access.boundary[d] == Boundary::constant) continue;
-      fail(Stage::bind, "derivative", access.span,
-           "the derivative of " + derivation_.tensor(access.tensor).name +
-               " through a clamped, mirrored or wrapped index is not known");
+  // A constant outside takes no part in the derivative; under the other rules the element read
+  // outside is one of those inside, which the points of each case name.
+  void add_access(size_t i) {
+    for (const BoundaryCase& one : boundary_cases(derivation_, forward_, forward_.accesses[i])) {
+      add_case(i, one);
     }
   }
-  void add_access(size_t i) {
+  void add_case(size_t i, const BoundaryCase& one) {
     const SymbolicAccess& access = forward_.accesses[i];
-    check_boundary(access);
     SymbolicContraction c = over_same_points();
     c.aggregation = Aggregation::sum;
-    c.out_index = access.index;
+    c.indices.insert(c.indices.end(), one.indices.begin(), one.indices.end());
+    c.constraints.insert(c.constraints.end(), one.constraints.begin(), one.constraints.end());
+    c.out_index = one.index;
     c.out_size = extents(access.tensor, access.index.size());
     AdjointBody adjoint(forward_.body);
     NodeId seed = seed_value(c, adjoint);
@@ -237,10 +236,16 @@ class Rule {
 
 void differentiate_contraction(Derivation& derivation, const Statement& statement,
                                const SymbolicContraction& what, TensorId d) {
-  if (what.typed || what.components != 0) {
+  const std::string& name = derivation.tensor(statement.result).name;
+  if (what.components != 0) {
     fail(Stage::bind, "gradient", statement.span,
-         "the derivative of " + derivation.tensor(statement.result).name +
-             " is not known: it is made of elements with types of their own");
+         "the derivative of " + name + " is not known: its elements are tuples");
+  }
+  for (const Node& node : what.body.nodes) {
+    if (node.kind != NodeKind::fold) continue;
+    fail(Stage::bind, "gradient", node.span,
+         "the derivative of " + name +
+             " is not known: it holds a loop whose steps depend on each other in order");
   }
   Rule(derivation, statement, what, d).run();
 }

@@ -1,0 +1,29 @@
+// Reads under a boundary rule as reads in range: the cells that an access can name, each with the
+// points that read it there.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/passes/gradient/derivation.h"
+
+namespace tile {
+
+// Where `constraints` hold, the access reads the cell `index`, which is in range. `indices` are new
+// ones: the periods of wrap and mirror, and the digits of indices with quotients and remainders.
+struct BoundaryCase {
+  std::vector<Expr> index;
+  std::vector<SymbolicConstraint> constraints;
+  std::vector<std::string> indices;
+};
+
+// Every point of the contraction that reads an element is in exactly one case. A clamp has up to
+// three for each dimension (those that the ranges of the indices exclude are left out), a wrap one,
+// a mirror two; a constant outside is no element. Throws Failure (bind) where an index depends on
+// data or is not affine.
+std::vector<BoundaryCase> boundary_cases(const Derivation& derivation,
+                                         const SymbolicContraction& contraction,
+                                         const SymbolicAccess& access);
+
+}  // namespace tile
