@@ -1,6 +1,7 @@
 #include "bench/prepared.h"
 
 #include <chrono>
+#include <cstring>
 
 namespace tile::bench {
 namespace {
@@ -16,9 +17,15 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   executable_ = program_->executable(given);
   auto took = std::chrono::steady_clock::now() - start;
   compile_ms_ = std::chrono::duration<double, std::milli>(took).count();
+  std::vector<std::string> names = input_names(program_->program(), c);
   for (const InputLayout& layout : given) {
     inputs_.emplace_back(layout.type);
-    fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()));
+    const auto& value = executable_->defaults[inputs_.size() - 1];
+    if (value && c.shapes.count(names[inputs_.size() - 1]) == 0) {
+      std::memcpy(inputs_.back().data(), value->bytes.data(), value->bytes.size());
+    } else {
+      fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()));
+    }
   }
   for (size_t i = 0; i < executable_->bound.outputs.size(); ++i) {
     const BoundTensor& t = executable_->output(i);

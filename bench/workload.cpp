@@ -168,8 +168,14 @@ std::vector<std::string> input_names(const Program& program, const Case& c) {
 
 std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c) {
   std::vector<InputLayout> list;
-  for (const std::string& name : input_names(program.program(), c)) {
+  std::vector<std::string> names = input_names(program.program(), c);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
     auto it = c.shapes.find(name);
+    if (const auto& value = program.defaults()[i]; it == c.shapes.end() && value) {
+      list.push_back({{value->type, value->shape}, {}});
+      continue;
+    }
     if (it == c.shapes.end()) wrong(*c.workload->source, c.name + " gives no shape of " + name);
     list.push_back({it->second, {}});
   }

@@ -67,7 +67,8 @@ Program program_of(const Case& c);
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const Case& c);
 // The names of its inputs in the program's order; a gradient's last one is "seed".
 std::vector<std::string> input_names(const Program& program, const Case& c);
-// Dense layouts of its inputs in the program's order.
+// Dense layouts of its inputs in the program's order; run-time parameters that the case does not
+// name have their defaults.
 std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c);
 
 }  // namespace tile::bench
