@@ -31,6 +31,12 @@ int command_tune(const Request& request);
 // Two files of results, case by case: exits 1 if one is slower by more than `threshold` (0.05: 5 %)
 // and by more than the noise of both runs.
 int command_compare(const std::string& before, const std::string& after, double threshold);
+// The model's pick and the race's against every aligned candidate, on random shapes of several
+// classes.
+int command_study(const Request& request, size_t shapes, uint32_t seed);
+// Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for
+// sizes from `from` to `to`.
+int command_cliffs(const Request& request, int64_t from, int64_t to);
 int command_report(const std::string& json, const std::string& html);
 
 }  // namespace tile::bench

@@ -16,10 +16,15 @@ void add_common(CLI::App& app, Request& r) {
       ->capture_default_str();
 }
 
-void add_timing(CLI::App& app, Request& r) {
-  app.add_option("--backend", r.engine.backend, "auto, cpu or reference")->capture_default_str();
+void add_engine(CLI::App& app, Request& r) {
+  app.add_option("--backend", r.engine.backend, "auto, cpu, cuda or reference")
+      ->capture_default_str();
   app.add_option("--features", r.engine.features, "a narrower CPU: avx512, avx2, sse");
   app.add_option("--threads", r.engine.threads, "worker threads (default: all)");
+}
+
+void add_timing(CLI::App& app, Request& r) {
+  add_engine(app, r);
   app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
   app.add_flag("!--no-check", r.check, "do not compare values first");
   auto* json =
@@ -67,7 +72,22 @@ int main_of(int argc, char** argv) {
   CLI::App* report = app.add_subcommand("report", "draw a file of results as a page of its own");
   report->add_option("json", before, "JSON of a run")->required()->check(CLI::ExistingFile);
   report->add_option("html", page, "the page")->required();
+  size_t shapes = 60;
+  uint32_t seed = 1;
+  CLI::App* study =
+      app.add_subcommand("study", "the picks of model and race against all schedules");
+  add_engine(*study, request);
+  study->add_option("--shapes", shapes, "random shapes")->capture_default_str();
+  study->add_option("--seed", seed, "of the shapes")->capture_default_str();
+  int64_t from = 64, to = 300;
+  CLI::App* cliffs =
+      app.add_subcommand("cliffs", "products whose sizes grow by one; exits 1 at a cliff");
+  add_engine(*cliffs, request);
+  cliffs->add_option("--from", from, "first size")->capture_default_str();
+  cliffs->add_option("--to", to, "last size")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (study->parsed()) return command_study(request, shapes, seed);
+  if (cliffs->parsed()) return command_cliffs(request, from, to);
   if (compare->parsed()) return command_compare(before, after, threshold);
   if (report->parsed()) return command_report(before, page);
   if (request.peers) settle_environment(argv);
