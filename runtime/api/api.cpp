@@ -46,6 +46,7 @@ EngineOptions engine_options(const tile_engine_options& o) {
   options.memory_limit = o.memory_limit;
   options.cache_dir = text(o.cache_dir);
   options.cache_mode = text(o.cache_mode);
+  options.strict_skip = o.strict_skip != 0;
   options.deterministic = o.deterministic != 0;
   if (o.log != nullptr) {
     options.log = [log = o.log, user = o.log_user](LogLevel level, const std::string& message) {

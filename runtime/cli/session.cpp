@@ -11,6 +11,7 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
   o.backend = options.backend;
   o.features = options.features;
   o.threads = options.threads;
+  o.strict_skip = options.strict_skip;
   if (options.verbose) {
     o.log = [](LogLevel, const std::string& message) {
       std::fprintf(stderr, "tile: %s\n", message.c_str());

@@ -18,6 +18,7 @@ struct Options {
   std::string language;  // empty: by the file's suffix
   bool json_diagnostics = false;
   bool verbose = false;
+  bool strict_skip = false;
 };
 
 // An engine made from the options; its log goes to standard error with --verbose.

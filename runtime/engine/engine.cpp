@@ -89,7 +89,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
     return;
   }
   open_backend();
-  target_.strict_skip = true;
+  target_.strict_skip = options_.strict_skip || !is_gpu(target_);
   device_ = target_.device + ": " + backend_->description() + ", ";
   if (is_gpu(target_)) {
     device_ +=

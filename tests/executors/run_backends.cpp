@@ -74,6 +74,7 @@ std::shared_ptr<Engine> test_engine(const std::string& backend, const std::strin
   options.backend = backend;
   options.features = features;
   options.cache_mode = "off";
+  options.strict_skip = true;
   return Engine::create(std::move(options));
 }
 

@@ -13,7 +13,8 @@
 namespace tile::cuda {
 namespace {
 
-constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options=--warn-on-spills"};
+constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options=--warn-on-spills",
+                                 "--diag-suppress=177"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
