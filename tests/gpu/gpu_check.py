@@ -60,10 +60,17 @@ class Checks:
 
     def conformance(self):
         files = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
-        done = self.run([self.program("tile"), "conform", "--backend", "cuda", *files])
-        lines = done.stdout.strip().splitlines()
-        return {"passed": done.returncode == 0, "summary": lines[-1] if lines else "",
-                "failures": lines[:-1][:200] + done.stderr.splitlines()[:20]}
+
+        def one(file):
+            done = self.run([self.program("tile"), "conform", "--backend", "cuda", file])
+            lines = done.stdout.strip().splitlines()
+            return {"status": done.returncode, "summary": lines[-1] if lines else "",
+                    "failures": [line for line in lines[:-1] if not line.startswith("  ")][:100]
+                    + done.stderr.splitlines()[-10:]}
+
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            results = dict(zip(map(os.path.basename, files), pool.map(one, files)))
+        return {"passed": all(result["status"] == 0 for result in results.values()), "files": results}
 
     def shard(self, kind, first, count):
         """Results of one range of seeds; a lost context goes on in a new process."""
