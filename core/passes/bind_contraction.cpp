@@ -4,6 +4,7 @@
 #include "core/ir/scalar.h"
 #include "core/passes/bind_body.h"
 #include "core/passes/bind_context.h"
+#include "core/passes/flatten_access.h"
 #include "core/passes/index_value.h"
 #include "core/support/checked.h"
 
@@ -179,7 +180,16 @@ class ContractionBinder {
     return piece;
   }
 
-  Access load(const SymbolicAccess& symbolic) {
+  Access load(const SymbolicAccess& given) {
+    bool affine = true;
+    for (size_t d = 0; d < given.index.size(); ++d) {
+      affine = affine && (is_value(given, d) || has_affine_form(given.index[d], symbolic_.indices));
+    }
+    std::optional<SymbolicAccess> flat;
+    if (!affine) {
+      flat = flattened(context_, given, symbolic_.indices, ranges_);
+    }
+    const SymbolicAccess& symbolic = flat ? *flat : given;
     Access access;
     access.tensor = symbolic.tensor;
     access.span = symbolic.span;
