@@ -19,6 +19,27 @@ bool inside(const Dim& d, const Ranges& ranges) {
   return prove_less(-1, d.index, ranges) == true && prove_less(d.index, d.size, ranges) == true;
 }
 
+// Makes `count` dimensions one if that gives an affine index; false, and nothing changes, if not.
+bool join(std::vector<Dim>& dims, size_t first, size_t count,
+          const std::vector<std::string>& indices, const Ranges& ranges) {
+  Dim all = dims[first];
+  all.index = 0;
+  all.size = 1;
+  bool computed = false;
+  for (size_t d = first; d < first + count; ++d) {
+    if (!dims[d].plain || !inside(dims[d], ranges)) return false;
+    computed = computed || !has_affine_form(dims[d].index, indices);
+    all.index = all.index * dims[d].size + dims[d].index;
+    all.size = checked_mul(all.size, dims[d].size);
+  }
+  all.index = simplify(all.index, ranges);
+  if (!computed || !has_affine_form(all.index, indices)) return false;
+  dims[first] = std::move(all);
+  auto rest = dims.begin() + static_cast<ptrdiff_t>(first) + 1;
+  dims.erase(rest, rest + static_cast<ptrdiff_t>(count) - 1);
+  return true;
+}
+
 // A view of the tensor in another shape, made once.
 TensorId view_in_shape(BindContext& context, TensorId tensor, const Shape& shape, Span span) {
   TensorId source = context.tensor(tensor).view_of.value_or(tensor);
@@ -51,20 +72,10 @@ std::optional<SymbolicAccess> flattened(BindContext& context, const SymbolicAcce
     dims.push_back(std::move(dim));
   }
   bool any = false;
-  for (size_t d = 0; d + 1 < dims.size();) {
-    Dim &a = dims[d], &b = dims[d + 1];
-    bool computed = !has_affine_form(a.index, indices) || !has_affine_form(b.index, indices);
-    bool joins = computed && a.plain && b.plain && inside(a, ranges) && inside(b, ranges);
-    Expr flat = joins ? simplify(a.index * b.size + b.index, ranges) : Expr(0);
-    if (!joins || !has_affine_form(flat, indices)) {
-      ++d;
-      continue;
+  for (size_t count = dims.size(); count >= 2; --count) {
+    for (size_t first = 0; first + count <= dims.size(); ++first) {
+      any = join(dims, first, count, indices, ranges) || any;
     }
-    a.index = flat;
-    a.size = checked_mul(a.size, b.size);
-    dims.erase(dims.begin() + static_cast<ptrdiff_t>(d) + 1);
-    any = true;
-    if (d > 0) --d;
   }
   if (!any) return std::nullopt;
   SymbolicAccess out;

@@ -46,6 +46,7 @@ TEST(FlattenAccess, InnerDimensionsAlone) {
 TEST(FlattenAccess, NotWhereAnIndexIsAffineOrPermuted) {
   EXPECT_FALSE(bound("Transpose() $ x", {5, 7}).tensor().view_of.has_value());
   EXPECT_FALSE(bound("Join() o Transpose() $ x", {5, 7}).tensor().view_of.has_value());
+  EXPECT_FALSE(bound("Gather(stride(5)) o Join() $ x", {5, 7}).tensor().view_of.has_value());
 }
 
 }  // namespace

@@ -69,6 +69,20 @@ TEST(LiftViews, Rule_3SplitAndJoin) {
   expect_index(matrix_program("Join() $ IN"), "g");
 }
 
+// A result is written through the inverse of Join where reading it would need quotients.
+TEST(LiftViews, Rule_2_2WritesUseTheInverseOfJoin) {
+  Program program = matrix_program(
+      "Join() o Map(Map(At(0) o Reduce(add, 0.0f) o Join())) o Slide2D(3, 1) o Pad2D(1, 1, Clamp) "
+      "$ IN");
+  EXPECT_EQ(program.statements.size(), 1u);
+  EXPECT_THAT(print_views(program), HasSubstr("tap 4: IN[x + M*y]\n"));
+  EXPECT_THAT(print_views(program), Not(HasSubstr("%")));
+  const auto& contraction = std::get<SymbolicContraction>(program.statements[0].what);
+  EXPECT_EQ(to_string(contraction.out_index.at(0)), "x + M*y");
+  Program transposed = matrix_program("Join() o Transpose() $ IN");
+  EXPECT_THAT(print_views(transposed), Not(HasSubstr("%")));
+}
+
 TEST(LiftViews, Rules_4_5ReverseAndTranspose) {
   expect_index(vector_program("Gather(reverse) $ IN"), "N - 1 - g");
   expect_index(vector_program("Gather(reverse) o Gather(reverse) $ IN"), "g");

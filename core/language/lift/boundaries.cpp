@@ -11,7 +11,9 @@ std::optional<Boundary> find_boundary(std::string_view name) {
 }
 
 Expr clamp_index(const Expr& raw, const Expr& n) { return min(max(raw, 0), n - 1); }
-Expr wrap_index(const Expr& raw, const Expr& n) { return floor_mod(raw, n); }
+Expr wrap_index(const Expr& raw, const Expr& n) {
+  return Expr::make(ExprKind::floor_mod, {Expr::make(ExprKind::add, {raw, Expr(0)}), n});
+}
 Expr mirror_index(const Expr& raw, const Expr& n) {
   Expr d = trunc_mod(select(less(raw, 0), -1 - raw, raw), 2 * n);
   return select(less(d, n), d, 2 * n - 1 - d);
@@ -28,13 +30,18 @@ bool is_clamped(const Expr& e) {
          e.args()[0].args().size() == 2 && e.args()[0].args()[1].is_constant(0);
 }
 
+bool is_wrapped(const Expr& e) {
+  return e.kind() == ExprKind::floor_mod && e.args()[0].kind() == ExprKind::add &&
+         e.args()[0].args().size() == 2 && e.args()[0].args()[1].is_constant(0);
+}
+
 std::optional<BoundedIndex> find_bounded_index(const Expr& e, const Expr& n) {
   if (is_clamped(e)) {
     Expr raw = e.args()[0].args()[0];
     if (clamp_index(raw, n) == e) return BoundedIndex{Boundary::clamp, raw};
   }
-  if (e.kind() == ExprKind::floor_mod && e.args()[1] == n) {
-    return BoundedIndex{Boundary::wrap, e.args()[0]};
+  if (is_wrapped(e) && e.args()[1] == n) {
+    return BoundedIndex{Boundary::wrap, e.args()[0].args()[0]};
   }
   // select(d < n, d, …) with d = select(raw < 0, …, raw) % 2n.
   if (e.kind() != ExprKind::select || e.args()[1].kind() != ExprKind::trunc_mod)

@@ -30,5 +30,7 @@ struct BoundedIndex {
 };
 std::optional<BoundedIndex> find_bounded_index(const Expr& e, const Expr& n);
 bool is_clamped(const Expr& e);  // min(max(raw, 0), n - 1)
+// mod(raw + 0, n): the sum tells a wrapped index from the remainders that Join makes.
+bool is_wrapped(const Expr& e);
 
 }  // namespace tile::lift

@@ -159,7 +159,9 @@ TensorId Context::assign(const ScalarPtr& s, const std::vector<Expr>& dims, cons
     fail(Stage::parse, "limit", span,
          "the program needs more than " + std::to_string(kMaxStatements) + " statements");
   }
-  return lower(*this, {s}, dims, name, span);
+  std::vector<ResultDimension> plain;
+  for (const Expr& dim : dims) plain.push_back(plain_dimension(*this, dim));
+  return lower(*this, {s}, plain, name, span);
 }
 
 void Context::collect_leaves(const Value& value, std::vector<Expr>& dims, Span span,

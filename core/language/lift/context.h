@@ -62,7 +62,7 @@ class Context {
   // The value read from tensors that statements of their own compute; the value itself where it
   // depends on a fold that is being built.
   Value materialised(const Value& value, Span span);
-  // One statement: tensor[dims…] = s. The extents are those of the loop variables `dims`.
+  // One statement: tensor[dims…] = s, `dims` being loop variables.
   TensorId assign(const ScalarPtr& s, const std::vector<Expr>& dims, const std::string& name,
                   Span span);
   std::string temporary_name();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/language/lift/context.h"
+#include "core/language/lift/lower.h"
 #include "core/language/lift/syntax.h"
 
 namespace tile::lift {
@@ -65,6 +66,7 @@ class Evaluator {
   void solve_size(const std::string& name, const Expr& dim, const std::string& own, Span span);
   Expr size_expression(SyntaxId id);
   void emit_output(const Value& result, const std::string& name, Span span);
+  Value element_of(const Value& result, bool rows, std::vector<ResultDimension>& dims);
   Value component_of(const Value& v, size_t p);
 
   std::vector<TypePtr> input_types_;

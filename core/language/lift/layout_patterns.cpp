@@ -380,7 +380,7 @@ struct IndexFunction {
   std::function<Expr(const Expr& i, const Expr& n)> forward, inverse;  // inverse: may be empty
 };
 
-Expr shifted(const Expr& i, const Expr& k, const Expr& n) { return floor_mod(i + k, n); }
+Expr shifted(const Expr& i, const Expr& k, const Expr& n) { return wrap_index(i + k, n); }
 Expr strided(const Expr& i, const Expr& s, const Expr& n) {
   Expr rows = exact_div(n, s);
   return trunc_div(i, rows) + s * trunc_mod(i, rows);
@@ -442,7 +442,7 @@ Value gathered(Evaluator& ev, const Value& v,
   index(ev.context.fresh(n), n);  // finds its errors even if no element is read
   return reordered(v, n, v.type->parts[0], [&ev, n, index](const Expr& i) {
     Expr to = index(i, n);
-    return is_clamped(to) ? to : ev.context.tidy(to);
+    return is_clamped(to) || is_wrapped(to) ? to : ev.context.tidy(to);
   });
 }
 

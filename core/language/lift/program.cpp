@@ -1,4 +1,6 @@
 // The whole program: the types of `fun`, its arguments as views of tensors, and its result.
+#include <algorithm>
+
 #include "core/language/lift/evaluator.h"
 #include "core/language/lift/lift.h"
 #include "core/language/lift/lower.h"
@@ -199,18 +201,35 @@ Value input_view(TensorId id, const TypePtr& type, const std::vector<Expr>& inde
 
 }  // namespace
 
-// One tensor for arrays of scalars, or of tuples of like scalars; a tensor for each component else.
-void Evaluator::emit_output(const Value& result, const std::string& name, Span span) {
-  std::vector<Expr> dims;
+// The scalar or tuple at the loops of a result, which are added to `dims`. With `rows` an array
+// that consists of rows has a loop for each of their levels: the result is written through the
+// inverse of Join instead of being read through quotients.
+Value Evaluator::element_of(const Value& result, bool rows, std::vector<ResultDimension>& dims) {
   Value element = result;
   while (element.array) {
-    dims.push_back(context.fresh(element.length()));
-    element = element.array->at(dims.back());
+    bool split = rows && !element.array->rows.empty();
+    dims.push_back(split ? row_dimension(context, element)
+                         : plain_dimension(context, context.fresh(element.length())));
+    element = element.array->at(dims.back().index);
   }
+  return element;
+}
+
+// One tensor for arrays of scalars, or of tuples of like scalars; a tensor for each component else.
+void Evaluator::emit_output(const Value& result, const std::string& name, Span span) {
+  std::vector<ResultDimension> dims;
+  Value element = element_of(result, false, dims);
   std::vector<ScalarPtr> scalars;
   bool whole = !holds_arrays(*element.type);
   if (whole) flatten(element, scalars);
   for (const ScalarPtr& s : scalars) whole = whole && s->type == scalars[0]->type;
+  bool quotients = std::any_of(scalars.begin(), scalars.end(),
+                               [&](const ScalarPtr& s) { return needs_quotients(context, *s); });
+  if (whole && quotients) {
+    dims.clear();
+    scalars.clear();
+    flatten(element_of(result, true, dims), scalars);
+  }
   if (whole) {
     TensorId id = lower(context, scalars, dims, name, span);
     context.program.outputs.push_back(id);

@@ -1,5 +1,7 @@
 #include "core/language/lift/substitution.h"
 
+#include "core/language/lift/boundaries.h"
+
 namespace tile::lift {
 
 bool Substituter::touches(const std::string& variable) {
@@ -34,6 +36,11 @@ Expr Substituter::expression(const Expr& e) {
   if (e.args().empty()) return e;
   auto known = expressions_.find(e.node());
   if (known != expressions_.end()) return known->second;
+  if (is_wrapped(e)) {
+    Expr wrapped = wrap_index(expression(e.args()[0].args()[0]), expression(e.args()[1]));
+    expressions_.emplace(e.node(), wrapped);
+    return wrapped;
+  }
   bool changed = false;
   std::vector<Expr> args;
   for (const Expr& arg : e.args()) {
