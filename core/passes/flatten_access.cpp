@@ -72,7 +72,7 @@ std::optional<SymbolicAccess> flattened(BindContext& context, const SymbolicAcce
     dims.push_back(std::move(dim));
   }
   bool any = false;
-  for (size_t count = dims.size(); count >= 2; --count) {
+  for (size_t count = 2; count <= dims.size(); ++count) {
     for (size_t first = 0; first + count <= dims.size(); ++first) {
       any = join(dims, first, count, indices, ranges) || any;
     }
