@@ -121,6 +121,9 @@ void verify(const BoundProgram& program);
 struct InputType {
   DType type = DType::f32;
   Shape shape;
+  // The value of a run-time parameter that sizes are made of (see sizing_parameters); its initial
+  // value where none is given.
+  std::optional<int64_t> value = {};
 };
 
 }  // namespace tile

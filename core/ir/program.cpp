@@ -1,6 +1,8 @@
 #include "core/ir/program.h"
 
+#include <algorithm>
 #include <array>
+#include <set>
 
 namespace tile {
 namespace {
@@ -85,6 +87,44 @@ std::optional<TensorId> Program::find(std::string_view name) const {
     if (tensors[i].name == name) return static_cast<TensorId>(i);
   }
   return std::nullopt;
+}
+
+std::vector<TensorId> sizing_parameters(const Program& program) {
+  std::vector<std::string> names;
+  auto add = [&](const Expr& e) { collect_variables(e, names); };
+  for (const Statement& s : program.statements) {
+    const auto* c = std::get_if<SymbolicContraction>(&s.what);
+    if (c == nullptr) continue;
+    for (const Expr& size : c->out_size) add(size);
+    for (const SymbolicAccess& access : c->accesses) {
+      for (const Expr& index : access.index) add(index);
+    }
+    visit_nodes(c->body, [&](const Node& n) {
+      if (n.kind == NodeKind::size) add(n.expr);
+    });
+  }
+  std::vector<TensorId> found;
+  std::set<std::string_view> used(names.begin(), names.end());
+  for (TensorId id : program.inputs) {
+    const Tensor& input = program.tensors[static_cast<size_t>(id)];
+    if (input.parameter && used.contains(input.name)) found.push_back(id);
+  }
+  return found;
+}
+
+Program with_outputs(const Program& program, std::span<const std::string> names) {
+  Program result = program;
+  result.outputs.clear();
+  result.output_spans.clear();
+  for (const std::string& name : names) {
+    std::optional<TensorId> id = program.find(name);
+    bool assigned = id && std::any_of(program.statements.begin(), program.statements.end(),
+                                      [&](const Statement& s) { return s.result == *id; });
+    if (!assigned) fail(Stage::run, "argument", {}, "the program defines no tensor " + name);
+    result.outputs.push_back(*id);
+    result.output_spans.push_back(program.tensors[static_cast<size_t>(*id)].span);
+  }
+  return result;
 }
 
 }  // namespace tile

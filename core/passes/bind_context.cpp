@@ -60,6 +60,10 @@ void BindContext::bind_input(TensorId id, const InputType& type) {
   }
   for (size_t axis = 0; axis < type.shape.size(); ++axis)
     bind_dimension(id, axis, type.shape[axis]);
+  bool scalar = declared.parameter && type.shape.empty() && is_integer(declared.parameter->type);
+  if (!scalar) return;
+  auto initial = static_cast<int64_t>(declared.parameter->init.at(0));
+  dimensions_.try_emplace(declared.name, Dimension{type.value.value_or(initial), id});
 }
 
 void BindContext::bind_dimension(TensorId id, size_t axis, int64_t size) {

@@ -265,6 +265,23 @@ tile_error* tile_program_with_gradient(tile_program* program, const char* of,
   });
 }
 
+tile_error* tile_program_with_outputs(tile_program* program, const char* const* names, size_t count,
+                                      tile_program** result) {
+  REQUIRE(result);
+  *result = nullptr;
+  REQUIRE(program);
+  if (count != 0) REQUIRE(names);
+  return guarded(source_of(program), [&] {
+    std::vector<std::string> wanted;
+    for (size_t i = 0; i < count; ++i) wanted.emplace_back(names[i] == nullptr ? "" : names[i]);
+    auto made = std::make_unique<tile_program>();
+    made->loaded = std::make_shared<LoadedProgram>(
+        program->loaded->engine(),
+        std::make_shared<Program>(with_outputs(program->loaded->program(), wanted)));
+    *result = made.release();
+  });
+}
+
 tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
                                  size_t input_count, tile_executable** executable) {
   REQUIRE(executable);

@@ -7,6 +7,7 @@
 
 #include "core/language/lift/views.h"
 #include "core/passes/differentiate.h"
+#include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/profile.h"
@@ -148,19 +149,25 @@ int command_run(const RunArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
   if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
   std::map<std::string, std::string> wanted = named(arguments.out);
+  std::vector<std::string> names;
   for (const auto& [name, target] : wanted) {
-    bool known = false;
-    for (size_t i = 0; i < program->program().outputs.size(); ++i) {
-      known = known || output_name(*program, i) == name;
-    }
+    std::optional<TensorId> id = program->program().find(name);
+    const std::vector<Statement>& all = program->program().statements;
+    bool known = id && std::any_of(all.begin(), all.end(),
+                                   [&](const Statement& s) { return s.result == *id; });
     if (!known) unknown_name("output", name, output_names(*program));
+    names.push_back(name);
   }
+  program = asking_for(program, names);
   std::vector<HostTensor> inputs;
   std::vector<std::optional<HostTensor>> parameters = parameters_of(*program, arguments.param);
   std::vector<std::string> given = values_by_input(*program, arguments.in, "--in");
   for (size_t i = 0; i < given.size(); ++i) {
     bool parameter = given[i].empty() && parameters[i];
-    inputs.push_back(parameter ? *parameters[i] : read_tensor(given[i]));
+    HostTensor value = parameter ? *parameters[i] : read_tensor(given[i]);
+    bool picture = !parameter && is_picture(given[i]);
+    if (picture) value = picture_for_input(std::move(value), input_name(*program, i));
+    inputs.push_back(std::move(value));
   }
   std::vector<HostTensor> outputs;
   std::vector<double> ms;
@@ -172,7 +179,9 @@ int command_run(const RunArguments& arguments, const Options& options) {
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto it = wanted.find(output_name(*program, i));
-    if (it != wanted.end()) write_tensor(it->second, outputs[i]);
+    if (it == wanted.end()) continue;
+    bool picture = is_picture(it->second);
+    write_tensor(it->second, picture ? picture_of_output(outputs[i], it->first) : outputs[i]);
   }
   if (arguments.profile) report_profile(*program, inputs);
   report_times(ms);

@@ -1,5 +1,6 @@
 #include "runtime/cli/session.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/cli/tensor_file.h"
@@ -61,9 +62,27 @@ const std::string& output_name(const LoadedProgram& program, size_t i) {
   return p.tensors[static_cast<size_t>(p.outputs[i])].name;
 }
 
+std::shared_ptr<LoadedProgram> asking_for(const std::shared_ptr<LoadedProgram>& program,
+                                          const std::vector<std::string>& names) {
+  bool there = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    for (size_t i = 0; i < program->program().outputs.size(); ++i) {
+      if (output_name(*program, i) == name) return true;
+    }
+    return false;
+  });
+  if (there) return program;
+  return std::make_shared<LoadedProgram>(
+      program->engine(), std::make_shared<Program>(with_outputs(program->program(), names)));
+}
+
 std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
   std::vector<InputLayout> layouts;
-  for (const HostTensor& t : inputs) layouts.push_back({{t.type, t.shape}, {}});
+  for (const HostTensor& t : inputs) {
+    layouts.push_back({{t.type, t.shape}, {}});
+    // Used where the input is a parameter that sets a size.
+    bool integer = t.shape.empty() && is_integer(t.type);
+    if (integer) layouts.back().type.value = t.at(0).i;
+  }
   return layouts;
 }
 

@@ -56,6 +56,11 @@ const Tensor& input_tensor(const LoadedProgram& program, size_t i);
 const std::string& input_name(const LoadedProgram& program, size_t i);
 const std::string& output_name(const LoadedProgram& program, size_t i);
 
+// The program with the named tensors as its outputs where it has other ones: any tensor that it
+// defines may be asked for. Throws Failure for an unknown name.
+std::shared_ptr<LoadedProgram> asking_for(const std::shared_ptr<LoadedProgram>& program,
+                                          const std::vector<std::string>& names);
+
 // Layouts of dense inputs, in the program's order.
 std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs);
 // Compiles and runs on dense tensors.

@@ -110,6 +110,11 @@ InputType parse_shape(const std::string& text) {
   return result;
 }
 
+bool is_picture(const std::string& specification) {
+  return ends_with(specification, ".png") || ends_with(specification, ".jpg") ||
+         ends_with(specification, ".jpeg");
+}
+
 HostTensor read_tensor(const std::string& specification) {
   for (const char* kind : {"random", "iota"}) {
     std::string prefix = std::string(kind) + ":";
@@ -118,9 +123,7 @@ HostTensor read_tensor(const std::string& specification) {
     }
   }
   if (ends_with(specification, ".npy")) return read_npy(specification);
-  bool picture = ends_with(specification, ".png") || ends_with(specification, ".jpg") ||
-                 ends_with(specification, ".jpeg");
-  if (picture) return read_picture(specification);
+  if (is_picture(specification)) return read_picture(specification);
   bad("cannot tell what \"" + specification + "\" is",
       "expected a .npy, .png or .jpg file, random:SHAPE or iota:SHAPE");
 }

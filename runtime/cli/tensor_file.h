@@ -10,6 +10,8 @@ namespace tile::cli {
 // "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
 // types, the same every time), "iota:4x4[:i32]". Throws Failure (stage run) with the reason.
 HostTensor read_tensor(const std::string& specification);
+// Whether a specification is the name of a picture file.
+bool is_picture(const std::string& specification);
 // "a.npy", "a.png" (u8, [H, W] or [H, W, 1|3|4]; other types are scaled from [0, 1]), "-" (text).
 void write_tensor(const std::string& specification, const HostTensor& tensor);
 

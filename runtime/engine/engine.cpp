@@ -1,5 +1,6 @@
 #include "runtime/engine/engine.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
@@ -124,20 +125,45 @@ LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<con
     : engine_(std::move(engine)),
       program_(std::move(program)),
       text_(print(*program_)),
-      defaults_(input_defaults(*program_)) {}
+      defaults_(input_defaults(*program_)) {
+  for (TensorId id : sizing_parameters(*program_)) {
+    auto at = std::find(program_->inputs.begin(), program_->inputs.end(), id);
+    sizing_.push_back(static_cast<size_t>(at - program_->inputs.begin()));
+  }
+}
+
+// The value of a parameter that sizes are made of; its default where only the layout is known.
+std::optional<int64_t> LoadedProgram::sizing_value(size_t input, const TensorView& view) const {
+  if (view.data == nullptr) return defaults_[input]->at(0).i;
+  if (view.memory == Memory::host)
+    return load_element(static_cast<const std::byte*>(view.data), view.type).i;
+  TensorId id = program_->inputs[input];
+  fail(Stage::run, "argument", {},
+       "the parameter " + program_->tensors[static_cast<size_t>(id)].name +
+           " sets a size and is in a device's memory",
+       "give it in the host's memory");
+}
 
 std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
   std::string key;
   for (const InputLayout& i : inputs) append_key(key, i.type.type, i.type.shape, i.strides);
-  return found_or_compiled(std::move(key), [&] { return inputs; });
+  std::vector<InputLayout> layouts = inputs;
+  for (size_t i : sizing_) {
+    std::optional<int64_t>& value = layouts.at(i).type.value;
+    if (!value) value = defaults_[i]->at(0).i;
+    append_key(key, DType::i64, {*value}, {});
+  }
+  return found_or_compiled(std::move(key), [&] { return layouts; });
 }
 
 std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs) {
   std::string key;
   for (const TensorView& v : inputs) append_key(key, v.type, v.shape, v.strides);
+  for (size_t i : sizing_) append_key(key, DType::i64, {*sizing_value(i, inputs[i])}, {});
   return found_or_compiled(std::move(key), [&] {
     std::vector<InputLayout> layouts;
     for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
+    for (size_t i : sizing_) layouts[i].type.value = sizing_value(i, inputs[i]);
     return layouts;
   });
 }

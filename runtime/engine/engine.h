@@ -87,12 +87,14 @@ class LoadedProgram {
 
  private:
   struct Entry;
+  std::optional<int64_t> sizing_value(size_t input, const TensorView& view) const;
   template <class Layouts>
   std::shared_ptr<Executable> found_or_compiled(std::string key, const Layouts& layouts);
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
   std::string text_;
   InputDefaults defaults_;
+  std::vector<size_t> sizing_;  // numbers of the inputs whose values sizes are made of
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
   std::atomic<Executable*> last_{nullptr};

@@ -86,6 +86,14 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
     if (inputs[i].strides != e.inputs[i].strides) {
       fail(Stage::run, "argument", {}, "input " + t.name + " has other strides than compiled for");
     }
+    const std::optional<int64_t>& value = e.inputs[i].type.value;
+    bool readable = value && inputs[i].memory == Memory::host;
+    if (readable &&
+        load_element(static_cast<const std::byte*>(inputs[i].data), inputs[i].type).i != *value) {
+      fail(Stage::run, "argument", {},
+           "the parameter " + t.name + " sets a size and is not " + std::to_string(*value) +
+               ", which the executable was compiled for");
+    }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const BoundTensor& t = e.output(i);

@@ -150,12 +150,17 @@ TILE_API tile_error* tile_program_differentiate(tile_program* program, const cha
 TILE_API tile_error* tile_program_with_gradient(tile_program* program, const char* of,
                                                 tile_program* gradient, tile_program** result);
 
+/* `program` with other outputs: tensors that it defines (for MFG any `def`), by name. */
+TILE_API tile_error* tile_program_with_outputs(tile_program* program, const char* const* names,
+                                               size_t count, tile_program** result);
+
 /* ---- Executables ----------------------------------------------------------------------------- */
 
 /* Binds to the shapes, strides and element types of `inputs` (data pointers are not read and may be
  * NULL) and compiles; cached by those. Inputs in the order of the program. An input that is a
  * run-time parameter with a default value (MFG's @param) may be a NULL pointer, here and in every
- * run, and parameters at the end of the list may be left out. */
+ * run, and parameters at the end of the list may be left out. Where a parameter sets a size (it
+ * stands in an @bounds), its value is read here too; NULL data is its default. */
 TILE_API tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
                                           size_t input_count, tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
@@ -176,8 +181,9 @@ typedef struct {
  * (kDLCUDA): the run then returns once its work is given to the stream, and what fails there is
  * reported by a later call with that engine; tensors in host memory are copied in and out, which
  * waits for the results. The engine's own stream and the legacy default stream wait for each other.
- * Inputs have the shapes, strides and types compiled for; outputs are dense row-major (any 64-bit positive strides are accepted at the cost of a
- * copy), writable and do not overlap an input or one another. options may be NULL. */
+ * Inputs have the shapes, strides and types compiled for; outputs are dense row-major (any 64-bit
+ * positive strides are accepted at the cost of a copy), writable and do not overlap an input or one
+ * another. options may be NULL. */
 TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          const DLTensor* const* inputs, size_t input_count,
                                          DLTensor* const* outputs, size_t output_count,
