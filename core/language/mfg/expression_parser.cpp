@@ -75,6 +75,7 @@ SyntaxId Parser::binary(int least) {
 // The right side of |>: an operand whose call holds `...` in its last place.
 SyntaxId Parser::piped(SyntaxId left) {
   SyntaxId outer = std::exchange(piped_, left);
+  int outer_brackets = std::exchange(piped_brackets_, brackets_);
   bool outer_used = std::exchange(piped_used_, false);
   Span at = peek().span;
   SyntaxId right = binary(kComparison + 1);
@@ -84,6 +85,7 @@ SyntaxId Parser::piped(SyntaxId left) {
   }
   piped_ = outer;
   piped_used_ = outer_used;
+  piped_brackets_ = outer_brackets;
   return right;
 }
 
@@ -156,7 +158,9 @@ SyntaxId Parser::primary() {
   if (token.is("(")) {
     enter();
     take();
+    ++brackets_;
     SyntaxId inner = expression();
+    --brackets_;
     if (peek().is("..<")) fail_expected("')'", "a range stands only as an argument of a loop");
     expect(")", "after the expression");
     leave();
@@ -222,6 +226,7 @@ SyntaxId Parser::name() {
 SyntaxId Parser::tuple() {
   enter();
   uint32_t begin = take().span.begin;
+  ++brackets_;
   Syntax node{.kind = SyntaxKind::tuple};
   if (peek().is("]")) fail_expected("a value", "a tuple has at least one component");
   do {
@@ -234,6 +239,7 @@ SyntaxId Parser::tuple() {
     }
   } while (accept(","));
   expect("]", "after the tuple's components");
+  --brackets_;
   leave();
   return add(std::move(node), begin);
 }
@@ -262,9 +268,17 @@ SyntaxId Parser::tensor_reduce(const Token& word) {
   return add(std::move(node), word.span.begin);
 }
 
+// Whether an operand without a sign is next.
+bool Parser::starts_operand() const {
+  TokenKind kind = peek().kind;
+  return kind == TokenKind::name || kind == TokenKind::integer || kind == TokenKind::real ||
+         peek().is("(") || peek().is("[");
+}
+
 std::vector<SyntaxId> Parser::arguments() {
   enter();
   take();
+  ++brackets_;
   std::vector<SyntaxId> args;
   bool trailing = false;
   while (!peek().is(")")) {
@@ -278,7 +292,10 @@ std::vector<SyntaxId> Parser::arguments() {
     if (!accept(",")) break;
   }
   expect(")", "or ',' after the argument");
-  if (trailing && piped_ >= 0) {
+  --brackets_;
+  // In a bracket on the right of |> a call that an expression follows takes that.
+  bool followed = brackets_ > piped_brackets_ && starts_operand();
+  if (trailing && piped_ >= 0 && !followed) {
     args.push_back(piped_);
     piped_used_ = true;
   } else if (trailing) {

@@ -67,6 +67,7 @@ class Parser {
   SyntaxId tuple();
   SyntaxId sampler(const Token& word);
   SyntaxId tensor_reduce(const Token& word);
+  bool starts_operand() const;
   std::vector<SyntaxId> arguments();
   SyntaxId argument();
   SyntaxId enumerator_or_value();
@@ -78,7 +79,9 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
-  SyntaxId piped_ = -1;  // on the right of |>: what `...` stands for
+  int brackets_ = 0;        // open round and square brackets
+  int piped_brackets_ = 0;  // those outside the last |>
+  SyntaxId piped_ = -1;     // on the right of |>: what `...` stands for
   bool piped_used_ = false;
   std::optional<std::vector<SyntaxId>> bounds_;  // of the definition that follows
   Span bounds_span_;
