@@ -70,9 +70,14 @@ RowMap row_map(const Kernel& kernel) {
     }
     if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
     for (size_t o = 0; o < c.outputs.size(); ++o) {
-      std::vector<int>& rows = map.dimensions[c.outputs[o]];
+      std::vector<int> rows;
       for (const Index& index : piece.stores[o].index) {
         rows.push_back(row_of(index, map.unknowns[s]));
+      }
+      // Several results may store one tensor's components: its rows are those of all.
+      auto [known, fresh] = map.dimensions.emplace(c.outputs[o], rows);
+      for (size_t d = 0; !fresh && d < rows.size(); ++d) {
+        if (known->second[d] != rows[d]) known->second[d] = -1;
       }
       made_in[c.outputs[o]] = tile_of(kernel, s);
     }
