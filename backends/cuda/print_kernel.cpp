@@ -100,8 +100,11 @@ void Printer::place_shared(const nest::Block& statements, size_t& bytes) {
   for (const nest::Statement& s : statements) {
     if (const auto* loop = std::get_if<nest::For>(&s.what)) place_shared(loop->body, bytes);
     if (const auto* condition = std::get_if<nest::If>(&s.what)) {
+      // A block takes one way: both use the same memory.
+      size_t other = bytes;
       place_shared(condition->then, bytes);
-      place_shared(condition->otherwise, bytes);
+      place_shared(condition->otherwise, other);
+      bytes = std::max(bytes, other);
     }
     const auto* alloc = std::get_if<nest::Alloc>(&s.what);
     if (alloc == nullptr || buffer(alloc->buffer).scope != Scope::shared) continue;

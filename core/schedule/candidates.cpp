@@ -464,7 +464,8 @@ std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, si
 }
 
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
-  if (row_loops(kernel) > 0) return row_candidates(kernel, target, limit);
+  bool lines = is_gpu(target) && gpu::line_form(kernel);
+  if (row_loops(kernel) > 0 && !lines) return row_candidates(kernel, target, limit);
   std::vector<Schedule> products = tensor_cores::schedules(kernel, target, limit);
   if (!products.empty()) return products;
   if (is_gpu(target)) return gpu::candidate_schedules(kernel, target, limit);

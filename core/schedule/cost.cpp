@@ -527,6 +527,7 @@ double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target&
 }
 
 double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  if (schedule.gpu_lines) return gpu::estimate_lines(*schedule.gpu_lines, kernel, target);
   if (row_loops(kernel) > 0) return estimate_rows(schedule, kernel, target);
   double total = kKernelStart;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {

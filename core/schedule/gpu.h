@@ -2,6 +2,8 @@
 // grid loops: one kernel launch each.
 #pragma once
 
+#include <vector>
+
 #include "core/nest/nest.h"
 #include "core/schedule/target.h"
 
@@ -10,6 +12,12 @@ namespace tile::gpu {
 // Binds a nest with parallel loops to the GPU: each iteration of a top-level parallel loop becomes
 // a thread of its own; what stands between them runs as one thread. Grid loops stay.
 nest::Nest bind_grid(nest::Nest nest, const Target& target);
+nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffers,
+                      const Target& target);
+
+// One launch instead of several that do not depend on each other, where their blocks have equally
+// many threads: neighbouring grid loops of the list become one, each with blocks of its own.
+nest::Block merged_launches(nest::Block launches);
 
 // Threads of a block for that many independent tasks: full blocks, unless that leaves
 // multiprocessors idle.

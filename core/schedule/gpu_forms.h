@@ -41,6 +41,29 @@ struct MatrixForm {
 std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& contraction,
                                       const Kernel& kernel);
 
+// A kernel with row loops whose stages all run over the same line of elements of each row: they
+// reduce it, or compute at each position from what others made at that position or for the row.
+struct LineForm {
+  std::vector<int64_t> rows;  // extents
+  int64_t row_count = 1;
+  int64_t count = 1;              // elements of a line
+  int64_t fastest = 1;            // extent of its fastest unknown
+  std::vector<FlatIndex> lines;   // of each stage with loops of its own
+  std::vector<TensorId> kept;     // results that are lines, and live for the row
+  std::vector<TensorId> scalars;  // results that are one value for each row, and live for it
+  // Tensors read at the same positions by several stages: the stage and load of the first.
+  struct Cached {
+    TensorId tensor = -1;
+    size_t stage = 0, load = 0;
+  };
+  std::vector<Cached> cached;
+};
+std::optional<LineForm> line_form(const Kernel& kernel);
+std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target);
+// Legal schedules of a kernel with row loops, best first; empty where it has none.
+std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target);
+double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target);
+
 // Empty when the piece's GPU form is legal; else the first broken rule.
 std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                          const Kernel& kernel, const Target& target);

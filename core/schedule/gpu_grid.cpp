@@ -54,17 +54,18 @@ int64_t threads_for(int64_t tasks, const Target& target) {
   return threads;
 }
 
-nest::Nest bind_grid(nest::Nest nest, const Target& target) {
+nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffers,
+                      const Target& target) {
   Block out, serial;
   auto flush = [&] {
     if (serial.empty()) return;
     append(out, launched(1, 1, std::move(serial)));
     serial.clear();
   };
-  for (nest::Statement& s : nest.body) {
+  for (nest::Statement& s : block) {
     auto* loop = std::get_if<nest::For>(&s.what);
     const auto* alloc = std::get_if<nest::Alloc>(&s.what);
-    auto scope = [&] { return nest.buffers[static_cast<size_t>(alloc->buffer)].scope; };
+    auto scope = [&] { return buffers[static_cast<size_t>(alloc->buffer)].scope; };
     if (alloc != nullptr && scope() == nest::Scope::workspace) {
       out.push_back(std::move(s));
     } else if (loop != nullptr && loop->kind == LoopKind::parallel) {
@@ -78,8 +79,66 @@ nest::Nest bind_grid(nest::Nest nest, const Target& target) {
     }
   }
   flush();
-  nest.body = std::move(out);
+  return out;
+}
+
+nest::Nest bind_grid(nest::Nest nest, const Target& target) {
+  nest.body = bind_grid(std::move(nest.body), nest.buffers, target);
   return nest;
+}
+
+namespace {
+
+// Threads of the one thread loop that a grid loop's body holds beside allocations; 0: another form.
+int64_t block_threads(const nest::For& grid) {
+  int64_t threads = 0;
+  for (const nest::Statement& s : grid.body) {
+    if (std::holds_alternative<nest::Alloc>(s.what)) continue;
+    const auto* loop = std::get_if<nest::For>(&s.what);
+    if (loop == nullptr || loop->kind != LoopKind::thread || threads != 0) return 0;
+    threads = loop->extent.value();
+  }
+  return threads;
+}
+
+}  // namespace
+
+nest::Block merged_launches(nest::Block launches) {
+  int64_t threads = 0;
+  for (nest::Statement& s : launches) {
+    auto* grid = std::get_if<nest::For>(&s.what);
+    bool suits = grid != nullptr && grid->kind == LoopKind::grid && grid->extent.is_constant() &&
+                 grid->begin.is_constant(0) && grid->extent.value() > 0;
+    int64_t mine = suits ? block_threads(*grid) : 0;
+    if (mine == 0 || (threads != 0 && mine != threads)) return launches;
+    threads = mine;
+  }
+  if (launches.size() < 2) return launches;
+  std::vector<int64_t> ends;  // of each launch's blocks
+  for (const nest::Statement& s : launches) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + std::get<nest::For>(s.what).extent.value());
+  }
+  Expr all = Expr::variable("launch_block");
+  Block chain;
+  for (size_t i = launches.size(); i-- > 0;) {
+    nest::For one = std::move(std::get<nest::For>(launches[i].what));
+    one.kind = LoopKind::serial;
+    one.begin = tidy(all - Expr(i == 0 ? 0 : ends[i - 1]));
+    one.extent = 1;
+    Block mine{statement(std::move(one))};
+    if (chain.empty()) {
+      chain = std::move(mine);
+      continue;
+    }
+    nest::If choice;
+    choice.nonnegative = {tidy(Expr(ends[i] - 1) - all)};
+    choice.then = std::move(mine);
+    choice.otherwise = std::move(chain);
+    chain = {statement(std::move(choice))};
+  }
+  nest::For grid = make_loop("launch_block", 0, ends.back(), LoopKind::grid);
+  grid.body = std::move(chain);
+  return {statement(std::move(grid))};
 }
 
 }  // namespace tile::gpu

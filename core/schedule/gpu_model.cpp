@@ -11,7 +11,8 @@ namespace {
 constexpr double kLatency = 600;  // ns of a dependent access to memory under load
 constexpr double kInFlight = 4;   // accesses that one thread has under way
 constexpr double kSector = 32;    // bytes that memory moves at least
-constexpr double kTreeNanoseconds = 800;
+constexpr double kTreeNanoseconds = 250;
+constexpr double kLine = 128;  // bytes that neighbouring threads should cover together
 
 struct Work {
   double points = 1, cells = 1, terms = 1;
@@ -102,7 +103,11 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
   double each = work.points / used / static_cast<double>(g.vector);
   FlatIndex fastest =
       g.owners_fastest ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
-  double waste = g.owners_fastest && g.owners < 8 && g.vector == 1 ? 2 : 1;
+  double size = piece.loads.empty() ? 4 : element_bytes(piece.loads[0], kernel);
+  double together = static_cast<double>((g.owners_fastest ? g.owners : g.lanes) * g.vector) * size;
+  double waste = together < kSector ? 2 : together < kLine ? 1.4 - 0.4 * together / kLine : 1;
+  if (g.vector == 1) waste *= 1.03;
+  if (g.owners * g.lanes < 256) waste *= 1.02;
   double ns = std::max(issue_ns(threads, std::max(each, 1.0), work, target),
                        dram_ns(waste * traffic(piece, kernel, fastest, work), target));
   if (g.lanes > 1) {
@@ -136,7 +141,7 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   resident = std::max(1.0, std::floor(resident));
   double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
   double active = std::min(each, resident) * threads;
-  double issue = cells / (cells + edge / 2 + 2) * std::min(1.0, 0.6 + 0.4 * active / 512);
+  double issue = cells / (cells + 1.5 * edge + 3) * std::min(1.0, 0.6 + 0.4 * active / 512);
   double rate = target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
   double compute = each * static_cast<double>(g.m * g.n) * depth / rate;

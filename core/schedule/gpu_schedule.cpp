@@ -10,9 +10,9 @@
 namespace tile::gpu {
 namespace {
 
-// Elements of the type that one 16-byte access holds.
+// Elements of the type that two 16-byte accesses hold.
 int64_t access_elements(DType type) {
-  return std::clamp<int64_t>(16 / static_cast<int64_t>(byte_size(type)), 1, 8);
+  return std::clamp<int64_t>(32 / static_cast<int64_t>(byte_size(type)), 1, 16);
 }
 
 class PieceSpace {
@@ -48,9 +48,8 @@ class PieceSpace {
   void loops() {
     std::optional<ScanForm> scan = scan_form(piece_, c_);
     DType type = kernel_.tensors[static_cast<size_t>(c_.outputs[0])].type;
-    for (int64_t vector : {int64_t{1}, int64_t{2}, access_elements(type)}) {
+    for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
       if (vector > 1 && (scan || owners_.fastest % vector != 0)) continue;
-      if (vector > 1 && vector > access_elements(type)) continue;
       PieceSchedule s;
       if (scan) s.carried = static_cast<int>(scan->owner);
       for (size_t u : owners_.unknowns) {
@@ -108,9 +107,9 @@ class PieceSpace {
     std::optional<MatrixForm> form = matrix_form(piece_, c_, kernel_);
     if (!form || form->m.count < 8 || form->n.count < 8 || form->k.count < 4) return;
     static constexpr int64_t kTiles[][5] = {
-        {128, 128, 16, 8, 8}, {128, 128, 8, 8, 8}, {128, 64, 16, 8, 4}, {64, 128, 16, 4, 8},
-        {64, 64, 16, 4, 4},   {64, 64, 16, 8, 4},  {32, 64, 16, 4, 4},  {64, 32, 16, 4, 4},
-        {32, 32, 16, 4, 4},   {256, 64, 8, 8, 8},  {64, 256, 8, 8, 8}};
+        {128, 128, 8, 8, 8}, {128, 128, 16, 8, 8}, {128, 256, 16, 8, 16}, {128, 64, 16, 8, 8},
+        {64, 128, 16, 8, 8}, {64, 64, 16, 8, 8},   {128, 64, 16, 8, 4},   {64, 64, 16, 8, 4},
+        {64, 64, 16, 4, 4},  {32, 64, 16, 4, 4},   {64, 32, 16, 4, 4},    {32, 32, 16, 4, 4}};
     for (const auto& t : kTiles) {
       GpuMatrix g{t[0], t[1], t[2], t[3], t[4], 1};
       int64_t blocks =
@@ -143,6 +142,10 @@ std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction
 
 std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target,
                                           size_t limit) {
+  if (std::vector<Schedule> lines = line_schedules(kernel, target); !lines.empty()) {
+    if (lines.size() > limit) lines.resize(limit);
+    return lines;
+  }
   Schedule best = plain_schedule(kernel);
   std::vector<std::vector<std::vector<PieceSchedule>>> all(kernel.stages.size());
   for (size_t s = 0; s < kernel.stages.size(); ++s) {

@@ -56,9 +56,7 @@ class Grouping {
 
   std::vector<Step> run() {
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
-    if (target_.device == "cpu") {
-      steps_ = fuse_rows(std::move(steps_), program_, target_, [this](Kernel& k) { finish(k); });
-    }
+    steps_ = fuse_rows(std::move(steps_), program_, target_, [this](Kernel& k) { finish(k); });
     for (Step& step : steps_) {
       Kernel* kernel = std::get_if<Kernel>(&step);
       if (kernel == nullptr) continue;

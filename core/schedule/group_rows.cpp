@@ -7,6 +7,7 @@
 #include "core/passes/uses.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
 
@@ -134,7 +135,10 @@ class RowFusion {
     if (!both) return std::nullopt;
     Kernel whole = *both;
     finish_(whole);
-    return broken_rows(whole).empty() ? both : std::nullopt;
+    if (!broken_rows(whole).empty()) return std::nullopt;
+    if (!is_gpu(target_)) return both;
+    collapse(whole);
+    return gpu::line_schedules(whole, target_).empty() ? std::nullopt : both;
   }
 
   bool merge(size_t first, size_t second) {

@@ -254,6 +254,7 @@ std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, con
 }
 
 std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  if (schedule.gpu_lines) return gpu::illegal_lines(schedule, kernel, target);
   if (schedule.stages.size() != kernel.stages.size()) return "another number of stages";
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];

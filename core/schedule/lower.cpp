@@ -102,6 +102,7 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
 
 // The indices of the merged dimensions, split where the buffer keeps the tensor's own shape.
 std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) const {
+  if (auto place = pinned.find(id); place != pinned.end()) return place->second;
   if (auto rows = in_row.find(id); rows != in_row.end()) {
     for (size_t d = 0; d < index.size(); ++d) {
       int row = rows->second[d];
@@ -174,7 +175,7 @@ nest::Block PieceLowering::run() {
 }
 
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}};
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
@@ -194,6 +195,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     return lower(kernel, tensor_cores::schedule_without(kernel, target), target, strides);
   }
   lowering::Frame frame = lowering::make_frame(kernel, target, strides);
+  if (schedule.gpu_lines) {
+    lowering::append(frame.nest.body, lowering::lower_lines(frame, schedule));
+    return std::move(frame.nest);
+  }
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
     return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
@@ -205,12 +210,18 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
       std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
       for (TensorId out : outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
     }
+    nest::Block pieces;
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       const PieceSchedule& how = schedule.stages[s][p];
       lowering::PieceLowering piece(frame, s, p, how);
-      lowering::append(frame.nest.body,
-                       how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
+      lowering::append(pieces, how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
     }
+    if (is_gpu(target)) {
+      // Pieces share no cell, so that their launches may run side by side.
+      pieces = gpu::bind_grid(std::move(pieces), frame.nest.buffers, target);
+      if (c.pieces.size() > 1) pieces = gpu::merged_launches(std::move(pieces));
+    }
+    lowering::append(frame.nest.body, std::move(pieces));
   }
   return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
 }

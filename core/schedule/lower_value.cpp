@@ -65,7 +65,7 @@ Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
       [&](TensorId tensor) -> const Shape& { return frame_.tensor(tensor).shape; },
       [&](TensorId tensor) { return frame_.buffer_of.at(tensor); },
       [&](TensorId tensor, std::vector<Expr> index, bool by_value) {
-        if (by_value && !frame_.in_row.contains(tensor)) return index;
+        if (by_value && !frame_.in_row.contains(tensor)) return index;  // never of a pinned tensor
         return frame_.buffer_index(tensor, std::move(index));
       },
       replacement,

@@ -37,6 +37,8 @@ struct Frame {
   // block of each row loop begins.
   std::map<TensorId, std::vector<int>> in_row;
   std::vector<Expr> row_begin;
+  // Tensors whose element of the current position stands at a fixed place of their buffer.
+  std::map<TensorId, std::vector<Expr>> pinned;
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -124,6 +126,20 @@ class PieceLowering {
  public:
   PieceLowering(Frame& frame, size_t stage, size_t piece, const PieceSchedule& schedule);
   nest::Block run();
+
+  // A row kernel's stages on a GPU (lower_gpu_lines.cpp).
+  struct LinePlan {
+    const gpu::LineForm* form = nullptr;
+    int64_t lanes = 1, rows = 1, vector = 1;
+    std::vector<Expr> place;       // of the current position in a thread's registers
+    std::map<size_t, int> shared;  // by stage: where its lanes are combined
+  };
+  size_t number() const { return stage_; }
+  void prepare_line(int64_t vector, nest::Block& out);
+  nest::Block keep_line(const LinePlan& plan, size_t load, int buffer,
+                        const std::vector<Expr>& rows, const Expr& lane) const;
+  nest::Block line_stage(const LinePlan& plan, const std::vector<Expr>& rows, const Expr& owner,
+                         const Expr& lane);
   // The parts of run() for a stage in rows (lower_rows.cpp): buffers, made before the shared loops;
   // the shared loops, whose variables are named after `names`, around what `inside` makes; the
   // loops of the stage in a block of rows.
@@ -244,6 +260,9 @@ class PieceLowering {
   nest::Statement combined(nest::Access target, nest::Access from) const;
   nest::Statement copied(nest::Access target, nest::Access from) const;
   State whole_piece() const;
+  nest::Block line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
+                             const std::function<nest::Block(const State&)>& body) const;
+  State line_rows(const std::vector<Expr>& rows) const;
 
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);
@@ -285,6 +304,7 @@ class PieceLowering {
 };
 
 // The stages of a kernel with row loops.
+nest::Block lower_lines(Frame& frame, const Schedule& schedule);
 nest::Block lower_rows(Frame& frame, const Schedule& schedule);
 
 // Fills every cell of a tensor with another's values or zero.

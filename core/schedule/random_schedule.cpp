@@ -222,6 +222,10 @@ Schedule plain_schedule(const Kernel& kernel) {
 
 Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed) {
   std::mt19937_64 random(seed);
+  if (is_gpu(target) && random() % 2 == 0) {
+    std::vector<Schedule> lines = gpu::line_schedules(kernel, target);
+    if (!lines.empty()) return lines[random() % lines.size()];
+  }
   if (row_loops(kernel) > 0) return random_rows(kernel, target, random);
   Schedule schedule = plain_schedule(kernel);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {

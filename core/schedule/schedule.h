@@ -71,6 +71,15 @@ struct TensorCores {
   friend bool operator==(const TensorCores&, const TensorCores&) = default;
 };
 
+// A kernel with row loops on a GPU: `rows` rows for each block, `lanes` threads for each row, which
+// hold its elements in registers, `vector` neighbours at a time.
+struct GpuLines {
+  int64_t lanes = 256;
+  int64_t rows = 1;
+  int64_t vector = 1;
+  friend bool operator==(const GpuLines&, const GpuLines&) = default;
+};
+
 // Loop structure of one piece:
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
 //   }
@@ -100,6 +109,7 @@ struct Schedule {
   // rows only, all of them, and agree in row, step and binding; no outer loop behind them is
   // parallel, and no operand is packed outside them.
   size_t shared = 0;
+  std::optional<GpuLines> gpu_lines;  // then the stages have no loops
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 

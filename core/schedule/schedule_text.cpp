@@ -93,6 +93,10 @@ void parse_gpu(TextReader& in, PieceSchedule& p) {
 std::string print(const Schedule& schedule) {
   std::string s = "schedule {\n";
   if (schedule.shared > 0) s += "  shared " + std::to_string(schedule.shared) + "\n";
+  if (const auto& l = schedule.gpu_lines) {
+    s += "  gpu_lines " + std::to_string(l->lanes) + " " + std::to_string(l->rows) + " " +
+         std::to_string(l->vector) + "\n";
+  }
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     s += "  stage {\n";
     for (const PieceSchedule& p : stage) {
@@ -122,6 +126,11 @@ Schedule parse_schedule(std::string_view text) {
   in.expect("schedule");
   in.expect("{");
   if (in.accept("shared")) schedule.shared = static_cast<size_t>(in.integer());
+  if (in.accept("gpu_lines")) {
+    GpuLines l;
+    for (int64_t* v : {&l.lanes, &l.rows, &l.vector}) *v = in.integer();
+    schedule.gpu_lines = l;
+  }
   while (in.accept("stage")) {
     in.expect("{");
     schedule.stages.emplace_back();
