@@ -125,22 +125,6 @@ Access composed(const Access& inner, const std::vector<Affine>& forms) {
   return result;
 }
 
-// The position of an equal access, appended if there is none.
-int slot_of(std::vector<Access>& loads, Access access) {
-  auto same = [&](const Access& other) {
-    return other.tensor == access.tensor &&
-           std::equal(other.index.begin(), other.index.end(), access.index.begin(),
-                      access.index.end(), [](const Index& a, const Index& b) {
-                        return a.affine == b.affine && a.value == b.value &&
-                               a.boundary == b.boundary;
-                      });
-  };
-  auto found = std::find_if(loads.begin(), loads.end(), same);
-  if (found != loads.end()) return static_cast<int>(found - loads.begin());
-  loads.push_back(std::move(access));
-  return static_cast<int>(loads.size()) - 1;
-}
-
 // Whether an index's value or a boundary rule needs an integral form.
 bool names_indices(const Piece& piece) {
   bool named = false;
@@ -233,7 +217,7 @@ class Inliner {
     std::vector<Affine> forms = forms_of(producer, piece.loads[slot]);
     std::vector<int> new_slot;
     for (const Access& inner : source.loads) {
-      new_slot.push_back(slot_of(piece.loads, composed(inner, forms)));
+      new_slot.push_back(position_of(piece.loads, composed(inner, forms)));
     }
     Leaf moved = [&](Body& into, const Node& leaf) -> NodeId {
       if (leaf.kind == NodeKind::index) {
@@ -251,21 +235,6 @@ class Inliner {
       // Storing would have rounded the value to the tensor's type (rule 5.7).
       return into.cast(value, node.type, node.span);
     });
-  }
-
-  static void drop_unused_loads(Piece& piece) {
-    std::vector<int> renumbered(piece.loads.size(), -1);
-    std::vector<Access> kept;
-    change_nodes(piece.body, [&](Node& node) {
-      if (node.kind != NodeKind::load) return;
-      int& to = renumbered[static_cast<size_t>(node.slot)];
-      if (to < 0) {
-        to = static_cast<int>(kept.size());
-        kept.push_back(piece.loads[static_cast<size_t>(node.slot)]);
-      }
-      node.slot = to;
-    });
-    piece.loads = std::move(kept);
   }
 
   BoundProgram& program_;

@@ -10,10 +10,16 @@ namespace {
 
 constexpr std::array kPasses = {
     Pass{"dead-code", eliminate_dead_code, true},
+    Pass{"unroll-folds", unroll_folds, true},
+    Pass{"fold-constants", fold_constants, true},
+    Pass{"hoist-folds", hoist_folds, true},
     Pass{"common-subexpressions", share_common_subexpressions, true},
     Pass{"gather-constraints", gather_constraints, false},
     Pass{"reduce", reduce, false},
     Pass{"defract", defract, false},
+    Pass{"digits", split_digits, true},
+    Pass{"resolve-indices", resolve_indices, true},
+    Pass{"fold-decided", fold_constants, true},
     Pass{"inline-pointwise", inline_pointwise, true},
     Pass{"unused-producers", eliminate_dead_code, true},
     Pass{"split-reduction", split_reduction, true},

@@ -75,6 +75,36 @@ Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   return result;
 }
 
+int position_of(std::vector<Access>& loads, Access access) {
+  auto same_index = [](const Index& a, const Index& b) {
+    return a.affine == b.affine && a.value == b.value && a.boundary == b.boundary;
+  };
+  auto same = [&](const Access& other) {
+    return other.tensor == access.tensor &&
+           std::equal(other.index.begin(), other.index.end(), access.index.begin(),
+                      access.index.end(), same_index);
+  };
+  auto found = std::find_if(loads.begin(), loads.end(), same);
+  if (found != loads.end()) return static_cast<int>(found - loads.begin());
+  loads.push_back(std::move(access));
+  return static_cast<int>(loads.size()) - 1;
+}
+
+void drop_unused_loads(Piece& piece) {
+  std::vector<int> renumbered(piece.loads.size(), -1);
+  std::vector<Access> kept;
+  change_nodes(piece.body, [&](Node& node) {
+    if (node.kind != NodeKind::load) return;
+    int& to = renumbered[static_cast<size_t>(node.slot)];
+    if (to < 0) {
+      to = static_cast<int>(kept.size());
+      kept.push_back(piece.loads[static_cast<size_t>(node.slot)]);
+    }
+    node.slot = to;
+  });
+  piece.loads = std::move(kept);
+}
+
 lattice::System system_of(const Piece& piece) {
   lattice::System system;
   system.unknowns = piece.unknowns.size();

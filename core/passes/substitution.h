@@ -11,6 +11,12 @@ namespace tile {
 // itself (up to a shift) keeps its name, others get a fresh one.
 Piece substituted(const Piece& piece, const lattice::Substitution& substitution);
 
+// The position of an equal access in the list, appended if there is none.
+int position_of(std::vector<Access>& loads, Access access);
+// Takes out the accesses that the body does not read: of a normalized piece, whose domain does not
+// need them.
+void drop_unused_loads(Piece& piece);
+
 // Appends the value of a form with integer coefficients in i64 arithmetic.
 NodeId affine_value(Body& body, const Affine& form, Span span);
 

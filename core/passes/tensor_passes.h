@@ -10,6 +10,18 @@ namespace tile {
 void eliminate_dead_code(BoundProgram& program, const Target& target);
 // Computes equal statements once; merges equal nodes of bodies.
 void share_common_subexpressions(BoundProgram& program, const Target& target);
+// Writes out loops inside elements that run a constant, small number of times.
+void unroll_folds(BoundProgram& program, const Target& target);
+// Computes what constants alone decide: exact operations, choices, elements of constant tensors.
+void fold_constants(BoundProgram& program, const Target& target);
+// Makes a sum, product, maximum or minimum over a constant range inside an element a reduction of
+// its own, and what remains of the element a pointwise statement on its result.
+void hoist_folds(BoundProgram& program, const Target& target);
+// Where i / n and i % n of an index are used, makes them indices: i = n * q + r.
+void split_digits(BoundProgram& program, const Target& target);
+// Turns indices that are values into affine forms, decides conditions on indices and drops boundary
+// rules that never act, by the ranges of a normalized piece.
+void resolve_indices(BoundProgram& program, const Target& target);
 // Substitutes a pointwise producer into the statements that read it where recomputing it costs no
 // more than storing and reading it. Values stay the same bit by bit: the producer's rounding is
 // kept.

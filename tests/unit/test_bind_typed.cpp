@@ -178,6 +178,22 @@ TEST(BindTyped, InputsOfAnotherTypeAreRefused) {
             "A holds u8, but the tensor given holds f32");
 }
 
+TEST(BindTyped, ParametersMaySetSizes) {
+  TypedProgram t;
+  TensorId n = t.input("count", {}, DType::i32);
+  t.program.tensors[static_cast<size_t>(n)].parameter =
+      RuntimeParameter{DType::i32, {4}, {}, {}, ""};
+  TensorId other = t.input("unused", {}, DType::i32);
+  t.program.tensors[static_cast<size_t>(other)].parameter =
+      RuntimeParameter{DType::i32, {4}, {}, {}, ""};
+  SymbolicContraction c = typed_contraction({"i"}, exprs({"i"}), exprs({"count + 1"}));
+  c.body.results = {c.body.index(0, DType::i64)};
+  t.statement("O", c);
+  EXPECT_EQ(sizing_inputs(t.program), std::vector<size_t>{0});
+  BoundProgram bound = tile::bind(t.program, {{DType::i32, {}, 2}, {DType::i32, {}, std::nullopt}});
+  EXPECT_EQ(bound.tensors.back().shape, Shape{3});
+}
+
 TEST(BindTyped, AStoreThatIsNotLinearIsRefused) {
   TypedProgram t;
   TensorId a = t.input("A", {"N"}, DType::f32);
