@@ -25,17 +25,18 @@ std::optional<int64_t> trips_of(const Body& body, const Node& fold) {
                                                                : static_cast<int64_t>(distance);
 }
 
-// Iterations of the innermost bodies, nested loops of constant bounds counted.
+// Iterations of the innermost bodies, nested loops of constant bounds counted; more than kMostTrips
+// counts as one more than that.
 std::optional<int64_t> total_trips(const Body& body, const Node& fold) {
   std::optional<int64_t> own = trips_of(body, fold);
-  if (!own || *own > kMostTrips) return std::nullopt;
+  if (!own) return std::nullopt;
   int64_t inner = 1;
   for (const Node& node : fold.region->nodes) {
     if (node.kind != NodeKind::fold) continue;
     std::optional<int64_t> trips = total_trips(*fold.region, node);
     if (trips) inner = std::max(inner, *trips);
   }
-  return *own * inner;
+  return std::min(*own * inner, kMostTrips + 1);
 }
 
 size_t node_count(const Body& body) {
@@ -60,7 +61,8 @@ class Unroller {
     if (small) return written_out(body, node);
     // The place may have held a mark of another body that is gone.
     carried_.erase({&body, static_cast<NodeId>(body.nodes.size())});
-    return -1;
+    // A long reduction is better whole: it becomes one over all its loops' indices.
+    return trips && node.op != Op::ident ? body.add(node) : -1;
   }
 
  private:
