@@ -8,6 +8,9 @@
 namespace tile {
 namespace {
 
+// A shorter low digit would be an inner loop that fills no vector.
+constexpr int64_t kLeastBase = 8;
+
 struct Digit {
   size_t unknown = 0;
   int64_t base = 0;
@@ -21,7 +24,7 @@ std::optional<Digit> digit_of(const Piece& piece, const IndexForms& forms, const
   if (!divides || body[node.args[1]].kind != NodeKind::integer) return std::nullopt;
   int64_t base = body[node.args[1]].integer;
   std::optional<Affine> form = forms.form(body, node.args[0]);
-  if (!form || base < 2) return std::nullopt;
+  if (!form || base < kLeastBase) return std::nullopt;
   for (size_t u = 0; u < piece.unknowns.size(); ++u) {
     bool alone = *form == unknown_affine(u);
     if (alone && piece.box[u] > base && piece.box[u] % base == 0) return Digit{u, base};

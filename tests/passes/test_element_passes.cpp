@@ -143,7 +143,7 @@ contraction [O] = f32 {
 }
 
 TEST(ElementPasses, DigitsOfAnIndexAreIndices) {
-  BoundProgram p = parsed(R"(tensor A: f32 [6, 4] input
+  BoundProgram p = parsed(R"(tensor A: f32 [8, 3] input
 tensor O: f32 [24] output
 inputs [A]
 outputs [O]
@@ -151,15 +151,15 @@ contraction [O] = f32 {
   piece [i] {
     store O[i]
     load A[%1, %0]
-    body { %0:i64 = index 0; %1:i64 = int 6; %2:i64 = div %0 %1; %3:i64 = mod %0 %1; %4:f32 = load 0 %2 %3; yield %4 }
+    body { %0:i64 = index 0; %1:i64 = int 8; %2:i64 = div %0 %1; %3:i64 = mod %0 %1; %4:f32 = load 0 %2 %3; yield %4 }
   }
 }
 )");
-  HostTensor a(DType::f32, {6, 4});
+  HostTensor a(DType::f32, {8, 3});
   for (int64_t i = 0; i < 24; ++i) a.set(i, integer_scalar(i, DType::f32));
   BoundProgram out = through_passes(p, {a}, "digits");
   const Piece& piece = std::get<Contraction>(out.statements.at(0)).pieces[0];
-  EXPECT_EQ(piece.box, Shape({4, 6}));
+  EXPECT_EQ(piece.box, Shape({3, 8}));
   EXPECT_EQ(piece.loads[0].index[0].affine, unknown_affine(1)) << print(out);
   EXPECT_EQ(piece.loads[0].index[1].affine, unknown_affine(0));
 }
