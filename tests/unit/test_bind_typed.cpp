@@ -189,7 +189,7 @@ TEST(BindTyped, ParametersMaySetSizes) {
   SymbolicContraction c = typed_contraction({"i"}, exprs({"i"}), exprs({"count + 1"}));
   c.body.results = {c.body.index(0, DType::i64)};
   t.statement("O", c);
-  EXPECT_EQ(sizing_inputs(t.program), std::vector<size_t>{0});
+  EXPECT_EQ(sizing_parameters(t.program), std::vector<TensorId>{n});
   BoundProgram bound = tile::bind(t.program, {{DType::i32, {}, 2}, {DType::i32, {}, std::nullopt}});
   EXPECT_EQ(bound.tensors.back().shape, Shape{3});
 }
