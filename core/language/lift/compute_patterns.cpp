@@ -393,8 +393,11 @@ std::vector<Pattern> compute_patterns() {
 
 const Pattern* find_pattern(std::string_view name) {
   static const std::vector<Pattern> patterns = [] {
-    std::vector<Pattern> all = layout_patterns(), more = compute_patterns();
-    all.insert(all.end(), more.begin(), more.end());
+    std::vector<Pattern> all;
+    for (auto list : {layout_patterns, window_patterns, tuple_patterns, compute_patterns}) {
+      std::vector<Pattern> more = list();
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   if (name.empty()) return nullptr;

@@ -106,13 +106,19 @@ struct Pattern {
 };
 // By name, also with its first letter in lower case.
 const Pattern* find_pattern(std::string_view name);
+// By file: rearranging; Slide and Pad; tuples and Generate; computing.
 std::vector<Pattern> layout_patterns();
+std::vector<Pattern> window_patterns();
+std::vector<Pattern> tuple_patterns();
 std::vector<Pattern> compute_patterns();
 
 // What layout and compute patterns share.
 Value unary(std::string_view name, std::function<Value(Value, Span)> call);
 // Fails unless the value is an array.
 void require_array(const Value& value, std::string_view pattern, Span span);
+// Fails, now or at bind, unless the array has an element.
+void require_nonempty(Evaluator& ev, const Value& v, std::string_view pattern, Span span);
+Value transpose(const Value& v, Span span);
 Value map_over(Evaluator& ev, const Value& f, const Value& array, Span span);
 Value slide(Evaluator& ev, const Value& array, const Expr& size, const Expr& step, Span span);
 
