@@ -240,10 +240,16 @@ Affine BindContext::affine(const Expr& e, const std::vector<std::string>& indice
 }
 
 bool has_affine_form(const Expr& e, const std::vector<std::string>& indices) {
+  auto uses_index = [&](const Expr& part) {
+    return std::any_of(indices.begin(), indices.end(),
+                       [&](const std::string& name) { return uses_variable(part, name); });
+  };
   switch (e.kind()) {
+    case ExprKind::mul:
+      if (std::count_if(e.args().begin(), e.args().end(), uses_index) > 1) return false;
+      [[fallthrough]];
     case ExprKind::add:
     case ExprKind::sub:
-    case ExprKind::mul:
     case ExprKind::neg:
     case ExprKind::exact_div:
       return std::all_of(e.args().begin(), e.args().end(),
@@ -252,8 +258,7 @@ bool has_affine_form(const Expr& e, const std::vector<std::string>& indices) {
     case ExprKind::constant:
       return true;
     default:
-      return std::none_of(indices.begin(), indices.end(),
-                          [&](const std::string& name) { return uses_variable(e, name); });
+      return !uses_index(e);
   }
 }
 
