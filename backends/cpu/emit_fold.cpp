@@ -2,6 +2,7 @@
 // number of rounds is the same for every lane it is a plain loop; otherwise it runs as long as any
 // lane does, lanes dropping out.
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/combine.h"
 #include "backends/cpu/emitter.h"
@@ -9,6 +10,80 @@
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
+
+// A stand-in for a fold's counter where only the shape of expressions matters.
+Form FunctionEmitter::nominal_counter(const std::string& name) {
+  auto [known, added] = counters_.try_emplace(name);
+  if (added) known->second = indices_.variable(ir_.getInt64(0));
+  return known->second;
+}
+
+void FunctionEmitter::describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
+                               std::set<int>& buffers) {
+  key.push_back(region.nodes.size());
+  for (const Node& n : region.nodes) {
+    for (auto part :
+         {static_cast<uint64_t>(n.kind), static_cast<uint64_t>(n.op), static_cast<uint64_t>(n.type),
+          static_cast<uint64_t>(n.integer), std::bit_cast<uint64_t>(n.real)}) {
+      key.push_back(part);
+    }
+    for (NodeId arg : n.args) key.push_back(static_cast<uint64_t>(arg));
+    if (n.kind == NodeKind::size) append(key, indices_.form(n.expr));
+    if (n.kind == NodeKind::load) {
+      const nest::Access& a = loads[static_cast<size_t>(n.slot)];
+      buffers.insert(a.buffer);
+      key.push_back(static_cast<uint64_t>(a.buffer));
+      for (const Expr& e : a.index) append(key, indices_.form(e));
+      for (int v : a.values) key.push_back(static_cast<uint64_t>(v));
+    } else {
+      key.push_back(static_cast<uint64_t>(n.slot));
+    }
+    if (n.kind != NodeKind::fold) continue;
+    indices_.bind(n.expr.name(), nominal_counter(n.expr.name()));
+    describe(*n.region, loads, key, buffers);
+    indices_.unbind(n.expr.name());
+  }
+  for (NodeId r : region.results) key.push_back(static_cast<uint64_t>(r));
+}
+
+// The same loop with the same operands is run once, however many statements need a result of it.
+FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Node& node) {
+  Key key{'F',
+          static_cast<uint64_t>(node.op),
+          static_cast<uint64_t>(node.slot),
+          lanes_.width,
+          key_of(lanes_.mask),
+          key_of(lanes_.any)};
+  for (NodeId arg : node.args) key.push_back(key_of(values.nodes[static_cast<size_t>(arg)]));
+  std::set<int> buffers{-1};
+  indices_.bind(node.expr.name(), nominal_counter(node.expr.name()));
+  describe(*node.region, values.loads, key, buffers);
+  indices_.unbind(node.expr.name());
+  auto key_of_result = [&](int k) {
+    Key part = key;
+    part.push_back(static_cast<uint64_t>(k));
+    return part;
+  };
+  Nodes results;
+  for (int k = 0; k < node.slot; ++k) {
+    Key part = key_of_result(k);
+    llvm::Value* known = nullptr;
+    bool all = std::all_of(buffers.begin(), buffers.end(), [&](int buffer) {
+      known = scopes_.content(buffer, part);
+      return known != nullptr;
+    });
+    if (!all) break;
+    results.push_back(known);
+  }
+  if (results.size() == static_cast<size_t>(node.slot)) return results;
+  results = new_fold(values, node);
+  for (int k = 0; k < node.slot; ++k) {
+    for (int buffer : buffers) {
+      scopes_.remember(buffer, key_of_result(k), results[static_cast<size_t>(k)]);
+    }
+  }
+  return results;
+}
 
 // A bound as a form: index expressions keep their strides.
 Form FunctionEmitter::bound_form(const BodyValues& values, NodeId id) {
@@ -42,7 +117,7 @@ std::vector<bool> FunctionEmitter::varying_nodes(const Body& region,
       std::vector<bool> given(n.args.size() - 1);
       for (size_t a = 2; a < n.args.size(); ++a) given[a - 1] = at(n.args[a]);
       bool differ = at(n.args[0]) || at(n.args[1]);
-      Form counter = differ ? indices_.lane(lanes_.width) : indices_.variable(ir_.getInt64(0));
+      Form counter = differ ? indices_.lane(lanes_.width) : nominal_counter(n.expr.name());
       indices_.bind(n.expr.name(), counter);
       folds[i] = varying_carried(n, loads, std::move(given), differ);
       indices_.unbind(n.expr.name());
@@ -92,7 +167,7 @@ nest::StoreKind store_kind(Op op) {
 
 }  // namespace
 
-FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Node& node) {
+FunctionEmitter::Nodes FunctionEmitter::new_fold(const BodyValues& values, const Node& node) {
   FoldLoop loop;
   loop.begin = bound_form(values, node.args[0]);
   Form count = bound_form(values, node.args[1]) - loop.begin;
@@ -123,7 +198,7 @@ FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, cons
   std::vector<bool> given{false};
   for (llvm::Value* start : starts) given.push_back(start->getType()->isVectorTy());
   const std::string& counter = node.expr.name();
-  indices_.bind(counter, loop.begin + indices_.variable(ir_.getInt64(0)));
+  indices_.bind(counter, loop.begin + nominal_counter(counter));
   std::vector<bool> varies =
       varying_carried(node, values.loads, std::move(given), loop.counts != nullptr);
   indices_.unbind(counter);

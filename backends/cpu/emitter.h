@@ -111,7 +111,11 @@ class FunctionEmitter {
     bool certain = false;           // there is at least one round
   };
   Form bound_form(const BodyValues& values, NodeId id);
+  Form nominal_counter(const std::string& name);
+  void describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
+                std::set<int>& buffers);
   Nodes fold(const BodyValues& values, const Node& node);
+  Nodes new_fold(const BodyValues& values, const Node& node);
   Nodes fold_loop(const BodyValues& values, const Node& node, Nodes starts, const FoldLoop& loop);
   Nodes fold_round(const BodyValues& values, const Node& node, llvm::Value* round,
                    const Nodes& arguments, const FoldLoop& loop);
@@ -134,6 +138,7 @@ class FunctionEmitter {
   Indices indices_;
   Memory memory_;
   Lanes lanes_;
+  std::map<std::string, Form> counters_;  // nominal ones
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;

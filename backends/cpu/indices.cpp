@@ -19,6 +19,13 @@ int64_t wrapping_mul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
+bool divisible(const Form& f, int64_t divisor) {
+  return std::all_of(f.terms.begin(), f.terms.end(),
+                     [&](const auto& term) { return term.second % divisor == 0; });
+}
+
+}  // namespace
+
 void append(Key& key, const Form& f) {
   key.push_back(f.terms.size());
   for (auto [atom, factor] : f.terms) {
@@ -27,13 +34,6 @@ void append(Key& key, const Form& f) {
   }
   key.push_back(static_cast<uint64_t>(f.constant));
 }
-
-bool divisible(const Form& f, int64_t divisor) {
-  return std::all_of(f.terms.begin(), f.terms.end(),
-                     [&](const auto& term) { return term.second % divisor == 0; });
-}
-
-}  // namespace
 
 Form operator+(const Form& a, const Form& b) {
   Form sum;

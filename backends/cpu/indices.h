@@ -24,6 +24,7 @@ struct Form {
 };
 Form operator+(const Form& a, const Form& b);
 Form operator*(const Form& a, int64_t factor);
+void append(Key& key, const Form& f);
 inline Form operator-(const Form& a, const Form& b) { return a + b * -1; }
 
 class Indices {

@@ -38,7 +38,7 @@ class Facts {
   }
 
   BodyFacts run() {
-    Level top{&piece_.body, nullptr, {}, nullptr, {}, 1, 0};
+    Level top{{}, &piece_.body, nullptr, {}, nullptr, {}, 1, 0};
     visit(top);
     return std::move(facts_);
   }
@@ -46,6 +46,7 @@ class Facts {
  private:
   using Known = std::optional<IndexValue>;
   struct Level {
+    std::vector<bool> uniform;  // the same at every point: costs nothing for each
     const Body* body;
     const Level* parent;
     std::vector<Known> known;
@@ -70,7 +71,8 @@ class Facts {
   void visit(Level& l) {
     for (const Node& n : l.body->nodes) {
       l.known.push_back(known(l, n));
-      cost(l, n, l.known.back().has_value());
+      l.uniform.push_back(uniform(l, n));
+      cost(l, n, l.known.back().has_value() || l.uniform.back());
     }
   }
 
@@ -104,13 +106,30 @@ class Facts {
     }
   }
 
+  bool uniform(const Level& l, const Node& n) const {
+    bool all = std::all_of(n.args.begin(), n.args.end(),
+                           [&](NodeId arg) { return l.uniform[static_cast<size_t>(arg)]; });
+    switch (n.kind) {
+      case NodeKind::integer:
+      case NodeKind::real:
+        return true;
+      case NodeKind::operation:
+        return all;
+      case NodeKind::load: {
+        const Access& a = piece_.loads[static_cast<size_t>(n.slot)];
+        return all && std::all_of(a.index.begin(), a.index.end(),
+                                  [](const Index& i) { return i.affine.is_constant(); });
+      }
+      default:
+        return false;
+    }
+  }
+
   void cost(Level& l, const Node& n, bool index) {
     if (n.kind == NodeKind::load) return load(l, n);
     if (n.kind == NodeKind::fold) return fold(l, n);
-    bool value = n.kind == NodeKind::operation || n.kind == NodeKind::real;
-    if (index || !value) return;
+    if (index || n.kind != NodeKind::operation) return;
     if (n.type != DType::bool_) facts_.bits = std::max(facts_.bits, bit_width(n.type));
-    if (n.kind != NodeKind::operation) return;
     facts_.cycles += l.times * cycles_(n);
     for (NodeId arg : n.args) {
       bool made = l.known[static_cast<size_t>(arg)] && (*l.body)[arg].kind != NodeKind::integer;
@@ -154,7 +173,7 @@ class Facts {
       std::optional<int64_t> count = at_middle(end->expr - begin->expr);
       if (count) rounds = std::clamp<double>(static_cast<double>(*count), 0, kMostRounds);
     }
-    Level inside{n.region.get(), &l, {}, &n, {}, l.times * rounds, l.depth + 1};
+    Level inside{{}, n.region.get(), &l, {}, &n, {}, l.times * rounds, l.depth + 1};
     std::string counter = "t" + std::to_string(inside.depth);
     nest::ValueRange low = nest::value_range(*l.body, n.args[0]);
     nest::ValueRange high = nest::value_range(*l.body, n.args[1]);
