@@ -51,7 +51,9 @@ CpuCode::CpuCode(const nest::Nest& nest, const Plan& plan, const Target& target,
       workspace_bytes_(static_cast<size_t>(plan.workspace_bytes)),
       scratch_bytes_(static_cast<size_t>(plan.scratch_bytes)),
       linked_(jit.link(object)) {
-  for (const nest::Parameter& p : nest.parameters) parameters_.push_back(p.name);
+  for (const nest::Parameter& p : nest.parameters) {
+    if (p.from < 0) parameters_.push_back(p.name);
+  }
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     EntryPoint entry;
     entry.function = reinterpret_cast<Function>(linked_->address("entry_" + std::to_string(i)));

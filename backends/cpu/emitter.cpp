@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "backends/cpu/convert.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -52,10 +53,18 @@ FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nes
 
 void FunctionEmitter::run(const Entry& entry) {
   memory_.begin(function_.getArg(0), function_.getArg(2), function_.getArg(3));
-  for (size_t i = 0; i < nest_.parameters.size(); ++i) {
-    llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getInt64Ty(), function_.getArg(1), i);
-    const std::string& name = nest_.parameters[i].name;
-    indices_.bind(name, indices_.variable(ir_.CreateLoad(ir_.getInt64Ty(), at, name)));
+  uint64_t given = 0;
+  for (const nest::Parameter& p : nest_.parameters) {
+    llvm::Value* value = nullptr;
+    if (p.from >= 0) {
+      Reference element;
+      element.buffer = p.from;
+      value = emit_convert(ir_, memory_.load(element, {}), type_of(p.from), DType::i64, half_);
+    } else {
+      llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getInt64Ty(), function_.getArg(1), given++);
+      value = ir_.CreateLoad(ir_.getInt64Ty(), at, p.name);
+    }
+    indices_.bind(p.name, indices_.variable(value));
   }
   for (size_t i = entry.first; i < entry.last; ++i) {
     const nest::Statement& s = nest_.body[i];

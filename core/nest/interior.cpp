@@ -22,6 +22,12 @@ std::optional<int64_t> Middle::at(const Expr& e) const {
   }
 }
 
+bool Middle::uniform(const Expr& e) const {
+  if (e.kind() == ExprKind::variable) return parameters_.contains(e.name());
+  return std::all_of(e.args().begin(), e.args().end(),
+                     [&](const Expr& arg) { return uniform(arg); });
+}
+
 bool has_choices(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::constant:
@@ -50,7 +56,7 @@ class Decider {
       : ranges_(ranges), middle_(middle), holds_(holds) {}
 
   Expr run(const Expr& e) {
-    if (!has_choices(e)) return e;
+    if (!has_choices(e) || middle_.uniform(e)) return e;
     if (e.kind() == ExprKind::select) return selection(e);
     std::vector<Expr> args;
     for (const Expr& arg : e.args()) args.push_back(run(arg));

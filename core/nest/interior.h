@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,19 @@ namespace tile::nest {
 // guess: whoever relies on it must prove or test the way's conditions.
 class Middle {
  public:
-  void set(const std::string& name, int64_t value) { values_[name] = value; }
+  void set(const std::string& parameter, int64_t value) {
+    values_[parameter] = value;
+    parameters_.insert(parameter);
+  }
   void enter(const std::string& variable, const Expr& begin, const Expr& extent);
   void leave(const std::string& variable) { values_.erase(variable); }
   std::optional<int64_t> at(const Expr& e) const;
+  // Whether the expression has the same value everywhere.
+  bool uniform(const Expr& e) const;
 
  private:
   std::map<std::string, int64_t, std::less<>> values_;
+  std::set<std::string, std::less<>> parameters_;
 };
 
 // Whether every one of the forms is >= 0, or may be relied on to be.

@@ -25,7 +25,8 @@ class Machine final : private Leaves {
           const std::vector<int64_t>& parameters)
       : nest_(nest) {
     internal_check(arguments.size() == nest.argument_count(), "nest: number of arguments");
-    internal_check(parameters.size() == nest.parameters.size(), "nest: number of parameters");
+    internal_check(parameters.size() == nest.launch_parameter_count(),
+                   "nest: number of parameters");
     for (size_t i = 0; i < nest.buffers.size(); ++i) {
       if (i < arguments.size()) {
         internal_check(arguments[i]->count() == element_count(nest.buffers[i].shape),
@@ -37,8 +38,10 @@ class Machine final : private Leaves {
       }
     }
     thread_.own.resize(nest.buffers.size());
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      variable(slot(nest.parameters[i].name)) = parameters[i];
+    size_t next = 0;
+    for (const Parameter& p : nest.parameters) {
+      variable(slot(p.name)) =
+          p.from >= 0 ? arguments[static_cast<size_t>(p.from)]->at(0).i : parameters[next++];
     }
   }
 

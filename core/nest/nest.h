@@ -34,11 +34,14 @@ struct Buffer {
   int64_t alignment = 0;  // of the first element, in bytes; 0: the element's own
 };
 
-// A run-time 64-bit integer with its inclusive range.
+// A run-time 64-bit integer with its inclusive range. With `from` >= 0 it is the element of that
+// argument, an integer tensor of rank 0 that is only read; the others are given at launch, in
+// order.
 struct Parameter {
   std::string name;
   int64_t lo = 0;
   int64_t hi = 0;
+  int from = -1;
 };
 
 // buffer[index…]. Where values[d] >= 0 the index of dimension d is an integer node (in range by
@@ -153,6 +156,7 @@ struct Nest {
   Block body;
 
   size_t argument_count() const;
+  size_t launch_parameter_count() const;  // those that are not elements of arguments
 };
 
 // Text form, read back by parse_nest. With `anonymous`, buffers, variables and the nest are

@@ -36,6 +36,7 @@ class Parser {
     if (range.size() != 2) reader_.wrong("a range of two integers before this");
     p.lo = range[0];
     p.hi = range[1];
+    if (reader_.accept("from")) p.from = buffer_reference();
     nest_.parameters.push_back(p);
     return true;
   }

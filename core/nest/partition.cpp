@@ -157,6 +157,14 @@ class Partitioner {
     if (outer) rest = rest + Expr(factor) * e;
     return outer;
   }
+  // A bound of a variable in parameters alone.
+  std::optional<Expr> uniform_bound(const std::string& name, bool low) const {
+    auto range = ranges_.of.find(name);
+    if (range == ranges_.of.end()) return std::nullopt;
+    const std::optional<Expr>& bound = low ? range->second.lo : range->second.hi;
+    bool usable = bound && !bound->is_constant() && middle_.uniform(*bound);
+    return usable ? bound : std::nullopt;
+  }
   // The minimum of a form over the variables bound inside the region, in the variables outside;
   // nullopt: not linear, or an inside variable without constant range.
   std::optional<Expr> region_minimum(const Expr& e) const {
@@ -165,6 +173,10 @@ class Partitioner {
     if (!split_terms(e, 1, inside, rest)) return std::nullopt;
     for (const auto& [name, factor] : inside) {
       if (factor == 0) continue;
+      if (std::optional<Expr> bound = uniform_bound(name, factor > 0)) {
+        rest = rest + Expr(factor) * *bound;
+        continue;
+      }
       ConstantRange r = constant_range(Expr::variable(name), ranges_);
       std::optional<int64_t> bound = factor > 0 ? r.lo : r.hi;
       if (!bound) return std::nullopt;

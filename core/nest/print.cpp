@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "core/ir/text.h"
@@ -66,7 +67,9 @@ class Printer {
     out_ = "nest " + (anonymous_ ? std::string("n") : nest_.name) + "\n";
     for (size_t i = 0; i < nest_.buffers.size(); ++i) buffer(i);
     for (const Parameter& p : nest_.parameters) {
-      out_ += "parameter " + rename(p.name) + " " + print_integers({p.lo, p.hi}) + "\n";
+      out_ += "parameter " + rename(p.name) + " " + print_integers({p.lo, p.hi});
+      if (p.from >= 0) out_ += " from " + buffer_name(static_cast<size_t>(p.from));
+      out_ += "\n";
     }
     block(nest_.body, 0);
     return out_;
@@ -196,6 +199,10 @@ size_t Nest::argument_count() const {
   size_t n = 0;
   while (n < buffers.size() && buffers[n].scope == Scope::argument) ++n;
   return n;
+}
+size_t Nest::launch_parameter_count() const {
+  return static_cast<size_t>(std::count_if(parameters.begin(), parameters.end(),
+                                           [](const Parameter& p) { return p.from < 0; }));
 }
 
 }  // namespace tile::nest

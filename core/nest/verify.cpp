@@ -21,7 +21,14 @@ class Verifier {
     for (size_t i = nest_.argument_count(); i < nest_.buffers.size(); ++i) {
       internal_check(nest_.buffers[i].scope != Scope::argument, "nest: arguments come first");
     }
-    for (const Parameter& p : nest_.parameters) scope_.insert(p.name);
+    for (const Parameter& p : nest_.parameters) {
+      scope_.insert(p.name);
+      if (p.from < 0) continue;
+      const Buffer& b = buffer(p.from);
+      internal_check(
+          b.scope == Scope::argument && !b.written && b.shape.empty() && is_integer(b.type),
+          "nest: a parameter from no integer argument");
+    }
     block(nest_.body);
   }
 

@@ -126,6 +126,22 @@ std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) cons
   return result;
 }
 
+std::optional<IndexValue> Frame::scalar(TensorId id) {
+  auto at = buffer_of.find(id);
+  if (at == buffer_of.end() || target.device != "cpu") return std::nullopt;
+  const nest::Buffer& b = nest.buffers[static_cast<size_t>(at->second)];
+  bool readable = b.scope == nest::Scope::argument && !b.written && b.shape.empty();
+  if (!readable || !is_integer(b.type) || bit_width(b.type) > 32) return std::nullopt;
+  int64_t half = int64_t{1} << (bit_width(b.type) - 1);
+  bool is_signed = is_signed_integer(b.type);
+  int64_t lo = is_signed ? -half : 0, hi = is_signed ? half - 1 : 2 * half - 1;
+  std::string name = b.name + "_value";
+  bool known = std::any_of(nest.parameters.begin(), nest.parameters.end(),
+                           [&](const nest::Parameter& p) { return p.name == name; });
+  if (!known) nest.parameters.push_back({name, lo, hi, at->second});
+  return IndexValue{Expr::variable(name), lo, hi, 1};
+}
+
 PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
                              const PieceSchedule& schedule)
     : frame_(frame),

@@ -69,6 +69,21 @@ NodeId BodyLowering::run(const Body& from, NodeId root) {
   return node(top_, root);
 }
 
+NodeId BodyLowering::run_round(const Body& from, const Node& fold, size_t result,
+                               const IndexValue& counter) {
+  top_.from = &from;
+  top_.nodes.assign(from.nodes.size(), {});
+  std::vector<NodeId> captured(fold.args.begin() + fold.slot + 2, fold.args.end());
+  copy_nodes(top_, captured);
+  Copy inside{&top_, fold.region.get(), top_.into, {}, fold.slot + 1, 0, captured, {}, {}};
+  inside.nodes.assign(fold.region->nodes.size(), {});
+  inside.counter = counter;
+  inside.spliced = true;
+  NodeId root = fold.region->results[result];
+  copy_nodes(inside, {root});
+  return node(inside, root);
+}
+
 void BodyLowering::copy_nodes(Copy& c, const std::vector<NodeId>& roots) {
   std::vector<bool> needed = needed_nodes(*c.from, roots);
   for (size_t i = 0; i < needed.size(); ++i) {
@@ -88,18 +103,24 @@ BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
       return {c.into.size(value.expr, n.type, n.span), std::nullopt};
     }
     case NodeKind::load:
+      if (auto value = outside_.scalar(outside_.piece.loads[static_cast<size_t>(n.slot)].tensor)) {
+        return {-1, value};
+      }
       return {load(c, n), std::nullopt};
     case NodeKind::operation:
       return operation(c, n);
     case NodeKind::fold:
+      if (&n == outside_.known_fold) return {};
       return {fold(c, n), std::nullopt};
+    case NodeKind::component:
+      if (&(*c.from)[n.args[0]] == outside_.known_fold) {
+        return {c.into.load(load_slot(c, outside_.fold_result(n.slot)), n.type), std::nullopt};
+      }
+      return {operation_node(c, n), std::nullopt};
     case NodeKind::argument:
       return argument(c, n);
-    default: {
-      Node copy = n;
-      for (NodeId& arg : copy.args) arg = node(c, arg);
-      return {c.into.add(std::move(copy)), std::nullopt};
-    }
+    default:
+      return {operation_node(c, n), std::nullopt};
   }
 }
 
@@ -147,6 +168,7 @@ std::optional<IndexValue> BodyLowering::integer(const Copy& c, NodeId id) const 
 }
 
 NodeId BodyLowering::capture(Copy& c, NodeId id) {
+  if (c.spliced) return id;
   auto found = c.arguments.find(id);
   if (found != c.arguments.end()) return found->second;
   auto slot = static_cast<int>(c.captures.size()) + c.own;

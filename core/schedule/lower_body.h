@@ -21,7 +21,12 @@ struct Surroundings {
   std::function<int(TensorId)> buffer;
   // The buffer's indices; by_value: some dimension's index is a value.
   std::function<std::vector<Expr>(TensorId, std::vector<Expr>, bool by_value)> buffer_index;
+  // A tensor's one element, where it is a run-time parameter of the nest.
+  std::function<std::optional<IndexValue>(TensorId)> scalar;
   Replacement replacement;
+  // A fold whose results are already known, and how to read them.
+  const Node* known_fold = nullptr;
+  std::function<nest::Access(int result)> fold_result = {};
 };
 
 // The index that a boundary rule gives (rule 2.3 of lift.md); `constant` stays inside as clamp
@@ -33,6 +38,8 @@ class BodyLowering {
  public:
   BodyLowering(const Surroundings& outside, Value& into);
   NodeId run(const Body& from, NodeId root);
+  // A result of one round of a fold of `from`, at that value of its counter.
+  NodeId run_round(const Body& from, const Node& fold, size_t result, const IndexValue& counter);
 
  private:
   // Of a node of the piece's body: its copy, if there is one yet, and its value as an index.
@@ -52,6 +59,7 @@ class BodyLowering {
     std::vector<NodeId> captures;        // nodes of the parent's `into`, and
     std::map<NodeId, NodeId> arguments;  // the arguments that they are here
     std::optional<IndexValue> counter = std::nullopt;
+    bool spliced = false;  // written into the parent's copy: captures are its nodes
 
     void add_capture(NodeId id, NodeId argument);
   };

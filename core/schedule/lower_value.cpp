@@ -68,6 +68,7 @@ Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
         if (by_value && !frame_.in_row.contains(tensor)) return index;  // never of a pinned tensor
         return frame_.buffer_index(tensor, std::move(index));
       },
+      [&](TensorId tensor) { return frame_.scalar(tensor); },
       replacement,
   };
 }

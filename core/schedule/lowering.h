@@ -10,6 +10,7 @@
 
 #include "core/nest/nest.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
@@ -43,6 +44,9 @@ struct Frame {
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
   std::vector<Expr> buffer_index(TensorId id, std::vector<Expr> index) const;
+  // The element of an integer tensor of rank 0 as a run-time parameter of the nest, where the
+  // target reads such at launch.
+  std::optional<IndexValue> scalar(TensorId id);
   // A buffer other than an argument, with dense strides.
   int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };
