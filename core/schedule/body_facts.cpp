@@ -1,6 +1,7 @@
 #include "core/schedule/body_facts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/nest/value_range.h"
@@ -131,6 +132,7 @@ class Facts {
     if (index || n.kind != NodeKind::operation) return;
     if (n.type != DType::bool_) facts_.bits = std::max(facts_.bits, bit_width(n.type));
     facts_.cycles += l.times * cycles_(n);
+    facts_.round += cycles_(n);
     for (NodeId arg : n.args) {
       bool made = l.known[static_cast<size_t>(arg)] && (*l.body)[arg].kind != NodeKind::integer;
       if (made) facts_.cycles += l.times * kIndexCycles;
@@ -163,20 +165,30 @@ class Facts {
     return result;
   }
 
+  // Between bounds that are values: the middle of their ranges.
+  static double likely_rounds(const nest::ValueRange& low, const nest::ValueRange& high) {
+    double count = (static_cast<double>(high.lo) + static_cast<double>(high.hi) -
+                    static_cast<double>(low.lo) - static_cast<double>(low.hi)) /
+                   2;
+    bool known = std::abs(static_cast<double>(high.hi)) < kMostRounds &&
+                 std::abs(static_cast<double>(low.lo)) < kMostRounds;
+    return known ? std::max(count, 1.0) : kUnknownRounds;
+  }
+
   void fold(Level& l, const Node& n) {
     const Known& begin = l.known[static_cast<size_t>(n.args[0])];
     const Known& end = l.known[static_cast<size_t>(n.args[1])];
-    double rounds = kUnknownRounds;
+    nest::ValueRange low = nest::value_range(*l.body, n.args[0]);
+    nest::ValueRange high = nest::value_range(*l.body, n.args[1]);
     Expr first = 0;
     if (begin) first = begin->expr;
+    double rounds = likely_rounds(low, high);
     if (begin && end) {
       std::optional<int64_t> count = at_middle(end->expr - begin->expr);
       if (count) rounds = std::clamp<double>(static_cast<double>(*count), 0, kMostRounds);
     }
     Level inside{{}, n.region.get(), &l, {}, &n, {}, l.times * rounds, l.depth + 1};
     std::string counter = "t" + std::to_string(inside.depth);
-    nest::ValueRange low = nest::value_range(*l.body, n.args[0]);
-    nest::ValueRange high = nest::value_range(*l.body, n.args[1]);
     int64_t lo = begin ? begin->lo : low.lo, hi = (end ? end->hi : high.hi) - 1;
     inside.counter = IndexValue{Expr::variable(counter), lo, std::max(lo, hi), 1};
     middle_[counter] = at_middle(first).value_or(0) + static_cast<int64_t>(rounds / 2);

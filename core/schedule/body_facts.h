@@ -20,6 +20,7 @@ struct BodyFacts {
   };
   std::vector<Load> loads;
   double cycles = 0;  // of the operations for one vector of points, folds as often as they run
+  double round = 0;   // of them, one round of the folds and what is outside of folds
   double chain = 0;   // of them, rounds of folds that wait for the round before
   int bits = 8;       // of the widest type computed in
 };

@@ -5,9 +5,9 @@
 
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
-#include "core/schedule/scan.h"
 #include "core/schedule/space.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/window.h"
 
 namespace tile {
 namespace {
@@ -267,15 +267,16 @@ class PieceSpace {
     return model_.uses(model_.accesses()[static_cast<size_t>(load)]) >= kReuses;
   }
 
-  // Prefix and suffix reductions: vectors along an owner that memory has contiguous, or several
-  // rows at a time.
+  // Prefix and suffix reductions and sliding windows: vectors along an owner that memory has
+  // contiguous, or several rows at a time.
   void carried() {
-    std::optional<ScanForm> form = scan_form(piece_, contraction_);
-    if (!form) return;
+    std::optional<size_t> along = carried_owner(piece_, contraction_, target_);
+    if (!along) return;
+    bool window = window_form(piece_, contraction_).has_value();
     const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
     auto plain = [&] {
       PieceSchedule s;
-      s.carried = static_cast<int>(form->owner);
+      s.carried = static_cast<int>(*along);
       for (int u : natural_owners()) {
         if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
       }
@@ -283,9 +284,10 @@ class PieceSpace {
     };
     consider(plain());
     for (size_t u = 0; u < piece_.owners; ++u) {
-      if (u == form->owner || piece_.box[u] < 2) continue;
+      if (u == *along || piece_.box[u] < 2) continue;
       auto unknown = static_cast<int>(u);
-      bool contiguous = std::abs(out.strides[u]) == 1;
+      // Lanes of a window gather where they must: its loads are few beside the taps they spare.
+      bool contiguous = std::abs(out.strides[u]) == 1 || window;
       int64_t lanes = model_.lanes();
       for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}}) {
         int64_t block = contiguous ? n * lanes : n;

@@ -7,6 +7,7 @@
 
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/window.h"
 
 namespace tile {
 namespace {
@@ -81,6 +82,8 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   lanes_ = std::max(1, target.vector_bits / bits);
   body_ = facts.cycles + (reduces_ && !is_fused(piece.body) ? kOperation : 0);
   chain_ = facts.chain;
+  window_ = window_form(piece, c).has_value();
+  round_ = reduces_ ? body_ : facts.round;
   cycle_ns_ = 2.0 * target.vector_bits / 32 / target.fma_per_ns;
 }
 
@@ -472,6 +475,13 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   }
   for (const AccessModel& a : accesses_) bytes += footprint(a, piece_.box);
   double step = std::max(kFmaLatency, vectors * (body_ + 3 * kLoad)) + kIteration;
+  if (window_) {
+    // Each value is computed twice and joined three times.
+    double reads = 0;
+    for (const AccessModel& a : accesses_) reads += vector_cycles(a, t.vector, false);
+    step = vectors * (2 * round_ + 2 * reads + 3 * kOperation + 4 * kLoad) + 3 * kIteration;
+    step = std::max(2 * kFmaLatency, step);
+  }
   double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
   double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
   return std::max(cells * step * cycle_ns_, bytes / rate);

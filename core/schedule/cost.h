@@ -109,7 +109,9 @@ class PieceModel {
   bool reduces_ = false;
   int64_t lanes_ = 1;
   double body_ = 0;
-  double chain_ = 0;  // cycles that the rounds of folds take at least, one after the other
+  bool window_ = false;  // cells are sums over sliding windows
+  double round_ = 0;     // cycles of a window's one value
+  double chain_ = 0;     // cycles that the rounds of folds take at least, one after the other
   double cycle_ns_ = 1;
 };
 

@@ -4,8 +4,12 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
+<<<<<<< HEAD
 #include "core/schedule/scan.h"
 #include "core/schedule/tensor_cores.h"
+=======
+#include "core/schedule/window.h"
+>>>>>>> 25ef171 (Sliding windows in linear time: block ends and beginnings, also where the radius is a run-time parameter)
 
 namespace tile {
 namespace {
@@ -67,8 +71,8 @@ class PieceRules {
 
   std::string carry() const {
     if (s_.carried < 0) return {};
-    std::optional<ScanForm> form = scan_form(piece_, c_);
-    if (!form || s_.carried != static_cast<int>(form->owner)) return "nothing to carry";
+    std::optional<size_t> along = carried_owner(piece_, c_, target_);
+    if (!along || s_.carried != static_cast<int>(*along)) return "nothing to carry";
     if (!s_.reduce.empty() || !s_.packings.empty()) return "a carried reduction with loops";
     for (const Loop& l : all_loops()) {
       if (l.unknown == s_.carried) return "a loop over the carried owner";

@@ -69,6 +69,13 @@ NodeId BodyLowering::run(const Body& from, NodeId root) {
   return node(top_, root);
 }
 
+std::optional<IndexValue> BodyLowering::index_of(const Body& from, NodeId id) {
+  top_.from = &from;
+  top_.nodes.assign(from.nodes.size(), {});
+  copy_nodes(top_, {id});
+  return integer(top_, id);
+}
+
 NodeId BodyLowering::run_round(const Body& from, const Node& fold, size_t result,
                                const IndexValue& counter) {
   top_.from = &from;

@@ -38,6 +38,8 @@ class BodyLowering {
  public:
   BodyLowering(const Surroundings& outside, Value& into);
   NodeId run(const Body& from, NodeId root);
+  // The node as an index expression; nullopt: it is a value.
+  std::optional<IndexValue> index_of(const Body& from, NodeId id);
   // A result of one round of a fold of `from`, at that value of its counter.
   NodeId run_round(const Body& from, const Node& fold, size_t result, const IndexValue& counter);
 

@@ -18,6 +18,8 @@ int64_t extreme_integer(DType type, bool largest) {
   return largest ? high : -high - 1;
 }
 
+}  // namespace
+
 NodeId neutral(Body& body, Aggregation aggregation, DType type) {
   double infinity = std::numeric_limits<double>::infinity();
   bool least = aggregation == Aggregation::max, most = aggregation == Aggregation::min;
@@ -29,8 +31,6 @@ NodeId neutral(Body& body, Aggregation aggregation, DType type) {
   }
   return body.integer(least || most ? extreme_integer(type, most) : one, type);
 }
-
-}  // namespace
 
 // How a tile's accumulators take a term. An assignment with a reduction has one valid point for
 // each cell (rule 4.7), so its terms may be summed: independent accumulators and lanes then combine
@@ -290,7 +290,7 @@ Block PieceLowering::finish(const State& s) {
 Block PieceLowering::region(const State& s) {
   Block inside;
   if (schedule_.carried >= 0) {
-    inside = carried_loop(s);
+    inside = window_form(piece_, contraction_) ? window_loop(s) : carried_loop(s);
   } else if (reduces_) {
     inside = initialise(s);
     append(inside, reduce_loops(0, s));

@@ -70,6 +70,8 @@ Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
       },
       [&](TensorId tensor) { return frame_.scalar(tensor); },
       replacement,
+      &piece == &piece_ ? known_fold_ : nullptr,
+      [&](int result) { return in_tile(window_[static_cast<size_t>(result)].whole, s); },
   };
 }
 

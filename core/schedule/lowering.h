@@ -14,6 +14,7 @@
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
+#include "core/schedule/window.h"
 
 namespace tile::lowering {
 
@@ -90,6 +91,10 @@ struct Value {
 void settle(nest::Store& store, Value value);
 // Replaces a load of a tensor computed in the same tile: the node, or -1 to read memory.
 using Replacement = std::function<NodeId(Value&, TensorId)>;
+
+// How a tile's accumulators take a term, and what they start from.
+nest::StoreKind store_kind(Aggregation aggregation, DType type);
+NodeId neutral(Body& body, Aggregation aggregation, DType type);
 
 // Where a condition of the domain is enforced.
 enum class Place : uint8_t { outer, bound, tile };
@@ -211,6 +216,16 @@ class PieceLowering {
   // Carried reductions (lower_scan.cpp).
   nest::Block carried_loop(const State& s);
 
+  // Sliding windows (lower_window.cpp).
+  nest::Block window_loop(const State& s);
+  void make_window_parts(const WindowForm& form);
+  nest::Access in_tile(int buffer, const State& s) const;
+  nest::Access kept_suffix(size_t part, const Expr& place, const State& s) const;
+  nest::Block window_tiles(const State& s,
+                           const std::function<nest::Block(const State&)>& each);
+  nest::Block add_window_value(const WindowForm& form, const State& s);
+  nest::Block finish_window(const WindowForm& form, const Expr& place, bool joined, const State& s);
+
   // Blocked reductions (lower_blocks.cpp): partial results between the blocks.
   void make_partials(nest::Block& out);
   nest::Access partial(size_t output, const State& s);
@@ -296,6 +311,15 @@ class PieceLowering {
   size_t parallel_ = 0;              // leading outer loops that are parallel
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
+  // Of a window: for each value that it sums the register sum so far, the register that takes the
+  // whole window, and the sums of the block's ends.
+  struct WindowPart {
+    Aggregation how = Aggregation::sum;
+    DType type = DType::f32;
+    int sum = -1, whole = -1, suffixes = -1;
+  };
+  std::vector<WindowPart> window_;
+  const Node* known_fold_ = nullptr;       // its results are the windows'
   std::map<size_t, int> packing_buffers_;  // by load
   int present_ = -1;
   int64_t lane_width_ = 1;

@@ -5,7 +5,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
-#include "core/schedule/scan.h"
+#include "core/schedule/window.h"
 
 namespace tile {
 namespace {
@@ -15,9 +15,9 @@ class RandomPiece {
   RandomPiece(const Piece& piece, const Target& target, std::mt19937_64& random)
       : piece_(piece), target_(target), random_(random) {}
 
-  PieceSchedule make(const std::optional<ScanForm>& scan) {
+  PieceSchedule make(const std::optional<size_t>& along) {
     PieceSchedule s;
-    if (scan && chance(1, 3)) s.carried = static_cast<int>(scan->owner);
+    if (along && chance(1, 3)) s.carried = static_cast<int>(*along);
     size_t n = piece_.box.size();
     bool vector = n > 0 && chance(3, 4);
     size_t vector_unknown = vector ? pick(n) : n;
@@ -192,7 +192,7 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     const Contraction& c = block.stages[s].contraction;
-    std::optional<ScanForm> scan = scan_form(c.pieces[0], c);
+    std::optional<size_t> scan = carried_owner(c.pieces[0], c, target);
     for (int attempt = 0; attempt < 64; ++attempt) {
       Schedule trial = schedule;
       PieceSchedule drawn = RandomPiece(c.pieces[0], target, random).make(scan);
@@ -231,7 +231,7 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
-      std::optional<ScanForm> scan = scan_form(piece, kernel.stages[s].contraction);
+      std::optional<size_t> scan = carried_owner(piece, kernel.stages[s].contraction, target);
       for (int attempt = 0; attempt < 64; ++attempt) {
         Schedule trial = schedule;
         if (is_gpu(target)) {
