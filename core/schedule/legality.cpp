@@ -4,12 +4,8 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
-<<<<<<< HEAD
-#include "core/schedule/scan.h"
 #include "core/schedule/tensor_cores.h"
-=======
 #include "core/schedule/window.h"
->>>>>>> 25ef171 (Sliding windows in linear time: block ends and beginnings, also where the radius is a run-time parameter)
 
 namespace tile {
 namespace {
