@@ -129,6 +129,8 @@ def bilateral(rows, distance_scale=2.0, color_scale=24.0, reach=4):
 
 
 def stretch(rows):
-    bright = [brightness(c) for row in rows for c in row]
+    near = [(i, j) for i in range(-2, 3) for j in range(-2, 3)]
+    places = every_pixel(rows, lambda x, y: sum(brightness(clamped(rows, x + i, y + j)) for i, j in near) / 25)
+    bright = [b for row in places for b in row]
     low, size = min(bright), max(max(bright) - min(bright), 1)
     return every_pixel(rows, lambda x, y: [byte((v - low) * 255 / size) for v in rows[y][x][:3]] + [rows[y][x][3]])
