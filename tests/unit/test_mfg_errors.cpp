@@ -49,7 +49,8 @@ TEST(MfgErrors, Names) {
   EXPECT_EQ(error("nobody + 1"), "3:1 name: unknown name 'nobody'");
   EXPECT_EQ(error("nobody(1)"), "3:1 name: unknown function or tensor 'nobody'");
   EXPECT_EQ(error("nobody.sum |i, e| { e }"), "3:1 name: unknown tensor 'nobody'");
-  EXPECT_EQ(error("let x = 1\nx"), "3:5 name: 'x' is defined already in this block");
+  EXPECT_EQ(error("let a = 1\nlet a = 2\na"), "4:5 name: 'a' is defined already in this block");
+  EXPECT_EQ(error("let x = 5\nifel(x > 0, 1, 2)"), "parses");
   EXPECT_EQ(mfg_error("let a = 1\nlet a = 2\n" + mfg_pixel("a")),
             "2:5 name: 'a' is defined already");
   EXPECT_EQ(mfg_error("fn max |a: i32| { a }\n" + mfg_pixel("1")),

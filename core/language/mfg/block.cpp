@@ -43,8 +43,10 @@ Value Elaborator::run_block(BlockId id, const std::vector<Argument>& arguments) 
   }
   scopes_.emplace_back();
   for (const Argument& a : arguments) bind(a.name, a.value);
+  scopes_.emplace_back();  // a `let` may hide a parameter
   for (const StatementSyntax& s : b.statements) statement(s);
   Value value = expression(b.value);
+  scopes_.pop_back();
   scopes_.pop_back();
   return value;
 }
@@ -59,7 +61,9 @@ void Elaborator::run_statements(BlockId id, const std::vector<Argument>& argumen
   }
   scopes_.emplace_back();
   for (const Argument& a : arguments) bind(a.name, a.value);
+  scopes_.emplace_back();  // a `let` may hide a parameter
   for (const StatementSyntax& s : b.statements) statement(s);
+  scopes_.pop_back();
   scopes_.pop_back();
 }
 
