@@ -107,6 +107,13 @@ bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t inp
       !take_pointers(e, inputs, input_count, outputs, output_count, pointers)) {
     return false;
   }
+  for (size_t i = 0; i < input_count; ++i) {
+    const InputType& type = e.inputs[i].type;
+    if (!type.value) continue;
+    // A parameter that sets a size: the executable is for one value of it.
+    if (load_element(static_cast<const std::byte*>(pointers.inputs[i]), type.type).i != *type.value)
+      return false;
+  }
   run_on_host(e, {pointers.inputs, input_count}, {pointers.outputs, output_count}, {});
   return true;
 }
