@@ -17,6 +17,19 @@ double bytes_of(const BoundProgram& program, const std::vector<TensorId>& ids) {
 
 }  // namespace
 
+namespace {
+
+// Adds the points and operations of a contraction. Throws Failure (code "limit").
+void count(const Contraction& contraction, Work& work) {
+  for (const Piece& piece : contraction.pieces) {
+    double points = count_points(piece);
+    work.points += points;
+    work.operations += points * operations_per_point(contraction, piece);
+  }
+}
+
+}  // namespace
+
 Work work_of(BoundProgram program, const Target& target) {
   Work work;
   work.written = bytes_of(program, program.outputs);
@@ -25,10 +38,11 @@ Work work_of(BoundProgram program, const Target& target) {
   for (const BoundStatement& statement : program.statements) {
     const auto* contraction = std::get_if<Contraction>(&statement);
     if (contraction == nullptr) continue;
-    for (const Piece& piece : contraction->pieces) {
-      double points = count_points(piece);
-      work.points += points;
-      work.operations += points * operations_per_point(*contraction, piece);
+    try {
+      count(*contraction, work);
+    } catch (const Failure&) {
+      work.points = work.operations = 0;
+      return work;
     }
   }
   return work;

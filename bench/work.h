@@ -15,7 +15,8 @@ struct Work {
 };
 
 // Exact: domains are counted after the tensor-level passes, each set of unknowns that constraints
-// tie together by enumeration. Throws Failure (code "limit") where such a set is too large.
+// tie together by enumeration of all but one. Where such a set is too large, points and operations
+// are 0: not counted.
 Work work_of(BoundProgram program, const Target& target);
 
 }  // namespace tile::bench

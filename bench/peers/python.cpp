@@ -47,11 +47,15 @@ Json described(const SharedFile& file, const Tensor& t) {
   return {{"path", file.path()}, {"dtype", std::string(to_string(t.type()))}, {"shape", t.shape()}};
 }
 
+// Beside the installed program, beside the program itself, or in the source tree.
 std::string driver() {
   std::error_code error;
-  fs::path program = fs::read_symlink("/proc/self/exe", error);
-  fs::path installed = program.parent_path().parent_path() / "share/tile/driver.py";
-  return !error && fs::exists(installed) ? installed.string() : TILE_PEER_DRIVER;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& path :
+       {folder.parent_path() / "share/tile/driver.py", folder / "driver.py"}) {
+    if (!error && fs::exists(path)) return path.string();
+  }
+  return TILE_PEER_DRIVER;
 }
 
 std::string interpreter() {

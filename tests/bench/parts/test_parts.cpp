@@ -66,7 +66,7 @@ TEST(Cases, AreReadFromTheirHeaders) {
   ASSERT_EQ(one.size(), 1U);
   EXPECT_EQ(one[0].shapes.at("A").shape, (Shape{64, 64}));
   EXPECT_EQ(one[0].workload->kind, "matrix_product");
-  EXPECT_EQ(chosen(cases, {}, "matmul_").size(), 6U);
+  EXPECT_EQ(chosen(cases, {}, "matmul_13x21").size(), 1U);
   EXPECT_THROW(chosen(cases, {"no such benchmark"}, ""), Failure);
 }
 
@@ -74,10 +74,13 @@ TEST(Cases, AreReadFromTheirHeaders) {
 TEST(Cases, AllBind) {
   auto engine = reference_engine();
   for (const Case& c : read_cases(default_folder())) {
+    SCOPED_TRACE(c.name);
     auto program = load(engine, c);
     auto executable = program->executable(layouts(*program, c));
-    Work work = work_of(executable->bound, engine->target());
-    EXPECT_GT(work.operations + work.bytes, 0) << c.name;
+    EXPECT_NO_THROW({
+      Work work = work_of(executable->bound, engine->target());
+      EXPECT_GT(work.operations + work.bytes, 0);
+    });
   }
 }
 
