@@ -181,4 +181,8 @@ void interpret(const Nest& nest, const std::vector<HostTensor*>& arguments,
 // and simplifies every expression with the ranges of the loops.
 Nest partition(const Nest& nest);
 
+// Computes values that a serial loop does not change, and that cost a division or more, before it:
+// in registers. Values and their rounding stay the same.
+Nest hoist(Nest nest);
+
 }  // namespace tile::nest

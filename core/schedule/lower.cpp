@@ -217,7 +217,8 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
   }
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
-    return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
+    return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
+                          : nest::hoist(std::move(frame.nest));
   }
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
@@ -239,7 +240,8 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     }
     lowering::append(frame.nest.body, std::move(pieces));
   }
-  return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target) : std::move(frame.nest);
+  return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
+                        : nest::hoist(std::move(frame.nest));
 }
 
 }  // namespace tile
