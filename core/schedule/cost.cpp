@@ -18,6 +18,7 @@ constexpr double kOperation = 0.5;      // cycles of a simple vector operation: 
 constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector load
 constexpr double kGatheredLane = 0.75;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
+constexpr int64_t kComponents = 4;
 constexpr double kIssue = 0.2;         // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;     // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;      // of entering and leaving a register tile
@@ -227,8 +228,13 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
   int64_t stride = a.strides[static_cast<size_t>(vector)];
   auto lanes = static_cast<double>(lanes_);
   if (a.gathers) return lanes * kGatheredLane;
-  if (a.store) return stride == 1 ? 2 * kLoad : lanes * kScatteredLane;
+  if (a.store) {
+    bool together = stride > 1 && stride == static_cast<int64_t>(piece_.stores.size());
+    return stride == 1 || together ? 2 * kLoad : lanes * kScatteredLane;
+  }
   if (stride == 0 || stride == 1 || packed) return kLoad;
+  // Components of pixels are read together and told apart by shifts or shuffles.
+  if (stride > 1 && stride <= kComponents) return 3 * kLoad;
   return lanes * kGatheredLane;
 }
 

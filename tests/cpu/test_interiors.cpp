@@ -33,7 +33,6 @@ const Case kCases[] = {
     {"bench/workloads/lift/poisson_3d.lift", {{64, 64, 256}}},
     {"bench/workloads/lift/hotspot.lift", {{256, 512}, {256, 512}}},
     {"runtime/examples/filters/antialias.mfg", {{256, 512, 4}}},
-    {"runtime/examples/filters/bilateral.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/median.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/sobel.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/tone_curve.mfg", {{256, 512, 4}}},
