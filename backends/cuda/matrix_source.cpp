@@ -25,7 +25,11 @@ int64_t panel_bytes(const MatrixLeaf& l) {
 int64_t fixed_bytes(const MatrixLeaf& l) { return kAlignment + panel_bytes(l); }
 int64_t barrier_bytes(int64_t stages) { return 16 * stages; }
 // Register tiles of 64 rows that each warpgroup holds.
-int64_t row_blocks(const MatrixLeaf& l) { return l.tile_m / (64 * l.consumers); }
+int64_t sharing(const MatrixLeaf& l) { return l.in_turn ? 1 : l.consumers; }
+int64_t row_blocks(const MatrixLeaf& l) { return l.tile_m / (64 * sharing(l)); }
+std::string first_block(const MatrixLeaf& l) {
+  return l.in_turn ? "0" : "consumer * " + number(row_blocks(l));
+}
 
 // The constant part of an operand's shared-memory descriptor: 128-byte swizzle, the distance of the
 // blocks of 64 elements (of operands that are not K-major), the distance of groups of 8 rows.
@@ -76,9 +80,16 @@ constexpr const char* kAdvance =
     "  phase ^= 1;\n"
     "}\n";
 
-std::string tile_loop(const MatrixLeaf& l) {
-  return "for (int tile = blockIdx.x; tile < " + l.tiles + "; tile += gridDim.x) {\n" +
-         l.tile_variables + "\n";
+std::string tile_loop(const MatrixLeaf& l, bool own) {
+  return "for (int tile = blockIdx.x" + std::string(own ? " + consumer * gridDim.x" : "") +
+         "; tile < " + l.tiles + "; tile += " + (own ? number(l.consumers) + " * " : "") +
+         "gridDim.x) {\n" + l.tile_variables + "\n";
+}
+
+// Passes over the stages of another consumer's tile.
+std::string skip_tile(const MatrixLeaf& l) {
+  return "slot += (" + l.steps + ") % kStages;\nphase ^= (" + l.steps +
+         ") / kStages & 1;\nif (slot >= kStages) {\nslot -= kStages;\nphase ^= 1;\n}\n";
 }
 
 std::string operand_copies(const MatrixOperand& o, const std::string& part) {
@@ -93,8 +104,8 @@ std::string operand_copies(const MatrixOperand& o, const std::string& part) {
 
 std::string producer(const MatrixLeaf& l) {
   return "if (threadIdx.x == 0) {\nmap_prefetch(&" + l.a.map + ");\nmap_prefetch(&" + l.b.map +
-         ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l) + "for (int step = 0; step < " +
-         l.steps + "; ++step) {\n" + l.step_variables +
+         ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l, false) +
+         "for (int step = 0; step < " + l.steps + "; ++step) {\n" + l.step_variables +
          "\nbarrier_wait(empty + 8 * slot, phase ^ 1);\n"
          "barrier_expect(full + 8 * slot, kStageBytes);\n"
          "const unsigned part = base + slot * kStageBytes;\n" +
@@ -110,13 +121,13 @@ std::string release(const std::string& slot) {
 std::string main_loop(const MatrixLeaf& l) {
   std::string blocks = number(row_blocks(l));
   std::string a_constant = descriptor_constant(l, l.a), b_constant = descriptor_constant(l, l.b);
-  std::string rows = number(row_blocks(l) * descriptor_rows(l));
+  std::string rows = number(descriptor_rows(l));
   std::string text = "unsigned before = 0;\nfor (int step = 0; step < " + l.steps +
                      "; ++step) {\n"
                      "barrier_wait(full + 8 * slot, phase);\n"
                      "const unsigned part = base + slot * kStageBytes;\n"
                      "const unsigned long long a = " +
-                     a_constant + " + (part >> 4) + consumer * " + rows +
+                     a_constant + " + (part >> 4) + " + first_block(l) + " * " + rows +
                      ";\nconst unsigned long long b = " + b_constant + " + ((part + " +
                      number(a_bytes(l)) + ") >> 4);\nmultiply_fence();\n";
   int64_t parts = l.depth * element_bytes(l.type) / 32;
@@ -200,8 +211,7 @@ std::string epilogue(const MatrixLeaf& l) {
   return "auto finish = [&](int row, int column, float value) {\n" +
          (staged ? e.result_type + " result = {};\n" : "") + e.cell +
          (staged ? "\nreturn result;\n" : "\n") + "};\n#pragma unroll\nfor (int m = 0; m < " +
-         number(row_blocks(l)) + "; ++m) {\nconst int block_row = (consumer * " +
-         number(row_blocks(l)) +
+         number(row_blocks(l)) + "; ++m) {\nconst int block_row = (" + first_block(l) +
          " + m) * 64;\n"
          "const int first_row = block_row + warp * 16;\n" +
          (staged ? staged_epilogue(l) : direct_epilogue(l)) + "}\n";
@@ -217,7 +227,10 @@ std::string consumer(const MatrixLeaf& l) {
             number(l.epilogue.buffers * kPanelBytes) + ";\n";
   }
   text += "unsigned slot = 0, phase = 0;\nfloat sum[" + number(row_blocks(l)) + "][" +
-          number(l.tile_n / 2) + "];\n" + tile_loop(l) + main_loop(l) + epilogue(l) + "}\n";
+          number(l.tile_n / 2) + "];\n";
+  if (l.in_turn) text += "if (consumer == 1) {\n" + skip_tile(l) + "}\n";
+  text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") + epilogue(l) +
+          "}\n";
   if (staged) text += "if (thread == 0) store_wait<0>();\n";
   return text;
 }
@@ -248,7 +261,7 @@ std::string set_up(const MatrixLeaf& l) {
          ", empty = full + 8 * kStages;\n"
          "if (threadIdx.x == 0) {\nfor (int i = 0; i < kStages; ++i) {\n"
          "barrier_init(full + 8 * i, 1);\nbarrier_init(empty + 8 * i, " +
-         number(l.consumers) +
+         number(sharing(l)) +
          ");\n}\n}\nbarriers_ready();\n"
          "const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);\n";
 }

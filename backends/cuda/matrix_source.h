@@ -49,7 +49,10 @@ struct MatrixLeaf {
   int64_t tile_m = 128, tile_n = 256;
   int64_t depth = 64;  // elements of K in a stage: 128 bytes
   int64_t stages = 4;
-  int64_t consumers = 2;  // warpgroups that share the tile's rows
+  int64_t consumers = 2;  // warpgroups that multiply
+  // The consumers share a tile's rows; or each has a tile of its own, and while one finishes its
+  // tile the other multiplies.
+  bool in_turn = false;
   MatrixOperand a, b;
   // C expressions: the number of tiles, and of steps of K in each.
   std::string tiles, steps;

@@ -115,6 +115,10 @@ TensorMap tensor_map(const nest::Buffer& b, int argument, const std::vector<size
     map.box.push_back(static_cast<uint32_t>((box[d] - 1) * stride[d] + 1));
     map.element_strides.push_back(static_cast<uint32_t>(stride[d]));
   }
+  // Rows that begin inside a line of the cache share it with their neighbours.
+  bool lines = std::all_of(map.strides_bytes.begin(), map.strides_bytes.end(),
+                           [](uint64_t bytes) { return bytes % 128 == 0; });
+  map.l2_promotion = lines ? 256 : 128;
   return map;
 }
 
@@ -350,6 +354,7 @@ MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int6
     box[inner] = 64;
   }
   kernel.maps.push_back(tensor_map(from, copy.from, dimensions, copy.limit, box, copy.stride));
+  kernel.maps.back().tf32 = from.type == DType::f32;
   int64_t blocks = k_major ? 1 : element_count(buffer(copy.to).shape) / depth / 64;
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<Expr> at = copy.origin;
@@ -402,6 +407,18 @@ void Printer::matrix_kernel(const nest::For& grid) {
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());
   const nest::Buffer& a = buffer(parts.multiply->a);
+  int64_t depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
+  known(grid, "tile");
+  bool bulk = depth * static_cast<int64_t>(byte_size(a.type)) == 128;
+  bulk ? bulk_kernel(grid, parts, k) : mma_kernel(grid, parts, k);
+  in_thread_ = false;
+  variables_ = std::move(variables);
+  ranges_ = std::move(ranges);
+  source_.kernels.push_back(std::move(k));
+}
+
+void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& k) {
+  const nest::Buffer& a = buffer(parts.multiply->a);
   const nest::Buffer& sum = buffer(parts.multiply->sum);
   MatrixLeaf leaf;
   leaf.name = k.name;
@@ -410,8 +427,11 @@ void Printer::matrix_kernel(const nest::For& grid) {
   leaf.tile_n = sum.shape[1];
   leaf.depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
   leaf.stages = parts.steps->pipeline;
-  leaf.consumers = leaf.tile_m == 64 ? 1 : 2;
-  known(grid, "tile");
+  // Where blocks have several tiles, and two fit into registers, finishing one hides behind the
+  // products of the next.
+  leaf.in_turn = leaf.tile_m * leaf.tile_n <= 128 * 128 && leaf.tile_m <= 128 &&
+                 grid.extent.is_constant() && grid.extent.value() > target_.gpu.multiprocessors;
+  leaf.consumers = leaf.tile_m == 64 && !leaf.in_turn ? 1 : 2;
   leaf.tile_variables = parameter_values() + named_values(parts.tile_values);
   leaf.tiles = expression(grid.extent).text;
   known(*parts.steps, "step");
@@ -431,10 +451,101 @@ void Printer::matrix_kernel(const nest::For& grid) {
   if (!matrix_prelude_) text_ = matrix_prelude() + text_;
   matrix_prelude_ = true;
   text_ += matrix_source(leaf);
-  in_thread_ = false;
-  variables_ = std::move(variables);
-  ranges_ = std::move(ranges);
-  source_.kernels.push_back(std::move(k));
+}
+
+// Where the eight elements from (line, at) of an operand's box begin, and how many exist.
+ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t depth) {
+  const nest::Buffer& from = buffer(copy.from);
+  ThreadCopy result;
+  result.k_major = k_major;
+  result.base = names_[static_cast<size_t>(copy.from)];
+  auto inner = static_cast<size_t>(copy.order.back());
+  size_t rank = from.shape.size();
+  // The variables `line` and `at` as digits of the box's dimensions.
+  std::vector<Expr> index = copy.origin;
+  Expr line = Expr::variable("line"), at = Expr::variable("at");
+  Variables outside = variables_;
+  int64_t rows = element_count(buffer(copy.to).shape) / depth;
+  variables_["line"] = {"line", {0, std::max(rows, depth)}};
+  variables_["at"] = {"at", {0, std::max(rows, depth)}};
+  Expr rest = k_major ? line : floor_div(at, Expr(copy.extent[inner]));
+  index[inner] = index[inner] + (k_major ? at : floor_mod(at, Expr(copy.extent[inner])));
+  int64_t left = k_major ? rows : rows / copy.extent[inner];
+  for (size_t i = rank - 1; i-- > 0;) {
+    auto d = static_cast<size_t>(copy.order[i]);
+    if (copy.extent[d] == 1) continue;
+    Expr digit = line;  // k of a transposed operand
+    if (left > 1) {
+      digit = left == copy.extent[d] ? rest : floor_mod(rest, Expr(copy.extent[d]));
+      rest = floor_div(rest, Expr(copy.extent[d]));
+      left /= copy.extent[d];
+    }
+    index[d] = index[d] + Expr(copy.stride[d]) * digit;
+  }
+  std::string inside = "true";
+  Expr offset = 0;
+  int64_t common = 8;
+  for (size_t d = 0; d < rank; ++d) {
+    offset = offset + Expr(from.strides[d]) * index[d];
+    bool divides = multiple_of(simplify(Expr(from.strides[d]) * copy.origin[d], ranges_), 8);
+    for (int64_t g = 8; g > 0 && !divides; g /= 2) {
+      if (!multiple_of(simplify(Expr(from.strides[d]) * copy.origin[d], ranges_), g)) continue;
+      common = std::min(common, g);
+      break;
+    }
+    int64_t step = from.strides[d] * copy.stride[d];
+    if (d != inner && copy.extent[d] > 1) common = std::min<int64_t>(common, step & -step);
+    std::string text = expression(index[d]).text;
+    inside += " && " + text + " >= 0";
+    if (d != inner) inside += " && " + text + " < " + std::to_string(copy.limit[d]);
+  }
+  result.alignment = common * static_cast<int64_t>(byte_size(from.type));
+  std::string type(memory_type(from.type));
+  result.place = "const " + type + "* const from = " + result.base + " + " +
+                 expression(offset).text + ";\nconst bool inside = " + inside +
+                 ";\nconst int left = (int)(" + std::to_string(copy.limit[inner]) + " - " +
+                 expression(index[inner]).text + ");\n";
+  variables_ = std::move(outside);
+  return result;
+}
+
+std::string Printer::direct_cell(const MatrixParts& parts) {
+  known(*parts.rows, "row");
+  known(*parts.columns, "column");
+  replaced_[parts.multiply->sum] = "value";
+  std::string values = named_values(parts.cell_values);
+  std::string cell = values + captured([&] {
+                       if (parts.guard != nullptr) return statement(*parts.guard);
+                       block(*parts.cell);
+                     });
+  replaced_.clear();
+  return cell;
+}
+
+void Printer::mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& k) {
+  const nest::Buffer& a = buffer(parts.multiply->a);
+  const nest::Buffer& sum = buffer(parts.multiply->sum);
+  MmaLeaf leaf;
+  leaf.name = k.name;
+  leaf.type = matrix_type(a.type);
+  leaf.tile_m = sum.shape[0];
+  leaf.tile_n = sum.shape[1];
+  leaf.depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
+  leaf.stages = parts.steps->pipeline;
+  leaf.tile_variables = parameter_values() + named_values(parts.tile_values);
+  known(*parts.steps, "step");
+  leaf.steps = expression(parts.steps->extent).text;
+  leaf.step_variables = named_values(parts.step_values);
+  leaf.a = thread_copy(*parts.a, !parts.multiply->a_transposed, leaf.depth);
+  leaf.b = thread_copy(*parts.b, parts.multiply->b_transposed, leaf.depth);
+  leaf.cell = direct_cell(parts);
+  leaf.parameters = parameters();
+  k.grid = simplify(grid.extent, ranges_);
+  k.block = static_cast<int>(mma_threads(leaf));
+  k.shared_bytes = static_cast<size_t>(mma_shared_bytes(leaf));
+  if (!mma_prelude_) text_ = mma_prelude() + text_;
+  mma_prelude_ = true;
+  text_ += mma_source(leaf);
 }
 
 }  // namespace tile::cuda

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/matrix_mma.h"
 #include "backends/cuda/matrix_source.h"
 #include "backends/cuda/operation.h"
 #include "backends/cuda/print_expression.h"
@@ -72,6 +73,10 @@ class Printer {
   std::string coordinate(const Expr& e) const;
   MatrixOperand matrix_operand(const nest::Copy& copy, bool k_major, int64_t depth,
                                const char* name, CudaKernel& kernel);
+  void bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
+  void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
+  std::string direct_cell(const MatrixParts& parts);
+  ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
   MatrixEpilogue matrix_epilogue(const MatrixParts& parts, CudaKernel& kernel);
 
   // Values (print_body.cpp).
@@ -112,7 +117,7 @@ class Printer {
   Ranges ranges_;
   std::vector<std::string> names_;       // of the buffers
   std::map<int, std::string> replaced_;  // buffers whose only element is a variable
-  bool matrix_prelude_ = false;
+  bool matrix_prelude_ = false, mma_prelude_ = false;
   std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
   int block_ = 1;                             // threads of the kernel being printed
   std::set<int> declared_;                    // private buffers of the block being printed

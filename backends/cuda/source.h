@@ -25,6 +25,7 @@ struct TensorMap {
   std::vector<uint32_t> box;              // in elements, each <= 256
   std::vector<uint32_t> element_strides;  // steps inside the box; empty: all 1
   int swizzle_bytes = 0;                  // 0, 32, 64 or 128
+  bool tf32 = false;                      // of f32: rounds what it reads to tf32
   int l2_promotion = 256;  // bytes that the L2 cache fetches at a time: 0, 64, 128 or 256
 };
 

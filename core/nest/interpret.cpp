@@ -218,13 +218,13 @@ class Machine final : private Leaves {
       }
     }
   }
-  // The values that a tensor core reads: of an f32 the first 10 fraction bits.
+  // The values that a tensor core multiplies: an f32 is rounded to tf32.
   static std::vector<float> operand(const HostTensor& t) {
     std::vector<float> values;
     for (int64_t i = 0, n = t.count(); i < n; ++i) {
       auto value = static_cast<float>(t.at(i).f);
       if (t.type == DType::f32) {
-        value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffffe000U);
+        value = std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000U) & 0xffffe000U);
       }
       values.push_back(value);
     }

@@ -138,7 +138,7 @@ struct Copy {
 
 // sum[i, j] += over k of a[i, k] * b[k, j], in any order, with the whole block of threads. `sum` is
 // a fragment of f32; products are exact and sums in f32, or, where a and b are f32, both are first
-// cut to the 10 fraction bits of tf32.
+// rounded to the 10 fraction bits of tf32.
 struct MatrixTile {
   int sum = -1, a = -1, b = -1;
   bool a_transposed = false;  // a is [k, i]

@@ -208,7 +208,9 @@ Frame make_frame(const Kernel& kernel, const Target& target, const Strides& stri
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides) {
   if (!tensor_cores::fits_strides(schedule, kernel, target, strides)) {
-    return lower(kernel, tensor_cores::schedule_without(kernel, target), target, strides);
+    std::vector<Schedule> others = tensor_cores::schedules(kernel, target, 1, strides);
+    if (others.empty()) others = {tensor_cores::schedule_without(kernel, target)};
+    return lower(kernel, others[0], target, strides);
   }
   lowering::Frame frame = lowering::make_frame(kernel, target, strides);
   if (schedule.gpu_lines) {

@@ -40,7 +40,7 @@ struct Target {
   double dram_bytes_per_ns = 15;
   double parallel_overhead_ns = 2000;  // cost of starting a parallel loop
   bool strict_skip = true;             // rule 4.12
-  bool tf32 = false;                   // products of f32 may cut their factors to tf32
+  bool tf32 = false;                   // products of f32 may round their factors to tf32
   GpuLimits gpu;
 };
 

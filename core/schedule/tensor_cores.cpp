@@ -9,6 +9,7 @@ namespace tile::tensor_cores {
 namespace {
 
 constexpr int64_t kRowBytes = 128;             // of a swizzled row in shared memory
+constexpr int64_t kThreadDepth = 32;           // elements of a step that threads copy
 constexpr int64_t kLeastExtent = 16;           // of m, n and k: below, other code is better
 constexpr size_t kMostDimensions = 5;          // of a tensor map
 constexpr int64_t kMostStride = 8;             // between elements that a bulk copy takes
@@ -44,8 +45,10 @@ bool plain_indices(const tile::Access& access) {
 
 class Recogniser {
  public:
-  Recogniser(const Piece& piece, const Contraction& c, const lowering::Frame& frame)
-      : piece_(piece), c_(c), frame_(frame) {}
+  Recogniser(const Piece& piece, const Contraction& c, const lowering::Frame& frame, bool bulk)
+      : piece_(piece), c_(c), frame_(frame) {
+    p_.bulk = bulk;
+  }
 
   std::optional<Product> run() {
     if (!is_product(piece_, c_) || !types()) return std::nullopt;
@@ -80,9 +83,9 @@ class Recogniser {
     }
     p_.type = buffer(piece_.loads[0]).type;
     if (buffer(piece_.loads[1]).type != p_.type) return false;
-    p_.depth = kRowBytes / static_cast<int64_t>(byte_size(p_.type));
+    p_.depth = p_.bulk ? kRowBytes / static_cast<int64_t>(byte_size(p_.type)) : kThreadDepth;
     return p_.type == DType::f16 || p_.type == DType::bf16 ||
-           (p_.type == DType::f32 && frame_.target.tf32);
+           (p_.type == DType::f32 && frame_.target.tf32 && p_.bulk);
   }
 
   bool supported_roles() const {
@@ -116,6 +119,7 @@ class Recogniser {
   }
 
   bool mappable(const tile::Access& a, int inner) const {
+    if (!p_.bulk) return true;
     const nest::Buffer& b = buffer(a);
     auto size = static_cast<int64_t>(byte_size(b.type));
     size_t rank = 0;
@@ -293,11 +297,27 @@ std::string broken_operand(const TensorCores& schedule, const Operand& o) {
   return {};
 }
 
+// Tiles whose boxes the threads copy, each line with 16 bytes beside it.
+std::string broken_threads(const TensorCores& schedule, int64_t rows, int64_t columns,
+                           const Target& target) {
+  bool sizes = (rows == 64 || rows == 128) && (columns == 64 || columns == 128);
+  if (!sizes) return "a tile's size";
+  int64_t stage = (rows + columns) * (2 * kThreadDepth + 16);
+  bool fits = checked_mul(stage, schedule.stages) <= target.gpu.shared_per_block;
+  if (schedule.stages < 3 || !fits) return "stages that do not fit into shared memory";
+  return schedule.group >= 1 ? "" : "no rows of tiles";
+}
+
 }  // namespace
 
 std::optional<Product> product_of(const Piece& piece, const Contraction& c,
                                   const lowering::Frame& frame) {
-  return Recogniser(piece, c, frame).run();
+  const Target& target = frame.target;
+  std::optional<Product> product;
+  if (target.gpu.matrix_per_ns <= 0) return product;
+  if (target.features.starts_with("sm_90a")) product = Recogniser(piece, c, frame, true).run();
+  if (!product && target.gpu.capability >= 80) product = Recogniser(piece, c, frame, false).run();
+  return product;
 }
 
 int64_t tile_rows(const TensorCores& schedule, const Product& product) {
@@ -322,11 +342,13 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
   }
   if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
+  if (!product.bulk) return broken_threads(schedule, rows, columns, target);
   if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";
-  int64_t groups = rows == 64 ? 1 : 2;
-  if (rows / groups * columns > 128 * 256 / 2) return "more sums than registers";
+  if (rows * columns > 128 * 256 || rows / 2 * columns > 128 * 128) {
+    return "more sums than registers";
+  }
   int64_t stage = (rows + columns) * kRowBytes + 16;
-  int64_t fixed = 1024 + groups * kPanelBytes;
+  int64_t fixed = 1024 + 2 * kPanelBytes;
   bool fits =
       checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
   if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";

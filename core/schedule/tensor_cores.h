@@ -1,5 +1,6 @@
-// Products on the tensor cores of Hopper: which pieces can be computed as matrix tiles whose
-// operands come into shared memory as boxes of bulk copies, with what tiles, and their nests.
+// Products on tensor cores: which pieces can be computed as matrix tiles whose operands come into
+// shared memory as boxes, with what tiles, and their nests. On Hopper boxes come by bulk copies
+// where those take the tensors as they lie in memory, elsewhere by the threads.
 #pragma once
 
 #include <optional>
@@ -23,9 +24,10 @@ struct Operand {
 // A piece as a matrix product: rows of `a`, columns of `b`.
 struct Product {
   DType type = DType::f32;  // of the operands
+  bool bulk = true;         // boxes come by bulk copies
   Operand a, b;
   int k = -1;               // the reduction that the steps cut
-  int64_t depth = 0;        // of a step: 128 bytes
+  int64_t depth = 0;        // of a step: 128 bytes, or 32 elements
   std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
   std::vector<int> around;  // the other reductions: loops around the steps
 };
@@ -45,7 +47,8 @@ struct Ranked {
   TensorCores schedule;
 };
 // Best first by the model; never empty.
-std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Target& target);
+std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
+                                 const Target& target);
 
 // Schedules of a whole kernel, best first by the model, at most `limit`; none unless the kernel is
 // one stage of such products with stages attached to it.

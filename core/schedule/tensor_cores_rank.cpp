@@ -9,9 +9,11 @@
 namespace tile::tensor_cores {
 namespace {
 
-constexpr int64_t kMostStages = 8;
+constexpr int64_t kMostStages = 8, kMostThreadStages = 4;
+constexpr double kThreadShare = 0.5;  // of the rate that mma reaches where bulk copies feed wgmma
 // Bytes for each clock of a multiprocessor: measured on an H200 by products at 4096^3.
 constexpr double kSharedBytes = 128, kCacheBytes = 60, kStoreBytes = 28;
+constexpr double kLanes = 128, kFunctionOperations = 40;
 constexpr double kTileClocks = 700;     // filling and draining the stages
 constexpr double kLaunchClocks = 4000;  // until the first tile begins, and after the last
 
@@ -55,20 +57,42 @@ struct Shape {
 constexpr Shape kShapes[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
                              {128, 64},  {64, 128},  {64, 64}};
 
-double tile_clocks(const Shape& s, const Product& p, double steps, const Target& target) {
+// Operations that finish a cell, a function counted as many.
+double cell_operations(const Kernel& kernel) {
+  double count = 1;
+  for (size_t s = 1; s < kernel.stages.size(); ++s) {
+    for (const Piece& piece : kernel.stages[s].contraction.pieces) {
+      for (const Node& node : piece.body.nodes) {
+        bool function = node.kind == NodeKind::operation &&
+                        info(node.op).rule == TypeRule::floating && info(node.op).arity == 1;
+        count += function ? kFunctionOperations : 2;
+      }
+    }
+  }
+  return count;
+}
+
+// Of the products of one tile, and of finishing it.
+struct TileClocks {
+  double multiply = 0, finish = 0;
+};
+TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double operations,
+                       const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
   double gigahertz = 1.755;
-  double rate = target.gpu.matrix_per_ns / gigahertz / (p.type == DType::f32 ? 2 : 1);
-  double copied = static_cast<double>(s.rows + s.columns) * 128;
-  double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * 128;
+  double share = p.type == DType::f32 ? 0.5 : p.bulk ? 1 : kThreadShare;
+  double rate = target.gpu.matrix_per_ns / gigahertz * share;
+  double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64);
+  double read =
+      static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * (p.bulk ? 128 : 64);
   double step = std::max({products / rate, (copied + read) / kSharedBytes, copied / kCacheBytes});
-  double stored = static_cast<double>(s.rows * s.columns) * 2 / kStoreBytes;
-  return steps * step + kTileClocks + stored;
+  auto cells = static_cast<double>(s.rows * s.columns);
+  return {steps * step, kTileClocks + cells * 2 / kStoreBytes + cells * operations / kLanes};
 }
 
 int64_t stages_that_fit(TensorCores schedule, const Product& p, const Target& target) {
   int64_t stages = 0;
-  for (int64_t n = 2; n <= kMostStages; ++n) {
+  for (int64_t n = 2; n <= (p.bulk ? kMostStages : kMostThreadStages); ++n) {
     schedule.stages = n;
     if (broken(schedule, p, target).empty()) stages = n;
   }
@@ -77,7 +101,8 @@ int64_t stages_that_fit(TensorCores schedule, const Product& p, const Target& ta
 
 }  // namespace
 
-std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Target& target) {
+std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
+                                 const Target& target) {
   double steps =
       static_cast<double>(ceil_div(piece.box[static_cast<size_t>(product.k)], product.depth));
   for (int u : product.around) steps *= static_cast<double>(piece.box[static_cast<size_t>(u)]);
@@ -101,8 +126,17 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     if (r.schedule.stages == 0) continue;
     int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));
     int64_t waves = ceil_div(tiles, int64_t{target.gpu.multiprocessors});
-    double clocks =
-        static_cast<double>(waves) * tile_clocks(shape, product, steps, target) + kLaunchClocks;
+    TileClocks each = tile_clocks(shape, product, steps, cell_operations(kernel), target);
+    // Two small tiles share a block: one is finished while the other is multiplied.
+    bool hidden =
+        product.bulk && waves > 1 && shape.rows <= 128 && shape.rows * shape.columns <= 128 * 128;
+    auto times = static_cast<double>(waves);
+    if (!product.bulk) {  // several blocks share a multiprocessor
+      times = std::max(1.0, static_cast<double>(tiles) / target.gpu.multiprocessors);
+    }
+    double clocks = hidden ? times * std::max(each.multiply, each.finish / 2) + each.finish
+                           : times * (each.multiply + each.finish);
+    clocks += kLaunchClocks;
     r.nanoseconds = clocks / 1.755;
     all.push_back(std::move(r));
   }
@@ -113,8 +147,7 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
 
 std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size_t limit,
                                 const Strides& strides) {
-  bool has_them = target.features.starts_with("sm_90a") && target.gpu.matrix_per_ns > 0;
-  if (!has_them || row_loops(kernel) != 0) return {};
+  if (target.gpu.matrix_per_ns <= 0 || row_loops(kernel) != 0) return {};
   lowering::Frame frame = lowering::make_frame(kernel, target, strides);
   for (size_t s = 1; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach < 0) return {};
@@ -126,7 +159,7 @@ std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size
   for (const Piece& piece : c.pieces) {
     std::optional<Product> product = product_of(piece, c, frame);
     if (!product) return {};
-    pieces.push_back(ranked_tiles(*product, piece, target));
+    pieces.push_back(ranked_tiles(*product, piece, kernel, target));
     if (pieces.back().empty()) return {};
     most = std::max(most, pieces.back().size());
   }

@@ -87,7 +87,7 @@ TEST(TensorCores, BatchesAndSeveralRowsAndReductions) {
 
 TEST(TensorCores, ConvolutionsByBoxesRule4_12) {
   for (int64_t stride : {1, 2}) {
-    int64_t size = 14, out = (size + 2 - 3) / stride + 1;
+    int64_t size = 9, out = (size + 2 - 3) / stride + 1;
     std::string s = std::to_string(stride);
     std::string row = s + "*y + r - 1", column = s + "*x + q - 1";
     Kernel kernel = product_kernel({"b", "y", "x", "o", "r", "q", "c"}, {2, out, out, 64, 3, 3, 32},
@@ -114,19 +114,32 @@ TEST(TensorCores, AttachedStagesFinishTheFragment) {
   expect_tiles_agree(kernel, target);
 }
 
-TEST(TensorCores, WhatBoxesCannotCopyStaysOutside) {
-  auto none = [](const Kernel& kernel, const Target& target = hopper()) {
-    return tensor_cores::schedules(kernel, target, 1).empty();
-  };
+// Elements of k in a step: 64 where bulk copies serve, 32 where threads copy, 0: no tensor cores.
+int64_t depth_of(const Kernel& kernel, const Target& target = hopper()) {
+  std::vector<Schedule> all = tensor_cores::schedules(kernel, target, 1);
+  return all.empty() ? 0 : all[0].stages[0][0].tensor_cores->tile.back();
+}
+
+TEST(TensorCores, BoxesComeByBulkCopiesOrByThreads) {
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::bf16)), 64);
   // Rows of 90 bytes are no multiple of 16.
-  EXPECT_TRUE(none(matrix_product(64, 64, 45, DType::bf16)));
-  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::f32)));
-  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::i8)));
-  EXPECT_FALSE(none(matrix_product(64, 64, 64, DType::bf16)));
-  EXPECT_TRUE(none(matrix_product(64, 64, 64, DType::bf16), a100_target()));
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 45, DType::bf16)), 32);
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::bf16), a100_target()), 32);
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::f32)), 0);
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::i8)), 0);
   // A diagonal: one unknown moves along two dimensions.
-  EXPECT_TRUE(none(product_kernel({"i", "j", "k"}, {64, 64, 64}, 2, {{64, 64, 64}, {"i", "i", "k"}},
-                                  {{64, 64}, {"k", "j"}}, {{64, 64}, {"i", "j"}})));
+  EXPECT_EQ(
+      depth_of(product_kernel({"i", "j", "k"}, {64, 64, 64}, 2, {{64, 64, 64}, {"i", "i", "k"}},
+                              {{64, 64}, {"k", "j"}}, {{64, 64}, {"i", "j"}})),
+      0);
+}
+
+TEST(TensorCores, ThreadsCopyWhatBulkCopiesCannot) {
+  expect_tiles_agree(matrix_product(70, 67, 45, DType::bf16));
+  expect_tiles_agree(matrix_product(70, 72, 40, DType::f16), a100_target());
+  expect_tiles_agree(product_kernel({"b", "i", "j", "k"}, {3, 33, 65, 35}, 3,
+                                    {{3, 35, 33}, {"b", "k", "i"}}, {{3, 65, 35}, {"b", "j", "k"}},
+                                    {{3, 33, 65}, {"b", "i", "j"}}));
 }
 
 TEST(TensorCores, LargeProductsTakeLargeTiles) {

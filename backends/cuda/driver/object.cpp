@@ -28,7 +28,7 @@ bool get(std::istream& in, std::vector<T>& list) {
 
 void put(std::ostream& out, const TensorMap& map) {
   out << map.argument << " " << static_cast<int>(map.type) << " " << map.swizzle_bytes << " "
-      << map.l2_promotion << "\n";
+      << map.l2_promotion << " " << (map.tf32 ? 1 : 0) << "\n";
   put(out, map.sizes);
   put(out, map.strides_bytes);
   put(out, map.box);
@@ -36,7 +36,9 @@ void put(std::ostream& out, const TensorMap& map) {
 }
 bool get(std::istream& in, TensorMap& map) {
   int type = 0;
-  if (!(in >> map.argument >> type >> map.swizzle_bytes >> map.l2_promotion)) return false;
+  if (!(in >> map.argument >> type >> map.swizzle_bytes >> map.l2_promotion >> map.tf32)) {
+    return false;
+  }
   map.type = static_cast<DType>(type);
   return get(in, map.sizes) && get(in, map.strides_bytes) && get(in, map.box) &&
          get(in, map.element_strides);
