@@ -23,7 +23,8 @@ int64_t panel_bytes(const MatrixLeaf& l) {
   return l.epilogue.map.empty() ? 0 : l.consumers * l.epilogue.buffers * kPanelBytes;
 }
 int64_t fixed_bytes(const MatrixLeaf& l) { return kAlignment + panel_bytes(l); }
-int64_t barrier_bytes(int64_t stages) { return 16 * stages; }
+// Full and empty for each stage, and whose turn it is.
+int64_t barrier_bytes(int64_t stages) { return 16 * stages + 16; }
 // Register tiles of 64 rows that each warpgroup holds.
 int64_t sharing(const MatrixLeaf& l) { return l.in_turn ? 1 : l.consumers; }
 int64_t row_blocks(const MatrixLeaf& l) { return l.tile_m / (64 * sharing(l)); }
@@ -81,9 +82,10 @@ constexpr const char* kAdvance =
     "}\n";
 
 std::string tile_loop(const MatrixLeaf& l, bool own) {
-  return "for (int tile = blockIdx.x" + std::string(own ? " + consumer * gridDim.x" : "") +
-         "; tile < " + l.tiles + "; tile += " + (own ? number(l.consumers) + " * " : "") +
-         "gridDim.x) {\n" + l.tile_variables + "\n";
+  return "#pragma unroll 1\nfor (int tile = blockIdx.x" +
+         std::string(own ? " + consumer * gridDim.x" : "") + "; tile < " + l.tiles +
+         "; tile += " + (own ? number(l.consumers) + " * " : "") + "gridDim.x) {\n" +
+         l.tile_variables + "\n";
 }
 
 // Passes over the stages of another consumer's tile.
@@ -105,7 +107,8 @@ std::string operand_copies(const MatrixOperand& o, const std::string& part) {
 std::string producer(const MatrixLeaf& l) {
   return "if (threadIdx.x == 0) {\nmap_prefetch(&" + l.a.map + ");\nmap_prefetch(&" + l.b.map +
          ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l, false) +
-         "for (int step = 0; step < " + l.steps + "; ++step) {\n" + l.step_variables +
+         "#pragma unroll 1\nfor (int step = 0; step < " + l.steps + "; ++step) {\n" +
+         l.step_variables +
          "\nbarrier_wait(empty + 8 * slot, phase ^ 1);\n"
          "barrier_expect(full + 8 * slot, kStageBytes);\n"
          "const unsigned part = base + slot * kStageBytes;\n" +
@@ -122,14 +125,19 @@ std::string main_loop(const MatrixLeaf& l) {
   std::string blocks = number(row_blocks(l));
   std::string a_constant = descriptor_constant(l, l.a), b_constant = descriptor_constant(l, l.b);
   std::string rows = number(descriptor_rows(l));
-  std::string text = "unsigned before = 0;\nfor (int step = 0; step < " + l.steps +
-                     "; ++step) {\n"
-                     "barrier_wait(full + 8 * slot, phase);\n"
-                     "const unsigned part = base + slot * kStageBytes;\n"
-                     "const unsigned long long a = " +
-                     a_constant + " + (part >> 4) + " + first_block(l) + " * " + rows +
-                     ";\nconst unsigned long long b = " + b_constant + " + ((part + " +
-                     number(a_bytes(l)) + ") >> 4);\nmultiply_fence();\n";
+  // Whoever waits for a stage must be at most one round of the ring ahead of it: a consumer begins
+  // when the other has seen all stages of its tile.
+  std::string text = l.in_turn ? "barrier_wait(turn + 8 * consumer, (turns + 1 - consumer) & 1);\n"
+                                 "++turns;\n"
+                               : "";
+  text += "unsigned before = 0;\n#pragma unroll 1\nfor (int step = 0; step < " + l.steps +
+          "; ++step) {\n"
+          "barrier_wait(full + 8 * slot, phase);\n"
+          "const unsigned part = base + slot * kStageBytes;\n"
+          "const unsigned long long a = " +
+          a_constant + " + (part >> 4) + " + first_block(l) + " * " + rows +
+          ";\nconst unsigned long long b = " + b_constant + " + ((part + " + number(a_bytes(l)) +
+          ") >> 4);\nmultiply_fence();\n";
   int64_t parts = l.depth * element_bytes(l.type) / 32;
   for (int64_t k = 0; k < parts; ++k) {
     for (int64_t m = 0; m < row_blocks(l); ++m) {
@@ -139,18 +147,20 @@ std::string main_loop(const MatrixLeaf& l) {
     }
   }
   text += "multiply_commit();\nmultiply_wait<1>();\nif (step > 0) {\n" + release("before") +
-          "}\nbefore = slot;\n" + kAdvance + "}\nmultiply_wait<0>();\n" + release("before");
+          "}\nbefore = slot;\n" + kAdvance + "}\n" +
+          (l.in_turn ? "if (thread == 0) barrier_arrive(turn + 8 * (1 - consumer));\n" : "") +
+          "multiply_wait<0>();\n" + release("before");
   return text;
 }
 
 std::string staged_panel(const MatrixLeaf& l) {
   const MatrixEpilogue& e = l.epilogue;
   bool narrow = e.result_bytes == 2;
-  std::string text =
-      "for (int j = 0; j < " + number(128 / (8 * e.result_bytes)) +
-      "; j += " + (narrow ? "2" : "1") + ") {\nconst int at = p * " +
-      number(128 / (8 * e.result_bytes)) +
-      " + j;\nconst int row = first_row + lane / 4, column = at * 8 + lane % 4 * 2;\n";
+  std::string groups = number(128 / (8 * e.result_bytes));
+  std::string text = "for (int j = 0; j < " + groups + "; j += " + (narrow ? "2" : "1") +
+                     ") {\nconst int at = p * " + groups +
+                     " + j;\nconst int row = first_row + lane / 4, column = at * 8 + lane % 4 * "
+                     "2;\n";
   if (narrow) {
     // stmatrix: lane l gives the address of row l % 16, of the left or right 8 columns.
     text +=
@@ -158,8 +168,8 @@ std::string staged_panel(const MatrixLeaf& l) {
         "const unsigned to = panel + in_panel * 128 + (((j + lane / 16) ^ (in_panel & 7)) << 4);\n"
         "unsigned r[4];\n#pragma unroll\nfor (int q = 0; q < 4; ++q) {\n"
         "r[q] = pair_bits(finish(row + q % 2 * 8, column + q / 2 * 8, sum[m][at * 4 + q * 2]),\n"
-        "finish(row + q % 2 * 8, column + q / 2 * 8 + 1, sum[m][at * 4 + q * 2 + 1]));\n}\n"
-        "store_matrices(to, r[0], r[1], r[2], r[3]);\n";
+        "finish(row + q % 2 * 8, column + q / 2 * 8 + 1, sum[m][at * 4 + q * 2 + "
+        "1]));\n}\nstore_matrices(to, r[0], r[1], r[2], r[3]);\n";
   } else {
     text +=
         "#pragma unroll\nfor (int q = 0; q < 2; ++q) {\n"
@@ -228,7 +238,7 @@ std::string consumer(const MatrixLeaf& l) {
   }
   text += "unsigned slot = 0, phase = 0;\nfloat sum[" + number(row_blocks(l)) + "][" +
           number(l.tile_n / 2) + "];\n";
-  if (l.in_turn) text += "if (consumer == 1) {\n" + skip_tile(l) + "}\n";
+  if (l.in_turn) text += "unsigned turns = 0;\nif (consumer == 1) {\n" + skip_tile(l) + "}\n";
   text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") + epilogue(l) +
           "}\n";
   if (staged) text += "if (thread == 0) store_wait<0>();\n";
@@ -240,7 +250,7 @@ struct RegisterSplit {
   int producer = 0, consumer = 0;
 };
 RegisterSplit register_split(const MatrixLeaf& l) {
-  if (l.consumers == 2) return {40, 232};
+  if (l.consumers == 2) return {24, 240};
   if (l.consumers == 3) return {32, 160};
   return {};
 }
@@ -258,11 +268,11 @@ std::string set_up(const MatrixLeaf& l) {
          "const unsigned base = (shared_address(dynamic_shared) + 1023) & ~1023u;\n"
          "const unsigned full = base + " +
          number(l.stages * stage_bytes(l) + panel_bytes(l)) +
-         ", empty = full + 8 * kStages;\n"
+         ", empty = full + 8 * kStages, turn = empty + 8 * kStages;\n"
          "if (threadIdx.x == 0) {\nfor (int i = 0; i < kStages; ++i) {\n"
          "barrier_init(full + 8 * i, 1);\nbarrier_init(empty + 8 * i, " +
          number(sharing(l)) +
-         ");\n}\n}\nbarriers_ready();\n"
+         ");\n}\nbarrier_init(turn, 1);\nbarrier_init(turn + 8, 1);\n}\nbarriers_ready();\n"
          "const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);\n";
 }
 
@@ -276,7 +286,7 @@ int64_t matrix_threads(const MatrixLeaf& l) { return 128 * (l.consumers + 1); }
 
 int64_t matrix_stages(MatrixLeaf leaf, int64_t shared_bytes) {
   leaf.stages = 0;
-  int64_t each = stage_bytes(leaf) + barrier_bytes(1);
+  int64_t each = stage_bytes(leaf) + barrier_bytes(1) - barrier_bytes(0);
   return (shared_bytes - matrix_shared_bytes(leaf)) / each;
 }
 

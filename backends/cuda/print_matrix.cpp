@@ -143,7 +143,6 @@ class MatrixResult {
            std::all_of(boxed_->loads.begin(), boxed_->loads.end(),
                        [&](const nest::Access& a) { return a.buffer == parts_.multiply->sum; });
   }
-  int64_t columns() const { return columns_; }
   std::vector<size_t> dimensions() const { return dimensions_; }
   TensorMap map() const {
     std::vector<int64_t> ones(limit_.size(), 1);

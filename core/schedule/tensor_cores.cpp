@@ -348,7 +348,7 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
     return "more sums than registers";
   }
   int64_t stage = (rows + columns) * kRowBytes + 16;
-  int64_t fixed = 1024 + 2 * kPanelBytes;
+  int64_t fixed = 1024 + 2 * kPanelBytes + 16;
   bool fits =
       checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
   if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";

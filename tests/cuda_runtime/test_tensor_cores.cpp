@@ -1,0 +1,109 @@
+// Products on tensor cores compile: registers suffice, no asynchronous product waits for another.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/source.h"
+#include "core/schedule/tensor_cores.h"
+#include "tests/unit/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Kernel product_kernel(const Names& unknowns, const std::vector<int64_t>& box, size_t owners,
+                      const std::pair<Shape, Names>& a, const std::pair<Shape, Names>& b,
+                      const std::pair<Shape, Names>& c, DType type, bool gelu = false) {
+  KernelBuilder k;
+  TensorId A = k.tensor("A", type, a.first), B = k.tensor("B", type, b.first);
+  TensorId C = k.tensor("C", gelu ? DType::f32 : type, c.first);
+  TensorId bias = k.tensor("bias", type, {c.first.back()}), D = k.tensor("D", type, c.first);
+  auto product = [](Body& body, const std::vector<NodeId>& l) {
+    return body.operation(Op::mul, {l[0], l[1]}, DType::f32);
+  };
+  auto finish = [](Body& body, const std::vector<NodeId>& l) {
+    NodeId sum = body.operation(Op::add, {body.cast(l[0], DType::f32), body.cast(l[1], DType::f32)},
+                                DType::f32);
+    return body.operation(Op::gelu, {sum}, DType::f32);
+  };
+  KernelStage& main =
+      k.stage(C, Aggregation::sum, DType::f32,
+              {{unknowns, box, owners, c.second, {{A, a.second}, {B, b.second}}, {}, product}});
+  if (!gelu) return k.finish();
+  main.residence = Residence::registers;
+  Names cell(unknowns.begin(), unknowns.begin() + static_cast<std::ptrdiff_t>(owners));
+  std::vector<int64_t> extents(box.begin(), box.begin() + static_cast<std::ptrdiff_t>(owners));
+  k.stage(
+       D, Aggregation::assign, DType::f32,
+       {{cell, extents, owners, c.second, {{C, c.second}, {bias, {c.second.back()}}}, {}, finish}})
+      .attach = 0;
+  return k.finish();
+}
+
+Kernel matrices(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed, DType type,
+                bool gelu = false) {
+  std::pair<Shape, Names> a{{m, k}, {"i", "k"}}, b{{k, n}, {"k", "j"}};
+  if (a_transposed) a = {{k, m}, {"k", "i"}};
+  if (b_transposed) b = {{n, k}, {"j", "k"}};
+  return product_kernel({"i", "j", "k"}, {m, n, k}, 2, a, b, {{m, n}, {"i", "j"}}, type, gelu);
+}
+
+class TensorCoreCode : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
+    ::setenv("TILE_NVRTC", TILE_REAL_NVRTC, 1);
+    nvrtc_ = cuda::Nvrtc::open(0);
+  }
+  void TearDown() override { ::unsetenv("TILE_NVRTC"); }
+
+  // Compiles the best `count` schedules; `instruction` stands in each text.
+  void expect_compiles(const Kernel& kernel, const Target& target, size_t count,
+                       const std::string& instruction) {
+    std::vector<Schedule> all = tensor_cores::schedules(kernel, target, count);
+    ASSERT_FALSE(all.empty());
+    for (const Schedule& schedule : all) {
+      cuda::CudaSource source = cuda::print_cuda(lower(kernel, schedule, target), target);
+      EXPECT_NE(source.text.find(instruction), std::string::npos);
+      for (const cuda::CudaKernel& k : source.kernels) {
+        EXPECT_LE(static_cast<int64_t>(k.shared_bytes), target.gpu.shared_per_block);
+      }
+      cuda::Compiled code = nvrtc_->compile(source.text, target.features);
+      EXPECT_FALSE(code.serialized_wgmma) << print(schedule) << code.log;
+      EXPECT_TRUE(code.spills.empty()) << print(schedule) << code.log;
+    }
+  }
+
+  std::shared_ptr<const cuda::Nvrtc> nvrtc_;
+};
+
+TEST_F(TensorCoreCode, BulkCopiesAndWgmmaOfEveryLayout) {
+  Target target = h200_target();
+  expect_compiles(matrices(4096, 4096, 4096, false, false, DType::bf16), target, 7, "wgmma");
+  expect_compiles(matrices(1000, 1032, 520, true, true, DType::f16), target, 2, "wgmma");
+  expect_compiles(matrices(4096, 4096, 4096, true, false, DType::bf16), target, 1, "wgmma");
+  target.tf32 = true;
+  expect_compiles(matrices(512, 512, 512, false, true, DType::f32), target, 1, ".tf32.tf32");
+}
+
+TEST_F(TensorCoreCode, EpiloguesAndBatches) {
+  Target target = h200_target();
+  expect_compiles(matrices(4096, 4096, 512, false, false, DType::bf16, true), target, 2, "wgmma");
+  expect_compiles(matrices(1000, 1032, 520, false, false, DType::bf16, true), target, 1, "wgmma");
+  expect_compiles(product_kernel({"b", "y", "x", "o", "r", "s", "c"}, {8, 12, 12, 64, 3, 3, 64}, 4,
+                                 {{8, 14, 14, 64}, {"b", "y + r", "x + s", "c"}},
+                                 {{3, 3, 64, 64}, {"r", "s", "c", "o"}},
+                                 {{8, 12, 12, 64}, {"b", "y", "x", "o"}}, DType::bf16),
+                  target, 2, "wgmma");
+}
+
+TEST_F(TensorCoreCode, ThreadsCopyForMma) {
+  expect_compiles(matrices(1000, 1000, 999, false, false, DType::bf16), h200_target(), 2,
+                  "mma.sync");
+  expect_compiles(matrices(1024, 1024, 1024, true, true, DType::f16), a100_target(), 4, "mma.sync");
+  expect_compiles(matrices(333, 65, 47, false, true, DType::f16, true), a100_target(), 2,
+                  "mma.sync");
+}
+
+}  // namespace
+}  // namespace tile::testing
