@@ -427,9 +427,9 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   leaf.depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
   leaf.stages = parts.steps->pipeline;
   // Where blocks have several tiles, and two fit into registers, finishing one hides behind the
-  // products of the next.
-  leaf.in_turn = leaf.tile_m * leaf.tile_n <= 128 * 128 && leaf.tile_m <= 128 &&
-                 grid.extent.is_constant() && grid.extent.value() > target_.gpu.multiprocessors;
+  // products of the next; smaller tiles change turns too often.
+  leaf.in_turn = leaf.tile_m * leaf.tile_n == 128 * 128 && grid.extent.is_constant() &&
+                 grid.extent.value() > target_.gpu.multiprocessors;
   leaf.consumers = leaf.tile_m == 64 && !leaf.in_turn ? 1 : 2;
   leaf.tile_variables = parameter_values() + named_values(parts.tile_values);
   leaf.tiles = expression(grid.extent).text;

@@ -13,7 +13,7 @@ constexpr int64_t kMostStages = 8, kMostThreadStages = 4;
 constexpr double kThreadShare = 0.5;  // of the rate that mma reaches where bulk copies feed wgmma
 // Bytes for each clock of a multiprocessor: measured on an H200 by products at 4096^3.
 constexpr double kSharedBytes = 128, kCacheBytes = 66, kStoreBytes = 28;
-constexpr double kLanes = 128, kFunctionOperations = 40;
+constexpr double kLanes = 128, kFunctionOperations = 100;
 constexpr double kSmallTile = 1.03;     // more traffic for each product: the clock is lower
 constexpr double kTileClocks = 700;     // filling and draining the stages
 constexpr double kLaunchClocks = 4000;  // until the first tile begins, and after the last
@@ -128,9 +128,8 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));
     int64_t waves = ceil_div(tiles, int64_t{target.gpu.multiprocessors});
     TileClocks each = tile_clocks(shape, product, steps, cell_operations(kernel), target);
-    // Two small tiles share a block: one is finished while the other is multiplied.
-    bool hidden =
-        product.bulk && waves > 1 && shape.rows <= 128 && shape.rows * shape.columns <= 128 * 128;
+    // Two such tiles share a block: one is finished while the other is multiplied.
+    bool hidden = product.bulk && waves > 1 && shape.rows * shape.columns == 128 * 128;
     auto times = static_cast<double>(waves);
     if (!product.bulk) {  // several blocks share a multiprocessor
       times = std::max(1.0, static_cast<double>(tiles) / target.gpu.multiprocessors);
