@@ -14,6 +14,7 @@
 #include "core/schedule/schedule.h"
 #include "tests/emulation/emulated.h"
 #include "tests/random/agreement.h"
+#include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
 #include "tests/unit/run_tile.h"
 
@@ -47,11 +48,12 @@ std::vector<TensorId> arguments_of(const Kernel& kernel) {
 }
 
 // `schedule` 0 is the analytic pick.
-Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, const Target& target) {
+Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
+             const Target& target) {
   Case c;
   c.seed = seed;
   c.drawn = std::move(drawn);
-  c.program = bind_text(c.drawn.text, c.drawn.types);
+  c.program = std::move(program);
   c.expected = interpret(c.program, c.drawn.inputs, {}, true);
   run_pipeline(c.program, target);
   for (const Step& step : group(c.program, target)) {
@@ -67,6 +69,9 @@ Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, const Target& t
     }
   }
   return c;
+}
+Case lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn, const Target& target) {
+  return lowered(seed, schedule, drawn, bind_text(drawn.text, drawn.types), target);
 }
 
 class Runner {
@@ -172,6 +177,26 @@ TEST(Emulation, RealsNanAndInfinities) {
   RandomOptions reals;
   reals.real_values = true;
   expect_seeds_agree(seeds(200, 40), false, reals);
+}
+
+// Boundary rules, conditions on indices, index values and folds.
+TEST(Emulation, Elements) {
+  std::vector<Case> cases;
+  for (uint64_t seed : seeds(0, 60)) {
+    ElementOptions options;
+    options.large = seed % 4 == 0;
+    ElementProgram drawn = random_elements(seed, options);
+    RandomCase c;
+    c.inputs = drawn.inputs;
+    c.exact = false;
+    c.text = print(drawn.program);
+    try {
+      cases.push_back(lowered(seed, seed % 3, c, drawn.program, h200_target()));
+    } catch (const InternalError& error) {
+      ADD_FAILURE() << "seed " << seed << ": " << error.what();
+    }
+  }
+  expect_emulated_agree(cases, h200_target());
 }
 
 // A program on reals between -2 and 2.
