@@ -6,6 +6,7 @@
 
 #include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/scan.h"
 
 namespace tile::gpu {
 namespace {
@@ -164,6 +165,59 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   return f;
 }
 
+bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel) {
+  std::optional<ScanForm> form = scan_form(piece, c);
+  if (!form || form->offset < 0 || c.outputs.size() != 1) return false;
+  int64_t cells = piece.box[form->owner], values = piece.box[form->reduction];
+  if (form->suffix && values > cells + form->offset) return false;
+  for (const Access& load : piece.loads) {
+    if (std::abs(stride_of(load, form->reduction, kernel)) == 1) return true;
+  }
+  return false;
+}
+
+std::optional<TransposeForm> transpose_form(const Piece& piece, const Contraction& c,
+                                            const Kernel& kernel) {
+  bool plain = piece.owners == piece.box.size() && c.outputs.size() == 1 &&
+               piece.constraints.empty() && piece.owners >= 2;
+  if (!plain) return std::nullopt;
+  FlatIndex owners = flat_owners(piece, kernel);
+  TransposeForm f;
+  f.written = owners.unknowns.back();
+  if (std::abs(stride_of(piece.stores[0], f.written, kernel)) != 1) return std::nullopt;
+  auto reads = [&](size_t i) {
+    int64_t all = 0;
+    for (const KernelStage& stage : kernel.stages) {
+      for (const Piece& p : stage.contraction.pieces) {
+        all += std::count_if(p.loads.begin(), p.loads.end(),
+                             [&](const Access& a) { return a.tensor == piece.loads[i].tensor; });
+      }
+    }
+    return all;
+  };
+  for (size_t i = 0; i < piece.loads.size(); ++i) {
+    const Access& load = piece.loads[i];
+    bool affine = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
+      return index.value < 0 && index.boundary == Boundary::in_range;
+    });
+    if (!affine || reads(i) != 1) continue;
+    int64_t across = std::abs(stride_of(load, f.written, kernel));
+    for (size_t u = 0; u < piece.owners; ++u) {
+      bool along = u != f.written && std::abs(stride_of(load, u, kernel)) == 1;
+      if (!along || across < 8 || piece.box[u] < 8 || piece.box[f.written] < 8) continue;
+      f.load = i;
+      f.read = u;
+      std::vector<size_t> rest;
+      for (size_t o : owners.unknowns) {
+        if (o != f.read && o != f.written) rest.push_back(o);
+      }
+      f.rest = flat(std::move(rest), piece, {&piece.stores[0]}, kernel);
+      return f;
+    }
+  }
+  return std::nullopt;
+}
+
 int64_t shared_bytes(const GpuMatrix& g, DType type) {
   return 2 * g.k * (g.m + g.n + 8) * static_cast<int64_t>(byte_size(type)) + 64;
 }
@@ -228,9 +282,26 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
   if (!is_gpu(target)) return "a GPU form for a CPU";
   bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
   if (loops || s.carried >= 0) return "a GPU form with loops";
-  if (s.gpu_reduction && s.gpu_matrix) return "two GPU forms";
+  int forms = (s.gpu_reduction ? 1 : 0) + (s.gpu_matrix ? 1 : 0) + (s.gpu_scan ? 1 : 0) +
+              (s.gpu_transpose ? 1 : 0);
+  if (forms != 1) return "several GPU forms";
   for (size_t u = 0; u < piece.box.size(); ++u) {
     if (piece.box[u] < 1) return "a GPU form without points";
+  }
+  if (s.gpu_scan) {
+    const GpuScan& g = *s.gpu_scan;
+    if (!scans_lines(piece, c, kernel)) return "a scan form of another contraction";
+    if (g.lanes < 2 || (g.lanes & (g.lanes - 1)) != 0) return "lanes that are no power of two";
+    if (g.lanes > target.gpu.threads_per_block) return "a block with too many threads";
+    return g.vector < 1 || g.vector > 16 ? "a vector of another size" : "";
+  }
+  if (s.gpu_transpose) {
+    const GpuTranspose& g = *s.gpu_transpose;
+    if (!transpose_form(piece, c, kernel)) return "a transposed form of another piece";
+    bool square = g.tile >= 1 && g.rows >= 1 && g.tile % g.rows == 0;
+    if (!square || g.tile * g.rows > target.gpu.threads_per_block) return "a tile of no block";
+    int64_t bytes = g.tile * (g.tile + 1) * 8;
+    return bytes > target.gpu.shared_per_block ? "more shared memory than there is" : "";
   }
   if (s.gpu_reduction) return illegal_reduction(*s.gpu_reduction, piece, c, kernel, target);
   return illegal_matrix(*s.gpu_matrix, piece, c, kernel, target);

@@ -64,6 +64,17 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
 std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target);
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target);
 
+// The carried owner is walked by neighbours in memory and every cell's own term is one value.
+bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel);
+// A pointwise piece that reads one tensor along another owner than it writes.
+struct TransposeForm {
+  size_t load = 0;
+  size_t read = 0, written = 0;  // owners that are fastest in the load, and in the output
+  FlatIndex rest;                // the other owners
+};
+std::optional<TransposeForm> transpose_form(const Piece& piece, const Contraction& c,
+                                            const Kernel& kernel);
+
 // Empty when the piece's GPU form is legal; else the first broken rule.
 std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                          const Kernel& kernel, const Target& target);

@@ -4,6 +4,7 @@
 
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/scan.h"
 
 namespace tile::gpu {
 namespace {
@@ -154,12 +155,38 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   return ns + target.gpu.launch_ns + 1000 + 2 * parts / (sms * target.l2_bytes_per_ns);
 }
 
+// Bytes once, or the steps of the longest line one after the other.
+double streamed_ns(const Piece& piece, const Kernel& kernel, const Target& target, double blocks,
+                   double steps) {
+  Work work = work_of(piece);
+  double bytes = work.cells * element_bytes(piece.stores[0], kernel);
+  for (const Access& a : piece.loads) {
+    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    bytes += static_cast<double>(element_count(shape)) * element_bytes(a, kernel);
+  }
+  double waves = std::max(1.0, blocks / (8.0 * target.gpu.multiprocessors));
+  return std::max(1.1 * dram_ns(bytes, target), waves * steps * (kLatency + 300)) +
+         target.gpu.launch_ns;
+}
+
+double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
+               const Target& target) {
+  double line = static_cast<double>(piece.box[scan_form(piece, c)->owner]);
+  double steps = std::ceil(line / static_cast<double>(g.lanes * g.vector));
+  double cells = 1;
+  for (size_t u = 0; u < piece.owners; ++u) cells *= static_cast<double>(piece.box[u]);
+  double packed = static_cast<double>(g.lanes) / 256;  // small blocks: more of them at once
+  return streamed_ns(piece, kernel, target, cells / line * packed, steps);
+}
+
 }  // namespace
 
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
                       const Kernel& kernel, const Target& target) {
   if (s.gpu_reduction) return reduction_ns(*s.gpu_reduction, piece, kernel, target);
   if (s.gpu_matrix) return matrix_ns(*s.gpu_matrix, piece, c, kernel, target);
+  if (s.gpu_scan) return scan_ns(*s.gpu_scan, piece, c, kernel, target);
+  if (s.gpu_transpose) return streamed_ns(piece, kernel, target, 1, 1);
   return loops_ns(s, piece, kernel, target);
 }
 

@@ -27,6 +27,7 @@ class PieceSpace {
 
   std::vector<PieceSchedule> ranked() {
     loops();
+    others();
     if (piece_.owners < piece_.box.size()) reductions();
     matrices();
     std::stable_sort(found_.begin(), found_.end(),
@@ -62,6 +63,23 @@ class PieceSpace {
       for (size_t u : terms_.unknowns) {
         if (!scan) s.reduce.push_back({static_cast<int>(u), 1, Binding::serial});
       }
+      consider(std::move(s));
+    }
+  }
+
+  void others() {
+    if (scans_lines(piece_, c_, kernel_)) {
+      for (int64_t lanes : {256, 128, 64, 32}) {
+        for (int64_t vector : {4, 8}) {
+          PieceSchedule s;
+          s.gpu_scan = GpuScan{lanes, vector};
+          consider(std::move(s));
+        }
+      }
+    }
+    if (std::optional<TransposeForm> form = transpose_form(piece_, c_, kernel_)) {
+      PieceSchedule s;
+      s.gpu_transpose = GpuTranspose{};
       consider(std::move(s));
     }
   }
@@ -189,6 +207,14 @@ std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& 
     g.thread_n = pick({4, 8});
     g.split = pick({1, 1, 2, 3});
     s.gpu_matrix = g;
+    return s;
+  }
+  if (transpose_form(piece, c, kernel) && random() % 2 == 0) {
+    s.gpu_transpose = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
+    return s;
+  }
+  if (scans_lines(piece, c, kernel) && random() % 2 == 0) {
+    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4})};
     return s;
   }
   if (kind == 2 || piece.owners == piece.box.size()) return std::nullopt;

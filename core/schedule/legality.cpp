@@ -21,7 +21,7 @@ class PieceRules {
       : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target) {}
 
   std::string broken() const {
-    if (s_.gpu_reduction || s_.gpu_matrix) {
+    if (s_.gpu_reduction || s_.gpu_matrix || s_.gpu_scan || s_.gpu_transpose) {
       return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
     }
     for (auto rule :

@@ -182,10 +182,14 @@ nest::Block PieceLowering::run() {
     tile_shape_ = {schedule_.gpu_matrix->thread_m, schedule_.gpu_matrix->thread_n};
   if (schedule_.gpu_reduction && schedule_.gpu_reduction->vector > 1)
     tile_shape_ = {schedule_.gpu_reduction->vector};
+  if (schedule_.gpu_scan && schedule_.gpu_scan->vector > 1)
+    tile_shape_ = {schedule_.gpu_scan->vector};
   nest::Block out;
   prepare(out);
   if (schedule_.gpu_matrix) return gpu_matrix(*schedule_.gpu_matrix);
   if (schedule_.gpu_reduction) return gpu_reduction(*schedule_.gpu_reduction);
+  if (schedule_.gpu_scan) return gpu_scan(*schedule_.gpu_scan);
+  if (schedule_.gpu_transpose) return gpu_transpose(*schedule_.gpu_transpose);
   append(out, parallel_loops());
   return out;
 }

@@ -71,6 +71,19 @@ struct TensorCores {
   friend bool operator==(const TensorCores&, const TensorCores&) = default;
 };
 
+// A prefix or suffix reduction: `lanes` threads walk along the carried owner together, `vector`
+// neighbouring cells each.
+struct GpuScan {
+  int64_t lanes = 256;
+  int64_t vector = 4;
+  friend bool operator==(const GpuScan&, const GpuScan&) = default;
+};
+// A copy whose input and output run along different owners: square tiles go through shared memory.
+struct GpuTranspose {
+  int64_t tile = 32;
+  int64_t rows = 8;  // of a tile, for each of which a block has `tile` threads
+  friend bool operator==(const GpuTranspose&, const GpuTranspose&) = default;
+};
 // A kernel with row loops on a GPU: `rows` rows for each block, `lanes` threads for each row, which
 // hold its elements in registers, `vector` neighbours at a time.
 struct GpuLines {
@@ -99,6 +112,8 @@ struct PieceSchedule {
   // GPU only, at most one; there are then no loops, packings or carried owner.
   std::optional<GpuReduction> gpu_reduction;
   std::optional<GpuMatrix> gpu_matrix;
+  std::optional<GpuScan> gpu_scan;
+  std::optional<GpuTranspose> gpu_transpose;
   std::optional<TensorCores> tensor_cores;
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };

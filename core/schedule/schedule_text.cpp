@@ -64,6 +64,8 @@ std::string gpu_text(const PieceSchedule& p) {
     s += listed("gpu_reduction", {r->owners, r->lanes, r->vector, r->vector_owners ? 1 : 0,
                                   r->owners_fastest ? 1 : 0, r->split});
   }
+  if (const auto& c = p.gpu_scan) s += listed("gpu_scan", {c->lanes, c->vector});
+  if (const auto& t = p.gpu_transpose) s += listed("gpu_transpose", {t->tile, t->rows});
   if (const auto& m = p.gpu_matrix) {
     s += listed("gpu_matrix", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
   }
@@ -80,6 +82,16 @@ void parse_gpu(TextReader& in, PieceSchedule& p) {
     r.owners_fastest = in.integer() != 0;
     r.split = in.integer();
     p.gpu_reduction = r;
+  }
+  if (in.accept("gpu_scan")) {
+    GpuScan c;
+    for (int64_t* v : {&c.lanes, &c.vector}) *v = in.integer();
+    p.gpu_scan = c;
+  }
+  if (in.accept("gpu_transpose")) {
+    GpuTranspose t;
+    for (int64_t* v : {&t.tile, &t.rows}) *v = in.integer();
+    p.gpu_transpose = t;
   }
   if (in.accept("gpu_matrix")) {
     GpuMatrix m;

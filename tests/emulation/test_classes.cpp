@@ -87,7 +87,7 @@ void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64
 
 TEST(EmulatedClasses, Pointwise) {
   expect_class({scaled_copy({7, 9, 3}), scaled_copy({5000}), scaled_copy({33, 64}),
-                transpose(70, 45), transpose(64, 96)},
+                transpose(33, 130), transpose(70, 45), transpose(64, 96)},
                3, 3);
 }
 
@@ -110,7 +110,7 @@ TEST(EmulatedClasses, Convolutions) {
 }
 
 TEST(EmulatedClasses, Scans) {
-  expect_class({prefix_sum(100), prefix_sum(1), prefix_sum(257)}, 2, 2);
+  expect_class({prefix_sum(100), prefix_sum(1), prefix_sum(257), prefix_sum(600)}, 3, 3);
 }
 
 }  // namespace

@@ -234,6 +234,23 @@ constexpr const char* kTwoRows = R"(function (I[A, B, M]) -> (O, X) {
   O = I - X;
 })";
 
+// Issue 5, item 2 (f): prefixes and suffixes along lines, of one line and of several.
+TEST(Emulation, Scans) {
+  std::vector<RandomCase> programs = {
+      example("function (I[N]) -> (O) { O[i: N] = +(I[j]), i - j < N; }", {{1500}}),
+      example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j < N; }", {{3, 260}}),
+      example("function (I[A, N]) -> (O) { O[a, i: A, N] = >(I[a, j]), j - i < N; }", {{4, 64}}),
+      example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j - 1 < N; }",
+              {{2, 100}})};
+  std::vector<Case> cases;
+  for (const RandomCase& program : programs) {
+    for (uint64_t seed = 0; seed <= 4; ++seed) {
+      cases.push_back(lowered(seed, seed, program, h200_target()));
+    }
+  }
+  expect_emulated_agree(cases, h200_target());
+}
+
 // Issue 5, item 2 (b): a row is read once and stays on chip.
 TEST(Emulation, RowKernels) {
   std::vector<RandomCase> programs = {example(kSoftmax, {{6, 96}}),
