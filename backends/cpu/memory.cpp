@@ -72,10 +72,90 @@ Reference Memory::resolve(const nest::Access& access, std::span<const Operand> v
   } else {
     llvm::Value* offsets = indices_.value(sum, lanes.width);
     if (!offsets->getType()->isVectorTy()) offsets = ir_.CreateVectorSplat(lanes.width, offsets);
+    if (r.offsets == nullptr && r.moved == nullptr && index.size() == access.index.size()) {
+      r.clamped = find_clamped(access, index);
+    }
     r.offsets = r.offsets == nullptr ? offsets : ir_.CreateAdd(r.offsets, offsets);
   }
   r.lanes = r.stride != 0 || r.offsets != nullptr;
   return r;
+}
+
+namespace {
+
+// An index inside constant bounds: min(high, max(low, of)).
+struct ClampedIndex {
+  Expr of;
+  std::optional<int64_t> low, high;
+};
+std::optional<ClampedIndex> clamped_index(Expr e) {
+  ClampedIndex clamp;
+  while (e.kind() == ExprKind::min || e.kind() == ExprKind::max) {
+    std::optional<int64_t>& bound = e.kind() == ExprKind::min ? clamp.high : clamp.low;
+    size_t constant = e.args()[0].is_constant() ? 0 : 1;
+    if (bound || e.args().size() != 2 || !e.args()[constant].is_constant()) return std::nullopt;
+    bound = e.args()[constant].value();
+    e = Expr(e.args()[1 - constant]);
+  }
+  bool some = clamp.low || clamp.high;
+  if (!some || (clamp.low && clamp.high && *clamp.low > *clamp.high)) return std::nullopt;
+  clamp.of = e;
+  return clamp;
+}
+
+}  // namespace
+
+// One index of unit stride clamps the lane number; no other index uses it.
+std::optional<Reference::Clamped> Memory::find_clamped(const nest::Access& access,
+                                                       const std::vector<Form>& index) const {
+  Reference::Clamped found;
+  bool any = false;
+  for (size_t d = 0; d < index.size(); ++d) {
+    int64_t stride = buffer(access.buffer).strides[d];
+    if (!indices_.uses_lanes(index[d])) {
+      found.rest = found.rest + index[d] * stride;
+      continue;
+    }
+    std::optional<ClampedIndex> clamp = clamped_index(access.index[d]);
+    if (any || stride != 1 || !clamp) return std::nullopt;
+    found.lanes = indices_.form(clamp->of);
+    auto strided = indices_.strided(found.lanes);
+    if (!strided || strided->stride != 1) return std::nullopt;
+    found.position = std::move(strided->uniform);
+    found.low = clamp->low;
+    found.high = clamp->high;
+    any = true;
+  }
+  return any ? std::optional(std::move(found)) : std::nullopt;
+}
+
+// Neighbours are read at once, those past an end are replaced by the element there.
+llvm::Value* Memory::load_clamped(const Reference& r, llvm::Type* element, unsigned width) {
+  const Reference::Clamped& c = *r.clamped;
+  llvm::Value* base = bases_[static_cast<size_t>(r.buffer)];
+  auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
+  llvm::Align align(static_cast<uint64_t>(size));
+  llvm::Value* position = indices_.value(c.lanes, width);
+  llvm::Value *inside = nullptr, *value = nullptr;
+  auto past = [&](int64_t end, llvm::CmpInst::Predicate predicate) {
+    llvm::Value* bound = ir_.CreateVectorSplat(width, ir_.getInt64(static_cast<uint64_t>(end)));
+    llvm::Value* outside = ir_.CreateICmp(predicate, position, bound);
+    llvm::Value* in = ir_.CreateNot(outside);
+    inside = inside == nullptr ? in : ir_.CreateAnd(inside, in);
+    return outside;
+  };
+  auto at_end = [&](int64_t end) {
+    llvm::Value* p = indices_.pointer(base, c.rest + Form{{}, end}, size);
+    return ir_.CreateVectorSplat(width, ir_.CreateAlignedLoad(element, p, align));
+  };
+  llvm::Value* below = c.low ? past(*c.low, llvm::CmpInst::ICMP_SLT) : nullptr;
+  llvm::Value* above = c.high ? past(*c.high, llvm::CmpInst::ICMP_SGT) : nullptr;
+  llvm::Value* p = indices_.pointer(base, c.rest + c.position, size);
+  llvm::Type* type = with_lanes(element, width);
+  value = ir_.CreateMaskedLoad(type, p, align, inside, llvm::Constant::getNullValue(type));
+  if (below != nullptr) value = ir_.CreateSelect(below, at_end(*c.low), value);
+  if (above != nullptr) value = ir_.CreateSelect(above, at_end(*c.high), value);
+  return value;
 }
 
 // The planner has made sure that each index is a constant, or whole vectors along the lanes.
@@ -106,6 +186,7 @@ void Memory::add_value_index(Reference& r, llvm::Value* index, DType type, int64
 
 Reference Memory::at_lane(const Reference& r, unsigned lane) {
   Reference one = r;
+  one.clamped.reset();
   one.lanes = false;
   one.stride = 0;
   one.uniform.constant += r.stride * static_cast<int64_t>(lane);
@@ -154,6 +235,8 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   llvm::Value* value = nullptr;
   if (!r.lanes) {
     value = ir_.CreateAlignedLoad(element, p, llvm::Align(byte_size(buffer(r.buffer).type)));
+  } else if (r.clamped && lanes.mask == nullptr && lanes.any == nullptr) {
+    value = load_clamped(r, element, lanes.width);
   } else if (r.offsets != nullptr) {
     value = load_gathered(ir_, element, p, r.offsets, lanes);
   } else {

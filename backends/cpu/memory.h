@@ -6,6 +6,7 @@
 #include <llvm/IR/Module.h>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct Reference {
   // In cells: the cell, and the element of a vector cell that a scalar access names (-1: all).
   int64_t cell = -1;
   int64_t element = -1;
+  // Where the lanes' elements are neighbours but for a clamp (`offsets` says the same): they stand
+  // at rest + position + l, lanes whose position + l is outside [low, high] taking that end's.
+  struct Clamped {
+    Form rest, position, lanes;  // `lanes` is position + l
+    std::optional<int64_t> low, high;
+  };
+  std::optional<Clamped> clamped;
 
   bool lanes = false;  // lanes name different elements
 };
@@ -71,6 +79,9 @@ class Memory {
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
                        unsigned width);
+  std::optional<Reference::Clamped> find_clamped(const nest::Access& access,
+                                                 const std::vector<Form>& index) const;
+  llvm::Value* load_clamped(const Reference& r, llvm::Type* element, unsigned width);
   llvm::Value* pointer(const Reference& r, const Lanes& lanes);
   llvm::Value* load_cell(const Reference& r);
   void store_cell(const Reference& r, llvm::Value* value, const Lanes& lanes);

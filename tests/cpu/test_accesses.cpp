@@ -22,6 +22,28 @@ TEST(CpuAccesses, StridesOfEveryKind) {
   }
 }
 
+// Neighbours under a clamp of the lane number: whole vectors, vectors with lanes off, ends that cut
+// many lanes, one end and both, and a clamp of a row beside it.
+TEST(CpuAccesses, ClampedNeighbours) {
+  for (const char* type : {"f32", "u8", "f64", "bool", "i16"}) {
+    for (const char* lane : {"-3", "2", "-20", "18"}) {
+      std::string t(type), shift(lane);
+      SCOPED_TRACE(t + " shift " + shift);
+      std::string load = "{ %0:" + t + " = load 0; yield %0 }";
+      std::string low = "max(0, l + " + shift + ")", high = "min(39, l + " + shift + ")";
+      std::string both = "min(39, max(0, 16*i + l + " + shift + "))";
+      expect_as_interpreted(
+          "nest clamps\nargument X: " + t + " [3, 60] strides [60, 1]\nargument Z: " + t +
+          " [3, 3, 60] strides [180, 60, 1] written\nserial i from [0] extent [2] {\n" +
+          "vector l from [20] extent [16] width 16 { assign Z[0, i, l] (X[max(0, i - 1), " + low +
+          "]) " + load + " }\nvector l from [20] extent [13] width 16 { assign Z[1, i, l] (X[i, " +
+          high + "]) " + load +
+          " }\nvector l from [0] extent [16] width 16 { assign Z[2, i, 16*i + l] (X[i, " + both +
+          "]) " + load + " }\n}\n");
+    }
+  }
+}
+
 TEST(CpuAccesses, StridedStores) {
   for (int stride : {1, 2, 3, 7}) {
     std::string s = std::to_string(stride);
