@@ -23,9 +23,14 @@ bool contains(const std::vector<TensorId>& list, TensorId id) {
   return std::find(list.begin(), list.end(), id) != list.end();
 }
 
-// A stage whose work is about its data: matrix products keep tiles of their own.
+// A stage whose work is about its data: matrix products keep tiles of their own, and what loops
+// inside elements read is not known from the box (windows of run-time size).
 bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   if (c.pieces.size() != 1) return false;
+  const std::vector<Node>& nodes = c.pieces[0].body.nodes;
+  bool loops = std::any_of(nodes.begin(), nodes.end(),
+                           [](const Node& n) { return n.kind == NodeKind::fold; });
+  if (loops) return false;
   double points = 1, elements = 1;
   for (int64_t extent : c.pieces[0].box) points *= static_cast<double>(extent);
   for (const auto* list : {&c.pieces[0].loads, &c.pieces[0].stores}) {

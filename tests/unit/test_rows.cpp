@@ -123,5 +123,34 @@ TEST(Rows, SiblingReductionsShareTheRow) {
   EXPECT_EQ(kernels[0].reads.size(), 2U);
 }
 
+// What a loop inside an element reads is not known: such a stage keeps loops of its own.
+TEST(Rows, WindowsOfRunTimeSizeStayApart) {
+  const char* text = R"(tensor A: f32 [64, 64] input
+tensor R: i64 [] input
+tensor T: f32 [64, 64] output
+tensor O: f32 [64] output
+inputs [A, R]
+outputs [O, T]
+contraction [T] = f32 {
+  piece [i, j] {
+    store T[i, j]
+    load R[]
+    load A[i, %0 !clamp]
+    body { %0:i64 = index 1; %1:i64 = int 0; %2:i64 = load 0; %3:f32 = real 0; %4 = fold add 1 %1 %2 %3 %0 { %0:i64 = argument 0; %1:i64 = argument 2; %2:i64 = add %0 %1; %3:f32 = load 1 %2; yield %3 }; %5:f32 = component 0 %4; yield %5 }
+  }
+}
+contraction [O] + f32 {
+  piece [i, j] {
+    store O[i]
+    load T[i, j]
+    body { %0:f32 = load 0; yield %0 }
+  }
+}
+)";
+  BoundProgram program = parse_bound(std::make_shared<const Source>(Source{"b", text}));
+  run_pipeline(program, wide_target());
+  EXPECT_EQ(group(program, wide_target()).size(), 2U);
+}
+
 }  // namespace
 }  // namespace tile::testing
