@@ -1,9 +1,14 @@
 // The way from a program to launches: bind, passes, group, schedule, lower, partition, code.
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
 #include "core/schedule/lower.h"
+#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
 
@@ -55,12 +60,10 @@ Schedule schedule_for(Engine& engine, const Kernel& kernel) {
 }
 
 Launch launch_of(Executable& e, const Kernel& kernel) {
-  const Target& target = e.engine->target();
   Launch launch;
   launch.kernel = kernel;
   launch.schedule = schedule_for(*e.engine, kernel);
   launch.nest = lowered(e, kernel, launch.schedule);
-  launch.code = e.engine->kernels().get(launch.nest, target);
   launch.arguments = arguments_of(kernel);
   return launch;
 }
@@ -76,9 +79,44 @@ Launch launch_of(Executable& e, const Scatter& scatter) {
   launch.nest = lower_scatter(scatter, e.program.tensors, target);
   if (!is_gpu(target)) launch.nest = nest::partition(launch.nest);
   nest::verify(launch.nest);
-  launch.code = e.engine->kernels().get(launch.nest, target);
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
+}
+
+// NVRTC takes its time for each kernel and compiles several at once.
+void make_codes_side_by_side(Executable& e, size_t threads) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i; (i = next++) < e.launches.size();) {
+      try {
+        Launch& launch = e.launches[i];
+        if (!launch.sort) launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = e.launches.size();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void make_codes(Executable& e) {
+  size_t threads = std::min<size_t>(e.launches.size(), std::thread::hardware_concurrency());
+  if (is_gpu(e.engine->target()) && threads > 1) {
+    make_codes_side_by_side(e, threads);
+    return;
+  }
+  for (Launch& launch : e.launches) {
+    if (!launch.sort) launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
+  }
 }
 
 }  // namespace
@@ -112,7 +150,9 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
     }
     e->launches.push_back(std::visit([&](const auto& what) { return launch_of(*e, what); }, step));
   }
+  make_codes(*e);
   plan_memory(*e, engine->options().memory_limit);
+  if (engine->session() != nullptr) prepare_device(*e);
   e->direct = !is_gpu(engine->target()) &&
               std::all_of(inputs.begin(), inputs.end(),
                           [](const InputLayout& i) { return i.strides.empty(); });

@@ -1,7 +1,6 @@
 #include "runtime/engine/device_run.h"
 
 #include <array>
-#include <map>
 #include <memory>
 
 #include "runtime/engine/copy_nest.h"
@@ -14,25 +13,6 @@ namespace {
 constexpr uintptr_t kAlignment = 16;  // what every launch may count on
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0; }
-
-// Device memory for one run, given back to the pool when the stream's work is done.
-class DeviceMemory {
- public:
-  DeviceMemory(DeviceSession& session, size_t bytes, void* stream)
-      : session_(session), bytes_(bytes), stream_(stream) {
-    data_ = static_cast<std::byte*>(session.allocate(bytes, stream));
-  }
-  ~DeviceMemory() { session_.release(data_, bytes_, stream_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  DeviceSession& session_;
-  size_t bytes_;
-  void* stream_;
-  std::byte* data_ = nullptr;
-};
 
 class DeviceRun {
  public:
@@ -48,7 +28,6 @@ class DeviceRun {
   void run() {
     for (const TensorView& input : inputs_) bring_in(input);
     for (const TensorView& output : outputs_) make_room(output);
-    bring_constants();
     for (auto [input, offset] : e_.densified) densify(input, arena_.data() + offset);
     for (const Launch& launch : e_.launches) {
       if (options_.cancelled && options_.cancelled()) {
@@ -89,16 +68,6 @@ class DeviceRun {
       session_.copy_in(data + lead, extent.begin, bytes, options_.stream);
     } else {
       session_.copy(data + lead, extent.begin, bytes, options_.stream);
-    }
-  }
-
-  void bring_constants() {
-    for (const Place& place : e_.places) {
-      if (place.kind != Place::Kind::constant || constant_data_.contains(place.at)) continue;
-      const std::vector<std::byte>& bytes = *e_.program.tensors[place.at].constant;
-      std::byte* data = temporary(bytes.size());
-      if (!bytes.empty()) session_.copy_in(data, bytes.data(), bytes.size(), options_.stream);
-      constant_data_[place.at] = data;
     }
   }
 
@@ -150,7 +119,7 @@ class DeviceRun {
     Place at = e_.places[static_cast<size_t>(id)];
     if (at.kind == Place::Kind::input) return input_data_[at.at];
     if (at.kind == Place::Kind::output) return output_data_[at.at];
-    if (at.kind == Place::Kind::constant) return constant_data_.at(at.at);
+    if (at.kind == Place::Kind::constant) return e_.device_constants->at(at.at);
     return arena_.data() + at.at;
   }
   void launch(const Launch& launch) {
@@ -181,11 +150,32 @@ class DeviceRun {
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<void*> input_data_;
   std::vector<void*> output_data_;
-  std::map<size_t, void*> constant_data_;  // by the tensor's id
   std::vector<void*> pointers_;
 };
 
 }  // namespace
+
+DeviceConstants::DeviceConstants(const Executable& e) : session_(*e.engine->session()) {
+  for (const Place& place : e.places) {
+    if (place.kind != Place::Kind::constant || memory_.contains(place.at)) continue;
+    const std::vector<std::byte>& bytes = *e.program.tensors[place.at].constant;
+    auto& memory = memory_[place.at];
+    memory = std::make_unique<DeviceMemory>(session_, bytes.size(), nullptr);
+    session_.copy_in(memory->data(), bytes.data(), bytes.size(), nullptr);
+  }
+  // From now on every stream may read them.
+  if (!memory_.empty()) session_.synchronize(nullptr);
+}
+
+void prepare_device(Executable& e) {
+  e.device_constants = std::make_shared<const DeviceConstants>(e);
+  for (auto [input, offset] : e.densified) {
+    const InputLayout& layout = e.inputs[input];
+    if (element_count(layout.type.shape) == 0) continue;
+    e.engine->kernels().get(copy_nest(layout.type.type, layout.type.shape, layout.strides, {}),
+                            e.engine->target());
+  }
+}
 
 void run_on_device(const Executable& executable, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, const RunOptions& options) {

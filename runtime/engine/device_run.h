@@ -1,9 +1,45 @@
 // Runs of an executable on a device with memory of its own.
 #pragma once
 
+#include <map>
+#include <memory>
+
 #include "runtime/engine/executable.h"
 
 namespace tile {
+
+// Device memory, given back to the pool when the stream's work so far is done.
+class DeviceMemory {
+ public:
+  DeviceMemory(DeviceSession& session, size_t bytes, void* stream)
+      : session_(session), bytes_(bytes), stream_(stream) {
+    data_ = static_cast<std::byte*>(session.allocate(bytes, stream));
+  }
+  ~DeviceMemory() { session_.release(data_, bytes_, stream_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  DeviceSession& session_;
+  size_t bytes_;
+  void* stream_;
+  std::byte* data_ = nullptr;
+};
+
+// The constants of an executable, uploaded once. Throws Failure (run).
+class DeviceConstants {
+ public:
+  explicit DeviceConstants(const Executable& executable);
+  void* at(size_t tensor) const { return memory_.at(tensor)->data(); }
+
+ private:
+  DeviceSession& session_;
+  std::map<size_t, std::unique_ptr<DeviceMemory>> memory_;  // by the tensor's id
+};
+
+// What runs find ready: constants on the device, code that makes strided inputs dense.
+void prepare_device(Executable& executable);
 
 // As run(); tensors are in host memory (copied in and out, waiting for the results) or on the
 // device (used where they are, nothing waits).

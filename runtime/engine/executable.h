@@ -15,6 +15,7 @@
 
 namespace tile {
 
+class DeviceConstants;
 class Engine;
 
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
@@ -65,6 +66,9 @@ struct Executable {
   bool direct = false;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
+
+  // On a device with memory of its own.
+  std::shared_ptr<const DeviceConstants> device_constants;
 
   const BoundTensor& output(size_t i) const {
     return bound.tensors[static_cast<size_t>(bound.outputs[i])];
