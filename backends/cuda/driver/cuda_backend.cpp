@@ -148,8 +148,8 @@ class CudaBackend : public Backend {
                                           const std::string& label,
                                           std::vector<std::string> parameters) const {
     Compiled compiled = nvrtc().compile(source.text, target.features);
-    Object object{source.kernels, source.workspace_bytes, !compiled.spills.empty(),
-                  std::move(compiled.image)};
+    Object object{source.kernels, source.workspace_bytes,
+                  !compiled.spills.empty() || compiled.serialized_wgmma, std::move(compiled.image)};
     return std::make_shared<CudaCode>(std::move(object), label, std::move(parameters),
                                       device_for(target));
   }
