@@ -1,3 +1,5 @@
+#include "core/passes/unroll_folds.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -118,20 +120,30 @@ bool has_folds(const Body& body) {
 
 }  // namespace
 
+Body with_loops_written_out(const Body& body,
+                            const std::function<Body(const Body&)>& fold_constants) {
+  Body result = body;
+  for (int round = 0; round < kMostRounds && has_folds(result); ++round) {
+    result = fold_constants(result);
+    Unroller unroller;
+    Body written = rewritten(result, [&](Body& to, const Node& n) { return unroller.leaf(to, n); });
+    if (!unroller.changed) break;
+    result = fold_constants(written);
+  }
+  return result;
+}
+
 void unroll_folds(BoundProgram& program, const Target&) {
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
     if (c == nullptr) continue;
     for (Piece& piece : c->pieces) {
-      for (int round = 0; round < kMostRounds && has_folds(piece.body); ++round) {
-        piece.body = with_constants_folded(program, piece);
-        Unroller unroller;
-        Body body =
-            rewritten(piece.body, [&](Body& to, const Node& n) { return unroller.leaf(to, n); });
-        if (!unroller.changed) break;
-        piece.body = std::move(body);
-        piece.body = with_constants_folded(program, piece);
-      }
+      if (!has_folds(piece.body)) continue;
+      Piece trial = piece;
+      piece.body = with_loops_written_out(piece.body, [&](const Body& body) {
+        trial.body = body;
+        return with_constants_folded(program, trial);
+      });
     }
   }
 }

@@ -1,5 +1,6 @@
 // Typed contractions (MFG, Lift): boundary rules, computed indices, index values, folds, tuples,
 // literals, types of inputs, run-time parameters.
+#include "core/passes/differentiate.h"
 #include "tests/unit/typed_programs.h"
 
 namespace tile::test {
@@ -202,6 +203,17 @@ TEST(BindTyped, AStoreThatIsNotLinearIsRefused) {
   c.body.results = {c.body.load(0, DType::f32)};
   t.statement("O", c);
   EXPECT_NE(bind_error(t.program, {{DType::f32, {3}}}).find("is not linear"), std::string::npos);
+}
+
+TEST(BindTyped, LoopsOfUnknownLengthHaveNoDerivative) {
+  WindowCase w = window_case(Op::add);
+  try {
+    differentiate(w.typed.program, "O", {"A"});
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_NE(failure.diagnostic().message.find("a small, constant number of times"),
+              std::string::npos);
+  }
 }
 
 TEST(BindTyped, ProgramsPrintWithWhatTheyAdd) {

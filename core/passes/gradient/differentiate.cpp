@@ -4,6 +4,7 @@
 
 #include "core/passes/gradient/derivation.h"
 #include "core/passes/gradient/given_gradient.h"
+#include "core/passes/gradient/write_out_loops.h"
 
 namespace tile {
 namespace {
@@ -116,7 +117,11 @@ Program differentiate(const Program& program, const std::string& of,
     }
     inputs.push_back(input);
   }
-  Derivation derivation(program, output, inputs);
+  Program forward = program;
+  for (Statement& s : forward.statements) {
+    if (auto* c = std::get_if<SymbolicContraction>(&s.what)) write_out_loops(*c);
+  }
+  Derivation derivation(forward, output, inputs);
   auto own = given.find(of);
   std::vector<TensorId> gradients;
   if (own != given.end()) {

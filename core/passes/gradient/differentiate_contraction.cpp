@@ -245,7 +245,7 @@ void differentiate_contraction(Derivation& derivation, const Statement& statemen
     if (node.kind != NodeKind::fold) continue;
     fail(Stage::bind, "gradient", node.span,
          "the derivative of " + name +
-             " is not known: it holds a loop whose steps depend on each other in order");
+             " is not known: it holds a loop that does not run a small, constant number of times");
   }
   Rule(derivation, statement, what, d).run();
 }
