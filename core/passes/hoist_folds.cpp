@@ -52,6 +52,31 @@ bool captures_little(const Body& body, const Node& fold) {
   return !dear && !has_folds(captured) && captured.nodes.size() <= kMostCaptured;
 }
 
+// Results of one loop become reductions of their own; what they share is then computed for each.
+double cost(const Body& body) {
+  double sum = 0;
+  for (const Node& n : body.nodes) {
+    bool dear = n.kind == NodeKind::operation && info(n.op).rule == TypeRule::floating;
+    sum += dear ? 10 : 1;
+  }
+  return sum;
+}
+bool shares_little(const Node& fold) {
+  const Body& region = *fold.region;
+  double apart = 0;
+  for (NodeId result : region.results) {
+    Body one;
+    one.nodes = region.nodes;
+    one.results = {result};
+    apart += cost(tidied(one));
+  }
+  return apart <= 2 * cost(tidied(region));
+}
+
+bool hoistable(const Body& body, const Node& node) {
+  return is_reduction(body, node) && captures_little(body, node) && shares_little(node);
+}
+
 // The region's result c where the counter is unknown `counter`, inside a new body.
 NodeId term(Body& to, const Body& body, const Node& fold, size_t c, int counter) {
   Leaf keep = [](Body&, const Node&) { return NodeId{-1}; };
@@ -107,7 +132,7 @@ class Hoister {
     std::optional<Shape> cells = cells_of(c);
     if (!cells) return false;
     for (size_t n = 0; n < body.nodes.size(); ++n) {
-      if (!is_reduction(body, body.nodes[n]) || !captures_little(body, body.nodes[n])) continue;
+      if (!hoistable(body, body.nodes[n])) continue;
       hoist(c, static_cast<NodeId>(n), *cells, before);
       return true;
     }
@@ -188,7 +213,7 @@ class Hoister {
       one = one || (start.kind == NodeKind::real && start.real == 1);
       bool neutral = (fold.op == Op::add && zero) || (fold.op == Op::mul && one);
       if (!neutral || aggregation_of(fold.op) != c.aggregation) return;
-      if (!is_reduction(body, fold) || !captures_little(body, fold)) return;
+      if (!hoistable(body, fold)) return;
       int counter = add_counter(piece, body, fold);
       Body inner;
       inner.results = {term(inner, body, fold, 0, counter)};
