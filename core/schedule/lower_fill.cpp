@@ -24,6 +24,36 @@ nest::Store fill_store(Frame& frame, TensorId tensor, std::optional<TensorId> fr
   return store;
 }
 
+// One task for each group of neighbours, over all cells.
+nest::Block fill_tasks(Frame& frame, TensorId tensor, std::optional<TensorId> from) {
+  const BoundTensor& t = frame.tensor(tensor);
+  int64_t fastest = t.shape.empty() ? 1 : t.shape.back(), vector = 1;
+  while (vector < 4 && fastest % (2 * vector) == 0) vector *= 2;
+  std::vector<Expr> index(t.shape.size());
+  std::function<nest::Block(size_t, const Expr&)> digit = [&](size_t left, const Expr& rest) {
+    if (left == 0) {
+      return vector_lanes("lane", vector, [&](const Expr& lane) {
+        std::vector<Expr> at = index;
+        if (!at.empty()) at.back() = tidy(at.back() + lane);
+        return nest::Block{statement(fill_store(frame, tensor, from, at))};
+      });
+    }
+    bool last = left == t.shape.size();
+    int64_t extent = t.shape[left - 1] / (last ? vector : 1);
+    Expr value = left == 1 ? rest : floor_mod(rest, Expr(extent));
+    std::string name = "f" + std::to_string(left);
+    return bound_to(name, value, [&](const Expr& v) {
+      index[left - 1] = last ? tidy(Expr(vector) * v) : v;
+      if (left == 1) return digit(0, 0);
+      return bound_to(name + "r", floor_div(rest, Expr(extent)),
+                      [&](const Expr& q) { return digit(left - 1, q); });
+    });
+  };
+  nest::For loop = make_loop("task", 0, element_count(t.shape) / vector, nest::LoopKind::parallel);
+  loop.body = digit(t.shape.size(), Expr::variable("task"));
+  return {statement(std::move(loop))};
+}
+
 }  // namespace
 
 nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from) {
@@ -64,6 +94,7 @@ nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from) {
     return out;
   };
   if (element_count(t.shape) == 0) return {};
+  if (is_gpu(frame.target)) return fill_tasks(frame, tensor, from);
   return loops(0, {});
 }
 
