@@ -209,6 +209,27 @@ TEST(LowerPrograms, Softmax) {
       " F = exp(E); S[i : N] = +(F[i, j]); O[i, j : N, M] = =(F[i, j] / S[i]); }",
       {f32({5, 37})});
 }
+// Stages that share rows, reduced over each axis in turn.
+TEST(LowerPrograms, RowsOfAnyAxis) {
+  const char* reduced[3] = {"0, b, c : 1, B, C", "a, 0, c : A, 1, C", "a, b, 0 : A, B, 1"};
+  for (std::string kept : reduced) {
+    std::string head = "function (X[A, B, C]) -> (O) { T[" + kept;
+    std::string sum = "] = +(", value = "[a, b, c]); ";
+    std::string softmax =
+        head + "] = >(X" + value + "E = exp(X - T); S[" + kept + sum + "E" + value;
+    expect_lowered_agrees(softmax + "O = E / S; }", {f32({3, 5, 18})}, 24);
+    expect_lowered_agrees(softmax + "O = X - T - log(S); }", {f32({3, 5, 18})}, 12);
+    std::string norm = head + sum + "X" + value + "D = X - T / 8; Q = D * D; V[" + kept + sum +
+                       "Q" + value + "O = D * rsqrt(V / 8 + 0.5); }";
+    expect_lowered_agrees(norm, {f32({4, 9, 7})}, 24);
+  }
+}
+TEST(LowerPrograms, SiblingReductionsInRows) {
+  expect_lowered_agrees(
+      "function (X[M, N], Y[M, N]) -> (S, T) { S[m : M] = +(X[m, n]);"
+      " T[m : M] = >(X[m, n] * Y[m, n]), m - n < 100; }",
+      {f32({19, 13}), f32({19, 13})}, 24);
+}
 TEST(LowerPrograms, SumOverEverything) {
   expect_lowered_agrees("function (A[N, M]) -> (O) { O[] = +(A[i, j]); }", {f32({11, 37})});
   expect_lowered_agrees("function (A[N]) -> (O) { O[] = +(A[i]); }", {f32({700000})}, 2);
