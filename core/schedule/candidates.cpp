@@ -13,6 +13,7 @@ namespace tile {
 namespace {
 
 constexpr size_t kTilesKept = 8;
+constexpr size_t kMostPacked = 6;    // loads of one body: copies of more crowd the cache out
 constexpr size_t kTilesBlocked = 3;  // of them, those tried with blocks
 constexpr int64_t kTasksPerThread = 4;
 constexpr double kReuses = 4;  // of an element that are worth a copy of its operand
@@ -328,6 +329,7 @@ class PieceSpace {
   // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
   // them.
   void pack_operands(const RegisterTile& t, PieceSchedule& s, int level) const {
+    if (piece_.loads.size() > kMostPacked) return;
     std::vector<Loop> inside(s.outer.begin() + level, s.outer.end());
     inside.insert(inside.end(), s.tile.begin(), s.tile.end());
     for (size_t i = 0; i < piece_.loads.size(); ++i) {
