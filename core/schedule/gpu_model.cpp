@@ -117,7 +117,11 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
                                                        static_cast<double>(g.owners * g.lanes));
     ns += kTreeNanoseconds * std::max(1.0, blocks / resident);
   }
-  if (g.split > 1) ns += target.gpu.launch_ns + 1000;
+  if (g.split > 1) {  // the parts are written, and read by a launch with few cells to share
+    double parts = static_cast<double>(g.split);
+    ns += target.gpu.launch_ns + 1000 + 4 * parts +
+          8 * parts * work.cells / (target.l2_bytes_per_ns * target.gpu.multiprocessors);
+  }
   return ns + target.gpu.launch_ns;
 }
 
