@@ -33,6 +33,21 @@ double operations_of(const Launch& launch) {
   return operations;
 }
 
+// Operations in a nanosecond at best: of the tensor cores where the first stage reads f16 or bf16.
+double arithmetic_of(const Executable& e, const Launch& launch) {
+  const Target& target = e.engine->target();
+  bool narrow = is_gpu(target) && launch.kernel.has_value();
+  if (narrow) {
+    for (const Piece& piece : launch.kernel->stages[0].contraction.pieces) {
+      for (const Access& load : piece.loads) {
+        DType type = e.program.tensors[static_cast<size_t>(load.tensor)].type;
+        narrow = narrow && (type == DType::f16 || type == DType::bf16);
+      }
+    }
+  }
+  return 2 * target.threads * (narrow ? target.gpu.matrix_per_ns : target.fma_per_ns);
+}
+
 std::string name_of(const Launch& launch) {
   if (launch.kernel) return launch.kernel->name;
   return launch.sort ? "sort" : "scatter";
@@ -43,7 +58,6 @@ std::string name_of(const Launch& launch) {
 std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double>& ns) {
   const Target& target = e.engine->target();
   double memory = target.dram_bytes_per_ns * target.threads;
-  double arithmetic = 2 * target.fma_per_ns * target.threads;
   std::vector<LaunchProfile> launches;
   for (size_t i = 0; i < e.launches.size() && i < ns.size(); ++i) {
     LaunchProfile p;
@@ -51,7 +65,7 @@ std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double
     p.ns = ns[i];
     p.bytes = bytes_of(e, e.launches[i]);
     p.operations = operations_of(e.launches[i]);
-    double least = std::max(p.bytes / memory, p.operations / arithmetic);
+    double least = std::max(p.bytes / memory, p.operations / arithmetic_of(e, e.launches[i]));
     p.share = p.ns > 0 ? least / p.ns : 0;
     launches.push_back(p);
   }

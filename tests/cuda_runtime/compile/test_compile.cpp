@@ -53,7 +53,7 @@ TEST_P(Compiling, WorkloadsSpillNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Compiling, ::testing::Values("sm_80", "sm_90a"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 }  // namespace
 }  // namespace tile::test
