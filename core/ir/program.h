@@ -152,8 +152,8 @@ struct Tensor {
   std::optional<RuntimeParameter> parameter;
 };
 
-// A condition on sizes that only bind can decide, such as that Lift's Split(4) divides N. Bind fails
-// at `span` with `message` and the two values where it does not hold.
+// A condition on sizes that only bind can decide, such as that Lift's Split(4) divides N. Bind
+// fails at `span` with `message` and the two values where it does not hold.
 struct SizeCheck {
   enum class Relation : uint8_t { equal, multiple_of, at_least };
   Expr left;

@@ -300,8 +300,8 @@ class Partitioner {
   // A loop whose only statement is a guard: conditions without the loop variable move outside.
   static Block hoist_guard(For f) {
     If* guard = f.body.size() == 1 ? std::get_if<If>(&f.body[0].what) : nullptr;
-    bool launches = f.kind == LoopKind::parallel || f.kind == LoopKind::grid ||
-                    f.kind == LoopKind::thread;
+    bool launches =
+        f.kind == LoopKind::parallel || f.kind == LoopKind::grid || f.kind == LoopKind::thread;
     bool movable = guard != nullptr && guard->otherwise.empty() && !launches;
     if (!movable) return {Statement{std::move(f)}};
     std::vector<Expr> outside, within;

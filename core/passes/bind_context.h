@@ -32,7 +32,8 @@ class BindContext {
   // Declares inputs' dimensions (rules 2.2, 2.4).
   void bind_input(TensorId id, const InputType& type);
 
-  // Once the inputs are bound: sizes that follow from others, then the program's conditions on sizes.
+  // Once the inputs are bound: sizes that follow from others, then the program's conditions on
+  // sizes.
   void check_sizes();
 
   // Rule 3.2: the value of an integer expression over dimensions. `of` is the tensor that errors

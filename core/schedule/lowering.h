@@ -221,8 +221,7 @@ class PieceLowering {
   void make_window_parts(const WindowForm& form);
   nest::Access in_tile(int buffer, const State& s) const;
   nest::Access kept_suffix(size_t part, const Expr& place, const State& s) const;
-  nest::Block window_tiles(const State& s,
-                           const std::function<nest::Block(const State&)>& each);
+  nest::Block window_tiles(const State& s, const std::function<nest::Block(const State&)>& each);
   nest::Block add_window_value(const WindowForm& form, const State& s);
   nest::Block finish_window(const WindowForm& form, const Expr& place, bool joined, const State& s);
 

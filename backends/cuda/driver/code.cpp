@@ -145,10 +145,11 @@ CUtensorMap CudaCode::encode(const TensorMap& map, void* pointer) const {
   steps.resize(sizes.size(), 1);
   const Driver& driver = device_->driver();
   driver.check(driver.cuTensorMapEncodeTiled_(
-                   &out, map.tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : map_type(map.type), static_cast<cuuint32_t>(sizes.size()), pointer,
-                   sizes.data(), strides.data(), map.box.data(), steps.data(),
-                   CU_TENSOR_MAP_INTERLEAVE_NONE, map_swizzle(map.swizzle_bytes),
-                   map_promotion(map.l2_promotion), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                   &out, map.tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : map_type(map.type),
+                   static_cast<cuuint32_t>(sizes.size()), pointer, sizes.data(), strides.data(),
+                   map.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+                   map_swizzle(map.swizzle_bytes), map_promotion(map.l2_promotion),
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                "encoding a tensor map of kernel " + label_);
   return out;
 }

@@ -24,15 +24,14 @@ struct Compiled {
   bool serialized_wgmma = false;  // C7508, C7510: asynchronous matrix products wait for each other
 };
 
-#define TILE_NVRTC_FUNCTIONS(X)                                                \
-  X(nvrtcVersion)                                                              \
-  X(nvrtcGetErrorString)                                                       \
-  X(nvrtcCreateProgram)                                                        \
-  X(nvrtcDestroyProgram)                                                       \
-  X(nvrtcCompileProgram)                                                       \
-  X(nvrtcGetCUBINSize)                                                         \
-  X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX) X(nvrtcGetProgramLogSize) \
-      X(nvrtcGetProgramLog)
+#define TILE_NVRTC_FUNCTIONS(X) \
+  X(nvrtcVersion)               \
+  X(nvrtcGetErrorString)        \
+  X(nvrtcCreateProgram)         \
+  X(nvrtcDestroyProgram)        \
+  X(nvrtcCompileProgram)        \
+  X(nvrtcGetCUBINSize)          \
+  X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
 
 class Nvrtc {
  public:
