@@ -319,18 +319,17 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
   X(cuDriverGetVersion)                                                                          \
   X(cuGetErrorName)                                                                              \
   X(cuGetErrorString)                                                                            \
-  X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute)                  \
-      X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)               \
-          X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData)          \
-              X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) \
-                  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate)   \
-                      X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime)               \
-                          X(cuEventDestroy) X(cuMemPoolCreate) X(cuMemPoolDestroy)               \
-                              X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo)                        \
-                                  X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)                   \
-                                      X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                  \
-                                          X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)                \
-                                              X(cuTensorMapEncodeTiled)
+  X(cuDeviceGetCount)                                                                            \
+  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)                  \
+      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                \
+          X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload)           \
+              X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate) \
+                  X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord)    \
+                      X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy)              \
+                          X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute)        \
+                              X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)    \
+                                  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
+                                      X(cuMemsetD8Async) X(cuTensorMapEncodeTiled)
 
 }  // namespace
 
