@@ -239,7 +239,8 @@ double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& tar
   for (TensorId id : kernel.writes) add(id);
   double held = static_cast<double>(ceil_div(ceil_div(f->count, g.vector), g.lanes));
   double threads = static_cast<double>(g.lanes * g.rows);
-  double registers = std::max<double>(32, static_cast<double>(registers_for(*f, g, kernel)));
+  // What the compiler needs, rather than the most that it might.
+  double registers = std::max<double>(32, static_cast<double>(registers_for(*f, g, kernel) - 16));
   double resident =
       std::floor(std::min(target.gpu.threads_per_multiprocessor / threads,
                           target.gpu.registers_per_multiprocessor / (threads * registers)));
@@ -258,6 +259,8 @@ double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& tar
   double block = 900 + 250 * stages + held * 60;
   double memory = bytes / (0.9 * target.dram_bytes_per_ns * target.gpu.multiprocessors);
   double slack = 1 + 0.1 * std::max(0.0, std::log2(registers / 80));  // fewer threads hide less
+  // A block alone on its multiprocessor has nobody to compute while it loads.
+  if (resident < 2) memory += 0.9 * waves * block;
   return slack * std::max({memory, issue, waves * block}) + target.gpu.launch_ns;
 }
 

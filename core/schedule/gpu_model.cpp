@@ -13,7 +13,9 @@ constexpr double kLatency = 600;  // ns of a dependent access to memory under lo
 constexpr double kInFlight = 4;   // accesses that one thread has under way
 constexpr double kSector = 32;    // bytes that memory moves at least
 constexpr double kTreeNanoseconds = 250;
-constexpr double kLine = 128;  // bytes that neighbouring threads should cover together
+constexpr double kStepPoints = 1.4;  // of a product's depth, that the barriers of one step cost
+constexpr double kWideAccess = 16;   // bytes of one thread's access
+constexpr double kLine = 128;        // bytes that neighbouring threads should cover together
 
 struct Work {
   double points = 1, cells = 1, terms = 1;
@@ -91,7 +93,10 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   FlatIndex owners = flat_owners(piece, kernel);
   double vector = s.tile.empty() ? 1 : cells_each;
   double ns = issue_ns(threads, cells_each * work.terms / vector, work, target);
-  return std::max(ns, dram_ns(traffic(piece, kernel, owners, work), target)) + target.gpu.launch_ns;
+  double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
+  double narrow = 1 + 0.1 * std::abs(std::log2(vector * size / kWideAccess)) / 2;
+  return std::max(ns, narrow * dram_ns(traffic(piece, kernel, owners, work), target)) +
+         target.gpu.launch_ns;
 }
 
 double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& kernel,
@@ -149,14 +154,15 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double issue = cells / (cells + 1.5 * edge + 3) * std::min(1.0, 0.6 + 0.4 * active / 512);
   double rate = target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
-  double compute = each * static_cast<double>(g.m * g.n) * depth / rate;
+  double barrier = 1 + kStepPoints / static_cast<double>(g.k);
+  double compute = barrier * each * static_cast<double>(g.m * g.n) * depth / rate;
   double latency = std::ceil(each / resident) * (steps * 300 + 2 * kLatency);
   double l2 =
       blocks * static_cast<double>(g.m + g.n) * depth * bytes / (sms * target.l2_bytes_per_ns);
   double ns = std::max({compute, latency, l2}) + target.gpu.launch_ns;
   if (g.split == 1) return ns;
   double parts = static_cast<double>(f.m.count * f.n.count * f.batch.count * g.split) * bytes;
-  return ns + target.gpu.launch_ns + 1000 + 2 * parts / (sms * target.l2_bytes_per_ns);
+  return ns + target.gpu.launch_ns + 1000 + 4 * parts / (sms * target.l2_bytes_per_ns);
 }
 
 // Bytes once, or the steps of the longest line one after the other.

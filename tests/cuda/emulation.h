@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #define __global__
@@ -66,16 +67,22 @@ inline void wait(State state) {
 
 // Every parameter of a printed kernel is a pointer or a 64-bit integer: eight-byte values, which
 // the host's calling convention passes alike.
-inline void call() {
-  uint64_t v[24] = {};
+template <size_t... I>
+void call_with(std::index_sequence<I...>) {
+  uint64_t v[sizeof...(I)] = {};
   for (int i = 0; i < machine.arguments; ++i) std::memcpy(&v[i], machine.values[i], 8);
-  using F =
-      void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-               uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-               uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-  reinterpret_cast<F>(machine.kernel)(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
-                                      v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17], v[18],
-                                      v[19], v[20], v[21], v[22], v[23]);
+  using Kernel = void (*)(decltype((static_cast<void>(I), uint64_t{}))...);
+  reinterpret_cast<Kernel>(machine.kernel)(v[I]...);
+}
+
+// Arguments beyond those that the kernel takes do no harm.
+constexpr int kFewArguments = 24, kMostArguments = 128;
+inline void call() {
+  if (machine.arguments <= kFewArguments) {
+    call_with(std::make_index_sequence<kFewArguments>());
+  } else {
+    call_with(std::make_index_sequence<kMostArguments>());
+  }
 }
 
 inline void fibre_main() {
@@ -234,7 +241,9 @@ inline float half_value(unsigned short bits) {
 extern "C" void tile_emulate(void (*kernel)(), int arguments, void* const* values, long long grid,
                              int block, unsigned long shared_bytes) {
   using namespace tile_emulation;
-  if (shared_bytes > sizeof shared_memory || arguments > 24 || block > 1024) fault("a launch");
+  if (shared_bytes > sizeof shared_memory || arguments > kMostArguments || block > 1024) {
+    fault("a launch beyond what a block may have");
+  }
   machine.kernel = kernel;
   machine.arguments = arguments;
   machine.values = values;

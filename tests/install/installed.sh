@@ -14,7 +14,7 @@ mv "$work/first" "$work/moved"
 library=$(find "$work/moved" -name libtile.so)
 folder=$(dirname "$library")
 
-nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
+nm -D --defined-only --extern-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
 diff -u "$root/tests/install/exports.txt" "$work/exports"
 grep -ohE '\btile_[a-z0-9_]+\(' "$work/moved/include/tile/tile.h" | tr -d '(' | LC_ALL=C sort -u >"$work/declared"
 diff -u "$work/declared" "$work/exports"
