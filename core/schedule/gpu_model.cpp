@@ -162,7 +162,7 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double ns = std::max({compute, latency, l2}) + target.gpu.launch_ns;
   if (g.split == 1) return ns;
   double parts = static_cast<double>(f.m.count * f.n.count * f.batch.count * g.split) * bytes;
-  return ns + target.gpu.launch_ns + 1000 + 4 * parts / (sms * target.l2_bytes_per_ns);
+  return ns + target.gpu.launch_ns + 1000 + 2 * parts / (sms * target.l2_bytes_per_ns);
 }
 
 // Bytes once, or the steps of the longest line one after the other.
