@@ -9,24 +9,28 @@
 namespace tile::cuda {
 
 // Each function at the interface of CUDA 12.0, whatever the header's default version of it.
-#define TILE_CUDA_FUNCTIONS(X)                                                                     \
-  X(cuInit)                                                                                        \
-  X(cuDriverGetVersion)                                                                            \
-  X(cuGetErrorName)                                                                                \
-  X(cuGetErrorString)                                                                              \
-  X(cuDeviceGetCount)                                                                              \
-  X(cuDeviceGet)                                                                                   \
-  X(cuDeviceGetName)                                                                               \
-  X(cuDeviceGetAttribute)                                                                          \
-  X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)  \
-      X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload)                 \
-          X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate)       \
-              X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord)          \
-                  X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy) X(cuMemPoolCreate) \
-                      X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo)              \
-                          X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuMemcpyHtoDAsync)        \
-                              X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)         \
-                                  X(cuTensorMapEncodeTiled)
+// clang-format off: it does not settle on a column for the ends of these lines.
+#define TILE_CUDA_FUNCTIONS(X) \
+  X(cuInit) \
+  X(cuDriverGetVersion) \
+  X(cuGetErrorName) \
+  X(cuGetErrorString) \
+  X(cuDeviceGetCount) \
+  X(cuDeviceGet) \
+  X(cuDeviceGetName) \
+  X(cuDeviceGetAttribute) \
+  X(cuDeviceTotalMem) \
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuDevicePrimaryCtxRelease) \
+  X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload) \
+      X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate) \
+          X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord) \
+              X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy) X(cuMemPoolCreate) \
+                  X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
+                      X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuMemcpyHtoDAsync) \
+                          X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) \
+                              X(cuTensorMapEncodeTiled)
+// clang-format on
 
 class Driver {
  public:

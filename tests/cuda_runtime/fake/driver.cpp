@@ -50,8 +50,10 @@ CUresult enter(const char* name) {
   }
   return static_cast<CUresult>(s.broken);
 }
+// clang-format off: it does not settle on a column for the ends of these lines.
 #define ENTER(name) \
   if (CUresult entered = enter(#name); entered != CUDA_SUCCESS) return entered
+// clang-format on
 
 template <class Handle>
 CUresult make(const char* kind, Handle* handle) {
@@ -314,22 +316,24 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
   return CUDA_SUCCESS;
 }
 
-#define FAKES(X)                                                                                 \
-  X(cuInit)                                                                                      \
-  X(cuDriverGetVersion)                                                                          \
-  X(cuGetErrorName)                                                                              \
-  X(cuGetErrorString)                                                                            \
-  X(cuDeviceGetCount)                                                                            \
-  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)                  \
-      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                \
-          X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload)           \
+// clang-format off: it does not settle on a column for the ends of these lines.
+#define FAKES(X) \
+  X(cuInit) \
+  X(cuDriverGetVersion) \
+  X(cuGetErrorName) \
+  X(cuGetErrorString) \
+  X(cuDeviceGetCount) \
+  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
+      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) \
+          X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuModuleLoadData) X(cuModuleUnload) \
               X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuStreamCreate) \
-                  X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord)    \
-                      X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy)              \
-                          X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute)        \
-                              X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)    \
+                  X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventRecord) \
+                      X(cuEventSynchronize) X(cuEventElapsedTime) X(cuEventDestroy) \
+                          X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) \
+                              X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
                                   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
                                       X(cuMemsetD8Async) X(cuTensorMapEncodeTiled)
+// clang-format on
 
 }  // namespace
 
