@@ -13,4 +13,10 @@ int64_t element_count(const Shape& shape) {
   return count;
 }
 
+std::vector<int64_t> dense_strides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = checked_mul(strides[d], shape[d]);
+  return strides;
+}
+
 }  // namespace tile

@@ -18,6 +18,8 @@ namespace tile {
 
 using Shape = std::vector<int64_t>;
 int64_t element_count(const Shape& shape);  // throws Overflow
+// Element strides of a dense row-major tensor. Throws Overflow.
+std::vector<int64_t> dense_strides(const Shape& shape);
 
 enum class TensorRole : uint8_t { input, temporary, output };
 

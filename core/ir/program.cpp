@@ -15,6 +15,21 @@ constexpr auto kFunctions = std::to_array<Function>(
 
 }  // namespace
 
+std::optional<Aggregation> aggregation_of(Op op) {
+  switch (op) {
+    case Op::add:
+      return Aggregation::sum;
+    case Op::mul:
+      return Aggregation::product;
+    case Op::max:
+      return Aggregation::max;
+    case Op::min:
+      return Aggregation::min;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::string_view to_string(Aggregation aggregation) {
   switch (aggregation) {
     case Aggregation::sum:

@@ -23,6 +23,8 @@ using TensorId = int32_t;
 // How cells that several points reach combine (rule 4.2); assign allows one point for each cell.
 enum class Aggregation : uint8_t { sum, product, max, min, assign };
 std::string_view to_string(Aggregation aggregation);  // "+", "*", ">", "<", "="
+// The aggregation that combines by add, mul, max or min; nullopt for another operation.
+std::optional<Aggregation> aggregation_of(Op op);
 
 // A read of a tensor inside a contraction: one index expression for each dimension. An index
 // expression is affine over the statement's indices with coefficients over dimensions; `/`

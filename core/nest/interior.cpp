@@ -11,16 +11,7 @@ void Middle::enter(const std::string& variable, const Expr& begin, const Expr& e
   if (from) values_[variable] = *from + std::max<int64_t>(0, count.value_or(1) - 1) / 2;
 }
 
-std::optional<int64_t> Middle::at(const Expr& e) const {
-  try {
-    return evaluate(e, [&](std::string_view name) -> std::optional<int64_t> {
-      auto it = values_.find(name);
-      return it == values_.end() ? std::nullopt : std::optional<int64_t>(it->second);
-    });
-  } catch (const Overflow&) {
-    return std::nullopt;
-  }
-}
+std::optional<int64_t> Middle::at(const Expr& e) const { return value_at(e, values_); }
 
 bool Middle::uniform(const Expr& e) const {
   if (e.kind() == ExprKind::variable) return parameters_.contains(e.name());

@@ -10,21 +10,6 @@ namespace {
 
 constexpr size_t kMostCaptured = 24;  // nodes computed again in each iteration
 
-std::optional<Aggregation> aggregation_of(Op op) {
-  switch (op) {
-    case Op::add:
-      return Aggregation::sum;
-    case Op::mul:
-      return Aggregation::product;
-    case Op::max:
-      return Aggregation::max;
-    case Op::min:
-      return Aggregation::min;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool has_folds(const Body& body) {
   return std::any_of(body.nodes.begin(), body.nodes.end(),
                      [](const Node& n) { return n.kind == NodeKind::fold; });

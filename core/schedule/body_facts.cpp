@@ -58,16 +58,7 @@ class Facts {
   };
 
   static std::string name(size_t unknown) { return "u" + std::to_string(unknown); }
-  std::optional<int64_t> at_middle(const Expr& e) const {
-    try {
-      return evaluate(e, [&](std::string_view variable) -> std::optional<int64_t> {
-        auto it = middle_.find(variable);
-        return it == middle_.end() ? std::nullopt : std::optional<int64_t>(it->second);
-      });
-    } catch (const Overflow&) {
-      return std::nullopt;
-    }
-  }
+  std::optional<int64_t> at_middle(const Expr& e) const { return value_at(e, middle_); }
 
   void visit(Level& l) {
     for (const Node& n : l.body->nodes) {

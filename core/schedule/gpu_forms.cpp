@@ -74,7 +74,7 @@ bool along_k(const FlatIndex& k, const FlatIndex& owners, const std::vector<cons
 
 int64_t stride_of(const Access& access, size_t unknown, const Kernel& kernel) {
   const Shape& shape = tensor_of(kernel, access.tensor).shape;
-  std::vector<int64_t> strides = lowering::dense_strides(shape);
+  std::vector<int64_t> strides = dense_strides(shape);
   Rational sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
     if (access.index[d].value < 0) {

@@ -13,12 +13,6 @@
 namespace tile {
 namespace lowering {
 
-std::vector<int64_t> dense_strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = checked_mul(strides[d], shape[d]);
-  return strides;
-}
-
 int Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape shape) {
   nest::Buffer buffer;
   buffer.name = std::move(name) + std::to_string(nest.buffers.size());
@@ -208,6 +202,17 @@ Frame make_frame(const Kernel& kernel, const Target& target, const Strides& stri
 }
 
 }  // namespace lowering
+
+std::vector<TensorId> arguments_of(const Kernel& kernel) {
+  std::vector<TensorId> list;
+  for (TensorId id : kernel.reads) {
+    if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
+      list.push_back(id);
+    }
+  }
+  list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
+  return list;
+}
 
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides) {

@@ -13,7 +13,11 @@ namespace tile {
 // row-major.
 using Strides = std::vector<std::vector<int64_t>>;
 
-// The nest's arguments are kernel.reads that are not written, then kernel.writes. Cells that no
+// The tensors that are a kernel's arguments, in the nest's order: those of kernel.reads that are
+// not written, then kernel.writes.
+std::vector<TensorId> arguments_of(const Kernel& kernel);
+
+// The nest's arguments are arguments_of(kernel). Cells that no
 // piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides = {});

@@ -104,18 +104,6 @@ nest::Statement PieceLowering::copied(nest::Access target, nest::Access from) co
   return statement(std::move(store));
 }
 
-State PieceLowering::whole_piece() const {
-  State s;
-  s.at.resize(piece_.box.size());
-  for (size_t u = 0; u < piece_.box.size(); ++u) {
-    s.at[u].size = piece_.box[u];
-    s.at[u].bound = piece_.box[u];
-  }
-  s.packed.assign(piece_.loads.size(), -1);
-  s.outside.resize(piece_.loads.size());
-  return s;
-}
-
 // The lanes' accumulators go through shared memory: first kTreeWidth lanes add up all, then one.
 Block PieceLowering::combine_lanes(const Spread& p, const Expr& owner, const Expr& lane) {
   Block out;
@@ -255,19 +243,18 @@ Block PieceLowering::gpu_reduction(const GpuReduction& g) {
   auto reduce = [&](const Expr& part, const Expr& group, const Expr& lane) {
     Expr v = g.vector == 1 ? Expr(0) : Expr::variable("near");
     Expr owner_lane = g.vector_owners ? v : Expr(0), term_lane = g.vector_owners ? Expr(0) : v;
-    Block body =
-        decoded(owners, whole_piece(), group, p.cells, owner_lane, "o", [&](const State& s) {
-          return spread_terms(p, part, lane, [&](const Expr& quotient) {
-            return decoded(terms, s, quotient, p.neighbours, term_lane, "r", [&](const State& at) {
-              return vector_lanes("near", g.vector, [&](const Expr& near) {
-                State point = at;
-                point.tile_index = {near};
-                point.guards = Guards::points;
-                return accumulate_everywhere(point);
-              });
-            });
+    Block body = decoded(owners, whole_box(), group, p.cells, owner_lane, "o", [&](const State& s) {
+      return spread_terms(p, part, lane, [&](const Expr& quotient) {
+        return decoded(terms, s, quotient, p.neighbours, term_lane, "r", [&](const State& at) {
+          return vector_lanes("near", g.vector, [&](const Expr& near) {
+            State point = at;
+            point.tile_index = {near};
+            point.guards = Guards::points;
+            return accumulate_everywhere(point);
           });
         });
+      });
+    });
     if (p.neighbours == 1) return body;
     State first;
     first.tile_index = {Expr(0)};
@@ -318,7 +305,7 @@ Block PieceLowering::store_parts(const std::vector<int>& parts, const Expr& part
 
 Block PieceLowering::spread_results(const FlatIndex& owners, const Expr& group, int64_t cells) {
   Expr lane = cells == 1 ? Expr(0) : Expr::variable("cell");
-  return decoded(owners, whole_piece(), group, cells, lane, "o", [&](const State& s) {
+  return decoded(owners, whole_box(), group, cells, lane, "o", [&](const State& s) {
     return vector_lanes("cell", cells, [&](const Expr& v) {
       State at = s;
       at.tile_index = {v};

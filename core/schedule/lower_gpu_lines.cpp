@@ -45,7 +45,7 @@ Block PieceLowering::line_positions(const LinePlan& plan, const State& rows, con
 }
 
 State PieceLowering::line_rows(const std::vector<Expr>& rows) const {
-  State s = whole_piece();
+  State s = whole_box();
   const KernelStage& stage = frame_.kernel.stages[stage_];
   for (size_t u = 0; u < piece_.box.size(); ++u) {
     if (piece_.box[u] == 1) s.at[u] = {{{1, Expr(0)}}, 1, 1};

@@ -143,7 +143,7 @@ class PieceLowering::MatrixLowering {
     return digits("at_", t, radix, [&](const std::vector<Expr>& d) {
       Expr row = warps ? tidy(Expr(4) * d[0] + d[2]) : d[0];
       Expr column = warps ? tidy(Expr(8) * d[1] + d[3]) : d[1];
-      return p_.decoded(form_.batch, p_.whole_piece(), at[1], 1, 0, "b",
+      return p_.decoded(form_.batch, p_.whole_box(), at[1], 1, 0, "b",
                         [&](const State& s) { return tile(s, at, t, row, column); });
     });
   }

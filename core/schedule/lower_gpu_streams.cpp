@@ -117,7 +117,7 @@ Block PieceLowering::gpu_scan(const GpuScan& g) {
   for (int id : shared) grid.body.push_back({nest::Alloc{id}});
   append(grid.body, loop_over("scan_thread", g.lanes, LoopKind::thread, [&](const Expr& lane) {
            return decoded(
-               others, whole_piece(), Expr::variable("scan_block"), 1, 0, "o",
+               others, whole_box(), Expr::variable("scan_block"), 1, 0, "o",
                [&](const State& line) {
                  Block body = allocations();
                  body.push_back({nest::Alloc{carry}});
@@ -188,7 +188,7 @@ Block PieceLowering::gpu_transpose(const GpuTranspose& g) {
                return bound_to("copy_rest", floor_div(tiles, Expr(across)), [&](const Expr& rest) {
                  return bound_to("copy_fast", floor_mod(t, Expr(g.tile)), [&](const Expr& fast) {
                    return bound_to("copy_slow", floor_div(t, Expr(g.tile)), [&](const Expr& slow) {
-                     return decoded(form.rest, whole_piece(), rest, 1, 0, "o", [&](const State& s) {
+                     return decoded(form.rest, whole_box(), rest, 1, 0, "o", [&](const State& s) {
                        return body(s, tidy(Expr(g.tile) * a), tidy(Expr(g.tile) * d), fast, slow);
                      });
                    });

@@ -58,7 +58,7 @@ class ScatterLowering {
     b.name = "t" + std::to_string(nest_.buffers.size());
     b.type = t.type;
     b.shape = t.shape;
-    b.strides = lowering::dense_strides(t.shape);
+    b.strides = dense_strides(t.shape);
     b.written = written;
     nest_.buffers.push_back(std::move(b));
     return static_cast<int>(nest_.buffers.size()) - 1;

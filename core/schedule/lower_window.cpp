@@ -9,19 +9,6 @@ namespace {
 
 using nest::Block;
 
-Aggregation aggregation_of(Op op) {
-  switch (op) {
-    case Op::mul:
-      return Aggregation::product;
-    case Op::max:
-      return Aggregation::max;
-    case Op::min:
-      return Aggregation::min;
-    default:
-      return Aggregation::sum;
-  }
-}
-
 nest::For serial(const std::string& name, const Expr& begin, const Expr& extent, Block body) {
   nest::For loop = make_loop(name, begin, extent, nest::LoopKind::serial);
   loop.body = std::move(body);
@@ -44,7 +31,9 @@ void PieceLowering::make_window_parts(const WindowForm& form) {
     WindowPart part;
     if (form.fold >= 0) {
       const Node& fold = piece_.body[form.fold];
-      part.how = aggregation_of(fold.op);
+      std::optional<Aggregation> how = aggregation_of(fold.op);
+      internal_check(how.has_value(), "lower: a window combined by another operation");
+      part.how = *how;
       part.type = piece_.body[fold.args[k + 2]].type;
       part.sum = register_buffer("acc", part.type, tile_shape_);
     } else {

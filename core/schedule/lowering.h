@@ -26,7 +26,6 @@ void append(nest::Block& block, nest::Block more);
 nest::For make_loop(std::string variable, Expr begin, Expr extent, nest::LoopKind kind);
 // Linear expressions in their one normal form, others as they are.
 Expr tidy(const Expr& e);
-std::vector<int64_t> dense_strides(const Shape& shape);
 
 // The nest under construction: its buffers, and the buffer of each tensor.
 struct Frame {
@@ -281,7 +280,6 @@ class PieceLowering {
                       const std::function<nest::Block(const State&)>& inside) const;
   nest::Statement combined(nest::Access target, nest::Access from) const;
   nest::Statement copied(nest::Access target, nest::Access from) const;
-  State whole_piece() const;
   nest::Block line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
                              const std::function<nest::Block(const State&)>& body) const;
   State line_rows(const std::vector<Expr>& rows) const;

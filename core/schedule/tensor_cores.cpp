@@ -161,7 +161,7 @@ class Recogniser {
   // By the distance of neighbours in the output, greatest first.
   void order_by_output(std::vector<int>& unknowns) const {
     const std::vector<Index>& index = piece_.stores[0].index;
-    std::vector<int64_t> dense = lowering::dense_strides(frame_.tensor(c_.outputs[0]).shape);
+    std::vector<int64_t> dense = dense_strides(frame_.tensor(c_.outputs[0]).shape);
     auto distance = [&](int u) {
       int64_t sum = 0;
       for (size_t d = 0; d < index.size(); ++d) sum += dense[d] * coefficient(index[d], u);

@@ -63,4 +63,16 @@ std::optional<int64_t> evaluate(const Expr& e, const Environment& environment) {
   return value;
 }
 
+std::optional<int64_t> value_at(const Expr& e,
+                                const std::map<std::string, int64_t, std::less<>>& values) {
+  try {
+    return evaluate(e, [&](std::string_view name) -> std::optional<int64_t> {
+      auto it = values.find(name);
+      return it == values.end() ? std::nullopt : std::optional<int64_t>(it->second);
+    });
+  } catch (const Overflow&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace tile

@@ -91,6 +91,9 @@ Expr parse_expr(std::string_view text);
 using Environment = std::function<std::optional<int64_t>(std::string_view name)>;
 // Checked evaluation; nullopt for a variable without value or a division by zero; throws Overflow.
 std::optional<int64_t> evaluate(const Expr& e, const Environment& environment);
+// The same with the values of a map; an overflow has no value either.
+std::optional<int64_t> value_at(const Expr& e,
+                                const std::map<std::string, int64_t, std::less<>>& values);
 
 // Replaces variables by name; names not in the map stay.
 Expr substitute(const Expr& e, const std::map<std::string, Expr>& replacement);

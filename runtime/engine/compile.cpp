@@ -30,17 +30,6 @@ Strides strides_of(const Executable& e) {
   return strides;
 }
 
-std::vector<TensorId> arguments_of(const Kernel& kernel) {
-  std::vector<TensorId> list;
-  for (TensorId id : kernel.reads) {
-    if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
-      list.push_back(id);
-    }
-  }
-  list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
-  return list;
-}
-
 // What tuning found earlier on this machine, else the analytic pick. A record that does not fit is
 // as good as none.
 Schedule schedule_for(Engine& engine, const Kernel& kernel) {

@@ -53,14 +53,6 @@ nest::For loop(const char* variable, int64_t extent, nest::LoopKind kind, nest::
 
 }  // namespace
 
-std::vector<int64_t> dense_strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) {
-    strides[d - 1] = strides[d] * std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
-}
-
 nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>& from,
                      const std::vector<int64_t>& to) {
   nest::Nest nest;

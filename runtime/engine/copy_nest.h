@@ -12,7 +12,4 @@ namespace tile {
 nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>& from,
                      const std::vector<int64_t>& to);
 
-// Element strides of a dense row-major tensor.
-std::vector<int64_t> dense_strides(const Shape& shape);
-
 }  // namespace tile

@@ -36,17 +36,6 @@ struct Case {
   size_t first = 0;
 };
 
-std::vector<TensorId> arguments_of(const Kernel& kernel) {
-  std::vector<TensorId> list;
-  for (TensorId id : kernel.reads) {
-    if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
-      list.push_back(id);
-    }
-  }
-  list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
-  return list;
-}
-
 // `schedule` 0 is the analytic pick.
 Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
              const Target& target) {

@@ -55,17 +55,6 @@ class StepRunner {
     return values_[static_cast<size_t>(declared.view_of.value_or(id))];
   }
 
-  static std::vector<TensorId> arguments_of(const Kernel& kernel) {
-    std::vector<TensorId> list;
-    for (TensorId id : kernel.reads) {
-      if (std::find(kernel.writes.begin(), kernel.writes.end(), id) == kernel.writes.end()) {
-        list.push_back(id);
-      }
-    }
-    list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
-    return list;
-  }
-
   void run(const nest::Nest& nest, const std::vector<TensorId>& arguments) {
     nest::verify(nest);
     std::vector<HostTensor> holders;

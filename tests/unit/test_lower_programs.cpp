@@ -68,16 +68,6 @@ class Runner {
   std::vector<HostTensor> values_;
 };
 
-std::vector<TensorId> arguments_of(const Kernel& kernel) {
-  std::vector<TensorId> list;
-  for (TensorId id : kernel.reads) {
-    bool written = std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-    if (!written) list.push_back(id);
-  }
-  list.insert(list.end(), kernel.writes.begin(), kernel.writes.end());
-  return list;
-}
-
 BoundProgram normalized(const std::string& text, const std::vector<InputType>& types) {
   BoundProgram program = test::bind_text(text, types);
   run_pipeline(program, wide_target());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/language/lift/token.h"
+#include "core/language/program_text.h"
 
 namespace tile::lift {
 namespace {
@@ -22,10 +23,7 @@ class Lexer {
   explicit Lexer(std::string_view text) : text_(text) {}
 
   std::vector<Token> run() {
-    if (text_.size() > kMaxTextBytes) {
-      fail(Stage::parse, "limit", {},
-           "the program text is longer than " + std::to_string(kMaxTextBytes) + " bytes");
-    }
+    check_size(text_);
     std::vector<Token> tokens;
     while (skip_blank()) {
       if (tokens.size() >= kMaxTokens) {

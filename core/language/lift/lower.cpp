@@ -8,21 +8,6 @@
 namespace tile::lift {
 namespace {
 
-std::optional<Aggregation> aggregation_of(Op op) {
-  switch (op) {
-    case Op::add:
-      return Aggregation::sum;
-    case Op::mul:
-      return Aggregation::product;
-    case Op::max:
-      return Aggregation::max;
-    case Op::min:
-      return Aggregation::min;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool is_size_expression(const Expr& e) {
   std::vector<std::string> used;
   collect_variables(e, used);

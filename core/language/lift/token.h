@@ -24,9 +24,7 @@ struct Token {
 };
 
 // Limits on program texts; beyond them a text is refused with a located error.
-inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
 inline constexpr size_t kMaxTokens = 200'000;
-inline constexpr size_t kMaxNameBytes = 255;
 
 // The tokens of `text`, which must outlive them; the last one is `end`. Comments are those of C++.
 // Throws Failure of stage parse: a character that no token starts with, a malformed or too large

@@ -34,9 +34,7 @@ struct Token {
   bool is_name(std::string_view name) const { return kind == TokenKind::name && text == name; }
 };
 
-inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
 inline constexpr size_t kMaxTokens = 500'000;
-inline constexpr size_t kMaxNameBytes = 255;
 
 // The tokens of `text`, which must outlive them; the last one is `end`. Throws Failure: characters
 // that no token starts with, malformed or too large numbers, open strings, brackets that do not

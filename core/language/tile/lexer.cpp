@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "core/language/program_text.h"
 #include "core/language/tile/token.h"
 
 namespace tile {
@@ -21,31 +22,13 @@ bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_word(char c) { return is_digit(c) || is_upper(c) || is_lower(c) || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The length of the UTF-8 character at the start of `text`; 0 if it is malformed.
-size_t character_length(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  size_t length = byte(0) < 0x80             ? 1
-                  : (byte(0) & 0xE0) == 0xC0 ? 2
-                  : (byte(0) & 0xF0) == 0xE0 ? 3
-                  : (byte(0) & 0xF8) == 0xF0 ? 4
-                                             : 0;
-  if (length == 0 || length > text.size()) return 0;
-  uint32_t code = length == 1 ? byte(0) : byte(0) & (0xFFu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return code < kLeast[length] || code > 0x10FFFF || surrogate ? 0 : length;
-}
-
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
 
   std::vector<Token> run() {
-    check_text();
+    check_size(text_);
+    check_encoding(text_);
     std::vector<Token> tokens;
     while (skip_blank()) {
       if (tokens.size() >= kMaxTokens) {
@@ -67,20 +50,6 @@ class Lexer {
   }
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
   bool starts(std::string_view prefix) const { return text_.substr(at_).starts_with(prefix); }
-
-  void check_text() const {
-    if (text_.size() > kMaxTextBytes) {
-      fail(Stage::parse, "limit", {},
-           "the program text is longer than " + std::to_string(kMaxTextBytes) + " bytes");
-    }
-    for (size_t i = 0; i < text_.size();) {
-      size_t length = character_length(text_.substr(i));
-      if (length == 0) {
-        fail(Stage::parse, "encoding", span_of(i, 1), "the program text is not valid UTF-8");
-      }
-      i += length;
-    }
-  }
 
   // Skips white space and comments (rule 1.2); false at the end of the text.
   bool skip_blank() {

@@ -33,9 +33,7 @@ struct Token {
 };
 
 // The limits of rule 8.2 on program texts.
-inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
 inline constexpr size_t kMaxTokens = 500'000;
-inline constexpr size_t kMaxNameBytes = 255;
 
 // The tokens of `text`, which must outlive them; the last one is `end`. Throws Failure: a character
 // that no token starts with, a malformed or too large number, an unterminated comment, text that is
