@@ -17,7 +17,10 @@ void add_common(CLI::App& app, Request& r) {
 }
 
 void add_engine(CLI::App& app, Request& r) {
-  app.add_option("--backend", r.engine.backend, "auto, cpu, cuda or reference")
+  app.add_option("--backend", r.engine.backend, "auto, cpu, cuda, cuda:N or reference")
+      ->capture_default_str();
+  app.add_option("--precision", r.engine.precision,
+                 "of f32 products on a GPU's tensor cores: f32, tf32 or 3xtf32")
       ->capture_default_str();
   app.add_option("--features", r.engine.features, "a narrower CPU: avx512, avx2, sse");
   app.add_option("--threads", r.engine.threads, "worker threads (default: all)");

@@ -1,9 +1,11 @@
 #include "bench/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "bench/peers/python.h"
+#include "core/schedule/tensor_cores.h"
 
 namespace tile::bench {
 namespace {
@@ -33,7 +35,9 @@ Session::Session(const Request& request)
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
   if (!request.peers) return;
   if (!gpu) peers_ = make_peers(threads_);
-  for (auto& peer : make_python_peers(cases_, threads_, device)) peers_.push_back(std::move(peer));
+  bool tf32 = engine_->target().precision == Precision::tf32;
+  for (auto& peer : make_python_peers(cases_, threads_, device, tf32))
+    peers_.push_back(std::move(peer));
 }
 
 Context Session::context() {
@@ -61,8 +65,8 @@ double Session::device_ceiling(const Prepared& prepared) {
   const Target& target = engine_->target();
   if (prepared.what().workload->measure == Measure::gflops) {
     DType type = prepared.inputs().front().type();
-    bool matrix = (type == DType::bf16 || type == DType::f16) && target.gpu.matrix_per_ns > 0;
-    return 2 * target.gpu.multiprocessors * (matrix ? target.gpu.matrix_per_ns : target.fma_per_ns);
+    double rate = std::max(tensor_cores::rate(type, target), target.fma_per_ns);
+    return 2 * target.gpu.multiprocessors * rate;
   }
   if (device_copy_gbps_ == 0) device_copy_gbps_ = device_copy_gbps(*engine_->session());
   return device_copy_gbps_;

@@ -7,9 +7,10 @@
 
 namespace tile::cuda {
 
-// One backend for the process and device 0, made on first use and kept as long as anyone holds it.
+// One backend for the process and the GPU numbered `ordinal`, made on first use and kept as long as
+// anyone holds it.
 // Works without a GPU for compile, emit and target_named; what needs a device throws Failure (run).
 // Throws Failure (compile, "backend") where this build has no CUDA backend.
-std::shared_ptr<Backend> shared_backend();
+std::shared_ptr<Backend> shared_backend(int ordinal);
 
 }  // namespace tile::cuda

@@ -3,8 +3,9 @@
 namespace tile::cuda {
 namespace {
 
-constexpr int64_t kPadding = 16;  // bytes between lines, so that eight lines lie in eight banks
-constexpr int64_t kChunk = 8;     // elements that are copied together
+constexpr int64_t kChunkBytes = 16;  // what is copied together
+// Bytes between lines, so that the lines that a warp reads at once lie in banks of their own.
+constexpr int64_t kPadding = 16, kWordPadding = 32;
 
 std::string number(int64_t n) { return std::to_string(n); }
 
@@ -13,39 +14,45 @@ int64_t warps_n(const MmaLeaf& l) { return l.tile_n / 32; }
 int64_t warp_rows(const MmaLeaf& l) { return l.tile_m / warps_m(l); }
 
 struct Lines {
-  int64_t count, elements;
-  int64_t pitch() const { return 2 * elements + kPadding; }
+  int64_t count, elements, size, padding;
+  int64_t pitch() const { return size * elements + padding; }
   int64_t bytes() const { return count * pitch(); }
 };
-Lines lines_of(const ThreadCopy& copy, int64_t rows, int64_t depth) {
-  return copy.k_major ? Lines{rows, depth} : Lines{depth, rows};
+Lines lines_of(const MmaLeaf& l, const ThreadCopy& copy, int64_t rows) {
+  int64_t size = element_bytes(l.type);
+  bool words = size == 4 && !copy.k_major;  // read one by one
+  int64_t padding = words ? kWordPadding : kPadding;
+  return copy.k_major ? Lines{rows, l.depth, size, padding} : Lines{l.depth, rows, size, padding};
 }
-Lines a_lines(const MmaLeaf& l) { return lines_of(l.a, l.tile_m, l.depth); }
-Lines b_lines(const MmaLeaf& l) { return lines_of(l.b, l.tile_n, l.depth); }
+Lines a_lines(const MmaLeaf& l) { return lines_of(l, l.a, l.tile_m); }
+Lines b_lines(const MmaLeaf& l) { return lines_of(l, l.b, l.tile_n); }
 int64_t stage_bytes(const MmaLeaf& l) { return a_lines(l).bytes() + b_lines(l).bytes(); }
 
 // The asynchronous copies of one chunk, of as many bytes as its alignment allows; where not even
 // four bytes are aligned, elements are copied by the thread.
-std::string chunk_copy(const ThreadCopy& copy) {
+std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
   if (copy.alignment < 4) {
     return "union { u16 e[8]; u32 w[4]; } chunk;\n#pragma unroll\nfor (int i = 0; i < 8; ++i) "
            "chunk.e[i] = inside && i < left ? from[i].bits : (u16)0;\n"
            "store_words(to, chunk.w[0], chunk.w[1], chunk.w[2], chunk.w[3]);\n";
   }
-  std::string bytes = number(copy.alignment), elements = number(copy.alignment / 2);
-  return "#pragma unroll\nfor (int i = 0; i < 8; i += " + elements +
-         ") {\nconst int take = inside ? min(max(left - i, 0), " + elements +
-         ") * 2 : 0;\ncopy_async<" + bytes + ">(to + 2 * i, take > 0 ? from + i : " + copy.base +
-         ", take);\n}\n";
+  std::string bytes = number(copy.alignment), elements = number(copy.alignment / size);
+  std::string each = number(size);
+  return "#pragma unroll\nfor (int i = 0; i < " + number(kChunkBytes / size) +
+         "; i += " + elements + ") {\nconst int take = inside ? min(max(left - i, 0), " + elements +
+         ") * " + each + " : 0;\ncopy_async<" + bytes + ">(to + " + each +
+         " * i, take > 0 ? from + i : " + copy.base + ", take);\n}\n";
 }
 
 std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, const Lines& lines,
                          const std::string& part) {
-  int64_t chunks = lines.count * lines.elements / kChunk, in_line = lines.elements / kChunk;
+  int64_t chunk = kChunkBytes / lines.size;
+  int64_t chunks = lines.count * lines.elements / chunk, in_line = lines.elements / chunk;
   return "#pragma unroll\nfor (int q = threadIdx.x; q < " + number(chunks) +
          "; q += " + number(mma_threads(l)) + ") {\nconst int line = q / " + number(in_line) +
-         ", at = q % " + number(in_line) + " * 8;\n" + copy.place + "const unsigned to = " + part +
-         " + line * " + number(lines.pitch()) + " + at * 2;\n" + chunk_copy(copy) + "}\n";
+         ", at = q % " + number(in_line) + " * " + number(chunk) + ";\n" + copy.place +
+         "const unsigned to = " + part + " + line * " + number(lines.pitch()) + " + at * " +
+         number(lines.size) + ";\n" + chunk_copy(copy, lines.size) + "}\n";
 }
 
 std::string fill_function(const MmaLeaf& l) {
@@ -55,34 +62,76 @@ std::string fill_function(const MmaLeaf& l) {
          operand_copy(l, l.b, b_lines(l), "part + " + number(a_lines(l).bytes())) + "};\n";
 }
 
-// The address of this lane's row of the four 8 x 8 matrices at (row, k), in the order that mma's
-// registers want them: `rows_first` for A, k first for B.
+// The address of this lane's row of the four matrices, eight rows of 16 bytes each, at (row, k), in
+// the order that mma's registers want them: `rows_first` for A, k first for B.
 std::string matrix_address(const ThreadCopy& copy, const Lines& lines, const std::string& part,
                            const std::string& row, const std::string& k, bool rows_first) {
-  std::string low = "lane / 8 % 2 * 8", high = "lane / 16 * 8";
-  std::string more_rows = rows_first ? low : high, more_k = rows_first ? high : low;
+  std::string low = "lane / 8 % 2 * ", high = "lane / 16 * ", wide = number(16 / lines.size);
+  std::string more_rows = (rows_first ? low : high) + "8",
+              more_k = (rows_first ? high : low) + wide;
+  std::string size = number(lines.size);
   std::string inside = copy.k_major
                            ? "(" + row + " + " + more_rows + " + lane % 8) * " +
-                                 number(lines.pitch()) + " + (" + k + " + " + more_k + ") * 2"
+                                 number(lines.pitch()) + " + (" + k + " + " + more_k + ") * " + size
                            : "(" + k + " + " + more_k + " + lane % 8) * " + number(lines.pitch()) +
-                                 " + (" + row + " + " + more_rows + ") * 2";
+                                 " + (" + row + " + " + more_rows + ") * " + size;
   return part + " + " + inside;
 }
 
+// Loads the fragment at (row, k) into `to`: four words of each lane. Where lines of f32 hold one k
+// there is no transposing load, and each word is loaded by itself.
+std::string load_fragment(const ThreadCopy& copy, const Lines& lines, const std::string& to,
+                          const std::string& part, const std::string& row, const std::string& k,
+                          bool rows_first) {
+  if (lines.size == 2 || copy.k_major) {
+    return std::string("load_matrices") + (copy.k_major ? "" : "_transposed") + "(" + to + ", " +
+           matrix_address(copy, lines, part, row, k, rows_first) + ");\n";
+  }
+  int64_t rows = 8 * lines.size, depth = 4 * lines.pitch();
+  return "load_words<" + number(rows_first ? rows : depth) + ", " +
+         number(rows_first ? depth : rows) + ">(" + to + ", " + part + " + (" + k +
+         " + lane % 4) * " + number(lines.pitch()) + " + (" + row + " + lane / 4) * 4);\n";
+}
+
+// Products of f32, factors rounded in registers; `split` keeps what the rounding leaves.
+std::string multiply_words(const MmaLeaf& l) {
+  std::string blocks = number(warp_rows(l) / 16);
+  std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
+  std::string multiply;
+  auto product = [&](const std::string& x, const std::string& y) {
+    multiply += "mma_tf32(sum[m][n], " + x + "[m], " + y + "[n / 2][n % 2 * 2], " + y +
+                "[n / 2][n % 2 * 2 + 1]);\n";
+  };
+  if (l.split) {
+    product("a_rest", "b");
+    product("a", "b_rest");
+  }
+  product("a", "b");
+  std::string round_a = l.split ? "split_words(a[m], a_rest[m]);\n" : "round_words(a[m]);\n";
+  std::string round_b = l.split ? "split_words(b[n], b_rest[n]);\n" : "round_words(b[n]);\n";
+  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 8) {\nu32 a[" + blocks +
+         "][4], b[2][4];\n" + (l.split ? "u32 a_rest[" + blocks + "][4], b_rest[2][4];\n" : "") +
+         "#pragma unroll\nfor (int m = 0; m < " + blocks + "; ++m) {\n" + a + round_a +
+         "}\n#pragma unroll\nfor (int n = 0; n < 2; ++n) {\n" + b + round_b +
+         "}\n#pragma unroll\nfor (int m = 0; m < " + blocks +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) {\n" + multiply + "}\n}\n}\n";
+}
+
 std::string multiply_step(const MmaLeaf& l) {
+  if (l.type == MatrixType::tf32) return multiply_words(l);
   int64_t blocks = warp_rows(l) / 16;
-  std::string a = matrix_address(l.a, a_lines(l), "part", "warp_row + m * 16", "k", true);
-  std::string b = matrix_address(l.b, b_lines(l), "part + " + number(a_lines(l).bytes()),
-                                 "warp_column + n * 16", "k", false);
+  std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
   std::string type = l.type == MatrixType::f16 ? "f16" : "bf16";
   return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 16) {\nu32 a[" +
          number(blocks) +
          "][4], b[2][4];\n#pragma unroll\n"
          "for (int m = 0; m < " +
-         number(blocks) + "; ++m) load_matrices" + (l.a.k_major ? "" : "_transposed") + "(a[m], " +
-         a + ");\n#pragma unroll\nfor (int n = 0; n < 2; ++n) load_matrices" +
-         (l.b.k_major ? "" : "_transposed") + "(b[n], " + b +
-         ");\n#pragma unroll\nfor (int m = 0; m < " + number(blocks) +
+         number(blocks) + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b +
+         "#pragma unroll\nfor (int m = 0; m < " + number(blocks) +
          "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_" + type +
          "(sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);\n}\n}\n";
 }
@@ -111,7 +160,7 @@ std::string finish(const MmaLeaf& l) {
 }
 
 constexpr const char* kMultiply = R"((float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.TYPE.TYPE.f32 {%0, %1, %2, %3}, "
+  asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.f32.TYPE.TYPE.f32 {%0, %1, %2, %3}, "
                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -147,12 +196,40 @@ FN void load_matrices_transposed(u32 (&r)[4], unsigned from) {
                : "r"(from)
                : "memory");
 }
+template <int first, int second> FN void load_words(u32 (&r)[4], unsigned from) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm volatile("ld.shared.b32 %0, [%1];"
+                 : "=r"(r[i])
+                 : "r"(from + i % 2 * first + i / 2 * second)
+                 : "memory");
+  }
+}
+FN u32 round_word(float value) {
+  u32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+  return rounded;
+}
+FN void round_words(u32 (&r)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) r[i] = round_word(__uint_as_float(r[i]));
+}
+FN void split_words(u32 (&r)[4], u32 (&rest)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float value = __uint_as_float(r[i]);
+    r[i] = round_word(value);
+    rest[i] = round_word(value - __uint_as_float(r[i]));
+  }
+}
 )";
 
-std::string multiply_function(const std::string& type) {
+std::string multiply_function(const std::string& type, const std::string& depth) {
   std::string text = kMultiply;
-  for (size_t at = text.find("TYPE"); at != std::string::npos; at = text.find("TYPE")) {
-    text.replace(at, 4, type);
+  for (auto [name, value] : {std::pair<std::string, std::string>{"TYPE", type}, {"DEPTH", depth}}) {
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name)) {
+      text.replace(at, name.size(), value);
+    }
   }
   return "FN void mma_" + type + text;
 }
@@ -162,7 +239,10 @@ std::string multiply_function(const std::string& type) {
 int64_t mma_shared_bytes(const MmaLeaf& l) { return l.stages * stage_bytes(l); }
 int64_t mma_threads(const MmaLeaf& l) { return 32 * warps_m(l) * warps_n(l); }
 
-std::string mma_prelude() { return kMemory + multiply_function("f16") + multiply_function("bf16"); }
+std::string mma_prelude() {
+  return kMemory + multiply_function("f16", "16") + multiply_function("bf16", "16") +
+         multiply_function("tf32", "8");
+}
 
 std::string mma_source(const MmaLeaf& l) {
   return "extern \"C\" __global__ void __launch_bounds__(" + number(mma_threads(l)) + ") " +

@@ -13,7 +13,7 @@ namespace tile::cuda {
 
 // One operand's copy into a stage: a matrix of `lines` lines of neighbours in memory, 16 bytes a
 // time. Statements and expressions over the variables of the tile and of the step, `line`, and
-// `at` (the first of eight elements in its line).
+// `at` (the first element of 16 bytes in its line).
 struct ThreadCopy {
   std::string base;       // of type const T*: some readable address
   bool k_major = true;    // lines are rows of k; else lines of rows at one k
@@ -25,9 +25,10 @@ struct ThreadCopy {
 struct MmaLeaf {
   std::string name;
   std::string parameters;
-  MatrixType type = MatrixType::bf16;  // f16 or bf16
+  MatrixType type = MatrixType::bf16;
+  bool split = false;                  // of tf32: three products, of what rounding leaves too
   int64_t tile_m = 128, tile_n = 128;  // 64 or 128 each
-  int64_t depth = 32;                  // elements of k in a stage
+  int64_t depth = 32;                  // elements of k in a stage: 64 bytes
   int64_t stages = 4;
   ThreadCopy a, b;
   std::string steps;

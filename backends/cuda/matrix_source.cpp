@@ -10,7 +10,6 @@ constexpr int64_t kPanelBytes = 64 * 128;
 
 std::string number(int64_t n) { return std::to_string(n); }
 
-int64_t element_bytes(MatrixType type) { return type == MatrixType::tf32 ? 4 : 2; }
 std::string_view type_name(MatrixType type) {
   constexpr std::string_view names[] = {"f16", "bf16", "tf32"};
   return names[static_cast<size_t>(type)];
@@ -277,6 +276,8 @@ std::string set_up(const MatrixLeaf& l) {
 }
 
 }  // namespace
+
+int64_t element_bytes(MatrixType type) { return type == MatrixType::tf32 ? 4 : 2; }
 
 int64_t matrix_shared_bytes(const MatrixLeaf& l) {
   return fixed_bytes(l) + l.stages * stage_bytes(l) + barrier_bytes(l.stages);

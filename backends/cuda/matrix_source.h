@@ -11,6 +11,7 @@
 namespace tile::cuda {
 
 enum class MatrixType : uint8_t { f16, bf16, tf32 };
+int64_t element_bytes(MatrixType type);
 
 // One bulk copy of a box into an operand's part of a stage. Coordinates are C expressions over the
 // variables of the tile and of the step, one for each dimension of the map, innermost first.

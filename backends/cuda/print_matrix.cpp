@@ -452,7 +452,7 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   text_ += matrix_source(leaf);
 }
 
-// Where the eight elements from (line, at) of an operand's box begin, and how many exist.
+// Where the 16 bytes from (line, at) of an operand's box begin, and how many elements exist.
 ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t depth) {
   const nest::Buffer& from = buffer(copy.from);
   ThreadCopy result;
@@ -483,11 +483,12 @@ ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t de
   }
   std::string inside = "true";
   Expr offset = 0;
-  int64_t common = 8;
+  const auto chunk = static_cast<int64_t>(16 / byte_size(from.type));
+  int64_t common = chunk;
   for (size_t d = 0; d < rank; ++d) {
     offset = offset + Expr(from.strides[d]) * index[d];
-    bool divides = multiple_of(simplify(Expr(from.strides[d]) * copy.origin[d], ranges_), 8);
-    for (int64_t g = 8; g > 0 && !divides; g /= 2) {
+    bool divides = multiple_of(simplify(Expr(from.strides[d]) * copy.origin[d], ranges_), chunk);
+    for (int64_t g = chunk; g > 0 && !divides; g /= 2) {
       if (!multiple_of(simplify(Expr(from.strides[d]) * copy.origin[d], ranges_), g)) continue;
       common = std::min(common, g);
       break;
@@ -527,6 +528,7 @@ void Printer::mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKe
   MmaLeaf leaf;
   leaf.name = k.name;
   leaf.type = matrix_type(a.type);
+  leaf.split = parts.multiply->split;
   leaf.tile_m = sum.shape[0];
   leaf.tile_n = sum.shape[1];
   leaf.depth = a.shape[parts.multiply->a_transposed ? 0 : 1];

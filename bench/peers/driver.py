@@ -52,14 +52,14 @@ class Peer:
 
 
 class Torch(Peer):
-    def __init__(self, threads, device):
+    def __init__(self, threads, device, tf32=False):
         self.module = importlib.import_module("torch")
         self.device = device
         if device == "cpu":
             self.module.set_num_threads(threads)
-        else:  # f32 is f32, as ours is
-            self.module.backends.cuda.matmul.allow_tf32 = False
-            self.module.backends.cudnn.allow_tf32 = False
+        else:  # f32 is what ours is
+            self.module.backends.cuda.matmul.allow_tf32 = tf32
+            self.module.backends.cudnn.allow_tf32 = tf32
             self.module.backends.cudnn.benchmark = True
         self.names = {"torch": self.module, "F": importlib.import_module("torch.nn.functional")}
 
@@ -192,20 +192,22 @@ class Numpy(Peer):
         return result
 
 
-def open_peer(name, threads, device):
-    known = {"torch": Torch, "jax": Jax, "halide": Halide}
+def open_peer(name, threads, device, tf32):
+    if name == "torch":
+        return Torch(threads, device, tf32)
+    known = {"jax": Jax, "halide": Halide}
     return known[name](threads, device) if name in known else Numpy(name, threads, device)
 
 
 class Driver:
-    def __init__(self, name, threads, device):
-        self.name, self.threads, self.device = name, threads, device
+    def __init__(self, name, threads, device, tf32):
+        self.name, self.threads, self.device, self.tf32 = name, threads, device, tf32
         self.peer, self.run = None, None
 
     def describe(self, _):
         if np is None:
             raise ImportError("this Python has no NumPy")
-        self.peer = open_peer(self.name, self.threads, self.device)
+        self.peer = open_peer(self.name, self.threads, self.device, self.tf32)
         version = getattr(self.peer.module, "__version__", "of unknown version")
         where = f"{self.threads} threads" if self.device == "cpu" else self.device
         return {"description": f"{self.name} {version}, {where}"}
@@ -235,7 +237,7 @@ def main():
     # What a module prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    driver = Driver(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    driver = Driver(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:] == ["tf32"])
     for line in sys.stdin:
         answers.write(json.dumps(driver.answer(line)) + "\n")
         answers.flush()

@@ -65,9 +65,10 @@ std::string interpreter() {
 
 class PythonPeer : public Peer {
  public:
-  PythonPeer(std::string module, int threads, const std::string& device)
+  PythonPeer(std::string module, int threads, const std::string& device, bool tf32)
       : module_(std::move(module)),
-        process_({interpreter(), driver(), module_, std::to_string(threads), device}) {
+        process_({interpreter(), driver(), module_, std::to_string(threads), device,
+                  tf32 ? "tf32" : "f32"}) {
     Json hello = ask({{"do", "describe"}});
     present_ = hello.contains("description");
     description_ = present_ ? hello["description"].get<std::string>()
@@ -128,7 +129,7 @@ class AbsentPeer : public Peer {
 }  // namespace
 
 std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
-                                                     const std::string& device) {
+                                                     const std::string& device, bool tf32) {
   std::set<std::string> modules;
   for (const Case& c : cases) {
     for (const auto& [module, peer] : c.workload->peers) modules.insert(module);
@@ -136,7 +137,7 @@ std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& ca
   std::vector<std::unique_ptr<Peer>> peers;
   for (const std::string& module : modules) {
     try {
-      peers.push_back(std::make_unique<PythonPeer>(module, threads, device));
+      peers.push_back(std::make_unique<PythonPeer>(module, threads, device, tf32));
     } catch (const Failure& failure) {
       peers.push_back(std::make_unique<AbsentPeer>(module, failure.what()));
     }

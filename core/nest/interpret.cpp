@@ -2,6 +2,7 @@
 // so that thousands of test programs run in seconds.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -218,29 +219,36 @@ class Machine final : private Leaves {
       }
     }
   }
-  // The values that a tensor core multiplies: an f32 is rounded to tf32.
-  static std::vector<float> operand(const HostTensor& t) {
+  // To the nearest, ties away from zero.
+  static float round_to_tf32(float value) {
+    if (!std::isfinite(value)) return value;
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000U) & 0xffffe000U);
+  }
+  // The values that a tensor core multiplies: an f32 is rounded to tf32, and `rest` gets what that
+  // leaves.
+  static std::vector<float> operand(const HostTensor& t, std::vector<float>& rest) {
     std::vector<float> values;
     for (int64_t i = 0, n = t.count(); i < n; ++i) {
       auto value = static_cast<float>(t.at(i).f);
-      if (t.type == DType::f32) {
-        value = std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000U) & 0xffffe000U);
-      }
-      values.push_back(value);
+      values.push_back(t.type == DType::f32 ? round_to_tf32(value) : value);
+      rest.push_back(round_to_tf32(value - values.back()));
     }
     return values;
   }
   void statement(const MatrixTile& m) {
     HostTensor& sum = memory(m.sum);
-    std::vector<float> a = operand(memory(m.a)), b = operand(memory(m.b));
+    std::vector<float> a_rest, b_rest;
+    std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);
     int64_t rows = sum.shape[0], columns = sum.shape[1];
     int64_t depth = static_cast<int64_t>(a.size()) / rows;
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         auto total = static_cast<float>(sum.at(i * columns + j).f);
         for (int64_t k = 0; k < depth; ++k) {
-          total += a[static_cast<size_t>(m.a_transposed ? k * rows + i : i * depth + k)] *
-                   b[static_cast<size_t>(m.b_transposed ? j * depth + k : k * columns + j)];
+          auto x = static_cast<size_t>(m.a_transposed ? k * rows + i : i * depth + k);
+          auto y = static_cast<size_t>(m.b_transposed ? j * depth + k : k * columns + j);
+          if (m.split) total += a_rest[x] * b[y] + a[x] * b_rest[y];
+          total += a[x] * b[y];
         }
         sum.set(i * columns + j, real_scalar(total, DType::f32));
       }

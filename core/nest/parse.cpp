@@ -176,6 +176,7 @@ class Parser {
     m.a_transposed = reader_.accept("transposed");
     m.b = buffer_reference();
     m.b_transposed = reader_.accept("transposed");
+    m.split = reader_.accept("split");
     return m;
   }
   Store store(StoreKind kind) {

@@ -182,7 +182,8 @@ class Printer {
     line(depth, "matrix " + buffer_name(static_cast<size_t>(m.sum)) + " " +
                     buffer_name(static_cast<size_t>(m.a)) +
                     (m.a_transposed ? " transposed " : " ") +
-                    buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : ""));
+                    buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : "") +
+                    (m.split ? " split" : ""));
   }
 
   const Nest& nest_;

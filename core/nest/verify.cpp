@@ -218,6 +218,7 @@ class Verifier {
     internal_check(fits, "nest: matrices that do not fit");
     internal_check(sum.scope == Scope::fragment && sum.type == DType::f32 && a.type == b.type,
                    "nest: a matrix product of other types");
+    internal_check(!m.split || a.type == DType::f32, "nest: a split product that is not of f32");
     internal_check(!around_.threads, "nest: a block's product inside threads");
   }
 

@@ -146,6 +146,7 @@ class TensorCoreLowering {
     multiply.b = b_;
     multiply.a_transposed = !p_.a.k_inside;
     multiply.b_transposed = p_.b.k_inside;
+    multiply.split = p_.split;
     body.push_back({multiply});
     loop.body = d.around(std::move(body));
     return loop;

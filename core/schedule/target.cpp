@@ -1,9 +1,26 @@
 #include "core/schedule/target.h"
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 
 namespace tile {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPrecisions = {"f32", "tf32", "3xtf32"};
+
+}  // namespace
+
+std::string_view to_string(Precision precision) {
+  return kPrecisions[static_cast<size_t>(precision)];
+}
+
+std::optional<Precision> parse_precision(std::string_view text) {
+  for (size_t i = 0; i < kPrecisions.size(); ++i) {
+    if (kPrecisions[i] == text) return static_cast<Precision>(i);
+  }
+  return std::nullopt;
+}
 
 std::string to_string(const Target& t) {
   auto rate = [](double value) {
@@ -27,7 +44,7 @@ std::string to_string(const Target& t) {
   add("dram_per_ns", rate(t.dram_bytes_per_ns));
   add("parallel_ns", rate(t.parallel_overhead_ns));
   add("strict_skip", t.strict_skip ? "1" : "0");
-  if (t.tf32) add("tf32", "1");
+  if (t.precision != Precision::f32) add("precision", std::string(to_string(t.precision)));
   if (is_gpu(t)) {
     add("multiprocessors", std::to_string(t.gpu.multiprocessors));
     add("capability", std::to_string(t.gpu.capability));

@@ -24,6 +24,17 @@ struct GpuLimits {
   double matrix_per_ns = 0;  // bf16 multiply-adds of the tensor cores, per multiprocessor
 };
 
+// How products of f32 may be computed where the target has tensor cores; elsewhere each is f32.
+enum class Precision : uint8_t {
+  f32,   // factors as they are
+  tf32,  // factors rounded to the 10 fraction bits of tf32
+  // Three products of tf32, of each factor and of what its rounding leaves: close to f32. Where an
+  // infinity is a factor the sum is NaN.
+  tf32x3,
+};
+std::string_view to_string(Precision precision);  // "f32", "tf32", "3xtf32"
+std::optional<Precision> parse_precision(std::string_view text);
+
 struct Target {
   std::string device;     // "cpu", "cuda"
   std::string features;   // what the code generator is told: "x86-64-v4 +avx512bf16 …", "sm_90a"
@@ -40,7 +51,7 @@ struct Target {
   double dram_bytes_per_ns = 15;
   double parallel_overhead_ns = 2000;  // cost of starting a parallel loop
   bool strict_skip = true;             // rule 4.12
-  bool tf32 = false;                   // products of f32 may round their factors to tf32
+  Precision precision = Precision::f32;
   GpuLimits gpu;
 };
 

@@ -9,7 +9,7 @@ namespace tile::tensor_cores {
 namespace {
 
 constexpr int64_t kRowBytes = 128;             // of a swizzled row in shared memory
-constexpr int64_t kThreadDepth = 32;           // elements of a step that threads copy
+constexpr int64_t kThreadRowBytes = 64;        // of a row of a step that threads copy
 constexpr int64_t kLeastExtent = 16;           // of m, n and k: below, other code is better
 constexpr size_t kMostDimensions = 5;          // of a tensor map
 constexpr int64_t kMostStride = 8;             // between elements that a bulk copy takes
@@ -59,7 +59,8 @@ class Recogniser {
     p_.b.load = swapped ? 0 : 1;
     Role row = swapped ? Role::n : Role::m, column = swapped ? Role::m : Role::n;
     if (!layout(p_.a, row) || !layout(p_.b, column) || !choose_k()) return std::nullopt;
-    if (p_.type == DType::f32 && !(p_.a.k_inside && p_.b.k_inside)) return std::nullopt;
+    // Bulk copies put f32 where wgmma wants it only if neighbours differ in k.
+    if (p_.bulk && p_.type == DType::f32 && !(p_.a.k_inside && p_.b.k_inside)) return std::nullopt;
     if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
     if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
     collect_rest(row, column);
@@ -83,9 +84,11 @@ class Recogniser {
     }
     p_.type = buffer(piece_.loads[0]).type;
     if (buffer(piece_.loads[1]).type != p_.type) return false;
-    p_.depth = p_.bulk ? kRowBytes / static_cast<int64_t>(byte_size(p_.type)) : kThreadDepth;
-    return p_.type == DType::f16 || p_.type == DType::bf16 ||
-           (p_.type == DType::f32 && frame_.target.tf32 && p_.bulk);
+    p_.depth = (p_.bulk ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(p_.type));
+    if (p_.type != DType::f32) return p_.type == DType::f16 || p_.type == DType::bf16;
+    // Factors are split in registers, where wgmma does not read both from.
+    p_.split = frame_.target.precision == Precision::tf32x3;
+    return frame_.target.precision != Precision::f32 && !(p_.split && p_.bulk);
   }
 
   bool supported_roles() const {
@@ -302,13 +305,19 @@ std::string broken_threads(const TensorCores& schedule, int64_t rows, int64_t co
                            const Target& target) {
   bool sizes = (rows == 64 || rows == 128) && (columns == 64 || columns == 128);
   if (!sizes) return "a tile's size";
-  int64_t stage = (rows + columns) * (2 * kThreadDepth + 16);
+  int64_t stage = (rows + columns) * (kThreadRowBytes + 16);
   bool fits = checked_mul(stage, schedule.stages) <= target.gpu.shared_per_block;
   if (schedule.stages < 3 || !fits) return "stages that do not fit into shared memory";
   return schedule.group >= 1 ? "" : "no rows of tiles";
 }
 
 }  // namespace
+
+double rate(DType type, const Target& target) {
+  if (type == DType::f16 || type == DType::bf16) return target.gpu.matrix_per_ns;
+  if (type != DType::f32 || target.precision == Precision::f32) return 0;
+  return target.gpu.matrix_per_ns / (target.precision == Precision::tf32x3 ? 6 : 2);
+}
 
 std::optional<Product> product_of(const Piece& piece, const Contraction& c,
                                   const lowering::Frame& frame) {

@@ -27,10 +27,15 @@ struct Product {
   bool bulk = true;         // boxes come by bulk copies
   Operand a, b;
   int k = -1;               // the reduction that the steps cut
-  int64_t depth = 0;        // of a step: 128 bytes, or 32 elements
+  int64_t depth = 0;        // of a step: 128 bytes, or 64 where threads copy
+  bool split = false;       // of f32: each factor as two values of tf32
   std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
   std::vector<int> around;  // the other reductions: loops around the steps
 };
+
+// Multiply-adds of the type in a nanosecond on one multiprocessor's tensor cores, at the target's
+// precision; 0: they compute no such products.
+double rate(DType type, const Target& target);
 
 // nullopt where the piece is no such product on the target, or a box cannot be copied from the
 // tensors as they lie in memory.

@@ -81,12 +81,11 @@ TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double op
                        const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
   double gigahertz = 1.755;
-  double share = p.type == DType::f32 ? 0.5 : p.bulk ? 1 : kThreadShare;
-  double rate = target.gpu.matrix_per_ns / gigahertz * share;
+  double each = rate(p.type, target) / gigahertz * (p.bulk ? 1 : kThreadShare);
   double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64);
   double read =
       static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * (p.bulk ? 128 : 64);
-  double step = std::max({products / rate, (copied + read) / kSharedBytes, copied / kCacheBytes});
+  double step = std::max({products / each, (copied + read) / kSharedBytes, copied / kCacheBytes});
   auto cells = static_cast<double>(s.rows * s.columns);
   return {steps * step, kTileClocks + cells * 2 / kStoreBytes + cells * operations / kLanes};
 }

@@ -54,6 +54,7 @@ EngineOptions engine_options(const tile_engine_options& o) {
     };
   }
   options.cancelled = polled(o.cancel, o.cancel_user);
+  if (o.precision != nullptr) options.precision = o.precision;
   return options;
 }
 

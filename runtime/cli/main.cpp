@@ -9,13 +9,17 @@ namespace tile::cli {
 namespace {
 
 void add_common(CLI::App& app, Options& options) {
-  app.add_option("--backend", options.backend, "auto, cpu, cuda or reference")
+  app.add_option("--backend", options.backend,
+                 "auto, cpu, cuda, cuda:N (GPU number N) or reference")
       ->capture_default_str();
   app.add_option("--features", options.features,
                  "a narrower CPU: avx512, avx2, sse; or a GPU to make code for: sm_80, sm_90a");
   app.add_option("--threads", options.threads, "worker threads (default: all)");
   app.add_flag("--strict-skip", options.strict_skip,
                "compute no skipped point with a zero factor (rule 4.12; the CPU never does)");
+  app.add_option("--precision", options.precision,
+                 "of f32 products on a GPU's tensor cores: f32 (none), tf32 or 3xtf32")
+      ->capture_default_str();
   app.add_flag("--verbose", options.verbose, "log cache events to standard error");
   app.add_option_function<std::string>(
          "--diagnostics",

@@ -13,6 +13,7 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
   o.features = options.features;
   o.threads = options.threads;
   o.strict_skip = options.strict_skip;
+  o.precision = options.precision;
   if (options.verbose) {
     o.log = [](LogLevel, const std::string& message) {
       std::fprintf(stderr, "tile: %s\n", message.c_str());

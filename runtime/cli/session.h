@@ -19,6 +19,7 @@ struct Options {
   bool json_diagnostics = false;
   bool verbose = false;
   bool strict_skip = false;
+  std::string precision = "f32";
 };
 
 // An engine made from the options; its log goes to standard error with --verbose.

@@ -1,6 +1,7 @@
 #include "runtime/engine/engine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
@@ -52,10 +53,28 @@ void append_key(std::string& key, DType type, const Shape& shape,
   put(strides.data(), strides.size());
 }
 
+// The GPU that "cuda" or "cuda:N" names; nullopt for another text.
+std::optional<int> gpu_of(std::string_view name) {
+  if (name == "cuda") return 0;
+  constexpr std::string_view kNumbered = "cuda:";
+  if (!name.starts_with(kNumbered)) return std::nullopt;
+  std::string_view digits = name.substr(kNumbered.size());
+  int ordinal = -1;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  bool whole = error == std::errc() && end == digits.data() + digits.size() && ordinal >= 0;
+  return whole ? std::optional(ordinal) : std::nullopt;
+}
+
+Precision precision_of(const EngineOptions& options) {
+  std::optional<Precision> precision = parse_precision(options.precision);
+  if (!precision) bad_option("precision", options.precision, "f32, tf32 or 3xtf32");
+  return *precision;
+}
+
 // A GPU with everything that it takes to use it; null without.
 std::shared_ptr<Backend> usable_gpu() {
   try {
-    std::shared_ptr<Backend> backend = cuda::shared_backend();
+    std::shared_ptr<Backend> backend = cuda::shared_backend(0);
     backend->target();
     backend->identity();
     return backend;
@@ -70,10 +89,12 @@ std::shared_ptr<Backend> usable_gpu() {
 // there.
 void Engine::open_backend() {
   const std::string& name = options_.backend;
-  if (name != "auto" && name != "cpu" && name != "cuda") {
-    bad_option("backend", name, "auto, cpu, reference or cuda");
+  std::optional<int> gpu = gpu_of(name);
+  if (name != "auto" && name != "cpu" && !gpu) {
+    bad_option("backend", name, "auto, cpu, reference, cuda or cuda:N");
   }
-  if (name == "cuda") backend_ = cuda::shared_backend();
+  ordinal_ = gpu.value_or(0);
+  if (gpu) backend_ = cuda::shared_backend(ordinal_);
   if (name == "auto" && options_.features.empty()) backend_ = usable_gpu();
   if (!backend_) backend_ = cpu::shared_backend();
   target_ =
@@ -85,6 +106,7 @@ void Engine::open_backend() {
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   options_.threads = thread_count(options_);
+  Precision precision = precision_of(options_);
   if (options_.backend == "reference") {
     device_ = "reference interpreter";
     return;
@@ -93,6 +115,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   target_.strict_skip = options_.strict_skip || !is_gpu(target_);
   device_ = target_.device + ": " + backend_->description() + ", ";
   if (is_gpu(target_)) {
+    target_.precision = precision;
     device_ +=
         target_.features + ", " + std::to_string(target_.gpu.multiprocessors) + " multiprocessors";
   } else {

@@ -19,7 +19,7 @@ namespace tile {
 enum class LogLevel : uint8_t { error, warning, info };
 
 struct EngineOptions {
-  std::string backend = "auto";  // auto, cpu, reference, cuda
+  std::string backend = "auto";  // auto, cpu, reference, cuda, cuda:N (the GPU numbered N)
   std::string features;          // empty: the host's
   int threads = 0;
   size_t memory_limit = 0;
@@ -27,6 +27,7 @@ struct EngineOptions {
   std::string cache_mode;
   bool strict_skip = false;  // rule 4.12; the CPU always is
   bool deterministic = false;
+  std::string precision = "f32";  // of f32 products on tensor cores; see Precision
   std::function<void(LogLevel, const std::string&)> log;
   std::function<bool()> cancelled;
 };
@@ -49,6 +50,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Null where tensors live in the host's memory.
   DeviceSession* session() const { return session_.get(); }
   const std::string& device() const { return device_; }
+  int ordinal() const { return ordinal_; }  // of the GPU
   KernelCache& kernels() { return *kernels_; }
   void log(LogLevel level, const std::string& message) const {
     if (options_.log) options_.log(level, message);
@@ -62,6 +64,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::shared_ptr<Backend> backend_;  // null: the reference interpreter
   Target target_;
   std::string device_;
+  int ordinal_ = 0;
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
 };

@@ -1,8 +1,11 @@
 #include "runtime/engine/profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
+#include "core/schedule/tensor_cores.h"
 #include "core/schedule/work.h"
 #include "runtime/engine/engine.h"
 
@@ -33,19 +36,22 @@ double operations_of(const Launch& launch) {
   return operations;
 }
 
-// Operations in a nanosecond at best: of the tensor cores where the first stage reads f16 or bf16.
+// Operations in a nanosecond at best: of the tensor cores where they multiply what the first stage
+// reads.
 double arithmetic_of(const Executable& e, const Launch& launch) {
   const Target& target = e.engine->target();
-  bool narrow = is_gpu(target) && launch.kernel.has_value();
-  if (narrow) {
+  double rate = target.fma_per_ns;
+  if (is_gpu(target) && launch.kernel) {
+    double matrix = std::numeric_limits<double>::infinity();
     for (const Piece& piece : launch.kernel->stages[0].contraction.pieces) {
       for (const Access& load : piece.loads) {
         DType type = e.program.tensors[static_cast<size_t>(load.tensor)].type;
-        narrow = narrow && (type == DType::f16 || type == DType::bf16);
+        matrix = std::min(matrix, tensor_cores::rate(type, target));
       }
     }
+    if (std::isfinite(matrix)) rate = std::max(rate, matrix);
   }
-  return 2 * target.threads * (narrow ? target.gpu.matrix_per_ns : target.fma_per_ns);
+  return 2 * target.threads * rate;
 }
 
 std::string name_of(const Launch& launch) {

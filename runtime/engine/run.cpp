@@ -50,8 +50,10 @@ void check_memory(const Engine& engine, const char* kind, const TensorView& give
     fail(Stage::run, "argument", {}, what + ", which this engine does not reach",
          "make the engine with backend cuda");
   }
-  if (given.device != 0) {
-    fail(Stage::run, "argument", {}, what + "; this engine runs on GPU 0");
+  if (given.device != engine.ordinal()) {
+    std::string own = std::to_string(engine.ordinal()), other = std::to_string(given.device);
+    fail(Stage::run, "argument", {}, what + "; this engine runs on GPU " + own,
+         "copy it to GPU " + own + ", or make an engine with backend cuda:" + other);
   }
 }
 

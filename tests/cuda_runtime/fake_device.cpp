@@ -36,9 +36,9 @@ void OnFakeDevice::TearDown() {
   EXPECT_EQ(fake_driver().live(), 0) << "objects of the driver are left";
 }
 
-std::shared_ptr<Engine> cuda_engine(size_t memory_limit) {
+std::shared_ptr<Engine> cuda_engine(size_t memory_limit, const std::string& name) {
   EngineOptions options;
-  options.backend = "cuda";
+  options.backend = name;
   options.cache_mode = "off";
   options.memory_limit = memory_limit;
   return Engine::create(std::move(options));

@@ -28,7 +28,7 @@ class OnFakeDevice : public ::testing::Test {
   void TearDown() override;
 };
 
-std::shared_ptr<Engine> cuda_engine(size_t memory_limit = 0);
+std::shared_ptr<Engine> cuda_engine(size_t memory_limit = 0, const std::string& name = "cuda");
 std::shared_ptr<LoadedProgram> program_of(const std::shared_ptr<Engine>& engine,
                                           const std::string& text);
 HostTensor ramp(DType type, Shape shape);  // 0, 1, 2 …

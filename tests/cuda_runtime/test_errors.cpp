@@ -177,12 +177,27 @@ TEST_F(Errors, CodeForAnotherGpuIsNotRun) {
   EXPECT_EQ(failure_of([&] { Engine::create(options); }).code, "target");
 }
 
+TEST_F(Errors, GpuThatIsNotThereIsSaid) {
+  fake_driver().set(13000, 2);
+  Diagnostic d = failure_of([&] { cuda_engine(0, "cuda:2"); });
+  EXPECT_EQ(d.code, "device");
+  EXPECT_THAT(d.message, HasSubstr("no GPU 2; the driver finds 2"));
+  for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x"}) {
+    EXPECT_EQ(failure_of([&] { cuda_engine(0, name); }).code, "argument") << name;
+  }
+}
+
 TEST_F(Errors, TensorsOfOtherDevicesAreRefused) {
   HostTensor a = ramp(DType::f32, {100});
   TensorView other = view(a, Memory::device);
   other.device = 1;
   EXPECT_THAT(failure_of([&] { run_on(cuda_engine(), kDouble, {other}); }).message,
               HasSubstr("GPU 1"));
+  fake_driver().set(13000, 2);
+  Diagnostic mixed =
+      failure_of([&] { run_on(cuda_engine(0, "cuda:1"), kDouble, {view(a, Memory::device)}); });
+  EXPECT_THAT(mixed.message, HasSubstr("GPU 0; this engine runs on GPU 1"));
+  EXPECT_THAT(mixed.hint, HasSubstr("cuda:0"));
   EngineOptions options;
   options.backend = "cpu";
   options.cache_mode = "off";

@@ -37,6 +37,24 @@ TEST_F(Runs, DeviceTensorsAreUsedWhereTheyAreAndNothingWaits) {
   for (int64_t i = 0; i < b.count(); ++i) EXPECT_EQ(b.at(i).f, 2.0 * static_cast<double>(i));
 }
 
+// Each in the context of its device, turn by turn.
+TEST_F(Runs, EnginesOfTwoDevices) {
+  fake_driver().set(13000, 2);
+  std::shared_ptr<Engine> engines[] = {cuda_engine(0, "cuda:0"), cuda_engine(0, "cuda:1")};
+  HostTensor a = ramp(DType::f32, {8, 16});
+  for (int turn = 0; turn < 4; ++turn) {
+    HostTensor b(DType::f32, {8, 16});
+    std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(b, Memory::device)};
+    inputs[0].device = outputs[0].device = turn % 2;
+    const std::shared_ptr<Engine>& engine = engines[turn % 2];
+    EXPECT_EQ(engine->ordinal(), turn % 2);
+    std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+    check_tensors(*e, inputs, outputs);
+    run(*e, inputs, outputs);
+    for (int64_t i = 0; i < b.count(); ++i) EXPECT_EQ(b.at(i).f, 2.0 * static_cast<double>(i));
+  }
+}
+
 TEST_F(Runs, MisalignedDeviceTensorsAreStaged) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {4, 6}), room(DType::f32, {30});

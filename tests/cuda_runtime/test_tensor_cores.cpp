@@ -82,8 +82,20 @@ TEST_F(TensorCoreCode, BulkCopiesAndWgmmaOfEveryLayout) {
   expect_compiles(matrices(4096, 4096, 4096, false, false, DType::bf16), target, 7, "wgmma");
   expect_compiles(matrices(1000, 1032, 520, true, true, DType::f16), target, 2, "wgmma");
   expect_compiles(matrices(4096, 4096, 4096, true, false, DType::bf16), target, 1, "wgmma");
-  target.tf32 = true;
+  target.precision = Precision::tf32;
   expect_compiles(matrices(512, 512, 512, false, true, DType::f32), target, 1, ".tf32.tf32");
+}
+
+TEST_F(TensorCoreCode, SinglePrecisionByThreeProductsOrOne) {
+  for (Precision precision : {Precision::tf32, Precision::tf32x3}) {
+    for (Target target : {h200_target(), a100_target()}) {
+      target.precision = precision;
+      expect_compiles(matrices(1024, 1024, 1024, false, false, DType::f32), target, 4, "mma_tf32");
+      expect_compiles(matrices(1000, 333, 47, true, false, DType::f32, true), target, 1,
+                      "mma_tf32");
+      expect_compiles(matrices(257, 64, 99, true, true, DType::f32), target, 1, "mma_tf32");
+    }
+  }
 }
 
 TEST_F(TensorCoreCode, EpiloguesAndBatches) {

@@ -2,6 +2,10 @@
 // brute force, before and after the nest's text form.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <random>
+
 #include "core/schedule/tensor_cores.h"
 #include "tests/unit/schedule_kernels.h"
 
@@ -105,13 +109,83 @@ TEST(TensorCores, AttachedStagesFinishTheFragment) {
   Kernel kernel = matrix_bias_gelu(72, 88, 40);
   Target target = hopper();
   EXPECT_TRUE(tensor_cores::schedules(kernel, target, 1).empty());  // f32 stays f32
-  target.tf32 = true;
+  target.precision = Precision::tf32;
   for (BoundTensor& t : kernel.tensors) {  // tf32 wants k inside: B transposed
     if (t.name == "B") t.shape = {88, 40};
   }
   std::swap(kernel.stages[0].contraction.pieces[0].loads[1].index[0],
             kernel.stages[0].contraction.pieces[0].loads[1].index[1]);
   expect_tiles_agree(kernel, target);
+}
+
+Kernel layout_kernel(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed) {
+  std::pair<Shape, Names> a{{m, k}, {"i", "k"}}, b{{k, n}, {"k", "j"}};
+  if (a_transposed) a = {{k, m}, {"k", "i"}};
+  if (b_transposed) b = {{n, k}, {"j", "k"}};
+  return product_kernel({"i", "j", "k"}, {m, n, k}, 2, a, b, {{m, n}, {"i", "j"}}, DType::f32);
+}
+
+TEST(TensorCores, SinglePrecisionOfEveryLayoutOnRequest) {
+  for (Precision precision : {Precision::tf32, Precision::tf32x3}) {
+    for (Target target : {hopper(), a100_target()}) {
+      target.precision = precision;
+      for (int layout = 0; layout < 4; ++layout) {
+        expect_tiles_agree(layout_kernel(70, 67, 45, layout % 2 != 0, layout / 2 != 0), target);
+      }
+    }
+  }
+}
+
+// The largest error of a product of random reals, of the largest sum's magnitude.
+double tile_error(Precision precision) {
+  Kernel kernel = layout_kernel(64, 64, 256, false, false);
+  Values inputs = small_integers(kernel, 5);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> real(-1, 1);
+  for (HostTensor& t : inputs) {
+    for (int64_t i = 0; i < t.count(); ++i) t.set(i, real_scalar(real(random), DType::f32));
+  }
+  Target target = hopper();
+  target.precision = precision;
+  Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
+  Values got = run_nest(lower(kernel, schedule, target), kernel, inputs);
+  double error = 0, largest = 0;
+  for (int64_t i = 0; i < 64; ++i) {
+    for (int64_t j = 0; j < 64; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < 256; ++k)
+        sum += inputs[0].at(i * 256 + k).f * inputs[1].at(k * 64 + j).f;
+      largest = std::max(largest, std::abs(sum));
+      error = std::max(error, std::abs(sum - got[2].at(i * 64 + j).f));
+    }
+  }
+  return error / largest;
+}
+
+TEST(TensorCores, ThreeProductsOfTf32AreCloseToSinglePrecision) {
+  double rounded = tile_error(Precision::tf32), split = tile_error(Precision::tf32x3);
+  EXPECT_GT(rounded, 1e-5);
+  EXPECT_LT(rounded, 2e-3);
+  EXPECT_LT(split, 2e-6);
+}
+
+TEST(TensorCores, RoundingToTf32KeepsNanAndInfinity) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Kernel kernel = layout_kernel(16, 16, 16, false, true);
+  Target target = hopper();
+  target.precision = Precision::tf32;
+  for (double special : {infinity, -infinity, nan}) {
+    Values inputs = small_integers(kernel, 5);
+    for (HostTensor& t : inputs) {
+      for (int64_t i = 0; i < t.count(); ++i) t.set(i, real_scalar(1, DType::f32));
+    }
+    inputs[0].set(0, real_scalar(special, DType::f32));
+    Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
+    Values got = run_nest(lower(kernel, schedule, target), kernel, inputs);
+    EXPECT_TRUE(std::isnan(special) ? std::isnan(got[2].at(0).f) : got[2].at(0).f == special);
+    EXPECT_EQ(got[2].at(16).f, 16);
+  }
 }
 
 // Elements of k in a step: 64 where bulk copies serve, 32 where threads copy, 0: no tensor cores.

@@ -5,7 +5,7 @@
 
 namespace tile::cuda {
 
-std::shared_ptr<Backend> shared_backend() {
+std::shared_ptr<Backend> shared_backend(int) {
   fail(Stage::compile, "backend", {}, "this build has no cuda backend",
        "build where the CUDA headers are found, or use cpu or reference");
 }

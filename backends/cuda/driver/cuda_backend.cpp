@@ -33,6 +33,7 @@ std::string as_text(const std::vector<std::byte>& bytes) {
 // The driver and device are opened when first needed; a host without them still compiles and emits.
 class CudaBackend : public Backend {
  public:
+  explicit CudaBackend(int ordinal) : ordinal_(ordinal) {}
   std::string_view name() const override { return "cuda"; }
   const Target& target() const override { return device()->target(); }
   Target target_named(std::string_view features) const override {
@@ -113,7 +114,7 @@ class CudaBackend : public Backend {
 
   std::shared_ptr<const Device> device() const {
     std::lock_guard lock(mutex_);
-    if (!device_) device_ = std::make_shared<const Device>(Driver::open(), 0);
+    if (!device_) device_ = std::make_shared<const Device>(Driver::open(), ordinal_);
     return device_;
   }
   // The device, if there is one and it is of the target's architecture; null: code is made but not
@@ -161,6 +162,7 @@ class CudaBackend : public Backend {
     return code;
   }
 
+  int ordinal_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Device> device_;
   mutable std::shared_ptr<const Nvrtc> nvrtc_;
@@ -171,12 +173,13 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> shared_backend() {
+std::shared_ptr<Backend> shared_backend(int ordinal) {
   static std::mutex mutex;
-  static std::weak_ptr<Backend> known;
+  static std::map<int, std::weak_ptr<Backend>> known;
   std::lock_guard lock(mutex);
-  std::shared_ptr<Backend> backend = known.lock();
-  if (!backend) known = backend = std::make_shared<CudaBackend>();
+  std::weak_ptr<Backend>& slot = known[ordinal];
+  std::shared_ptr<Backend> backend = slot.lock();
+  if (!backend) slot = backend = std::make_shared<CudaBackend>(ordinal);
   return backend;
 }
 

@@ -76,7 +76,7 @@ typedef int (*tile_cancel_callback)(void* user);
 
 typedef struct {
   size_t struct_size;
-  const char* backend;    /* "auto" (default), "cpu", "reference", "cuda" */
+  const char* backend;    /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
   const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
   int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena */
   size_t memory_limit;    /* bytes of temporaries of one run; 0: no limit of our own */
@@ -88,6 +88,10 @@ typedef struct {
   void* log_user;
   tile_cancel_callback cancel;
   void* cancel_user;
+  /* How a GPU's tensor cores may compute products of f32. NULL or "f32": not at all; "tf32":
+   * factors are rounded to 10 fraction bits; "3xtf32": three such products, close to f32, except
+   * that an infinite factor gives NaN. Other devices compute f32. */
+  const char* precision;
 } tile_engine_options;
 
 /* options may be NULL. */

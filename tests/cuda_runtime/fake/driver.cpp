@@ -1,6 +1,7 @@
 // A CUDA driver of ours for tests: memory is the host's, kernels run on the CPU where the fake
-// NVRTC made them (and do nothing where the real one did), and any call can be told to fail. The C
-// functions at the end steer it.
+// NVRTC made them (and do nothing where the real one did), and any call can be told to fail. Each
+// device has a context, and modules and streams serve in their own only. The C functions at the end
+// steer it.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -31,7 +32,8 @@ struct State {
   std::map<std::string, int> calls;
   std::map<std::string, std::set<void*>> live;
   std::map<void*, size_t> sizes;
-  std::vector<CUcontext> contexts;  // of this process's one thread of tests
+  std::map<CUdevice, CUcontext> contexts;
+  std::map<void*, CUcontext> owners;  // of modules and streams
 };
 State& state() {
   static State s;
@@ -69,6 +71,9 @@ CUresult drop(const char* kind, void* object) {
   std::free(object);
   return CUDA_SUCCESS;
 }
+
+thread_local std::vector<CUcontext> current;
+CUcontext current_context() { return current.empty() ? nullptr : current.back(); }
 
 CUresult fake_cuInit(unsigned) { return enter("cuInit"); }
 CUresult fake_cuDriverGetVersion(int* version) {
@@ -125,21 +130,21 @@ CUresult fake_cuDeviceTotalMem(size_t* bytes, CUdevice) {
   *bytes = size_t{1} << 30;
   return CUDA_SUCCESS;
 }
-CUresult fake_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+CUresult fake_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   ENTER(cuDevicePrimaryCtxRetain);
-  return make("context", context);
+  CUresult made = make("context", context);
+  state().contexts[device] = *context;
+  return made;
 }
-CUresult fake_cuDevicePrimaryCtxRelease(CUdevice) {
-  std::lock_guard lock(state().mutex);
-  auto& contexts = state().live["context"];
-  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  std::free(*contexts.begin());
-  contexts.erase(contexts.begin());
-  return CUDA_SUCCESS;
+CUresult fake_cuDevicePrimaryCtxRelease(CUdevice device) {
+  auto it = state().contexts.find(device);
+  if (it == state().contexts.end()) return CUDA_ERROR_INVALID_CONTEXT;
+  CUcontext context = it->second;
+  state().contexts.erase(it);
+  return drop("context", context);
 }
-thread_local std::vector<CUcontext> current;
 CUresult fake_cuCtxGetCurrent(CUcontext* context) {
-  *context = current.empty() ? nullptr : current.back();
+  *context = current_context();
   return CUDA_SUCCESS;
 }
 CUresult fake_cuCtxPushCurrent(CUcontext context) {
@@ -203,6 +208,7 @@ CUresult fake_cuModuleLoadData(CUmodule* module, const void* image) {
   *module = reinterpret_cast<CUmodule>(made);
   std::lock_guard lock(state().mutex);
   state().live["module"].insert(made);
+  state().owners[made] = current_context();
   return CUDA_SUCCESS;
 }
 CUresult fake_cuModuleUnload(CUmodule module) {
@@ -235,6 +241,11 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   ENTER(cuLaunchKernelEx);
   if (config->hStream == CU_STREAM_PER_THREAD) enter("stream of the thread");
   auto* kernel = reinterpret_cast<Kernel*>(function);
+  for (void* object : {static_cast<void*>(kernel->module), static_cast<void*>(config->hStream)}) {
+    auto owner = state().owners.find(object);
+    bool known = owner != state().owners.end();
+    if (known && owner->second != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  }
   if (config->blockDimX == 0 || config->blockDimX > 1024 || config->gridDimX == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -249,7 +260,9 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
 
 CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   ENTER(cuStreamCreate);
-  return make("stream", stream);
+  CUresult made = make("stream", stream);
+  state().owners[*stream] = current_context();
+  return made;
 }
 CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }
 CUresult fake_cuStreamSynchronize(CUstream) { return enter("cuStreamSynchronize"); }
