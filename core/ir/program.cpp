@@ -108,9 +108,17 @@ std::vector<TensorId> sizing_parameters(const Program& program) {
   std::vector<std::string> names;
   auto add = [&](const Expr& e) { collect_variables(e, names); };
   for (const Statement& s : program.statements) {
+    if (const auto* call = std::get_if<Call>(&s.what)) {
+      for (const Expr& size : call->sizes) add(size);
+    }
     const auto* c = std::get_if<SymbolicContraction>(&s.what);
     if (c == nullptr) continue;
     for (const Expr& size : c->out_size) add(size);
+    for (const Expr& index : c->out_index) add(index);
+    for (const SymbolicConstraint& k : c->constraints) {
+      add(k.form);
+      add(k.bound);
+    }
     for (const SymbolicAccess& access : c->accesses) {
       for (const Expr& index : access.index) add(index);
     }

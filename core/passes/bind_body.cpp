@@ -188,12 +188,18 @@ class BodyTyper {
       case NodeKind::index:
         return body_.index(node.slot, DType::i64, node.span);
       case NodeKind::load:
-        return body_.load(node.slot, kind.type, node.span);
+        return body_.load(node.slot, kind.type, node.span, index_values(node));
       default:
         break;
     }
     if (kind.strength == Strength::weak_integer) return emit_weak(node, DType::i64);
     return emit_strong(node, kind.type);
+  }
+
+  std::vector<NodeId> index_values(const Node& load) {
+    std::vector<NodeId> values;
+    for (NodeId arg : load.args) values.push_back(as(arg, default_type(kinds_[at(arg)])));
+    return values;
   }
 
   // An operation whose operands are weak, in `type`: i64 or a float.

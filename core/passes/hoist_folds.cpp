@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "core/passes/fold_region.h"
 #include "core/passes/tensor_passes.h"
 
 namespace tile {
@@ -64,13 +65,9 @@ bool hoistable(const Body& body, const Node& node) {
 
 // The region's result c where the counter is unknown `counter`, inside a new body.
 NodeId term(Body& to, const Body& body, const Node& fold, size_t c, int counter) {
-  Leaf keep = [](Body&, const Node&) { return NodeId{-1}; };
-  return graft(to, *fold.region, fold.region->results[c],
-               [&](Body& inner, const Node& n) -> NodeId {
-                 if (&inner != &to || n.kind != NodeKind::argument) return -1;
-                 if (n.slot == 0) return to.index(counter, DType::i64, n.span);
-                 return graft(to, body, fold.args[static_cast<size_t>(n.slot) + 1], keep);
-               });
+  std::vector<NodeId> given =
+      region_arguments(to, body, fold, to.index(counter, DType::i64, fold.span));
+  return region_value(to, *fold.region, fold.region->results[c], given);
 }
 
 std::string fresh_name(const std::set<std::string>& taken, const std::string& base) {

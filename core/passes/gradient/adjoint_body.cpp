@@ -11,7 +11,7 @@ namespace tile {
 AdjointBody::AdjointBody(const Body& forward, int result_slot)
     : body(forward),
       forward_count_(forward.nodes.size()),
-      result_(forward.results[0]),
+      results_(forward.results),
       result_slot_(result_slot) {
   body.results.clear();
 }
@@ -146,7 +146,7 @@ NodeId AdjointBody::local(NodeId id, size_t operand) {
     } else if (n.slot < 3) {
       copy.push_back(node.args.at(std::min(static_cast<size_t>(n.slot), node.args.size() - 1)));
     } else {
-      copy.push_back(id == result_ && result_slot_ >= 0 ? body.load(result_slot_) : id);
+      copy.push_back(id == result() && result_slot_ >= 0 ? body.load(result_slot_) : id);
     }
   }
   return copy[static_cast<size_t>(text.results[0])];
@@ -162,10 +162,13 @@ std::vector<bool> AdjointBody::depends_on(int slot) const {
   return depends;
 }
 
-NodeId AdjointBody::derivative(int slot, NodeId seed) {
+NodeId AdjointBody::derivative(int slot, const std::vector<NodeId>& seeds) {
   std::vector<bool> depends = depends_on(slot);
   std::vector<NodeId> adjoint(forward_count_, -1);
-  adjoint[static_cast<size_t>(result_)] = seed;
+  for (size_t c = 0; c < results_.size(); ++c) {
+    NodeId& at = adjoint[static_cast<size_t>(results_[c])];
+    if (depends[static_cast<size_t>(results_[c])]) at = plus(at, seeds.at(c));
+  }
   NodeId total = -1;
   for (size_t i = forward_count_; i-- > 0;) {
     if (adjoint[i] < 0 || !depends[i]) continue;

@@ -15,15 +15,17 @@ class AdjointBody {
   explicit AdjointBody(const Body& forward, int result_slot = -1);
 
   Body body;
-  NodeId result() const { return result_; }  // the forward value
+  NodeId result() const { return results_[0]; }  // the first forward value
 
   NodeId times(NodeId a, NodeId b);
   NodeId plus(NodeId a, NodeId b);  // -1 stands for no contribution
   // The operation on values of the body, folded where operands are literals.
   NodeId operation(Op op, std::vector<NodeId> args, Span span = {});
 
-  // d result / d (loads of `slot`) times `seed`; -1: zero everywhere.
-  NodeId derivative(int slot, NodeId seed);
+  // The sum over the results of d result / d (loads of `slot`) times the result's seed; -1: zero
+  // everywhere. `seeds`: one for each result of the forward body.
+  NodeId derivative(int slot, const std::vector<NodeId>& seeds);
+  NodeId derivative(int slot, NodeId seed) { return derivative(slot, std::vector{seed}); }
 
  private:
   bool is_literal(NodeId id) const;
@@ -35,7 +37,7 @@ class AdjointBody {
   std::vector<bool> depends_on(int slot) const;
 
   size_t forward_count_;
-  NodeId result_;
+  std::vector<NodeId> results_;
   int result_slot_;
 };
 

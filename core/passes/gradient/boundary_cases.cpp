@@ -5,28 +5,7 @@
 #include "core/simplify/simplify.h"
 
 namespace tile {
-namespace {
-
-// Above every distance of an index from its dimension; the domain's own bounds are tighter.
-constexpr int64_t kFar = int64_t{1} << 40;
-
-bool is_affine(const Expr& e) {
-  switch (e.kind()) {
-    case ExprKind::constant:
-    case ExprKind::variable:
-    case ExprKind::add:
-    case ExprKind::sub:
-    case ExprKind::mul:
-    case ExprKind::neg:
-    case ExprKind::exact_div:
-      return std::all_of(e.args().begin(), e.args().end(), is_affine);
-    default:
-      return false;
-  }
-}
-
-// The ranges of indices with a bound of their own, and what the program says of its sizes.
-Ranges ranges_of(const Program& program, const SymbolicContraction& contraction) {
+Ranges known_ranges(const Program& program, const SymbolicContraction& contraction) {
   Ranges ranges;
   for (const SizeCheck& check : program.checks) {
     bool least = check.relation == SizeCheck::Relation::at_least &&
@@ -43,6 +22,8 @@ Ranges ranges_of(const Program& program, const SymbolicContraction& contraction)
   return ranges;
 }
 
+namespace {
+
 // More cases than this are refused.
 constexpr size_t kMaxCases = 256;
 
@@ -53,7 +34,7 @@ class Enumeration {
       : derivation_(derivation),
         contraction_(contraction),
         access_(access),
-        ranges_(ranges_of(derivation.program, contraction)) {}
+        ranges_(known_ranges(derivation.program, contraction)) {}
 
   std::vector<BoundaryCase> run() {
     Cases all = {BoundaryCase{}};
@@ -91,6 +72,29 @@ class Enumeration {
       }
     }
     return all;
+  }
+
+  // What does not use an index is a number.
+  bool is_affine(const Expr& e) const {
+    switch (e.kind()) {
+      case ExprKind::constant:
+      case ExprKind::variable:
+        return true;
+      case ExprKind::add:
+      case ExprKind::sub:
+      case ExprKind::mul:
+      case ExprKind::neg:
+      case ExprKind::exact_div:
+        return std::all_of(e.args().begin(), e.args().end(),
+                           [this](const Expr& arg) { return is_affine(arg); });
+      default:
+        return is_index_free(e);
+    }
+  }
+  bool is_index_free(const Expr& e) const {
+    auto used = [&](const std::string& name) { return uses_variable(e, name); };
+    return std::none_of(contraction_.indices.begin(), contraction_.indices.end(), used) &&
+           std::none_of(digits_.indices.begin(), digits_.indices.end(), used);
   }
 
   BoundaryCase read(Expr index) const { return {{std::move(index)}, {}, {}}; }

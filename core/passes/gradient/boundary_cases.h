@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "core/passes/gradient/derivation.h"
+#include "core/simplify/simplify.h"
 
 namespace tile {
+
+// Above every distance of an index from its dimension; the domain's own bounds are tighter.
+constexpr int64_t kFar = int64_t{1} << 40;
 
 // Where `constraints` hold, the access reads the cell `index`, which is in range. `indices` are new
 // ones: the periods of wrap and mirror, and the digits of indices with quotients and remainders.
@@ -17,6 +21,9 @@ struct BoundaryCase {
   std::vector<SymbolicConstraint> constraints;
   std::vector<std::string> indices;
 };
+
+// The ranges of indices with a bound of their own, and what the program says of its sizes.
+Ranges known_ranges(const Program& program, const SymbolicContraction& contraction);
 
 // Every point of the contraction that reads an element is in exactly one case. A clamp has up to
 // three for each dimension (those that the ranges of the indices exclude are left out), a wrap one,

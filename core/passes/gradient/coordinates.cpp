@@ -170,6 +170,32 @@ std::vector<Coordinate> coordinates_of(const Derivation& derivation,
   return Choice(derivation, contraction).run();
 }
 
+SymbolicContraction over_cells(const SymbolicContraction& contraction,
+                               const std::vector<Coordinate>& cells, Span span) {
+  SymbolicContraction c;
+  c.indices = contraction.indices;
+  c.accesses = contraction.accesses;
+  c.constraints = contraction.constraints;
+  c.aggregation = Aggregation::assign;
+  c.typed = true;
+  c.out_span = span;
+  for (const Coordinate& cell : cells) {
+    c.out_index.push_back(cell.form);
+    c.out_size.push_back(cell.size);
+  }
+  return c;
+}
+
+SymbolicAccess cell_access(TensorId tensor, const std::vector<Coordinate>& cells, int component,
+                           Span span) {
+  SymbolicAccess a;
+  a.tensor = tensor;
+  a.span = span;
+  for (const Coordinate& cell : cells) a.index.push_back(cell.form);
+  if (component >= 0) a.index.emplace_back(component);
+  return a;
+}
+
 bool determines(const std::vector<Expr>& forms, const Expr& form,
                 const std::vector<std::string>& indices) {
   RowSpace space(indices);

@@ -20,6 +20,14 @@ struct Coordinate {
 std::vector<Coordinate> coordinates_of(const Derivation& derivation,
                                        const SymbolicContraction& contraction);
 
+// A typed contraction that assigns, over the same points, whose output has a cell for each place of
+// the coordinates; it has no body.
+SymbolicContraction over_cells(const SymbolicContraction& contraction,
+                               const std::vector<Coordinate>& cells, Span span);
+// The read of such a tensor at the point's own cell; component -1: its elements are no tuples.
+SymbolicAccess cell_access(TensorId tensor, const std::vector<Coordinate>& cells, int component,
+                           Span span);
+
 // Whether two points that agree in all of `forms` agree in `form` too.
 bool determines(const std::vector<Expr>& forms, const Expr& form,
                 const std::vector<std::string>& indices);

@@ -198,6 +198,14 @@ TensorId Derivation::add(const std::string& name, Span span, StatementKind what)
   return id;
 }
 
+TensorId Derivation::add_value(const std::string& name, Span span, StatementKind what) {
+  TensorId id = add(name, span, std::move(what));
+  std::vector<TensorId> reads = differentiable_reads(program.statements.back());
+  bool any = std::any_of(reads.begin(), reads.end(), [&](TensorId read) { return active(read); });
+  if (any) active_.insert(id);
+  return id;
+}
+
 Expr Derivation::extent(TensorId id, size_t axis) const {
   const SymbolicShape& shape = shapes_[static_cast<size_t>(id)];
   if (axis < shape.dims.size() && shape.dims[axis]) return *shape.dims[axis];

@@ -30,6 +30,9 @@ class Derivation {
 
   // Appends a statement whose result is named after `name`; returns its tensor.
   TensorId add(const std::string& name, Span span, StatementKind what);
+  // The same of a value that a forward statement is made of: it carries derivatives if a tensor
+  // that it reads does.
+  TensorId add_value(const std::string& name, Span span, StatementKind what);
   // The extent of a dimension as the text would write it: a dimension or size, or "T.axis".
   Expr extent(TensorId id, size_t axis) const;
   // Whether two tensors have one shape whatever the inputs are.
@@ -75,6 +78,9 @@ void differentiate_elementwise(Derivation& derivation, const Statement& statemen
                                const Elementwise& what, TensorId d);
 void differentiate_contraction(Derivation& derivation, const Statement& statement,
                                const SymbolicContraction& what, TensorId d);
+// The same where the body holds folds.
+void differentiate_folds(Derivation& derivation, const Statement& statement,
+                         const SymbolicContraction& what, TensorId d);
 void differentiate_call(Derivation& derivation, const Statement& statement, const Call& call,
                         TensorId d);
 

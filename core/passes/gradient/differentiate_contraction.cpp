@@ -2,7 +2,9 @@
 // the output exchanged, the same constraints, and the other accesses' bounds kept.
 #include "core/passes/gradient/adjoint_body.h"
 #include "core/passes/gradient/boundary_cases.h"
+#include "core/passes/gradient/index_expression.h"
 #include "core/passes/gradient/product_rule.h"
+#include "core/passes/gradient/scatter_rule.h"
 
 namespace tile {
 namespace {
@@ -131,6 +133,7 @@ class Rule {
   // A constant outside takes no part in the derivative; under the other rules the element read
   // outside is one of those inside, which the points of each case name.
   void add_access(size_t i) {
+    if (reads_by_data(forward_.accesses[i])) return scatter_access(i);
     for (const BoundaryCase& one : boundary_cases(derivation_, forward_, forward_.accesses[i])) {
       add_case(i, one);
     }
@@ -143,13 +146,46 @@ class Rule {
     c.constraints.insert(c.constraints.end(), one.constraints.begin(), one.constraints.end());
     c.out_index = one.index;
     c.out_size = extents(access.tensor, access.index.size());
-    AdjointBody adjoint(forward_.body);
-    NodeId seed = seed_value(c, adjoint);
-    NodeId value = adjoint.derivative(static_cast<int>(i), seed);
-    if (value < 0) return;
-    finish(c, std::move(adjoint.body), value, static_cast<int>(i));
+    if (!set_derivative(c, i)) return;
     derivation_.contribute(access.tensor, derivation_.add(derivation_.adjoint_name(access.tensor),
                                                           statement_.span, std::move(c)));
+  }
+
+  // Gives the contraction, over the same points, the derivative that goes to access i as its body;
+  // false: there is none.
+  bool set_derivative(SymbolicContraction& c, size_t i) const {
+    AdjointBody adjoint(forward_.body);
+    std::vector<NodeId> seeds;
+    if (forward_.components == 0) {
+      seeds = {seed_value(c, adjoint)};
+    } else {
+      for (int k = 0; k < forward_.components; ++k) {
+        c.accesses.push_back(output_access(d_));
+        c.accesses.back().index.emplace_back(k);
+        seeds.push_back(adjoint.body.load(static_cast<int>(c.accesses.size()) - 1));
+      }
+    }
+    NodeId value = adjoint.derivative(static_cast<int>(i), seeds);
+    if (value < 0) return false;
+    if (reads_by_data(forward_.accesses[i])) {
+      NodeId inside = add_inside_test(adjoint.body, derivation_, forward_, i);
+      if (inside >= 0) {
+        NodeId zero = adjoint.body.integer(0);
+        value = adjoint.operation(Op::select, {inside, value, zero});
+      }
+    }
+    finish(c, std::move(adjoint.body), value, static_cast<int>(i));
+    return true;
+  }
+
+  // Where data decides which element is read, the contributions and their places are tensors over
+  // the points, and are scattered.
+  void scatter_access(size_t i) {
+    SymbolicContraction c = over_same_points();
+    if (!set_derivative(c, i)) return;
+    const SymbolicAccess& access = forward_.accesses[i];
+    derivation_.contribute(access.tensor,
+                           scattered(derivation_, statement_, forward_, i, std::move(c)));
   }
 
   // What multiplies the body's derivative: the adjoint of the cell, its share among ties, or the
@@ -232,22 +268,60 @@ class Rule {
   std::vector<SymbolicAccess> others_;
 };
 
+bool has_folds(const Body& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(),
+                     [](const Node& n) { return n.kind == NodeKind::fold; });
+}
+
+// Component k of a tensor of tuples.
+TensorId component(Derivation& derivation, TensorId tensor, int k, size_t rank, Span span) {
+  SymbolicContraction c;
+  c.out_span = span;
+  SymbolicAccess read;
+  read.tensor = tensor;
+  read.span = span;
+  for (size_t d = 0; d < rank; ++d) {
+    c.indices.push_back("i" + std::to_string(d) + "'");
+    c.out_index.push_back(Expr::variable(c.indices.back()));
+    c.out_size.push_back(derivation.extent(tensor, d));
+  }
+  read.index = c.out_index;
+  read.index.emplace_back(k);
+  c.accesses = {std::move(read)};
+  c.aggregation = Aggregation::assign;
+  c.body.results = {c.body.load(0)};
+  const std::string name = derivation.tensor(tensor).name + "_" + std::to_string(k);
+  return derivation.add(name, span, std::move(c));
+}
+
+// Products and extrema of tuples: each component by itself.
+void differentiate_components(Derivation& derivation, const Statement& statement,
+                              const SymbolicContraction& what, TensorId d) {
+  size_t rank = what.out_index.size();
+  for (int k = 0; k < what.components; ++k) {
+    SymbolicContraction one = what;
+    one.components = 0;
+    one.body.results = {what.body.results[static_cast<size_t>(k)]};
+    one.body = tidied(one.body);
+    Statement part = statement;
+    part.result = component(derivation, statement.result, k, rank, statement.span);
+    TensorId adjoint = component(derivation, d, k, rank, statement.span);
+    Rule(derivation, part, one, adjoint).run();
+  }
+}
+
 }  // namespace
 
 void differentiate_contraction(Derivation& derivation, const Statement& statement,
                                const SymbolicContraction& what, TensorId d) {
-  const std::string& name = derivation.tensor(statement.result).name;
-  if (what.components != 0) {
-    fail(Stage::bind, "gradient", statement.span,
-         "the derivative of " + name + " is not known: its elements are tuples");
+  if (has_folds(what.body)) return differentiate_folds(derivation, statement, what, d);
+  SymbolicContraction expressed = what;
+  express_indices(derivation.program, expressed);
+  bool adds = what.aggregation == Aggregation::sum || what.aggregation == Aggregation::assign;
+  if (what.components != 0 && !adds) {
+    return differentiate_components(derivation, statement, expressed, d);
   }
-  for (const Node& node : what.body.nodes) {
-    if (node.kind != NodeKind::fold) continue;
-    fail(Stage::bind, "gradient", node.span,
-         "the derivative of " + name +
-             " is not known: it holds a loop that does not run a small, constant number of times");
-  }
-  Rule(derivation, statement, what, d).run();
+  Rule(derivation, statement, expressed, d).run();
 }
 
 }  // namespace tile

@@ -1,0 +1,240 @@
+#include "core/passes/gradient/ordered_fold.h"
+
+#include <algorithm>
+
+#include "core/passes/fold_region.h"
+#include "core/passes/gradient/index_expression.h"
+#include "core/passes/gradient/tangents.h"
+
+namespace tile {
+namespace {
+
+// Where the states of one carried value are.
+struct StatePlace {
+  TensorId tensor = -1;
+  int component = -1;
+  DType type = DType::none;
+};
+
+class Adjoint {
+ public:
+  Adjoint(Derivation& derivation, const Statement& statement, const OrderedFold& of, TensorId d)
+      : derivation_(derivation),
+        statement_(statement),
+        of_(of),
+        around_(of.around),
+        fold_(of.fold),
+        type_(carried_type(of.components[0])),
+        d_(d) {}
+
+  void run() {
+    add_states();
+    add_adjoints();
+    differentiate_step();
+    differentiate_starts();
+  }
+
+ private:
+  DType carried_type(int k) const {
+    return of_.around.body[of_.fold.args[static_cast<size_t>(k) + 2]].type;
+  }
+  const std::string& name() const { return derivation_.tensor(statement_.result).name; }
+  static NodeId copied(Body& to, const Body& from, NodeId id) {
+    return graft(to, from, id, [](Body&, const Node&) { return NodeId{-1}; });
+  }
+  static int components_of(size_t count) { return count == 1 ? 0 : static_cast<int>(count); }
+
+  // Cells with one more dimension of `size`, at `at`.
+  SymbolicContraction over_trips(const Expr& at, const Expr& size) const {
+    SymbolicContraction c = over_cells(around_, of_.cells, statement_.span);
+    c.out_index.push_back(at);
+    c.out_size.push_back(size);
+    return c;
+  }
+  SymbolicAccess state_access(const StatePlace& place, const Expr& at) const {
+    SymbolicAccess a = cell_access(place.tensor, of_.cells, -1, statement_.span);
+    a.index.push_back(at);
+    if (place.component >= 0) a.index.emplace_back(place.component);
+    return a;
+  }
+
+  // states[cells, t]: the carried values before trip t, the fold over the trips before it.
+  void add_states() {
+    states_.resize(static_cast<size_t>(fold_.slot));
+    for (const auto& [type, components] : components_by_type(around_.body, fold_)) {
+      SymbolicContraction c = over_trips(0, of_.trips.most);
+      int slot = add_trip_index(c, of_.trips, 0, fold_.span);
+      c.out_index.back() = Expr::variable(c.indices.back());
+      c.components = components_of(components.size());
+      Body& body = c.body;
+      Node prefix = fold_;
+      for (NodeId& arg : prefix.args) arg = copied(body, around_.body, arg);
+      prefix.args[1] = trip_counter(body, around_.body, fold_, slot, 0);
+      NodeId id = body.add(std::move(prefix));
+      for (int k : components) body.results.push_back(body.component(id, k, type, fold_.span));
+      body = tidied(body);
+      drop_unread_values(c);
+      TensorId made = derivation_.add(suffixed(name(), "_states"), statement_.span, c);
+      for (size_t p = 0; p < components.size(); ++p) {
+        int component = components.size() == 1 ? -1 : static_cast<int>(p);
+        states_[static_cast<size_t>(components[p])] = {made, component, type};
+      }
+    }
+  }
+
+  // adjoints[cells, t]: of the carried values before trip t; after the last trip those of the
+  // fold's results.
+  void add_adjoints() {
+    Expr size = of_.trips.most + 1;
+    SymbolicContraction c = over_trips(0, size);
+    LoopTrips all{size, true, std::nullopt};
+    int slot = add_trip_index(c, all, 0, fold_.span);
+    c.out_index.back() = Expr::variable(c.indices.back());
+    c.components = components_of(of_.components.size());
+    Body& body = c.body;
+    NodeId begin = copied(body, around_.body, fold_.args[0]);
+    NodeId end = copied(body, around_.body, fold_.args[1]);
+    NodeId length = body.operation(Op::sub, {end, begin}, DType::i64);
+    Node back = fold_;
+    back.op = Op::ident;
+    back.slot = static_cast<int>(of_.components.size());
+    back.args = {body.integer(0, DType::i64),
+                 body.operation(Op::sub, {length, body.index(slot, DType::i64)}, DType::i64)};
+    for (size_t p = 0; p < of_.components.size(); ++p) back.args.push_back(seed(c, p));
+    back.args.insert(back.args.end(), {begin, length});
+    for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a)
+      back.args.push_back(copied(body, around_.body, fold_.args[a]));
+    back.region = std::make_shared<const Body>(step_back(c));
+    NodeId id = body.add(std::move(back));
+    for (size_t p = 0; p < of_.components.size(); ++p)
+      body.results.push_back(body.component(id, static_cast<int>(p), type_, fold_.span));
+    body = tidied(body);
+    drop_unread_values(c);
+    adjoints_ = derivation_.add(suffixed(derivation_.adjoint_name(statement_.result), "_states"),
+                                statement_.span, std::move(c));
+  }
+  NodeId seed(SymbolicContraction& c, size_t position) const {
+    int component = of_.components.size() == 1 ? -1 : static_cast<int>(position);
+    c.accesses.push_back(cell_access(d_, of_.cells, component, statement_.span));
+    return c.body.load(static_cast<int>(c.accesses.size()) - 1, type_, fold_.span);
+  }
+
+  // One trip back, from the last: arguments are how many trips are behind, the adjoints, the fold's
+  // begin and length, and what the fold captures.
+  Body step_back(SymbolicContraction& c) const {
+    Body region;
+    auto count = static_cast<int>(of_.components.size());
+    NodeId behind = region.argument(0, DType::i64), begin = region.argument(count + 1, DType::i64);
+    NodeId length = region.argument(count + 2, DType::i64), one = region.integer(1, DType::i64);
+    NodeId last = region.operation(Op::sub, {length, one}, DType::i64);
+    NodeId trip = region.operation(Op::sub, {last, behind}, DType::i64);
+    std::vector<NodeId> given{region.operation(Op::add, {begin, trip}, DType::i64)};
+    for (const StatePlace& place : states_) {
+      SymbolicAccess a = state_access(place, 0);
+      a.values.assign(a.index.size(), -1);
+      a.values[of_.cells.size()] = 0;
+      c.accesses.push_back(std::move(a));
+      given.push_back(
+          region.load(static_cast<int>(c.accesses.size()) - 1, place.type, fold_.span, {trip}));
+    }
+    for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a) {
+      int slot = static_cast<int>(a) - fold_.slot - 2 + count + 3;
+      given.push_back(region.argument(slot, around_.body[fold_.args[a]].type));
+    }
+    add_products(region, given);
+    return tidied(region);
+  }
+  // The adjoints before the step from those after it, which are arguments 1 and on.
+  void add_products(Body& region, const std::vector<NodeId>& given) const {
+    Body step = floats_only();
+    std::vector<int> directions;
+    for (int k : of_.components) directions.push_back(k + 1);
+    Body dual = with_tangents(step, directions, type_);
+    size_t count = directions.size();
+    for (size_t to = 0; to < count; ++to) {
+      NodeId sum = -1;
+      for (size_t from = 0; from < count; ++from) {
+        NodeId root = dual.results[step.results.size() + from * count + to];
+        if (dual[root].kind == NodeKind::real && dual[root].real == 0) continue;
+        NodeId factor = region_value(region, dual, root, given);
+        NodeId part = region.argument(static_cast<int>(from) + 1, type_);
+        bool whole = region[factor].kind == NodeKind::real && region[factor].real == 1;
+        if (!whole) part = region.operation(Op::mul, {part, factor}, type_, fold_.span);
+        sum = sum < 0 ? part : region.operation(Op::add, {sum, part}, type_, fold_.span);
+      }
+      region.results.push_back(sum < 0 ? region.real(0, type_) : sum);
+    }
+  }
+  // The step's results that have adjoints.
+  Body floats_only() const {
+    Body step = *fold_.region;
+    step.results.clear();
+    for (int k : of_.components)
+      step.results.push_back(fold_.region->results[static_cast<size_t>(k)]);
+    return step;
+  }
+
+  // One step at the stored state of each trip, as if it were a statement whose result is the next
+  // state.
+  void differentiate_step() {
+    SymbolicContraction c = over_trips(0, of_.trips.most + 1);
+    int slot = add_trip_index(c, of_.trips, 0, fold_.span);
+    Expr t = Expr::variable(c.indices.back());
+    c.out_index.back() = t + 1;
+    c.components = components_of(of_.components.size());
+    Body& body = c.body;
+    NodeId counter = trip_counter(body, around_.body, fold_, slot, 0);
+    std::vector<NodeId> given = region_arguments(body, around_.body, fold_, counter);
+    for (size_t k = 0; k < states_.size(); ++k) {
+      c.accesses.push_back(state_access(states_[k], t));
+      given[k + 1] =
+          body.load(static_cast<int>(c.accesses.size()) - 1, states_[k].type, fold_.span);
+    }
+    for (int k : of_.components) {
+      NodeId root = fold_.region->results[static_cast<size_t>(k)];
+      body.results.push_back(region_value(body, *fold_.region, root, given));
+    }
+    if (of_.trips.by_value()) {
+      NodeId test = trip_condition(body, around_.body, fold_, counter);
+      for (size_t p = 0; p < body.results.size(); ++p) {
+        NodeId old = given[static_cast<size_t>(of_.components[p]) + 1];
+        body.results[p] =
+            body.operation(Op::select, {test, body.results[p], old}, type_, fold_.span);
+      }
+    }
+    body = tidied(body);
+    drop_unread_values(c);
+    differentiate_contraction(derivation_, statement_, c, adjoints_);
+  }
+
+  void differentiate_starts() {
+    SymbolicContraction c = over_trips(0, of_.trips.most + 1);
+    c.components = components_of(of_.components.size());
+    for (int k : of_.components) {
+      NodeId start = fold_.args[static_cast<size_t>(k) + 2];
+      c.body.results.push_back(copied(c.body, around_.body, start));
+    }
+    c.body = tidied(c.body);
+    drop_unread_values(c);
+    differentiate_contraction(derivation_, statement_, c, adjoints_);
+  }
+
+  Derivation& derivation_;
+  const Statement& statement_;
+  const OrderedFold& of_;
+  const SymbolicContraction& around_;
+  const Node& fold_;
+  DType type_;
+  TensorId d_;
+  std::vector<StatePlace> states_;
+  TensorId adjoints_ = -1;
+};
+
+}  // namespace
+
+void differentiate_ordered_fold(Derivation& derivation, const Statement& statement,
+                                const OrderedFold& fold, TensorId adjoint) {
+  Adjoint(derivation, statement, fold, adjoint).run();
+}
+
+}  // namespace tile

@@ -1,0 +1,146 @@
+// Gradients of MFG programs with tuples and folds against central differences (issue 6, item 5).
+#include <gtest/gtest.h>
+
+#include "core/language/mfg/mfg.h"
+#include "core/passes/differentiate.h"
+#include "tests/gradient/central_difference.h"
+#include "tests/gradient/double_precision.h"
+
+namespace tile::test {
+namespace {
+
+Program parse(const std::string& text) {
+  return in_double(parse_mfg(std::make_shared<const Source>(Source{"gradient.mfg", text})));
+}
+
+// Reals for inputs of floats, the initial values of integer parameters.
+HostTensor input_for(RandomSource& random, const Tensor& t, const Shape& picture) {
+  DType type = t.type.value_or(DType::f64);
+  Shape shape = picture;
+  if (t.parameter) {
+    shape.clear();
+    if (t.parameter->init.size() > 1) shape = {static_cast<int64_t>(t.parameter->init.size())};
+  }
+  if (t.dims.size() == 1 && !t.parameter) shape = {picture[1]};
+  if (t.dims.size() == 3) shape.push_back(4);
+  HostTensor value = random_reals(random, shape);
+  if (is_float(type) && t.parameter) {
+    // Inside the declared range, where the clamp passes derivatives on.
+    for (int64_t i = 0; i < value.count(); ++i) {
+      double at = t.parameter->init[static_cast<size_t>(i)] * (1 + 0.05 * random.unit()) + 0.01;
+      value.set(i, real_scalar(at, DType::f64));
+    }
+  }
+  if (is_float(type)) return value;
+  HostTensor integers(type, shape);
+  for (int64_t i = 0; i < integers.count(); ++i) {
+    auto at = t.parameter ? static_cast<int64_t>(t.parameter->init[static_cast<size_t>(i)])
+                          : static_cast<int64_t>(255 * random.unit());
+    integers.set(i, integer_scalar(at, type));
+  }
+  return integers;
+}
+
+void expect_gradient(const Program& program, const std::string& of, const Shape& picture,
+                     const std::string& text, bool twice = true) {
+  RandomSource random(static_cast<unsigned>(text.size()));
+  std::vector<std::string> wrt;
+  std::vector<HostTensor> inputs;
+  for (TensorId id : program.inputs) {
+    const Tensor& t = program.tensors[static_cast<size_t>(id)];
+    inputs.push_back(input_for(random, t, picture));
+    if (is_float(inputs.back().type)) wrt.push_back(t.name);
+  }
+  std::string report;
+  EXPECT_EQ(compare_with_differences({program, of, wrt, inputs}, random, report), Agreement::agrees)
+      << report << "\n"
+      << text << "\n"
+      << print(differentiate(program, of, wrt));
+  if (!twice) return;
+  // The gradient of the first input is a program like any other.
+  Program first = differentiate(program, of, wrt);
+  inputs.push_back(random_reals(random, outputs_of(program, inputs).at(0).shape));
+  std::string second = "D" + wrt[0];
+  EXPECT_NE(compare_with_differences({first, second, wrt, inputs}, random, report),
+            Agreement::differs)
+      << "second derivative: " << report << "\n"
+      << text;
+}
+
+void expect_gradient(const std::string& text, const Shape& picture = {4, 5}) {
+  expect_gradient(parse(text), "result_f32", picture, text);
+}
+
+const std::string kClamped = "let s = sampler<input_f32>(address=.ClampToEdge)\n";
+
+TEST(FilterGradients, Tuples) {
+  expect_gradient(
+      "@bounds(5, 4)\n"
+      "def f |x, y| { let v = input_f32(x, y)\n [v, v*v, 2.0*input_f32(4-x, y)] }\n"
+      "def result_f32 |x, y| { let c = f(x, y)\n c.x*c.y + c.z^2 + f(x+1, y).y }\n");
+}
+
+TEST(FilterGradients, SumsOfAnyLength) {
+  const std::string radius = "@param_i32 r(SLIDER, label=\"r\", min=1, max=9, init=2)\n";
+  for (const char* sum :
+       {"rsum(0..<40)|i| { s(x+i, y)*f32(i) }", "rsum(-r..<r+1)|i| { s(x+i, y)^2 }",
+        "rsum(-r..<r+1, -2..<r)|i, j| { s(x+i, y+j)*f32(i+2*j) }", "rsum(0..<x+1)|i| { s(i, y)^2 }",
+        "rsum(x..<max(x+2, r))|i| { s(i, y)^2 }",
+        "rsum(0..<r)|i| { rsum(0..<i)|j| { s(x+i, y+j)^2 } }",
+        "rsum(0..<r)|i| { exp(rsum(0..<i+1)|j| { s(x+i, y+j) }) }",
+        "rsum(0..<input_f32.extent(0))|i| { s(i, y)*s(x, i) }"}) {
+    expect_gradient(radius + kClamped + "def result_f32 |x, y| { " + sum + " }\n");
+  }
+}
+
+TEST(FilterGradients, SumsOfTuples) {
+  expect_gradient(kClamped +
+                  "@param_f32 scale(SLIDER, label=\"s\", min=0.5, max=4.0, init=1.5)\n"
+                  "def result_f32 |x, y| {\n"
+                  "  let c = s(x, y)\n"
+                  "  let [n, w] = rsum(-4..<5, -4..<5)|i, j| {\n"
+                  "    let v = s(x+i, y+j)\n"
+                  "    let w = exp(-(v-c)^2/scale - f32(i*i+j*j)/8.0)\n"
+                  "    [w*v, w] }\n"
+                  "  n/w }\n");
+}
+
+TEST(FilterGradients, ReductionsWrittenAsFolds) {
+  for (const char* fold :
+       {"reduce(init=1.0, 0..<40)|i, a| { a + s(x+i, y)*f32(i) }",
+        "reduce(init=s(x, y), 0..<40)|i, a| { s(x-i, y)^2 + a - 1.0 }",
+        "reduce(init=0.5, 0..<36)|i, a| { a*(1.0 + 0.1*s(i, y)) }",
+        "reduce(init=-9.0, 0..<40)|i, a| { max(a, s(x+i, y)*f32(i+1)) }",
+        "reduce(init=9.0, 0..<8, 0..<8)|i, j, a| { min(a, s(x+i, y)*f32(i+j+1)) }",
+        "reduce(init=[0.0, 1.0], 0..<40)|i, a| { [a.x + s(i, y), max(a.y, s(x, i))] }.y",
+        "reduce(init=-7.0, 0..<x)|i, a| { max(a, s(i, y)) }"}) {
+    expect_gradient(kClamped + "def result_f32 |x, y| { " + fold + " }\n");
+  }
+}
+
+TEST(FilterGradients, OrderedFolds) {
+  const std::string radius = "@param_i32 r(SLIDER, label=\"r\", min=1, max=9, init=2)\n";
+  for (const char* fold :
+       {"reduce(init=0.5, 0..<40)|i, a| { sin(a) + s(x+i, y)*a }",
+        "reduce(init=s(x, y), 0..<r)|i, a| { a*a*0.5 + s(x+i, y) }",
+        "reduce(init=0.3, 0..<x+1)|i, a| { a*a + s(i, y) }",
+        "reduce(init=0.3, 0..<r, 0..<r)|i, j, a| { a*a*0.25 + s(x+i, y+j)*0.5 }",
+        "reduce(init=[1.0, s(x, y)], 0..<r+2)|i, a| { [a.y*0.5, a.x*s(x+i, y) - a.y] }.x",
+        "f32(reduce(init=[1.0, 2], 0..<r+2)|i, a| { [a.x*0.9 + s(x+a.y, y), (a.y+i)%5] }.x)",
+        "reduce(init=0.1, 0..<r)|i, a| { cos(a) + rsum(0..<r)|j| { a*s(x+j, y+i) } }",
+        "reduce(init=0.1, 0..<r)|i, a| { cos(a) + reduce(init=a, 0..<r)|j, b| { b*b*0.1 + "
+        "s(x+j, y+i)*a } }"}) {
+    expect_gradient(radius + kClamped + "def result_f32 |x, y| { " + fold + " }\n", {3, 4});
+  }
+}
+
+TEST(FilterGradients, ReadsAtPlacesThatDataDecide) {
+  expect_gradient(
+      "let s = sampler<input_f32>(address=.ClampToEdge, coord=.NormalizedLinear)\n"
+      "@param_f32 turn(SLIDER, label=\"t\", min=-6.0, max=6.0, init=2.0)\n"
+      "def result_f32 |x, y| { let p = to_ncoord([x, y])\n"
+      "  s(p.x*cos(turn) - 0.3*p.y, p.y*p.y + 0.2*sin(p.x)) }\n");
+}
+
+}  // namespace
+}  // namespace tile::test
