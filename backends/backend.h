@@ -26,6 +26,17 @@ class Code {
   virtual size_t workspace_bytes() const = 0;
   // Whether the compiler had to put registers into memory: a search drops such a candidate.
   virtual bool spills() const { return false; }
+  // How many kernels one launch() gives a device.
+  virtual size_t kernels() const { return 1; }
+};
+
+// Work that a device was told once and does again and again. Thread safe.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Gives the stream the work once more. Runs of one recording follow each other, whatever their
+  // streams. Throws Failure (run).
+  virtual void run(void* stream) = 0;
 };
 
 // One engine's use of a device with memory of its own: a pool, a stream, and the errors of launches
@@ -46,6 +57,15 @@ class DeviceSession {
   virtual void copy_out(void* host, const void* device, size_t bytes, void* stream) = 0;
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void synchronize(void* stream) = 0;
+  // Waits for the work of every stream.
+  virtual void finish() = 0;
+  // Calls `work` with a stream that keeps what it is given, launches and copies on the device,
+  // instead of doing it; the pointers must be good in every run of the recording. Null where the
+  // device does not record that.
+  virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) {
+    (void)work;
+    return nullptr;
+  }
   // Runs `work`, which gives the stream its work, and tells the nanoseconds that the device took.
   virtual double elapsed_ns(void* stream, const std::function<void()>& work) = 0;
 };

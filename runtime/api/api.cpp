@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/device_run.h"
 #include "runtime/engine/host_run.h"
 
 using namespace tile;
@@ -99,23 +100,30 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
   run(e, inputs, outputs, options);
 }
 
-// Whether the call was run the short way: the executable fits the tensors, and nothing is asked for
-// beside the results.
+// Whether the call was run the short way: the executable fits the tensors, and nothing but a stream
+// is asked for beside the results.
 bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t input_count,
                   DLTensor* const* outputs, size_t output_count, const tile_run_options* given) {
   CallPointers pointers;
-  if (given != nullptr || e.engine->options().cancelled ||
+  tile_run_options asked = given_options(given);
+  if (asked.cancel != nullptr || e.engine->options().cancelled || e.engine->is_reference() ||
       !take_pointers(e, inputs, input_count, outputs, output_count, pointers)) {
     return false;
   }
+  RunOptions options;
+  options.stream = asked.stream;
+  bool on_device = e.engine->session() != nullptr;
+  if (!on_device && is_gpu(e.engine->target())) return false;  // code for a GPU elsewhere
   for (size_t i = 0; i < input_count; ++i) {
     const InputType& type = e.inputs[i].type;
     if (!type.value) continue;
     // A parameter that sets a size: the executable is for one value of it.
+    if (on_device) return false;
     if (load_element(static_cast<const std::byte*>(pointers.inputs[i]), type.type).i != *type.value)
       return false;
   }
-  run_on_host(e, {pointers.inputs, input_count}, {pointers.outputs, output_count}, {});
+  std::span<void* const> from(pointers.inputs, input_count), to(pointers.outputs, output_count);
+  on_device ? run_in_place(e, from, to, options) : run_on_host(e, from, to, options);
   return true;
 }
 

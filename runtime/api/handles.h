@@ -76,8 +76,9 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
 TensorView view_of(const HostTensor& tensor);
 DLDataType dl_type(DType type);
 
-// The short way of a call: pointers of dense host tensors that are exactly what the executable was
-// compiled for and do not overlap. False for anything else, errors included.
+// The short way of a call: pointers of dense tensors that lie where the engine runs, are exactly
+// what the executable was compiled for and do not overlap. False for anything else, errors
+// included.
 struct CallPointers {
   static constexpr size_t kMost = 16;
   void* inputs[kMost];

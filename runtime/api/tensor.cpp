@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/engine.h"
 
 namespace tile::api {
 namespace {
@@ -88,13 +89,22 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
 
 namespace {
 
-// The bytes of a dense host tensor that is exactly `expected`; 0 for anything else, an empty one
-// too.
-size_t exact_bytes(const DLTensor* t, const BoundTensor& expected) {
-  if (t == nullptr || t->device.device_type != kDLCPU || t->data == nullptr ||
-      t->byte_offset != 0) {
+// Where an engine's runs use tensors in place.
+DLDevice device_of(const Engine& engine) {
+  if (engine.session() == nullptr) return {kDLCPU, 0};
+  return {kDLCUDA, engine.ordinal()};
+}
+
+// The bytes of a dense tensor on the device that is exactly `expected`; 0 for anything else, an
+// empty one too.
+size_t exact_bytes(const DLTensor* t, const BoundTensor& expected, const DLDevice& device) {
+  if (t == nullptr || t->device.device_type != device.device_type ||
+      t->device.device_id != device.device_id || t->data == nullptr || t->byte_offset != 0) {
     return 0;
   }
+  constexpr uintptr_t kDeviceAlignment = 16;
+  bool misaligned = reinterpret_cast<uintptr_t>(t->data) % kDeviceAlignment != 0;
+  if (device.device_type == kDLCUDA && misaligned) return 0;
   DLDataType type = dl_type(expected.type);
   size_t rank = expected.shape.size();
   if (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1 ||
@@ -120,15 +130,17 @@ bool take_pointers(const Executable& e, const DLTensor* const* inputs, size_t in
       outputs == nullptr) {
     return false;
   }
+  const DLDevice device = device_of(*e.engine);
   const std::byte* input_ends[kMost];
   for (size_t i = 0; i < input_count; ++i) {
-    size_t bytes = exact_bytes(inputs[i], e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])]);
+    const BoundTensor& expected = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    size_t bytes = exact_bytes(inputs[i], expected, device);
     if (bytes == 0) return false;
     pointers.inputs[i] = inputs[i]->data;
     input_ends[i] = static_cast<const std::byte*>(inputs[i]->data) + bytes;
   }
   for (size_t i = 0; i < output_count; ++i) {
-    size_t bytes = exact_bytes(outputs[i], e.output(i));
+    size_t bytes = exact_bytes(outputs[i], e.output(i), device);
     if (bytes == 0) return false;
     pointers.outputs[i] = outputs[i]->data;
     const auto* begin = static_cast<const std::byte*>(outputs[i]->data);
@@ -138,7 +150,7 @@ bool take_pointers(const Executable& e, const DLTensor* const* inputs, size_t in
     }
     for (size_t j = 0; j < i; ++j) {
       const auto* other = static_cast<const std::byte*>(pointers.outputs[j]);
-      size_t other_bytes = exact_bytes(outputs[j], e.output(j));
+      size_t other_bytes = exact_bytes(outputs[j], e.output(j), device);
       if (begin < other + other_bytes && other < end) return false;
     }
   }

@@ -142,8 +142,7 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   make_codes(*e);
   plan_memory(*e, engine->options().memory_limit);
   if (engine->session() != nullptr) prepare_device(*e);
-  e->direct = !is_gpu(engine->target()) &&
-              std::all_of(inputs.begin(), inputs.end(),
+  e->direct = std::all_of(inputs.begin(), inputs.end(),
                           [](const InputLayout& i) { return i.strides.empty(); });
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;
   uint64_t seen = engine->statistics.temporary_bytes;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/engine/copy_nest.h"
+#include "runtime/engine/device_replay.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/strided_copy.h"
 
@@ -11,9 +12,105 @@ namespace tile {
 namespace {
 
 constexpr uintptr_t kAlignment = 16;  // what every launch may count on
+// Temporaries of a recording at most: programs with more spend no time on launches worth saving.
+constexpr size_t kMostRecorded = 64 << 20;
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0; }
 
+// Gives the stream a copy between device memory of different strides.
+void copy_strided(const Executable& e, DType type, const Shape& shape, void* from,
+                  const std::vector<int64_t>& from_strides, void* to,
+                  const std::vector<int64_t>& to_strides, void* stream) {
+  if (element_count(shape) == 0) return;
+  Engine& engine = *e.engine;
+  std::shared_ptr<const Code> code =
+      engine.kernels().get(copy_nest(type, shape, from_strides, to_strides), engine.target());
+  std::array<void*, 2> pointers = {from, to};
+  LaunchOptions launching;
+  launching.stream = stream;
+  launching.session = engine.session();
+  engine.backend().launch(*code, pointers, {}, launching);
+}
+
+// The launches of a run, given to a stream.
+class DeviceLaunches {
+ public:
+  DeviceLaunches(const Executable& e, std::span<void* const> inputs, std::span<void* const> outputs,
+                 std::byte* arena, const RunOptions& options)
+      : e_(e),
+        inputs_(inputs),
+        outputs_(outputs),
+        arena_(arena),
+        options_(options),
+        session_(*e.engine->session()) {
+    launching_.stream = options.stream;
+    launching_.session = &session_;
+    launching_.workspace = arena + e.arena_bytes;
+  }
+
+  void run() const {
+    for (auto [input, offset] : e_.densified) densify(input, arena_ + offset);
+    for (const Launch& launch : e_.launches) {
+      if (options_.cancelled && options_.cancelled()) {
+        fail(Stage::run, "cancelled", {}, "the run was cancelled");
+      }
+      this->launch(launch);
+    }
+    for (const OutputCopy& copy : e_.copies) {
+      const BoundTensor& t = e_.output(copy.output);
+      size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
+      session_.copy(outputs_[copy.output], address(copy.from), bytes, options_.stream);
+    }
+  }
+
+ private:
+  void* address(TensorId id) const {
+    Place at = e_.places[static_cast<size_t>(id)];
+    if (at.kind == Place::Kind::input) return inputs_[at.at];
+    if (at.kind == Place::Kind::output) return outputs_[at.at];
+    if (at.kind == Place::Kind::constant) return e_.device_constants->at(at.at);
+    return arena_ + at.at;
+  }
+
+  void densify(size_t input, std::byte* to) const {
+    const InputLayout& layout = e_.inputs[input];
+    copy_strided(e_, layout.type.type, layout.type.shape, inputs_[input], layout.strides, to, {},
+                 options_.stream);
+  }
+
+  void launch(const Launch& launch) const {
+    constexpr size_t kFew = 16;
+    size_t count = launch.arguments.size();
+    std::array<void*, kFew> few;
+    std::vector<void*> many(count > kFew ? count : 0);
+    void** pointers = count > kFew ? many.data() : few.data();
+    for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
+    if (options_.profile == nullptr) {
+      start(launch, {pointers, count});
+    } else {
+      auto work = [&] { start(launch, {pointers, count}); };
+      options_.profile->push_back(session_.elapsed_ns(options_.stream, work));
+    }
+  }
+  void start(const Launch& launch, std::span<void* const> pointers) const {
+    Backend& backend = e_.engine->backend();
+    if (launch.sort) {
+      const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
+      backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
+    } else {
+      backend.launch(*launch.code, pointers, {}, launching_);
+    }
+  }
+
+  const Executable& e_;
+  std::span<void* const> inputs_, outputs_;
+  std::byte* arena_;
+  const RunOptions& options_;
+  DeviceSession& session_;
+  LaunchOptions launching_;
+};
+
+// A run of tensors anywhere: what the launches cannot use in place is staged.
 class DeviceRun {
  public:
   DeviceRun(const Executable& e, std::span<const TensorView> inputs,
@@ -22,23 +119,12 @@ class DeviceRun {
         inputs_(inputs),
         outputs_(outputs),
         options_(options),
-        session_(*e.engine->session()),
-        arena_(session_, e.arena_bytes + e.workspace_bytes, options.stream) {}
+        session_(*e.engine->session()) {}
 
   void run() {
     for (const TensorView& input : inputs_) bring_in(input);
     for (const TensorView& output : outputs_) make_room(output);
-    for (auto [input, offset] : e_.densified) densify(input, arena_.data() + offset);
-    for (const Launch& launch : e_.launches) {
-      if (options_.cancelled && options_.cancelled()) {
-        fail(Stage::run, "cancelled", {}, "the run was cancelled");
-      }
-      this->launch(launch);
-    }
-    for (const OutputCopy& copy : e_.copies) {
-      session_.copy(output_data_[copy.output], address(copy.from),
-                    byte_count(outputs_[copy.output]), options_.stream);
-    }
+    run_in_place(e_, input_data_, output_data_, options_);
     for (size_t i = 0; i < outputs_.size(); ++i) bring_out(outputs_[i], output_data_[i]);
   }
 
@@ -81,7 +167,8 @@ class DeviceRun {
     size_t bytes = byte_count(output);
     if (in_place(output) || bytes == 0) return;
     if (output.memory == Memory::device) {
-      copy_strided(output.type, output.shape, data, {}, output.data, output.strides);
+      copy_strided(e_, output.type, output.shape, data, {}, output.data, output.strides,
+                   options_.stream);
     } else if (output.strides.empty()) {
       session_.copy_out(output.data, data, bytes, options_.stream);
     } else {
@@ -91,66 +178,14 @@ class DeviceRun {
     }
   }
 
-  void densify(size_t input, std::byte* to) {
-    const TensorView& view = inputs_[input];
-    copy_strided(view.type, view.shape, input_data_[input], view.strides, to, {});
-  }
-  void copy_strided(DType type, const Shape& shape, void* from,
-                    const std::vector<int64_t>& from_strides, void* to,
-                    const std::vector<int64_t>& to_strides) {
-    if (element_count(shape) == 0) return;
-    Engine& engine = *e_.engine;
-    std::shared_ptr<const Code> code =
-        engine.kernels().get(copy_nest(type, shape, from_strides, to_strides), engine.target());
-    std::array<void*, 2> pointers = {from, to};
-    LaunchOptions launching = launch_options();
-    launching.workspace = nullptr;
-    engine.backend().launch(*code, pointers, {}, launching);
-  }
-
-  LaunchOptions launch_options() const {
-    LaunchOptions launching;
-    launching.stream = options_.stream;
-    launching.session = &session_;
-    launching.workspace = arena_.data() + e_.arena_bytes;
-    return launching;
-  }
-  void* address(TensorId id) const {
-    Place at = e_.places[static_cast<size_t>(id)];
-    if (at.kind == Place::Kind::input) return input_data_[at.at];
-    if (at.kind == Place::Kind::output) return output_data_[at.at];
-    if (at.kind == Place::Kind::constant) return e_.device_constants->at(at.at);
-    return arena_.data() + at.at;
-  }
-  void launch(const Launch& launch) {
-    pointers_.clear();
-    for (TensorId id : launch.arguments) pointers_.push_back(address(id));
-    Backend& backend = e_.engine->backend();
-    auto work = [&] {
-      if (launch.sort) {
-        const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
-        backend.sort(*launch.sort, source, pointers_[0], pointers_[1], launch_options());
-      } else {
-        backend.launch(*launch.code, pointers_, {}, launch_options());
-      }
-    };
-    if (options_.profile == nullptr) {
-      work();
-    } else {
-      options_.profile->push_back(session_.elapsed_ns(options_.stream, work));
-    }
-  }
-
   const Executable& e_;
   std::span<const TensorView> inputs_;
   std::span<const TensorView> outputs_;
   const RunOptions& options_;
   DeviceSession& session_;
-  DeviceMemory arena_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<void*> input_data_;
   std::vector<void*> output_data_;
-  std::vector<void*> pointers_;
 };
 
 }  // namespace
@@ -169,12 +204,33 @@ DeviceConstants::DeviceConstants(const Executable& e) : session_(*e.engine->sess
 
 void prepare_device(Executable& e) {
   e.device_constants = std::make_shared<const DeviceConstants>(e);
+  e.replays.reset();
+  size_t kernels = e.copies.size() + e.densified.size(), bytes = e.arena_bytes + e.workspace_bytes;
+  for (const Launch& launch : e.launches) kernels += launch.code ? launch.code->kernels() : 1;
+  if (kernels > 1 && bytes <= kMostRecorded) {
+    e.replays = std::make_shared<DeviceReplays>(*e.engine->session(), bytes);
+  }
   for (auto [input, offset] : e.densified) {
     const InputLayout& layout = e.inputs[input];
     if (element_count(layout.type.shape) == 0) continue;
     e.engine->kernels().get(copy_nest(layout.type.type, layout.type.shape, layout.strides, {}),
                             e.engine->target());
   }
+}
+
+void run_in_place(const Executable& e, std::span<void* const> inputs,
+                  std::span<void* const> outputs, const RunOptions& options) {
+  // A recording runs as a whole: nobody looks between its launches.
+  bool recorded =
+      e.replays && options.profile == nullptr && !options.cancelled &&
+      e.replays->run(inputs, outputs, options.stream, [&](std::byte* arena, void* stream) {
+        RunOptions recording;
+        recording.stream = stream;
+        DeviceLaunches(e, inputs, outputs, arena, recording).run();
+      });
+  if (recorded) return;
+  DeviceMemory arena(*e.engine->session(), e.arena_bytes + e.workspace_bytes, options.stream);
+  DeviceLaunches(e, inputs, outputs, arena.data(), options).run();
 }
 
 void run_on_device(const Executable& executable, std::span<const TensorView> inputs,

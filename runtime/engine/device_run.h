@@ -38,8 +38,14 @@ class DeviceConstants {
   std::map<size_t, std::unique_ptr<DeviceMemory>> memory_;  // by the tensor's id
 };
 
-// What runs find ready: constants on the device, code that makes strided inputs dense.
+// What runs find ready: constants on the device, code that makes strided inputs dense, a place for
+// recordings.
 void prepare_device(Executable& executable);
+
+// The run of device tensors that are used where they are: pointers to first elements, aligned to 16
+// bytes, of inputs with the strides compiled for and dense outputs, in the executable's order.
+void run_in_place(const Executable& executable, std::span<void* const> inputs,
+                  std::span<void* const> outputs, const RunOptions& options);
 
 // As run(); tensors are in host memory (copied in and out, waiting for the results) or on the
 // device (used where they are, nothing waits).

@@ -16,6 +16,7 @@
 namespace tile {
 
 class DeviceConstants;
+class DeviceReplays;
 class Engine;
 
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
@@ -62,13 +63,15 @@ struct Executable {
   std::vector<OutputCopy> copies;
   // Inputs whose strides a view or a sort cannot take: copied densely into the arena first.
   std::vector<std::pair<size_t, size_t>> densified;  // input, arena offset
-  // Tensors are the host's and every input is dense: a call needs pointers and nothing else.
+  // Every input is dense: a call with tensors where the engine runs needs pointers and nothing
+  // else.
   bool direct = false;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
   // On a device with memory of its own.
   std::shared_ptr<const DeviceConstants> device_constants;
+  std::shared_ptr<DeviceReplays> replays;  // null where there is one kernel only
 
   const BoundTensor& output(size_t i) const {
     return bound.tensors[static_cast<size_t>(bound.outputs[i])];

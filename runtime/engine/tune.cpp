@@ -1,5 +1,6 @@
 // Races schedules on this machine. Candidates run on buffers of their own, so that a run of the
 // executable meanwhile is not disturbed; winners are swapped in at the end.
+#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kernel_timer.h"
 #include "runtime/engine/memory_plan.h"
@@ -34,6 +35,7 @@ void tune(Executable& e, double budget_ms,
   e.copies.clear();
   e.densified.clear();
   plan_memory(e, e.engine->options().memory_limit);
+  if (e.engine->session() != nullptr) prepare_device(e);
 }
 
 }  // namespace tile

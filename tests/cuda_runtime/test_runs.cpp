@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "runtime/engine/copy_nest.h"
 #include "tests/cuda_runtime/fake_device.h"
+#include "tile/tile.h"
 
 namespace tile::test {
 namespace {
@@ -53,6 +56,144 @@ TEST_F(Runs, EnginesOfTwoDevices) {
     run(*e, inputs, outputs);
     for (int64_t i = 0; i < b.count(); ++i) EXPECT_EQ(b.at(i).f, 2.0 * static_cast<double>(i));
   }
+}
+
+// The first call compiles, the others go the short way; a misaligned tensor goes the long one.
+TEST_F(Runs, CInterfaceTakesDeviceTensorsAsTheyAre) {
+  tile_engine_options options{};
+  options.struct_size = sizeof options;
+  options.backend = "cuda";
+  options.cache_mode = "off";
+  tile_engine* engine = nullptr;
+  tile_program* program = nullptr;
+  ASSERT_EQ(tile_engine_create(&options, &engine), nullptr);
+  ASSERT_EQ(tile_program_parse(engine, "tile", nullptr, kDouble, strlen(kDouble), &program),
+            nullptr);
+  alignas(16) std::array<float, 36> a{}, b{};
+  int64_t shape[2] = {4, 8};
+  DLTensor in{a.data(), {kDLCUDA, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
+  DLTensor out = in;
+  out.data = b.data();
+  const DLTensor* inputs[] = {&in};
+  DLTensor* outputs[] = {&out};
+  tile_run_options on_stream{};
+  on_stream.struct_size = sizeof on_stream;
+  on_stream.stream = CU_STREAM_PER_THREAD;
+  for (size_t turn = 0; turn < 4; ++turn) {
+    size_t shift = turn == 3 ? 1 : 0;
+    in.data = a.data() + shift;
+    for (size_t i = 0; i < 32; ++i) a[i + shift] = static_cast<float>(i + turn);
+    const tile_run_options* run_options = turn == 2 ? &on_stream : nullptr;
+    int streams = fake_driver().calls("stream of the thread");
+    ASSERT_EQ(tile_program_run(program, inputs, 1, outputs, 1, run_options), nullptr);
+    EXPECT_EQ(fake_driver().calls("stream of the thread"), streams + (turn == 2 ? 1 : 0));
+    for (size_t i = 0; i < 32; ++i) EXPECT_EQ(b[i], 2 * static_cast<float>(i + turn));
+  }
+  in.device.device_id = 1;
+  tile_error* error = tile_program_run(program, inputs, 1, outputs, 1, nullptr);
+  ASSERT_NE(error, nullptr);
+  EXPECT_THAT(tile_error_message(error), ::testing::HasSubstr("GPU 1"));
+  tile_error_free(error);
+  tile_program_free(program);
+  tile_engine_free(engine);
+}
+
+constexpr const char* kSeveralKernels =
+    "function (A[M, N]) -> (T) { S[j: N] = +(A[i, j]); T[i: M] = >(A[i, j] * S[j]); }";
+
+class Replays : public OnFakeDevice {
+ protected:
+  void SetUp() override {
+    OnFakeDevice::SetUp();
+    engine_ = cuda_engine();
+    program_ = program_of(engine_, kSeveralKernels);
+  }
+  void TearDown() override {
+    program_.reset();
+    engine_.reset();
+    OnFakeDevice::TearDown();
+  }
+  // Runs on tensors with other values and expects the right result.
+  void run_right(HostTensor& a, HostTensor& t, void* stream = nullptr) {
+    ++turn_;
+    std::vector<double> sums(16, 0);
+    for (int64_t i = 0; i < a.count(); ++i) {
+      a.set(i, real_scalar(static_cast<double>((i * 7 + turn_) % 5), DType::f32));
+      sums[static_cast<size_t>(i % 16)] += a.at(i).f;
+    }
+    std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(t, Memory::device)};
+    RunOptions options;
+    options.stream = stream;
+    executable_ = program_->executable(std::span<const TensorView>(inputs));
+    run(*executable_, inputs, outputs, options);
+    for (int64_t i = 0; i < 8; ++i) {
+      double most = 0;
+      for (int64_t j = 0; j < 16; ++j) {
+        most = std::max(most, a.at(i * 16 + j).f * sums[static_cast<size_t>(j)]);
+      }
+      EXPECT_EQ(t.at(i).f, most) << "turn " << turn_ << ", row " << i;
+    }
+    executable_.reset();
+  }
+  static int graphs() { return fake_driver().calls("cuGraphLaunch"); }
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<LoadedProgram> program_;
+  std::shared_ptr<Executable> executable_;
+  int turn_ = 0;
+};
+
+TEST_F(Replays, SameTensorsAreGivenToTheDeviceAsOneGraph) {
+  HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
+  int before = graphs();
+  run_right(a, t);
+  EXPECT_EQ(graphs(), before);
+  run_right(a, t);  // recorded and run
+  int launches = fake_driver().calls("cuLaunchKernelEx");
+  int allocations = fake_driver().calls("cuMemAllocFromPoolAsync");
+  int waits = fake_driver().calls("cuStreamSynchronize");
+  CUstream other = reinterpret_cast<CUstream>(&a);
+  for (void* stream : {static_cast<void*>(nullptr), static_cast<void*>(other)}) {
+    run_right(a, t, stream);
+  }
+  EXPECT_EQ(graphs(), before + 3);
+  EXPECT_EQ(fake_driver().calls("cuLaunchKernelEx"), launches);
+  EXPECT_EQ(fake_driver().calls("cuMemAllocFromPoolAsync"), allocations);
+  EXPECT_EQ(fake_driver().calls("cuStreamSynchronize"), waits);
+}
+
+TEST_F(Replays, OtherTensorsAreLaunchedKernelByKernel) {
+  std::vector<HostTensor> a, t;
+  for (int i = 0; i < 6; ++i) {
+    a.emplace_back(DType::f32, Shape{8, 16});
+    t.emplace_back(DType::f32, Shape{8});
+  }
+  int before = graphs();
+  for (size_t i = 0; i < a.size(); ++i) run_right(a[i], t[i]);
+  EXPECT_EQ(graphs(), before);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (size_t i = 0; i < a.size(); ++i) run_right(a[i], t[(i + static_cast<size_t>(turn)) % 6]);
+  }
+}
+
+TEST_F(Replays, WhatCannotBeRecordedIsLaunched) {
+  HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
+  fake_driver().fail("cuGraphInstantiateWithFlags", CUDA_ERROR_NOT_SUPPORTED, 0);
+  int before = graphs();
+  for (int i = 0; i < 4; ++i) run_right(a, t);
+  EXPECT_EQ(graphs(), before);
+}
+
+TEST_F(Replays, FailureOfAGraphNamesItsKernels) {
+  HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
+  for (int i = 0; i < 2; ++i) run_right(a, t);
+  engine_->session()->synchronize(nullptr);
+  run_right(a, t);
+  fake_driver().break_all(CUDA_ERROR_ILLEGAL_ADDRESS);
+  Diagnostic d = failure_of([&] { engine_->session()->synchronize(nullptr); });
+  EXPECT_EQ(d.code, "launch");
+  EXPECT_THAT(d.message, ::testing::HasSubstr("kernels S, T"));
+  fake_driver().break_all(0);
 }
 
 TEST_F(Runs, MisalignedDeviceTensorsAreStaged) {

@@ -9,7 +9,6 @@ namespace tile::cuda {
 namespace {
 
 constexpr size_t kArgumentLimit = 256;  // pointers, parameters and maps of one kernel
-constexpr size_t kMapLimit = 8;
 constexpr int64_t kGridLimit = (int64_t{1} << 31) - 1;
 constexpr size_t kStaticShared = 48 << 10;  // above it a kernel must ask
 
@@ -100,6 +99,7 @@ CudaCode::CudaCode(Object object, std::string label, std::vector<std::string> pa
     : object_(std::move(object)),
       packed_(pack(object_)),
       label_(std::move(label)),
+      names_(std::make_shared<const std::vector<std::string>>(1, label_)),
       parameters_(std::move(parameters)),
       device_(std::move(device)) {
   if (device_) load();
@@ -154,6 +154,27 @@ CUtensorMap CudaCode::encode(const TensorMap& map, void* pointer) const {
   return out;
 }
 
+void CudaCode::fill_maps(size_t kernel, std::span<void* const> arguments, Maps& maps) const {
+  const std::vector<TensorMap>& all = object_.kernels[kernel].maps;
+  std::array<void*, kMapLimit> pointers{};
+  for (size_t m = 0; m < all.size(); ++m) {
+    pointers[m] = arguments[static_cast<size_t>(all[m].argument)];
+  }
+  std::lock_guard lock(encoded_mutex_);
+  for (const Encoded& known : encoded_) {
+    if (known.kernel == kernel && known.pointers == pointers) {
+      std::copy_n(known.maps.begin(), all.size(), maps.begin());
+      return;
+    }
+  }
+  for (size_t m = 0; m < all.size(); ++m) maps[m] = encode(all[m], pointers[m]);
+  if (encoded_.size() < kEncoded) encoded_.emplace_back();
+  Encoded& slot = encoded_[encoded_next_++ % kEncoded];
+  slot.kernel = kernel;
+  slot.pointers = pointers;
+  slot.maps = maps;
+}
+
 void CudaCode::launch(std::span<void* const> arguments, std::span<const int64_t> parameters,
                       void* workspace, Session& session, void* stream) const {
   for (size_t k = 0; k < object_.kernels.size(); ++k) {
@@ -178,7 +199,7 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   }
   Current current(*device_);
   std::array<void*, kArgumentLimit> values;
-  std::array<CUtensorMap, kMapLimit> maps;
+  Maps maps;
   size_t count = 0;
   internal_check(arguments.size() + parameters.size() + 1 + kernel.maps.size() < kArgumentLimit &&
                      kernel.maps.size() <= kMapLimit,
@@ -186,10 +207,8 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   for (void* const& pointer : arguments) values[count++] = const_cast<void**>(&pointer);
   values[count++] = &workspace;
   for (const int64_t& value : parameters) values[count++] = const_cast<int64_t*>(&value);
-  for (size_t m = 0; m < kernel.maps.size(); ++m) {
-    maps[m] = encode(kernel.maps[m], arguments[static_cast<size_t>(kernel.maps[m].argument)]);
-    values[count++] = &maps[m];
-  }
+  if (!kernel.maps.empty()) fill_maps(k, arguments, maps);
+  for (size_t m = 0; m < kernel.maps.size(); ++m) values[count++] = &maps[m];
   values[count] = nullptr;
   CUlaunchAttribute cluster = cluster_of(kernel);
   CUlaunchConfig config{};
@@ -200,9 +219,10 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   config.hStream = session.stream_of(stream);
   config.attrs = &cluster;
   config.numAttrs = kernel.cluster.empty() ? 0 : 1;
-  session.check(device_->driver().cuLaunchKernelEx_(&config, functions_[k], values.data(), nullptr),
-                "launching kernel " + label_);
-  session.launched(label_, config.hStream);
+  CUresult result =
+      device_->driver().cuLaunchKernelEx_(&config, functions_[k], values.data(), nullptr);
+  if (result != CUDA_SUCCESS) session.check(result, "launching kernel " + label_);
+  session.launched(names_, config.hStream);
 }
 
 }  // namespace tile::cuda

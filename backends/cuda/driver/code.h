@@ -1,6 +1,7 @@
 // Machine code of one nest on a GPU.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,6 +42,7 @@ class Module {
 
 class CudaCode : public Code {
  public:
+  static constexpr size_t kMapLimit = 8;  // of one kernel
   // `label` names the nest in errors, `parameters` are its parameters' names. With a device the
   // code is loaded at once. Throws Failure (run).
   CudaCode(Object object, std::string label, std::vector<std::string> parameters,
@@ -48,6 +50,7 @@ class CudaCode : public Code {
   std::span<const std::byte> object() const override { return packed_; }
   size_t workspace_bytes() const override { return object_.workspace_bytes; }
   bool spills() const override { return object_.spills; }
+  size_t kernels() const override { return object_.kernels.size(); }
 
   // Gives the stream every kernel in order; `arguments` stand for the kernels' own pointers.
   void launch(std::span<void* const> arguments, std::span<const int64_t> parameters,
@@ -60,15 +63,28 @@ class CudaCode : public Code {
  private:
   void load();
   int64_t blocks(const CudaKernel& kernel, std::span<const int64_t> parameters) const;
+  using Maps = std::array<CUtensorMap, kMapLimit>;
+  // The maps of a kernel's arguments, encoded or as they were encoded for the same pointers.
+  void fill_maps(size_t kernel, std::span<void* const> arguments, Maps& maps) const;
   CUtensorMap encode(const TensorMap& map, void* pointer) const;
 
   Object object_;
   std::vector<std::byte> packed_;
   std::string label_;
+  KernelNames names_;  // the label
   std::vector<std::string> parameters_;
   std::shared_ptr<const Device> device_;
   std::unique_ptr<Module> module_;
   std::vector<CUfunction> functions_;
+  struct Encoded {
+    size_t kernel = 0;
+    std::array<void*, kMapLimit> pointers{};
+    Maps maps;
+  };
+  static constexpr size_t kEncoded = 4;
+  mutable std::mutex encoded_mutex_;
+  mutable std::vector<Encoded> encoded_;  // the latest, a ring
+  mutable size_t encoded_next_ = 0;
 };
 
 }  // namespace tile::cuda

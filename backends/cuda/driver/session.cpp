@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "backends/cuda/driver/graph.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
 namespace {
-
-constexpr size_t kRemembered = 16;
 
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
@@ -125,8 +124,19 @@ void Session::copy(void* to, const void* from, size_t bytes, void* stream) {
 void Session::synchronize(void* stream) {
   Current current(*device_);
   check(driver_.cuStreamSynchronize_(stream_of(stream)), "waiting for the device");
+  forget(stream_of(stream));
+}
+
+void Session::finish() {
+  Current current(*device_);
+  check(driver_.cuCtxSynchronize_(), "waiting for the device");
   std::lock_guard lock(mutex_);
-  std::erase_if(pending_, [&](const Pending& p) { return p.stream == stream_of(stream); });
+  pending_.fill({});
+}
+
+std::unique_ptr<Recording> Session::record(const std::function<void(void*)>& work) {
+  if (wait_for_each_) return nullptr;  // whoever asked for it wants to know each kernel
+  return record_graph(device_, *this, work);
 }
 
 double Session::elapsed_ns(void* stream, const std::function<void()>& work) {
@@ -150,19 +160,39 @@ double Session::elapsed_ns(void* stream, const std::function<void()>& work) {
   return static_cast<double>(milliseconds) * 1e6;
 }
 
-void Session::launched(const std::string& kernel, CUstream stream) {
+void Session::launched(const KernelNames& kernels, CUstream stream) {
   {
     std::lock_guard lock(mutex_);
-    if (pending_.size() == kRemembered) pending_.erase(pending_.begin());
-    pending_.push_back({stream, kernel});
+    pending_[next_++ % kRemembered] = {stream, kernels};
   }
   if (wait_for_each_) synchronize(stream);
+}
+
+void Session::forget(CUstream stream) {
+  std::lock_guard lock(mutex_);
+  for (Pending& p : pending_) {
+    if (p.stream == stream) p = {};
+  }
+}
+
+KernelNames Session::recorded(CUstream stream) {
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Pending& p : pending_) {
+      if (p.stream == stream) names.insert(names.end(), p.kernels->begin(), p.kernels->end());
+    }
+  }
+  forget(stream);
+  return std::make_shared<const std::vector<std::string>>(std::move(names));
 }
 
 std::string Session::suspects() {
   std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const Pending& p : pending_) names.push_back(p.kernel);
+  for (const Pending& p : pending_) {
+    if (p.kernels) names.insert(names.end(), p.kernels->begin(), p.kernels->end());
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   if (names.size() == 1) return "kernel " + names[0];

@@ -1,6 +1,7 @@
 // One engine's pool, stream and launches that nobody has waited for.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,8 @@
 #include "backends/cuda/driver/device.h"
 
 namespace tile::cuda {
+
+using KernelNames = std::shared_ptr<const std::vector<std::string>>;
 
 class Session : public DeviceSession {
  public:
@@ -23,18 +26,28 @@ class Session : public DeviceSession {
   void copy_out(void* host, const void* device, size_t bytes, void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void synchronize(void* stream) override;
+  void finish() override;
+  std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) override;
   double elapsed_ns(void* stream, const std::function<void()>& work) override;
 
   // The caller's stream, or this session's own for null.
   CUstream stream_of(void* stream) const;
-  // Remembers the kernel for errors that come later; the context is current.
-  void launched(const std::string& kernel, CUstream stream);
+  // Remembers the kernels for errors that come later; the context is current.
+  void launched(const KernelNames& kernels, CUstream stream);
+  // The kernels that the stream was given and that nobody has waited for; they are forgotten.
+  KernelNames recorded(CUstream stream);
   // Throws Failure: `result` of what was tried, blamed on earlier launches where it must be theirs.
   void check(CUresult result, const std::string& what);
 
  private:
+  struct Pending {
+    CUstream stream = nullptr;
+    KernelNames kernels;
+  };
+  static constexpr size_t kRemembered = 16;
   void make_pool();
   std::string suspects();
+  void forget(CUstream stream);
 
   std::shared_ptr<const Device> device_;
   const Driver& driver_;
@@ -44,11 +57,8 @@ class Session : public DeviceSession {
   std::atomic<size_t> in_use_{0};
   bool wait_for_each_;
   std::mutex mutex_;
-  struct Pending {
-    CUstream stream;
-    std::string kernel;
-  };
-  std::vector<Pending> pending_;  // launches that nobody has waited for, the latest last
+  std::array<Pending, kRemembered> pending_;  // launches that nobody has waited for, a ring
+  size_t next_ = 0;
 };
 
 }  // namespace tile::cuda

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -34,6 +35,9 @@ struct State {
   std::map<void*, size_t> sizes;
   std::map<CUdevice, CUcontext> contexts;
   std::map<void*, CUcontext> owners;  // of modules and streams
+  using Work = std::vector<std::function<void()>>;
+  std::map<CUstream, Work> recording;  // streams that record
+  std::map<void*, Work> graphs;        // and what was recorded
 };
 State& state() {
   static State s;
@@ -91,6 +95,52 @@ CUresult fake_cuGetErrorString(CUresult, const char** text) {
   *text = "as the test asked";
   return CUDA_SUCCESS;
 }
+bool records(CUstream stream) {
+  std::lock_guard lock(state().mutex);
+  return state().recording.contains(stream);
+}
+// Does the work, or records it where the stream does.
+void give(CUstream stream, const std::function<void()>& work) {
+  std::lock_guard lock(state().mutex);
+  auto it = state().recording.find(stream);
+  it == state().recording.end() ? work() : it->second.push_back(work);
+}
+CUresult fake_cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  ENTER(cuStreamBeginCapture);
+  std::lock_guard lock(state().mutex);
+  state().recording[stream];
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  CUresult made = make("graph", graph);
+  std::lock_guard lock(state().mutex);
+  state().graphs[*graph] = std::move(state().recording[stream]);
+  state().recording.erase(stream);
+  return made;
+}
+CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
+  ENTER(cuGraphInstantiateWithFlags);
+  CUresult result = make("executable graph", made);
+  std::lock_guard lock(state().mutex);
+  state().graphs[*made] = state().graphs[graph];
+  return result;
+}
+CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream) {
+  ENTER(cuGraphLaunch);
+  std::lock_guard lock(state().mutex);
+  for (const std::function<void()>& work : state().graphs[graph]) work();
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuGraphDestroy(CUgraph graph) {
+  state().graphs.erase(graph);
+  return drop("graph", graph);
+}
+CUresult fake_cuGraphExecDestroy(CUgraphExec graph) {
+  state().graphs.erase(graph);
+  return drop("executable graph", graph);
+}
+CUresult fake_cuCtxSynchronize() { return enter("cuCtxSynchronize"); }
+
 CUresult fake_cuDeviceGetCount(int* count) {
   ENTER(cuDeviceGetCount);
   *count = state().devices;
@@ -250,11 +300,17 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (kernel->module->emulate == nullptr) return CUDA_SUCCESS;
-  int count = 0;
-  while (values[count] != nullptr) ++count;
-  std::lock_guard lock(state().mutex);
-  kernel->module->emulate(kernel->function, count, values, config->gridDimX,
-                          static_cast<int>(config->blockDimX), config->sharedMemBytes);
+  std::vector<uint64_t> kept;  // emulated kernels have pointers and 64-bit parameters
+  while (values[kept.size()] != nullptr) {
+    kept.push_back(*static_cast<uint64_t*>(values[kept.size()]));
+  }
+  give(config->hStream, [kernel, kept, launch = *config]() mutable {
+    std::vector<void*> pointers;
+    for (uint64_t& value : kept) pointers.push_back(&value);
+    kernel->module->emulate(kernel->function, static_cast<int>(pointers.size()), pointers.data(),
+                            launch.gridDimX, static_cast<int>(launch.blockDimX),
+                            launch.sharedMemBytes);
+  });
   return CUDA_SUCCESS;
 }
 
@@ -265,7 +321,10 @@ CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   return made;
 }
 CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }
-CUresult fake_cuStreamSynchronize(CUstream) { return enter("cuStreamSynchronize"); }
+CUresult fake_cuStreamSynchronize(CUstream stream) {
+  if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return enter("cuStreamSynchronize");
+}
 CUresult fake_cuEventCreate(CUevent* event, unsigned) {
   ENTER(cuEventCreate);
   return make("event", event);
@@ -288,8 +347,10 @@ CUresult fake_cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuMemPoolTrimTo(CUmemoryPool, size_t) { return enter("cuMemPoolTrimTo"); }
-CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool, CUstream) {
+CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool,
+                                      CUstream stream) {
   ENTER(cuMemAllocFromPoolAsync);
+  if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(data, 0x7f, bytes);
   std::lock_guard lock(state().mutex);
@@ -310,14 +371,16 @@ CUresult fake_cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstre
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
 }
-CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   ENTER(cuMemcpyDtoDAsync);
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  give(stream, [=] {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
   return CUDA_SUCCESS;
 }
-CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
+CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   ENTER(cuMemsetD8Async);
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  give(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return CUDA_SUCCESS;
 }
 CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*,
@@ -345,7 +408,11 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
                           X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) \
                               X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
                                   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
-                                      X(cuMemsetD8Async) X(cuTensorMapEncodeTiled)
+                                      X(cuMemsetD8Async) X(cuTensorMapEncodeTiled) \
+                                          X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+                                              X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
+                                                  X(cuGraphLaunch) X(cuGraphExecDestroy) \
+                                                      X(cuCtxSynchronize)
 // clang-format on
 
 }  // namespace
