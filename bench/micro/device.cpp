@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "backends/cuda/driver/device.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "bench/micro/product.h"
 #include "runtime/engine/device_run.h"
