@@ -209,14 +209,16 @@ class Hoister {
     // Nodes of the copy that stand for the loop: only components refer to them.
     std::vector<NodeId> starts;
     NodeId mark = -1;
+    const Body* home = nullptr;  // regions have nodes of the same numbers
     Body copy = rewritten(body, [&](Body& to, const Node& n) -> NodeId {
       bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && mark < 0;
       if (this_fold) {
         starts.assign(n.args.begin() + 2, n.args.begin() + 2 + n.slot);
+        home = &to;
         mark = to.integer(0, DType::i64, n.span);
         return mark;
       }
-      if (n.kind != NodeKind::component || n.args[0] != mark || starts.empty()) return -1;
+      if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return -1;
       auto k = static_cast<size_t>(n.slot);
       DType wide = compute_type(n.type);
       NodeId term = to.cast(to.load(slots[k], n.type, n.span), wide, n.span);

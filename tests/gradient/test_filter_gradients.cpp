@@ -5,6 +5,8 @@
 #include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
 #include "tests/gradient/double_precision.h"
+#include "tests/random/random_filter.h"
+#include "tests/random/random_program.h"
 
 namespace tile::test {
 namespace {
@@ -13,55 +15,25 @@ Program parse(const std::string& text) {
   return in_double(parse_mfg(std::make_shared<const Source>(Source{"gradient.mfg", text})));
 }
 
-// Reals for inputs of floats, the initial values of integer parameters.
-HostTensor input_for(RandomSource& random, const Tensor& t, const Shape& picture) {
-  DType type = t.type.value_or(DType::f64);
-  Shape shape = picture;
-  if (t.parameter) {
-    shape.clear();
-    if (t.parameter->init.size() > 1) shape = {static_cast<int64_t>(t.parameter->init.size())};
-  }
-  if (t.dims.size() == 1 && !t.parameter) shape = {picture[1]};
-  if (t.dims.size() == 3) shape.push_back(4);
-  HostTensor value = random_reals(random, shape);
-  if (is_float(type) && t.parameter) {
-    // Inside the declared range, where the clamp passes derivatives on.
-    for (int64_t i = 0; i < value.count(); ++i) {
-      double at = t.parameter->init[static_cast<size_t>(i)] * (1 + 0.05 * random.unit()) + 0.01;
-      value.set(i, real_scalar(at, DType::f64));
-    }
-  }
-  if (is_float(type)) return value;
-  HostTensor integers(type, shape);
-  for (int64_t i = 0; i < integers.count(); ++i) {
-    auto at = t.parameter ? static_cast<int64_t>(t.parameter->init[static_cast<size_t>(i)])
-                          : static_cast<int64_t>(255 * random.unit());
-    integers.set(i, integer_scalar(at, type));
-  }
-  return integers;
-}
-
+// Against differences, and the gradient of the first input, a program like any other, too.
 void expect_gradient(const Program& program, const std::string& of, const Shape& picture,
-                     const std::string& text, bool twice = true) {
-  RandomSource random(static_cast<unsigned>(text.size()));
+                     const std::string& text) {
+  RandomSource random(text.size());
+  std::vector<HostTensor> inputs = filter_inputs(text.size(), program, picture, true);
   std::vector<std::string> wrt;
-  std::vector<HostTensor> inputs;
-  for (TensorId id : program.inputs) {
-    const Tensor& t = program.tensors[static_cast<size_t>(id)];
-    inputs.push_back(input_for(random, t, picture));
-    if (is_float(inputs.back().type)) wrt.push_back(t.name);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = program.tensors[static_cast<size_t>(program.inputs[i])];
+    if (is_float(inputs[i].type)) wrt.push_back(t.name);
   }
+  ASSERT_FALSE(wrt.empty());
   std::string report;
   EXPECT_EQ(compare_with_differences({program, of, wrt, inputs}, random, report), Agreement::agrees)
       << report << "\n"
       << text << "\n"
       << print(differentiate(program, of, wrt));
-  if (!twice) return;
-  // The gradient of the first input is a program like any other.
-  Program first = differentiate(program, of, wrt);
+  Program first = differentiate(program, of, {wrt[0]});
   inputs.push_back(random_reals(random, outputs_of(program, inputs).at(0).shape));
-  std::string second = "D" + wrt[0];
-  EXPECT_NE(compare_with_differences({first, second, wrt, inputs}, random, report),
+  EXPECT_NE(compare_with_differences({first, "D" + wrt[0], wrt, inputs}, random, report),
             Agreement::differs)
       << "second derivative: " << report << "\n"
       << text;
@@ -140,6 +112,35 @@ TEST(FilterGradients, ReadsAtPlacesThatDataDecide) {
       "@param_f32 turn(SLIDER, label=\"t\", min=-6.0, max=6.0, init=2.0)\n"
       "def result_f32 |x, y| { let p = to_ncoord([x, y])\n"
       "  s(p.x*cos(turn) - 0.3*p.y, p.y*p.y + 0.2*sin(p.x)) }\n");
+}
+
+TEST(FilterGradients, RandomFilters) {
+  int agreed = 0, programs = 0;
+  for (uint64_t seed : seeds(0, 250)) {
+    std::string text = random_filter(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + text);
+    try {
+      Program program = parse(text);
+      std::vector<HostTensor> inputs = filter_inputs(seed, program, {3, 4}, true);
+      std::vector<std::string> wrt;
+      for (TensorId id : program.inputs) {
+        const Tensor& t = program.tensors[static_cast<size_t>(id)];
+        if (t.type == DType::f64) wrt.push_back(t.name);
+      }
+      RandomSource random(seed);
+      std::string report;
+      Agreement agreement =
+          compare_with_differences({program, "result_f32", wrt, inputs}, random, report);
+      ASSERT_NE(agreement, Agreement::differs) << report;
+      agreed += agreement == Agreement::agrees ? 1 : 0;
+      ++programs;
+    } catch (const Failure& f) {
+      FAIL() << to_string(f.diagnostic().stage) << ": " << f.what();
+    } catch (const InternalError& error) {
+      FAIL() << error.what();
+    }
+  }
+  EXPECT_GT(agreed, programs * 3 / 4);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/passes/fold_region.h"
+#include "core/passes/gradient/boundary_cases.h"
 #include "core/passes/gradient/coordinates.h"
 #include "core/passes/gradient/index_expression.h"
 #include "core/passes/gradient/loop_trips.h"
@@ -30,6 +31,7 @@ Leaf copies() {
 // end are not terms.
 void merge_inner_sums(const Derivation& derivation, SymbolicContraction& c, size_t& conditions) {
   while (true) {
+    c.body = tidied(c.body);
     const Body body = c.body;
     size_t terms = body.results.size() - conditions;
     const Node& root = body[body.results[0]];
@@ -189,10 +191,13 @@ class Expansion {
 
   // Products and extrema have a point more, before the first trip, whose value is the neutral
   // element: no cell is without points.
-  TensorId add_reduction(const Node& fold, const LoopTrips& trips, DType type,
+  TensorId add_reduction(const Node& fold, LoopTrips trips, DType type,
                          const std::vector<int>& components) {
     bool runs = trips.exact && trips.most.is_constant() && trips.most.value() > 0;
     int shift = fold.op == Op::add || runs ? 0 : 1;
+    Ranges ranges = known_ranges(derivation_.program, c_);
+    bool never_negative = trips.length && prove_less(-1, *trips.length, ranges) == true;
+    if (shift != 0 && !never_negative) trips.length.reset();
     SymbolicContraction c = over_cells(c_, cells_, statement_.span);
     c.aggregation = aggregation_of(fold.op).value();
     c.components = components.size() == 1 ? 0 : static_cast<int>(components.size());
@@ -254,15 +259,17 @@ class Expansion {
       c_.accesses.push_back(std::move(a));
     }
     NodeId mark = -1;
+    const Body* home = nullptr;  // regions have nodes of the same numbers
     std::vector<NodeId> starts;
     Body body = rewritten(c_.body, [&](Body& to, const Node& n) -> NodeId {
       bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && mark < 0;
       if (this_fold) {
         starts.assign(n.args.begin() + 2, n.args.begin() + 2 + n.slot);
+        home = &to;
         mark = to.integer(0, DType::i64, n.span);
         return mark;
       }
-      if (n.kind != NodeKind::component || n.args[0] != mark || starts.empty()) return -1;
+      if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return -1;
       auto k = static_cast<size_t>(n.slot);
       NodeId whole = to.load(slots[k], n.type, n.span);
       if (fold.op == Op::ident) return whole;
