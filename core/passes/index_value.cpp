@@ -53,7 +53,7 @@ class Writer {
   }
   NodeId index(const std::string& name) {
     auto found = std::find(indices_.begin(), indices_.end(), name);
-    internal_check(found != indices_.end(), "bind: an index expression over an unknown variable");
+    if (found == indices_.end()) return body_.size(Expr::variable(name), DType::i64, span_);
     return body_.index(static_cast<int>(found - indices_.begin()), DType::i64, span_);
   }
   NodeId chain(Op op, const Expr& e) {

@@ -9,7 +9,8 @@
 
 namespace tile {
 
-// Appends the i64 value of `e`, whose variables are among `indices` (index nodes by position).
+// Appends the i64 value of `e`, whose variables are `indices` (index nodes by position) and, before
+// bind, sizes.
 // Quotients whose operands' signs the ranges leave open are floored or truncated as `e` says.
 // A division by zero gives 0, as Op::div does.
 NodeId add_index_value(Body& body, const Expr& e, const std::vector<std::string>& indices,

@@ -36,11 +36,21 @@ class Enumeration {
         access_(access),
         ranges_(known_ranges(derivation.program, contraction)) {}
 
-  std::vector<BoundaryCase> run() {
+  std::optional<std::vector<BoundaryCase>> run() {
+    try {
+      return cases();
+    } catch (const Refused&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  using Cases = std::vector<BoundaryCase>;
+
+  Cases cases() {
     Cases all = {BoundaryCase{}};
     for (size_t d = 0; d < access_.index.size(); ++d) {
-      if (d < access_.values.size() && access_.values[d] >= 0)
-        refuse("an index that depends on data");
+      if (d < access_.values.size() && access_.values[d] >= 0) throw Refused();
       Boundary boundary = d < access_.boundary.size() ? access_.boundary[d] : Boundary::in_range;
       all = product(all, dimension(boundary, d));
     }
@@ -48,14 +58,7 @@ class Enumeration {
     return all;
   }
 
- private:
-  using Cases = std::vector<BoundaryCase>;
-
-  [[noreturn]] void refuse(const std::string& what) const {
-    fail(Stage::bind, "derivative", access_.span,
-         "the derivative of " + derivation_.tensor(access_.tensor).name + " through " + what +
-             " is not known: expected sums, quotients, minima and choices of indices");
-  }
+  struct Refused {};  // thrown inside an enumeration
 
   static void append(BoundaryCase& to, const BoundaryCase& more) {
     to.index.insert(to.index.end(), more.index.begin(), more.index.end());
@@ -63,7 +66,7 @@ class Enumeration {
     to.indices.insert(to.indices.end(), more.indices.begin(), more.indices.end());
   }
   Cases product(const Cases& a, const Cases& b) const {
-    if (a.size() * b.size() > kMaxCases) refuse("an index with very many cases");
+    if (a.size() * b.size() > kMaxCases) throw Refused();
     Cases all;
     for (const BoundaryCase& one : a) {
       for (const BoundaryCase& other : b) {
@@ -158,7 +161,7 @@ class Enumeration {
       default:
         break;
     }
-    refuse("the index " + to_string(e));
+    throw Refused();
   }
 
   Cases arithmetic(const Expr& e) {
@@ -205,7 +208,7 @@ class Enumeration {
     bool quotient = e.kind() == ExprKind::trunc_div || e.kind() == ExprKind::floor_div;
     bool down = e.kind() == ExprKind::floor_div || e.kind() == ExprKind::floor_mod;
     const Expr by = e.args()[1];
-    if (!is_affine(by)) refuse("the index " + to_string(e));
+    if (!is_affine(by)) throw Refused();
     Cases out;
     for (const BoundaryCase& one : pieces(e.args()[0])) {
       Expr a = one.index[0];
@@ -267,9 +270,9 @@ class Enumeration {
 
 }  // namespace
 
-std::vector<BoundaryCase> boundary_cases(const Derivation& derivation,
-                                         const SymbolicContraction& contraction,
-                                         const SymbolicAccess& access) {
+std::optional<std::vector<BoundaryCase>> boundary_cases(const Derivation& derivation,
+                                                        const SymbolicContraction& contraction,
+                                                        const SymbolicAccess& access) {
   return Enumeration(derivation, contraction, access).run();
 }
 

@@ -2,7 +2,7 @@
 // points that read it there.
 #pragma once
 
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +27,10 @@ Ranges known_ranges(const Program& program, const SymbolicContraction& contracti
 
 // Every point of the contraction that reads an element is in exactly one case. A clamp has up to
 // three for each dimension (those that the ranges of the indices exclude are left out), a wrap one,
-// a mirror two; a constant outside is no element. Throws Failure (bind) where an index depends on
-// data or is not affine.
-std::vector<BoundaryCase> boundary_cases(const Derivation& derivation,
-                                         const SymbolicContraction& contraction,
-                                         const SymbolicAccess& access);
+// a mirror two; a constant outside is no element. nullopt: an index depends on data, is not affine
+// in pieces, or has very many cases.
+std::optional<std::vector<BoundaryCase>> boundary_cases(const Derivation& derivation,
+                                                        const SymbolicContraction& contraction,
+                                                        const SymbolicAccess& access);
 
 }  // namespace tile

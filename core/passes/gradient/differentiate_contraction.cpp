@@ -1,5 +1,6 @@
 // Rules 7.2 and 7.3: each access of a contraction's body gives a contraction with that access and
 // the output exchanged, the same constraints, and the other accesses' bounds kept.
+#include "core/passes/bind_context.h"
 #include "core/passes/gradient/adjoint_body.h"
 #include "core/passes/gradient/boundary_cases.h"
 #include "core/passes/gradient/index_expression.h"
@@ -120,7 +121,9 @@ class Rule {
   }
   void keep_bounds(SymbolicContraction& c, const SymbolicAccess& access) const {
     for (size_t d = 0; d < access.index.size(); ++d) {
-      if (!in_range(access, d)) continue;
+      // Indices that are not affine, such as remainders, are in range by construction.
+      bool bounds = in_range(access, d) && has_affine_form(access.index[d], c.indices);
+      if (!bounds) continue;
       Expr bound = derivation_.extent(access.tensor, d);
       bool there = false;
       for (const SymbolicConstraint& k : c.constraints) {
@@ -133,10 +136,9 @@ class Rule {
   // A constant outside takes no part in the derivative; under the other rules the element read
   // outside is one of those inside, which the points of each case name.
   void add_access(size_t i) {
-    if (reads_by_data(forward_.accesses[i])) return scatter_access(i);
-    for (const BoundaryCase& one : boundary_cases(derivation_, forward_, forward_.accesses[i])) {
-      add_case(i, one);
-    }
+    auto cases = boundary_cases(derivation_, forward_, forward_.accesses[i]);
+    if (!cases) return scatter_access(i);
+    for (const BoundaryCase& one : *cases) add_case(i, one);
   }
   void add_case(size_t i, const BoundaryCase& one) {
     const SymbolicAccess& access = forward_.accesses[i];
@@ -146,14 +148,14 @@ class Rule {
     c.constraints.insert(c.constraints.end(), one.constraints.begin(), one.constraints.end());
     c.out_index = one.index;
     c.out_size = extents(access.tensor, access.index.size());
-    if (!set_derivative(c, i)) return;
+    if (!set_derivative(c, i, false)) return;
     derivation_.contribute(access.tensor, derivation_.add(derivation_.adjoint_name(access.tensor),
                                                           statement_.span, std::move(c)));
   }
 
   // Gives the contraction, over the same points, the derivative that goes to access i as its body;
-  // false: there is none.
-  bool set_derivative(SymbolicContraction& c, size_t i) const {
+  // false: there is none. `masks`: zero where a constant outside is read.
+  bool set_derivative(SymbolicContraction& c, size_t i, bool masks) const {
     AdjointBody adjoint(forward_.body);
     std::vector<NodeId> seeds;
     if (forward_.components == 0) {
@@ -167,7 +169,7 @@ class Rule {
     }
     NodeId value = adjoint.derivative(static_cast<int>(i), seeds);
     if (value < 0) return false;
-    if (reads_by_data(forward_.accesses[i])) {
+    if (masks) {
       NodeId inside = add_inside_test(adjoint.body, derivation_, forward_, i);
       if (inside >= 0) {
         NodeId zero = adjoint.body.integer(0);
@@ -178,11 +180,11 @@ class Rule {
     return true;
   }
 
-  // Where data decides which element is read, the contributions and their places are tensors over
-  // the points, and are scattered.
+  // Where data decides which element is read, or very many cases do, the contributions and their
+  // places are tensors over the points, and are scattered.
   void scatter_access(size_t i) {
     SymbolicContraction c = over_same_points();
-    if (!set_derivative(c, i)) return;
+    if (!set_derivative(c, i, true)) return;
     const SymbolicAccess& access = forward_.accesses[i];
     derivation_.contribute(access.tensor,
                            scattered(derivation_, statement_, forward_, i, std::move(c)));

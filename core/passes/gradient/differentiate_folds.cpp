@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/passes/bind_context.h"
 #include "core/passes/fold_region.h"
 #include "core/passes/gradient/boundary_cases.h"
 #include "core/passes/gradient/coordinates.h"
@@ -137,7 +138,7 @@ class Expansion {
       for (size_t k = 0; k < a.index.size(); ++k) {
         bool inside = k >= a.boundary.size() || a.boundary[k] == Boundary::in_range;
         bool value = k < a.values.size() && a.values[k] >= 0;
-        if (inside && !value)
+        if (inside && !value && has_affine_form(a.index[k], c.indices))
           c.constraints.push_back({a.index[k], derivation_.extent(a.tensor, k), a.span});
       }
     }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/passes/gradient/boundary_cases.h"
 #include "core/passes/gradient/coordinates.h"
 #include "core/passes/gradient/index_expression.h"
+#include "core/passes/index_value.h"
 
 namespace tile {
 namespace {
@@ -12,7 +14,10 @@ namespace {
 class PlaceWriter {
  public:
   PlaceWriter(const Derivation& derivation, const SymbolicContraction& forward, size_t slot)
-      : derivation_(derivation), forward_(forward), access_(forward.accesses[slot]) {}
+      : derivation_(derivation),
+        forward_(forward),
+        access_(forward.accesses[slot]),
+        ranges_(known_ranges(derivation.program, forward)) {}
 
   // `load`: of the access, its operands being nodes of `body`.
   NodeId write(Body& body, const Node& load) const {
@@ -51,48 +56,7 @@ class PlaceWriter {
   NodeId place(Body& body, const Node& load, size_t d) const {
     bool value = d < access_.values.size() && access_.values[d] >= 0;
     if (value) return body.cast(load.args[static_cast<size_t>(access_.values[d])], DType::i64);
-    return expression(body, access_.index[d]);
-  }
-  NodeId expression(Body& body, const Expr& e) const {
-    const std::vector<std::string>& names = forward_.indices;
-    if (e.is_constant()) return body.integer(e.value(), DType::i64);
-    if (IndexExpressions(derivation_.program, forward_).is_index_free(e))
-      return body.size(e, DType::i64);
-    std::optional<Op> op = operation_of(e.kind());
-    if (e.kind() == ExprKind::variable) {
-      auto found = std::find(names.begin(), names.end(), e.name());
-      return body.index(static_cast<int>(found - names.begin()), DType::i64);
-    }
-    if (!op) {
-      fail(Stage::bind, "derivative", access_.span,
-           "the derivative of " + derivation_.tensor(access_.tensor).name + " through the index " +
-               to_string(e) +
-               " beside one that depends on data is not "
-               "known");
-    }
-    NodeId result = expression(body, e.args()[0]);
-    if (e.kind() == ExprKind::neg) return body.operation(Op::neg, {result}, DType::i64);
-    for (size_t i = 1; i < e.args().size(); ++i)
-      result = operation(body, *op, result, expression(body, e.args()[i]));
-    return result;
-  }
-  static std::optional<Op> operation_of(ExprKind kind) {
-    switch (kind) {
-      case ExprKind::add:
-        return Op::add;
-      case ExprKind::sub:
-        return Op::sub;
-      case ExprKind::mul:
-        return Op::mul;
-      case ExprKind::neg:
-        return Op::neg;
-      case ExprKind::min:
-        return Op::min;
-      case ExprKind::max:
-        return Op::max;
-      default:
-        return std::nullopt;
-    }
+    return add_index_value(body, access_.index[d], forward_.indices, ranges_, access_.span);
   }
 
   // Integer division truncates.
@@ -124,6 +88,7 @@ class PlaceWriter {
   const Derivation& derivation_;
   const SymbolicContraction& forward_;
   const SymbolicAccess& access_;
+  Ranges ranges_;
 };
 
 // The one load of an access by value.
@@ -136,10 +101,6 @@ const Node& load_of(const SymbolicContraction& forward, size_t slot) {
 }
 
 }  // namespace
-
-bool reads_by_data(const SymbolicAccess& access) {
-  return std::any_of(access.values.begin(), access.values.end(), [](int v) { return v >= 0; });
-}
 
 NodeId add_inside_test(Body& body, const Derivation& derivation, const SymbolicContraction& forward,
                        size_t slot) {

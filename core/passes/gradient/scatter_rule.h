@@ -1,12 +1,9 @@
-// The adjoint of reads whose places depend on data.
+// The adjoint of reads whose places depend on data, or on indices in a way that has no inverse.
 #pragma once
 
 #include "core/passes/gradient/derivation.h"
 
 namespace tile {
-
-// Whether an index of the access is a value of the body.
-bool reads_by_data(const SymbolicAccess& access);
 
 // Appends to a body that starts with the nodes of `forward`'s whether the access reads an element
 // and not the constant outside; -1: it always does.

@@ -1,0 +1,105 @@
+// Gradients of Lift programs against central differences (issue 6, item 5).
+#include <gtest/gtest.h>
+
+#include "core/language/lift/lift.h"
+#include "core/passes/differentiate.h"
+#include "tests/gradient/central_difference.h"
+#include "tests/gradient/double_precision.h"
+#include "tests/random/random_lift.h"
+#include "tests/random/random_program.h"
+
+namespace tile::test {
+namespace {
+
+Program parse(const std::string& text) {
+  return in_double(parse_lift(std::make_shared<const Source>(Source{"gradient.lift", text})));
+}
+
+Agreement compare(const Program& program, const std::vector<HostTensor>& inputs,
+                  RandomSource& random, std::string& report) {
+  std::vector<std::string> wrt;
+  for (TensorId id : program.inputs) wrt.push_back(program.tensors[static_cast<size_t>(id)].name);
+  const std::string& of = program.tensors[static_cast<size_t>(program.outputs[0])].name;
+  return compare_with_differences({program, of, wrt, inputs}, random, report);
+}
+
+void expect_gradient(const std::string& text, const std::vector<Shape>& shapes) {
+  Program program = parse(text);
+  RandomSource random(text.size());
+  std::vector<HostTensor> inputs;
+  for (const Shape& shape : shapes) inputs.push_back(random_reals(random, shape));
+  std::string report;
+  EXPECT_EQ(compare(program, inputs, random, report), Agreement::agrees) << report << "\n" << text;
+  // The gradient of the first input is a program like any other.
+  const std::string& of = program.tensors[static_cast<size_t>(program.outputs[0])].name;
+  const std::string& first = program.tensors[static_cast<size_t>(program.inputs[0])].name;
+  Program derived = differentiate(program, of, {first});
+  HostTensor seed = random_reals(random, outputs_of(program, inputs).at(0).shape);
+  inputs.push_back(seed);
+  std::vector<std::string> wrt;
+  for (TensorId id : program.inputs) wrt.push_back(program.tensors[static_cast<size_t>(id)].name);
+  EXPECT_NE(compare_with_differences({derived, "D" + first, wrt, inputs}, random, report),
+            Agreement::differs)
+      << report << "\n"
+      << text;
+}
+
+TEST(LiftGradients, ReductionsAndTuples) {
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), ArrayType(Float, N), (A, B) =>"
+      " Reduce(add, 0.0f) o Map(mult) $ Zip(A, B))",
+      {{7}, {7}});
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), ArrayType(Float, N), (A, B) =>"
+      " Map((a, b) => Tuple(a * b, a + b * b)) $ Zip(A, B))",
+      {{5}, {5}});
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), A =>"
+      " Map(Reduce(max, -100.0f)) o Slide(3, 1) o Pad(1, 1, mirror) $ A)",
+      {{6}});
+  expect_gradient(
+      "val f = fun( ArrayType(ArrayType(Float, K), M), ArrayType(ArrayType(Float, N), K), (A, B) =>"
+      " Map(row => Map(col => Reduce(add, 0.0f) o Map(mult) $ Zip(row, col)) $"
+      " Transpose() $ B) $ A)",
+      {{3, 4}, {4, 2}});
+}
+
+TEST(LiftGradients, OrderedFolds) {
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), A =>"
+      " Map(a => ReduceSeq((acc, x) => acc * 0.5f + x * a, a) $ A) $ A)",
+      {{5}});
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), A =>"
+      " ScanSeq((acc, x) => acc * 0.5f + x * x, 0.0f) $ A)",
+      {{6}});
+  expect_gradient(
+      "val f = fun( ArrayType(Float, N), A =>"
+      " ReduceSeq((acc, x) => acc * acc * 0.3f + x, 0.0f) o Pad(2, 2, clamp) $ A)",
+      {{40}});
+}
+
+TEST(LiftGradients, RandomCompositions) {
+  int agreed = 0, programs = 0;
+  for (uint64_t seed : seeds(0, 150)) {
+    LiftTrial trial = lift_trial(static_cast<unsigned>(seed));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + trial.text);
+    try {
+      RandomSource random(seed);
+      HostTensor x = random_reals(random, Shape(trial.dims.begin(), trial.dims.end()));
+      std::string report;
+      Agreement agreement = compare(parse(trial.text), {x}, random, report);
+      ASSERT_NE(agreement, Agreement::differs) << report;
+      agreed += agreement == Agreement::agrees ? 1 : 0;
+      ++programs;
+    } catch (const Failure& f) {
+      FAIL() << to_string(f.diagnostic().stage) << ": " << f.what();
+    } catch (const InternalError& error) {
+      FAIL() << error.what();
+    }
+  }
+  EXPECT_GT(agreed, programs * 3 / 4);
+}
+
+}  // namespace
+}  // namespace tile::test
