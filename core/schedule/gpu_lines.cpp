@@ -182,6 +182,10 @@ class LineFinder {
   std::set<TensorId> spoiled_;
 };
 
+int64_t cells_of_a_lane(const LineForm& f, const GpuLines& g) {
+  return ceil_div(ceil_div(f.count, g.vector), g.lanes) * g.vector;
+}
+
 int64_t registers_for(const LineForm& f, const GpuLines& g, const Kernel& kernel) {
   int64_t words = 0;
   auto add = [&](TensorId id) {
@@ -190,8 +194,7 @@ int64_t registers_for(const LineForm& f, const GpuLines& g, const Kernel& kernel
   };
   for (TensorId id : f.kept) add(id);
   for (const LineForm::Cached& c : f.cached) add(c.tensor);
-  int64_t held = ceil_div(ceil_div(f.count, g.vector), g.lanes) * g.vector;
-  return words * held + 40;
+  return words * cells_of_a_lane(f, g) + 40;
 }
 
 }  // namespace
@@ -215,6 +218,8 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   int64_t most = std::min<int64_t>(target.gpu.registers_per_thread,
                                    target.gpu.registers_per_multiprocessor / threads);
   if (registers_for(*f, g, kernel) > most) return "a line larger than the registers";
+  // The walk along a line is unrolled, whether its cells are kept or not.
+  if (cells_of_a_lane(*f, g) > target.gpu.registers_per_thread) return "a walk too long to unroll";
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     for (const PieceSchedule& p : stage) {
       bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||

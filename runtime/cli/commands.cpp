@@ -230,20 +230,32 @@ int command_cache(const std::string& action) {
   return 0;
 }
 
-int command_devices(const Options& options) {
-  for (const char* name : {"cuda", "cpu", "reference"}) {
-    Options one = options;
-    one.backend = name;
-    std::shared_ptr<Engine> engine;
-    try {
-      engine = make_engine(one);
-    } catch (const Failure& failure) {  // no GPU, or nothing to compile for it with
-      std::cout << name << ": not available: " << failure.what() << "\n";
-      continue;
-    }
-    std::cout << name << ": " << engine->device() << "\n";
-    if (!engine->is_reference()) std::cout << "  " << to_string(engine->target()) << "\n";
+namespace {
+
+// The engine's device in two lines; what is missing where there is none.
+std::string described(const std::string& backend, Options options, bool& available) {
+  options.backend = backend;
+  try {
+    std::shared_ptr<Engine> engine = make_engine(options);
+    available = true;
+    std::string text = backend + ": " + engine->device() + "\n";
+    return engine->is_reference() ? text : text + "  " + to_string(engine->target()) + "\n";
+  } catch (const Failure& failure) {  // no GPU, or nothing to compile for it with
+    available = false;
+    return backend + ": not available: " + failure.what() + "\n";
   }
+}
+
+}  // namespace
+
+int command_devices(const Options& options) {
+  bool available = false;
+  std::cout << described("cuda", options, available);
+  for (int ordinal = 1; available; ++ordinal) {
+    std::string text = described("cuda:" + std::to_string(ordinal), options, available);
+    if (available) std::cout << text;
+  }
+  for (const char* name : {"cpu", "reference"}) std::cout << described(name, options, available);
   return 0;
 }
 

@@ -1,9 +1,5 @@
 // The way from a program to launches: bind, passes, group, schedule, lower, partition, code.
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
@@ -11,6 +7,7 @@
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/engine/side_by_side.h"
 
 namespace tile {
 namespace {
@@ -73,39 +70,13 @@ Launch launch_of(Executable& e, const Scatter& scatter) {
 }
 
 // NVRTC takes its time for each kernel and compiles several at once.
-void make_codes_side_by_side(Executable& e, size_t threads) {
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  auto work = [&] {
-    for (size_t i; (i = next++) < e.launches.size();) {
-      try {
-        Launch& launch = e.launches[i];
-        if (!launch.sort) launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = e.launches.size();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
-    work();
-  }
-  if (failure) std::rethrow_exception(failure);
-}
-
 void make_codes(Executable& e) {
-  size_t threads = std::min<size_t>(e.launches.size(), std::thread::hardware_concurrency());
-  if (is_gpu(e.engine->target()) && threads > 1) {
-    make_codes_side_by_side(e, threads);
-    return;
-  }
-  for (Launch& launch : e.launches) {
+  auto make = [&](size_t i) {
+    Launch& launch = e.launches[i];
     if (!launch.sort) launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
-  }
+  };
+  if (is_gpu(e.engine->target())) return side_by_side(e.launches.size(), make);
+  for (size_t i = 0; i < e.launches.size(); ++i) make(i);
 }
 
 }  // namespace

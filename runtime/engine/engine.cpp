@@ -118,6 +118,9 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
     target_.precision = precision;
     device_ +=
         target_.features + ", " + std::to_string(target_.gpu.multiprocessors) + " multiprocessors";
+    if (precision != Precision::f32) {
+      device_ += ", products of f32 as " + std::string(to_string(precision));
+    }
   } else {
     if (options_.threads > 0) target_.threads = options_.threads;
     device_ += std::to_string(target_.vector_bits) + "-bit vectors, " +

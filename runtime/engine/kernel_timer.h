@@ -1,6 +1,7 @@
 // Times schedules of one kernel of an executable, on buffers of its own.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ class KernelTimer {
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
+  // Compiles what will be timed, on all cores where the backend compiles on several.
+  void prepare(const std::vector<Schedule>& schedules);
   // Nanoseconds of one run after one that warms caches and pages; infinity for a schedule whose
   // code spills registers on a device. Each schedule is compiled once, for the timer alone.
   double operator()(const Schedule& schedule);
@@ -28,8 +31,9 @@ class KernelTimer {
   struct Memory;
   struct Trial {
     std::shared_ptr<const Code> code;
-    double best = 0;
+    double best = std::numeric_limits<double>::infinity();
   };
+  std::shared_ptr<const Code> compiled(const Schedule& schedule) const;
   double run(const Code& code);
   const Executable& executable_;
   const Kernel& kernel_;

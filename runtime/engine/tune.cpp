@@ -24,6 +24,7 @@ void tune(Executable& e, double budget_ms,
         progress(kernel.name, tried, total, best);
       };
     }
+    timer.prepare(candidates(kernel, e.engine->target(), options.candidates));
     auto measure = [&](const Schedule& schedule) { return timer(schedule); };
     launch.schedule = search(kernel, e.engine->target(), measure, options);
     e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule),

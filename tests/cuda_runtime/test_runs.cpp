@@ -286,6 +286,20 @@ TEST_F(Runs, TheCallersStreamGetsTheWork) {
   EXPECT_EQ(fake_driver().calls("stream of the thread"), before + 1);
 }
 
+TEST_F(Runs, TuningDropsWhatSpills) {
+  std::shared_ptr<Engine> engine = cuda_engine();
+  setenv("TILE_FAKE_NVRTC_SPILLS", "1", 1);
+  HostTensor a = ramp(DType::f32, {64, 48});
+  std::vector<TensorView> inputs = {view(a)};
+  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  EXPECT_TRUE(e->launches.at(0).code->spills());
+  Schedule spilling = e->launches.at(0).schedule;
+  tune(*e, 1000);
+  unsetenv("TILE_FAKE_NVRTC_SPILLS");
+  EXPECT_FALSE(e->launches.at(0).code->spills());
+  EXPECT_NE(e->launches.at(0).schedule, spilling);
+}
+
 TEST_F(Runs, ProfileHasATimeForEachLaunch) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {8, 16}), b(DType::f32, {8, 16});

@@ -1,7 +1,9 @@
-// Kernels of the suites compile with the real NVRTC for GPUs that are not here, and spill nothing.
+// Kernels of the suites compile with the real NVRTC for GPUs that are not here: they spill nothing,
+// and no asynchronous matrix product waits for another.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "bench/workload.h"
 #include "tests/executors/run_backends.h"
@@ -9,14 +11,44 @@
 namespace tile::test {
 namespace {
 
-std::shared_ptr<Engine> engine_for(const char* architecture) {
+std::shared_ptr<Engine> engine_for(const std::string& architecture,
+                                   const std::string& precision = "f32") {
   unsetenv("TILE_CUDA_DRIVER");
   setenv("TILE_NVRTC", TILE_REAL_NVRTC, 1);
   EngineOptions options;
   options.backend = "cuda";
   options.features = architecture;
+  options.precision = precision;
   options.cache_mode = "off";
   return Engine::create(std::move(options));
+}
+
+// A code that spills is one whose registers do not suffice or whose products are serialised.
+void expect_no_spills(const Executable& e, const std::string& name) {
+  for (const Launch& launch : e.launches) {
+    if (launch.code) {
+      EXPECT_FALSE(launch.code->spills()) << name << ", kernel " << launch.nest.name;
+    }
+  }
+}
+
+void expect_workload_spills_nothing(const std::shared_ptr<Engine>& engine, const bench::Case& c) {
+  std::shared_ptr<LoadedProgram> program = bench::load(engine, c);
+  expect_no_spills(*program->executable(bench::layouts(*program, c)), c.name);
+}
+
+std::vector<bench::Case> workloads() {
+  return bench::read_cases(TILE_SOURCE_DIR "/bench/workloads/cuda");
+}
+
+// The first case of each suite that is measured.
+std::vector<bench::Case> representatives() {
+  std::vector<bench::Case> list;
+  std::set<std::string> suites;
+  for (bench::Case& c : workloads()) {
+    if (suites.insert(c.workload->suite).second) list.push_back(std::move(c));
+  }
+  return list;
 }
 
 class Compiling : public ::testing::TestWithParam<const char*> {
@@ -25,14 +57,6 @@ class Compiling : public ::testing::TestWithParam<const char*> {
     if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
   }
 };
-
-void expect_no_spills(const Executable& e, const std::string& name) {
-  for (const Launch& launch : e.launches) {
-    if (launch.code) {
-      EXPECT_FALSE(launch.code->spills()) << name << ", kernel " << launch.nest.name;
-    }
-  }
-}
 
 TEST_P(Compiling, RandomProgramsCompileAndSpillNothing) {
   std::shared_ptr<Engine> engine = engine_for(GetParam());
@@ -43,17 +67,44 @@ TEST_P(Compiling, RandomProgramsCompileAndSpillNothing) {
   }
 }
 
-// The analytic picks at the sizes that are measured.
-TEST_P(Compiling, WorkloadsSpillNothing) {
-  std::shared_ptr<Engine> engine = engine_for(GetParam());
-  for (const bench::Case& c : bench::read_cases(TILE_SOURCE_DIR "/bench/workloads/cuda")) {
-    std::shared_ptr<LoadedProgram> program = bench::load(engine, c);
-    expect_no_spills(*program->executable(bench::layouts(*program, c)), c.name);
+TEST_P(Compiling, ProductsOfEveryPrecisionSpillNothing) {
+  for (const char* precision : {"tf32", "3xtf32"}) {
+    std::shared_ptr<Engine> engine = engine_for(GetParam(), precision);
+    for (const bench::Case& c : representatives()) {
+      if (c.workload->suite.find("f32") != std::string::npos) {
+        expect_workload_spills_nothing(engine, c);
+      }
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Compiling, ::testing::Values("sm_80", "sm_90a"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+// The analytic picks at the sizes that are measured, one by one.
+class CompilingWorkload : public ::testing::TestWithParam<std::tuple<const char*, bench::Case>> {
+ protected:
+  void SetUp() override {
+    if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
+  }
+};
+
+TEST_P(CompilingWorkload, SpillsNothing) {
+  const auto& [architecture, what] = GetParam();
+  expect_workload_spills_nothing(engine_for(architecture), what);
+}
+
+auto name_of = [](const auto& tested) {
+  return std::string(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param).name;
+};
+INSTANTIATE_TEST_SUITE_P(Representative, CompilingWorkload,
+                         ::testing::Combine(::testing::Values("sm_80", "sm_90a"),
+                                            ::testing::ValuesIn(representatives())),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Every, CompilingWorkload,
+                         ::testing::Combine(::testing::Values("sm_80", "sm_90a"),
+                                            ::testing::ValuesIn(workloads())),
+                         name_of);
 
 }  // namespace
 }  // namespace tile::test
