@@ -97,10 +97,6 @@ TEST_P(CompilingWorkload, SpillsNothing) {
 auto name_of = [](const auto& tested) {
   return std::string(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param).name;
 };
-INSTANTIATE_TEST_SUITE_P(Representative, CompilingWorkload,
-                         ::testing::Combine(::testing::Values("sm_80", "sm_90a"),
-                                            ::testing::ValuesIn(representatives())),
-                         name_of);
 INSTANTIATE_TEST_SUITE_P(Every, CompilingWorkload,
                          ::testing::Combine(::testing::Values("sm_80", "sm_90a"),
                                             ::testing::ValuesIn(workloads())),
