@@ -64,6 +64,20 @@ Value* load_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsign
   return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask, off);
 }
 
+bool gathers_whole(llvm::Type* element, unsigned count) {
+  return count > 1 && packed_bits(element, count) >= 32;
+}
+
+Value* gather_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
+                    unsigned count, const Lanes& lanes) {
+  llvm::FixedVectorType* type = group_type(element, count, lanes.width);
+  Value* mask =
+      lanes.mask != nullptr ? lanes.mask : ir.CreateVectorSplat(lanes.width, ir.getTrue());
+  Value* at = ir.CreateGEP(element, pointer, offsets);
+  return ir.CreateMaskedGather(type, at, alignment_of(element), mask,
+                               llvm::Constant::getNullValue(type));
+}
+
 Value* component_of(IRBuilderBase& ir, Value* group, llvm::Type* element, unsigned count,
                     unsigned component, unsigned width) {
   if (packed_bits(element, count) == 0) {

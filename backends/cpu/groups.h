@@ -13,6 +13,11 @@ namespace tile::cpu {
 // a lane's components where 64 bits can, else of the elements in order.
 llvm::Value* load_group(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
                         unsigned count, const Lanes& lanes);
+// Whether gather_group reads pixels of so many elements: one integer of a gather holds them.
+bool gathers_whole(llvm::Type* element, unsigned count);
+// The same where lane l's first component is at pointer + offsets[l] elements.
+llvm::Value* gather_group(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
+                          llvm::Value* offsets, unsigned count, const Lanes& lanes);
 // One component of each lane.
 llvm::Value* component_of(llvm::IRBuilderBase& ir, llvm::Value* group, llvm::Type* element,
                           unsigned count, unsigned component, unsigned width);

@@ -98,8 +98,38 @@ void store_strided(IRBuilderBase& ir, Value* value, Value* pointer, int64_t stri
   }
 }
 
+namespace {
+
+// Gathers know 32 bits and more: the aligned words that hold the elements are read, which never
+// reach into another page.
+Value* gather_narrow(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
+                     const Lanes& lanes) {
+  unsigned bits = element->getScalarSizeInBits();
+  auto* type = llvm::cast<llvm::FixedVectorType>(offsets->getType());
+  auto constant = [&](uint64_t v) { return llvm::ConstantInt::get(type, v); };
+  Value* address = ir.CreatePtrToInt(pointer, ir.getInt64Ty());
+  Value* past = ir.CreateTrunc(ir.CreateAnd(address, 3), type->getElementType());
+  Value* aligned = ir.CreateIntToPtr(ir.CreateAnd(address, ~uint64_t{3}), ir.getPtrTy());
+  Value* bytes = bits == 8 ? offsets : ir.CreateShl(offsets, constant(1));
+  bytes = ir.CreateAdd(bytes, ir.CreateVectorSplat(lanes.width, past));
+  auto* words = llvm::FixedVectorType::get(ir.getInt32Ty(), lanes.width);
+  Value* at = ir.CreateGEP(ir.getInt32Ty(), aligned, ir.CreateAShr(bytes, constant(2)));
+  Value* read = ir.CreateMaskedGather(words, at, llvm::Align(4), full_mask(ir, lanes),
+                                      llvm::Constant::getNullValue(words));
+  Value* shift = ir.CreateShl(ir.CreateAnd(bytes, constant(3)), constant(3));
+  Value* moved = ir.CreateLShr(read, ir.CreateZExtOrTrunc(shift, words));
+  llvm::Type* narrow = llvm::FixedVectorType::get(ir.getIntNTy(bits), lanes.width);
+  Value* cut = ir.CreateTrunc(moved, narrow);
+  return ir.CreateBitCast(cut, llvm::FixedVectorType::get(element, lanes.width));
+}
+
+}  // namespace
+
 Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
                      const Lanes& lanes) {
+  if (element->getScalarSizeInBits() < 32) {
+    return gather_narrow(ir, element, pointer, offsets, lanes);
+  }
   auto* type = llvm::FixedVectorType::get(element, lanes.width);
   return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets), alignment_of(element),
                                full_mask(ir, lanes), inactive_lanes(type));

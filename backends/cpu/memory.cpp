@@ -1,6 +1,8 @@
 #include "backends/cpu/memory.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 
 #include "backends/cpu/groups.h"
 #include "backends/cpu/types.h"
@@ -66,6 +68,7 @@ Reference Memory::resolve(const nest::Access& access, std::span<const Operand> v
     resolve_cell(r, index);
     return r;
   }
+  find_pixel(r, access, index);
   if (auto strided = indices_.strided(sum); strided && r.offsets == nullptr) {
     r.uniform = std::move(strided->uniform);
     r.stride = strided->stride;
@@ -75,7 +78,9 @@ Reference Memory::resolve(const nest::Access& access, std::span<const Operand> v
     if (r.offsets == nullptr && r.moved == nullptr && index.size() == access.index.size()) {
       r.clamped = find_clamped(access, index);
     }
-    r.offsets = r.offsets == nullptr ? offsets : ir_.CreateAdd(r.offsets, offsets);
+    llvm::Type* type = with_lanes(offset_type(r.buffer), lanes.width);
+    offsets = scopes_.once({key_of(offsets), 'n'}, [&] { return ir_.CreateTrunc(offsets, type); });
+    r.offsets = r.offsets == nullptr ? offsets : sum_of(r.offsets, offsets);
   }
   r.lanes = r.stride != 0 || r.offsets != nullptr;
   return r;
@@ -177,11 +182,48 @@ void Memory::resolve_cell(Reference& r, const std::vector<Form>& index) const {
 
 void Memory::add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
                              unsigned width) {
-  llvm::Type* wide = with_lanes(ir_.getInt64Ty(), index->getType()->isVectorTy() ? width : 1);
-  llvm::Value* offset = ir_.CreateIntCast(index, wide, is_signed_integer(type));
-  offset = ir_.CreateMul(offset, llvm::ConstantInt::get(wide, static_cast<uint64_t>(stride), true));
-  llvm::Value*& sum = index->getType()->isVectorTy() ? r.offsets : r.moved;
-  sum = sum == nullptr ? offset : ir_.CreateAdd(sum, offset);
+  bool vector = index->getType()->isVectorTy();
+  llvm::Type* wide = vector ? with_lanes(offset_type(r.buffer), width) : ir_.getInt64Ty();
+  bool is_signed = is_signed_integer(type);
+  Key key{key_of(index), static_cast<uint64_t>(stride), wide->getScalarSizeInBits(), is_signed, 'm'};
+  llvm::Value* offset = scopes_.once(key, [&] {
+    llvm::Value* element = ir_.CreateIntCast(index, wide, is_signed);
+    auto factor = static_cast<uint64_t>(stride);
+    return ir_.CreateMul(element, llvm::ConstantInt::get(wide, factor, true));
+  });
+  llvm::Value*& sum = vector ? r.offsets : r.moved;
+  sum = sum == nullptr ? offset : sum_of(sum, offset);
+}
+
+llvm::Value* Memory::sum_of(llvm::Value* a, llvm::Value* b) {
+  return scopes_.once({key_of(a), key_of(b), '+'}, [&] { return ir_.CreateAdd(a, b); });
+}
+
+// Offsets inside a buffer below 2 GiB fit 32 bits, which halves the work of a gather; what
+// overflows on the way to them cancels.
+llvm::Type* Memory::offset_type(int id) {
+  const nest::Buffer& b = buffer(id);
+  auto farthest = static_cast<int64_t>(byte_size(b.type));
+  for (size_t d = 0; d < b.shape.size(); ++d) {
+    int64_t moves = checked_mul(std::max<int64_t>(b.shape[d] - 1, 0), std::abs(b.strides[d]));
+    farthest = checked_add(farthest, checked_mul(moves, static_cast<int64_t>(byte_size(b.type))));
+  }
+  return farthest <= std::numeric_limits<int32_t>::max() ? ir_.getInt32Ty() : ir_.getInt64Ty();
+}
+
+// Whether the last index is a number that names a component of a dense pixel.
+void Memory::find_pixel(Reference& r, const nest::Access& access,
+                        const std::vector<Form>& index) const {
+  const nest::Buffer& b = buffer(r.buffer);
+  bool by_value = !access.values.empty() && access.values.back() >= 0;
+  if (b.shape.empty() || by_value || !index.back().terms.empty()) return;
+  int64_t count = b.shape.back();
+  bool dense = count > 1 && count <= kMostComponents && b.strides.back() == 1;
+  for (size_t d = 0; d + 1 < b.shape.size(); ++d) dense = dense && b.strides[d] % count == 0;
+  int64_t component = index.back().constant;
+  if (!dense || component < 0 || component >= count) return;
+  r.pixel = static_cast<unsigned>(count);
+  r.component = static_cast<unsigned>(component);
 }
 
 Reference Memory::at_lane(const Reference& r, unsigned lane) {
@@ -192,6 +234,7 @@ Reference Memory::at_lane(const Reference& r, unsigned lane) {
   one.uniform.constant += r.stride * static_cast<int64_t>(lane);
   if (r.offsets != nullptr) {
     llvm::Value* offset = ir_.CreateExtractElement(r.offsets, lane);
+    offset = ir_.CreateSExt(offset, ir_.getInt64Ty());
     one.moved = r.moved == nullptr ? offset : ir_.CreateAdd(r.moved, offset);
     one.offsets = nullptr;
   }
@@ -231,11 +274,17 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
     scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
     return part;
   }
+  bool clamped = r.clamped && lanes.mask == nullptr && lanes.any == nullptr;
+  if (r.offsets != nullptr && !clamped && gathers_whole(element, r.pixel)) {
+    llvm::Value* part = gather_component(r, lanes);
+    scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
+    return part;
+  }
   llvm::Value* p = pointer(r, lanes);
   llvm::Value* value = nullptr;
   if (!r.lanes) {
     value = ir_.CreateAlignedLoad(element, p, llvm::Align(byte_size(buffer(r.buffer).type)));
-  } else if (r.clamped && lanes.mask == nullptr && lanes.any == nullptr) {
+  } else if (clamped) {
     value = load_clamped(r, element, lanes.width);
   } else if (r.offsets != nullptr) {
     value = load_gathered(ir_, element, p, r.offsets, lanes);
@@ -282,6 +331,21 @@ llvm::Value* Memory::load_component(const Reference& r, unsigned count, unsigned
     scopes_.remember(r.buffer, key, group);
   }
   return component_of(ir_, group, element, count, component, lanes.width);
+}
+
+// A pixel somewhere for each lane, read once for all of its components.
+llvm::Value* Memory::gather_component(const Reference& r, const Lanes& lanes) {
+  Reference first = r;
+  first.uniform.constant -= r.component;
+  Key key = content_key(first, lanes, lanes.mask);
+  key.push_back('p');
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  llvm::Value* group = scopes_.content(r.buffer, key);
+  if (group == nullptr) {
+    group = gather_group(ir_, element, pointer(first, lanes), r.offsets, r.pixel, lanes);
+    scopes_.remember(r.buffer, key, group);
+  }
+  return component_of(ir_, group, element, r.pixel, r.component, lanes.width);
 }
 
 void Memory::store_components(const Reference& r, std::span<llvm::Value* const> values,

@@ -40,6 +40,9 @@ struct Reference {
   std::optional<Clamped> clamped;
 
   bool lanes = false;  // lanes name different elements
+  // The element is component number `component` of the `pixel` neighbours of a dense pixel that
+  // begins at a multiple of their number; pixel 0: of none.
+  unsigned pixel = 0, component = 0;
 };
 
 class Memory {
@@ -76,6 +79,10 @@ class Memory {
   const Place& place(int id) const { return plan_.places[static_cast<size_t>(id)]; }
   llvm::Value* load_component(const Reference& r, unsigned count, unsigned component,
                               const Lanes& lanes);
+  llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
+  llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
+  llvm::Type* offset_type(int id);
+  void find_pixel(Reference& r, const nest::Access& access, const std::vector<Form>& index) const;
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
                        unsigned width);

@@ -51,6 +51,36 @@ void check_differentiated(BindContext& context, TensorId id) {
            std::string(to_string(type)) + ": only floating-point inputs have gradients");
 }
 
+// The load as a number.
+void replace_load(Piece& piece, int slot, int64_t value) {
+  piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
+    bool here = node.kind == NodeKind::load && node.slot == slot;
+    return here ? into.integer(value, node.type, node.span) : -1;
+  });
+  piece.loads.erase(piece.loads.begin() + slot);
+  change_nodes(piece.body, [&](Node& node) {
+    if (node.kind == NodeKind::load && node.slot > slot) --node.slot;
+  });
+}
+
+// Parameters that sizes are made of are numbers in bodies, too: another value is bound anew.
+void fix_sizing_parameters(BindContext& context) {
+  for (TensorId id : sizing_parameters(context.program)) {
+    if (!context.shape(id).empty() || !is_integer(context.tensor(id).type)) continue;
+    int64_t value = context.integer(Expr::variable(context.name(id)), id, {});
+    for (BoundStatement& statement : context.bound.statements) {
+      auto* c = std::get_if<Contraction>(&statement);
+      if (c == nullptr) continue;
+      for (Piece& piece : c->pieces) {
+        for (size_t slot = piece.loads.size(); slot-- > 0;) {
+          if (piece.loads[slot].tensor != id) continue;
+          replace_load(piece, static_cast<int>(slot), value);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) {
@@ -70,6 +100,7 @@ BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) 
     bind_statement(context, statement);
     check_seeds(context, statement.result);
   }
+  fix_sizing_parameters(context);
   return std::move(context.bound);
 }
 

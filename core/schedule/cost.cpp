@@ -156,7 +156,9 @@ PieceModel::Block PieceModel::block_of(const AccessModel& a,
               static_cast<double>(range[u] - 1);
     }
     span = std::min(span, extent);
-    if (contiguous) {
+    // Rows closer than a line, such as one component of each pixel, share their lines.
+    bool dense = contiguous || (block.rows == 1 && stride < kCacheLine);
+    if (dense) {
       block.run = std::max(block.run, stride * span);
     } else if (span > 1) {
       block.rows *= span;
@@ -166,9 +168,56 @@ PieceModel::Block PieceModel::block_of(const AccessModel& a,
     stride *= extent;
   }
   block.exact = block.run;
+  if (a.gathers) limit_to_points(block, a, range);
   bool rounded = block.rows > 1;
   if (rounded) block.run = std::max(block.run, kCacheLine);
   return block;
+}
+
+// Where data decide on an index, each point reads no more than a line of its own.
+void PieceModel::limit_to_points(Block& block, const AccessModel& a,
+                                 const std::vector<int64_t>& range) {
+  double points = a.times;
+  for (int64_t n : range) points *= static_cast<double>(n);
+  if (points * kCacheLine >= block.run * block.rows) return;
+  double size = static_cast<double>(a.bytes);
+  for (int64_t n : a.shape) size *= static_cast<double>(n);
+  block.run = block.exact = kCacheLine;
+  block.rows = points;
+  block.row_strides.assign(1, {points, std::max(kCacheLine, size / points)});
+}
+
+// An earlier access of the same kind walks the tensor at a distance inside the block: the lines
+// are the same but for its edge. Components of one pixel and neighbours of a stencil do.
+bool PieceModel::shares_lines(size_t access, const std::vector<int64_t>& range) const {
+  const AccessModel& a = accesses_[access];
+  for (size_t i = 0; i < access; ++i) {
+    const AccessModel& other = accesses_[i];
+    if (other.store == a.store && near(a, other, range)) return true;
+  }
+  return false;
+}
+bool PieceModel::near(const AccessModel& a, const AccessModel& b,
+                      const std::vector<int64_t>& range) {
+  if (a.access->tensor != b.access->tensor) return false;
+  double stride = a.bytes;
+  for (size_t d = a.shape.size(); d-- > 0;) {
+    const Index &i = a.access->index[d], &j = b.access->index[d];
+    bool values = i.value >= 0 || j.value >= 0;
+    if (values && (i.value < 0 || j.value < 0 || !a.moves[d] || a.moves[d] != b.moves[d])) {
+      return false;
+    }
+    Affine apart = i.affine - j.affine;
+    if (!values && !apart.is_constant()) return false;
+    double span = 1;
+    for (size_t u = 0; u < range.size() && !values; ++u) {
+      span += std::abs(i.affine.coefficient(u).floor()) * static_cast<double>(range[u] - 1);
+    }
+    double distance = values ? 0 : std::abs(static_cast<double>(apart.constant.floor()));
+    if (distance >= span && distance * stride >= kCacheLine) return false;
+    stride *= static_cast<double>(std::max<int64_t>(a.shape[d], 1));
+  }
+  return true;
 }
 
 double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
@@ -385,12 +434,15 @@ double PieceModel::traffic(const LoopRanges& r, double capacity, const Measure& 
   size_t level = 0;
   for (; level < r.loops.size(); ++level) {
     double sum = 0;
-    for (size_t i = 0; i < accesses_.size(); ++i) sum += held(i, level);
+    for (size_t i = 0; i < accesses_.size(); ++i) {
+      if (!shares_lines(i, r.ranges[level])) sum += held(i, level);
+    }
     if (sum <= capacity) break;
   }
   if (level == 0) return 0;
   double total = 0;
   for (size_t i = 0; i < accesses_.size(); ++i) {
+    if (shares_lines(i, r.ranges[level])) continue;
     double fetched = moved(i, level) * (accesses_[i].store ? 2 : 1);
     bool reused = true;
     for (size_t j = level; j-- > 0;) {

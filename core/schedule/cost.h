@@ -85,6 +85,10 @@ class PieceModel {
     std::vector<std::pair<double, double>> row_strides;
   };
   Block block_of(const AccessModel& a, const std::vector<int64_t>& range) const;
+  static void limit_to_points(Block& block, const AccessModel& a,
+                              const std::vector<int64_t>& range);
+  bool shares_lines(size_t access, const std::vector<int64_t>& range) const;
+  static bool near(const AccessModel& a, const AccessModel& b, const std::vector<int64_t>& range);
   static double occupied(const Block& block, double way);
   static double pages(const Block& block);
   // All loops, outermost first; before each (and after the last) the range of every unknown.
