@@ -10,12 +10,16 @@
 namespace tile::bench {
 namespace {
 
-// Of the largest magnitude in the result: sums are exact on our data, functions differ in their
-// last bits.
+// Of the largest magnitude in a result of floats: sums are exact on our data, functions differ in
+// their last bits.
 constexpr double kTolerance = 5e-5;
 
-void compare(const std::string& with, double difference) {
-  if (difference <= kTolerance) return;
+double tolerance_of(const Prepared& prepared) {
+  return is_float(prepared.output().type()) ? kTolerance : prepared.what().workload->tolerance;
+}
+
+void compare(const std::string& with, double difference, double tolerance) {
+  if (difference <= tolerance) return;
   char text[64];
   std::snprintf(text, sizeof text, "%.3g", difference);
   fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text);
@@ -91,13 +95,13 @@ std::string Session::check(Prepared& prepared, const std::vector<Opponent>& othe
   std::string with;
   for (const Opponent& other : others) {
     other.calls(1);
-    compare(other.name, difference(prepared.output(), *other.output));
+    compare(other.name, difference(prepared.output(), *other.output), tolerance_of(prepared));
     with += (with.empty() ? "" : ", ") + other.name;
   }
   if (!with.empty()) return with;
   std::optional<double> off = difference_from_reference(prepared);
   if (!off) return "";
-  compare("the interpreter", *off);
+  compare("the interpreter", *off, tolerance_of(prepared));
   return "interpreter";
 }
 

@@ -31,11 +31,25 @@ void fill(Tensor& tensor, uint32_t seed) {
   }
 }
 
-double difference(const Tensor& got, const Tensor& expected) {
-  if (got.type() != expected.type() || got.shape() != expected.shape()) return 1;
-  if (!is_float(got.type())) {
-    return std::memcmp(got.data(), expected.data(), got.bytes()) == 0 ? 0 : 1;
+namespace {
+
+double integer_difference(const Tensor& got, const Tensor& expected) {
+  double largest = 0;
+  for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
+    auto a = static_cast<double>(load_element(got.elements<std::byte>() + i, got.type()).i);
+    auto b = static_cast<double>(load_element(expected.elements<std::byte>() + i, got.type()).i);
+    largest = std::max(largest, std::abs(a - b));
   }
+  return largest;
+}
+
+}  // namespace
+
+double difference(const Tensor& got, const Tensor& expected) {
+  if (got.type() != expected.type() || got.shape() != expected.shape()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  if (!is_float(got.type())) return integer_difference(got, expected);
   double largest = 0, magnitude = std::numeric_limits<double>::min();
   for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
     double a = load_element(got.elements<std::byte>() + i, got.type()).f;

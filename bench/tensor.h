@@ -40,7 +40,7 @@ class Tensor {
 void fill(Tensor& tensor, uint32_t seed);
 
 // The largest difference of two float tensors over the largest magnitude in `expected`; infinity
-// where one is NaN and the other is not. Other types: 0 if equal, else 1.
+// where one is NaN and the other is not. Integers: the largest difference itself.
 double difference(const Tensor& got, const Tensor& expected);
 
 std::vector<TensorView> views(std::span<const Tensor> tensors);

@@ -22,22 +22,34 @@ std::pair<std::string, std::string> split(const Source& source, const std::strin
   return {word.substr(0, at), word.substr(at + 1)};
 }
 
+// The program that a header names: beside it as in the source tree, or as installed.
+SourcePtr named_program(const Source& header, const std::string& path) {
+  fs::path folder = fs::path(header.name).parent_path(), named(path);
+  std::error_code error;
+  for (const fs::path& at : {folder / named, folder / "../../filters" / named.filename()}) {
+    if (!fs::exists(at, error)) continue;
+    std::string name = at.lexically_normal().string();
+    return std::make_shared<Source>(Source{name, cli::read_text(name)});
+  }
+  wrong(header, "there is no program " + path);
+}
+
 class HeaderReader {
  public:
   HeaderReader(SourcePtr source, Language language) {
-    workload_->source = std::move(source);
+    workload_->source = header_ = std::move(source);
     workload_->language = language;
   }
 
   std::vector<Case> read() {
-    std::istringstream lines(workload_->source->text);
+    std::istringstream lines(header_->text);
     for (std::string line; std::getline(lines, line);) {
       // MFG's comments start with #.
       if (line.rfind("//:", 0) == 0) header(line.substr(3));
       if (line.rfind("#:", 0) == 0) header(line.substr(2));
     }
-    if (workload_->kind.empty()) wrong(*workload_->source, "the header has no kind");
-    if (cases_.empty()) wrong(*workload_->source, "the header has no case");
+    if (workload_->kind.empty()) wrong(*header_, "the header has no kind");
+    if (cases_.empty()) wrong(*header_, "the header has no case");
     return std::move(cases_);
   }
 
@@ -52,7 +64,7 @@ class HeaderReader {
     if (key == "kind") {
       workload_->kind = value;
       for (const std::string& word : rest) {
-        auto [name, number] = split(*workload_->source, word);
+        auto [name, number] = split(*header_, word);
         workload_->attributes[name] = std::stoi(number);
       }
     } else if (key == "suite" && (rest.empty() || rest.size() == 2)) {
@@ -63,18 +75,22 @@ class HeaderReader {
       workload_->device = value;
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
+    } else if (key == "program" && !value.empty()) {
+      workload_->source = named_program(*header_, value);
+    } else if (key == "tolerance" && !value.empty()) {
+      workload_->tolerance = std::stod(value);
     } else if (key == "gradient" && rest.size() == 1) {
       workload_->gradient_of = value;
       workload_->gradient_input = rest[0];
     } else if (key == "case" && !value.empty()) {
       Case c{value, workload_, {}};
       for (const std::string& word : rest) {
-        auto [name, shape] = split(*workload_->source, word);
+        auto [name, shape] = split(*header_, word);
         c.shapes[name] = cli::parse_shape(shape);
       }
       cases_.push_back(std::move(c));
     } else {
-      wrong(*workload_->source, "the header line \"" + text + "\" means nothing");
+      wrong(*header_, "the header line \"" + text + "\" means nothing");
     }
   }
 
@@ -83,7 +99,7 @@ class HeaderReader {
     std::string text;
     words.get();
     std::getline(words, text);
-    if (text.empty()) wrong(*workload_->source, "a line \"" + key + "\" without Python");
+    if (text.empty()) wrong(*header_, "a line \"" + key + "\" without Python");
     Workload::Peer& peer = workload_->peers[module];
     if (key == "prepare") {
       peer.prepare.push_back(text);
@@ -92,6 +108,7 @@ class HeaderReader {
     }
   }
 
+  SourcePtr header_;
   std::shared_ptr<Workload> workload_ = std::make_shared<Workload>();
   std::vector<Case> cases_;
 };

@@ -24,19 +24,6 @@ Value* full_mask(IRBuilderBase& ir, const Lanes& lanes) {
   return lanes.mask != nullptr ? lanes.mask : ir.CreateVectorSplat(lanes.width, ir.getTrue());
 }
 
-// Lane numbers times the stride; 32 bits where they fit, which halves the work of a gather.
-Value* lane_offsets(IRBuilderBase& ir, int64_t stride, unsigned width) {
-  int64_t limit = std::numeric_limits<int32_t>::max() / (8 * static_cast<int64_t>(width));
-  bool narrow = std::abs(stride) < limit;
-  llvm::Type* type = narrow ? ir.getInt32Ty() : ir.getInt64Ty();
-  llvm::SmallVector<llvm::Constant*> offsets;
-  for (unsigned l = 0; l < width; ++l) {
-    auto offset = static_cast<uint64_t>(static_cast<int64_t>(l) * stride);
-    offsets.push_back(llvm::ConstantInt::get(type, offset, true));
-  }
-  return llvm::ConstantVector::get(offsets);
-}
-
 // What inactive lanes of a masked load hold. Not zero for floats: the instruction selection of LLVM
 // 19 takes the quotient of two lanes known to be zero for zero, and drops the blend that hides the
 // NaN.
@@ -63,6 +50,18 @@ Value* load_by_shuffle(IRBuilderBase& ir, llvm::Type* element, Value* pointer, i
 }
 
 }  // namespace
+
+Value* lane_offsets(IRBuilderBase& ir, int64_t stride, unsigned width) {
+  int64_t limit = std::numeric_limits<int32_t>::max() / (8 * static_cast<int64_t>(width));
+  bool narrow = std::abs(stride) < limit;
+  llvm::Type* type = narrow ? ir.getInt32Ty() : ir.getInt64Ty();
+  llvm::SmallVector<llvm::Constant*> offsets;
+  for (unsigned l = 0; l < width; ++l) {
+    auto offset = static_cast<uint64_t>(static_cast<int64_t>(l) * stride);
+    offsets.push_back(llvm::ConstantInt::get(type, offset, true));
+  }
+  return llvm::ConstantVector::get(offsets);
+}
 
 Value* load_strided(IRBuilderBase& ir, llvm::Type* element, Value* pointer, int64_t stride,
                     const Lanes& lanes) {

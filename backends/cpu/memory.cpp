@@ -185,7 +185,8 @@ void Memory::add_value_index(Reference& r, llvm::Value* index, DType type, int64
   bool vector = index->getType()->isVectorTy();
   llvm::Type* wide = vector ? with_lanes(offset_type(r.buffer), width) : ir_.getInt64Ty();
   bool is_signed = is_signed_integer(type);
-  Key key{key_of(index), static_cast<uint64_t>(stride), wide->getScalarSizeInBits(), is_signed, 'm'};
+  Key key{key_of(index), static_cast<uint64_t>(stride), wide->getScalarSizeInBits(), is_signed,
+          'm'};
   llvm::Value* offset = scopes_.once(key, [&] {
     llvm::Value* element = ir_.CreateIntCast(index, wide, is_signed);
     auto factor = static_cast<uint64_t>(stride);
@@ -275,7 +276,8 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
     return part;
   }
   bool clamped = r.clamped && lanes.mask == nullptr && lanes.any == nullptr;
-  if (r.offsets != nullptr && !clamped && gathers_whole(element, r.pixel)) {
+  bool apart = r.offsets != nullptr || std::abs(r.stride) > kMostComponents;
+  if (apart && !clamped && gathers_whole(element, r.pixel)) {
     llvm::Value* part = gather_component(r, lanes);
     scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
     return part;
@@ -342,7 +344,9 @@ llvm::Value* Memory::gather_component(const Reference& r, const Lanes& lanes) {
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
   llvm::Value* group = scopes_.content(r.buffer, key);
   if (group == nullptr) {
-    group = gather_group(ir_, element, pointer(first, lanes), r.offsets, r.pixel, lanes);
+    llvm::Value* offsets =
+        r.offsets != nullptr ? r.offsets : lane_offsets(ir_, r.stride, lanes.width);
+    group = gather_group(ir_, element, pointer(first, lanes), offsets, r.pixel, lanes);
     scopes_.remember(r.buffer, key, group);
   }
   return component_of(ir_, group, element, r.pixel, r.component, lanes.width);

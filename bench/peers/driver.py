@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 import time
+import warnings
 
 try:
     import numpy as np
@@ -118,52 +119,95 @@ class Jax(Peer):
 
 
 class Halide(Peer):
-    """The expression is a Func; it is scheduled by the autoscheduler of Mullapudi et al. 2016 unless
-    the statements define `schedule`. Dimension 0 of a Halide buffer is the innermost one of ours."""
+    """The expression is a Func; unless the statements define `schedule`, every autoscheduler schedules it,
+    and so does `by_hand`; the fastest code is what is timed. Dimension 0 of a Halide buffer is the innermost one of ours."""
+
+    AUTOSCHEDULERS = {"Mullapudi2016": "libautoschedule_mullapudi2016.so", "Adams2019": "libautoschedule_adams2019.so"}
 
     def __init__(self, threads, device):
         if device != "cpu":
             raise ImportError("only measured on CPUs")
         self.module = importlib.import_module("halide")
+        warnings.simplefilter("ignore", RuntimeWarning)  # numbers of Python are f32 here
         self.threads = threads
         os.environ["HL_NUM_THREADS"] = str(threads)
         self.names = {"hl": self.module}
         for letter in "x y z w".split():
             self.names[letter] = self.module.Var(letter)
+        folder = os.path.dirname(self.module.__file__)
+        for name in self.AUTOSCHEDULERS.values():
+            for libraries in ("lib64", "lib"):
+                path = os.path.join(folder, libraries, name)
+                if os.path.exists(path):
+                    self.module.load_plugin(path)
 
     def tensor(self, array, dtype):
         del dtype
         return self.module.Buffer(array)
 
-    def autoscheduled(self, func, shape):
+    def autoscheduled(self, func, shape, scheduler):
         hl = self.module
-        folder = os.path.join(os.path.dirname(hl.__file__), "lib64")
-        if not os.path.isdir(folder):
-            folder = os.path.join(os.path.dirname(hl.__file__), "lib")
-        hl.load_plugin(os.path.join(folder, "libautoschedule_mullapudi2016.so"))
         for var, extent in zip(func.args(), reversed(shape)):
             func.set_estimate(var, 0, extent)
         pipeline = hl.Pipeline(func)
         target = hl.get_host_target()
         options = {"parallelism": str(self.threads)}
-        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Mullapudi2016", options))
-        return pipeline, target
+        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(scheduler, options))
+        pipeline.compile_jit(target)
+        return pipeline
+
+    @staticmethod
+    def by_hand(func, shape):
+        """What a programmer writes first: components unrolled, vectors along the rows, rows in parallel."""
+        extents = list(reversed(shape))
+        inner = 0
+        if len(extents) > 2 and extents[0] <= 4:
+            func.bound(func.args()[0], 0, extents[0]).unroll(func.args()[0])
+            inner = 1
+        func.vectorize(func.args()[inner], 16).parallel(func.args()[-1])
+
+    def scheduled(self, func):
+        pipeline = self.module.Pipeline(func)
+        pipeline.compile_jit(self.module.get_host_target())
+        return pipeline
+
+    def candidates(self, expression, names):
+        if names.get("schedule"):
+            func = eval(expression, names)
+            names["schedule"](func)
+            yield self.scheduled(func)
+            return
+        shape = names["_out"].shape
+        for scheduler in [*self.AUTOSCHEDULERS, None]:
+            fresh = dict(names)
+            exec(names["_prepare"], fresh)  # a schedule changes the Funcs that it is for
+            func = eval(expression, fresh)
+            try:
+                if scheduler is None:
+                    self.by_hand(func, shape)
+                    yield self.scheduled(func)
+                else:
+                    yield self.autoscheduled(func, shape, scheduler)
+            except Exception as error:
+                print(f"halide: {scheduler or 'by hand'}: {error}", file=sys.stderr)
 
     def call(self, expression, names):
-        func = eval(expression, names)
         out = names["_out"]
-        if names.get("schedule"):
-            names["schedule"](func)
-            pipeline, target = self.module.Pipeline(func), self.module.get_host_target()
-        else:
-            pipeline, target = self.autoscheduled(func, out.shape)
-        pipeline.compile_jit(target)
         buffer = self.module.Buffer(out)
 
-        def run():
-            pipeline.realize(buffer)
-            return out
-        return run
+        def runner(pipeline):
+            def run():
+                pipeline.realize(buffer)
+                return out
+            return run
+
+        def seconds(run):
+            run()
+            return min(self.time(run, 1) for _ in range(3))
+        runs = [runner(pipeline) for pipeline in self.candidates(expression, names)]
+        if not runs:
+            raise RuntimeError("no autoscheduler schedules it")
+        return min(runs, key=seconds) if len(runs) > 1 else runs[0]
 
     def values(self, result):
         return result
@@ -217,7 +261,8 @@ class Driver:
         names = {"np": np, "_out": aligned(out), **self.peer.names, **task["attributes"]}
         for name, tensor in task["inputs"].items():
             names[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
-        exec("\n".join(task["prepare"]), names)
+        names["_prepare"] = "\n".join(task["prepare"])
+        exec(names["_prepare"], names)
         self.run = self.peer.call(task["expression"], names)
         out[...] = self.peer.values(self.run()).reshape(out.shape)
         return {}

@@ -18,6 +18,7 @@ constexpr double kOperation = 0.5;      // cycles of a simple vector operation: 
 constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector load
 constexpr double kGatheredLane = 0.75;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
+constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
 constexpr double kIssue = 0.2;         // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;     // of a serial loop around a tile, mostly hidden
@@ -277,6 +278,8 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
   int64_t stride = a.strides[static_cast<size_t>(vector)];
   auto lanes = static_cast<double>(lanes_);
   if (a.gathers) return lanes * kGatheredLane;
+  // Lanes a line or more apart keep as many lines busy.
+  if (window_ && std::abs(static_cast<double>(stride)) * a.bytes >= kCacheLine) lanes *= kFarLanes;
   if (a.store) {
     bool together = stride > 1 && stride == static_cast<int64_t>(piece_.stores.size());
     return stride == 1 || together ? 2 * kLoad : lanes * kScatteredLane;
