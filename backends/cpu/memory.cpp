@@ -309,7 +309,8 @@ unsigned Memory::group_size(const Reference& r, unsigned& component) const {
   int64_t dense = 1;
   for (size_t d = b.shape.size(); d-- > 0;) {
     if (b.strides[d] != dense && b.shape[d] != 1) return 0;
-    dense = checked_mul(dense, b.shape[d]);
+    bool known = d > 0 || b.extent.empty();
+    if (known) dense = checked_mul(dense, b.shape[d]);
   }
   bool whole = dense % r.stride == 0 &&
                std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),

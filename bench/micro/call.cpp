@@ -27,7 +27,7 @@ void launch_of_the_kernel(benchmark::State& state) {
   LaunchOptions options;
   options.workspace = workspace.data() + (64 - address % 64) % 64;
   Backend& backend = executable->engine->backend();
-  for (auto _ : state) backend.launch(*launch.code, pointers, {}, options);
+  for (auto _ : state) backend.launch(*launch.code, pointers, launch.parameters, options);
 }
 BENCHMARK(launch_of_the_kernel);
 

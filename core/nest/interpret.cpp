@@ -28,9 +28,16 @@ class Machine final : private Leaves {
     internal_check(arguments.size() == nest.argument_count(), "nest: number of arguments");
     internal_check(parameters.size() == nest.launch_parameter_count(),
                    "nest: number of parameters");
+    size_t next = 0;
+    std::map<std::string, int64_t> given;
+    for (const Parameter& p : nest.parameters) {
+      if (p.from < 0) given[p.name] = parameters[next++];
+    }
     for (size_t i = 0; i < nest.buffers.size(); ++i) {
+      shapes_.push_back(nest.buffers[i].shape);
+      if (!nest.buffers[i].extent.empty()) shapes_[i][0] = given.at(nest.buffers[i].extent);
       if (i < arguments.size()) {
-        internal_check(arguments[i]->count() == element_count(nest.buffers[i].shape),
+        internal_check(arguments[i]->count() == element_count(shapes_[i]),
                        "nest: an argument's number of elements");
         internal_check(arguments[i]->type == nest.buffers[i].type, "nest: an argument's type");
         thread_.memory.push_back(arguments[i]);
@@ -39,10 +46,9 @@ class Machine final : private Leaves {
       }
     }
     thread_.own.resize(nest.buffers.size());
-    size_t next = 0;
     for (const Parameter& p : nest.parameters) {
       variable(slot(p.name)) =
-          p.from >= 0 ? arguments[static_cast<size_t>(p.from)]->at(0).i : parameters[next++];
+          p.from >= 0 ? arguments[static_cast<size_t>(p.from)]->at(0).i : given.at(p.name);
     }
   }
 
@@ -96,16 +102,17 @@ class Machine final : private Leaves {
   // `values` are those that the access's index values number.
   int64_t offset(const Access& a, std::span<const Scalar> values) {
     const Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+    const Shape& shape = shapes_[static_cast<size_t>(a.buffer)];
     int64_t flat = 0;
     for (size_t d = 0; d < a.index.size(); ++d) {
       int by_value = d < a.values.size() ? a.values[d] : -1;
       int64_t i = by_value >= 0 ? values[static_cast<size_t>(by_value)].i : number(a.index[d]);
-      if (i < 0 || i >= b.shape[d]) {
+      if (i < 0 || i >= shape[d]) {
         throw InternalError("nest " + nest_.name + ": index " + std::to_string(i) + " of " +
                             b.name + " dimension " + std::to_string(d) + " is outside [0, " +
-                            std::to_string(b.shape[d]) + ")");
+                            std::to_string(shape[d]) + ")");
       }
-      flat = flat * b.shape[d] + i;
+      flat = flat * shape[d] + i;
     }
     return flat;
   }
@@ -364,6 +371,7 @@ class Machine final : private Leaves {
   }
 
   const Nest& nest_;
+  std::vector<Shape> shapes_;  // of the buffers in this launch
   std::map<std::string, size_t> slots_;
   std::map<const ExprNode*, SlotExpr> expressions_;
   std::map<const Block*, bool> barriers_;

@@ -52,6 +52,7 @@ class Parser {
     b.strides = reader_.integers();
     b.written = reader_.accept("written");
     if (reader_.accept("align")) b.alignment = reader_.integer();
+    if (reader_.accept("extent")) b.extent = reader_.name();
     buffers_[b.name] = static_cast<int>(nest_.buffers.size());
     nest_.buffers.push_back(std::move(b));
     return true;

@@ -29,6 +29,14 @@ class Verifier {
           b.scope == Scope::argument && !b.written && b.shape.empty() && is_integer(b.type),
           "nest: a parameter from no integer argument");
     }
+    for (const Buffer& b : nest_.buffers) {
+      if (b.extent.empty()) continue;
+      bool given = std::any_of(
+          nest_.parameters.begin(), nest_.parameters.end(),
+          [&](const Parameter& p) { return p.name == b.extent && p.from < 0 && p.lo >= 0; });
+      internal_check(given && b.scope == Scope::argument && !b.shape.empty(),
+                     "nest: an extent that is no parameter of a launch");
+    }
     block(nest_.body);
   }
 

@@ -8,10 +8,8 @@
 #include <set>
 
 namespace tile {
-namespace {
 
-// The unknown that the index is, alone; -1: a constant; -2: anything else.
-int alone(const Index& index, size_t unknowns) {
+int sole_unknown(const Index& index, size_t unknowns) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return -2;
   if (index.affine.is_constant()) return -1;
   for (size_t u = 0; u < unknowns; ++u) {
@@ -19,6 +17,8 @@ int alone(const Index& index, size_t unknowns) {
   }
   return -2;
 }
+
+namespace {
 
 struct UnknownPair {
   size_t stage, first, second;
@@ -111,8 +111,8 @@ class Closure {
       bool second = a.index[d].value < 0 && !form.coefficient(p.second).is_zero();
       if (!first && !second) continue;
       if (!first || found || d + 1 == a.index.size()) return false;
-      bool pair = alone(a.index[d], c.unknowns.size()) == static_cast<int>(p.first) &&
-                  alone(a.index[d + 1], c.unknowns.size()) == static_cast<int>(p.second) &&
+      bool pair = sole_unknown(a.index[d], c.unknowns.size()) == static_cast<int>(p.first) &&
+                  sole_unknown(a.index[d + 1], c.unknowns.size()) == static_cast<int>(p.second) &&
                   c.box[p.second] == s[d + 1];
       if (!pair) return false;
       DimensionPair dims{a.tensor, d};
@@ -144,8 +144,8 @@ class Closure {
     return true;
   }
   bool spread_access(const DimensionPair& d, size_t stage, const Piece& p, const Access& a) {
-    int first = alone(a.index[d.first], p.unknowns.size());
-    int second = alone(a.index[d.first + 1], p.unknowns.size());
+    int first = sole_unknown(a.index[d.first], p.unknowns.size());
+    int second = sole_unknown(a.index[d.first + 1], p.unknowns.size());
     if (first == -1 && second == -1) return true;
     if (first < 0 || second < 0) return false;
     return add({stage, static_cast<size_t>(first), static_cast<size_t>(second)});
@@ -252,8 +252,8 @@ bool merge_one(Kernel& kernel) {
     for (const Access& a : piece.loads) accesses.push_back(&a);
     for (const Access* a : accesses) {
       for (size_t d = 0; d + 1 < a->index.size(); ++d) {
-        int first = alone(a->index[d], piece.unknowns.size());
-        int second = alone(a->index[d + 1], piece.unknowns.size());
+        int first = sole_unknown(a->index[d], piece.unknowns.size());
+        int second = sole_unknown(a->index[d + 1], piece.unknowns.size());
         if (first < 0 || second < 0) continue;
         Closure closure(kernel);
         if (!closure.grow({s, static_cast<size_t>(first), static_cast<size_t>(second)})) continue;

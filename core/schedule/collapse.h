@@ -5,6 +5,9 @@
 
 namespace tile {
 
+// The unknown that the index is, alone; -1: a constant; -2: anything else.
+int sole_unknown(const Index& index, size_t unknowns);
+
 // Merges unknowns and tensor dimensions until none can be; kernel.shapes keeps the shapes that
 // tensors had. The values that the kernel computes, in row-major order, stay the same.
 void collapse(Kernel& kernel);

@@ -90,6 +90,9 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
     }
     buffer.strides = *own;
   }
+  bool sized = extent != nullptr && std::find(extent->tensors.begin(), extent->tensors.end(), id) !=
+                                        extent->tensors.end();
+  if (sized) buffer.extent = kExtentName;
   buffer_of[id] = static_cast<int>(nest.buffers.size());
   nest.buffers.push_back(std::move(buffer));
 }
@@ -156,6 +159,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   tile_shape_ = tile_shape(schedule, piece_);
   copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
+  if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
   while (parallel_ < schedule.outer.size() &&
          schedule.outer[parallel_].binding == Binding::parallel) {
     ++parallel_;
@@ -188,8 +192,10 @@ nest::Block PieceLowering::run() {
   return out;
 }
 
-Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}};
+Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
+                 const RunTimeExtent* extent) {
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, extent};
+  if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
@@ -214,6 +220,35 @@ std::vector<TensorId> arguments_of(const Kernel& kernel) {
   return list;
 }
 
+namespace {
+
+// The stages with loops of their own, one after the other.
+void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
+  for (size_t s = 0; s < frame.kernel.stages.size(); ++s) {
+    if (frame.kernel.stages[s].attach >= 0) continue;
+    const Contraction& c = frame.kernel.stages[s].contraction;
+    if (!lowering::covers_output(c, frame.kernel.tensors)) {
+      std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
+      for (TensorId out : outputs)
+        lowering::append(frame.nest.body, lowering::fill(frame, out, c.fill));
+    }
+    nest::Block pieces;
+    for (size_t p = 0; p < c.pieces.size(); ++p) {
+      const PieceSchedule& how = schedule.stages[s][p];
+      lowering::PieceLowering piece(frame, s, p, how);
+      lowering::append(pieces, how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
+    }
+    if (is_gpu(frame.target)) {
+      // Pieces share no cell, so that their launches may run side by side.
+      pieces = gpu::bind_grid(std::move(pieces), frame.nest.buffers, frame.target);
+      if (c.pieces.size() > 1) pieces = gpu::merged_launches(std::move(pieces));
+    }
+    lowering::append(frame.nest.body, std::move(pieces));
+  }
+}
+
+}  // namespace
+
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides) {
   if (!tensor_cores::fits_strides(schedule, kernel, target, strides)) {
@@ -231,28 +266,17 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
                           : nest::hoist(std::move(frame.nest));
   }
-  for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
-    const Contraction& c = kernel.stages[s].contraction;
-    if (!lowering::covers_output(c, kernel.tensors)) {
-      std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
-      for (TensorId out : outputs) lowering::append(frame.nest.body, fill(frame, out, c.fill));
-    }
-    nest::Block pieces;
-    for (size_t p = 0; p < c.pieces.size(); ++p) {
-      const PieceSchedule& how = schedule.stages[s][p];
-      lowering::PieceLowering piece(frame, s, p, how);
-      lowering::append(pieces, how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
-    }
-    if (is_gpu(target)) {
-      // Pieces share no cell, so that their launches may run side by side.
-      pieces = gpu::bind_grid(std::move(pieces), frame.nest.buffers, target);
-      if (c.pieces.size() > 1) pieces = gpu::merged_launches(std::move(pieces));
-    }
-    lowering::append(frame.nest.body, std::move(pieces));
-  }
+  lower_stages(frame, schedule);
   return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
                         : nest::hoist(std::move(frame.nest));
+}
+
+nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
+  internal_check(!is_gpu(target) && suits_class(schedule, kernel),
+                 "lower: a schedule that does not suit a class of sizes");
+  lowering::Frame frame = lowering::make_frame(kernel.kernel, target, {}, &kernel.extent);
+  lower_stages(frame, schedule);
+  return nest::hoist(std::move(frame.nest));
 }
 
 }  // namespace tile

@@ -5,6 +5,7 @@
 
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
+#include "core/schedule/run_time_extent.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {
@@ -21,6 +22,9 @@ std::vector<TensorId> arguments_of(const Kernel& kernel);
 // piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides = {});
+// The nest for a class of sizes, whose one parameter given at launch is the extent. The schedule
+// suits the class; every tensor is dense.
+nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target);
 // The nest of a Scatter: arguments updates, indices, result.
 nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
                          const Target& target);

@@ -109,6 +109,7 @@ State PieceLowering::whole_box() const {
   s.at.resize(piece_.box.size());
   for (size_t u = 0; u < piece_.box.size(); ++u) {
     s.at[u].size = piece_.box[u];
+    if (sized_at_run_time(static_cast<int>(u))) s.at[u].size = Expr::variable(kExtentName);
     s.at[u].bound = piece_.box[u];
   }
   s.packed.assign(piece_.loads.size(), -1);
@@ -123,28 +124,31 @@ Block PieceLowering::parallel_loops() {
   for (const Packing& p : schedule_.packings) {
     if (p.level == 0) append(out, pack(p, s));
   }
-  std::vector<int64_t> counts;
-  int64_t tasks = 1;
+  std::vector<Expr> counts;
+  int64_t typical = 1;  // tasks
   for (size_t i = 0; i < parallel_; ++i) {
     const Loop& l = schedule_.outer[i];
-    counts.push_back(ceil_div(piece_.box[static_cast<size_t>(l.unknown)], l.step));
-    tasks = checked_mul(tasks, counts.back());
+    auto u = static_cast<size_t>(l.unknown);
+    counts.push_back(blocks_in(s.at[u].size, l.step));
+    typical = checked_mul(typical, ceil_div(piece_.box[u], l.step));
   }
-  nest::For loop = make_loop("task", 0, tasks, LoopKind::parallel);
-  loop.grain = parallel_grain(tasks);
+  // Of the loops behind each one.
+  std::vector<Expr> inner(parallel_, 1);
+  for (size_t i = parallel_; i-- > 1;) inner[i - 1] = inner[i] * counts[i];
+  nest::For loop = make_loop("task", 0, inner[0] * counts[0], LoopKind::parallel);
+  loop.grain = parallel_grain(typical);
   std::vector<Expr> values;
-  std::function<Block(size_t, int64_t)> decode = [&](size_t i, int64_t inner) -> Block {
+  std::function<Block(size_t)> decode = [&](size_t i) -> Block {
     if (i == parallel_) return parallel_body(0, s, values);
-    inner /= counts[i];
-    Expr v = floor_mod(floor_div(Expr::variable("task"), Expr(inner)), Expr(counts[i]));
-    if (i == 0) v = floor_div(Expr::variable("task"), Expr(inner));
-    if (counts[i] == 1) v = 0;
+    Expr v = floor_div(Expr::variable("task"), inner[i]);
+    if (i > 0) v = floor_mod(v, counts[i]);
+    if (counts[i].is_constant(1)) v = 0;
     return named(variable(schedule_.outer[i].unknown, s), v, [&](const Expr& value) {
       values.push_back(value);
-      return decode(i + 1, inner);
+      return decode(i + 1);
     });
   };
-  loop.body = decode(0, tasks);
+  loop.body = decode(0);
   out.push_back(statement(std::move(loop)));
   return out;
 }
@@ -156,6 +160,18 @@ Block PieceLowering::parallel_body(size_t i, State s, const std::vector<Expr>& v
   auto inside = [&](const Expr& size) {
     return parallel_body(i + 1, entered(s, l.unknown, l.step, values[i], size), values);
   };
+  if (sized_at_run_time(l.unknown)) {
+    const Expr& extent = s.at[static_cast<size_t>(l.unknown)].size;
+    if (l.step == 1 || !tile_follows(i)) return inside(cut(l.step, extent, values[i]));
+    nest::If choice;
+    choice.nonnegative = {tidy(extent - Expr(l.step) * values[i] - Expr(l.step))};
+    choice.then = inside(l.step);
+    choice.otherwise = short_block(l, entered(s, l.unknown, l.step, values[i], l.step),
+                                   tidy(extent - Expr(l.step) * values[i]), [&](const State& part) {
+                                     return parallel_body(i + 1, part, values);
+                                   });
+    return {statement(std::move(choice))};
+  }
   int64_t full = box / l.step, rest = box % l.step;
   if (rest == 0 || !tile_follows(i)) return inside(cut(l.step, box, values[i]));
   if (full == 0) return inside(rest);
@@ -191,6 +207,14 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
   Expr full = floor_div(p.size, Expr(l.step));
   Block out =
       counted(name, full, LoopKind::serial, [&](const Expr& v) { return inside(v, l.step); });
+  if (sized_at_run_time(l.unknown) && l.step > 1 && !p.size.is_constant()) {
+    append(out, named(name, full, [&](const Expr& v) {
+             return short_block(l, entered(s, l.unknown, l.step, v, l.step),
+                                floor_mod(p.size, Expr(l.step)),
+                                [&](const State& part) { return outer_loops(i + 1, part); });
+           }));
+    return out;
+  }
   // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
   int64_t rest = piece_.box[static_cast<size_t>(l.unknown)] % l.step;
   if (rest == 0) return out;
@@ -203,6 +227,28 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
   last.then = named(name, full, [&](const Expr& v) { return inside(v, rest); });
   out.push_back(statement(std::move(last)));
   return out;
+}
+
+Block PieceLowering::short_block(const Loop& l, const State& inner, const Expr& size,
+                                 const Leaf& leaf) {
+  auto u = static_cast<size_t>(l.unknown);
+  std::vector<int64_t> sizes = short_blocks(l.step, piece_.box[u]);
+  std::function<Block(size_t, const Expr&)> from = [&](size_t k, const Expr& left) -> Block {
+    if (k == sizes.size()) return {};
+    // A level of step 1: where in the block the part begins.
+    State part = entered(inner, l.unknown, 1, tidy(size - left), sizes[k]);
+    part.at[u].bound = l.step;
+    nest::If some;
+    some.nonnegative = {tidy(left - Expr(sizes[k]))};
+    some.then = leaf(part);
+    Expr rest = select(less(left, Expr(sizes[k])), left, left - Expr(sizes[k]));
+    Block out{statement(std::move(some))};
+    if (k + 1 == sizes.size()) return out;
+    append(out, named(names_[u] + "_left" + std::to_string(k), rest,
+                      [&](const Expr& less_left) { return from(k + 1, less_left); }));
+    return out;
+  };
+  return named(names_[u] + "_left", size, [&](const Expr& left) { return from(0, left); });
 }
 
 Block PieceLowering::reduce_loops(size_t i, const State& s) {

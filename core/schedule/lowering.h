@@ -13,6 +13,7 @@
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/run_time_extent.h"
 #include "core/schedule/schedule.h"
 #include "core/schedule/window.h"
 
@@ -40,6 +41,7 @@ struct Frame {
   std::vector<Expr> row_begin;
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
+  const RunTimeExtent* extent = nullptr;  // of a kernel for a class of sizes
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -52,7 +54,11 @@ struct Frame {
 };
 
 // The nest of a kernel with its arguments and no code yet.
-Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides);
+Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
+                 const RunTimeExtent* extent = nullptr);
+
+// The name of the parameter that is a class's extent.
+inline constexpr const char* kExtentName = "extent";
 
 // What one block of loops knows of an unknown: its value so far is the sum of step * value over the
 // levels; the current block holds `size` values from there (at most `bound`).
@@ -163,18 +169,22 @@ class PieceLowering {
  private:
   friend class TensorCoreLowering;
   // Loops (lower_loops.cpp).
+  using Leaf = std::function<nest::Block(const State&)>;
   State whole_box() const;
   nest::Block parallel_loops();
   nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
   nest::Block outer_loops(size_t i, State s);
   nest::Block outer_loop(size_t i, const State& s);
+  // Of a run-time extent: its last block, `size` < the loop's step of it, in the state `inner` at
+  // its begin.
+  nest::Block short_block(const Loop& l, const State& inner, const Expr& size, const Leaf& leaf);
+  bool sized_at_run_time(int unknown) const { return unknown == walker_; }
   nest::Block reduce_loops(size_t i, const State& s);
   nest::Block test_whole_tile(size_t i, const State& s);
   std::optional<size_t> tile_test_place() const;
   nest::Block bounded_loop(size_t i, State s);
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
-  using Leaf = std::function<nest::Block(const State&)>;
   nest::Block tile_loops(size_t i, const State& s, const Leaf& leaf);
   // The next loop over the same unknown wants blocks of constant size.
   bool tile_follows(size_t outer) const;
@@ -310,6 +320,7 @@ class PieceLowering {
   size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart
   std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested
   size_t parallel_ = 0;              // leading outer loops that are parallel
+  int walker_ = -1;                  // the unknown with a run-time extent
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
   // Of a window: for each value that it sums the register sum so far, the register that takes the

@@ -43,6 +43,7 @@ std::string to_string(const Target& t) {
   add("l3_per_ns", rate(t.l3_bytes_per_ns));
   add("dram_per_ns", rate(t.dram_bytes_per_ns));
   add("parallel_ns", rate(t.parallel_overhead_ns));
+  add("class_work_ns", rate(t.class_work_ns));
   add("strict_skip", t.strict_skip ? "1" : "0");
   if (t.precision != Precision::f32) add("precision", std::string(to_string(t.precision)));
   if (is_gpu(t)) {

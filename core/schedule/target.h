@@ -50,6 +50,7 @@ struct Target {
   double l3_bytes_per_ns = 20;
   double dram_bytes_per_ns = 15;
   double parallel_overhead_ns = 2000;  // cost of starting a parallel loop
+  double class_work_ns = 20000;        // work from which one kernel serves a class of sizes
   bool strict_skip = true;             // rule 4.12
   Precision precision = Precision::f32;
   GpuLimits gpu;

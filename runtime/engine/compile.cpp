@@ -27,30 +27,55 @@ Strides strides_of(const Executable& e) {
   return strides;
 }
 
-// What tuning found earlier on this machine, else the analytic pick. A record that does not fit is
-// as good as none.
-Schedule schedule_for(Engine& engine, const Kernel& kernel) {
+// What tuning found earlier on this machine. A record that does not fit is as good as none.
+std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
   const Target& target = engine.target();
-  if (std::optional<std::string> tuned = engine.kernels().tuned_schedule(kernel, target)) {
-    try {
-      Schedule schedule = parse_schedule(*tuned);
-      std::string why = illegal(schedule, kernel, target);
-      if (why.empty()) return schedule;
-      engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
-    } catch (const Failure& failure) {
-      engine.log(LogLevel::warning,
-                 "tuned schedule of " + kernel.name + " ignored: " + failure.what());
-    }
+  std::optional<std::string> tuned = engine.kernels().tuned_schedule(kernel, target);
+  if (!tuned) return std::nullopt;
+  try {
+    Schedule schedule = parse_schedule(*tuned);
+    std::string why = illegal(schedule, kernel, target);
+    if (why.empty()) return schedule;
+    engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
+  } catch (const Failure& failure) {
+    engine.log(LogLevel::warning,
+               "tuned schedule of " + kernel.name + " ignored: " + failure.what());
   }
-  return analytic_schedule(kernel, target);
+  return std::nullopt;
+}
+
+nest::Nest finished(nest::Nest nest, const Target& target) {
+  // On a GPU lowering itself keeps interiors apart.
+  if (!is_gpu(target)) nest = nest::partition(nest);
+  nest::verify(nest);
+  return nest;
+}
+
+// The kernel for the class of sizes that this one is in, where its schedule serves them all.
+bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
+  Strides strides = strides_of(e);
+  bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
+                           [&](TensorId id) { return strides[static_cast<size_t>(id)].empty(); });
+  const Target& target = e.engine->target();
+  std::optional<ClassKernel> found;
+  if (dense) found = for_class_of_sizes(kernel, target);
+  if (!found) return false;
+  std::optional<Schedule> schedule = class_schedule(*found, target);
+  if (!schedule) return false;
+  launch.schedule = std::move(*schedule);
+  launch.nest = finished(lower(*found, launch.schedule, target), target);
+  launch.parameters = {found->size};
+  return true;
 }
 
 Launch launch_of(Executable& e, const Kernel& kernel) {
   Launch launch;
   launch.kernel = kernel;
-  launch.schedule = schedule_for(*e.engine, kernel);
-  launch.nest = lowered(e, kernel, launch.schedule);
   launch.arguments = arguments_of(kernel);
+  std::optional<Schedule> tuned = tuned_schedule(*e.engine, kernel);
+  if (!tuned && take_class(e, kernel, launch)) return launch;
+  launch.schedule = tuned ? std::move(*tuned) : analytic_schedule(kernel, e.engine->target());
+  launch.nest = lowered(e, kernel, launch.schedule);
   return launch;
 }
 Launch launch_of(Executable&, const Sort& sort) {
@@ -62,9 +87,7 @@ Launch launch_of(Executable&, const Sort& sort) {
 Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = lower_scatter(scatter, e.program.tensors, target);
-  if (!is_gpu(target)) launch.nest = nest::partition(launch.nest);
-  nest::verify(launch.nest);
+  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target), target);
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -83,11 +106,7 @@ void make_codes(Executable& e) {
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
   const Target& target = e.engine->target();
-  nest::Nest nest = lower(kernel, schedule, target, strides_of(e));
-  // On a GPU lowering itself keeps interiors apart.
-  if (!is_gpu(target)) nest = nest::partition(nest);
-  nest::verify(nest);
-  return nest;
+  return finished(lower(kernel, schedule, target, strides_of(e)), target);
 }
 
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,

@@ -38,6 +38,7 @@ struct Place {
 struct Launch {
   std::shared_ptr<const Code> code;
   std::vector<TensorId> arguments;
+  std::vector<int64_t> parameters;  // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
   // For emit and explain: which step of the program it came from.
   std::optional<Kernel> kernel;

@@ -110,7 +110,7 @@ class HostRun {
       const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
       e_.engine->backend().sort(*launch.sort, source, pointers[0], pointers[1], launching_);
     } else {
-      e_.engine->backend().launch(*launch.code, {pointers, count}, {}, launching_);
+      e_.engine->backend().launch(*launch.code, {pointers, count}, launch.parameters, launching_);
     }
   }
 

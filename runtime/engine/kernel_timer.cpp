@@ -14,11 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The bytes that a buffer spans, whatever its strides.
-size_t reach(const nest::Buffer& b) {
+// The bytes that a launch's argument spans, whatever its strides.
+size_t reach(const Launch& launch, const nest::Buffer& b) {
   int64_t elements = 1;
   for (size_t d = 0; d < b.shape.size(); ++d) {
-    elements += std::max<int64_t>(0, b.shape[d] - 1) * std::max<int64_t>(0, b.strides[d]);
+    int64_t extent = d == 0 && !b.extent.empty() ? launch.parameters.at(0) : b.shape[d];
+    elements += std::max<int64_t>(0, extent - 1) * std::max<int64_t>(0, b.strides[d]);
   }
   return static_cast<size_t>(elements) * byte_size(b.type);
 }
@@ -27,9 +28,9 @@ size_t reach(const nest::Buffer& b) {
 
 // Zeros for every argument and a workspace, where the backend's launches want them.
 struct KernelTimer::Memory {
-  Memory(DeviceSession* device, const nest::Nest& nest) : session(device) {
-    for (size_t i = 0; i < nest.argument_count(); ++i)
-      pointers.push_back(add(reach(nest.buffers[i])));
+  Memory(DeviceSession* device, const Launch& launch) : session(device) {
+    for (size_t i = 0; i < launch.nest.argument_count(); ++i)
+      pointers.push_back(add(reach(launch, launch.nest.buffers[i])));
   }
   ~Memory() {
     for (auto [data, bytes] : blocks) {
@@ -74,7 +75,7 @@ struct KernelTimer::Memory {
 KernelTimer::KernelTimer(const Executable& executable, const Launch& launch)
     : executable_(executable),
       kernel_(*launch.kernel),
-      memory_(std::make_unique<Memory>(executable.engine->session(), launch.nest)) {}
+      memory_(std::make_unique<Memory>(executable.engine->session(), launch)) {}
 KernelTimer::~KernelTimer() = default;
 
 double KernelTimer::run(const Code& code) {

@@ -30,6 +30,7 @@ void tune(Executable& e, double budget_ms,
     e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule),
                                           timer.best(launch.schedule));
     launch.nest = lowered(e, kernel, launch.schedule);
+    launch.parameters.clear();
     launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
   }
   e.launches = std::move(launches);

@@ -121,7 +121,7 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
     } else {
       std::vector<HostTensor*> pointers;
       for (HostTensor& t : arguments) pointers.push_back(&t);
-      nest::interpret(launch.nest, pointers);
+      nest::interpret(launch.nest, pointers, launch.parameters);
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       bool written = launch.sort ? i == 1 : launch.nest.buffers[i].written;

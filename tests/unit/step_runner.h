@@ -27,6 +27,7 @@ class StepRunner {
   void run(const Step& step, uint64_t seed, const Target& target) {
     if (const auto* kernel = std::get_if<Kernel>(&step)) {
       verify(*kernel);
+      if (run_class(*kernel, seed, target)) return;
       Schedule schedule =
           seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
       ASSERT_EQ(illegal(schedule, *kernel, target), "");
@@ -40,6 +41,9 @@ class StepRunner {
     }
   }
 
+  // How many kernels ran as those of a class of sizes.
+  int classes() const { return classes_; }
+
   std::vector<HostTensor> outputs() {
     std::vector<HostTensor> all;
     for (TensorId id : program_.outputs) {
@@ -50,23 +54,36 @@ class StepRunner {
   }
 
  private:
+  bool run_class(const Kernel& kernel, uint64_t seed, const Target& target) {
+    std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
+    if (!found) return false;
+    std::optional<Schedule> schedule =
+        seed == 0 ? class_schedule(*found, target) : random_schedule(found->kernel, target, seed);
+    if (!schedule || !suits_class(*schedule, *found)) return false;
+    run(nest::partition(lower(*found, *schedule, target)), arguments_of(kernel), {found->size});
+    ++classes_;
+    return true;
+  }
+
   HostTensor& value(TensorId id) {
     const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
     return values_[static_cast<size_t>(declared.view_of.value_or(id))];
   }
 
-  void run(const nest::Nest& nest, const std::vector<TensorId>& arguments) {
+  void run(const nest::Nest& nest, const std::vector<TensorId>& arguments,
+           const std::vector<int64_t>& parameters = {}) {
     nest::verify(nest);
     std::vector<HostTensor> holders;
     for (size_t i = 0; i < arguments.size(); ++i) {
       HostTensor t = value(arguments[i]);
       t.shape = nest.buffers[i].shape;
+      if (!nest.buffers[i].extent.empty()) t.shape[0] = parameters.at(0);
       if (nest.buffers[i].written) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
       holders.push_back(std::move(t));
     }
     std::vector<HostTensor*> pointers;
     for (HostTensor& holder : holders) pointers.push_back(&holder);
-    nest::interpret(nest, pointers);
+    nest::interpret(nest, pointers, parameters);
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (nest.buffers[i].written) value(arguments[i]).bytes = holders[i].bytes;
     }
@@ -74,6 +91,7 @@ class StepRunner {
 
   const BoundProgram& program_;
   std::vector<HostTensor> values_;
+  int classes_ = 0;
 };
 
 }  // namespace tile::test

@@ -61,6 +61,31 @@ TEST(LowerRandom, LargePrograms) {
   for (uint64_t seed : seeds(0, 4)) expect_lowered_agrees(seed, seed % 2, large);
 }
 
+// Extents that stay parameters of the nest.
+TEST(LowerRandom, ClassesOfSizes) {
+  int classes = 0;
+  for (uint64_t seed : seeds(0, 400)) {
+    RandomCase drawn = random_case(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
+    BoundProgram program = bind_text(drawn.text, drawn.types);
+    Interpretation expected = interpret(program, drawn.inputs, {}, true);
+    Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
+    target.class_work_ns = 0;
+    run_pipeline(program, target);
+    std::vector<Step> steps = group(program, target);
+    for (uint64_t schedule : {uint64_t{0}, seed + 1, seed + 1000, seed + 2000}) {
+      StepRunner runner(program, drawn.inputs);
+      for (const Step& step : steps) {
+        ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
+      }
+      EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
+      classes += runner.classes();
+    }
+  }
+  std::printf("%d kernels for classes of sizes\n", classes);
+  EXPECT_GT(classes, 5);
+}
+
 // Issue 5, item 4: the nests of GPU schedules run in the interpreter.
 TEST(LowerRandom, GpuAnalyticSchedules) {
   for (uint64_t seed : seeds(0, 150)) {

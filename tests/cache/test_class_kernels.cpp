@@ -1,0 +1,114 @@
+// One compilation serves a class of batch sizes (issue 4, item 5): results are those of every size,
+// and new sizes compile next to nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/interpret/interpret.h"
+#include "runtime/engine/engine.h"
+#include "tests/executors/run_backends.h"
+
+namespace tile::test {
+namespace {
+
+constexpr int64_t kBatches = 64;
+
+HostTensor integers(const Shape& shape, int64_t seed) {
+  HostTensor t(DType::f32, shape);
+  auto* cells = reinterpret_cast<float*>(t.bytes.data());
+  for (int64_t i = 0; i < t.count(); ++i) {
+    cells[i] = static_cast<float>((i * 7 + i / 13 + seed) % 5 - 2);
+  }
+  return t;
+}
+
+// The first `batch` images.
+HostTensor part(const HostTensor& all, int64_t batch) {
+  Shape shape = all.shape;
+  shape[0] = batch;
+  HostTensor t(all.type, shape);
+  std::copy_n(all.bytes.begin(), t.bytes.size(), t.bytes.begin());
+  return t;
+}
+
+struct Layer {
+  const char* text;
+  Shape input, weights;  // input[0] is the batch
+};
+const Layer kConvolution3x3{
+    "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {"
+    " O[n, y, x, co: N, H, W, CO] ="
+    "  +(I[n, y + j - (KH - 1) / 2, x + i - (KW - 1) / 2, ci] * K[j, i, ci, co]); }",
+    {kBatches, 7, 7, 32},
+    {3, 3, 32, 32}};
+const Layer kConvolution1x1{kConvolution3x3.text, {kBatches, 7, 7, 64}, {1, 1, 64, 96}};
+const Layer kDense{
+    "function (X[B, K], W[K, N], V[N]) -> (R) {"
+    " Y[b, n: B, N] = +(X[b, k] * W[k, n]); R = relu(Y + V); }",
+    {kBatches, 1024},
+    {1024, 500}};
+
+// Sums of small integers are exact, so that a whole batch's first images are a smaller batch's.
+void expect_few_kernels(const Layer& layer, uint64_t most) {
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  std::shared_ptr<LoadedProgram> program = loaded(engine, layer.text);
+  std::vector<HostTensor> inputs{integers(layer.input, 1), integers(layer.weights, 2)};
+  if (program->program().inputs.size() == 3) inputs.push_back(integers({layer.weights[1]}, 3));
+  auto executable = [&](const std::vector<HostTensor>& given) {
+    std::vector<InputLayout> layouts;
+    for (const HostTensor& t : given) layouts.push_back({{t.type, t.shape}, {}});
+    return program->executable(layouts);
+  };
+  auto run = [&](int64_t batch) {
+    std::vector<HostTensor> given = inputs;
+    given[0] = part(inputs[0], batch);
+    return run_code(*executable(given), given)[0];
+  };
+  HostTensor all = run(kBatches / 2);
+  for (int64_t batch = 1; batch <= kBatches; ++batch) {
+    HostTensor result = run(batch);
+    if (batch > kBatches / 2) all = batch == kBatches ? result : all;
+    HostTensor expected = part(all, std::min(batch, all.shape[0]));
+    EXPECT_EQ(part(result, expected.shape[0]).bytes, expected.bytes) << "batch " << batch;
+  }
+  EXPECT_LE(engine->kernels().compiled, most);
+  std::printf("%d sizes: %d kernels compiled\n", static_cast<int>(kBatches),
+              static_cast<int>(engine->kernels().compiled));
+  std::vector<HostTensor> one = inputs;
+  one[0] = part(inputs[0], 1);  // the reference is slow
+  EXPECT_EQ(interpret(executable(one)->bound, one).outputs[0].bytes, part(all, 1).bytes);
+}
+
+TEST(ClassKernels, Convolution3x3) { expect_few_kernels(kConvolution3x3, 4); }
+TEST(ClassKernels, Convolution1x1) { expect_few_kernels(kConvolution1x1, 4); }
+TEST(ClassKernels, DenseLayer) { expect_few_kernels(kDense, 4); }
+
+// The extent is a parameter of the nest, and a strided input or a tuned schedule takes its own
+// code.
+TEST(ClassKernels, ParametersOfLaunches) {
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  std::shared_ptr<LoadedProgram> program = loaded(engine, kDense.text);
+  auto layouts = [](int64_t batch, std::vector<int64_t> strides) {
+    return std::vector<InputLayout>{{{DType::f32, {batch, 1024}}, std::move(strides)},
+                                    {{DType::f32, {1024, 500}}, {}},
+                                    {{DType::f32, {500}}, {}}};
+  };
+  std::shared_ptr<Executable> dense = program->executable(layouts(17, {}));
+  EXPECT_EQ(dense->launches.at(0).parameters, std::vector<int64_t>{17});
+  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), 1U);
+  std::shared_ptr<Executable> strided = program->executable(layouts(17, {2048, 1}));
+  EXPECT_TRUE(strided->launches.at(0).parameters.empty());
+  Kernel kernel = *program->executable(layouts(23, {}))->launches[0].kernel;
+  Schedule own = analytic_schedule(kernel, engine->target());
+  engine->kernels().remember_schedule(kernel, engine->target(), print(own), 1);
+  EXPECT_TRUE(
+      loaded(engine, kDense.text)->executable(layouts(23, {}))->launches[0].parameters.empty());
+  tune(*dense, 1);
+  EXPECT_TRUE(dense->launches[0].parameters.empty());
+  std::vector<HostTensor> inputs{integers({17, 1024}, 1), integers({1024, 500}, 2),
+                                 integers({500}, 3)};
+  EXPECT_EQ(run_code(*dense, inputs)[0].bytes, interpret(dense->bound, inputs).outputs[0].bytes);
+}
+
+}  // namespace
+}  // namespace tile::test
