@@ -19,11 +19,14 @@ using GivenGradients = std::map<std::string, std::shared_ptr<const Program>>;
 // vector-Jacobian product of output `of` with a new last input (the seed, shape of `of`). Gradients
 // are named "D" and the input's name, the seed "D" and the output's.
 //
-// The result prints as Tile text, parses again, and can be differentiated again. A gradient has the
-// type that it is computed in: the input's own, unless the statements that read the input promote
-// it (f16 times f32); a cast passes the gradient back in the type of what it cast. Bind refuses an
-// integer `of` and a gradient with respect to an integer input. Throws Failure (bind) for an
-// unknown name or an operation without derivative.
+// The result of a Tile program prints as Tile text and parses again; every result can be
+// differentiated again. Folds of MFG and Lift have derivatives where sizes, run-time parameters,
+// other indices or data with a bound set their length; a parameter that sets the length of a fold,
+// or an index that is differentiated, sets sizes of the result: another value is bound anew. A
+// gradient has the type that it is computed in: the input's own, unless the statements that read
+// the input promote it (f16 times f32); a cast passes the gradient back in the type of what it
+// cast. Bind refuses an integer `of` and a gradient with respect to an integer input. Throws
+// Failure (bind) for an unknown name or an operation without derivative.
 Program differentiate(const Program& program, const std::string& of,
                       const std::vector<std::string>& wrt, const GivenGradients& given = {});
 

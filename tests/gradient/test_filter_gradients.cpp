@@ -1,7 +1,11 @@
 // Gradients of MFG programs with tuples and folds against central differences (issue 6, item 5).
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "core/language/mfg/mfg.h"
+#include "core/passes/bind.h"
 #include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
 #include "tests/gradient/double_precision.h"
@@ -141,6 +145,108 @@ TEST(FilterGradients, RandomFilters) {
     }
   }
   EXPECT_GT(agreed, programs * 3 / 4);
+}
+
+// The gradient of result_f32 with respect to input_f32 where every seed is 1.
+std::vector<double> gradient_of_sum(const std::string& text, const HostTensor& picture, int r) {
+  Program program = parse(text);
+  Program derived = differentiate(program, "result_f32", {"input_f32"});
+  std::vector<HostTensor> inputs;
+  std::vector<InputType> types;
+  for (TensorId id : derived.inputs) {
+    const Tensor& t = derived.tensors[static_cast<size_t>(id)];
+    HostTensor value = picture;
+    if (t.parameter) {
+      value = HostTensor(DType::i32, {});
+      value.set(0, integer_scalar(r, DType::i32));
+    } else if (t.name != "input_f32") {
+      for (int64_t i = 0; i < value.count(); ++i) value.set(i, real_scalar(1, DType::f64));
+    }
+    types.push_back({value.type, value.shape, std::nullopt});
+    if (t.parameter) types.back().value = r;
+    inputs.push_back(std::move(value));
+  }
+  HostTensor d = interpret(tile::bind(derived, types), inputs).outputs.back();
+  std::vector<double> values;
+  for (int64_t i = 0; i < d.count(); ++i) values.push_back(d.at(i).f);
+  return values;
+}
+
+HostTensor row_of(const std::vector<double>& values) {
+  HostTensor row(DType::f64, {1, static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    row.set(static_cast<int64_t>(i), real_scalar(values[i], DType::f64));
+  return row;
+}
+
+TEST(FilterGradients, ClampedReadsAddAtTheClampedIndex) {
+  std::string text = "@param_i32 r(SLIDER, label=\"r\", min=0, max=9, init=3)\n" + kClamped +
+                     "def result_f32 |x, y| { rsum(-r..<r+1)|i| { s(x+i, y) } }\n";
+  HostTensor row = row_of({1, 2, 3});
+  // Another radius is another program to bind.
+  EXPECT_EQ(gradient_of_sum(text, row, 0), std::vector<double>({1, 1, 1}));
+  EXPECT_EQ(gradient_of_sum(text, row, 1), std::vector<double>({3, 3, 3}));
+  EXPECT_EQ(gradient_of_sum(text, row, 2), std::vector<double>({6, 3, 6}));
+}
+
+TEST(FilterGradients, TiesShare) {
+  std::string text = kClamped +
+                     "def result_f32 |x, y| {"
+                     " reduce(init=-9.0, 0..<input_f32.extent(0))|i, a| { max(a, s(i, y)) } }\n";
+  EXPECT_EQ(gradient_of_sum(text, row_of({1, 3, 2, 3}), 0), std::vector<double>({0, 2, 0, 2}));
+  // The start is larger.
+  EXPECT_EQ(gradient_of_sum(text, row_of({-11, -12}), 0), std::vector<double>({0, 0}));
+}
+
+TEST(FilterGradients, LoopsBoundedByDataOnlyAreRefusedWhereTheyStand) {
+  auto message = [](const std::string& range) {
+    std::string text =
+        "def result_f32 |x, y| {\n  rsum(" + range + ")|i| { input_f32(x+i, y) }\n}\n";
+    Program program = parse(text);
+    try {
+      differentiate(program, "result_f32", {"input_f32"});
+    } catch (const Failure& f) {
+      Position at = position_of(*program.source, f.diagnostic().span.begin);
+      return std::to_string(at.line) + " " + f.diagnostic().code;
+    }
+    return std::string("known");
+  };
+  EXPECT_EQ(message("0..<i32(input_f32(x, y))"), "2 gradient");
+  EXPECT_EQ(message("0..<i32(input_k_u8(x, y))"), "known");
+  EXPECT_EQ(message("0..<min(i32(input_f32(x, y)), 40)"), "known");
+}
+
+TEST(FilterGradients, LoopsBoundedByData) {
+  expect_gradient(kClamped +
+                  "def result_f32 |x, y| { let n = min(input_k_u8(x, y), 37)\n"
+                  "  rsum(0..<n)|i| { s(x+i, y)^2 }"
+                  " + reduce(init=0.5, 0..<n%4)|i, a| { sin(a) + s(x, y+i)*a } }\n");
+}
+
+std::string file_text(const std::string& name) {
+  std::ifstream file(std::string(TILE_SOURCE_DIR) + "/runtime/examples/filters/" + name + ".mfg");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// Those of floats as they are; of the others what they compute before it becomes bytes.
+TEST(FilterGradients, ExampleFilters) {
+  for (const char* name : {"box_plane", "gaussian_plane"}) expect_gradient(file_text(name));
+  for (const char* name : {"bilateral", "unsharp_mask", "tone_curve", "sobel"}) {
+    std::string text = file_text(name);
+    text =
+        replaced(text, "def result_u8", "@bounds(input_u8.extent(0), input_u8.extent(1))\ndef out");
+    text = replaced(replaced(text, "u8[", "f32["), "round(", "f32(");
+    text = replaced(text, "|> lbgra_to_u8color(...)", "");
+    std::vector<std::string> out = {"out"};
+    expect_gradient(with_outputs(parse(text), out), "out", {3, 4}, text);
+  }
 }
 
 }  // namespace

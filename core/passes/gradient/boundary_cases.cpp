@@ -24,8 +24,9 @@ Ranges known_ranges(const Program& program, const SymbolicContraction& contracti
 
 namespace {
 
-// More cases than this are refused.
+// More cases, or more quotients with their remainders, than these are refused.
 constexpr size_t kMaxCases = 256;
+constexpr size_t kMaxDigits = 4;
 
 class Enumeration {
  public:
@@ -235,6 +236,7 @@ class Enumeration {
     for (const Digits& known : pairs_) {
       if (known.of == of && known.by == by) return known;
     }
+    if (pairs_.size() == kMaxDigits) throw Refused();
     std::string q = fresh(), r = fresh();
     digits_.indices.insert(digits_.indices.end(), {q, r});
     Digits pair{of, by, Expr::variable(q), Expr::variable(r)};
