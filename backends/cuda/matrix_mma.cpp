@@ -10,7 +10,9 @@ constexpr int64_t kPadding = 16, kWordPadding = 32;
 std::string number(int64_t n) { return std::to_string(n); }
 
 int64_t warps_m(const MmaLeaf&) { return 2; }
-int64_t warps_n(const MmaLeaf& l) { return l.tile_n / 32; }
+// A wider tile of a warp loads and rounds less for each product; splitting takes the registers.
+int64_t warp_columns(const MmaLeaf& l) { return l.type == MatrixType::tf32 && !l.split ? 64 : 32; }
+int64_t warps_n(const MmaLeaf& l) { return l.tile_n / warp_columns(l); }
 int64_t warp_rows(const MmaLeaf& l) { return l.tile_m / warps_m(l); }
 
 struct Lines {
@@ -93,30 +95,38 @@ std::string load_fragment(const ThreadCopy& copy, const Lines& lines, const std:
          " + lane % 4) * " + number(lines.pitch()) + " + (" + row + " + lane / 4) * 4);\n";
 }
 
-// Products of f32, factors rounded in registers; `split` keeps what the rounding leaves.
+// Products of f32, factors rounded in registers; `split` keeps what the rounding leaves. The sums
+// of mma are cut rather than rounded: those of one step, which are short, are then added rightly.
 std::string multiply_words(const MmaLeaf& l) {
-  std::string blocks = number(warp_rows(l) / 16);
+  std::string blocks = number(warp_rows(l) / 16), columns = number(warp_columns(l) / 8);
+  std::string pairs = number(warp_columns(l) / 16);
+  std::string each_cell = "#pragma unroll\nfor (int m = 0; m < " + blocks +
+                          "; ++m) {\n#pragma unroll\nfor (int n = 0; n < " + columns + "; ++n) ";
   std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
   std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
                                 "warp_column + n * 16", "k", false);
-  std::string multiply;
+  std::string round = l.split ? "split_words" : "round_words";
+  std::string text = l.split ? "float sums[" + blocks + "][" + columns + "][4] = {};\n" : "";
+  text += "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 8) {\nu32 a[" +
+          blocks + "][4], b[" + pairs + "][4];\n" +
+          (l.split ? "u32 a_rest[" + blocks + "][4], b_rest[" + pairs + "][4];\n" : "") +
+          "#pragma unroll\nfor (int m = 0; m < " + blocks + "; ++m) {\n" + a + round + "(a[m]" +
+          (l.split ? ", a_rest[m]" : "") + ");\n}\n#pragma unroll\nfor (int n = 0; n < " + pairs +
+          "; ++n) {\n" + b + round + "(b[n]" + (l.split ? ", b_rest[n]" : "") + ");\n}\n";
+  // Products that add to the same sum stand far from each other.
   auto product = [&](const std::string& x, const std::string& y) {
-    multiply += "mma_tf32(sum[m][n], " + x + "[m], " + y + "[n / 2][n % 2 * 2], " + y +
-                "[n / 2][n % 2 * 2 + 1]);\n";
+    text += each_cell + "mma_tf32(" + (l.split ? "sums" : "sum") + "[m][n], " + x + "[m], " + y +
+            "[n / 2][n % 2 * 2], " + y + "[n / 2][n % 2 * 2 + 1]);\n}\n";
   };
   if (l.split) {
     product("a_rest", "b");
     product("a", "b_rest");
   }
   product("a", "b");
-  std::string round_a = l.split ? "split_words(a[m], a_rest[m]);\n" : "round_words(a[m]);\n";
-  std::string round_b = l.split ? "split_words(b[n], b_rest[n]);\n" : "round_words(b[n]);\n";
-  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 8) {\nu32 a[" + blocks +
-         "][4], b[2][4];\n" + (l.split ? "u32 a_rest[" + blocks + "][4], b_rest[2][4];\n" : "") +
-         "#pragma unroll\nfor (int m = 0; m < " + blocks + "; ++m) {\n" + a + round_a +
-         "}\n#pragma unroll\nfor (int n = 0; n < 2; ++n) {\n" + b + round_b +
-         "}\n#pragma unroll\nfor (int m = 0; m < " + blocks +
-         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) {\n" + multiply + "}\n}\n}\n";
+  text += "}\n";
+  if (l.split)
+    text += each_cell + "for (int i = 0; i < 4; ++i) sum[m][n][i] += sums[m][n][i];\n}\n";
+  return text;
 }
 
 std::string multiply_step(const MmaLeaf& l) {
@@ -151,8 +161,8 @@ std::string main_loop(const MmaLeaf& l) {
 
 std::string finish(const MmaLeaf& l) {
   return "#pragma unroll\nfor (int m = 0; m < " + number(warp_rows(l) / 16) +
-         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) {\n#pragma unroll\n"
-         "for (int i = 0; i < 4; ++i) {\n"
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < " + number(warp_columns(l) / 8) +
+         "; ++n) {\n#pragma unroll\nfor (int i = 0; i < 4; ++i) {\n"
          "const int row = warp_row + m * 16 + lane / 4 + i / 2 * 8;\n"
          "const int column = warp_column + n * 8 + lane % 4 * 2 + i % 2;\n"
          "const float value = sum[m][n][i];\n" +
@@ -205,21 +215,20 @@ template <int first, int second> FN void load_words(u32 (&r)[4], unsigned from) 
                  : "memory");
   }
 }
-FN u32 round_word(float value) {
-  u32 rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
-  return rounded;
-}
+// To the nearest, ties away from zero: mma ignores the 13 lowest bits.
 FN void round_words(u32 (&r)[4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) r[i] = round_word(__uint_as_float(r[i]));
+  for (int i = 0; i < 4; ++i) {
+    if (fabsf(__uint_as_float(r[i])) < __uint_as_float(0x7f800000u)) r[i] += 0x1000u;
+  }
 }
+// What is left of a NaN is a NaN; what is left of an infinity too.
 FN void split_words(u32 (&r)[4], u32 (&rest)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float value = __uint_as_float(r[i]);
-    r[i] = round_word(value);
-    rest[i] = round_word(value - __uint_as_float(r[i]));
+    r[i] = (r[i] + 0x1000u) & 0xffffe000u;
+    rest[i] = __float_as_uint(value - __uint_as_float(r[i]));
   }
 }
 )";
@@ -251,8 +260,9 @@ std::string mma_source(const MmaLeaf& l) {
          "const unsigned base = mma_shared_address(mma_memory);\n"
          "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
          "const int warp_row = warp % 2 * " +
-         number(warp_rows(l)) + ", warp_column = warp / 2 * 32;\nconst int tile = blockIdx.x;\n" +
-         l.tile_variables + "\nfloat sum[" + number(warp_rows(l) / 16) + "][4][4] = {};\n" +
+         number(warp_rows(l)) + ", warp_column = warp / 2 * " + number(warp_columns(l)) +
+         ";\nconst int tile = blockIdx.x;\n" + l.tile_variables + "\nfloat sum[" +
+         number(warp_rows(l) / 16) + "][" + number(warp_columns(l) / 8) + "][4] = {};\n" +
          fill_function(l) + main_loop(l) + finish(l) + "}\n";
 }
 
