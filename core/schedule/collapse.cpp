@@ -83,8 +83,10 @@ class Closure {
                        [&](const Access& a) { return follow(p, a); });
   }
 
-  // Row loops merge with row loops, in every stage that they run around.
+  // Row loops merge with row loops, in every stage that they run around; the streamed axis stays.
   bool rows_together(const UnknownPair& p) {
+    auto stream = static_cast<size_t>(kernel_.stages[p.stage].stream);
+    if (p.first == stream || p.second == stream) return false;
     const std::vector<int>& rows = kernel_.stages[p.stage].rows;
     auto row = [&](size_t u) {
       return std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
@@ -191,9 +193,11 @@ void merge_unknowns(Piece& piece, const UnknownPair& p) {
   });
 }
 
-void merge_rows(std::vector<int>& rows, const UnknownPair& p) {
-  std::erase(rows, static_cast<int>(p.second));
-  for (int& u : rows) u -= u > static_cast<int>(p.second) ? 1 : 0;
+void merge_rows(KernelStage& stage, const UnknownPair& p) {
+  auto second = static_cast<int>(p.second);
+  std::erase(stage.rows, second);
+  for (int& u : stage.rows) u -= u > second ? 1 : 0;
+  stage.stream -= stage.stream > second ? 1 : 0;
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
@@ -233,7 +237,7 @@ void apply(Kernel& kernel, const Closure& closure) {
     return std::pair(a.stage, a.second) > std::pair(b.stage, b.second);
   });
   for (size_t i = 0; i < pairs.size(); ++i) {
-    merge_rows(kernel.stages[pairs[i].stage].rows, pairs[i]);
+    merge_rows(kernel.stages[pairs[i].stage], pairs[i]);
     merge_unknowns(kernel.stages[pairs[i].stage].contraction.pieces[0], pairs[i]);
     for (size_t j = i + 1; j < pairs.size(); ++j) {
       bool moved = pairs[j].stage == pairs[i].stage && pairs[j].first > pairs[i].second;

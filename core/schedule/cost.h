@@ -14,9 +14,10 @@ namespace tile {
 // Work below this is not worth a thread.
 constexpr double kChunkNanoseconds = 10000;
 
-// Empty when one piece's schedule is legal; else the first broken rule.
+// Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
+// loops are around all stages of the kernel.
 std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                          const Kernel& kernel, const Target& target);
+                          const Kernel& kernel, const Target& target, size_t shared = 0);
 // One serial loop for each unknown.
 PieceSchedule plain_schedule(const Piece& piece);
 Schedule plain_schedule(const Kernel& kernel);

@@ -51,12 +51,16 @@ bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& ten
 
 class Grouping {
  public:
-  Grouping(const BoundProgram& program, const Target& target)
-      : program_(program), target_(target) {}
+  Grouping(const BoundProgram& program, const Target& target, bool always_stream)
+      : program_(program), target_(target), always_stream_(always_stream) {}
 
   std::vector<Step> run() {
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
-    steps_ = fuse_rows(std::move(steps_), program_, target_, [this](Kernel& k) { finish(k); });
+    auto complete = [this](Kernel& k) { finish(k); };
+    if (!is_gpu(target_)) {
+      steps_ = fuse_streams(std::move(steps_), program_, target_, complete, gone_, always_stream_);
+    }
+    steps_ = fuse_rows(std::move(steps_), program_, target_, complete);
     for (Step& step : steps_) {
       Kernel* kernel = std::get_if<Kernel>(&step);
       if (kernel == nullptr) continue;
@@ -223,6 +227,10 @@ class Grouping {
           std::vector<TensorId> reads = read_by(s);
           if (std::find(reads.begin(), reads.end(), id) == reads.end()) return false;
           std::vector<TensorId> writes = written_by(s);
+          if (std::all_of(writes.begin(), writes.end(),
+                          [&](TensorId w) { return gone_.contains(w); })) {
+            return false;
+          }
           return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const auto& stage) {
             return stage.contraction.outputs == writes;
           });
@@ -232,7 +240,9 @@ class Grouping {
 
   const BoundProgram& program_;
   const Target& target_;
+  bool always_stream_;
   std::vector<Step> steps_;
+  std::set<TensorId> gone_;  // no kernel makes them: what reads them is written otherwise
   std::map<TensorId, size_t> made_at_;
   std::map<TensorId, std::vector<Affine>> cells_;  // in the first result's coordinates
 };
@@ -240,7 +250,10 @@ class Grouping {
 }  // namespace
 
 std::vector<Step> group(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target).run();
+  return Grouping(program, target, false).run();
+}
+std::vector<Step> group_streamed(const BoundProgram& program, const Target& target) {
+  return Grouping(program, target, true).run();
 }
 
 }  // namespace tile

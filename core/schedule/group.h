@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "core/schedule/kernel.h"
@@ -12,5 +13,18 @@ namespace tile {
 // kernel: what it reads and writes, and where its results live.
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
                             const Target& target, const std::function<void(Kernel&)>& finish);
+
+// The model's time for a kernel as it would be compiled.
+double compiled_cost(const Kernel& raw, const Target& target,
+                     const std::function<void(Kernel&)>& finish);
+
+// Makes one kernel with a streamed axis (KernelStage::stream) of a maximum, the exponential of
+// distances to it, sums of that, and what makes the distances' terms, where that is cheaper; or
+// wherever it is legal with `always`. Tensors that no kernel makes any more are added to `gone`.
+std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
+                               const Target& target, const std::function<void(Kernel&)>& finish,
+                               std::set<TensorId>& gone, bool always);
+// group() with every streamed kernel that is legal, for tests.
+std::vector<Step> group_streamed(const BoundProgram& program, const Target& target);
 
 }  // namespace tile

@@ -10,6 +10,7 @@
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/stream.h"
 
 namespace tile {
 namespace {
@@ -71,9 +72,9 @@ class RowFusion {
   }
   bool candidate(size_t i) const {
     const Kernel* k = kernel(i);
-    return k != nullptr && std::all_of(k->stages.begin(), k->stages.end(), [&](const auto& s) {
-             return streams(s.contraction, program_.tensors);
-           });
+    return k != nullptr && !has_stream(*k) &&
+           std::all_of(k->stages.begin(), k->stages.end(),
+                       [&](const auto& s) { return streams(s.contraction, program_.tensors); });
   }
 
   static std::vector<TensorId> made_by(const Step& step) {
@@ -122,13 +123,7 @@ class RowFusion {
     return list;
   }
 
-  // The model's time for the kernel as it would be compiled.
-  double cost(const Kernel& raw) const {
-    Kernel k = raw;
-    finish_(k);
-    collapse(k);
-    return estimate(analytic_schedule(k, target_), k, target_);
-  }
+  double cost(const Kernel& raw) const { return compiled_cost(raw, target_, finish_); }
   double cost(size_t i) {
     if (!costs_[i]) costs_[i] = cost(*kernel(i));
     return *costs_[i];
@@ -291,6 +286,14 @@ class RowFusion {
 };
 
 }  // namespace
+
+double compiled_cost(const Kernel& raw, const Target& target,
+                     const std::function<void(Kernel&)>& finish) {
+  Kernel k = raw;
+  finish(k);
+  collapse(k);
+  return estimate(analytic_schedule(k, target), k, target);
+}
 
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
                             const Target& target, const std::function<void(Kernel&)>& finish) {

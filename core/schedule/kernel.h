@@ -1,7 +1,9 @@
 // Kernel: what is compiled and launched as one. Stages are normalized contractions; a stage may be
 // attached to an earlier one, computed where that one's register tile is finished (epilogue
 // fusion). Several stages with loops of their own share row loops (softmax, normalisation): for
-// each row, or block of rows, they run one after the other.
+// each row, or block of rows, they run one after the other. Inside the row loops they may share one
+// loop over blocks of another axis too (attention): what they make there lives for a block, and
+// what they reduce over that axis is carried from block to block.
 #pragma once
 
 #include <map>
@@ -30,6 +32,16 @@ struct KernelStage {
   // each row loop one dimension is that row, alone, in the store as in every such load. Attached
   // stages' cells are those of the tile that they are attached to.
   std::vector<int> rows;
+  // Of a stage with loops of its own in a kernel whose row loops share a loop over blocks of one
+  // more axis inside them: the unknown that runs over that axis, an owner or a reduction. All such
+  // stages name one, with equal extents, or none (-1). A result that has the axis lives for a block
+  // of it (never `global`); one reduced over it is known when the last block is done, except a
+  // running maximum, which stages behind it read in every block.
+  int stream = -1;
+  // Of a sum over the streamed axis whose terms are multiples of exp(x - m) for a running maximum
+  // m: the stage that makes m. Where a block raises m from a to b, the sum so far is multiplied
+  // with exp(a - b), with 0 where a is -inf. -1: none.
+  int rescale = -1;
 };
 
 struct Kernel {

@@ -4,6 +4,7 @@
 //   stage attach -1 registers
 //   stage attach 0 global
 //   stage attach -1 row rows [0, 2]
+//   stage attach -1 row rows [0, 2] stream 3 rescale 1
 //   merged 1 [2, 3]
 //   reads [0, 1]
 //   writes [2]
@@ -58,6 +59,8 @@ std::string print(const Kernel& kernel) {
     if (!stage.rows.empty()) {
       s += " rows " + print_integers(std::vector<int64_t>(stage.rows.begin(), stage.rows.end()));
     }
+    if (stage.stream >= 0) s += " stream " + std::to_string(stage.stream);
+    if (stage.rescale >= 0) s += " rescale " + std::to_string(stage.rescale);
     s += "\n";
     program.statements.emplace_back(stage.contraction);
   }
@@ -84,6 +87,8 @@ Kernel parse_kernel(SourcePtr source) {
     if (in.accept("rows")) {
       for (int64_t u : in.integers()) stage.rows.push_back(static_cast<int>(u));
     }
+    if (in.accept("stream")) stage.stream = static_cast<int>(in.integer());
+    if (in.accept("rescale")) stage.rescale = static_cast<int>(in.integer());
     kernel.stages.push_back(std::move(stage));
   }
   std::vector<std::pair<size_t, Shape>> merged;

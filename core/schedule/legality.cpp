@@ -17,8 +17,8 @@ constexpr int64_t kMostTileStatements = 512;
 class PieceRules {
  public:
   PieceRules(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-             const Kernel& kernel, const Target& target)
-      : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target) {}
+             const Kernel& kernel, const Target& target, size_t shared)
+      : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target), shared_(shared) {}
 
   std::string broken() const {
     if (s_.gpu_reduction || s_.gpu_matrix || s_.gpu_scan || s_.gpu_transpose) {
@@ -79,18 +79,32 @@ class PieceRules {
     return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.owners);
   }
 
+  // Blocks of the shared loops have sizes of their own, whose remainder the loop behind them knows
+  // if no other outer loop follows.
+  bool divides_freely(size_t i) const {
+    if (shared_ == 0 || i < shared_) return false;
+    auto same = [&](const Loop& l) { return l.unknown == all_loops()[i].unknown; };
+    auto from = s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
+    auto own = std::count_if(from, s_.outer.end(), same);
+    return i < s_.outer.size() ? own == 1 : own == 0;
+  }
+
   // Decreasing to 1, each dividing the one before.
   std::string steps() const {
     std::vector<Loop> all = all_loops();
     for (size_t u = 0; u < piece_.box.size(); ++u) {
       int64_t before = 0;
-      for (const Loop& l : all) {
+      size_t last = 0;
+      for (size_t i = 0; i < all.size(); ++i) {
+        const Loop& l = all[i];
         if (l.unknown != static_cast<int>(u)) continue;
         if (l.step < 1) return "a step below 1";
-        if (before != 0 && (l.step >= before || before % l.step != 0)) {
+        bool free = last < shared_ && divides_freely(i);
+        if (before != 0 && (l.step >= before || (before % l.step != 0 && !free))) {
           return "steps of one unknown that do not divide each other downwards";
         }
         before = l.step;
+        last = i;
       }
       if (before != 1 && !is_carried(u)) return "an unknown whose last step is not 1";
     }
@@ -244,13 +258,14 @@ class PieceRules {
   const Contraction& c_;
   const Kernel& kernel_;
   const Target& target_;
+  size_t shared_;
 };
 
 }  // namespace
 
 std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                          const Kernel& kernel, const Target& target) {
-  return PieceRules(schedule, piece, c, kernel, target).broken();
+                          const Kernel& kernel, const Target& target, size_t shared) {
+  return PieceRules(schedule, piece, c, kernel, target, shared).broken();
 }
 
 std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target) {
@@ -263,7 +278,7 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
     for (size_t p = 0; p < wanted; ++p) {
       if (schedule.stages[s][p].tensor_cores) continue;
       std::string text = illegal_piece(schedule.stages[s][p], stage.contraction.pieces[p],
-                                       stage.contraction, kernel, target);
+                                       stage.contraction, kernel, target, schedule.shared);
       if (!text.empty()) return text;
     }
   }

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "core/schedule/lowering.h"
+#include "core/schedule/stream.h"
 
 namespace tile::lowering {
 
 void PieceLowering::make_partials(nest::Block& out) {
   if (!blocked_) return;
+  if (has_stream(frame_.kernel)) return make_stream_partials();
   for (TensorId tensor : contraction_.outputs) {
     bool stored = frame_.buffer_of.contains(tensor);
     if (stored && frame_.tensor(tensor).type == contraction_.accumulator) {
@@ -25,6 +27,7 @@ void PieceLowering::make_partials(nest::Block& out) {
 
 nest::Access PieceLowering::partial(size_t output, const State& s) {
   if (partials_[output] < 0) return output_access(output, s);
+  if (has_stream(frame_.kernel)) return of_block(partials_[output], s);
   nest::Access a;
   a.buffer = partials_[output];
   for (size_t u = 0; u < piece_.owners; ++u) a.index.push_back(tidy(s.at[u].begin()));

@@ -183,8 +183,9 @@ Block PieceLowering::parallel_body(size_t i, State s, const std::vector<Expr>& v
 }
 
 Block PieceLowering::outer_loops(size_t i, State s) {
-  if (inside_shared_ && i == shared_) return inside_shared_(s);
+  if (shared_body_.inside && i == shared_) return shared_body_.inside(s);
   Block out;
+  if (shared_body_.inside && i + 1 == shared_) append(out, shared_body_.before);
   for (const Packing& p : schedule_.packings) {
     bool here = p.level == static_cast<int>(i) && (parallel_ == 0 || i > 0);
     if (here) append(out, pack(p, s));
@@ -215,13 +216,13 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
            }));
     return out;
   }
+  if (p.size.is_constant()) {
+    if (p.size.value() % l.step != 0) append(out, inside(full, p.size.value() % l.step));
+    return out;
+  }
   // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
   int64_t rest = piece_.box[static_cast<size_t>(l.unknown)] % l.step;
   if (rest == 0) return out;
-  if (p.size.is_constant()) {
-    if (p.size.value() % l.step != 0) append(out, inside(full, rest));
-    return out;
-  }
   nest::If last;
   last.nonnegative = {floor_mod(p.size, Expr(l.step)) - 1};
   last.then = named(name, full, [&](const Expr& v) { return inside(v, rest); });

@@ -4,32 +4,33 @@
 
 #include "core/schedule/cost.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/stream.h"
 
 namespace tile::lowering {
 
 using nest::Block;
 
 nest::Block PieceLowering::shared_loops(size_t shared, const std::vector<std::string>& names,
-                                        double nanoseconds, Leaf inside) {
+                                        double nanoseconds, SharedBody body) {
   shared_ = shared;
-  inside_shared_ = std::move(inside);
+  shared_body_ = std::move(body);
   shared_ns_ = nanoseconds;
-  const KernelStage& stage = frame_.kernel.stages[stage_];
-  for (size_t r = 0; r < names.size(); ++r) names_[static_cast<size_t>(stage.rows[r])] = names[r];
+  std::vector<int> rows = shared_unknowns(frame_.kernel.stages[stage_]);
+  for (size_t r = 0; r < names.size(); ++r) names_[static_cast<size_t>(rows[r])] = names[r];
   return parallel_loops();
 }
 
 nest::Block PieceLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
   State s = whole_box();
-  const KernelStage& stage = frame_.kernel.stages[stage_];
-  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(stage.rows[r])] = rows[r];
+  std::vector<int> unknowns = shared_unknowns(frame_.kernel.stages[stage_]);
+  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(unknowns[r])] = rows[r];
   return outer_loops(shared, std::move(s));
 }
 
 namespace {
 
 // Buffers of the results that live for a block of rows.
-std::vector<int> make_row_buffers(Frame& frame, const std::vector<int64_t>& blocks) {
+std::vector<int> make_row_buffers(Frame& frame) {
   RowMap map = row_map(frame.kernel);
   std::vector<int> buffers;
   for (const KernelStage& stage : frame.kernel.stages) {
@@ -40,7 +41,7 @@ std::vector<int> make_row_buffers(Frame& frame, const std::vector<int64_t>& bloc
       const std::vector<int>& rows = map.dimensions.at(id);
       Shape shape = t.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (rows[d] >= 0) shape[d] = blocks[static_cast<size_t>(rows[d])];
+        if (rows[d] >= 0) shape[d] = frame.row_blocks[static_cast<size_t>(rows[d])];
       }
       frame.in_row[id] = rows;
       buffers.push_back(frame.add_buffer("row", t.type, nest::Scope::scratch, shape));
@@ -63,25 +64,38 @@ std::vector<std::string> row_names(size_t count, const std::vector<PieceLowering
   return names;
 }
 
-}  // namespace
-
-nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
-  const std::vector<KernelStage>& stages = frame.kernel.stages;
-  const KernelStage& first = stages[0];
-  const Piece& piece = first.contraction.pieces[0];
-  size_t rows = first.rows.size();
+// The sizes of the blocks that the shared loops visit; empty where a row has no cells.
+std::vector<int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
+  const Piece& piece = kernel.stages[0].contraction.pieces[0];
+  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
   std::vector<int64_t> blocks;
-  for (int u : first.rows) {
+  for (int u : rows) {
     blocks.push_back(piece.box[static_cast<size_t>(u)]);
     if (blocks.back() <= 0) return {};
   }
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
-    auto row = std::find(first.rows.begin(), first.rows.end(), l.unknown) - first.rows.begin();
+    auto row = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
     int64_t& block = blocks[static_cast<size_t>(row)];
     block = std::min(block, l.step);
   }
-  std::vector<int> buffers = make_row_buffers(frame, blocks);
+  return blocks;
+}
+
+Block allocated(const std::vector<int>& buffers) {
+  Block out;
+  for (int id : buffers) out.push_back({nest::Alloc{id}});
+  return out;
+}
+
+}  // namespace
+
+nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
+  const std::vector<KernelStage>& stages = frame.kernel.stages;
+  std::vector<int> rows = shared_unknowns(stages[0]);
+  frame.row_blocks = block_sizes(frame.kernel, schedule);
+  if (frame.row_blocks.empty()) return {};
+  std::vector<int> buffers = make_row_buffers(frame);
   nest::Block out;
   std::vector<PieceLowering> lowerings;
   double nanoseconds = 0;
@@ -93,22 +107,24 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
     nanoseconds +=
         piece_nanoseconds(c.pieces[0], c, frame.kernel, schedule.stages[s][0], frame.target);
   }
+  buffers.insert(buffers.end(), frame.carried_buffers.begin(), frame.carried_buffers.end());
+  bool streams = has_stream(frame.kernel);
+  PieceLowering::SharedBody shared;
+  if (streams) shared.before = allocated(buffers);
+  shared.inside = [&](const State& s) {
+    nest::Block body = streams ? nest::Block{} : allocated(buffers);
+    std::vector<Position> at;
+    frame.row_begin.clear();
+    for (int u : rows) {
+      at.push_back(s.at[static_cast<size_t>(u)]);
+      frame.row_begin.push_back(tidy(at.back().begin()));
+    }
+    for (PieceLowering& stage : lowerings) append(body, stage.in_rows(at, schedule.shared));
+    return body;
+  };
   PieceLowering loops(frame, 0, 0, schedule.stages[0][0]);
-  append(out, loops.shared_loops(schedule.shared, row_names(rows, lowerings), nanoseconds,
-                                 [&](const State& s) {
-                                   nest::Block body;
-                                   for (int id : buffers) body.push_back({nest::Alloc{id}});
-                                   std::vector<Position> at;
-                                   frame.row_begin.clear();
-                                   for (int u : first.rows) {
-                                     at.push_back(s.at[static_cast<size_t>(u)]);
-                                     frame.row_begin.push_back(tidy(at.back().begin()));
-                                   }
-                                   for (PieceLowering& stage : lowerings) {
-                                     append(body, stage.in_rows(at, schedule.shared));
-                                   }
-                                   return body;
-                                 }));
+  append(out, loops.shared_loops(schedule.shared, row_names(rows.size(), lowerings), nanoseconds,
+                                 std::move(shared)));
   return out;
 }
 

@@ -126,6 +126,7 @@ Block PieceLowering::initialise(const State& s) {
       again.target = first.target;
       again.loads = {partial(o, at)};
       again.body.results = {again.body.load(0, contraction_.accumulator)};
+      rescale(again, at);
       Block sums{statement(std::move(again))};
       Block valid = guarded(sums, at, true);
       // A cell outside the domain has no partial sum: its index may be outside the output.
@@ -268,6 +269,7 @@ Block PieceLowering::combine_copies(const State& s) {
 }
 
 Block PieceLowering::finish(const State& s) {
+  if (frame_.running.contains(stage_)) return raise_maximum(s);
   Block done = tile_loops(0, s, [&](const State& at) { return results(at); });
   if (!blocked_) return done;
   nest::If choice;

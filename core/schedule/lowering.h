@@ -39,6 +39,15 @@ struct Frame {
   // block of each row loop begins.
   std::map<TensorId, std::vector<int>> in_row;
   std::vector<Expr> row_begin;
+  // With a streamed axis (it counts as the last row): the sizes of blocks, the buffers that live
+  // from block to block, and by the stage of a running maximum: its values so far, and what sums
+  // that depend on it are multiplied with in this block.
+  std::vector<int64_t> row_blocks;
+  std::vector<int> carried_buffers;
+  struct Running {
+    int maximum = -1, factor = -1;
+  };
+  std::map<size_t, Running> running;
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
   const RunTimeExtent* extent = nullptr;  // of a kernel for a class of sizes
@@ -158,8 +167,13 @@ class PieceLowering {
   // the shared loops, whose variables are named after `names`, around what `inside` makes; the
   // loops of the stage in a block of rows.
   void prepare(nest::Block& out);
+  // `before` goes before the loop over the streamed axis, if there is one.
+  struct SharedBody {
+    std::function<nest::Block(const State&)> inside;
+    nest::Block before;
+  };
   nest::Block shared_loops(size_t shared, const std::vector<std::string>& names, double nanoseconds,
-                           std::function<nest::Block(const State&)> inside);
+                           SharedBody body);
   nest::Block in_rows(const std::vector<Position>& rows, size_t shared);
   const std::vector<std::string>& names() const { return names_; }
 
@@ -239,6 +253,13 @@ class PieceLowering {
   nest::Access partial(size_t output, const State& s);
   Body first_block(const State& s) const;
   Body last_block(const State& s) const;
+
+  // Streamed axes (lower_stream.cpp).
+  void make_stream_partials();
+  nest::Access of_block(int buffer, const State& s) const;
+  nest::Access of_row(int buffer, const State& s) const;
+  void rescale(nest::Store& resumed, const State& s) const;
+  nest::Block raise_maximum(const State& s);
 
   // Results and attached stages (lower_results.cpp).
   struct Made {
@@ -339,7 +360,7 @@ class PieceLowering {
   std::map<TensorId, int> register_values_;  // results that several statements of the tile read
   std::map<TensorId, Made> made_;            // results of the tile being generated
   size_t shared_ = 0;                        // leading outer loops around several stages
-  Leaf inside_shared_;
+  SharedBody shared_body_;
   double shared_ns_ = 0;  // what all those stages take
 };
 

@@ -5,6 +5,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/stream.h"
 #include "core/schedule/window.h"
 
 namespace tile {
@@ -158,7 +159,8 @@ Schedule in_rows(const Kernel& kernel, const std::vector<SharedLoop>& shared,
 
 Schedule plain_rows(const Kernel& kernel) {
   std::vector<SharedLoop> shared;
-  for (size_t r = 0; r < row_loops(kernel); ++r) shared.push_back({r, 1, Binding::serial});
+  size_t rows = row_loops(kernel) + (has_stream(kernel) ? 1 : 0);
+  for (size_t r = 0; r < rows; ++r) shared.push_back({r, 1, Binding::serial});
   return in_rows(kernel, shared,
                  [&](size_t s) { return plain_schedule(kernel.stages[s].contraction.pieces[0]); });
 }
@@ -185,6 +187,11 @@ std::vector<SharedLoop> random_shared(size_t rows, std::mt19937_64& random,
 Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64& random) {
   std::vector<int64_t> blocks;
   std::vector<SharedLoop> shared = random_shared(row_loops(kernel), random, blocks);
+  if (has_stream(kernel)) {
+    constexpr int64_t kBlocks[] = {1, 2, 5, 8, 16, 64};
+    blocks.push_back(kBlocks[random() % std::size(kBlocks)]);
+    shared.push_back({row_loops(kernel), blocks.back(), Binding::serial});
+  }
   Kernel block = block_of_rows(kernel, blocks);
   Schedule schedule = in_rows(kernel, shared, [&](size_t s) {
     return plain_schedule(block.stages[s].contraction.pieces[0]);

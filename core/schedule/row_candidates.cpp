@@ -7,6 +7,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/space.h"
+#include "core/schedule/stream.h"
 
 namespace tile {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 constexpr double kOverlap = 0.15;   // of the smaller of two costs that the larger does not hide
 constexpr double kResident = 0.75;  // of a cache that data find there again
 constexpr int64_t kTasksPerThread = 4;
-constexpr size_t kStageChoices = 3;  // of each stage, for a race
+constexpr size_t kStageChoices = 3;     // of each stage, for a race
+constexpr double kStreamedShare = 0.5;  // of a cache, for what is made of a streamed block
 
 bool is_global(const Kernel& kernel, TensorId id) {
   auto listed = [&](const std::vector<TensorId>& list) {
@@ -26,10 +28,23 @@ bool is_global(const Kernel& kernel, TensorId id) {
 std::vector<int64_t> extents(const Kernel& kernel) {
   const KernelStage& first = kernel.stages[0];
   std::vector<int64_t> list;
-  for (int u : first.rows) {
+  for (int u : shared_unknowns(first)) {
     list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
   }
   return list;
+}
+
+// The extents of the shared loops' blocks: of the rows, then of the streamed axis.
+std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
+  std::vector<int64_t> blocks = extents(kernel);
+  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
+  for (size_t i = 0; i < schedule.shared; ++i) {
+    const Loop& l = schedule.stages[0][0].outer[i];
+    auto r = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
+    int64_t& block = blocks[static_cast<size_t>(r)];
+    block = std::min(block, l.step);
+  }
+  return blocks;
 }
 
 // The model of a kernel with row loops whose blocks have the given sizes.
@@ -140,7 +155,7 @@ class RowSpace {
  private:
   // Distance in memory of a row from the next, in the tensor that the kernel moves most of.
   std::vector<int64_t> row_strides() const {
-    std::vector<int64_t> best(extents_.size(), 0);
+    std::vector<int64_t> best(row_loops(kernel_), 0);
     double most = -1;
     for (const KernelStage& stage : kernel_.stages) {
       if (stage.attach >= 0) continue;
@@ -158,13 +173,50 @@ class RowSpace {
     return best;
   }
 
+  // Blocks of one row that many reads of the streamed axis share, and of that axis as much as keeps
+  // what is made there in the first or in the second cache.
+  std::vector<std::vector<int64_t>> streamed_choices() const {
+    std::vector<std::vector<int64_t>> all;
+    size_t row = reused_row(kernel_, target_), stream = extents_.size() - 1;
+    int64_t lanes = target_.vector_bits / 32;
+    for (int64_t n : {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}}) {
+      std::vector<int64_t> blocks(extents_.size(), 1);
+      blocks[row] = std::min(n * lanes, extents_[row]);
+      int64_t before = 0;
+      for (int64_t bytes : {target_.l1_bytes, target_.l2_bytes}) {
+        blocks[stream] = streamed_block(blocks, kStreamedShare * static_cast<double>(bytes));
+        if (blocks[stream] != std::exchange(before, blocks[stream])) all.push_back(blocks);
+      }
+      if (blocks[row] == extents_[row]) break;
+    }
+    return all;
+  }
+  // Powers of two of the streamed axis, or all of it.
+  int64_t streamed_block(const std::vector<int64_t>& blocks, double bytes) const {
+    double each = 1;  // bytes made for one value of the axis
+    std::vector<bool> has_axis(kernel_.stages.size(), false);
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      const KernelStage& stage = kernel_.stages[s];
+      auto tile = static_cast<size_t>(stage.attach);
+      has_axis[s] = stage.attach < 0 ? !reduces_stream(stage) : has_axis[tile];
+      if (!has_axis[s] || stage.residence != Residence::row) continue;
+      each += static_cast<double>(
+          byte_size(kernel_.tensors[static_cast<size_t>(stage.contraction.outputs[0])].type));
+    }
+    for (size_t r = 0; r + 1 < blocks.size(); ++r) each *= static_cast<double>(blocks[r]);
+    int64_t block = target_.vector_bits / 32, extent = extents_.back();
+    while (block < extent && static_cast<double>(2 * block) * each <= bytes) block *= 2;
+    return std::min(block, extent);
+  }
+
   // Single rows; vectors of rows that lie side by side; a few rows at a time of short ones.
   std::vector<std::vector<int64_t>> block_choices() {
     std::vector<int64_t> strides = row_strides();
-    order_.resize(extents_.size());
+    order_.resize(row_loops(kernel_));
     for (size_t r = 0; r < order_.size(); ++r) order_[r] = r;
     std::stable_sort(order_.begin(), order_.end(),
                      [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+    if (has_stream(kernel_)) return streamed_choices();
     std::vector<int64_t> single(extents_.size(), 1);
     std::vector<std::vector<int64_t>> all{single};
     size_t inner = order_.back();
@@ -190,6 +242,7 @@ class RowSpace {
       tasks = checked_mul(tasks, ceil_div(extents_[r], blocks[r]));
       shared.push_back(l);
     }
+    if (has_stream(kernel_)) shared.push_back({blocks.size() - 1, blocks.back(), Binding::serial});
     return shared;
   }
 
@@ -200,6 +253,7 @@ class RowSpace {
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
       if (kernel_.stages[s].attach >= 0) continue;
       stages[s] = piece_candidates(model.block(), s, 0, one_thread_);
+      keep_fitting(stages[s], s, model, shared_loops(blocks, 0));
       best.push_back(stages[s][0].nanoseconds);
     }
     std::vector<SharedLoop> shared = shared_loops(blocks, model.serial_ns(best));
@@ -213,6 +267,28 @@ class RowSpace {
       }
       choice[s] = 0;
     }
+  }
+
+  // Tiles that divide the blocks; of the streamed axis, no other blocks than the shared loop's.
+  void keep_fitting(std::vector<RankedPiece>& pieces, size_t stage, const RowModel& model,
+                    const std::vector<SharedLoop>& shared) const {
+    const KernelStage& whole = kernel_.stages[stage];
+    const Contraction& c = model.block().stages[stage].contraction;
+    const Piece& piece = c.pieces[0];
+    std::erase_if(pieces, [&](const RankedPiece& p) {
+      bool blocked = std::any_of(p.schedule.outer.begin(), p.schedule.outer.end(), [&](auto& l) {
+        return static_cast<size_t>(l.unknown) >= piece.owners;
+      });
+      if (blocked && reduces_stream(whole)) return true;
+      PieceSchedule inside = inside_shared(p.schedule, whole, shared);
+      return !illegal_piece(inside, whole.contraction.pieces[0], whole.contraction, kernel_,
+                            target_, shared.size())
+                  .empty();
+    });
+    if (!pieces.empty()) return;
+    PieceSchedule plain = plain_schedule(piece);
+    double ns = PieceModel(piece, c, model.block(), one_thread_).serial_ns(plain);
+    pieces.push_back({ns, std::move(plain)});
   }
 
   void add(const RowModel& model, const std::vector<std::vector<RankedPiece>>& stages,
@@ -243,16 +319,32 @@ class RowSpace {
 
 }  // namespace
 
-double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
-  std::vector<int64_t> blocks = extents(kernel);
-  const KernelStage& first = kernel.stages[0];
-  for (size_t i = 0; i < schedule.shared; ++i) {
-    const Loop& l = schedule.stages[0][0].outer[i];
-    auto r = std::find(first.rows.begin(), first.rows.end(), l.unknown) - first.rows.begin();
-    int64_t& block = blocks[static_cast<size_t>(r)];
-    block = std::min(block, l.step);
+size_t reused_row(const Kernel& kernel, const Target& target) {
+  std::vector<int64_t> all = extents(kernel);
+  size_t best = 0;
+  double most = -1;
+  for (size_t r = 0; r < row_loops(kernel); ++r) {
+    double bytes = 0;
+    for (const KernelStage& stage : kernel.stages) {
+      if (stage.attach >= 0) continue;
+      const Piece& piece = stage.contraction.pieces[0];
+      PieceModel model(piece, stage.contraction, kernel, target);
+      for (const PieceModel::AccessModel& a : model.accesses()) {
+        bool depends = a.strides[static_cast<size_t>(stage.rows[r])] != 0;
+        bool argument = is_global(kernel, a.access->tensor);
+        if (argument && !depends) bytes += model.footprint(a, piece.box);
+      }
+    }
+    if (bytes < most || (bytes == most && all[r] <= all[best])) continue;
+    most = bytes;
+    best = r;
   }
-  RowModel model(kernel, target, blocks);
+  return best;
+}
+
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  const KernelStage& first = kernel.stages[0];
+  RowModel model(kernel, target, block_extents(schedule, kernel));
   std::vector<double> times;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;

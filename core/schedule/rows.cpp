@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/schedule/lowering.h"
+#include "core/schedule/stream.h"
 
 namespace tile {
 namespace {
@@ -65,8 +66,9 @@ RowMap row_map(const Kernel& kernel) {
     const Contraction& c = stage.contraction;
     const Piece& piece = c.pieces[0];
     map.unknowns.emplace_back(piece.unknowns.size(), -1);
-    for (size_t r = 0; r < stage.rows.size(); ++r) {
-      map.unknowns[s][static_cast<size_t>(stage.rows[r])] = static_cast<int>(r);
+    std::vector<int> shared = shared_unknowns(stage);
+    for (size_t r = 0; r < shared.size(); ++r) {
+      map.unknowns[s][static_cast<size_t>(shared[r])] = static_cast<int>(r);
     }
     if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
     for (size_t o = 0; o < c.outputs.size(); ++o) {
@@ -89,7 +91,7 @@ std::string broken_rows(const Kernel& kernel) {
   size_t rows = row_loops(kernel);
   if (rows == 0) {
     bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const auto& s) {
-      return s.rows.empty() && s.residence != Residence::row;
+      return s.rows.empty() && s.residence != Residence::row && s.stream < 0 && s.rescale < 0;
     });
     return none ? "" : "rows of some stages only";
   }
@@ -120,7 +122,7 @@ std::string broken_rows(const Kernel& kernel) {
       for (size_t d = 0; d < dims.size(); ++d) {
         if (dims[d] < 0) continue;
         if (row_of(load.index[d], map.unknowns[s]) != dims[d]) return "a read of another row";
-        found[static_cast<size_t>(dims[d])] = true;
+        if (dims[d] < static_cast<int>(rows)) found[static_cast<size_t>(dims[d])] = true;
       }
       if (std::find(found.begin(), found.end(), false) != found.end()) {
         return "a result that is not of its row";
@@ -128,7 +130,7 @@ std::string broken_rows(const Kernel& kernel) {
     }
     for (TensorId out : c.outputs) made_in[out] = tile_of(kernel, s);
   }
-  return {};
+  return broken_stream(kernel);
 }
 
 namespace {
@@ -137,20 +139,25 @@ std::string broken_prefix(const PieceSchedule& p, const KernelStage& stage,
                           const PieceSchedule& first_piece, const KernelStage& first,
                           size_t shared) {
   if (p.outer.size() < shared) return "a stage without the shared loops";
-  std::vector<bool> seen(stage.rows.size(), false);
+  std::vector<int> rows = shared_unknowns(stage), first_rows = shared_unknowns(first);
+  std::vector<bool> seen(rows.size(), false);
   for (size_t i = 0; i < p.outer.size(); ++i) {
     const Loop& l = p.outer[i];
     if (i >= shared) {
       if (l.binding == Binding::parallel) return "a parallel loop inside the shared ones";
+      bool reduced = static_cast<size_t>(l.unknown) >= stage.contraction.pieces[0].owners;
+      if (reduced && reduces_stream(stage)) return "a streamed reduction in more blocks";
       continue;
     }
-    auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
-                                   stage.rows.begin());
-    if (row == stage.rows.size()) return "a shared loop that is no row";
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    if (row == rows.size()) return "a shared loop that is no row";
     const Loop& same = first_piece.outer[i];
     bool agrees =
-        first.rows[row] == same.unknown && l.step == same.step && l.binding == same.binding;
+        first_rows[row] == same.unknown && l.step == same.step && l.binding == same.binding;
     if (!agrees) return "shared loops that differ";
+    bool streamed = l.unknown == stage.stream;
+    if (streamed != (stage.stream >= 0 && i + 1 == shared)) return "a streamed axis not innermost";
+    if (streamed && l.binding != Binding::serial) return "a streamed axis in parallel";
     seen[row] = true;
   }
   if (std::find(seen.begin(), seen.end(), false) != seen.end()) return "a row without a loop";
@@ -170,7 +177,8 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
     const KernelStage& stage = kernel.stages[s];
     if (stage.attach >= 0) continue;
     const PieceSchedule& p = schedule.stages[s][0];
-    if (p.carried >= 0 && std::count(stage.rows.begin(), stage.rows.end(), p.carried) > 0) {
+    std::vector<int> rows = shared_unknowns(stage);
+    if (p.carried >= 0 && std::count(rows.begin(), rows.end(), p.carried) > 0) {
       return "a carried row";
     }
     std::string text = broken_prefix(p, stage, first, kernel.stages[0], schedule.shared);
@@ -182,8 +190,9 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
 Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   Kernel block = kernel;
   for (KernelStage& stage : block.stages) {
-    for (size_t r = 0; r < stage.rows.size(); ++r) {
-      stage.contraction.pieces[0].box[static_cast<size_t>(stage.rows[r])] = blocks[r];
+    std::vector<int> shared = shared_unknowns(stage);
+    for (size_t r = 0; r < shared.size(); ++r) {
+      stage.contraction.pieces[0].box[static_cast<size_t>(shared[r])] = blocks[r];
     }
   }
   return block;
@@ -193,17 +202,20 @@ PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage
                             const std::vector<SharedLoop>& shared) {
   PieceSchedule whole = block;
   whole.outer.clear();
-  std::vector<int64_t> sizes(stage.rows.size(), 0);
+  std::vector<int> rows = shared_unknowns(stage);
+  std::vector<int64_t> sizes(rows.size(), 0);
   for (const SharedLoop& l : shared) {
-    whole.outer.push_back({stage.rows[l.row], l.step, l.binding});
+    whole.outer.push_back({rows[l.row], l.step, l.binding});
     sizes[l.row] = l.step;
   }
+  auto covers_block = [&](const Loop& l) {
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    return row < sizes.size() && l.step >= sizes[row];
+  };
   std::vector<int> dropped(block.outer.size() + 1, 0);  // before each position
   for (size_t i = 0; i < block.outer.size(); ++i) {
     const Loop& l = block.outer[i];
-    auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
-                                   stage.rows.begin());
-    bool whole_block = row < sizes.size() && l.step >= sizes[row];
+    bool whole_block = covers_block(l);
     dropped[i + 1] = dropped[i] + (whole_block ? 1 : 0);
     if (whole_block) continue;
     whole.outer.push_back(l);
@@ -212,13 +224,8 @@ PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage
   for (Packing& p : whole.packings) {
     p.level += static_cast<int>(shared.size()) - dropped[static_cast<size_t>(p.level)];
   }
-  auto drop = [&](std::vector<Loop>& loops) {
-    std::erase_if(loops, [&](const Loop& l) {
-      auto row = static_cast<size_t>(std::find(stage.rows.begin(), stage.rows.end(), l.unknown) -
-                                     stage.rows.begin());
-      return row < sizes.size() && l.step >= sizes[row];
-    });
-  };
+  auto drop = [&](std::vector<Loop>& loops) { std::erase_if(loops, covers_block); };
+  drop(whole.reduce);
   drop(whole.tile);
   for (Packing& p : whole.packings) drop(p.order);
   std::erase_if(whole.packings, [](const Packing& p) { return p.order.empty(); });

@@ -16,9 +16,10 @@ std::string broken_rows(const Kernel& kernel);
 // The same of Schedule::shared.
 std::string broken_shared(const Schedule& schedule, const Kernel& kernel);
 
-// The kernel with the extents of its rows replaced: what a block of rows is to its stages.
+// The kernel with the extents of its rows, and last of its streamed axis if there is one, replaced:
+// what a block is to its stages.
 Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks);
-// One loop around all stages: a row by its number.
+// One loop around all stages: a row by its number; the streamed axis counts as the last row.
 struct SharedLoop {
   size_t row = 0;
   int64_t step = 1;
@@ -28,6 +29,8 @@ struct SharedLoop {
 PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage,
                             const std::vector<SharedLoop>& shared);
 
+// The row with the most bytes of arguments that do not depend on it: a block of it reads them once.
+size_t reused_row(const Kernel& kernel, const Target& target);
 // estimate() and candidates() of kernels with row loops.
 double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target);
 std::vector<Schedule> row_candidates(const Kernel& kernel, const Target& target, size_t limit);

@@ -120,9 +120,12 @@ struct PieceSchedule {
 
 struct Schedule {
   std::vector<std::vector<PieceSchedule>> stages;  // [stage][piece]; attached stages have none
-  // Of a kernel with row loops: how many leading outer loops all its stages share. They run over
+  // Of a kernel with row loops: how many leading outer loops all its stages share. The first loop
+  // of a stage's own over the same unknown need not divide their step where it is the only outer
+  // one. They run over
   // rows only, all of them, and agree in row, step and binding; no outer loop behind them is
-  // parallel, and no operand is packed outside them.
+  // parallel, and no operand is packed outside them. The streamed axis has one of them, the last,
+  // serial; a reduction over it has no other outer loop over reductions.
   size_t shared = 0;
   std::optional<GpuLines> gpu_lines;  // then the stages have no loops
   friend bool operator==(const Schedule&, const Schedule&) = default;

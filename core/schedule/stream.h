@@ -1,0 +1,36 @@
+// Kernels whose row loops share a loop over blocks of one more axis (KernelStage::stream), for the
+// files of this folder.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/kernel.h"
+
+namespace tile {
+
+bool has_stream(const Kernel& kernel);
+// The stage has loops of its own and reduces over the streamed axis.
+bool reduces_stream(const KernelStage& stage);
+// The stage makes a maximum that later stages read in every block.
+bool is_running(const Kernel& kernel, size_t stage);
+// The stage's unknown of each shared loop: its rows, then the streamed one. Empty for an attached
+// stage.
+std::vector<int> shared_unknowns(const KernelStage& stage);
+
+// How a value changes when the running maximum does.
+enum class Scaling : uint8_t {
+  none,      // it does not
+  maximum,   // it is the maximum, or made of it
+  weighted,  // it is a multiple of exp(-maximum)
+  unknown,
+};
+// Of a node of a typed body, from the scaling of what its loads (by slot) read.
+Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load);
+
+// Empty where the kernel keeps the rules of KernelStage::stream and KernelStage::rescale; else the
+// first broken one.
+std::string broken_stream(const Kernel& kernel);
+
+}  // namespace tile
