@@ -92,6 +92,12 @@ class Backend {
   // From a cached object of the same nest and target; nullptr if it does not load.
   virtual std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
                                            std::span<const std::byte> object) = 0;
+  // The same without the nest; nullptr also where objects do not describe their launches.
+  virtual std::shared_ptr<const Code> restore(const Target& target,
+                                              std::span<const std::byte> object) {
+    (void)target, (void)object;
+    return nullptr;
+  }
   // Text of a later stage: "llvm", "asm" on the CPU; "cuda", "ptx", "sass" on a GPU.
   virtual std::string emit(const nest::Nest& nest, const Target& target,
                            std::string_view stage) = 0;

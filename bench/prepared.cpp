@@ -35,6 +35,7 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   output_views_ = views(outputs_);
   if (DeviceSession* session = engine->session()) move_to_device(*session);
   check_tensors(*executable_, input_views_, output_views_);
+  if (executable_->restored) executable_ = compile_stages(*executable_);
   work_ = work_of(executable_->bound, engine->target());
 }
 

@@ -5,6 +5,9 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
 #include <new>
 
 #include "core/support/checked.h"
@@ -43,38 +46,103 @@ std::byte* scratch(size_t bytes) {
 
 }  // namespace
 
-CpuCode::CpuCode(const nest::Nest& nest, const Plan& plan, const Target& target, Jit& jit,
-                 std::span<const char> object)
-    : object_(object.begin(), object.end()),
-      threads_(std::max(1, target.threads)),
-      arguments_(nest.argument_count()),
-      workspace_bytes_(static_cast<size_t>(plan.workspace_bytes)),
-      scratch_bytes_(static_cast<size_t>(plan.scratch_bytes)),
-      linked_(jit.link(object)) {
+LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
+  LaunchPlan result;
+  result.arguments = nest.argument_count();
+  result.workspace_bytes = static_cast<size_t>(plan.workspace_bytes);
+  result.scratch_bytes = static_cast<size_t>(plan.scratch_bytes);
+  // Nests that differ in names alone have one object.
+  std::map<std::string, Expr> renamed;
   for (const nest::Parameter& p : nest.parameters) {
-    if (p.from < 0) parameters_.push_back(p.name);
+    if (p.from >= 0) continue;
+    result.parameters.push_back("p" + std::to_string(result.parameters.size()));
+    renamed[p.name] = Expr::variable(result.parameters.back());
   }
-  for (size_t i = 0; i < plan.entries.size(); ++i) {
-    EntryPoint entry;
-    entry.function = reinterpret_cast<Function>(linked_->address("entry_" + std::to_string(i)));
-    entry.parallel = plan.entries[i].parallel;
+  for (const Entry& e : plan.entries) {
+    LaunchPlan::Entry entry;
+    entry.parallel = e.parallel;
     if (entry.parallel) {
-      const auto& loop = std::get<nest::For>(nest.body[plan.entries[i].first].what);
-      entry.extent = loop.extent;
+      const auto& loop = std::get<nest::For>(nest.body[e.first].what);
+      entry.extent = substitute(loop.extent, renamed);
       entry.grain = std::max<int64_t>(1, loop.grain);
     }
-    entries_.push_back(std::move(entry));
+    result.entries.push_back(std::move(entry));
+  }
+  return result;
+}
+
+std::vector<char> packed(const LaunchPlan& plan, std::span<const char> code) {
+  std::string head = "arguments " + std::to_string(plan.arguments) + " parameters " +
+                     std::to_string(plan.parameters.size()) + " workspace " +
+                     std::to_string(plan.workspace_bytes) + " scratch " +
+                     std::to_string(plan.scratch_bytes) + "\n";
+  for (const LaunchPlan::Entry& e : plan.entries) {
+    head += e.parallel ? "parallel " + std::to_string(e.grain) + " " + to_string(e.extent) + "\n"
+                       : "serial\n";
+  }
+  head += "code\n";
+  std::vector<char> object(head.begin(), head.end());
+  object.insert(object.end(), code.begin(), code.end());
+  return object;
+}
+
+std::optional<Unpacked> unpacked(std::span<const char> object) {
+  auto line = [&]() -> std::optional<std::string> {
+    auto end = std::find(object.begin(), object.end(), '\n');
+    if (end == object.end()) return std::nullopt;
+    std::string text(object.begin(), end);
+    object = object.subspan(text.size() + 1);
+    return text;
+  };
+  Unpacked result;
+  LaunchPlan& plan = result.plan;
+  std::optional<std::string> text = line();
+  size_t parameters = 0;
+  constexpr const char* kHead = "arguments %zu parameters %zu workspace %zu scratch %zu";
+  if (!text || std::sscanf(text->c_str(), kHead, &plan.arguments, &parameters,
+                           &plan.workspace_bytes, &plan.scratch_bytes) != 4) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < parameters && i < object.size(); ++i)
+    plan.parameters.push_back("p" + std::to_string(i));
+  for (text = line(); text && *text != "code"; text = line()) {
+    LaunchPlan::Entry entry;
+    int at = 0;
+    entry.parallel = std::sscanf(text->c_str(), "parallel %" SCNd64 " %n", &entry.grain, &at) == 1;
+    if (!entry.parallel && *text != "serial") return std::nullopt;
+    try {
+      if (entry.parallel) entry.extent = parse_expr(text->substr(static_cast<size_t>(at)));
+    } catch (const Failure&) {
+      return std::nullopt;
+    }
+    plan.entries.push_back(std::move(entry));
+  }
+  if (!text) return std::nullopt;
+  result.code = object;
+  return result;
+}
+
+CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
+    : object_(std::move(object)), threads_(std::max(1, target.threads)) {
+  std::optional<Unpacked> parts = unpacked(object_);
+  if (!parts) fail(Stage::compile, "backend", {}, "an object that is none of this backend's");
+  plan_ = std::move(parts->plan);
+  linked_ = jit.link(parts->code);
+  for (size_t i = 0; i < plan_.entries.size(); ++i) {
+    const LaunchPlan::Entry& e = plan_.entries[i];
+    auto function = reinterpret_cast<Function>(linked_->address("entry_" + std::to_string(i)));
+    entries_.push_back({function, e.parallel, e.extent, e.grain});
   }
 }
 
 void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
                      const LaunchOptions& options) const {
-  internal_check(pointers.size() == arguments_, "cpu: the number of arguments");
-  internal_check(parameters.size() == parameters_.size(), "cpu: the number of parameters");
+  internal_check(pointers.size() == plan_.arguments, "cpu: the number of arguments");
+  internal_check(parameters.size() == plan_.parameters.size(), "cpu: the number of parameters");
   Memory own;
   std::byte* workspace = options.workspace;
-  if (workspace == nullptr && workspace_bytes_ > 0) {
-    own = allocate(workspace_bytes_);
+  if (workspace == nullptr && plan_.workspace_bytes > 0) {
+    own = allocate(plan_.workspace_bytes);
     workspace = own.get();
   }
   int limit = options.threads > 0 ? options.threads : threads_;
@@ -84,8 +152,8 @@ void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> p
 
 void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin,
                         int64_t end) const {
-  entry.function(call.pointers, call.parameters, call.workspace, scratch(scratch_bytes_), begin,
-                 end);
+  entry.function(call.pointers, call.parameters, call.workspace, scratch(plan_.scratch_bytes),
+                 begin, end);
 }
 
 void CpuCode::run(const EntryPoint& entry, const Call& call) const {
@@ -116,8 +184,8 @@ void CpuCode::run(const EntryPoint& entry, const Call& call) const {
 int64_t CpuCode::extent_of(const EntryPoint& entry, const int64_t* parameters) const {
   if (entry.extent.is_constant()) return entry.extent.value();
   auto value = [&](std::string_view name) -> std::optional<int64_t> {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i] == name) return parameters[i];
+    for (size_t i = 0; i < plan_.parameters.size(); ++i) {
+      if (plan_.parameters[i] == name) return parameters[i];
     }
     return std::nullopt;
   };

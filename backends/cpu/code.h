@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "backends/backend.h"
@@ -10,14 +13,36 @@
 
 namespace tile::cpu {
 
+// What launching the functions of an object takes.
+struct LaunchPlan {
+  struct Entry {
+    bool parallel = false;
+    Expr extent;  // of the parallel loop, over parameters
+    int64_t grain = 1;
+  };
+  size_t arguments = 0;
+  std::vector<std::string> parameters;  // given at launch, in order
+  size_t workspace_bytes = 0;
+  size_t scratch_bytes = 0;
+  std::vector<Entry> entries;
+};
+LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan);
+
+// The object of the disk cache: the plan, then the machine code as the linker takes it.
+std::vector<char> packed(const LaunchPlan& plan, std::span<const char> code);
+struct Unpacked {
+  LaunchPlan plan;
+  std::span<const char> code;
+};
+std::optional<Unpacked> unpacked(std::span<const char> object);  // nullopt: no such object
+
 class CpuCode : public Code {
  public:
-  // Links the object; throws Failure (compile, "backend").
-  CpuCode(const nest::Nest& nest, const Plan& plan, const Target& target, Jit& jit,
-          std::span<const char> object);
+  // Links the code in the object; throws Failure (compile, "backend").
+  CpuCode(std::vector<char> object, const Target& target, Jit& jit);
 
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
-  size_t workspace_bytes() const override { return workspace_bytes_; }
+  size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
 
@@ -26,7 +51,7 @@ class CpuCode : public Code {
   struct EntryPoint {
     Function function = nullptr;
     bool parallel = false;
-    Expr extent;  // of the parallel loop, over parameters
+    Expr extent;
     int64_t grain = 1;
   };
   struct Call {
@@ -40,12 +65,9 @@ class CpuCode : public Code {
   int64_t extent_of(const EntryPoint& entry, const int64_t* parameters) const;
 
   std::vector<char> object_;
+  LaunchPlan plan_;
   std::vector<EntryPoint> entries_;
-  std::vector<std::string> parameters_;
   int threads_ = 1;
-  size_t arguments_ = 0;
-  size_t workspace_bytes_ = 0;
-  size_t scratch_bytes_ = 0;
   std::unique_ptr<Linked> linked_;
 };
 

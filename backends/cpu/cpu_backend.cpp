@@ -28,15 +28,21 @@ class CpuBackend : public Backend {
   std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) override {
     Plan p = plan(nest);
     llvm::SmallVector<char> object = generator_.object(nest, p, target);
-    return std::make_shared<CpuCode>(nest, p, target, *jit_,
-                                     std::span(object.data(), object.size()));
+    std::span<const char> code(object.data(), object.size());
+    return std::make_shared<CpuCode>(packed(launch_plan(nest, p), code), target, *jit_);
   }
 
-  std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
+  std::shared_ptr<const Code> load(const nest::Nest&, const Target& target,
                                    std::span<const std::byte> object) override {
+    return restore(target, object);
+  }
+
+  std::shared_ptr<const Code> restore(const Target& target,
+                                      std::span<const std::byte> object) override {
     try {
-      std::span<const char> bytes(reinterpret_cast<const char*>(object.data()), object.size());
-      return std::make_shared<CpuCode>(nest, plan(nest), target, *jit_, bytes);
+      const auto* bytes = reinterpret_cast<const char*>(object.data());
+      return std::make_shared<CpuCode>(std::vector<char>(bytes, bytes + object.size()), target,
+                                       *jit_);
     } catch (const Failure&) {
       return nullptr;
     }

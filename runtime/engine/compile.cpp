@@ -6,6 +6,7 @@
 #include "core/schedule/lower.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/executable_record.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/side_by_side.h"
 
@@ -92,12 +93,16 @@ Launch launch_of(Executable& e, const Scatter& scatter) {
   return launch;
 }
 
+void make_code(const Executable& e, Launch& launch) {
+  if (launch.sort) return;
+  KernelCache& kernels = e.engine->kernels();
+  launch.key = kernels.key_of(launch.nest, e.engine->target());
+  launch.code = kernels.get(launch.key, launch.nest, e.engine->target());
+}
+
 // NVRTC takes its time for each kernel and compiles several at once.
 void make_codes(Executable& e) {
-  auto make = [&](size_t i) {
-    Launch& launch = e.launches[i];
-    if (!launch.sort) launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
-  };
+  auto make = [&](size_t i) { make_code(e, e.launches[i]); };
   if (is_gpu(e.engine->target())) return side_by_side(e.launches.size(), make);
   for (size_t i = 0; i < e.launches.size(); ++i) make(i);
 }
@@ -109,35 +114,63 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& sc
   return finished(lower(kernel, schedule, target, strides_of(e)), target);
 }
 
-std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
-                                    const std::shared_ptr<const Program>& program,
-                                    const std::vector<InputLayout>& inputs) {
+namespace {
+
+std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
+                                  const std::shared_ptr<const Program>& program,
+                                  const std::vector<InputLayout>& inputs) {
   auto e = std::make_shared<Executable>();
   e->engine = engine;
   e->source = program;
   e->defaults = input_defaults(*program);
   e->inputs = inputs;
-  ++engine->statistics.binds;
-  e->bound = tile::bind(*program, types_of(inputs));
-  check_assignments(e->bound);
-  e->program = e->bound;
-  if (engine->is_reference()) return e;
-  run_pipeline(e->program, engine->target());
-  for (const Step& step : group(e->program, engine->target())) {
-    if (engine->options().cancelled && engine->options().cancelled()) {
+  bool dense = std::all_of(inputs.begin(), inputs.end(),
+                           [](const InputLayout& i) { return i.strides.empty(); });
+  e->direct = !engine->is_reference() && dense;
+  return e;
+}
+
+// The whole way from the source to launches.
+void compile_stages_of(Executable& e) {
+  Engine& engine = *e.engine;
+  ++engine.statistics.binds;
+  e.bound = tile::bind(*e.source, types_of(e.inputs));
+  check_assignments(e.bound);
+  e.program = e.bound;
+  if (engine.is_reference()) return;
+  run_pipeline(e.program, engine.target());
+  for (const Step& step : group(e.program, engine.target())) {
+    if (engine.options().cancelled && engine.options().cancelled()) {
       fail(Stage::compile, "cancelled", {}, "compilation was cancelled");
     }
-    e->launches.push_back(std::visit([&](const auto& what) { return launch_of(*e, what); }, step));
+    e.launches.push_back(std::visit([&](const auto& what) { return launch_of(e, what); }, step));
   }
-  make_codes(*e);
-  plan_memory(*e, engine->options().memory_limit);
-  if (engine->session() != nullptr) prepare_device(*e);
-  e->direct = std::all_of(inputs.begin(), inputs.end(),
-                          [](const InputLayout& i) { return i.strides.empty(); });
+  make_codes(e);
+  plan_memory(e, engine.options().memory_limit);
+  if (engine.session() != nullptr) prepare_device(e);
+}
+
+}  // namespace
+
+std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
+                                    const std::shared_ptr<const Program>& program,
+                                    const std::vector<InputLayout>& inputs) {
+  std::shared_ptr<Executable> e = blank(engine, program, inputs);
+  std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
+  if (key.empty() || !load_record(*e, key)) {
+    compile_stages_of(*e);
+    if (!key.empty()) save_record(*e, key);
+  }
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;
   uint64_t seen = engine->statistics.temporary_bytes;
   while (bytes > seen && !engine->statistics.temporary_bytes.compare_exchange_weak(seen, bytes)) {
   }
+  return e;
+}
+
+std::shared_ptr<Executable> compile_stages(const Executable& executable) {
+  std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs);
+  compile_stages_of(*e);
   return e;
 }
 

@@ -49,6 +49,7 @@ std::string kernel_text(const Launch& launch) {
 
 std::string emit(const Executable& e, std::string_view stage) {
   if (stage == "program") return print(*e.source);
+  if (e.restored) return emit(*compile_stages(e), stage);
   if (stage == "bound") return print(e.bound);
   if (stage == "reduced") return after_pass(e, "defract");
   auto all = passes();

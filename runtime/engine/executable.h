@@ -37,6 +37,7 @@ struct Place {
 // One launch: a kernel's code or a sort, with the tensors that it is given in order.
 struct Launch {
   std::shared_ptr<const Code> code;
+  std::string key;  // of the code in the kernel cache
   std::vector<TensorId> arguments;
   std::vector<int64_t> parameters;  // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
@@ -67,6 +68,9 @@ struct Executable {
   // Every input is dense: a call with tensors where the engine runs needs pointers and nothing
   // else.
   bool direct = false;
+  // Made from its record: the programs have no statements, the launches neither kernel nor nest
+  // (see compile_stages).
+  bool restored = false;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
@@ -102,6 +106,10 @@ struct RunOptions {
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs);
+
+// The executable compiled anew, with everything that its stages made; where code is cached nothing
+// is generated.
+std::shared_ptr<Executable> compile_stages(const Executable& executable);
 
 // The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);

@@ -108,6 +108,7 @@ std::string launch_text(const Launch& launch) {
 
 std::string explain(const Executable& e) {
   if (e.engine->is_reference()) return "the reference interpreter runs the program as bound\n";
+  if (e.restored) return explain(*compile_stages(e));
   std::string out;
   for (const Launch& launch : e.launches) out += launch_text(launch);
   out += std::to_string(e.arena_bytes) + " bytes of temporaries\n";

@@ -22,15 +22,20 @@ std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) co
   return backend_.identity() + "\n" + to_string(target) + "\n" + print(nest, true);
 }
 
+std::shared_ptr<KernelCache::Entry> KernelCache::entry_of(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Entry>& slot = entries_[key];
+  if (!slot) slot = std::make_shared<Entry>();
+  return slot;
+}
+
 std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Target& target) {
-  std::string key = key_of(nest, target);
-  std::shared_ptr<Entry> entry;
-  {
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<Entry>& slot = entries_[key];
-    if (!slot) slot = std::make_shared<Entry>();
-    entry = slot;
-  }
+  return get(key_of(nest, target), nest, target);
+}
+
+std::shared_ptr<const Code> KernelCache::get(const std::string& key, const nest::Nest& nest,
+                                             const Target& target) {
+  std::shared_ptr<Entry> entry = entry_of(key);
   std::lock_guard lock(entry->mutex);
   if (entry->code) {
     ++hits;
@@ -39,6 +44,37 @@ std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Targe
   }
   return entry->code;
 }
+
+std::shared_ptr<const Code> KernelCache::find(const std::string& key, const Target& target) {
+  std::shared_ptr<Entry> entry = entry_of(key);
+  std::lock_guard lock(entry->mutex);
+  if (entry->code) {
+    ++hits;
+    return entry->code;
+  }
+  std::optional<std::vector<std::byte>> object = disk_ ? disk_->read(key) : std::nullopt;
+  if (object) entry->code = backend_.restore(target, *object);
+  if (entry->code) ++disk_hits;
+  return entry->code;
+}
+
+std::optional<std::vector<std::byte>> KernelCache::record(const std::string& key) const {
+  if (!disk_ || disk_->mode() == CacheMode::verify) return std::nullopt;
+  return disk_->read(key);
+}
+
+void KernelCache::keep_record(const std::string& key, std::span<const std::byte> bytes) const {
+  if (!disk_) return;
+  if (disk_->mode() == CacheMode::verify) {
+    auto before = disk_->read(key);
+    if (before && !std::ranges::equal(*before, bytes)) {
+      throw InternalError("the disk cache holds another record of the same executable");
+    }
+  }
+  disk_->write(key, bytes);
+}
+
+std::string KernelCache::tuning_stamp(const Target& target) { return records(target).stamp(); }
 
 TuningRecords& KernelCache::records(const Target& target) {
   std::string identity = backend_.identity() + "\n" + to_string(target);

@@ -6,8 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/backend.h"
 #include "core/schedule/kernel.h"
@@ -27,6 +29,13 @@ class KernelCache {
   // Throws Failure.
   std::shared_ptr<const Code> get(const nest::Nest& nest, const Target& target);
 
+  // By the key alone: what is in memory, or on disk and loads without its nest; else null.
+  std::shared_ptr<const Code> find(const std::string& key, const Target& target);
+  std::string key_of(const nest::Nest& nest, const Target& target) const;
+  // get() for a key that is known.
+  std::shared_ptr<const Code> get(const std::string& key, const nest::Nest& nest,
+                                  const Target& target);
+
   // Like get() where the code is in memory or on disk; else compiled for the caller alone.
   std::shared_ptr<const Code> trial(const nest::Nest& nest, const Target& target);
 
@@ -35,6 +44,14 @@ class KernelCache {
   std::optional<std::string> tuned_schedule(const Kernel& kernel, const Target& target);
   void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule,
                          double ns);
+  // Changes with what tuned_schedule() answers.
+  std::string tuning_stamp(const Target& target);
+
+  // Records of executables, on disk alone. In mode `verify` none is read, and keeping one that
+  // differs from what is stored throws InternalError.
+  bool keeps_records() const { return disk_ != nullptr; }
+  std::optional<std::vector<std::byte>> record(const std::string& key) const;
+  void keep_record(const std::string& key, std::span<const std::byte> bytes) const;
 
   std::atomic<uint64_t> compiled{0};
   std::atomic<uint64_t> hits{0};
@@ -42,9 +59,9 @@ class KernelCache {
 
  private:
   struct Entry;
+  std::shared_ptr<Entry> entry_of(const std::string& key);
   std::shared_ptr<const Code> make(const nest::Nest& nest, const Target& target,
                                    const std::string& key);
-  std::string key_of(const nest::Nest& nest, const Target& target) const;
   std::shared_ptr<const Code> stored(const nest::Nest& nest, const Target& target,
                                      const std::string& key);
   Backend& backend_;

@@ -62,6 +62,7 @@ std::string name_of(const Launch& launch) {
 }  // namespace
 
 std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double>& ns) {
+  if (e.restored) return profile(*compile_stages(e), ns);
   const Target& target = e.engine->target();
   double memory = target.dram_bytes_per_ns * target.threads;
   std::vector<LaunchProfile> launches;

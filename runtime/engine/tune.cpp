@@ -10,6 +10,7 @@ namespace tile {
 void tune(Executable& e, double budget_ms,
           const std::function<void(const std::string&, size_t, size_t, double)>& progress) {
   if (e.engine->is_reference()) return;
+  if (e.restored) e = *compile_stages(e);
   std::vector<Launch> launches = e.launches;
   size_t kernels = 0;
   for (const Launch& launch : launches) kernels += launch.kernel ? 1 : 0;

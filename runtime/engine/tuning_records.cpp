@@ -81,11 +81,21 @@ std::optional<std::string> TuningRecords::find(const std::string& kernel) {
   return at->second.schedule;
 }
 
+std::string TuningRecords::stamp() {
+  std::lock_guard lock(mutex_);
+  struct stat info{};
+  bool file = !path_.empty() && lstat(path_.c_str(), &info) == 0;
+  return std::to_string(file ? info.st_size : 0) + " " + std::to_string(unwritten_);
+}
+
 void TuningRecords::add(const TuningRecord& record) {
   std::lock_guard lock(mutex_);
   load();
   best_[record.kernel] = record;
-  if (path_.empty() || !writable_) return;
+  if (path_.empty() || !writable_) {
+    ++unwritten_;
+    return;
+  }
   std::string line = to_json_line(record, identity_) + "\n";
   int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   bool written =

@@ -29,6 +29,8 @@ class TuningRecords {
   std::optional<std::string> find(const std::string& kernel);
   // Replaces what this process knew of the kernel; the line is appended in one write.
   void add(const TuningRecord& record);
+  // Changes with the file, and with what this process alone knows.
+  std::string stamp();
 
  private:
   void load();
@@ -39,6 +41,7 @@ class TuningRecords {
   std::function<void(const std::string&)> log_;
   std::mutex mutex_;
   bool loaded_ = false;
+  uint64_t unwritten_ = 0;  // records of this process that are in no file
   std::unordered_map<std::string, TuningRecord> best_;  // by the kernel's text
 };
 

@@ -1,0 +1,280 @@
+#include "runtime/engine/executable_record.h"
+
+#include <cstring>
+
+#include "core/passes/bind.h"
+#include "runtime/engine/engine.h"
+
+namespace tile {
+namespace {
+
+constexpr int64_t kFormat = 1;
+
+// Numbers of 64 bits and texts with their length, one after the other.
+class Writer {
+ public:
+  void number(int64_t value) { put(&value, sizeof value); }
+  void bytes(const void* data, size_t size) {
+    number(static_cast<int64_t>(size));
+    put(data, size);
+  }
+  void text(const std::string& s) { bytes(s.data(), s.size()); }
+  template <class T>
+  void numbers(const std::vector<T>& list) {
+    number(static_cast<int64_t>(list.size()));
+    for (T value : list) number(static_cast<int64_t>(value));
+  }
+  std::vector<std::byte> take() { return std::move(out_); }
+
+ private:
+  void put(const void* data, size_t size) {
+    const auto* from = static_cast<const std::byte*>(data);
+    out_.insert(out_.end(), from, from + size);
+  }
+  std::vector<std::byte> out_;
+};
+
+struct Damaged {};
+
+// Throws Damaged for what no writer writes.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  int64_t number() {
+    int64_t value = 0;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  // A number of things, or the position of one, below `end`.
+  size_t count(size_t end = SIZE_MAX) {
+    int64_t n = number();
+    if (n < 0 || static_cast<uint64_t>(n) > bytes_.size() + at_ || static_cast<size_t>(n) >= end)
+      throw Damaged{};
+    return static_cast<size_t>(n);
+  }
+  size_t size() {
+    int64_t n = number();
+    if (n < 0) throw Damaged{};
+    return static_cast<size_t>(n);
+  }
+  std::span<const std::byte> bytes() { return take(count()); }
+  std::string text() {
+    std::span<const std::byte> s = bytes();
+    return {reinterpret_cast<const char*>(s.data()), s.size()};
+  }
+  std::vector<int64_t> numbers() {
+    std::vector<int64_t> list(count());
+    for (int64_t& value : list) value = number();
+    return list;
+  }
+  std::vector<TensorId> ids(size_t tensors) {
+    std::vector<TensorId> list(count());
+    for (TensorId& id : list) id = static_cast<TensorId>(count(tensors));
+    return list;
+  }
+  bool at_end() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> take(size_t size) {
+    if (size > bytes_.size()) throw Damaged{};
+    std::span<const std::byte> front = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+    at_ += size;
+    return front;
+  }
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+};
+
+// Tensors, inputs and outputs of a program; its statements are not needed to run it.
+void write(Writer& out, const BoundProgram& program) {
+  out.number(static_cast<int64_t>(program.tensors.size()));
+  for (const BoundTensor& t : program.tensors) {
+    out.text(t.name);
+    out.number(static_cast<int64_t>(t.type));
+    out.numbers(t.shape);
+    out.number(t.constant ? 1 : 0);
+    if (t.constant) out.bytes(t.constant->data(), t.constant->size());
+  }
+  out.numbers(program.inputs);
+  out.numbers(program.outputs);
+}
+
+BoundProgram read_program(Reader& in) {
+  BoundProgram program;
+  program.tensors.resize(in.count());
+  for (BoundTensor& t : program.tensors) {
+    t.name = in.text();
+    t.type = static_cast<DType>(in.count());
+    t.shape = in.numbers();
+    if (in.count(2) == 0) continue;
+    std::span<const std::byte> elements = in.bytes();
+    t.constant = std::make_shared<const std::vector<std::byte>>(elements.begin(), elements.end());
+  }
+  program.inputs = in.ids(program.tensors.size());
+  program.outputs = in.ids(program.tensors.size());
+  return program;
+}
+
+void write(Writer& out, const Launch& launch) {
+  out.numbers(launch.arguments);
+  out.numbers(launch.parameters);
+  out.number(launch.sort ? 1 : 0);
+  if (launch.sort) {
+    out.number(launch.sort->source);
+    out.number(launch.sort->result);
+    out.number(launch.sort->axis);
+    out.number(launch.sort->indices ? 1 : 0);
+  } else {
+    out.text(launch.key);
+  }
+}
+
+Launch read_launch(Reader& in, size_t tensors) {
+  Launch launch;
+  launch.arguments = in.ids(tensors);
+  launch.parameters = in.numbers();
+  if (in.count(2) == 0) {
+    launch.key = in.text();
+    return launch;
+  }
+  launch.sort.emplace();
+  launch.sort->source = static_cast<TensorId>(in.count(tensors));
+  launch.sort->result = static_cast<TensorId>(in.count(tensors));
+  launch.sort->axis = in.number();
+  launch.sort->indices = in.count(2) != 0;
+  return launch;
+}
+
+std::vector<std::byte> packed(const Executable& e) {
+  Writer out;
+  out.number(kFormat);
+  write(out, e.bound);
+  write(out, e.program);
+  out.number(static_cast<int64_t>(e.launches.size()));
+  for (const Launch& launch : e.launches) write(out, launch);
+  for (const Place& place : e.places) {
+    out.number(static_cast<int64_t>(place.kind));
+    out.number(static_cast<int64_t>(place.at));
+  }
+  out.number(static_cast<int64_t>(e.copies.size()));
+  for (const OutputCopy& copy : e.copies) {
+    out.number(copy.from);
+    out.number(static_cast<int64_t>(copy.output));
+  }
+  out.number(static_cast<int64_t>(e.densified.size()));
+  for (auto [input, offset] : e.densified) {
+    out.number(static_cast<int64_t>(input));
+    out.number(static_cast<int64_t>(offset));
+  }
+  out.number(static_cast<int64_t>(e.arena_bytes));
+  out.number(static_cast<int64_t>(e.workspace_bytes));
+  return out.take();
+}
+
+Place read_place(Reader& in, const Executable& e) {
+  Place place;
+  place.kind = static_cast<Place::Kind>(in.count(static_cast<size_t>(Place::Kind::constant) + 1));
+  place.at = in.size();
+  size_t end = SIZE_MAX;
+  if (place.kind == Place::Kind::input) end = e.program.inputs.size();
+  if (place.kind == Place::Kind::output) end = e.program.outputs.size();
+  if (place.kind == Place::Kind::constant) end = e.program.tensors.size();
+  if (place.at >= end) throw Damaged{};
+  if (place.kind == Place::Kind::constant && !e.program.tensors[place.at].constant) throw Damaged{};
+  return place;
+}
+
+void unpack(std::span<const std::byte> bytes, Executable& e) {
+  Reader in(bytes);
+  if (in.number() != kFormat) throw Damaged{};
+  e.bound = read_program(in);
+  e.program = read_program(in);
+  size_t tensors = e.program.tensors.size(), outputs = e.bound.outputs.size();
+  if (e.bound.inputs.size() != e.inputs.size()) throw Damaged{};
+  e.launches.resize(in.count());
+  for (Launch& launch : e.launches) launch = read_launch(in, tensors);
+  for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
+  e.copies.resize(in.count());
+  for (OutputCopy& copy : e.copies) {
+    copy.from = static_cast<TensorId>(in.count(tensors));
+    copy.output = in.count(outputs);
+  }
+  e.densified.resize(in.count());
+  for (auto& [input, offset] : e.densified) {
+    input = in.count(e.inputs.size());
+    offset = in.size();
+  }
+  e.arena_bytes = in.size();
+  e.workspace_bytes = in.size();
+  if (!in.at_end()) throw Damaged{};
+}
+
+// False where a kernel is no longer there.
+bool find_codes(Executable& e) {
+  for (Launch& launch : e.launches) {
+    if (launch.sort) continue;
+    launch.code = e.engine->kernels().find(launch.key, e.engine->target());
+    if (!launch.code) return false;
+  }
+  return true;
+}
+
+// What binding reads of a program beside its text.
+std::string conditions_of(const Program& program) {
+  std::string out;
+  for (const Tensor& t : program.tensors) {
+    out += t.differentiated ? "d" : "";
+    if (t.seed_of) out += "s" + std::to_string(*t.seed_of);
+    out += ",";
+  }
+  for (const SizeDefinition& d : program.sizes) out += "\n" + d.name + "=" + to_string(d.value);
+  for (const SizeCheck& c : program.checks) {
+    out += "\n" + to_string(c.left) + "?" + std::to_string(static_cast<int>(c.relation)) + "?" +
+           to_string(c.right);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string record_key(Engine& engine, const Program& program,
+                       const std::vector<InputLayout>& inputs) {
+  if (is_gpu(engine.target()) || !engine.kernels().keeps_records()) return "";
+  std::string key = "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() +
+                    "\n" + to_string(engine.target()) + "\ntuned " +
+                    engine.kernels().tuning_stamp(engine.target());
+  for (const InputLayout& i : inputs) {
+    key += "\n" + std::string(to_string(i.type.type));
+    for (int64_t n : i.type.shape) key += " " + std::to_string(n);
+    if (i.type.value) key += " value " + std::to_string(*i.type.value);
+    if (!i.strides.empty()) key += " strides";
+    for (int64_t n : i.strides) key += " " + std::to_string(n);
+  }
+  return key + "\n" + conditions_of(program) + "\n" + print(program);
+}
+
+bool load_record(Executable& executable, const std::string& key) {
+  std::optional<std::vector<std::byte>> bytes = executable.engine->kernels().record(key);
+  if (!bytes) return false;
+  Executable e = executable;
+  try {
+    unpack(*bytes, e);
+  } catch (const Damaged&) {
+    executable.engine->log(LogLevel::warning, "an executable record was ignored: damaged");
+    return false;
+  }
+  size_t limit = e.engine->options().memory_limit;
+  bool fits = limit == 0 || e.arena_bytes + e.workspace_bytes <= limit;
+  if (!fits || !find_codes(e)) return false;
+  e.restored = true;
+  executable = std::move(e);
+  return true;
+}
+
+void save_record(const Executable& executable, const std::string& key) {
+  executable.engine->kernels().keep_record(key, packed(executable));
+}
+
+}  // namespace tile

@@ -1,0 +1,203 @@
+// Executable records: a warm process runs what a cold one compiled, without its middle end; any
+// fault of a record is a miss.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "runtime/engine/disk_cache.h"
+#include "runtime/engine/executable_record.h"
+#include "runtime/engine/profile.h"
+#include "tests/executors/run_backends.h"
+
+namespace tile::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Records : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "tile-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::shared_ptr<Engine> engine(const std::string& mode = "rw", size_t memory_limit = 0) {
+    EngineOptions options;
+    options.backend = "cpu";
+    options.cache_dir = directory_ + "/cache";
+    options.cache_mode = mode;
+    options.memory_limit = memory_limit;
+    options.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
+    return Engine::create(std::move(options));
+  }
+  static std::shared_ptr<Executable> product(const std::shared_ptr<Engine>& engine) {
+    std::vector<InputLayout> layouts{{{DType::f32, {40, 50}}, {}}, {{DType::f32, {50, 60}}, {}}};
+    return loaded(engine, kProduct)->executable(layouts);
+  }
+  static std::string key_of(const Executable& e) {
+    return record_key(*e.engine, *e.source, e.inputs);
+  }
+  DiskCache disk() {
+    CacheOptions options;
+    options.directory = directory_ + "/cache";
+    return DiskCache(options);
+  }
+
+  static constexpr const char* kProduct =
+      "function (A[M, L], B[L, N]) -> (O) { P[i, j: M, N] = +(A[i, k] * B[k, j]); O = relu(P); }";
+  std::string directory_;
+  std::vector<std::string> lines_;
+};
+
+// Whole-tensor functions, sorts and literals among them.
+TEST_F(Records, RandomProgramsRunFromTheirRecords) {
+  size_t restored = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    RandomCase drawn = random_case(seed);
+    SCOPED_TRACE(drawn.text);
+    std::shared_ptr<Engine> cold = engine(), warm = engine();
+    std::shared_ptr<Executable> first = compiled(cold, drawn), second = compiled(warm, drawn);
+    EXPECT_FALSE(first->restored);
+    EXPECT_TRUE(second->restored);
+    EXPECT_EQ(warm->statistics.binds, 0U);
+    EXPECT_EQ(warm->kernels().compiled, 0U);
+    auto expected = run_code(*first, drawn.inputs), got = run_code(*second, drawn.inputs);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, expected[i].bytes);
+    restored += second->restored ? 1 : 0;
+  }
+  EXPECT_EQ(restored, 40U);
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(Records, StridedInputsAndClassesOfSizes) {
+  const char* text = "function (X[B, K], W[K, N]) -> (O) { O[b, n: B, N] = +(X[b, k] * W[k, n]); }";
+  auto executable = [&](const std::shared_ptr<Engine>& engine, int64_t batch,
+                        std::vector<int64_t> strides) {
+    std::vector<InputLayout> layouts{{{DType::f32, {batch, 700}}, std::move(strides)},
+                                     {{DType::f32, {700, 300}}, {}}};
+    return loaded(engine, text)->executable(layouts);
+  };
+  std::shared_ptr<Engine> cold = engine();
+  for (int64_t batch : {20, 21}) executable(cold, batch, {});
+  executable(cold, 20, {1400, 2});
+  std::shared_ptr<Engine> warm = engine();
+  EXPECT_EQ(executable(warm, 21, {})->launches[0].parameters, std::vector<int64_t>{21});
+  EXPECT_EQ(executable(warm, 20, {})->launches[0].parameters, std::vector<int64_t>{20});
+  EXPECT_TRUE(executable(warm, 20, {1400, 2})->restored);
+  EXPECT_EQ(warm->kernels().disk_hits, 2U) << "one kernel for both batches";
+  EXPECT_EQ(warm->statistics.binds, 0U);
+  EXPECT_FALSE(executable(warm, 22, {})->restored);
+}
+
+TEST_F(Records, StagesAreMadeAgainWhenAskedFor) {
+  std::shared_ptr<Executable> full = product(engine());
+  std::shared_ptr<Engine> warm = engine();
+  std::shared_ptr<Executable> restored = product(warm);
+  ASSERT_TRUE(restored->restored);
+  for (const char* stage : {"bound", "kernels", "schedule", "nest", "asm"}) {
+    EXPECT_EQ(emit(*restored, stage), emit(*full, stage)) << stage;
+  }
+  EXPECT_EQ(explain(*restored), explain(*full));
+  EXPECT_EQ(profile(*restored, {100.0})[0].operations, profile(*full, {100.0})[0].operations);
+  tune(*restored, 1);
+  EXPECT_FALSE(restored->restored);
+  EXPECT_FALSE(product(engine())->restored) << "tuning found another schedule meanwhile";
+  EXPECT_TRUE(product(engine())->restored);
+}
+
+// Whatever is in the record, whole by its checksum: a miss and one line at most.
+TEST_F(Records, FaultsAreMisses) {
+  std::shared_ptr<Executable> full = product(engine());
+  std::string key = key_of(*full);
+  std::optional<std::vector<std::byte>> good = disk().read(key);
+  ASSERT_TRUE(good);
+  auto expect_miss = [&](const std::vector<std::byte>& bytes, const std::string& what) {
+    disk().write(key, bytes);
+    lines_.clear();
+    Executable e;
+    e.engine = engine();
+    e.source = full->source;
+    e.inputs = full->inputs;
+    EXPECT_FALSE(load_record(e, key)) << what;
+    EXPECT_EQ(lines_.size(), 1U) << what;
+    EXPECT_TRUE(e.launches.empty());
+  };
+  for (size_t size = 0; size < good->size(); size += size < 400 ? 1 : 97) {
+    expect_miss({good->begin(), good->begin() + static_cast<std::ptrdiff_t>(size)},
+                "cut to " + std::to_string(size));
+  }
+  std::vector<std::byte> other = *good;
+  other[0] = std::byte{0};
+  expect_miss(other, "an older format");
+  other = *good;
+  other.push_back(std::byte{1});
+  expect_miss(other, "something behind the end");
+  // Numbers turned into others: whatever loads has the shape of an executable.
+  for (size_t at = 8; at + 8 < good->size(); at += 8) {
+    other = *good;
+    other[at + 7] = std::byte{0x7f};
+    disk().write(key, other);
+    Executable e;
+    e.engine = full->engine;
+    e.source = full->source;
+    e.inputs = full->inputs;
+    load_record(e, key);
+  }
+  disk().write(key, *good);
+  EXPECT_TRUE(product(engine())->restored);
+}
+
+TEST_F(Records, MissingKernelsAreCompiled) {
+  std::shared_ptr<Executable> full = product(engine());
+  std::string path;
+  for (const auto& entry : fs::directory_iterator(directory_ + "/cache")) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    if (text.find("executable ") == std::string::npos) fs::remove(entry.path());
+  }
+  std::shared_ptr<Engine> warm = engine();
+  EXPECT_FALSE(product(warm)->restored);
+  EXPECT_EQ(warm->kernels().compiled, full->launches.size());
+}
+
+TEST_F(Records, VerifyCompares) {
+  std::shared_ptr<Executable> full = product(engine());
+  EXPECT_FALSE(product(engine("verify"))->restored);
+  std::string key = key_of(*full);
+  std::vector<std::byte> other = *disk().read(key);
+  other.back() ^= std::byte{1};
+  disk().write(key, other);
+  EXPECT_THROW(product(engine("verify")), InternalError);
+}
+
+TEST_F(Records, MemoryLimitsHold) {
+  const char* text =
+      "function (A[N]) -> (O) { S = argsort(A, 0); G = gather(A, S); O = sort(exp(G), 0); }";
+  std::vector<InputLayout> layouts{{{DType::f32, {1000}}, {}}};
+  loaded(engine(), text)->executable(layouts);
+  EXPECT_THROW(loaded(engine("rw", 100), text)->executable(layouts), Failure);
+}
+
+TEST_F(Records, WritersAtOnce) {
+  std::vector<std::jthread> writers;
+  for (int t = 0; t < 4; ++t) {
+    writers.emplace_back([&] {
+      EngineOptions options;
+      options.backend = "cpu";
+      options.cache_dir = directory_ + "/cache";
+      options.cache_mode = "rw";
+      for (int i = 0; i < 5; ++i) product(Engine::create(options));
+    });
+  }
+  writers.clear();
+  EXPECT_TRUE(product(engine())->restored);
+  EXPECT_TRUE(lines_.empty());
+}
+
+}  // namespace
+}  // namespace tile::test
