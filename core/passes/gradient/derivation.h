@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace tile {
 
 // `name` with `suffix` behind it, but before the primes that a name may end in.
 std::string suffixed(const std::string& name, const std::string& suffix);
+
+// For each dimension the only place there, if there is one.
+using Places = std::vector<std::optional<Expr>>;
 
 class Derivation {
  public:
@@ -46,9 +50,14 @@ class Derivation {
                 std::vector<TensorId> tensors, std::vector<Expr> sizes = {});
 
   // Adds to the adjoint of `id`.
-  void contribute(TensorId id, TensorId adjoint);
+  void contribute(TensorId id, TensorId adjoint) { contribute(id, adjoint, {}); }
+  // The same at places fixed[d] of the dimensions that have one, which `adjoint` lacks: one entry
+  // for each dimension of `id`, or none at all.
+  void contribute(TensorId id, TensorId adjoint, Places fixed);
   // The whole adjoint of `id`, contributions added up; -1: none.
   TensorId adjoint(TensorId id, Span span);
+  // A tensor that holds component k of the adjoint of tuples; -1: none is known.
+  TensorId component_of(TensorId adjoint, int k) const;
   std::string adjoint_name(TensorId id) const { return "D" + tensor(id).name; }
 
   // The tensor `adjoint` as the result that belongs to `input`: under its own name, which no other
@@ -61,6 +70,16 @@ class Derivation {
   std::string fresh(const std::string& name);
   void add_seed(TensorId of);
   void find_shapes(TensorId of);
+  struct Contribution {
+    TensorId adjoint = -1;
+    Places fixed;
+  };
+  using Contributions = std::vector<Contribution>;
+  void release_name(TensorId id, const std::vector<TensorId>& parts);
+  TensorId placed(TensorId id, const Contributions& parts, Span span);
+  TensorId joined_components(TensorId id, const Contributions& parts, Span span);
+  TensorId sum_of_placed(const std::string& name, TensorId id, const Contributions& parts,
+                         size_t rank, Span span);
   void find_active(const std::vector<TensorId>& wrt);
 
   TensorId seed_ = -1;
@@ -70,7 +89,8 @@ class Derivation {
   std::set<TensorId> active_;
   std::map<TensorId, std::string> asked_names_;  // of appended tensors, before they were made fresh
   std::vector<SymbolicShape> shapes_;
-  std::vector<std::vector<TensorId>> contributions_;
+  std::vector<Contributions> contributions_;
+  std::map<TensorId, std::map<int64_t, TensorId>> components_;  // of joined adjoints of tuples
 };
 
 // One rule for each kind of statement: `d` is the adjoint of the statement's result.

@@ -81,12 +81,6 @@ class Rule {
     a.span = statement_.span;
     return a;
   }
-  std::vector<Expr> extents(TensorId id, size_t rank) const {
-    std::vector<Expr> list;
-    for (size_t d = 0; d < rank; ++d) list.push_back(derivation_.extent(id, d));
-    return list;
-  }
-
   // The forward contraction's points with another output and body.
   SymbolicContraction over_same_points() const {
     SymbolicContraction c;
@@ -125,7 +119,9 @@ class Rule {
       bool bounds = in_range(access, d) && has_affine_form(access.index[d], c.indices);
       if (!bounds) continue;
       Expr bound = derivation_.extent(access.tensor, d);
-      bool there = false;
+      const Expr& index = access.index[d];
+      bool there = index.is_constant() && bound.is_constant() && index.value() >= 0 &&
+                   index.value() < bound.value();
       for (const SymbolicConstraint& k : c.constraints) {
         there = there || (k.form == access.index[d] && k.bound == bound);
       }
@@ -146,11 +142,30 @@ class Rule {
     c.aggregation = Aggregation::sum;
     c.indices.insert(c.indices.end(), one.indices.begin(), one.indices.end());
     c.constraints.insert(c.constraints.end(), one.constraints.begin(), one.constraints.end());
-    c.out_index = one.index;
-    c.out_size = extents(access.tensor, access.index.size());
+    Places fixed = fixed_places(one, c.indices);
+    for (size_t d = 0; d < one.index.size(); ++d) {
+      if (!fixed.empty() && fixed[d]) continue;
+      c.out_index.push_back(one.index[d]);
+      c.out_size.push_back(derivation_.extent(access.tensor, d));
+    }
     if (!set_derivative(c, i, false)) return;
-    derivation_.contribute(access.tensor, derivation_.add(derivation_.adjoint_name(access.tensor),
-                                                          statement_.span, std::move(c)));
+    derivation_.contribute(
+        access.tensor,
+        derivation_.add(derivation_.adjoint_name(access.tensor), statement_.span, std::move(c)),
+        std::move(fixed));
+  }
+  // Where a case adds to one place along a dimension, such as an edge or a component, only that
+  // place is computed. Empty: there is none.
+  Places fixed_places(const BoundaryCase& one, const std::vector<std::string>& indices) const {
+    Places fixed(one.index.size());
+    bool any = false;
+    for (size_t d = 0; d < one.index.size() && forward_.typed; ++d) {
+      auto used = [&](const std::string& name) { return uses_variable(one.index[d], name); };
+      if (std::any_of(indices.begin(), indices.end(), used)) continue;
+      fixed[d] = one.index[d];
+      any = true;
+    }
+    return any ? fixed : Places{};
   }
 
   // Gives the contraction, over the same points, the derivative that goes to access i as its body;
@@ -162,8 +177,9 @@ class Rule {
       seeds = {seed_value(c, adjoint)};
     } else {
       for (int k = 0; k < forward_.components; ++k) {
-        c.accesses.push_back(output_access(d_));
-        c.accesses.back().index.emplace_back(k);
+        TensorId own = derivation_.component_of(d_, k);
+        c.accesses.push_back(output_access(own >= 0 ? own : d_));
+        if (own < 0) c.accesses.back().index.emplace_back(k);
         seeds.push_back(adjoint.body.load(static_cast<int>(c.accesses.size()) - 1));
       }
     }
