@@ -71,6 +71,19 @@ Precision precision_of(const EngineOptions& options) {
   return *precision;
 }
 
+// Of layouts, from what their keys hold.
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
+  hash = (hash ^ value) * kOdd;
+  return hash ^ (hash >> 32);
+}
+uint64_t mixed(uint64_t hash, DType type, const Shape& shape, const std::vector<int64_t>& strides) {
+  hash = mixed(hash, static_cast<uint64_t>(type) + 256 * shape.size());
+  for (int64_t n : shape) hash = mixed(hash, static_cast<uint64_t>(n));
+  for (int64_t n : strides) hash = mixed(hash, static_cast<uint64_t>(n));
+  return hash;
+}
+
 // A GPU with everything that it takes to use it; null without.
 std::shared_ptr<Backend> usable_gpu() {
   try {
@@ -170,7 +183,40 @@ std::optional<int64_t> LoadedProgram::sizing_value(size_t input, const TensorVie
        "give it in the host's memory");
 }
 
+template <class Fits>
+std::shared_ptr<Executable> LoadedProgram::recent(uint64_t hash, const Fits& fits) {
+  const Entry* entry = recent_[hash % recent_.size()].load(std::memory_order_acquire);
+  if (entry == nullptr || !fits(*entry->executable)) return nullptr;
+  engine_->statistics.executable_hits.fetch_add(1, std::memory_order_relaxed);
+  last_.store(entry->executable.get(), std::memory_order_release);
+  return entry->executable;
+}
+
+bool LoadedProgram::fits(const Executable& e, std::span<const TensorView> inputs) const {
+  if (inputs.size() != e.inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputLayout& known = e.inputs[i];
+    const TensorView& v = inputs[i];
+    bool same =
+        v.type == known.type.type && v.shape == known.type.shape && v.strides == known.strides;
+    if (!same) return false;
+  }
+  return std::all_of(sizing_.begin(), sizing_.end(), [&](size_t i) {
+    return sizing_value(i, inputs[i]) == e.inputs[i].type.value;
+  });
+}
+
 std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
+  uint64_t hash = inputs.size();
+  for (const InputLayout& i : inputs) hash = mixed(hash, i.type.type, i.type.shape, i.strides);
+  auto same = [&](const Executable& e) {
+    return std::equal(inputs.begin(), inputs.end(), e.inputs.begin(), e.inputs.end(),
+                      [](const InputLayout& a, const InputLayout& b) {
+                        return a.type.type == b.type.type && a.type.shape == b.type.shape &&
+                               a.strides == b.strides && a.type.value == b.type.value;
+                      });
+  };
+  if (std::shared_ptr<Executable> known = recent(hash, same)) return known;
   std::string key;
   for (const InputLayout& i : inputs) append_key(key, i.type.type, i.type.shape, i.strides);
   std::vector<InputLayout> layouts = inputs;
@@ -179,14 +225,18 @@ std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLay
     if (!value) value = defaults_[i]->at(0).i;
     append_key(key, DType::i64, {*value}, {});
   }
-  return found_or_compiled(std::move(key), [&] { return layouts; });
+  return found_or_compiled(hash, std::move(key), [&] { return layouts; });
 }
 
 std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs) {
+  uint64_t hash = inputs.size();
+  for (const TensorView& v : inputs) hash = mixed(hash, v.type, v.shape, v.strides);
+  auto same = [&](const Executable& e) { return fits(e, inputs); };
+  if (std::shared_ptr<Executable> known = recent(hash, same)) return known;
   std::string key;
   for (const TensorView& v : inputs) append_key(key, v.type, v.shape, v.strides);
   for (size_t i : sizing_) append_key(key, DType::i64, {*sizing_value(i, inputs[i])}, {});
-  return found_or_compiled(std::move(key), [&] {
+  return found_or_compiled(hash, std::move(key), [&] {
     std::vector<InputLayout> layouts;
     for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
     for (size_t i : sizing_) layouts[i].type.value = sizing_value(i, inputs[i]);
@@ -195,7 +245,7 @@ std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView
 }
 
 template <class Layouts>
-std::shared_ptr<Executable> LoadedProgram::found_or_compiled(std::string key,
+std::shared_ptr<Executable> LoadedProgram::found_or_compiled(uint64_t hash, std::string key,
                                                              const Layouts& layouts) {
   std::shared_ptr<Entry> entry;
   {
@@ -211,6 +261,7 @@ std::shared_ptr<Executable> LoadedProgram::found_or_compiled(std::string key,
     entry->executable = compile(engine_, program_, layouts());
   }
   last_.store(entry->executable.get(), std::memory_order_release);
+  recent_[hash % recent_.size()].store(entry.get(), std::memory_order_release);
   return entry->executable;
 }
 

@@ -1,6 +1,7 @@
 // Engine: a backend, its caches and options. Shared by programs and executables; thread safe.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -91,8 +92,14 @@ class LoadedProgram {
  private:
   struct Entry;
   std::optional<int64_t> sizing_value(size_t input, const TensorView& view) const;
+  // `hash`: of the layouts, where the next look-up finds the executable without a lock.
   template <class Layouts>
-  std::shared_ptr<Executable> found_or_compiled(std::string key, const Layouts& layouts);
+  std::shared_ptr<Executable> found_or_compiled(uint64_t hash, std::string key,
+                                                const Layouts& layouts);
+  // The executable seen last with this hash, if `fits` accepts it; else null.
+  template <class Fits>
+  std::shared_ptr<Executable> recent(uint64_t hash, const Fits& fits);
+  bool fits(const Executable& executable, std::span<const TensorView> inputs) const;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
   std::string text_;
@@ -101,6 +108,9 @@ class LoadedProgram {
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
   std::atomic<Executable*> last_{nullptr};
+  // Entries by the hash of their layouts; they live as long as the program and, once here, do not
+  // change.
+  std::array<std::atomic<const Entry*>, 64> recent_{};
 };
 
 }  // namespace tile
