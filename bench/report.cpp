@@ -42,6 +42,13 @@ std::string local_time() {
 
 Json ceilings_json(const Context& context) {
   Json list = Json::array();
+  if (context.device_gbps > 0) {
+    list.push_back({{"threads", context.threads},
+                    {"fma_gflops", context.device_gflops},
+                    {"copy_gbps", context.device_gbps},
+                    {"read_gbps", context.device_gbps}});
+    return list;
+  }
   std::vector<int> counts{1};
   if (context.threads > 1) counts.push_back(context.threads);
   for (int threads : counts) {
@@ -69,7 +76,7 @@ Json context_fields(const Context& context) {
 #endif
   c["device"] = context.device;
   c["threads"] = context.threads;
-  c["vectors"] = probe_name();
+  c["vectors"] = context.device_gbps > 0 ? "" : probe_name();
   c["ceilings"] = ceilings_json(context);
   c["peers"] = context.peers;
   return c;
@@ -126,13 +133,26 @@ double Result::ratio_best_peer(double (Times::*statistic)() const) const {
   return best / (times.*statistic)();
 }
 
-void print_header(std::ostream& out, const Context& context) {
-  out << context.device << "\n";
+namespace {
+
+void print_ceilings(std::ostream& out, const Context& context) {
   for (const Json& c : ceilings_json(context)) {
     out << "ceilings, " << c["threads"] << (c["threads"] == 1 ? " thread: " : " threads: ")
         << formatted("%.1f", c["fma_gflops"]) << " GFLOP/s f32 (" << probe_name()
         << " multiply-adds), memory " << formatted("%.1f", c["copy_gbps"]) << " GB/s copied, "
         << formatted("%.1f", c["read_gbps"]) << " GB/s read\n";
+  }
+}
+
+}  // namespace
+
+void print_header(std::ostream& out, const Context& context) {
+  out << context.device << "\n";
+  if (context.device_gbps > 0) {
+    out << "ceilings: " << formatted("%.1f", context.device_gflops) << " GFLOP/s f32, memory "
+        << formatted("%.1f", context.device_gbps) << " GB/s copied\n";
+  } else {
+    print_ceilings(out, context);
   }
   for (const std::string& peer : context.peers) out << "peer " << peer << "\n";
   out << "\n";

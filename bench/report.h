@@ -44,6 +44,8 @@ struct Context {
   int threads = 1;
   Ceilings* ceilings = nullptr;
   std::vector<std::string> peers;  // descriptions, and why others are missing
+  // Of a GPU instead of this host's ceilings: f32 by its data sheet, and a copy in its memory.
+  double device_gflops = 0, device_gbps = 0;
 };
 
 void print_header(std::ostream& out, const Context& context);

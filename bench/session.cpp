@@ -46,9 +46,14 @@ Session::Session(const Request& request)
 
 Context Session::context() {
   Context context{engine_->device(), threads_, &ceilings_, {}};
+  if (is_gpu(engine_->target())) {
+    context.device_gflops = 2 * threads_ * engine_->target().fma_per_ns;
+    context.device_gbps = device_copy();
+  }
   if (!request_.peers) return context;
   for (const auto& peer : peers_)
     context.peers.push_back(peer->name() + ": " + peer->description());
+  if (is_gpu(engine_->target())) return context;  // the libraries linked in are of the host
   for (const std::string& missing : missing_peers()) context.peers.push_back(missing);
   return context;
 }
@@ -72,6 +77,10 @@ double Session::device_ceiling(const Prepared& prepared) {
     double rate = std::max(tensor_cores::rate(type, target), target.fma_per_ns);
     return 2 * target.gpu.multiprocessors * rate;
   }
+  return device_copy();
+}
+
+double Session::device_copy() {
   if (device_copy_gbps_ == 0) device_copy_gbps_ = device_copy_gbps(*engine_->session());
   return device_copy_gbps_;
 }

@@ -24,6 +24,7 @@ class Session {
   // The ceiling of a case, in units of its measure.
   double ceiling(const Prepared& prepared);
   double device_ceiling(const Prepared& prepared);
+  double device_copy();  // GB/s
   Progress& progress() { return progress_; }
 
  private:

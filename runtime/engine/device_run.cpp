@@ -98,7 +98,7 @@ class DeviceLaunches {
       const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
       backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
     } else {
-      backend.launch(*launch.code, pointers, {}, launching_);
+      backend.launch(*launch.code, pointers, launch.parameters, launching_);
     }
   }
 
