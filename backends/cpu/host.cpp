@@ -79,9 +79,8 @@ void probe_caches(Target& target) {
   }
 }
 
-}  // namespace
-
-Target probe_host() {
+// What does not change while the process runs.
+Target probe() {
   Target target;
   target.device = "cpu";
   target.features = llvm::sys::getHostCPUName().str();
@@ -95,8 +94,17 @@ Target probe_host() {
   for (const Level& level : levels()) {
     if (has(found, level)) apply(level, target);
   }
-  target.threads = std::max(1, tbb::this_task_arena::max_concurrency());
   probe_caches(target);
+  return target;
+}
+
+}  // namespace
+
+// Once: asking the processor costs a virtual machine tens of microseconds.
+Target probe_host() {
+  static const Target kHost = probe();
+  Target target = kHost;
+  target.threads = std::max(1, tbb::this_task_arena::max_concurrency());
   return target;
 }
 

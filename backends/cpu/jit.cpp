@@ -1,6 +1,7 @@
 #include "backends/cpu/jit.h"
 
 #include <llvm/Support/MemoryBuffer.h>
+#include <llvm/TargetParser/Host.h>
 
 #include "core/support/diagnostic.h"
 
@@ -20,6 +21,9 @@ T check(llvm::Expected<T> value) {
 
 std::shared_ptr<Jit> Jit::make() {
   llvm::orc::LLJITBuilder builder;
+  // Objects come compiled: the builder need not ask what this processor can do.
+  builder.setJITTargetMachineBuilder(
+      llvm::orc::JITTargetMachineBuilder(llvm::Triple(llvm::sys::getProcessTriple())));
   // Objects have no initializers, so no platform support is needed.
   builder.setPlatformSetUp(llvm::orc::setUpInactivePlatform);
   std::unique_ptr<llvm::orc::LLJIT> jit = check(builder.create());
