@@ -90,7 +90,7 @@ std::optional<double> difference_from_reference(Prepared& prepared) {
   prepared.run();
   prepared.fetch();
   reference.run();
-  return difference(prepared.output(), reference.output());
+  return difference(prepared.output(), reference.output(), prepared.what().workload->share);
 }
 
 }  // namespace tile::bench

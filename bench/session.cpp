@@ -104,7 +104,9 @@ std::string Session::check(Prepared& prepared, const std::vector<Opponent>& othe
   std::string with;
   for (const Opponent& other : others) {
     other.calls(1);
-    compare(other.name, difference(prepared.output(), *other.output), tolerance_of(prepared));
+    double share = prepared.what().workload->share;
+    double off = difference(prepared.output(), *other.output, share);
+    compare(other.name, off, tolerance_of(prepared));
     with += (with.empty() ? "" : ", ") + other.name;
   }
   if (!with.empty()) return with;

@@ -33,23 +33,28 @@ void fill(Tensor& tensor, uint32_t seed) {
 
 namespace {
 
-double integer_difference(const Tensor& got, const Tensor& expected) {
-  double largest = 0;
+double integer_difference(const Tensor& got, const Tensor& expected, double share) {
+  std::vector<double> all;
   for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
     auto a = static_cast<double>(load_element(got.elements<std::byte>() + i, got.type()).i);
     auto b = static_cast<double>(load_element(expected.elements<std::byte>() + i, got.type()).i);
-    largest = std::max(largest, std::abs(a - b));
+    all.push_back(std::abs(a - b));
   }
-  return largest;
+  if (all.empty()) return 0;
+  size_t apart =
+      std::min(static_cast<size_t>(share * static_cast<double>(all.size())), all.size() - 1);
+  auto at = all.end() - 1 - static_cast<std::ptrdiff_t>(apart);
+  std::nth_element(all.begin(), at, all.end());
+  return *at;
 }
 
 }  // namespace
 
-double difference(const Tensor& got, const Tensor& expected) {
+double difference(const Tensor& got, const Tensor& expected, double share) {
   if (got.type() != expected.type() || got.shape() != expected.shape()) {
     return std::numeric_limits<double>::infinity();
   }
-  if (!is_float(got.type())) return integer_difference(got, expected);
+  if (!is_float(got.type())) return integer_difference(got, expected, share);
   double largest = 0, magnitude = std::numeric_limits<double>::min();
   for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
     double a = load_element(got.elements<std::byte>() + i, got.type()).f;

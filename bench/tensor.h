@@ -40,8 +40,9 @@ class Tensor {
 void fill(Tensor& tensor, uint32_t seed);
 
 // The largest difference of two float tensors over the largest magnitude in `expected`; infinity
-// where one is NaN and the other is not. Integers: the largest difference itself.
-double difference(const Tensor& got, const Tensor& expected);
+// where one is NaN and the other is not. Integers: the largest difference itself,
+// but for `share` of the elements.
+double difference(const Tensor& got, const Tensor& expected, double share = 0);
 
 std::vector<TensorView> views(std::span<const Tensor> tensors);
 

@@ -79,6 +79,7 @@ class HeaderReader {
       workload_->source = named_program(*header_, value);
     } else if (key == "tolerance" && !value.empty()) {
       workload_->tolerance = std::stod(value);
+      if (!rest.empty()) workload_->share = std::stod(rest[0]);
     } else if (key == "gradient" && rest.size() == 1) {
       workload_->gradient_of = value;
       workload_->gradient_input = rest[0];

@@ -9,7 +9,9 @@
 //   //: gradient OUTPUT INPUT      the program measured is this gradient, its last input is `seed`
 //   //: program PATH              the program's text is that file's (relative to this one), which
 //                                  then holds header lines alone
-//   //: tolerance N                elements that are integers may differ by N between contenders
+//   //: tolerance N [SHARE]        integers may differ by N between contenders, SHARE of them by
+//   more
+//                                  (0.001: where roundings decide between colours)
 //   //: peer MODULE EXPRESSION     what Python's MODULE is timed with; inputs stand under their
 //   names
 //   //: prepare MODULE STATEMENT   run once before: layouts of constant weights, definitions
@@ -41,7 +43,7 @@ struct Workload {
   std::string kind;
   std::map<std::string, int> attributes;
   Measure measure = Measure::gflops;
-  double tolerance = 0;                     // of elements that are integers
+  double tolerance = 0, share = 0;          // of elements that are integers
   std::map<std::string, Peer> peers;        // by module: "torch", "jax", "halide"
   std::string gradient_of, gradient_input;  // empty: the program itself
 

@@ -22,6 +22,9 @@ constexpr std::array kPasses = {
     Pass{"fold-decided", fold_constants, true},
     Pass{"inline-pointwise", inline_pointwise, true},
     Pass{"unused-producers", eliminate_dead_code, true},
+    Pass{"split-tuples", split_tuples, true},
+    Pass{"narrow-temporaries", narrow_temporaries, true},
+    Pass{"tabulate", tabulate, true},
     Pass{"split-reduction", split_reduction, true},
 };
 

@@ -33,6 +33,12 @@ void gather_constraints(BoundProgram& program, const Target& target);
 void reduce(BoundProgram& program, const Target& target);
 // Peels small digits into pieces with exact boxes and residual constraints: the normal form.
 void defract(BoundProgram& program, const Target& target);
+// Stores the components of temporaries that are tuples as arrays of their own.
+void split_tuples(BoundProgram& program, const Target& target);
+// Stores temporaries of integers in the narrowest type that holds what their bodies can compute.
+void narrow_temporaries(BoundProgram& program, const Target& target);
+// Computes costly functions of one byte for each of its values once, and looks them up.
+void tabulate(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it
 // can run in parallel and still gives the same bits on every run.
 void split_reduction(BoundProgram& program, const Target& target);

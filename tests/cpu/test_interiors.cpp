@@ -19,10 +19,16 @@ namespace {
 
 struct Case {
   const char* path;
-  std::vector<Shape> shapes;  // of the inputs that are no run-time parameters, in order
+  std::vector<Shape> shapes;       // of the inputs that are no run-time parameters, in order
+  const char* inherent = nullptr;  // choices that no schedule can spare
 };
 
-// Inputs whose sizes the tiles divide: remainders are borders of another kind.
+// The ends of a window whose radius is a run-time parameter may be anywhere: each cell of the scan
+// clamps the two, as scalars, for all lanes together.
+const char* const kMovingEnds = "@llvm\\.[su](min|max)\\.i64";
+
+// Inputs whose sizes the tiles divide, and cells of a mosaic: remainders are borders of another
+// kind.
 const Case kCases[] = {
     {"bench/workloads/lift/j2d5pt.lift", {{256, 512}}},
     {"bench/workloads/lift/j2d9pt.lift", {{256, 512}}},
@@ -33,8 +39,18 @@ const Case kCases[] = {
     {"bench/workloads/lift/poisson_3d.lift", {{64, 64, 256}}},
     {"bench/workloads/lift/hotspot.lift", {{256, 512}, {256, 512}}},
     {"runtime/examples/filters/antialias.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/bilateral.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/blur.mfg", {{256, 512, 4}}, kMovingEnds},
+    {"runtime/examples/filters/box_plane.mfg", {{256, 512}}, kMovingEnds},
+    {"runtime/examples/filters/crystallise.mfg", {{240, 768, 4}}},
+    {"runtime/examples/filters/dilate.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/dither.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/gaussian_plane.mfg", {{256, 512}}},
     {"runtime/examples/filters/median.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/mosaic.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/sobel.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/stretch.mfg", {{256, 512, 4}}},
+    {"runtime/examples/filters/swirl.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/tone_curve.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/unsharp_mask.mfg", {{256, 512, 4}}},
 };
@@ -89,7 +105,7 @@ nest::Block interior(const nest::Block& statements) {
 // Lines that divide, clamp or choose 64-bit integers: values of programs have 32 bits and fewer.
 // What comes before the first branch of a function runs once: run-time parameters are clamped
 // there.
-std::vector<std::string> choices(const std::string& llvm) {
+std::vector<std::string> choices(const std::string& llvm, const char* inherent) {
   static const std::regex kChoice(
       "= (sdiv|udiv|srem|urem)( exact)? (i64|<[0-9]+ x i64>)|"
       "= select i1 [^,]*, i64|= select <[0-9]+ x i1> [^,]*, <[0-9]+ x i64>|"
@@ -101,12 +117,13 @@ std::vector<std::string> choices(const std::string& llvm) {
     if (line.rfind("define", 0) == 0) branched = false;
     branched = branched || line.rfind("  br ", 0) == 0;
     bool inside = branched && line.rfind("declare", 0) != 0;
-    if (inside && std::regex_search(line, kChoice)) found.push_back(line);
+    bool needed = inherent != nullptr && std::regex_search(line, std::regex(inherent));
+    if (inside && !needed && std::regex_search(line, kChoice)) found.push_back(line);
   }
   return found;
 }
 
-TEST(CpuInteriors, StencilsAndFiltersDoNotChooseIndices) {
+TEST(CpuInteriors, AllStencilsAndFiltersDoNotChooseIndices) {
   std::shared_ptr<Backend> backend = shared_backend();
   Target target = backend->target();
   target.threads = 1;  // tasks of a parallel loop are told apart by divisions, once each
@@ -120,7 +137,7 @@ TEST(CpuInteriors, StencilsAndFiltersDoNotChooseIndices) {
       nest::Nest nest = nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
       nest.body = interior(nest.body);
       std::string llvm = backend->emit(nest, target, "llvm");
-      EXPECT_EQ(choices(llvm), std::vector<std::string>{}) << print(nest);
+      EXPECT_EQ(choices(llvm, c.inherent), std::vector<std::string>{}) << print(nest);
     }
   }
 }

@@ -82,6 +82,16 @@ class Filters(unittest.TestCase):
                 # A filter does something.
                 self.assertGreater(differences(reference, self.picture)[0], WIDTH * HEIGHT // 50)
 
+    def test_page(self):
+        names = ("blur", "box_plane", "sobel")
+        out = os.path.join(self.folder.name, "page.html")
+        subprocess.run([sys.executable, os.path.join(FILTERS, "page.py"), TILE, self.photo, out, *names], check=True,
+                       env=dict(os.environ, TILE_CACHE="off"), timeout=300)
+        with open(out) as file:
+            text = file.read()
+        self.assertEqual(text.count("data:image/png;base64,"), 2 * len(names))
+        self.assertEqual([name for name in names if f'id="{name}"' not in text], [])
+
     def test_models(self):
         for name in ("blur", "median", "dilate", "mosaic", "dither", "sobel", "unsharp_mask", "tone_curve", "bilateral",
                      "stretch"):
