@@ -42,7 +42,7 @@ const Case kCases[] = {
     {"runtime/examples/filters/bilateral.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/blur.mfg", {{256, 512, 4}}, kMovingEnds},
     {"runtime/examples/filters/box_plane.mfg", {{256, 512}}, kMovingEnds},
-    {"runtime/examples/filters/crystallise.mfg", {{240, 768, 4}}},
+    {"runtime/examples/filters/crystallise.mfg", {{240, 3072, 4}}},
     {"runtime/examples/filters/dilate.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/dither.mfg", {{256, 512, 4}}},
     {"runtime/examples/filters/gaussian_plane.mfg", {{256, 512}}},
