@@ -110,6 +110,24 @@ TEST(FilterGradients, OrderedFolds) {
   }
 }
 
+// States are kept in blocks of blocks.
+TEST(FilterGradients, LongOrderedFolds) {
+  Program program = parse(
+      "def out_f32 by reduce<input_f32>.accumulate(dim=0, init=[0.2, 1.0]) |x, y, v, a| {"
+      " [sin(a.x)*0.8 + v*a.y, cos(a.x + v)] }\n"
+      "@bounds(1, input_f32.extent(1))\n"
+      "def result_f32 |x, y| { let [a, b] = out_f32(y)\n a + b }\n");
+  for (int64_t length : {1, 16, 17, 255, 257, 600}) {
+    std::vector<HostTensor> inputs = filter_inputs(1, program, {2, length}, true);
+    RandomSource random(1);
+    std::string report;
+    EXPECT_EQ(
+        compare_with_differences({program, "result_f32", {"input_f32"}, inputs}, random, report),
+        Agreement::agrees)
+        << length << " trips: " << report;
+  }
+}
+
 TEST(FilterGradients, ReadsAtPlacesThatDataDecide) {
   expect_gradient(
       "let s = sampler<input_f32>(address=.ClampToEdge, coord=.NormalizedLinear)\n"

@@ -205,12 +205,20 @@ std::optional<Expr> IndexExpressions::bound_of_operation(const Body& body, const
       if (!takes_either) return std::nullopt;
       return a ? a : b;
     }
+    case Op::mul: {
+      const Node& by = body[n.args[1]];
+      if (by.kind != NodeKind::integer || by.integer < 0) return std::nullopt;
+      std::optional<Expr> a = of(0, upper);
+      return a ? std::optional(*a * Expr(by.integer)) : std::nullopt;
+    }
     case Op::mod: {  // of a positive number: its sign is that of the dividend
       const Node& by = body[n.args[1]];
       if (by.kind != NodeKind::integer || by.integer < 1) return std::nullopt;
       std::optional<Expr> a = of(0, false);
       bool positive = a && constant_range(*a, {}).lo.value_or(-1) >= 0;
-      return upper ? Expr(by.integer - 1) : Expr(positive ? 0 : 1 - by.integer);
+      if (!upper) return Expr(positive ? 0 : 1 - by.integer);
+      std::optional<Expr> most = positive ? of(0, true) : std::nullopt;
+      return most ? min(*most, Expr(by.integer - 1)) : Expr(by.integer - 1);
     }
     case Op::select: {
       std::optional<Expr> a = of(1, upper), b = of(2, upper);

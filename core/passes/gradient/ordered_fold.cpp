@@ -9,6 +9,8 @@
 namespace tile {
 namespace {
 
+constexpr int64_t kBlock = 16;
+
 // Where the states of one carried value are.
 struct StatePlace {
   TensorId tensor = -1;
@@ -58,50 +60,153 @@ class Adjoint {
     return a;
   }
 
-  // states[cells, t]: the carried values before trip t, the fold over the trips before it.
+  // The read of that tensor at the place that operand 0 of the load says.
+  SymbolicAccess state_access_by_value(const StatePlace& place) const {
+    SymbolicAccess a = state_access(place, 0);
+    a.values.assign(a.index.size(), -1);
+    a.values[of_.cells.size()] = 0;
+    return a;
+  }
+
+  // Long folds keep each state that is a multiple of these strides from an end, so that no state is
+  // more than a block away from another.
+  std::vector<int64_t> strides() const {
+    const Expr& most = of_.trips.most;
+    if (most.is_constant() && most.value() <= 2 * kBlock) return {};
+    bool short_fold = most.is_constant() && most.value() <= 2 * kBlock * kBlock;
+    return short_fold ? std::vector{kBlock} : std::vector{kBlock * kBlock, kBlock};
+  }
+  Expr blocks(int64_t stride) const { return trunc_div(of_.trips.most, Expr(stride)) + 1; }
+
+  // A fold of `trips` in number from a state `stride` trips away at most.
+  struct Part {
+    NodeId trips = -1;  // of this part
+    NodeId first = -1;  // how many are before it
+    NodeId block = -1;  // the place of its start among the states of the stride; -1: the fold's own
+  };
+  static Part part_of(Body& body, NodeId trips, int64_t stride) {
+    if (stride == 0) return {trips, body.integer(0, DType::i64), -1};
+    NodeId by = body.integer(stride, DType::i64);
+    NodeId rest = body.operation(Op::mod, {trips, by}, DType::i64);
+    NodeId first = body.operation(Op::sub, {trips, rest}, DType::i64);
+    return {rest, first, body.operation(Op::div, {trips, by}, DType::i64)};
+  }
+  NodeId length_of(Body& body) const {
+    NodeId begin = copied(body, around_.body, fold_.args[0]);
+    NodeId end = copied(body, around_.body, fold_.args[1]);
+    return body.operation(Op::sub, {end, begin}, DType::i64);
+  }
+  // As many trips as the index, times `stride`, says, and not more than there are.
+  NodeId trips_at(Body& body, int slot, int64_t stride) const {
+    NodeId trips = body.index(slot, DType::i64);
+    if (stride != 1) {
+      NodeId by = body.integer(stride, DType::i64);
+      trips = body.operation(Op::mul, {trips, by}, DType::i64);
+    }
+    if (of_.trips.exact) return trips;
+    NodeId length = length_of(body), zero = body.integer(0, DType::i64);
+    length = body.operation(Op::max, {length, zero}, DType::i64);
+    return body.operation(Op::min, {trips, length}, DType::i64);
+  }
+
+  // states[cells, t]: the carried values before trip t.
   void add_states() {
-    states_.resize(static_cast<size_t>(fold_.slot));
+    std::vector<StatePlace> coarser;
+    int64_t stride = 0;
+    for (int64_t next : strides()) {
+      coarser = states_at(next, stride, coarser, blocks(next), "_blocks");
+      stride = next;
+    }
+    states_ = states_at(1, stride, coarser, of_.trips.most, "_states");
+  }
+  // The states before each multiple of `stride`, from those of a coarser one.
+  std::vector<StatePlace> states_at(int64_t stride, int64_t coarser_stride,
+                                    const std::vector<StatePlace>& coarser, const Expr& size,
+                                    const std::string& suffix) {
+    std::vector<StatePlace> places(static_cast<size_t>(fold_.slot));
     for (const auto& [type, components] : components_by_type(around_.body, fold_)) {
-      SymbolicContraction c = over_trips(0, of_.trips.most);
-      int slot = add_trip_index(c, of_.trips, 0, fold_.span);
+      SymbolicContraction c = over_trips(0, size);
+      int slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
       c.out_index.back() = Expr::variable(c.indices.back());
       c.components = components_of(components.size());
       Body& body = c.body;
-      Node prefix = fold_;
-      for (NodeId& arg : prefix.args) arg = copied(body, around_.body, arg);
-      prefix.args[1] = trip_counter(body, around_.body, fold_, slot, 0);
-      NodeId id = body.add(std::move(prefix));
+      Part part = part_of(body, trips_at(body, slot, stride), coarser_stride);
+      NodeId id = add_part(c, part, coarser);
       for (int k : components) body.results.push_back(body.component(id, k, type, fold_.span));
       body = tidied(body);
       drop_unread_values(c);
-      TensorId made = derivation_.add(suffixed(name(), "_states"), statement_.span, c);
+      TensorId made = derivation_.add(suffixed(name(), suffix), statement_.span, c);
       for (size_t p = 0; p < components.size(); ++p) {
         int component = components.size() == 1 ? -1 : static_cast<int>(p);
-        states_[static_cast<size_t>(components[p])] = {made, component, type};
+        places[static_cast<size_t>(components[p])] = {made, component, type};
       }
     }
+    return places;
+  }
+  // The forward fold over the part's trips.
+  NodeId add_part(SymbolicContraction& c, const Part& part,
+                  const std::vector<StatePlace>& coarser) const {
+    Body& body = c.body;
+    auto carried = static_cast<size_t>(fold_.slot);
+    Node fold = fold_;
+    fold.args = {body.integer(0, DType::i64), part.trips};
+    for (size_t k = 0; k < carried; ++k) {
+      fold.args.push_back(part.block < 0 ? copied(body, around_.body, fold_.args[k + 2])
+                                         : start(c, coarser[k], part.block));
+    }
+    NodeId begin = copied(body, around_.body, fold_.args[0]);
+    fold.args.push_back(body.operation(Op::add, {begin, part.first}, DType::i64));
+    Body region;
+    NodeId own = region.argument(0, DType::i64),
+           first = region.argument(fold_.slot + 1, DType::i64);
+    std::vector<NodeId> given{region.operation(Op::add, {first, own}, DType::i64)};
+    for (size_t a = 2; a < fold_.args.size(); ++a) {
+      bool captured = a >= carried + 2;
+      int slot = static_cast<int>(a) - (captured ? 0 : 1);
+      given.push_back(region.argument(slot, around_.body[fold_.args[a]].type));
+      if (captured) fold.args.push_back(copied(body, around_.body, fold_.args[a]));
+    }
+    for (NodeId result : fold_.region->results)
+      region.results.push_back(region_value(region, *fold_.region, result, given));
+    fold.region = std::make_shared<const Body>(tidied(region));
+    return body.add(std::move(fold));
+  }
+  NodeId start(SymbolicContraction& c, const StatePlace& place, NodeId block) const {
+    c.accesses.push_back(state_access_by_value(place));
+    return c.body.load(static_cast<int>(c.accesses.size()) - 1, place.type, fold_.span, {block});
   }
 
   // adjoints[cells, t]: of the carried values before trip t; after the last trip those of the
-  // fold's results.
+  // fold's results. Those of blocks count from the last trip.
   void add_adjoints() {
-    Expr size = of_.trips.most + 1;
+    TensorId coarser = -1;
+    int64_t stride = 0;
+    for (int64_t next : strides()) {
+      coarser = adjoints_at(next, stride, coarser, blocks(next), "_blocks");
+      stride = next;
+    }
+    adjoints_ = adjoints_at(1, stride, coarser, of_.trips.most + 1, "_states");
+  }
+  TensorId adjoints_at(int64_t stride, int64_t coarser_stride, TensorId coarser, const Expr& size,
+                       const std::string& suffix) {
     SymbolicContraction c = over_trips(0, size);
-    LoopTrips all{size, true, std::nullopt};
-    int slot = add_trip_index(c, all, 0, fold_.span);
+    int slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
     c.out_index.back() = Expr::variable(c.indices.back());
     c.components = components_of(of_.components.size());
     Body& body = c.body;
-    NodeId begin = copied(body, around_.body, fold_.args[0]);
-    NodeId end = copied(body, around_.body, fold_.args[1]);
-    NodeId length = body.operation(Op::sub, {end, begin}, DType::i64);
+    NodeId begin = copied(body, around_.body, fold_.args[0]), length = length_of(body);
+    Part part =
+        part_of(body, stride == 1 ? trips_behind(body, slot, length) : trips_at(body, slot, stride),
+                coarser_stride);
     Node back = fold_;
-    back.op = Op::ident;
     back.slot = static_cast<int>(of_.components.size());
-    back.args = {body.integer(0, DType::i64),
-                 body.operation(Op::sub, {length, body.index(slot, DType::i64)}, DType::i64)};
-    for (size_t p = 0; p < of_.components.size(); ++p) back.args.push_back(seed(c, p));
-    back.args.insert(back.args.end(), {begin, length});
+    back.args = {body.integer(0, DType::i64), part.trips};
+    for (size_t p = 0; p < of_.components.size(); ++p) {
+      int component = of_.components.size() == 1 ? -1 : static_cast<int>(p);
+      back.args.push_back(part.block < 0 ? seed(c, p)
+                                         : start(c, {coarser, component, type_}, part.block));
+    }
+    back.args.insert(back.args.end(), {begin, length, part.first});
     for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a)
       back.args.push_back(copied(body, around_.body, fold_.args[a]));
     back.region = std::make_shared<const Body>(step_back(c));
@@ -110,8 +215,14 @@ class Adjoint {
       body.results.push_back(body.component(id, static_cast<int>(p), type_, fold_.span));
     body = tidied(body);
     drop_unread_values(c);
-    adjoints_ = derivation_.add(suffixed(derivation_.adjoint_name(statement_.result), "_states"),
-                                statement_.span, std::move(c));
+    return derivation_.add(suffixed(derivation_.adjoint_name(statement_.result), suffix),
+                           statement_.span, std::move(c));
+  }
+  // From the last trip down to the one of the index.
+  static NodeId trips_behind(Body& body, int slot, NodeId length) {
+    NodeId t = body.index(slot, DType::i64), zero = body.integer(0, DType::i64);
+    NodeId behind = body.operation(Op::sub, {length, t}, DType::i64);
+    return body.operation(Op::max, {behind, zero}, DType::i64);
   }
   NodeId seed(SymbolicContraction& c, size_t position) const {
     int component = of_.components.size() == 1 ? -1 : static_cast<int>(position);
@@ -119,26 +230,25 @@ class Adjoint {
     return c.body.load(static_cast<int>(c.accesses.size()) - 1, type_, fold_.span);
   }
 
-  // One trip back, from the last: arguments are how many trips are behind, the adjoints, the fold's
-  // begin and length, and what the fold captures.
+  // One trip back: arguments are how many trips of the part are behind, the adjoints, the fold's
+  // begin and length, how many trips are behind the part, and what the fold captures.
   Body step_back(SymbolicContraction& c) const {
     Body region;
     auto count = static_cast<int>(of_.components.size());
     NodeId behind = region.argument(0, DType::i64), begin = region.argument(count + 1, DType::i64);
+    NodeId before = region.argument(count + 3, DType::i64);
+    behind = region.operation(Op::add, {before, behind}, DType::i64);
     NodeId length = region.argument(count + 2, DType::i64), one = region.integer(1, DType::i64);
     NodeId last = region.operation(Op::sub, {length, one}, DType::i64);
     NodeId trip = region.operation(Op::sub, {last, behind}, DType::i64);
     std::vector<NodeId> given{region.operation(Op::add, {begin, trip}, DType::i64)};
     for (const StatePlace& place : states_) {
-      SymbolicAccess a = state_access(place, 0);
-      a.values.assign(a.index.size(), -1);
-      a.values[of_.cells.size()] = 0;
-      c.accesses.push_back(std::move(a));
+      c.accesses.push_back(state_access_by_value(place));
       given.push_back(
           region.load(static_cast<int>(c.accesses.size()) - 1, place.type, fold_.span, {trip}));
     }
     for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a) {
-      int slot = static_cast<int>(a) - fold_.slot - 2 + count + 3;
+      int slot = static_cast<int>(a) - fold_.slot - 2 + count + 4;
       given.push_back(region.argument(slot, around_.body[fold_.args[a]].type));
     }
     add_products(region, given);

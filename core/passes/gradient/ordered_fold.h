@@ -17,9 +17,9 @@ struct OrderedFold {
 };
 
 // `adjoint`: of those components of the fold, over the cells. The states before each trip become a
-// tensor, in which each is computed from the start (the trips run by prefixes), and so do the
-// adjoints of these states, each computed from the last trip back; an iteration's derivative is
-// that of one step at a stored state.
+// tensor, in which each is computed from the start of its block of trips, whose own start is one in
+// a tensor of blocks; and so do the adjoints of these states, from the last trip back. The
+// derivative is that of one step at each stored state.
 void differentiate_ordered_fold(Derivation& derivation, const Statement& statement,
                                 const OrderedFold& fold, TensorId adjoint);
 
