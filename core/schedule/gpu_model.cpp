@@ -9,13 +9,18 @@
 namespace tile::gpu {
 namespace {
 
-constexpr double kLatency = 600;  // ns of a dependent access to memory under load
-constexpr double kInFlight = 4;   // accesses that one thread has under way
-constexpr double kSector = 32;    // bytes that memory moves at least
+constexpr double kLatency = 600;   // ns of a dependent access to memory under load
+constexpr double kInFlight = 4;    // accesses that one thread has under way
+constexpr double kReducing = 1.8;  // likewise, of a thread whose sums depend on each other
+constexpr double kSector = 32;     // bytes that memory moves at least
 constexpr double kTreeNanoseconds = 250;
-constexpr double kStepPoints = 1.4;  // of a product's depth, that the barriers of one step cost
-constexpr double kWideAccess = 16;   // bytes of one thread's access
-constexpr double kLine = 128;        // bytes that neighbouring threads should cover together
+constexpr double kStepPoints = 1.4;   // of a product's depth, that the barriers of one step cost
+constexpr double kIssueClock = 1.08;  // of the clock under such a load, over the data sheet's
+constexpr double kLoneBlock = 2000;   // ns: nobody computes while its first and last tiles move
+constexpr double kLanes = 128;        // of a multiprocessor, with a warp for each 32
+constexpr double kMostBlocks = 32;    // of a multiprocessor
+constexpr double kWideAccess = 16;    // bytes of one thread's access
+constexpr double kLine = 128;         // bytes that neighbouring threads should cover together
 
 struct Work {
   double points = 1, cells = 1, terms = 1;
@@ -111,11 +116,12 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
       g.owners_fastest ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
   double size = piece.loads.empty() ? 4 : element_bytes(piece.loads[0], kernel);
   double together = static_cast<double>((g.owners_fastest ? g.owners : g.lanes) * g.vector) * size;
-  double waste = together < kSector ? 2 : together < kLine ? 1.4 - 0.4 * together / kLine : 1;
-  if (g.vector == 1) waste *= 1.03;
+  double waste = together < kSector ? 2 : together < kLine ? 1.2 - 0.2 * together / kLine : 1;
+  if (static_cast<double>(g.vector) * size < kWideAccess) waste *= 1.03;
   if (g.owners * g.lanes < 256) waste *= 1.02;
   double ns = std::max(issue_ns(threads, std::max(each, 1.0), work, target),
                        dram_ns(waste * traffic(piece, kernel, fastest, work), target));
+  ns = std::max(ns, kLatency * (1 + each / kReducing));
   if (g.lanes > 1) {
     double resident =
         target.gpu.multiprocessors * std::max(1.0, target.gpu.threads_per_multiprocessor /
@@ -130,6 +136,7 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
   return ns + target.gpu.launch_ns;
 }
 
+// Fitted to products of f32 between 512^3 and 4096^3, square and skinny, on an H200.
 double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                  const Target& target) {
   MatrixForm f = *matrix_form(piece, c, kernel);
@@ -143,7 +150,7 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double threads = static_cast<double>((g.m / g.thread_m) * (g.n / g.thread_n));
   double cells = static_cast<double>(g.thread_m * g.thread_n) * bytes / 4;
   double edge = static_cast<double>(g.thread_m + g.thread_n) * bytes / 4;
-  double registers = std::min(255.0, cells + 2 * edge + 30);
+  double registers = std::min(255.0, cells + 2 * edge + 48);
   double resident = std::min({target.gpu.threads_per_multiprocessor / threads,
                               target.gpu.registers_per_multiprocessor / (threads * registers),
                               static_cast<double>(target.gpu.shared_per_multiprocessor) /
@@ -151,18 +158,22 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   resident = std::max(1.0, std::floor(resident));
   double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
   double active = std::min(each, resident) * threads;
-  double issue = cells / (cells + 1.5 * edge + 3) * std::min(1.0, 0.6 + 0.4 * active / 512);
-  double rate = target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
+  double issue = cells / (cells + 0.6 * edge + 7) * std::min(1.0, 0.72 + 0.28 * active / 288);
+  issue *= std::min(1.0, active / kLanes);
+  double rate = kIssueClock * target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
   double barrier = 1 + kStepPoints / static_cast<double>(g.k);
-  double compute = barrier * each * static_cast<double>(g.m * g.n) * depth / rate;
+  double turns = each <= resident ? each : (each + blocks / sms) / 2;
+  double compute = barrier * turns * static_cast<double>(g.m * g.n) * depth / rate;
+  if (resident < 2) compute += each * kLoneBlock;
   double latency = std::ceil(each / resident) * (steps * 300 + 2 * kLatency);
   double l2 =
       blocks * static_cast<double>(g.m + g.n) * depth * bytes / (sms * target.l2_bytes_per_ns);
   double ns = std::max({compute, latency, l2}) + target.gpu.launch_ns;
   if (g.split == 1) return ns;
+  // All blocks write their parts at the same time, and the second launch reads them.
   double parts = static_cast<double>(f.m.count * f.n.count * f.batch.count * g.split) * bytes;
-  return ns + target.gpu.launch_ns + 1000 + 2 * parts / (sms * target.l2_bytes_per_ns);
+  return ns + target.gpu.launch_ns + 4 * parts / (sms * target.l2_bytes_per_ns);
 }
 
 // Bytes once, or the steps of the longest line one after the other.
@@ -179,14 +190,23 @@ double streamed_ns(const Piece& piece, const Kernel& kernel, const Target& targe
          target.gpu.launch_ns;
 }
 
+// A turn waits for its loads and then for each level of the scan of its lanes.
 double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                const Target& target) {
   double line = static_cast<double>(piece.box[scan_form(piece, c)->owner]);
-  double steps = std::ceil(line / static_cast<double>(g.lanes * g.vector));
+  auto lanes = static_cast<double>(g.lanes), each = static_cast<double>(g.vector);
+  double turns = std::ceil(line / (lanes * each));
   double cells = 1;
   for (size_t u = 0; u < piece.owners; ++u) cells *= static_cast<double>(piece.box[u]);
-  double packed = static_cast<double>(g.lanes) / 256;  // small blocks: more of them at once
-  return streamed_ns(piece, kernel, target, cells / line * packed, steps);
+  double lines = cells / line, levels = std::log2(lanes) / 2;
+  double threads = std::min<double>(target.gpu.threads_per_multiprocessor,
+                                    target.gpu.registers_per_multiprocessor / (30 + 1.5 * each));
+  double resident = std::clamp(std::floor(threads / lanes), 1.0, kMostBlocks);
+  double waves = std::ceil(lines / (resident * target.gpu.multiprocessors));
+  double steps = 8 * each + levels * (2 * each + 40);
+  double issue = lines * turns * lanes * steps / (target.gpu.multiprocessors * target.fma_per_ns);
+  double latency = waves * turns * (2 * kLatency + 100 * levels);
+  return std::max({streamed_ns(piece, kernel, target, 1, 1), issue, latency}) + 0.1 * issue;
 }
 
 }  // namespace

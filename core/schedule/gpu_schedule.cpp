@@ -2,6 +2,7 @@
 // threads, tiles of products.
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu_forms.h"
@@ -9,6 +10,8 @@
 
 namespace tile::gpu {
 namespace {
+
+constexpr int64_t kMostParts = 256;  // of a sum that blocks share
 
 // Elements of the type that two 16-byte accesses hold.
 int64_t access_elements(DType type) {
@@ -69,8 +72,8 @@ class PieceSpace {
 
   void others() {
     if (scans_lines(piece_, c_, kernel_)) {
-      for (int64_t lanes : {256, 128, 64, 32}) {
-        for (int64_t vector : {4, 8}) {
+      for (int64_t lanes : {512, 256, 128, 64, 32}) {
+        for (int64_t vector : {16, 8, 4}) {
           PieceSchedule s;
           s.gpu_scan = GpuScan{lanes, vector};
           consider(std::move(s));
@@ -85,10 +88,13 @@ class PieceSpace {
   }
 
   void reductions() {
+    bool narrow = !piece_.loads.empty() &&
+                  byte_size(kernel_.tensors[static_cast<size_t>(piece_.loads[0].tensor)].type) == 2;
     for (bool along_owners : {false, true}) {
       const FlatIndex& near = along_owners ? owners_ : terms_;
-      for (int64_t vector : {int64_t{4}, int64_t{1}}) {
+      for (int64_t vector : {8, 4, 1}) {
         if (vector > 1 && near.fastest % vector != 0) continue;
+        if (vector == 8 && !narrow) continue;
         for (int64_t lanes = 1; lanes <= 512; lanes *= 2) {
           for (int64_t threads : {128, 256, 512}) {
             if (lanes <= threads) reduction(along_owners, vector, threads / lanes, lanes);
@@ -125,16 +131,20 @@ class PieceSpace {
     std::optional<MatrixForm> form = matrix_form(piece_, c_, kernel_);
     if (!form || form->m.count < 8 || form->n.count < 8 || form->k.count < 4) return;
     static constexpr int64_t kTiles[][5] = {
-        {128, 64, 16, 8, 8},   {64, 128, 16, 8, 8}, {128, 128, 16, 8, 8}, {128, 128, 8, 8, 8},
-        {128, 256, 16, 8, 16}, {64, 64, 16, 8, 8},  {128, 64, 16, 8, 4},  {64, 64, 16, 8, 4},
-        {64, 64, 16, 4, 4},    {32, 64, 16, 4, 4},  {64, 32, 16, 4, 4},   {32, 32, 16, 4, 4}};
+        {128, 64, 16, 8, 8},   {64, 128, 16, 8, 8},   {128, 128, 16, 8, 8}, {128, 128, 8, 8, 8},
+        {256, 128, 16, 16, 8}, {128, 256, 16, 8, 16}, {64, 64, 16, 8, 8},   {64, 64, 16, 4, 4},
+        {32, 64, 16, 4, 4},    {64, 32, 16, 4, 4},    {32, 32, 16, 4, 4}};
     for (const auto& t : kTiles) {
       GpuMatrix g{t[0], t[1], t[2], t[3], t[4], 1};
       int64_t blocks =
           ceil_div(form->m.count, g.m) * ceil_div(form->n.count, g.n) * form->batch.count;
-      int64_t most = form->k.count / (4 * g.k);
-      for (int64_t split = 1; split <= 32; split *= 2) {
-        if (split > 1 && (split > most || blocks * split > 8 * target_.gpu.multiprocessors)) break;
+      int64_t most = std::min<int64_t>(form->k.count / (4 * g.k), kMostParts);
+      std::set<int64_t> splits{1};
+      for (int64_t each : {1, 2, 3, 4, 6, 8}) {  // blocks of a multiprocessor
+        splits.insert(std::min(each * target_.gpu.multiprocessors / blocks, most));
+      }
+      for (int64_t split : splits) {
+        if (split < 1) continue;
         g.split = split;
         PieceSchedule s;
         s.gpu_matrix = g;
@@ -214,7 +224,7 @@ std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& 
     return s;
   }
   if (scans_lines(piece, c, kernel) && random() % 2 == 0) {
-    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4})};
+    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
     return s;
   }
   if (kind == 2 || piece.owners == piece.box.size()) return std::nullopt;

@@ -180,8 +180,7 @@ nest::Block PieceLowering::run() {
     tile_shape_ = {schedule_.gpu_matrix->thread_m, schedule_.gpu_matrix->thread_n};
   if (schedule_.gpu_reduction && schedule_.gpu_reduction->vector > 1)
     tile_shape_ = {schedule_.gpu_reduction->vector};
-  if (schedule_.gpu_scan && schedule_.gpu_scan->vector > 1)
-    tile_shape_ = {schedule_.gpu_scan->vector};
+  if (schedule_.gpu_scan) tile_shape_ = scan_shape(*schedule_.gpu_scan);
   nest::Block out;
   prepare(out);
   if (schedule_.gpu_matrix) return gpu_matrix(*schedule_.gpu_matrix);

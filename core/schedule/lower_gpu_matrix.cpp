@@ -5,6 +5,8 @@
 // A condition of the domain that only one factor knows makes that factor zero; a zero times an
 // infinity would then not be skipped (rule 4.12), so tiles in which a staged value is not finite
 // are multiplied with the conditions tested point by point.
+#include <algorithm>
+
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/lowering.h"
 
@@ -324,17 +326,26 @@ class PieceLowering::MatrixLowering {
     return statement(std::move(store));
   }
 
-  // x - x is not zero where x is infinite or NaN.
-  Block flagged(const Operand& o, const Expr& q, const Expr& v) const {
-    if (flag_ < 0) return {};
+  // Zero times a value is not zero where it is infinite or NaN.
+  Block flagged(const Operand& o, const Expr& q) const {
     nest::If unusual;
-    unusual.loads = {held_at(o, q, v)};
-    NodeId x = unusual.predicate.load(0, o.type);
-    NodeId d = unusual.predicate.operation(Op::sub, {x, x}, o.type);
-    NodeId zero = unusual.predicate.real(0, o.type);
-    unusual.predicate.results = {unusual.predicate.operation(Op::ne, {d, zero}, DType::bool_)};
+    Body& b = unusual.predicate;
+    NodeId zero = b.real(0, o.type), sum = zero;
+    for (int64_t v = 0; v < o.vector; ++v) {
+      unusual.loads.push_back(held_at(o, q, Expr(v)));
+      sum = b.operation(Op::fma, {b.load(static_cast<int>(v), o.type), zero, sum}, o.type);
+    }
+    b.results = {b.operation(Op::ne, {sum, zero}, DType::bool_)};
     unusual.then = {flag_store(1)};
     return {statement(std::move(unusual))};
+  }
+
+  // Some condition makes the other factor zero, but not this one.
+  bool meets_zeros(const Operand& o) const {
+    const std::vector<size_t>& other = *(&o == &x_ ? y_ : x_).conditions;
+    const std::vector<size_t>& own = *o.conditions;
+    return std::any_of(other.begin(), other.end(),
+                       [&](size_t i) { return std::find(own.begin(), own.end(), i) == own.end(); });
   }
 
   // Writes what the registers hold to the shared tile.
@@ -348,10 +359,7 @@ class PieceLowering::MatrixLowering {
       Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
         return Block{p_.copied(place(v), held_at(o, q, v))};
       });
-      if (flag_ >= 0) {
-        append(out, looped("w", o.vector, LoopKind::unrolled,
-                           [&](const Expr& v) { return flagged(o, q, v); }));
-      }
+      if (flag_ >= 0 && meets_zeros(o)) append(out, flagged(o, q));
       return out;
     });
   }
@@ -394,6 +402,34 @@ class PieceLowering::MatrixLowering {
     return statement(std::move(store));
   }
 
+  // The products of one term, to and fro, so that neighbours share a factor. A register file has
+  // few ports: what is read again at once costs none of them. Tiles of other shapes than a square
+  // are walked in bands of a quad along their longer side.
+  Block products() const {
+    bool tall = g_.thread_m >= g_.thread_n;
+    int64_t along = std::max(g_.thread_m, g_.thread_n), across = std::min(g_.thread_m, g_.thread_n);
+    int64_t band = along == across ? across : kQuad;
+    auto line = [&](int64_t first, const Expr& place, bool back) {
+      return looped("to", band, LoopKind::unrolled, [&](const Expr& to) {
+        Expr other = tidy(Expr(first) + (back ? Expr(band - 1) - to : to));
+        State cell;
+        cell.tile_index = tall ? std::vector<Expr>{place, other} : std::vector<Expr>{other, place};
+        return Block{product(cell)};
+      });
+    };
+    Block out;
+    for (int64_t first = 0; first < across; first += band) {
+      bool up = first / band % 2 != 0;
+      append(out, looped("pair", along / 2, LoopKind::unrolled, [&](const Expr& pair) {
+               Expr even = up ? tidy(Expr(along - 1) - Expr(2) * pair) : tidy(Expr(2) * pair);
+               Block both = line(first, even, false);
+               append(both, line(first, tidy(up ? even - 1 : even + 1), true));
+               return both;
+             }));
+    }
+    return out;
+  }
+
   Block multiplied(const State& s, const std::vector<Expr>& at, const Expr& row, const Expr& column,
                    const Expr& now, const Expr& step) {
     auto terms = [&](LoopKind kind, const std::function<Block(const Expr&)>& body) {
@@ -404,9 +440,7 @@ class PieceLowering::MatrixLowering {
         return out;
       });
     };
-    Block fast = terms(LoopKind::unrolled, [&](const Expr&) {
-      return over_tile([&](const State& cell) { return Block{product(cell)}; });
-    });
+    Block fast = terms(LoopKind::unrolled, [&](const Expr&) { return products(); });
     if (flag_ < 0) return fast;
     nest::If choice;
     choice.loads = {{flag_, {Expr(0)}, {}}};

@@ -10,6 +10,9 @@ using nest::LoopKind;
 
 namespace {
 
+constexpr int64_t kNear = 4;   // cells of a part that are neighbours
+constexpr int64_t kRadix = 4;  // lanes that a level of a scan brings together
+
 Block loop_over(const std::string& name, int64_t extent, LoopKind kind,
                 const std::function<Block(const Expr&)>& body) {
   nest::For loop = make_loop(name, 0, extent, kind);
@@ -19,118 +22,174 @@ Block loop_over(const std::string& name, int64_t extent, LoopKind kind,
 
 }  // namespace
 
-// Leaves in shared[lane] of the last buffer written the reduction of the lanes up to it; `flip`
-// says which of the two buffers that is. Doubling distances, each read from the other buffer.
-Block PieceLowering::scan_lanes(const GpuScan& g, const std::vector<int>& shared, int flip,
-                                const Expr& lane) {
-  Block out;
-  out.push_back({nest::Sync{}});
-  for (int64_t distance = 1; distance < g.lanes; distance *= 2) {
-    nest::Access from{shared[static_cast<size_t>(flip)], {lane}, {}};
-    nest::Access to{shared[static_cast<size_t>(1 - flip)], {lane}, {}};
-    nest::Access before{from.buffer, {tidy(lane - Expr(distance))}, {}};
-    nest::If choice;
-    choice.nonnegative = {tidy(lane - Expr(distance))};
-    choice.then = {copied(to, before), combined(to, from)};
-    choice.otherwise = {copied(to, from)};
-    out.push_back(statement(std::move(choice)));
-    out.push_back({nest::Sync{}});
-    flip = 1 - flip;
+// One block for each line. A turn takes `parts` times lanes * vector cells: each thread reduces its
+// neighbours in each part one after another, the lanes' totals are scanned for all parts at once,
+// and what came before is added in front.
+class PieceLowering::ScanLowering {
+ public:
+  ScanLowering(PieceLowering& piece, const GpuScan& g)
+      : p_(piece), g_(g), form_(*scan_form(piece.piece_, piece.contraction_)) {
+    Shape shape = scan_shape(g);
+    parts_ = shape[0];
+    near_ = shape[1];
+    cells_ = p_.piece_.box[form_.owner];
+    values_ = p_.piece_.box[form_.reduction];
+    gpu::FlatIndex all = gpu::flat_owners(p_.piece_, p_.frame_.kernel);
+    for (size_t u : all.unknowns) {
+      if (u == form_.owner) continue;
+      others_.unknowns.push_back(u);
+      others_.count = checked_mul(others_.count, p_.piece_.box[u]);
+      others_.fastest = p_.piece_.box[u];
+    }
+    DType type = p_.contraction_.accumulator;
+    for (int i = 0; i < 2; ++i) {
+      Shape totals{g.lanes, parts_};
+      shared_.push_back(p_.frame_.add_buffer("totals", type, nest::Scope::shared, totals));
+    }
+    for (int64_t left = g.lanes; left > 1; left /= radices_.back()) {
+      radices_.push_back(std::min<int64_t>(left, kRadix));
+    }
+    end_ = shared_[radices_.size() % 2];
+    total_ = p_.register_buffer("total", type, {parts_});
+    carry_ = p_.register_buffer("carry", type, {1});
+    front_ = p_.register_buffer("front", type, {1});
   }
-  return out;
-}
 
-// One block for each line. A turn takes lanes * vector cells: each thread reduces its neighbours
-// one after another, the lanes' totals are scanned, and what came before is added in front.
-Block PieceLowering::gpu_scan(const GpuScan& g) {
-  ScanForm form = *scan_form(piece_, contraction_);
-  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
-  int64_t turns = ceil_div(cells, g.lanes * g.vector);
-  gpu::FlatIndex all = gpu::flat_owners(piece_, frame_.kernel), others;
-  for (size_t u : all.unknowns) {
-    if (u == form.owner) continue;
-    others.unknowns.push_back(u);
-    others.count = checked_mul(others.count, piece_.box[u]);
-    others.fastest = piece_.box[u];
+  Block run() {
+    nest::For grid = make_loop("scan_block", 0, others_.count, LoopKind::grid);
+    for (int id : shared_) grid.body.push_back({nest::Alloc{id}});
+    append(grid.body, loop_over("scan_thread", g_.lanes, LoopKind::thread, [&](const Expr& lane) {
+             return p_.decoded(others_, p_.whole_box(), Expr::variable("scan_block"), 1, 0, "o",
+                               [&](const State& line) { return walk(line, lane); });
+           }));
+    return {statement(std::move(grid))};
   }
-  DType type = contraction_.accumulator;
-  std::vector<int> shared;
-  for (int i = 0; i < 2; ++i) {
-    shared.push_back(frame_.add_buffer("totals", type, nest::Scope::shared, {g.lanes}));
-  }
-  int carry = register_buffer("carry", type, {1}), front = register_buffer("front", type, {1});
-  int doublings = 0;
-  while (int64_t{1} << doublings < g.lanes) ++doublings;
-  int last = doublings % 2;  // the buffer that the scan of the lanes ends in
-  nest::Access carried{carry, {Expr(0)}, {}}, before{front, {Expr(0)}, {}};
-  auto at_lane = [&](const Expr& v) {
+
+ private:
+  static nest::Access only(int buffer) { return {buffer, {Expr(0)}, {}}; }
+  nest::Access total(const Expr& lane, const Expr& part) const { return {end_, {lane, part}, {}}; }
+  nest::Access cell_at(const Expr& part, const Expr& near) const {
     State s;
-    s.tile_index = {v};
-    return accumulator(0, s);
-  };
-  auto cell_state = [&](const State& line, const Expr& step, const Expr& v) {
+    s.tile_index = {part, near};
+    return p_.accumulator(0, s);
+  }
+
+  Block walk(const State& line, const Expr& lane) {
+    Block body = p_.allocations();
+    body.push_back({nest::Alloc{carry_}});
+    body.push_back({nest::Alloc{front_}});
+    body.push_back({nest::Alloc{total_}});
+    body.push_back(statement(p_.neutral_store(only(carry_))));
+    int64_t turns = ceil_div(cells_, g_.lanes * near_ * parts_);
+    append(body, loop_over("turn", turns, LoopKind::serial,
+                           [&](const Expr& turn) { return turn_body(line, turn, lane); }));
+    return body;
+  }
+
+  State cell_state(const State& line, const Expr& step, const Expr& part, const Expr& near) const {
     State s = line;
-    Expr cell = form.suffix ? tidy(Expr(cells - 1) - step) : step;
-    Expr term = tidy(form.suffix ? cell + Expr(form.offset) : cell - Expr(form.offset));
-    s.at[form.owner].levels = {{1, cell}};
-    s.at[form.reduction].levels = {{1, term}};
-    s.tile_index = {v};
+    Expr cell = form_.suffix ? tidy(Expr(cells_ - 1) - step) : step;
+    Expr term = tidy(form_.suffix ? cell + Expr(form_.offset) : cell - Expr(form_.offset));
+    s.at[form_.owner].levels = {{1, cell}};
+    s.at[form_.reduction].levels = {{1, term}};
+    s.tile_index = {part, near};
     s.guards = Guards::none;
     return s;
-  };
-  auto turn_body = [&](const State& line, const Expr& turn, const Expr& lane) {
-    Block out;
-    Expr first = tidy(Expr(g.lanes * g.vector) * turn + Expr(g.vector) * lane);
-    auto each = [&](const std::function<Block(const Expr&, const Expr&)>& body) {
-      return vector_lanes("near", g.vector,
-                          [&](const Expr& v) { return body(v, tidy(first + v)); });
-    };
-    append(out, each([&](const Expr& v, const Expr& step) {
-             State s = cell_state(line, step, v);
-             Expr term = s.at[form.reduction].begin();
-             Block one{statement(neutral_store(at_lane(v)))};
-             append(one,
-                    only_if({tidy(Expr(cells - 1) - step), term, tidy(Expr(values - 1) - term)},
-                            accumulate(s)));
-             return one;
+  }
+
+  // The thread's cells of a turn: `body` gets the part, the neighbour and the step of each.
+  Block each(const Expr& turn, const Expr& lane, const Expr& part,
+             const std::function<Block(const Expr&, const Expr&)>& body) const {
+    Expr before = tidy(Expr(g_.lanes * near_) * (Expr(parts_) * turn + part));
+    Expr first = tidy(before + Expr(near_) * lane);
+    return vector_lanes("near", near_, [&](const Expr& v) { return body(v, tidy(first + v)); });
+  }
+  Block parts(const std::function<Block(const Expr&)>& body) const {
+    return loop_over("part", parts_, LoopKind::unrolled, body);
+  }
+
+  Block turn_body(const State& line, const Expr& turn, const Expr& lane) {
+    Block out = parts([&](const Expr& q) {
+      return each(turn, lane, q, [&](const Expr& v, const Expr& step) {
+        State s = cell_state(line, step, q, v);
+        Expr term = s.at[form_.reduction].begin();
+        Block one{statement(p_.neutral_store(cell_at(q, v)))};
+        append(one, only_if({tidy(Expr(cells_ - 1) - step), term, tidy(Expr(values_ - 1) - term)},
+                            p_.accumulate(s)));
+        return one;
+      });
+    });
+    append(out, parts([&](const Expr& q) {
+             Block sums;
+             if (near_ > 1) {
+               sums = loop_over("next", near_ - 1, LoopKind::unrolled, [&](const Expr& v) {
+                 return Block{p_.combined(cell_at(q, tidy(v + 1)), cell_at(q, v))};
+               });
+             }
+             sums.push_back(p_.copied({total_, {q}, {}}, cell_at(q, Expr(near_ - 1))));
+             return sums;
            }));
-    if (g.vector > 1) {
-      append(out, loop_over("next", g.vector - 1, LoopKind::unrolled, [&](const Expr& v) {
-               return Block{combined(at_lane(tidy(v + 1)), at_lane(v))};
-             }));
-    }
-    out.push_back(copied({shared[0], {lane}, {}}, at_lane(Expr(g.vector - 1))));
-    append(out, scan_lanes(g, shared, 0, lane));
-    int end = shared[static_cast<size_t>(last)];
-    out.push_back(copied(before, carried));
-    append(out, only_if({tidy(lane - 1)}, {combined(before, {end, {tidy(lane - 1)}, {}})}));
-    out.push_back(combined(carried, {end, {Expr(g.lanes - 1)}, {}}));
-    append(out, each([&](const Expr& v, const Expr& step) {
-             Block one{combined(at_lane(v), before)};
-             append(one, owned_results(cell_state(line, step, v)));
-             return only_if({tidy(Expr(cells - 1) - step)}, std::move(one));
-           }));
+    append(out, scan_lanes(lane));
+    append(out, parts([&](const Expr& q) { return finish(line, turn, lane, q); }));
     out.push_back({nest::Sync{}});
     return out;
-  };
-  nest::For grid = make_loop("scan_block", 0, others.count, LoopKind::grid);
-  for (int id : shared) grid.body.push_back({nest::Alloc{id}});
-  append(grid.body, loop_over("scan_thread", g.lanes, LoopKind::thread, [&](const Expr& lane) {
-           return decoded(
-               others, whole_box(), Expr::variable("scan_block"), 1, 0, "o",
-               [&](const State& line) {
-                 Block body = allocations();
-                 body.push_back({nest::Alloc{carry}});
-                 body.push_back({nest::Alloc{front}});
-                 body.push_back(statement(neutral_store(carried)));
-                 append(body, loop_over("turn", turns, LoopKind::serial, [&](const Expr& turn) {
-                          return turn_body(line, turn, lane);
-                        }));
-                 return body;
-               });
-         }));
-  return {statement(std::move(grid))};
+  }
+
+  // Leaves in end_[lane][part] the reduction of the lanes up to it. Each level adds what the lanes
+  // at up to radix - 1 distances have, read from one buffer, to the thread's total, written to the
+  // other.
+  Block scan_lanes(const Expr& lane) {
+    auto share = [&](int buffer) {
+      return vector_lanes("part", parts_, [&](const Expr& part) {
+        return Block{p_.copied({buffer, {lane, part}, {}}, {total_, {part}, {}})};
+      });
+    };
+    Block out = share(shared_[0]);
+    out.push_back({nest::Sync{}});
+    int64_t distance = 1;
+    for (size_t level = 0; level < radices_.size(); ++level) {
+      for (int64_t i = 1; i < radices_[level]; ++i) {
+        Expr from = tidy(lane - Expr(i * distance));
+        append(out, only_if({from}, vector_lanes("part", parts_, [&](const Expr& part) {
+                              nest::Access other{shared_[level % 2], {from, part}, {}};
+                              return Block{p_.combined({total_, {part}, {}}, std::move(other))};
+                            })));
+      }
+      append(out, share(shared_[1 - level % 2]));
+      out.push_back({nest::Sync{}});
+      distance *= radices_[level];
+    }
+    return out;
+  }
+
+  Block finish(const State& line, const Expr& turn, const Expr& lane, const Expr& q) {
+    Block out{p_.copied(only(front_), only(carry_))};
+    append(out, only_if({tidy(lane - 1)}, {p_.combined(only(front_), total(tidy(lane - 1), q))}));
+    out.push_back(p_.combined(only(carry_), total(Expr(g_.lanes - 1), q)));
+    append(out, each(turn, lane, q, [&](const Expr& v, const Expr& step) {
+             Block one{p_.combined(cell_at(q, v), only(front_))};
+             append(one, p_.owned_results(cell_state(line, step, q, v)));
+             return only_if({tidy(Expr(cells_ - 1) - step)}, std::move(one));
+           }));
+    return out;
+  }
+
+  PieceLowering& p_;
+  const GpuScan& g_;
+  ScanForm form_;
+  gpu::FlatIndex others_;
+  int64_t parts_ = 1, near_ = 1, cells_ = 0, values_ = 0;
+  std::vector<int> shared_;
+  std::vector<int64_t> radices_;  // of the levels that scan the lanes
+  int end_ = -1, total_ = -1, carry_ = -1, front_ = -1;
+};
+
+Shape PieceLowering::scan_shape(const GpuScan& g) {
+  bool parts = g.vector > kNear && g.vector % kNear == 0;
+  return parts ? Shape{g.vector / kNear, kNear} : Shape{1, g.vector};
 }
+
+Block PieceLowering::gpu_scan(const GpuScan& g) { return ScanLowering(*this, g).run(); }
 
 // A tile is read along the input's neighbours and used along the output's.
 Block PieceLowering::gpu_transpose(const GpuTranspose& g) {

@@ -287,12 +287,13 @@ class PieceLowering {
   using SpreadPart = std::function<nest::Block(const Expr&, const Expr&, const Expr&)>;
   nest::Block gpu_reduction(const GpuReduction& g);
   nest::Block gpu_matrix(const GpuMatrix& g);
+  // A thread's cells of one turn: parts, and neighbours in each.
+  static Shape scan_shape(const GpuScan& g);
   nest::Block gpu_scan(const GpuScan& g);
-  nest::Block scan_lanes(const GpuScan& g, const std::vector<int>& shared, int flip,
-                         const Expr& lane);
   nest::Block gpu_transpose(const GpuTranspose& g);
   struct Operand;
   class MatrixLowering;
+  class ScanLowering;
   nest::Block spread_launch(Spread p, const std::string& name, const SpreadPart& reduce,
                             const SpreadPart& finish);
   nest::Block spread_terms(const Spread& p, const Expr& part, const Expr& lane,
