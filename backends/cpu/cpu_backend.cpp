@@ -32,9 +32,12 @@ class CpuBackend : public Backend {
     return std::make_shared<CpuCode>(packed(launch_plan(nest, p), code), target, *jit_);
   }
 
-  std::shared_ptr<const Code> load(const nest::Nest&, const Target& target,
+  std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
                                    std::span<const std::byte> object) override {
-    return restore(target, object);
+    const auto* bytes = reinterpret_cast<const char*>(object.data());
+    std::optional<Unpacked> parts = unpacked({bytes, object.size()});
+    bool same = parts && packed(parts->plan, {}) == packed(launch_plan(nest, plan(nest)), {});
+    return same ? restore(target, object) : nullptr;
   }
 
   std::shared_ptr<const Code> restore(const Target& target,
