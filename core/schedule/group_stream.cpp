@@ -574,7 +574,7 @@ class StreamFusion {
     for (size_t i : parts.multiples) {
       gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
     }
-    std::optional<Kernel> kernel = cheapest(parts, apart);
+    std::optional<Kernel> kernel = cheaper(parts, apart);
     if (!kernel) {
       gone_ = std::move(before);
       return;
@@ -583,26 +583,19 @@ class StreamFusion {
     steps_[list.back()] = std::move(*kernel);
   }
 
-  // Of the two orders of what lives for a block; nothing where neither costs less than `limit`.
-  std::optional<Kernel> cheapest(const Parts& parts, double limit) const {
-    std::optional<Kernel> raw = StreamBuilder(steps_, program_, parts).build();
-    if (!raw) return std::nullopt;
-    Kernel whole = *raw;
-    finish_(whole);
-    if (!broken_rows(whole).empty()) return std::nullopt;
-    std::optional<Kernel> best;
-    for (bool turned : {true, false}) {
-      Kernel k = *raw;
-      if (turned) {
-        k = whole;
-        put_row_last(k, static_cast<int>(reused_row(whole, target_)));
-      }
-      double ns = compiled_cost(k, target_, finish_);
-      if (ns >= limit) continue;
-      limit = ns;
-      best = std::move(k);
-    }
-    return best;
+  // Nothing where it is not legal or does not cost less than `limit`. A row of many cells is the
+  // last dimension of what lives for a block: vectors run along it, and nothing reduces lanes.
+  std::optional<Kernel> cheaper(const Parts& parts, double limit) const {
+    std::optional<Kernel> kernel = StreamBuilder(steps_, program_, parts).build();
+    if (!kernel) return std::nullopt;
+    finish_(*kernel);
+    if (!broken_rows(*kernel).empty()) return std::nullopt;
+    size_t row = reused_row(*kernel, target_);
+    const KernelStage& first = kernel->stages[0];
+    int64_t cells = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[row])];
+    if (cells >= target_.vector_bits / 32) put_row_last(*kernel, static_cast<int>(row));
+    if (compiled_cost(*kernel, target_, finish_) >= limit) return std::nullopt;
+    return kernel;
   }
 
   const BoundProgram& program_;

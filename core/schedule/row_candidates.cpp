@@ -174,19 +174,17 @@ class RowSpace {
   }
 
   // Blocks of one row that many reads of the streamed axis share, and of that axis as much as keeps
-  // what is made there in the first or in the second cache.
+  // what is made there in the second cache.
   std::vector<std::vector<int64_t>> streamed_choices() const {
     std::vector<std::vector<int64_t>> all;
     size_t row = reused_row(kernel_, target_), stream = extents_.size() - 1;
     int64_t lanes = target_.vector_bits / 32;
-    for (int64_t n : {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}}) {
+    for (int64_t n : {int64_t{2}, int64_t{4}, int64_t{8}}) {
       std::vector<int64_t> blocks(extents_.size(), 1);
       blocks[row] = std::min(n * lanes, extents_[row]);
-      int64_t before = 0;
-      for (int64_t bytes : {target_.l1_bytes, target_.l2_bytes}) {
-        blocks[stream] = streamed_block(blocks, kStreamedShare * static_cast<double>(bytes));
-        if (blocks[stream] != std::exchange(before, blocks[stream])) all.push_back(blocks);
-      }
+      double bytes = kStreamedShare * static_cast<double>(target_.l2_bytes);
+      blocks[stream] = streamed_block(blocks, bytes);
+      all.push_back(blocks);
       if (blocks[row] == extents_[row]) break;
     }
     return all;

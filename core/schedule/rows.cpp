@@ -195,6 +195,16 @@ Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
       stage.contraction.pieces[0].box[static_cast<size_t>(shared[r])] = blocks[r];
     }
   }
+  if (!has_stream(kernel)) return block;
+  // What lives for a block is as dense as it will be.
+  RowMap map = row_map(kernel);
+  for (const auto& [id, dims] : map.dimensions) {
+    bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
+    for (size_t d = 0; !global && d < dims.size(); ++d) {
+      int64_t& extent = block.tensors[static_cast<size_t>(id)].shape[d];
+      if (dims[d] >= 0) extent = std::min(extent, blocks[static_cast<size_t>(dims[d])]);
+    }
+  }
   return block;
 }
 

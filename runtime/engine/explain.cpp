@@ -81,6 +81,13 @@ std::string stage_text(const Launch& launch, size_t at) {
     for (size_t r = 0; r < stage.rows.size(); ++r) {
       out += "    for each row " + piece.unknowns[static_cast<size_t>(stage.rows[r])] + "\n";
     }
+    if (stage.stream >= 0) {
+      out += "    for each block of " + piece.unknowns[static_cast<size_t>(stage.stream)] + "\n";
+    }
+    if (stage.rescale >= 0) {
+      out += "    rescaled where the running maximum of stage " + std::to_string(stage.rescale) +
+             " rises\n";
+    }
     if (stage.residence == Residence::row) out += "    its result is kept for the row alone\n";
   }
   return out;
