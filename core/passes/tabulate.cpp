@@ -7,7 +7,6 @@
 #include "core/passes/substitution.h"
 #include "core/passes/tensor_passes.h"
 #include "core/passes/uses.h"
-#include "core/schedule/gpu_forms.h"
 
 namespace tile {
 namespace {
@@ -195,23 +194,33 @@ class Tabulator {
     }
     return name;
   }
-  // What the table holds, as text.
+  // What the table holds, as text: nodes in the order in which the result needs them.
   static std::string text_of(const Contraction& c) {
+    const Body& body = c.pieces[0].body;
+    std::vector<int> order(body.nodes.size(), -1);
     std::string text;
-    for (const Node& n : c.pieces[0].body.nodes) {
-      text += std::to_string(static_cast<int>(n.kind)) + " " +
-              std::to_string(static_cast<int>(n.op)) + " " +
-              std::to_string(static_cast<int>(n.type)) + " " + std::to_string(n.integer) + " " +
-              std::to_string(std::bit_cast<int64_t>(n.real)) + " " + std::to_string(n.slot);
-      for (NodeId arg : n.args) text += " " + std::to_string(arg);
-      text += ";";
-    }
+    int next = 0;
+    write(body, body.results[0], order, next, text);
     for (const Access& a : c.pieces[0].loads) {
       text += std::to_string(a.tensor);
       for (const Index& i : a.index) text += "," + std::to_string(i.affine.constant.num());
       text += ";";
     }
     return text;
+  }
+  static void write(const Body& body, NodeId id, std::vector<int>& order, int& next,
+                    std::string& text) {
+    if (order[static_cast<size_t>(id)] >= 0) return;
+    const Node& n = body[id];
+    for (NodeId arg : n.args) write(body, arg, order, next, text);
+    order[static_cast<size_t>(id)] = next++;
+    for (int part : {static_cast<int>(n.kind), static_cast<int>(n.op), static_cast<int>(n.type)}) {
+      text += std::to_string(part) + " ";
+    }
+    text += std::to_string(n.integer) + " " + std::to_string(std::bit_cast<int64_t>(n.real)) + " " +
+            std::to_string(n.slot);
+    for (NodeId arg : n.args) text += " " + std::to_string(order[static_cast<size_t>(arg)]);
+    text += ";";
   }
 
   BoundProgram& program_;

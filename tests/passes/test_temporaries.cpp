@@ -1,0 +1,103 @@
+// How temporaries are stored: tuples as arrays of their own, integers in as few bits as they need,
+// functions of one byte as tables. Values stay the same bit by bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/interpret/interpret.h"
+#include "core/passes/bind.h"
+#include "core/passes/pipeline.h"
+#include "tests/unit/mfg_text.h"
+
+namespace tile::test {
+namespace {
+
+constexpr int64_t kHeight = 64, kWidth = 70;
+
+BoundProgram bound(const std::string& body) {
+  std::string text = "let s = sampler<input_u8>(address=.ClampToEdge)\n" + body;
+  return bind(parse_mfg_text(text), {{DType::u8, {kHeight, kWidth, 4}}});
+}
+
+std::vector<HostTensor> picture() {
+  HostTensor p(DType::u8, {kHeight, kWidth, 4});
+  for (int64_t i = 0; i < p.count(); ++i) p.set(i, integer_scalar(i * i % 251 + i % 5, DType::u8));
+  return {p};
+}
+
+BoundProgram through_passes(BoundProgram program) {
+  std::vector<HostTensor> want = interpret(program, picture()).outputs;
+  run_pipeline(program, Target{}, {});
+  EXPECT_EQ(interpret(program, picture()).outputs[0].bytes, want[0].bytes) << print(program);
+  return program;
+}
+
+const BoundTensor* find(const BoundProgram& p, const std::string& name) {
+  auto it = std::find_if(p.tensors.begin(), p.tensors.end(),
+                         [&](const BoundTensor& t) { return t.name == name; });
+  return it == p.tensors.end() ? nullptr : &*it;
+}
+
+TEST(Temporaries, TuplesAreArraysOfTheirOwnWithNarrowElements) {
+  BoundProgram p = through_passes(bound(R"(
+@bounds(input_u8.extent(0), input_u8.extent(1))
+def t |x, y| {
+  let c = i32(s(x, y))
+  [c.x + c.y, min(c.z, 100) - 50, c.w*c.w*c.w]
+}
+let r = sampler<t>(address=.ClampToEdge)
+def result_u8 |x, y| {
+  let [a, b, c] = r(x-1, y)
+  let [d, e, f] = r(x+1, y+1)
+  u8[a + d, b + e, (c + f)/100000, 255]
+}
+)"));
+  const std::pair<const char*, DType> expected[] = {
+      {"t_0", DType::u16}, {"t_1", DType::i8}, {"t_2", DType::i32}};
+  for (const auto& [name, type] : expected) {
+    const BoundTensor* t = find(p, name);
+    ASSERT_NE(t, nullptr) << print(p);
+    EXPECT_EQ(t->type, type) << name;
+    EXPECT_EQ(t->shape, (Shape{kHeight, kWidth})) << name;
+  }
+}
+
+TEST(Temporaries, PackedPixelsStayTogether) {
+  BoundProgram p = through_passes(bound(R"(
+@bounds(input_u8.extent(0), input_u8.extent(1))
+def t |x, y| { u8(max(i32(s(x, y)), i32(s(x+1, y)))) }
+let r = sampler<t>(address=.ClampToEdge)
+def result_u8 |x, y| { u8(max(i32(r(x, y-1)), i32(r(x, y+1)))) }
+)"));
+  EXPECT_EQ(find(p, "t_0"), nullptr) << print(p);
+}
+
+size_t tables(const BoundProgram& p) {
+  return static_cast<size_t>(
+      std::count_if(p.statements.begin(), p.statements.end(), [&](const BoundStatement& s) {
+        const auto* c = std::get_if<Contraction>(&s);
+        return c != nullptr && c->pieces.size() == 1 && c->pieces[0].box == Shape{256};
+      }));
+}
+
+TEST(Temporaries, CostlyFunctionsOfOneByteAreLookedUp) {
+  // Three components share one table; the cheap fourth one has none.
+  BoundProgram p = through_passes(bound(R"(
+def result_u8 |x, y| {
+  let c = f32(input_u8(x, y))
+  u8[*round(255.0*(c.xyz/255.0)^2.2), 255.0 - c.w]
+}
+)"));
+  EXPECT_EQ(tables(p), 1u) << print(p);
+  // What depends on two bytes is computed.
+  BoundProgram q = through_passes(bound(R"(
+def result_u8 |x, y| {
+  let c = f32(input_u8(x, y))
+  u8[*round(255.0*(c.xyz*c.w/65025.0)^2.2), c.w]
+}
+)"));
+  EXPECT_EQ(tables(q), 0u) << print(q);
+}
+
+}  // namespace
+}  // namespace tile::test
