@@ -18,9 +18,10 @@ constexpr double kStepPoints = 1.4;   // of a product's depth, that the barriers
 constexpr double kIssueClock = 1.08;  // of the clock under such a load, over the data sheet's
 constexpr double kLoneBlock = 2000;   // ns: nobody computes while its first and last tiles move
 constexpr double kLanes = 128;        // of a multiprocessor, with a warp for each 32
-constexpr double kMostBlocks = 32;    // of a multiprocessor
-constexpr double kWideAccess = 16;    // bytes of one thread's access
-constexpr double kLine = 128;         // bytes that neighbouring threads should cover together
+constexpr double kFewTerms = 32;
+constexpr double kMostBlocks = 32;  // of a multiprocessor
+constexpr double kWideAccess = 16;  // bytes of one thread's access
+constexpr double kLine = 128;       // bytes that neighbouring threads should cover together
 
 struct Work {
   double points = 1, cells = 1, terms = 1;
@@ -97,7 +98,10 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   double threads = std::max(1.0, work.cells / cells_each);
   FlatIndex owners = flat_owners(piece, kernel);
   double vector = s.tile.empty() ? 1 : cells_each;
-  double ns = issue_ns(threads, cells_each * work.terms / vector, work, target);
+  // A thread's neighbours share its accesses, which bound sums of few terms; of many terms each is
+  // computed.
+  double together = work.terms > kFewTerms ? 1 : vector;
+  double ns = issue_ns(threads, cells_each * work.terms / together, work, target);
   double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
   double narrow = 1 + 0.1 * std::abs(std::log2(vector * size / kWideAccess)) / 2;
   return std::max(ns, narrow * dram_ns(traffic(piece, kernel, owners, work), target)) +
