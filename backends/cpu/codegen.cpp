@@ -25,8 +25,10 @@ std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const nest::Nest&
   auto module = std::make_unique<llvm::Module>("tile", context);
   module->setTargetTriple(machine.getTargetTriple().str());
   module->setDataLayout(machine.createDataLayout());
-  bool hardware = machine.getMCSubtargetInfo()->checkFeatures("+f16c");
-  emit_module(*module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer);
+  const llvm::MCSubtargetInfo& features = *machine.getMCSubtargetInfo();
+  bool hardware = features.checkFeatures("+f16c");
+  emit_module(*module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer,
+              dot_instructions(features));
   std::string broken;
   llvm::raw_string_ostream out(broken);
   if (llvm::verifyModule(*module, &out)) throw InternalError("cpu: invalid LLVM IR: " + broken);

@@ -123,8 +123,10 @@ llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, cons
     key.push_back(key_of(x.value));
     key.push_back(static_cast<uint64_t>(x.type));
   }
-  return scopes_.once(key,
-                      [&] { return emit_operation(ir_, node.op, node.type, operands, half_); });
+  return scopes_.once(key, [&] {
+    if (info(node.op).rule == TypeRule::packed) return emit_packed(ir_, node.op, operands, dots_);
+    return emit_operation(ir_, node.op, node.type, operands, half_);
+  });
 }
 
 }  // namespace tile::cpu

@@ -35,17 +35,18 @@ llvm::Function* declare(llvm::Module& module, size_t number) {
 }  // namespace
 
 void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
-                 HalfConversion half) {
+                 HalfConversion half, const DotInstructions& dots) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    FunctionEmitter(*declare(module, i), nest, plan, half).run(plan.entries[i]);
+    FunctionEmitter(*declare(module, i), nest, plan, half, dots).run(plan.entries[i]);
   }
 }
 
 FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
-                                 HalfConversion half)
+                                 HalfConversion half, const DotInstructions& dots)
     : function_(function),
       nest_(nest),
       half_(half),
+      dots_(dots),
       ir_(llvm::BasicBlock::Create(function.getContext(), "", &function)),
       scopes_(ir_),
       indices_(ir_, scopes_),

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/dots.h"
 #include "backends/cpu/indices.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
@@ -24,12 +25,12 @@ namespace tile::cpu {
 // A parallel loop runs its iterations [begin, end), counted from 0. Throws Failure (compile,
 // "limit") for nests that would become too much code.
 void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
-                 HalfConversion half);
+                 HalfConversion half, const DotInstructions& dots);
 
 class FunctionEmitter {
  public:
   FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
-                  HalfConversion half);
+                  HalfConversion half, const DotInstructions& dots);
   void run(const Entry& entry);
   int64_t statements() const { return statements_; }
 
@@ -133,6 +134,7 @@ class FunctionEmitter {
   llvm::Function& function_;
   const nest::Nest& nest_;
   HalfConversion half_;
+  DotInstructions dots_;
   llvm::IRBuilder<> ir_;
   Scopes scopes_;
   Indices indices_;

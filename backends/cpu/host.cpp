@@ -8,6 +8,7 @@
 #include <fstream>
 #include <vector>
 
+#include "backends/cpu/probe_dots.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -48,6 +49,7 @@ void apply(const Level& level, Target& target) {
   // vector register a cycle; and from the third.
   target.l2_bytes_per_ns = 2 * level.fma_per_ns;
   target.l3_bytes_per_ns = 30;
+  target.dot_bf16_per_ns = target.dot_i16_per_ns = target.dot_i8_per_ns = 0;
 }
 
 // "48K" as bytes; 0 if it is no size.
@@ -94,6 +96,7 @@ Target probe() {
   for (const Level& level : levels()) {
     if (has(found, level)) apply(level, target);
   }
+  probe_dots(found, target);
   probe_caches(target);
   return target;
 }

@@ -337,6 +337,8 @@ std::string print_operation(Op op, DType type, std::span<const ValueText> x) {
              print_conversion(x[2], type) + ")";
     case TypeRule::random:
       return "uniform(" + x[0].text + ", " + x[1].text + ")";
+    case TypeRule::packed:
+      fail(Stage::compile, "unsupported", {}, "a nest with packed elements is for CPUs");
     default:
       break;
   }

@@ -147,6 +147,16 @@ void verify_types(const Body& body, const Node& node) {
     internal_check(body[node.args[1]].type == node.type && body[node.args[2]].type == node.type,
                    "body: arms of another type than the result");
   }
+  if (rule == TypeRule::packed) {
+    bool joins = node.op == Op::pack2 || node.op == Op::pack4;
+    int bits = 0;
+    for (NodeId arg : node.args) bits += bit_width(body[arg].type);
+    bool dot = body[node.args[0]].type == DType::u32 && body[node.args[1]].type == DType::u32 &&
+               body[node.args.back()].type == node.type &&
+               node.type == (node.op == Op::dot2_bf16 ? DType::f32 : DType::i32);
+    internal_check(joins ? node.type == DType::u32 && bits == 32 : dot,
+                   "body: packed elements of other types");
+  }
   if (rule == TypeRule::comparison) {
     internal_check(body[node.args[0]].type == body[node.args[1]].type,
                    "body: a comparison of two types");

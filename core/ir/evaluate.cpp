@@ -1,4 +1,5 @@
 // The table's operations on values: one row of operations.def, one case here.
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -282,6 +283,43 @@ bool compare(Op op, const Scalar& a, const Scalar& b) {
   }
 }
 
+// Elements side by side in a u32.
+using PackedBytes = std::array<std::byte, 4>;
+
+Scalar pack(std::span<const Scalar> x) {
+  PackedBytes bytes{};
+  size_t at = 0;
+  for (const Scalar& element : x) {
+    internal_check(at + byte_size(element.type) <= bytes.size(), "evaluate: too wide to pack");
+    store_element(&bytes[at], element);
+    at += byte_size(element.type);
+  }
+  return load_element(bytes.data(), DType::u32);
+}
+
+Scalar packed_element(const Scalar& value, size_t at, DType type) {
+  PackedBytes bytes{};
+  store_element(bytes.data(), value);
+  return load_element(&bytes[at * byte_size(type)], type);
+}
+
+Scalar dot(Op op, DType type, std::span<const Scalar> x) {
+  DType left = op == Op::dot2_bf16 ? DType::bf16 : op == Op::dot2_i16 ? DType::i16 : DType::u8;
+  DType right = op == Op::dot4_u8i8 ? DType::i8 : left;
+  Scalar sum = x[2];
+  for (size_t i = sizeof(PackedBytes) / byte_size(left); i-- > 0;) {
+    Scalar a = packed_element(x[0], i, left), b = packed_element(x[1], i, right);
+    Scalar operands[3] = {convert(a, type), convert(b, type), sum};
+    sum = is_float(type) ? evaluate_float(Op::fma, type, operands)
+                         : evaluate_integer(Op::fma, type, operands);
+  }
+  return sum;
+}
+
+Scalar evaluate_packed(Op op, DType type, std::span<const Scalar> x) {
+  return op == Op::pack2 || op == Op::pack4 ? pack(x) : dot(op, type, x);
+}
+
 uint64_t scramble(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -329,6 +367,8 @@ Scalar evaluate(Op op, DType type, std::span<const Scalar> x) {
     case TypeRule::random:
       return real_scalar(static_cast<double>(uniform_bits(x[0].i, x[1].i) >> 40) * 0x1p-24,
                          DType::f32);
+    case TypeRule::packed:
+      return evaluate_packed(op, type, x);
     default:
       break;
   }

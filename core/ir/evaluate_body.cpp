@@ -61,7 +61,8 @@ class Evaluation {
 
   Scalar operation(const Node& node) const {
     if (node.op == Op::cast) return convert(at(node.args[0]), node.type);
-    std::array<Scalar, 3> operands;
+    std::array<Scalar, 4> operands;
+    internal_check(node.args.size() <= operands.size(), "evaluate: too many operands");
     for (size_t a = 0; a < node.args.size(); ++a) operands[a] = at(node.args[a]);
     return evaluate(node.op, node.type, std::span(operands.data(), node.args.size()));
   }

@@ -55,7 +55,8 @@ std::optional<Op> find_function(std::string_view name) {
   }
   for (const OpInfo& row : kOperations) {
     bool word = std::isalpha(static_cast<unsigned char>(row.spelling[0])) != 0;
-    if (word && row.spelling == name && row.op != Op::cast && row.op != Op::uniform) return row.op;
+    bool lowered = row.rule == TypeRule::packed || row.op == Op::cast || row.op == Op::uniform;
+    if (word && row.spelling == name && !lowered) return row.op;
   }
   return std::nullopt;
 }

@@ -30,6 +30,7 @@ enum class TypeRule : uint8_t {
   identity,      // the operand's type
   predicate,     // any operand, result bool
   random,        // i64, i64 -> f32
+  packed,        // elements in a u32, as the row says; in nests only
 };
 
 struct OpInfo {

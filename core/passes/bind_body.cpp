@@ -106,8 +106,10 @@ class BodyTyper {
         return {kinds_[at(node.args[0])].strength, kinds_[at(node.args[0])].type, std::nullopt};
       case TypeRule::random:
         return strong(DType::f32);
+      case TypeRule::packed:
+        break;
     }
-    return {};
+    throw InternalError("bind: an operation that programs do not have");
   }
 
   static Kind acting_as_number(Kind kind) {

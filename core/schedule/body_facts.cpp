@@ -122,6 +122,10 @@ class Facts {
     if (n.kind == NodeKind::fold) return fold(l, n);
     if (index || n.kind != NodeKind::operation) return;
     if (n.type != DType::bool_) facts_.bits = std::max(facts_.bits, bit_width(n.type));
+    if (l.depth == 0 && n.op == Op::cast && (*l.body)[n.args[0]].kind == NodeKind::load) {
+      facts_.loads[static_cast<size_t>((*l.body)[n.args[0]].slot)].conversion += cycles_(n);
+      return;
+    }
     facts_.cycles += l.times * cycles_(n);
     facts_.round += cycles_(n);
     for (NodeId arg : n.args) {

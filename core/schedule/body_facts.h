@@ -17,6 +17,7 @@ struct BodyFacts {
   struct Load {
     std::vector<Moves> moves;  // by dimension; empty: no index is a value
     double times = 0;          // how often it runs for one point
+    double conversion = 0;     // cycles of casting a vector of it, not among the body's
   };
   std::vector<Load> loads;
   double cycles = 0;  // of the operations for one vector of points, folds as often as they run

@@ -2,7 +2,9 @@
 // for the caches with packed operands, and threads. Built from extents and the target alone.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/space.h"
@@ -29,6 +31,24 @@ class PieceSpace {
 
   std::vector<RankedPiece> ranked() {
     carried();
+    tiled();
+    for (int64_t group : {2, 4}) {
+      dot_ = dot_form(piece_, contraction_, kernel_.tensors, group);
+      if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0) tiled();
+    }
+    if (ranked_.empty())
+      ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
+    std::stable_sort(ranked_.begin(), ranked_.end(),
+                     [](const auto& a, const auto& b) { return a.nanoseconds < b.nanoseconds; });
+    return std::move(ranked_);
+  }
+
+ private:
+  int64_t extent(int u) const { return piece_.box[static_cast<size_t>(u)]; }
+  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+
+  // The loops around each of the best register tiles.
+  void tiled() {
     std::vector<RegisterTile> tiles = best_tiles();
     for (size_t i = 0; i < tiles.size(); ++i) {
       bool reduces = piece_.owners < piece_.box.size();
@@ -41,16 +61,27 @@ class PieceSpace {
       if (reduces && i < kTilesBlocked) streamed(tiles[i]);
       if (!reduces) blocked_copy(tiles[i]);
     }
-    if (ranked_.empty())
-      ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
-    std::stable_sort(ranked_.begin(), ranked_.end(),
-                     [](const auto& a, const auto& b) { return a.nanoseconds < b.nanoseconds; });
-    return std::move(ranked_);
   }
 
- private:
-  int64_t extent(int u) const { return piece_.box[static_cast<size_t>(u)]; }
-  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+  // The reduction whose neighbours a dot packs: the one that steps through memory in the smallest
+  // strides; -1: none or no dot.
+  int dot_unknown() const {
+    int best = -1;
+    for (size_t u = piece_.owners; u < piece_.box.size() && dot_; ++u) {
+      bool longer = piece_.box[u] > 1 && packs_along(*dot_, piece_, u);
+      auto unknown = static_cast<int>(u);
+      if (longer && (best < 0 || reach(unknown) <= reach(best))) best = unknown;
+    }
+    return best;
+  }
+  // The largest stride of the operands along a reduction.
+  int64_t reach(int u) const {
+    int64_t most = 0;
+    for (const PieceModel::AccessModel& a : model_.accesses()) {
+      most = std::max(most, std::abs(a.strides[static_cast<size_t>(u)]));
+    }
+    return most;
+  }
 
   // Step of the tile's outermost loop over u: 1 outside the tile.
   int64_t tile_step(const RegisterTile& t, int u) const {
@@ -66,13 +97,13 @@ class PieceSpace {
     std::vector<std::pair<double, RegisterTile>> scored;
     for (RegisterTile& t : register_tiles(piece_, contraction_, model_, target_)) {
       PieceSchedule s = with(t, natural_order(t));
-      if (!legal(s)) continue;
-      double ns = model_.compute_ns(s);
+      double ns = std::numeric_limits<double>::infinity();
+      if (legal(s)) ns = model_.compute_ns(s);
       if (t.vector >= 0 && owner(t.vector) && piece_.owners < piece_.box.size()) {
         pack_operands(t, s, 0);
         if (legal(s)) ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
       }
-      scored.emplace_back(ns, std::move(t));
+      if (std::isfinite(ns)) scored.emplace_back(ns, std::move(t));
     }
     std::stable_sort(scored.begin(), scored.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -123,20 +154,15 @@ class PieceSpace {
   std::vector<Loop> reduce_loops(const RegisterTile& t) const {
     std::vector<int> list;
     for (size_t u = piece_.owners; u < piece_.box.size(); ++u) list.push_back(static_cast<int>(u));
-    auto stride = [&](int u) {
-      int64_t most = 0;
-      for (const PieceModel::AccessModel& a : model_.accesses()) {
-        most = std::max(most, std::abs(a.strides[static_cast<size_t>(u)]));
-      }
-      return most;
-    };
+    int dot = dot_unknown();
     std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-      return std::pair(a == t.vector, -stride(a)) < std::pair(b == t.vector, -stride(b));
+      return std::pair(a == t.vector || a == dot, -reach(a)) <
+             std::pair(b == t.vector || b == dot, -reach(b));
     });
     std::vector<Loop> loops;
     for (int u : list) {
       bool last = u == list.back();
-      int64_t inner = u == t.vector ? model_.lanes() : 1;
+      int64_t inner = u == t.vector ? model_.lanes() : u == dot ? dot_->group : 1;
       bool copied = last && t.copies > 1 && extent(u) > inner;
       if (copied) {
         int64_t copies = std::min(t.copies, ceil_div(extent(u), inner));
@@ -145,8 +171,8 @@ class PieceSpace {
       } else if (inner > 1) {
         loops.push_back({u, inner, Binding::serial});
       }
-      if (u == t.vector) {
-        loops.push_back({u, 1, Binding::vector});
+      if (u == t.vector || u == dot) {
+        loops.push_back({u, 1, u == dot ? Binding::dot : Binding::vector});
       } else if (!copied) {
         loops.push_back({u, 1, Binding::serial});
       }
@@ -245,8 +271,7 @@ class PieceSpace {
     pack_operands(t, whole, 0);
     std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
     if (!whole.packings.empty()) consider(whole);
-    std::erase_if(whole.packings,
-                  [&](const Packing& p) { return p.order.back().unknown != t.vector; });
+    std::erase_if(whole.packings, [&](const Packing& p) { return !along(t, p, whole); });
     if (!whole.packings.empty()) consider(std::move(whole));
     for (int level : {0, 1}) {
       if (level == 1 && s.outer[0].unknown != t.vector) continue;
@@ -256,11 +281,17 @@ class PieceSpace {
         return std::any_of(
                    p.order.begin(), p.order.end(),
                    [&](const Loop& l) { return owner(l.unknown) && l.unknown != t.vector; }) ||
-               p.order.back().unknown != t.vector;
+               !along(t, p, packed);
       });
       if (packed.packings.empty()) continue;
       consider(std::move(packed));
     }
+  }
+
+  // Whether the vector's elements are neighbours in the copy.
+  static bool along(const RegisterTile& t, const Packing& p, const PieceSchedule& s) {
+    size_t loops = packed_loops(p, s);
+    return loops > 0 && p.order[loops - 1].unknown == t.vector;
   }
 
   // Whether each element of the load is read so often that copying all of it pays.
@@ -358,12 +389,17 @@ class PieceSpace {
       }
       (run ? last : rows).push_back({unknown, 1, Binding::serial});
     }
-    std::vector<Loop> order = tiles;
+    std::vector<Loop> order = tiles, neighbours;
     order.insert(order.end(), rows.begin(), rows.end());
+    int dot = dot_unknown();
     for (const Loop& l : s.reduce) {
-      if (uses(l.unknown) && l.step == 1) order.push_back({l.unknown, 1, Binding::serial});
+      if (!uses(l.unknown)) continue;
+      if (l.unknown == dot && l.binding == Binding::dot) neighbours = {{dot, 1, Binding::serial}};
+      bool wanted = l.unknown == dot ? l.step == dot_->group : l.step == 1;
+      if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
     }
     order.insert(order.end(), last.begin(), last.end());
+    order.insert(order.end(), neighbours.begin(), neighbours.end());
     return order;
   }
 
@@ -457,6 +493,7 @@ class PieceSpace {
   const Kernel& kernel_;
   const Target& target_;
   PieceModel model_;
+  std::optional<DotForm> dot_;  // of the schedules being built
   std::vector<RankedPiece> ranked_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/window.h"
@@ -70,7 +71,7 @@ double operation_cycles(const Node& node) {
 
 PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel,
                        const Target& target)
-    : piece_(piece), contraction_(c), target_(target) {
+    : piece_(piece), contraction_(c), kernel_(kernel), target_(target) {
   BodyFacts facts = body_facts(piece, operation_cycles);
   for (size_t i = 0; i < piece.loads.size(); ++i) {
     accesses_.push_back(access_model(piece.loads[i], kernel, &facts.loads[i]));
@@ -82,6 +83,11 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
     if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
   }
   lanes_ = std::max(1, target.vector_bits / bits);
+  for (size_t i = 0; i < piece.loads.size(); ++i) {
+    // A register tile converts an element once, however often it multiplies it.
+    if (reduces_) accesses_[i].conversion = facts.loads[i].conversion;
+    if (!reduces_) facts.cycles += facts.loads[i].conversion;
+  }
   body_ = facts.cycles + (reduces_ && !is_fused(piece.body) ? kOperation : 0);
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
@@ -290,6 +296,28 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
   return lanes * kGatheredLane;
 }
 
+// Cycles of a vector of dots.
+double PieceModel::dot_cycles(int64_t group) const {
+  std::optional<DotForm> form = dot_form(piece_, contraction_, kernel_.tensors, group);
+  double rate = form ? dot_per_ns(*form, target_) : 0;
+  if (rate <= 0) return body_ * static_cast<double>(2 * group);  // step by step
+  return kOperation * target_.fma_per_ns * static_cast<double>(group) / rate;
+}
+
+// Cycles of one vector of groups of neighbours; `cycles`: of a vector of elements. Unless they are
+// packed, or one scalar that memory has so, they are joined by a shift and an `or` each.
+double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size_t load,
+                                double cycles) const {
+  bool packed = std::any_of(s.packings.begin(), s.packings.end(),
+                            [&](const Packing& p) { return p.load == static_cast<int>(load); });
+  const AccessModel& a = accesses_[load];
+  int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().unknown)];
+  bool scalar = t.vector < 0 || a.strides[static_cast<size_t>(t.vector)] == 0;
+  if (packed || (scalar && stride == 1)) return cycles;
+  auto group = static_cast<double>(t.group);
+  return group * cycles + 3 * (group - 1) * kOperation;
+}
+
 // Cycles of one register tile in which the tile's unknowns have `counts` iterations (vectors for
 // the vector unknown).
 double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
@@ -304,10 +332,12 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
       if (depends) n *= counts[j];
     }
     bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
-      return p.load == static_cast<int>(i) && p.order.back().unknown == t.vector;
+      return p.load == static_cast<int>(i) && p.order[packed_loops(p, s) - 1].unknown == t.vector;
     });
     n *= accesses_[i].times;
-    loads += n * vector_cycles(accesses_[i], t.vector, packed);
+    double cycles = vector_cycles(accesses_[i], t.vector, packed);
+    if (t.group > 1) cycles = group_cycles(s, t, i, cycles);
+    loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
     load_count += n;
   }
   double stores = 0;
@@ -315,8 +345,9 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     int vector = t.vector >= static_cast<int>(piece_.owners) ? -1 : t.vector;
     stores += vectors * vector_cycles(accesses_[i], vector, false);
   }
-  double work = vectors * body_;
-  double step = std::max({work, loads, (work / kOperation + load_count) * kIssue});
+  double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_);
+  double instructions = t.group > 1 ? vectors : work / kOperation;
+  double step = std::max({work, loads, (instructions + load_count) * kIssue});
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
@@ -344,6 +375,7 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   }
   size_t loop = 0;
   t.copies = accumulator_copies(s, piece_, contraction_, target_, loop);
+  t.group = dot_group(s);
   for (const Loop& l : s.reduce) {
     if (l.binding == Binding::unroll) t.unroll = 2;
   }
@@ -381,7 +413,9 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
   for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
     bool vector = static_cast<int>(u) == t.vector;
     auto extent = static_cast<double>(piece_.box[u]);
-    steps *= vector ? std::ceil(extent / static_cast<double>(lanes_)) : extent;
+    bool dot = t.group > 1 && static_cast<int>(u) == s.reduce.back().unknown;
+    int64_t together = vector ? lanes_ : dot ? t.group : 1;
+    steps *= std::ceil(extent / static_cast<double>(together));
   }
   double blocks = 1;
   for (const Loop& l : s.outer) {
@@ -513,7 +547,7 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
       r = std::min(r, l.step);
     }
     double elements = packed_bytes(a, range) / a.bytes;
-    int64_t stride = a.strides[static_cast<size_t>(p.order.back().unknown)];
+    int64_t stride = a.strides[static_cast<size_t>(p.order[packed_loops(p, s) - 1].unknown)];
     auto lanes = static_cast<double>(lanes_);
     double cycles = stride == 1 ? 3 : lanes * kGatheredLane + 2;
     double source = elements * a.bytes / target_.l3_bytes_per_ns;

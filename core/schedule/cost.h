@@ -45,6 +45,7 @@ class PieceModel {
     bool store = false;
     bool gathers = false;                 // an index is a value that data decide
     double times = 1;                     // how often a point reads it
+    double conversion = 0;                // cycles of converting a vector of it, once for each read
     std::vector<BodyFacts::Moves> moves;  // by dimension, of indices that are values
     bool fixed = true;                    // no unknown in it
   };
@@ -65,6 +66,7 @@ class PieceModel {
     int vector = -1;
     int64_t copies = 1;
     double unroll = 1;
+    int64_t group = 1;  // packed neighbours of a dot
   };
   AccessModel access_model(const Access& access, const Kernel& kernel,
                            const BodyFacts::Load* load) const;
@@ -74,6 +76,8 @@ class PieceModel {
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
+  double dot_cycles(int64_t group) const;
+  double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
   double border_factor(const TileShape& t) const;
   double compute_cycles(const PieceSchedule& s) const;
@@ -109,6 +113,7 @@ class PieceModel {
 
   const Piece& piece_;
   const Contraction& contraction_;
+  const Kernel& kernel_;
   const Target& target_;
   std::vector<AccessModel> accesses_;
   bool reduces_ = false;

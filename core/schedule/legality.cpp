@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/tensor_cores.h"
@@ -26,7 +27,7 @@ class PieceRules {
     }
     for (auto rule :
          {&PieceRules::sections, &PieceRules::steps, &PieceRules::bindings, &PieceRules::parallel,
-          &PieceRules::blocked, &PieceRules::registers, &PieceRules::packings}) {
+          &PieceRules::blocked, &PieceRules::registers, &PieceRules::packings, &PieceRules::dots}) {
       std::string text = (this->*rule)();
       if (!text.empty()) return text;
     }
@@ -117,6 +118,9 @@ class PieceRules {
       for (size_t i = 0; i < loops.size(); ++i) {
         Binding b = loops[i].binding;
         bool last = i + 1 == loops.size();
+        if (b == Binding::dot && (outer || tile || !last || loops[i].step != 1)) {
+          text = "a dot that is not the reduction's last loop";
+        }
         if (b == Binding::vector && (!last || loops[i].step != 1)) text = "a vector loop not last";
         if (outer && (b == Binding::vector || b == Binding::unroll)) text = "a bound outer loop";
         if (!outer && b == Binding::parallel) text = "a parallel loop inside";
@@ -197,6 +201,32 @@ class PieceRules {
     return ceil_div(block, s_.reduce[i].step);
   }
 
+  // The last loop over packed neighbours.
+  std::string dots() const {
+    if (s_.reduce.empty() || s_.reduce.back().binding != Binding::dot) return {};
+    std::optional<DotForm> form = dot_form(piece_, c_, kernel_.tensors, dot_group(s_));
+    auto u = static_cast<size_t>(s_.reduce.back().unknown);
+    if (!form || !packs_along(*form, piece_, u) || is_gpu(target_)) return "a dot of other terms";
+    for (size_t load : {form->x, form->y}) {
+      auto packing = std::find_if(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
+        return p.load == static_cast<int>(load);
+      });
+      if (packing == s_.packings.end()) {
+        if (piece_.box[u] % form->group != 0) return "neighbours that memory does not have";
+        continue;
+      }
+      size_t n = packed_loops(*packing, s_);
+      if (n == 0 || n == packing->order.size()) return "a packing without a dot's neighbours";
+      bool grouped = std::any_of(packing->order.begin(), packing->order.end(), [&](const Loop& l) {
+        return l.unknown == s_.reduce.back().unknown && l.step == form->group;
+      });
+      bool contiguous = packing->order[n - 1].step == 1 ||
+                        packing->order[n - 1].unknown == s_.reduce.back().unknown;
+      if (!grouped || !contiguous) return "a packing without contiguous groups";
+    }
+    return {};
+  }
+
   std::string packings() const {
     std::vector<int> packed;
     size_t parallel_loops = 0;
@@ -244,7 +274,8 @@ class PieceRules {
         if (i > 0 && entries[i] >= entries[i - 1]) return "packed steps that do not decrease";
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
-      if (!entries.empty() && loops.size() > 1 && !owner(static_cast<int>(u)) &&
+      bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().unknown;
+      if (!entries.empty() && loops.size() > 1 && !owner(static_cast<int>(u)) && !neighbours &&
           constrained_reduction()) {
         return "a packed reduction with conditions and blocks";
       }

@@ -158,6 +158,9 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   if (lanes_reduce_) lane_width_ = lane_count(schedule.reduce, piece_);
   tile_shape_ = tile_shape(schedule, piece_);
   copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
+  if (dot_group(schedule) > 1) {
+    dot_ = dot_form(piece_, contraction_, frame.kernel.tensors, dot_group(schedule));
+  }
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
   if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
   while (parallel_ < schedule.outer.size() &&

@@ -90,7 +90,8 @@ bool PieceLowering::tile_follows(size_t outer) const {
 bool PieceLowering::unroll_follows(size_t reduce) const {
   const Loop& loop = schedule_.reduce[reduce];
   for (size_t i = reduce + 1; i < schedule_.reduce.size(); ++i) {
-    if (over(schedule_.reduce[i], loop)) return schedule_.reduce[i].binding != Binding::serial;
+    Binding next = schedule_.reduce[i].binding;
+    if (over(schedule_.reduce[i], loop)) return next == Binding::unroll || next == Binding::vector;
   }
   return false;
 }
@@ -255,7 +256,7 @@ Block PieceLowering::short_block(const Loop& l, const State& inner, const Expr& 
 Block PieceLowering::reduce_loops(size_t i, const State& s) {
   bool test = s.guards == Guards::untested && tile_test_ == std::optional<size_t>(i);
   if (test) return test_whole_tile(i, s);
-  if (i == schedule_.reduce.size()) {
+  if (i == schedule_.reduce.size() || schedule_.reduce[i].binding == Binding::dot) {
     return tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
   }
   const Loop& l = schedule_.reduce[i];

@@ -19,7 +19,7 @@ int64_t step_before(const Packing& packing, size_t entry) {
 
 std::vector<int64_t> PieceLowering::packed_shape(const Packing& packing, const State& s) const {
   std::vector<int64_t> shape;
-  for (size_t e = 0; e < packing.order.size(); ++e) {
+  for (size_t e = 0; e < packed_loops(packing, schedule_); ++e) {
     const Loop& entry = packing.order[e];
     int64_t before = step_before(packing, e);
     int64_t block = before == 0 ? s.at[static_cast<size_t>(entry.unknown)].bound : before;
@@ -34,7 +34,7 @@ nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
   const Packing& packing =
       *std::find_if(schedule_.packings.begin(), schedule_.packings.end(),
                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
-  for (size_t e = 0; e < packing.order.size(); ++e) {
+  for (size_t e = 0; e < packed_loops(packing, schedule_); ++e) {
     const Loop& entry = packing.order[e];
     auto u = static_cast<size_t>(entry.unknown);
     int64_t before = step_before(packing, e);
@@ -51,7 +51,7 @@ nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
 
 nest::Block PieceLowering::pack(const Packing& packing, State& s) {
   auto load = static_cast<size_t>(packing.load);
-  DType type = frame_.tensor(piece_.loads[load].tensor).type;
+  DType type = packed_type(packing);
   auto [known, added] = packing_buffers_.try_emplace(load, -1);
   if (added) {
     nest::Scope scope =
@@ -81,24 +81,40 @@ std::vector<Expr> PieceLowering::in_range(size_t load, const State& s) const {
   return all;
 }
 
+DType PieceLowering::packed_type(const Packing& packing) const {
+  if (packed_loops(packing, schedule_) < packing.order.size()) return DType::u32;
+  return frame_.tensor(piece_.loads[static_cast<size_t>(packing.load)].tensor).type;
+}
+
+// The element, or the group of neighbours of a dot.
 nest::Block PieceLowering::packed_element(const Packing& packing, const State& s) const {
   auto load = static_cast<size_t>(packing.load);
+  bool grouped = packed_loops(packing, schedule_) < packing.order.size();
+  int64_t present = 1;
+  if (grouped) present = s.at[static_cast<size_t>(packing.order.back().unknown)].size.value();
   Value value;
   nest::Store store;
   store.target = packed_access(load, s);
-  value.body.results = {element(value, load, s)};
+  value.body.results = {grouped ? packed_group(value, load, present, s) : element(value, load, s)};
   settle(store, std::move(value));
   nest::Block out{statement(std::move(store))};
   nest::If guard;
-  guard.nonnegative = in_range(load, s);
+  for (int64_t i = 0; i < present; ++i) {
+    std::vector<Expr> inside = in_range(load, grouped ? at_neighbour(i, s) : s);
+    guard.nonnegative.insert(guard.nonnegative.end(), inside.begin(), inside.end());
+  }
   if (guard.nonnegative.empty()) return out;
   guard.then = std::move(out);
   return {statement(std::move(guard))};
 }
 
 nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, const State& s) {
-  if (entry == packing.order.size()) return packed_element(packing, s);
+  size_t entries = packed_loops(packing, schedule_);
+  if (entry == entries) return packed_element(packing, s);
   const Loop& l = packing.order[entry];
+  bool groups = entries < packing.order.size() && l.unknown == packing.order.back().unknown &&
+                l.step == dot_->group;
+  if (groups) return packing_groups(packing, entry, s);
   const Position& p = s.at[static_cast<size_t>(l.unknown)];
   std::string name = variable(l.unknown, s);
   auto inside = [&](const Expr& value, const Expr& size) {
@@ -108,7 +124,7 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
     at.size = size;
     return packing_loops(packing, entry + 1, inner);
   };
-  if (entry + 1 < packing.order.size() || l.step != 1) {
+  if (entry + 1 < entries || l.step != 1) {
     Expr count = floor_div(tidy(p.size + Expr(l.step - 1)), Expr(l.step));
     bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
     nest::For loop =
@@ -120,18 +136,56 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
     loop.body = inside(v, size);
     return {statement(std::move(loop))};
   }
-  return packing_lanes(packing, s, inside);
+  return packing_lanes(packing, entry, p.size, s, inside);
+}
+
+// The groups of a dot's neighbours: whole ones, then one that zeros fill.
+nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, const State& s) {
+  const Loop& l = packing.order[entry];
+  const Expr& size = s.at[static_cast<size_t>(l.unknown)].size;
+  Expr whole = floor_div(size, Expr(l.step)), rest = floor_mod(size, Expr(l.step));
+  auto inside = [&](const Expr& value, const Expr& present) {
+    State inner = s;
+    Position& at = inner.at[static_cast<size_t>(l.unknown)];
+    at.levels.push_back({l.step, value});
+    at.size = present;
+    return packing_loops(packing, entry + 1, inner);
+  };
+  nest::Block out;
+  if (entry + 1 == packed_loops(packing, schedule_)) {
+    out = packing_lanes(packing, entry, whole, s,
+                        [&](const Expr& v, const Expr&) { return inside(v, l.step); });
+  } else if (!whole.is_constant(0)) {
+    bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+    std::string name = variable(l.unknown, s);
+    nest::For loop =
+        make_loop(name, 0, whole, shared ? nest::LoopKind::parallel : nest::LoopKind::serial);
+    loop.body = inside(Expr::variable(name), l.step);
+    out.push_back(statement(std::move(loop)));
+  }
+  for (int64_t present = 1; present < l.step; ++present) {
+    if (rest.is_constant() && rest.value() != present) continue;
+    std::string name = variable(l.unknown, s) + "r";
+    nest::For last = make_loop(name, whole, 1, nest::LoopKind::serial);
+    last.body = inside(Expr::variable(name), present);
+    if (rest.is_constant()) {
+      out.push_back(statement(std::move(last)));
+      continue;
+    }
+    nest::If such;
+    such.nonnegative = {rest - Expr(present), Expr(present) - rest};
+    such.then = {statement(std::move(last))};
+    out.push_back(statement(std::move(such)));
+  }
+  return out;
 }
 
 // The contiguous dimension, a vector at a time.
 nest::Block PieceLowering::packing_lanes(
-    const Packing& packing, const State& s,
+    const Packing& packing, size_t entry, const Expr& count, const State& s,
     const std::function<nest::Block(const Expr&, const Expr&)>& inside) const {
-  const Loop& l = packing.order.back();
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
-  DType type = frame_.tensor(piece_.loads[static_cast<size_t>(packing.load)].tensor).type;
-  int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(type));
-  std::string name = variable(l.unknown, s), chunk = name + "c";
+  int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
+  std::string name = variable(packing.order[entry].unknown, s), chunk = name + "c";
   auto lanes = [&](const Expr& base, const Expr& extent) {
     nest::For loop = make_loop(name, 0, extent, nest::LoopKind::vector);
     loop.width = width;
@@ -139,7 +193,7 @@ nest::Block PieceLowering::packing_lanes(
     return statement(std::move(loop));
   };
   nest::Block out;
-  Expr full = floor_div(p.size, Expr(width)), rest = floor_mod(p.size, Expr(width));
+  Expr full = floor_div(count, Expr(width)), rest = floor_mod(count, Expr(width));
   if (!full.is_constant(0)) {
     nest::For loop = make_loop(chunk, 0, full, nest::LoopKind::serial);
     loop.body = {lanes(Expr(width) * Expr::variable(chunk), width)};

@@ -192,7 +192,8 @@ Block PieceLowering::over_lanes(const State& s,
 
 Block PieceLowering::accumulate(const State& s) {
   Block out;
-  for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
+  if (dot_) out.push_back(statement(dot(s)));
+  for (size_t o = 0; o < contraction_.outputs.size() && !dot_; ++o) {
     Value value;
     NodeId root = translate(value, piece_, piece_.body.results[o], s, {});
     nest::Store store;

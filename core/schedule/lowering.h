@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/nest/nest.h"
+#include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
@@ -228,6 +229,10 @@ class PieceLowering {
   nest::Block over_lanes(const State& s,
                          const std::function<nest::Store(const State&)>& make) const;
   nest::Block accumulate(const State& s);
+  nest::Store dot(const State& s) const;
+  NodeId dot_operand(Value& into, size_t load, const State& s) const;
+  NodeId packed_group(Value& into, size_t load, int64_t present, const State& s) const;
+  DType dot_element(size_t load) const;
   nest::Block combine_copies(const State& s);
   nest::Block finish(const State& s);
   nest::Block guarded(nest::Block block, const State& s, bool owners_only) const;
@@ -319,12 +324,15 @@ class PieceLowering {
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);
   nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
+  nest::Block packing_groups(const Packing& packing, size_t entry, const State& s);
   nest::Block packing_lanes(
-      const Packing& packing, const State& s,
+      const Packing& packing, size_t entry, const Expr& count, const State& s,
       const std::function<nest::Block(const Expr&, const Expr&)>& inside) const;
   nest::Block packed_element(const Packing& packing, const State& s) const;
   nest::Access packed_access(size_t load, const State& s) const;
   std::vector<int64_t> packed_shape(const Packing& packing, const State& s) const;
+  DType packed_type(const Packing& packing) const;
+  State at_neighbour(int64_t i, const State& s) const;
   std::vector<Expr> in_range(size_t load, const State& s) const;
 
   Frame& frame_;
@@ -338,6 +346,7 @@ class PieceLowering {
   bool blocked_ = false;             // reductions in the outer loops
   bool may_be_empty_ = false;        // an owner may have no valid point and must then keep the fill
   bool lanes_reduce_ = false;        // the vector loop is over a reduction
+  std::optional<DotForm> dot_;       // the reduction's last loop is one operation
   int64_t copies_ = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart
   std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested

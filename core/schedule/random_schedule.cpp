@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/stream.h"
@@ -13,25 +14,33 @@ namespace {
 
 class RandomPiece {
  public:
-  RandomPiece(const Piece& piece, const Target& target, std::mt19937_64& random)
-      : piece_(piece), target_(target), random_(random) {}
+  RandomPiece(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target,
+              std::mt19937_64& random)
+      : piece_(piece), target_(target), random_(random) {
+    if (!is_gpu(target)) dot_ = dot_form(piece, c, kernel.tensors, chance(1, 2) ? 2 : 4);
+  }
 
   PieceSchedule make(const std::optional<size_t>& along) {
     PieceSchedule s;
     if (along && chance(1, 3)) s.carried = static_cast<int>(*along);
     size_t n = piece_.box.size();
+    bool reduces = dot_ && n > piece_.owners && chance(2, 3);
+    size_t dot = reduces ? piece_.owners + pick(n - piece_.owners) : n;
+    if (dot < n && !packs_along(*dot_, piece_, dot)) dot = n;
     bool vector = n > 0 && chance(3, 4);
-    size_t vector_unknown = vector ? pick(n) : n;
+    size_t lanes = dot < n ? piece_.owners : n;
+    size_t vector_unknown = vector && lanes > 0 ? pick(lanes) : n;
     for (size_t u = 0; u < piece_.owners; ++u) {
       if (static_cast<int>(u) != s.carried) owner(u, u == vector_unknown, s);
     }
     for (size_t u = piece_.owners; u < n && s.carried < 0; ++u) {
-      reduction(u, u == vector_unknown, s);
+      reduction(u, u == vector_unknown, u == dot, s);
     }
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
     vector_last(s.reduce);
+    dot_last(s.reduce);
     vector_last(s.tile);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
@@ -39,7 +48,7 @@ class RandomPiece {
       s.outer[i].binding = Binding::parallel;
     }
     for (size_t load = 0; load < piece_.loads.size() && s.carried < 0; ++load) {
-      if (chance(1, 3)) packing(static_cast<int>(load), s);
+      if (chance(dot < n ? 2 : 1, 3)) packing(static_cast<int>(load), s);
     }
     return s;
   }
@@ -67,10 +76,14 @@ class RandomPiece {
     s.outer.push_back({unknown, block, Binding::serial});
   }
 
-  void reduction(size_t u, bool vector, PieceSchedule& s) {
+  void reduction(size_t u, bool vector, bool dot, PieceSchedule& s) {
     auto unknown = static_cast<int>(u);
     int64_t block = 1;
     std::vector<Loop> inner;
+    if (dot) {
+      block = dot_->group;
+      inner.push_back({unknown, 1, Binding::dot});
+    }
     if (vector) {
       block = lanes();
       inner.push_back({unknown, 1, Binding::vector});
@@ -105,6 +118,11 @@ class RandomPiece {
                           [](const Loop& l) { return l.binding != Binding::vector; });
   }
 
+  static void dot_last(std::vector<Loop>& loops) {
+    std::stable_partition(loops.begin(), loops.end(),
+                          [](const Loop& l) { return l.binding != Binding::dot; });
+  }
+
   void packing(int load, PieceSchedule& s) {
     Packing p;
     p.load = load;
@@ -124,12 +142,18 @@ class RandomPiece {
     shuffle(p.order);
     std::stable_partition(p.order.begin(), p.order.end(),
                           [](const Loop& l) { return l.step != 1; });
+    if (dot_group(s) > 1) {
+      std::stable_partition(p.order.begin(), p.order.end(), [&](const Loop& l) {
+        return l.step != 1 || l.unknown != s.reduce.back().unknown;
+      });
+    }
     s.packings.push_back(std::move(p));
   }
 
   const Piece& piece_;
   const Target& target_;
   std::mt19937_64& random_;
+  std::optional<DotForm> dot_;
 };
 
 }  // namespace
@@ -202,7 +226,7 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
     std::optional<size_t> scan = carried_owner(c.pieces[0], c, target);
     for (int attempt = 0; attempt < 64; ++attempt) {
       Schedule trial = schedule;
-      PieceSchedule drawn = RandomPiece(c.pieces[0], target, random).make(scan);
+      PieceSchedule drawn = RandomPiece(c.pieces[0], c, block, target, random).make(scan);
       trial.stages[s] = {inside_shared(drawn, kernel.stages[s], shared)};
       if (!illegal(trial, kernel, target).empty()) continue;
       schedule = std::move(trial);
@@ -249,7 +273,8 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
             break;
           }
         }
-        trial.stages[s][p] = RandomPiece(piece, target, random).make(scan);
+        trial.stages[s][p] =
+            RandomPiece(piece, kernel.stages[s].contraction, kernel, target, random).make(scan);
         if (!illegal(trial, kernel, target).empty()) continue;
         schedule = std::move(trial);
         break;

@@ -13,7 +13,9 @@
 
 namespace tile {
 
-enum class Binding : uint8_t { serial, parallel, unroll, vector };
+// `dot`: a reduction's last loop, of two or four iterations, which are one operation on packed
+// neighbours (core/schedule/dots.h); it stands last in `reduce`.
+enum class Binding : uint8_t { serial, parallel, unroll, vector, dot };
 
 // One loop over an unknown. The loops of one unknown, outermost first, have strictly decreasing
 // steps, the last step 1: a loop with step s visits the multiples of s inside the block of the loop

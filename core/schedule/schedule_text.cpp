@@ -18,6 +18,8 @@ std::string_view word(Binding b) {
       return "unroll";
     case Binding::vector:
       return "vector";
+    case Binding::dot:
+      return "dot";
   }
   return "?";
 }
@@ -42,12 +44,13 @@ std::vector<Loop> parse_loops(TextReader& in) {
     in.expect(":");
     l.step = in.integer();
     bool known = false;
-    for (Binding b : {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector}) {
+    for (Binding b :
+         {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector, Binding::dot}) {
       if (known || !in.accept(word(b))) continue;
       l.binding = b;
       known = true;
     }
-    if (!known) in.wrong("serial, parallel, unroll or vector");
+    if (!known) in.wrong("serial, parallel, unroll, vector or dot");
     loops.push_back(l);
   }
   return loops;

@@ -39,6 +39,9 @@ std::string to_string(const Target& t) {
   add("l2", std::to_string(t.l2_bytes));
   add("l3", std::to_string(t.l3_bytes));
   add("fma_per_ns", rate(t.fma_per_ns));
+  add("dot_bf16_per_ns", rate(t.dot_bf16_per_ns));
+  add("dot_i16_per_ns", rate(t.dot_i16_per_ns));
+  add("dot_i8_per_ns", rate(t.dot_i8_per_ns));
   add("l2_per_ns", rate(t.l2_bytes_per_ns));
   add("l3_per_ns", rate(t.l3_bytes_per_ns));
   add("dram_per_ns", rate(t.dram_bytes_per_ns));

@@ -46,6 +46,10 @@ struct Target {
   int64_t l3_bytes = 8 << 20;
   // Rates of the analytic model, per core: probed once, or defaults of the kind of machine.
   double fma_per_ns = 32;  // f32 multiply-adds
+  // Multiply-adds of the instructions that take packed neighbours (Op::dot2_bf16 …); 0: none.
+  double dot_bf16_per_ns = 0;
+  double dot_i16_per_ns = 0;
+  double dot_i8_per_ns = 0;
   double l2_bytes_per_ns = 60;
   double l3_bytes_per_ns = 20;
   double dram_bytes_per_ns = 15;

@@ -162,6 +162,7 @@ bool accepts(const OpInfo& row, DType type) {
       return type == DType::i64;
     case TypeRule::casting:
     case TypeRule::selection:
+    case TypeRule::packed:
       return false;  // tests of their own
     default:
       return true;

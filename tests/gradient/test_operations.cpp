@@ -53,6 +53,7 @@ std::string expression(const OpInfo& row) {
     case TypeRule::logical:
     case TypeRule::predicate:
     case TypeRule::random:
+    case TypeRule::packed:
       return "";
     case TypeRule::casting:
       return "as_float(A, 64)";

@@ -1,0 +1,33 @@
+// Sums of products of narrow elements by operations on packed neighbours (Op::dot2_bf16 …): which
+// pieces have such a form, and along which reduction.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/schedule/schedule.h"
+
+namespace tile {
+
+struct DotForm {
+  Op dot = Op::dot2_bf16;
+  Op pack = Op::pack2;
+  int64_t group = 2;    // neighbours in 32 bits
+  size_t x = 0, y = 1;  // the loads that are the dot's first and second operand
+  DType element_x = DType::bf16, element_y = DType::bf16;  // types in which they are packed
+};
+// The form with two or four neighbours; nullopt: the piece is no such sum.
+std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
+                                const std::vector<BoundTensor>& tensors, int64_t group);
+// Whether neighbours along this unknown may be packed: a reduction that moves both loads and that
+// no condition names.
+bool packs_along(const DotForm& form, const Piece& piece, size_t unknown);
+// Multiply-adds per nanosecond of the form's instruction; 0: the target has none.
+double dot_per_ns(const DotForm& form, const Target& target);
+
+// Of a schedule that ends in a dot: how many neighbours are packed; 1: it does not.
+int64_t dot_group(const PieceSchedule& schedule);
+// The packed loops of a packing without the neighbours of a dot, which share an element.
+size_t packed_loops(const Packing& packing, const PieceSchedule& schedule);
+
+}  // namespace tile
