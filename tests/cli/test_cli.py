@@ -117,8 +117,9 @@ class Cli(unittest.TestCase):
 
     def test_cache_and_devices(self):
         self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2")
-        self.assertIn("1 entries", self.tile("cache", "show"))
-        self.assertIn("1 entries removed", self.tile("cache", "clear"))
+        # the kernel's object and the executable record
+        self.assertIn("2 entries", self.tile("cache", "show"))
+        self.assertIn("2 entries removed", self.tile("cache", "clear"))
         self.assertIn("reference", self.tile("devices"))
 
     def test_conform_counts_and_reproduces(self):
