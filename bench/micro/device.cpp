@@ -1,12 +1,13 @@
 // What a launch on a GPU costs the host beyond the driver's own call, and how long the first result
 // takes. Benchmarks of launches give the device batches that it can take without waiting, and leave
 // the waiting out of the time.
+#include "backends/cuda/driver/device.h"
+
 #include <benchmark/benchmark.h>
 
 #include <array>
 #include <optional>
 
-#include "backends/cuda/driver/device.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "bench/micro/product.h"
 #include "runtime/engine/device_run.h"
