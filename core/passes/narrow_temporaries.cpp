@@ -22,14 +22,19 @@ Range range_of_type(DType type) {
   int64_t half = int64_t{1} << (bit_width(type) - 1);
   return is_signed_integer(type) ? Range{-half, half - 1} : Range{0, 2 * half - 1};
 }
-// Up to 32 bits, so that sums and products of two ranges do not overflow.
+// Up to 32 bits, so that sums of two ranges do not overflow.
 bool has_range(DType type) {
   return type == DType::bool_ || (is_integer(type) && bit_width(type) <= 32);
 }
 
-Range product(const Range& a, const Range& b) {
-  std::array<int64_t, 4> all{a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
-  return {*std::min_element(all.begin(), all.end()), *std::max_element(all.begin(), all.end())};
+// nullopt: a product of bounds needs more than 64 bits (two numbers of u32).
+Known product(const Range& a, const Range& b) {
+  std::array<int64_t, 4> all{};
+  if (__builtin_mul_overflow(a.lo, b.lo, &all[0]) || __builtin_mul_overflow(a.lo, b.hi, &all[1]) ||
+      __builtin_mul_overflow(a.hi, b.lo, &all[2]) || __builtin_mul_overflow(a.hi, b.hi, &all[3]))
+    return std::nullopt;
+  return Range{*std::min_element(all.begin(), all.end()),
+               *std::max_element(all.begin(), all.end())};
 }
 // Every number whose highest bit is not above that of `largest`.
 int64_t all_bits(int64_t largest) {
