@@ -206,26 +206,13 @@ class Hoister {
   // The loop's results are its starts combined with what the reductions give.
   static Body epilogue(const Body& body, NodeId at, const std::vector<int>& slots) {
     const Node fold = body[at];
-    // Nodes of the copy that stand for the loop: only components refer to them.
-    std::vector<NodeId> starts;
-    NodeId mark = -1;
-    const Body* home = nullptr;  // regions have nodes of the same numbers
-    Body copy = rewritten(body, [&](Body& to, const Node& n) -> NodeId {
-      bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && mark < 0;
-      if (this_fold) {
-        starts.assign(n.args.begin() + 2, n.args.begin() + 2 + n.slot);
-        home = &to;
-        mark = to.integer(0, DType::i64, n.span);
-        return mark;
-      }
-      if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return -1;
-      auto k = static_cast<size_t>(n.slot);
+    return replace_components(body, fold, [&](Body& to, const Node& n, NodeId first) {
       DType wide = compute_type(n.type);
-      NodeId term = to.cast(to.load(slots[k], n.type, n.span), wide, n.span);
-      NodeId start = to.cast(starts[k], wide, n.span);
+      NodeId load = to.load(slots[static_cast<size_t>(n.slot)], n.type, n.span);
+      NodeId term = to.cast(load, wide, n.span);
+      NodeId start = to.cast(first, wide, n.span);
       return to.cast(to.operation(fold.op, {start, term}, wide, n.span), n.type, n.span);
     });
-    return tidied(copy);
   }
 
   BoundProgram& program_;

@@ -259,28 +259,15 @@ class Expansion {
       slots.push_back(static_cast<int>(c_.accesses.size()));
       c_.accesses.push_back(std::move(a));
     }
-    NodeId mark = -1;
-    const Body* home = nullptr;  // regions have nodes of the same numbers
-    std::vector<NodeId> starts;
-    Body body = rewritten(c_.body, [&](Body& to, const Node& n) -> NodeId {
-      bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && mark < 0;
-      if (this_fold) {
-        starts.assign(n.args.begin() + 2, n.args.begin() + 2 + n.slot);
-        home = &to;
-        mark = to.integer(0, DType::i64, n.span);
-        return mark;
-      }
-      if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return -1;
-      auto k = static_cast<size_t>(n.slot);
-      NodeId whole = to.load(slots[k], n.type, n.span);
+    c_.body = replace_components(c_.body, fold, [&](Body& to, const Node& n, NodeId first) {
+      NodeId whole = to.load(slots[static_cast<size_t>(n.slot)], n.type, n.span);
       if (fold.op == Op::ident) return whole;
-      if (is_neutral(to[starts[k]], fold.op)) return whole;
+      if (is_neutral(to[first], fold.op)) return whole;
       DType wide = compute_type(n.type);
-      NodeId start = to.cast(starts[k], wide, n.span);
+      NodeId start = to.cast(first, wide, n.span);
       whole = to.cast(whole, wide, n.span);
       return to.cast(to.operation(fold.op, {start, whole}, wide, n.span), n.type, n.span);
     });
-    c_.body = tidied(body);
   }
 
   Derivation& derivation_;
