@@ -11,6 +11,9 @@
 
 namespace tile {
 
+constexpr double kCacheLine = 64;      // bytes
+constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
+
 // Work below this is not worth a thread.
 constexpr double kChunkNanoseconds = 10000;
 

@@ -1,0 +1,251 @@
+// The analytic model's traffic between the levels of memory: the block that each access touches,
+// its lines and pages, and how often the loops outside bring it in again.
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/cost.h"
+
+namespace tile {
+namespace {
+
+constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
+constexpr double kPage = 4096;
+constexpr double kPagesKnown = 1024;  // translations held at once
+constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
+
+}  // namespace
+
+double PieceModel::value_span(const std::vector<int64_t>& moves,
+                              const std::vector<int64_t>& range) {
+  double span = 0;
+  for (size_t u = 0; u < moves.size(); ++u) {
+    span += std::abs(static_cast<double>(moves[u])) * static_cast<double>(range[u] - 1);
+  }
+  return span;
+}
+
+// What one access touches while each unknown runs over `range` values: runs of contiguous bytes,
+// whole cache lines, in rows that lie `strides` apart.
+PieceModel::Block PieceModel::block_of(const AccessModel& a,
+                                       const std::vector<int64_t>& range) const {
+  Block block;
+  double stride = a.bytes;
+  bool contiguous = true;
+  for (size_t d = a.shape.size(); d-- > 0;) {
+    auto extent = static_cast<double>(std::max<int64_t>(a.shape[d], 1));
+    double span = 1;
+    const Index& index = a.access->index[d];
+    if (index.value >= 0 && !a.moves[d]) span = extent;
+    if (index.value >= 0 && a.moves[d]) span += value_span(*a.moves[d], range);
+    for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
+      Rational factor = index.affine.coefficients[u];
+      if (factor < Rational(0)) factor = -factor;
+      span += static_cast<double>(factor.num()) / static_cast<double>(factor.den()) *
+              static_cast<double>(range[u] - 1);
+    }
+    span = std::min(span, extent);
+    // Rows closer than a line, such as one component of each pixel, share their lines.
+    bool dense = contiguous || (block.rows == 1 && stride < kCacheLine);
+    if (dense) {
+      block.run = std::max(block.run, stride * span);
+    } else if (span > 1) {
+      block.rows *= span;
+      block.row_strides.emplace_back(span, stride);
+    }
+    contiguous = contiguous && span >= extent;
+    stride *= extent;
+  }
+  block.exact = block.run;
+  if (a.gathers) limit_to_points(block, a, range);
+  bool rounded = block.rows > 1;
+  if (rounded) block.run = std::max(block.run, kCacheLine);
+  return block;
+}
+
+// Where data decide on an index, each point reads no more than a line of its own.
+void PieceModel::limit_to_points(Block& block, const AccessModel& a,
+                                 const std::vector<int64_t>& range) {
+  double points = a.times;
+  for (int64_t n : range) points *= static_cast<double>(n);
+  if (points * kCacheLine >= block.run * block.rows) return;
+  double size = static_cast<double>(a.bytes);
+  for (int64_t n : a.shape) size *= static_cast<double>(n);
+  block.run = block.exact = kCacheLine;
+  block.rows = points;
+  block.row_strides.assign(1, {points, std::max(kCacheLine, size / points)});
+}
+
+// An earlier access of the same kind walks the tensor at a distance inside the block: the lines
+// are the same but for its edge. Components of one pixel and neighbours of a stencil do.
+bool PieceModel::shares_lines(size_t access, const std::vector<int64_t>& range) const {
+  const AccessModel& a = accesses_[access];
+  for (size_t i = 0; i < access; ++i) {
+    const AccessModel& other = accesses_[i];
+    if (other.store == a.store && near(a, other, range)) return true;
+  }
+  return false;
+}
+
+bool PieceModel::near(const AccessModel& a, const AccessModel& b,
+                      const std::vector<int64_t>& range) {
+  if (a.access->tensor != b.access->tensor) return false;
+  double stride = a.bytes;
+  for (size_t d = a.shape.size(); d-- > 0;) {
+    const Index &i = a.access->index[d], &j = b.access->index[d];
+    bool values = i.value >= 0 || j.value >= 0;
+    if (values && (i.value < 0 || j.value < 0 || !a.moves[d] || a.moves[d] != b.moves[d])) {
+      return false;
+    }
+    Affine apart = i.affine - j.affine;
+    if (!values && !apart.is_constant()) return false;
+    double span = 1;
+    for (size_t u = 0; u < range.size() && !values; ++u) {
+      span += std::abs(i.affine.coefficient(u).floor()) * static_cast<double>(range[u] - 1);
+    }
+    double distance = values ? 0 : std::abs(static_cast<double>(apart.constant.floor()));
+    if (distance >= span && distance * stride >= kCacheLine) return false;
+    stride *= static_cast<double>(std::max<int64_t>(a.shape[d], 1));
+  }
+  return true;
+}
+
+double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
+  Block block = block_of(a, range);
+  return block.run * block.rows;
+}
+
+double PieceModel::fetch_ns(const AccessModel& a, const std::vector<int64_t>& range,
+                            double rate) const {
+  Block block = block_of(a, range);
+  double translated = pages(block);
+  double walks = translated > kPagesKnown ? translated * kPageWalk : 0;
+  return block.rows * (block.run + (block.rows > 1 ? kShortRun : 0)) / rate + walks;
+}
+
+double PieceModel::uses(const AccessModel& a) const {
+  double points = 1;
+  for (int64_t extent : piece_.box) points *= static_cast<double>(extent);
+  Block block = block_of(a, piece_.box);
+  return points / std::max(1.0, block.exact * block.rows / a.bytes);
+}
+
+// Bytes of the cache that the block occupies where its rows fall on the same sets: `way` bytes map
+// to different sets.
+double PieceModel::occupied(const Block& block, double way) {
+  double covered = block.run, distinct = 1;
+  for (auto [count, stride] : block.row_strides) {
+    auto step = gcd(static_cast<int64_t>(stride), static_cast<int64_t>(way));
+    double places = std::max(1.0, way / static_cast<double>(std::max<int64_t>(step, 1)));
+    distinct *= std::min(count, places);
+  }
+  covered = std::min(way, block.run * distinct);
+  double bytes = block.run * block.rows;
+  return distinct >= block.rows ? bytes : bytes * std::max(1.0, way / covered);
+}
+
+double PieceModel::pages(const Block& block) {
+  double count = std::max(1.0, block.run / kPage), gap = block.run;
+  for (auto [rows, stride] : block.row_strides) {
+    count *= stride >= kPage ? rows : std::max(1.0, rows * stride / kPage);
+    gap = std::max(gap, rows * stride);
+  }
+  return std::min(count, std::max(1.0, gap / kPage) + 1);
+}
+
+// The same for a packed block: dense.
+double PieceModel::packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const {
+  double bytes = a.bytes;
+  for (size_t u = 0; u < range.size(); ++u) {
+    if (a.strides[u] != 0) bytes *= static_cast<double>(range[u]);
+  }
+  return bytes;
+}
+
+PieceModel::LoopRanges PieceModel::loop_ranges(const PieceSchedule& s) const {
+  LoopRanges r;
+  for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
+    for (const Loop& l : *part) r.loops.push_back(&l);
+  }
+  r.ranges.push_back(piece_.box);
+  for (const Loop* l : r.loops) {
+    std::vector<int64_t> range = r.ranges.back();
+    int64_t& n = range[static_cast<size_t>(l->unknown)];
+    r.trips.push_back(static_cast<double>(ceil_div(n, l->step)));
+    n = std::min(n, l->step);
+    r.ranges.push_back(std::move(range));
+  }
+  return r;
+}
+
+// What passes into a store of the given capacity: the blocks of the outermost loops whose data fit
+// are fetched once for each iteration of the loops outside. `held` is what an access takes of the
+// capacity inside a level, `moved` what fetching it costs.
+double PieceModel::traffic(const LoopRanges& r, double capacity, const Measure& held,
+                           const Measure& moved) const {
+  size_t level = 0;
+  for (; level < r.loops.size(); ++level) {
+    double sum = 0;
+    for (size_t i = 0; i < accesses_.size(); ++i) {
+      if (!shares_lines(i, r.ranges[level])) sum += held(i, level);
+    }
+    if (sum <= capacity) break;
+  }
+  if (level == 0) return 0;
+  double total = 0;
+  for (size_t i = 0; i < accesses_.size(); ++i) {
+    if (shares_lines(i, r.ranges[level])) continue;
+    double fetched = moved(i, level) * (accesses_[i].store ? 2 : 1);
+    bool reused = true;
+    for (size_t j = level; j-- > 0;) {
+      bool depends = accesses_[i].strides[static_cast<size_t>(r.loops[j]->unknown)] != 0;
+      reused = reused && !depends;
+      if (!reused) fetched *= r.trips[j];
+    }
+    total += fetched;
+  }
+  return total;
+}
+
+PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                                       size_t level) const {
+  const AccessModel& a = accesses_[access];
+  for (const Packing& p : s.packings) {
+    bool inside = p.load == static_cast<int>(access) && level >= static_cast<size_t>(p.level);
+    if (!inside) continue;
+    Block dense;
+    dense.run = packed_bytes(a, r.ranges[level]);
+    dense.exact = dense.run;
+    return dense;
+  }
+  return block_of(a, r.ranges[level]);
+}
+
+// Nanoseconds that data take to come into a cache of `bytes` from the level behind it.
+double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
+                             double ways, double rate) const {
+  double way = static_cast<double>(bytes) / ways;
+  Measure held = [&](size_t i, size_t level) {
+    Block block = block_at(s, r, i, level);
+    return ways > 1 ? occupied(block, way) : block.run * block.rows;
+  };
+  Measure moved = [&](size_t i, size_t level) {
+    Block block = block_at(s, r, i, level);
+    // The loop outside may walk along the run: then its lines are used up over its iterations.
+    const Loop* outside = level > 0 ? r.loops[level - 1] : nullptr;
+    double stride = 0;
+    if (outside != nullptr) {
+      int64_t elements = accesses_[i].strides[static_cast<size_t>(outside->unknown)];
+      stride = std::abs(static_cast<double>(elements * outside->step * accesses_[i].bytes));
+    }
+    bool along = stride > 0 && stride < kCacheLine;
+    return block.rows * (along ? std::max(block.exact, stride) : block.run + kShortRun);
+  };
+  return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
+}
+
+double PieceModel::translation_ns(const PieceSchedule& s, const LoopRanges& r) const {
+  Measure count = [&](size_t i, size_t level) { return pages(block_at(s, r, i, level)); };
+  return traffic(r, kPagesKnown, count, count) * kPageWalk;
+}
+
+}  // namespace tile
