@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ir/text.h"
+#include "core/schedule/window_report.h"
 #include "runtime/engine/engine.h"
 
 namespace tile {
@@ -65,7 +66,56 @@ std::string domain_text(const Piece& piece, const PieceClass& kind) {
   return out;
 }
 
-std::string stage_text(const Launch& launch, size_t at) {
+// Windows told so far, by what they slide over and by what they make.
+class WindowNotes {
+ public:
+  std::string separable(const Piece& piece, Aggregation aggregation) const {
+    std::vector<std::vector<size_t>> groups = separable_window(piece, aggregation);
+    if (groups.empty()) return "";
+    std::string names, terms;
+    double together = 1;
+    for (const std::vector<size_t>& group : groups) {
+      int64_t size = 1;
+      std::string members;
+      for (size_t u : group) {
+        size *= piece.box[u];
+        members += (members.empty() ? "" : ", ") + piece.unknowns[u];
+      }
+      together *= static_cast<double>(size);
+      names += (names.empty() ? "" : ", then over ") + members;
+      terms += (terms.empty() ? "" : " + ") + std::to_string(size);
+    }
+    return "    its window is separable: over " + names + " takes " + terms + " terms instead of " +
+           std::to_string(static_cast<int64_t>(together)) + "\n";
+  }
+
+  std::string repeated(const Contraction& contraction, const Piece& piece,
+                       const std::string& here) {
+    std::optional<SlidingWindow> window = sliding_window(piece);
+    if (!window) return "";
+    std::string out;
+    for (const Told& other : told_) {
+      if (other.window.form != window->form) continue;
+      if (other.window.tensor == window->tensor) {
+        out += "    slides the same window over the same tensor as " + other.name + "\n";
+      } else if (other.result == window->tensor) {
+        out += "    repeats the window of " + other.name + " on its result\n";
+      }
+    }
+    told_.push_back({*window, contraction.outputs[0], here});
+    return out;
+  }
+
+ private:
+  struct Told {
+    SlidingWindow window;
+    TensorId result;
+    std::string name;
+  };
+  std::vector<Told> told_;
+};
+
+std::string stage_text(const Launch& launch, size_t at, WindowNotes& notes) {
   const Kernel& kernel = *launch.kernel;
   const KernelStage& stage = kernel.stages[at];
   std::string out;
@@ -75,6 +125,9 @@ std::string stage_text(const Launch& launch, size_t at) {
     out += "  stage " + std::to_string(at);
     if (stage.contraction.pieces.size() > 1) out += " piece " + std::to_string(p);
     out += ": " + std::string(to_string(kind.kind)) + ", domain " + domain_text(piece, kind) + "\n";
+    out += notes.separable(piece, stage.contraction.aggregation);
+    out += notes.repeated(stage.contraction, piece,
+                          "stage " + std::to_string(at) + " of kernel " + kernel.name);
     if (stage.attach >= 0) {
       out += "    computed in the register tile of stage " + std::to_string(stage.attach) + "\n";
     }
@@ -93,11 +146,13 @@ std::string stage_text(const Launch& launch, size_t at) {
   return out;
 }
 
-std::string launch_text(const Launch& launch) {
+std::string launch_text(const Launch& launch, WindowNotes& notes) {
   if (launch.sort) return "sort: a routine of the runtime\n";
   std::string out = launch.kernel ? "kernel " + launch.kernel->name + "\n" : "scatter\n";
   if (launch.kernel) {
-    for (size_t i = 0; i < launch.kernel->stages.size(); ++i) out += stage_text(launch, i);
+    for (size_t i = 0; i < launch.kernel->stages.size(); ++i) {
+      out += stage_text(launch, i, notes);
+    }
   }
   Summarizer s;
   s.block(launch.nest.body, false);
@@ -117,7 +172,8 @@ std::string explain(const Executable& e) {
   if (e.engine->is_reference()) return "the reference interpreter runs the program as bound\n";
   if (e.restored) return explain(*compile_stages(e));
   std::string out;
-  for (const Launch& launch : e.launches) out += launch_text(launch);
+  WindowNotes notes;
+  for (const Launch& launch : e.launches) out += launch_text(launch, notes);
   out += std::to_string(e.arena_bytes) + " bytes of temporaries\n";
   return out;
 }

@@ -90,6 +90,17 @@ class Cli(unittest.TestCase):
         self.write("grad.tile", gradient)
         self.assertIn("DA", self.tile("check", "grad.tile"))
 
+    def test_explain_reports_windows(self):
+        self.write("box.tile", "function (I[M, N]) -> (O) { O[y, x: M - 4, N - 2] = +(I[y + r, x + s]), r < 5, s < 3; }")
+        self.assertIn("separable: over r, then over s takes 5 + 3 terms instead of 15",
+                      self.tile("explain", "box.tile", "--shape", "I=50x60"))
+        self.write("boxes.tile", "function (I[N]) -> (M, V, B) { M[x: N - 4] = +(I[x + r]), r < 5;"
+                   " V[x: N - 4] = +(I[x + t] * I[x + t]), t < 5; B[x: N - 8] = +(M[x + r]), r < 5; }")
+        explained = self.tile("explain", "boxes.tile", "--shape", "I=1000")
+        self.assertIn("the same window over the same tensor as stage 0 of kernel M", explained)
+        self.assertIn("repeats the window of stage 0 of kernel M on its result", explained)
+        self.assertNotIn("separable", explained)
+
     def test_errors_are_located(self):
         self.write("bad.tile", "function (A[N]) -> (O) {\n  O[i: N] = +(Q[i]);\n}\n")
         text = self.tile("check", "bad.tile", fails=True)
