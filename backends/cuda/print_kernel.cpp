@@ -13,21 +13,6 @@ using nest::Scope;
 
 namespace {
 
-// Threads that one iteration of the enclosing grid loop needs.
-int64_t threads_in(const nest::Block& block) {
-  int64_t most = 1;
-  for (const nest::Statement& s : block) {
-    if (const auto* loop = std::get_if<nest::For>(&s.what)) {
-      int64_t inside = threads_in(loop->body);
-      if (loop->kind == LoopKind::thread) inside = checked_mul(inside, loop->extent.value());
-      most = std::max(most, inside);
-    } else if (const auto* condition = std::get_if<nest::If>(&s.what)) {
-      most = std::max({most, threads_in(condition->then), threads_in(condition->otherwise)});
-    }
-  }
-  return most;
-}
-
 bool synchronises(const nest::Block& block) {
   return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
     if (const auto* loop = std::get_if<nest::For>(&s.what)) return synchronises(loop->body);
@@ -38,11 +23,18 @@ bool synchronises(const nest::Block& block) {
   });
 }
 
-int64_t bytes_of(const nest::Buffer& b) {
-  return checked_mul(element_count(b.shape), static_cast<int64_t>(byte_size(b.type)));
+// Thread loops from this one inwards, one directly inside the other.
+size_t thread_depth(const nest::For& loop) {
+  const auto* inner = loop.body.size() == 1 ? std::get_if<nest::For>(&loop.body[0].what) : nullptr;
+  return inner != nullptr && inner->kind == LoopKind::thread ? thread_depth(*inner) + 1 : 1;
 }
-size_t aligned_up(size_t offset, size_t alignment) {
-  return (offset + alignment - 1) / alignment * alignment;
+
+// Of a number that is not negative.
+std::string quotient_of(const std::string& number, int64_t by) {
+  return by == 1 ? number : "(int)((unsigned)" + number + " / " + std::to_string(by) + "u)";
+}
+std::string remainder_of(const std::string& number, int64_t by) {
+  return "(int)((unsigned)" + number + " % " + std::to_string(by) + "u)";
 }
 
 }  // namespace
@@ -83,125 +75,15 @@ void Printer::close(const std::string& after) {
   line("}" + after);
 }
 
-void Printer::place_workspace() {
-  for (const nest::Statement& s : nest_.body) {
-    const auto* alloc = std::get_if<nest::Alloc>(&s.what);
-    if (alloc == nullptr) continue;
-    const nest::Buffer& b = buffer(alloc->buffer);
-    internal_check(b.scope == Scope::workspace, "cuda: a private buffer outside the kernels");
-    if (workspace_.contains(alloc->buffer)) continue;
-    workspace_[alloc->buffer] = source_.workspace_bytes;
-    source_.workspace_bytes =
-        aligned_up(source_.workspace_bytes + static_cast<size_t>(bytes_of(b)), 256);
-  }
-}
-
-void Printer::place_shared(const nest::Block& statements, size_t& bytes) {
-  for (const nest::Statement& s : statements) {
-    if (const auto* loop = std::get_if<nest::For>(&s.what)) place_shared(loop->body, bytes);
-    if (const auto* condition = std::get_if<nest::If>(&s.what)) {
-      // A block takes one way: both use the same memory.
-      size_t other = bytes;
-      place_shared(condition->then, bytes);
-      place_shared(condition->otherwise, other);
-      bytes = std::max(bytes, other);
-    }
-    const auto* alloc = std::get_if<nest::Alloc>(&s.what);
-    if (alloc == nullptr || buffer(alloc->buffer).scope != Scope::shared) continue;
-    if (shared_.contains(alloc->buffer)) continue;
-    const nest::Buffer& b = buffer(alloc->buffer);
-    bytes = aligned_up(bytes, std::max<size_t>(16, static_cast<size_t>(b.alignment)));
-    shared_[alloc->buffer] = bytes;
-    bytes += static_cast<size_t>(bytes_of(b));
-  }
-}
-
-std::string Printer::parameters() const {
-  std::string text;
-  for (size_t i = 0; i < nest_.argument_count(); ++i) {
-    const nest::Buffer& b = nest_.buffers[i];
-    text += (b.written ? "" : "const ") + std::string(memory_type(b.type)) + "* __restrict__ " +
-            names_[i] + ", ";
-  }
-  text += "u8* __restrict__ workspace";
-  for (size_t i = 0; i < nest_.parameters.size(); ++i) {
-    text += ", long long q" + std::to_string(i);
-  }
-  return text;
-}
-
-std::string Printer::signature(const std::string& name, int threads) const {
-  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " + name +
-         "(" + parameters() + ") {";
-}
-
-void Printer::kernel(const nest::For& grid) {
-  if (is_matrix_kernel(grid)) return matrix_kernel(grid);
-  CudaKernel k;
-  k.name = "tile_" + std::to_string(source_.kernels.size());
-  k.block = static_cast<int>(threads_in(grid.body));
-  if (k.block > target_.gpu.threads_per_block) {
-    fail(Stage::compile, "block", {}, "a block of " + std::to_string(k.block) + " threads", "");
-  }
-  block_ = k.block;
-  shared_.clear();
-  place_shared(grid.body, k.shared_bytes);
-  if (static_cast<int64_t>(k.shared_bytes) > target_.gpu.shared_per_block) {
-    fail(Stage::compile, "shared", {},
-         "a block with " + std::to_string(k.shared_bytes) + " bytes of shared memory", "");
-  }
-  std::vector<const nest::For*> chain{&grid};
-  auto next = [&]() -> const nest::For* {
-    const nest::Block& inside = chain.back()->body;
-    const auto* loop = inside.size() == 1 ? std::get_if<nest::For>(&inside[0].what) : nullptr;
-    return loop != nullptr && loop->kind == LoopKind::grid ? loop : nullptr;
-  };
-  while (const nest::For* inner = next()) chain.push_back(inner);
-  k.grid = 1;
-  for (const nest::For* loop : chain) k.grid = k.grid * max(loop->extent, Expr(0));
-  k.grid = simplify(k.grid, ranges_);
-  open(signature(k.name, k.block));
-  if (k.shared_bytes > 0) line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
-  for (size_t i = 0; i < nest_.parameters.size(); ++i) {
-    const VariableText& v = variables_.at(nest_.parameters[i].name);
-    if (v.range.narrow()) line("const int " + v.name + " = (int)q" + std::to_string(i) + ";");
-  }
-  for (auto [id, at] : workspace_) {
-    std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(workspace + " +
-         std::to_string(at) + "ull);");
-  }
-  for (auto [id, at] : shared_) {
-    std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type +
-         "*)(shared_memory + " + std::to_string(at) + ");");
-  }
-  std::string rest = "blockIdx.x";
-  std::function<void(size_t)> enter = [&](size_t i) {
-    if (i == chain.size()) return block(chain.back()->body);
-    const nest::For& loop = *chain[i];
-    VariableText v = loop_variable(loop, "g");
-    Expr inner = 1;
-    for (size_t j = i + 1; j < chain.size(); ++j) inner = inner * chain[j]->extent;
-    std::string value = "(int)blockIdx.x";
-    if (i + 1 < chain.size()) value = "(" + value + " / " + expression(inner).text + ")";
-    if (i > 0) value = "(" + value + " % " + expression(loop.extent).text + ")";
-    line("const " + typed(v) + " = " + value + " + " + expression(loop.begin).text + ";");
-    with_variable(loop.variable, v, loop.begin, loop.extent, [&] { enter(i + 1); });
-  };
-  enter(0);
-  std::string barrier = "__syncthreads();\n";  // behind the last thread loop nothing waits
-  if (text_.ends_with(barrier)) text_.erase(text_.rfind('\n', text_.size() - 2) + 1);
-  close();
-  source_.kernels.push_back(std::move(k));
-}
-
 void Printer::block(const nest::Block& statements) {
   std::set<int> outside;
   std::swap(outside, declared_);
-  for (const nest::Statement& s : statements) {
-    std::visit([&](const auto& what) { statement(what); }, s.what);
+  bool ends = ends_kernel_;
+  for (size_t i = 0; i < statements.size(); ++i) {
+    ends_kernel_ = ends && i + 1 == statements.size();
+    std::visit([&](const auto& what) { statement(what); }, statements[i].what);
   }
+  ends_kernel_ = ends;
   std::swap(outside, declared_);
 }
 
@@ -211,9 +93,8 @@ VariableText Printer::loop_variable(const nest::For& loop, const char* prefix) {
   return {fresh(prefix), {begin.lo, std::max(begin.lo, end.hi)}};
 }
 
-template <class Inside>
 void Printer::with_variable(const std::string& name, const VariableText& text, const Expr& begin,
-                            const Expr& extent, const Inside& inside) {
+                            const Expr& extent, const std::function<void()>& inside) {
   variables_[name] = text;
   ranges_.set(name, begin, simplify(begin + extent - 1, ranges_));
   inside();
@@ -244,13 +125,16 @@ void Printer::thread_loop(const nest::For& loop) {
   internal_check(used == all || !synchronises(loop.body), "cuda: a barrier for some threads only");
   in_thread_ = true;
   std::string value = "(int)threadIdx.x";
-  if (!outermost) value = "(" + value + " % " + std::to_string(all) + ")";
-  if (used < all) {
-    open("if (" + value + " < " + std::to_string(used) + ") {");
-  } else {
+  if (block_dimensions_) {
+    static constexpr const char* kDimensions[] = {"(int)threadIdx.x", "(int)threadIdx.y",
+                                                  "(int)threadIdx.z"};
+    value = kDimensions[thread_depth(loop) - 1];
     open("{");
+  } else {
+    if (!outermost) value = remainder_of(value, all);
+    open(used < all ? "if (" + value + " < " + std::to_string(used) + ") {" : "{");
+    value = quotient_of(value, inner);
   }
-  if (inner > 1) value = "(" + value + " / " + std::to_string(inner) + ")";
   VariableText v = loop_variable(loop, "t");
   line("const " + typed(v) + " = " + value + " + " + expression(loop.begin).text + ";");
   int64_t before = inner_threads_;
@@ -260,11 +144,12 @@ void Printer::thread_loop(const nest::For& loop) {
   close();
   if (!outermost) return;
   in_thread_ = false;
-  line("__syncthreads();");
+  if (!ends_kernel_) line("__syncthreads();");
 }
 
 void Printer::counted_loop(const nest::For& loop) {
   if (loop.extent.is_constant() && loop.extent.value() <= 0) return;
+  ends_kernel_ = ends_kernel_ && loop.extent.is_constant(1);
   VariableText v = loop_variable(loop, "k");
   ExpressionText begin = expression(loop.begin);
   if (loop.extent.is_constant(1)) {
@@ -373,7 +258,7 @@ void Printer::statement(const nest::Store& what) {
   open("if (threadIdx.x == 0) {");
   store(what, nullptr, "");
   close();
-  line("__syncthreads();");
+  if (!ends_kernel_) line("__syncthreads();");
 }
 
 void Printer::statement(const nest::Alloc& alloc) {

@@ -1,6 +1,7 @@
 // Prints nests as CUDA C++: shared by the files of the printer, used nowhere else.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -17,6 +18,9 @@ namespace tile::cuda {
 
 struct MatrixParts;
 
+// Threads that one iteration of the enclosing grid loop needs.
+int64_t threads_in(const nest::Block& block);
+
 class Printer {
  public:
   Printer(const nest::Nest& nest, const Target& target);
@@ -29,13 +33,17 @@ class Printer {
   void close(const std::string& after = "");
   std::string fresh(const char* prefix) { return prefix + std::to_string(counter_++); }
 
-  // Kernels.
+  // Kernels (print_launch.cpp).
   void place_workspace();
   void kernel(const nest::For& grid);
+  using GridLoops = std::vector<const nest::For*>;  // one directly inside the other
+  void place_blocks(const GridLoops& loops, CudaKernel& kernel);
+  void place_threads(const nest::Block& block, CudaKernel& kernel);
+  void named_memory();
+  void enter_block(const GridLoops& loops, size_t next);
   std::string parameters() const;
   std::string signature(const std::string& name, int block) const;
   void place_shared(const nest::Block& block, size_t& bytes);
-  void buffer_pointers(const nest::Block& block);
 
   // Statements.
   void block(const nest::Block& statements);
@@ -52,9 +60,8 @@ class Printer {
   void lane_loop(const nest::For& loop, const Expr& extent);
   void full_lanes(const nest::For& loop);
   // Declares a loop variable for the code that `inside` prints.
-  template <class Inside>
   void with_variable(const std::string& name, const VariableText& text, const Expr& begin,
-                     const Expr& extent, const Inside& inside);
+                     const Expr& extent, const std::function<void()>& inside);
   VariableText loop_variable(const nest::For& loop, const char* prefix);
   ExpressionText expression(const Expr& e) const { return print_expression(e, variables_); }
   std::string typed(const VariableText& v) const {
@@ -119,8 +126,11 @@ class Printer {
   std::map<int, std::string> replaced_;  // buffers whose only element is a variable
   bool matrix_prelude_ = false, mma_prelude_ = false;
   std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
-  int block_ = 1;                             // threads of the kernel being printed
-  std::set<int> declared_;                    // private buffers of the block being printed
+  int64_t block_ = 1;                         // threads of the kernel being printed
+  // Whether its grid and thread loops are dimensions of the launch, else counted along x.
+  bool grid_dimensions_ = false, block_dimensions_ = false;
+  bool ends_kernel_ = false;  // nothing comes after the statement being printed
+  std::set<int> declared_;    // private buffers of the block being printed
   bool in_thread_ = false;
   int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
 };

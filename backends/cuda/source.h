@@ -2,6 +2,7 @@
 // CUDA headers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -38,6 +39,8 @@ struct CudaKernel {
   size_t shared_bytes = 0;   // dynamic shared memory
   std::vector<int> cluster;  // up to three extents; empty: no clusters
   std::vector<TensorMap> maps;
+  // The second and third dimension of the grid and of its blocks.
+  std::array<int, 2> grid_yz{1, 1}, block_yz{1, 1};
 };
 
 struct CudaSource {

@@ -2,6 +2,7 @@
 // grid loops: one kernel launch each.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/nest/nest.h"
@@ -14,6 +15,13 @@ namespace tile::gpu {
 nest::Nest bind_grid(nest::Nest nest, const Target& target);
 nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffers,
                       const Target& target);
+
+// One launch of nested independent loops over `counts` iterations, outermost first: `inside` makes
+// a thread's code from the loops' values. Neighbouring threads have neighbouring values of the last
+// loops, and compute them without dividing; where there are more than three loops, each block
+// divides for the outermost.
+nest::Block tiled_launch(const std::vector<int64_t>& counts, const Target& target,
+                         const std::function<nest::Block(const std::vector<Expr>&)>& inside);
 
 // One launch instead of several that do not depend on each other, where their blocks have equally
 // many threads: neighbouring grid loops of the list become one, each with blocks of its own.

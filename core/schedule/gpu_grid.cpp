@@ -89,16 +89,40 @@ nest::Nest bind_grid(nest::Nest nest, const Target& target) {
 
 namespace {
 
-// Threads of the one thread loop that a grid loop's body holds beside allocations; 0: another form.
-int64_t block_threads(const nest::For& grid) {
+// Threads of the one thread loop, or the several directly inside each other, that a launch's blocks
+// run beside allocations; 0: another form.
+int64_t block_threads(const nest::Block& block) {
   int64_t threads = 0;
-  for (const nest::Statement& s : grid.body) {
+  for (const nest::Statement& s : block) {
     if (std::holds_alternative<nest::Alloc>(s.what)) continue;
     const auto* loop = std::get_if<nest::For>(&s.what);
-    if (loop == nullptr || loop->kind != LoopKind::thread || threads != 0) return 0;
-    threads = loop->extent.value();
+    if (loop == nullptr || threads != 0) return 0;
+    if (loop->kind == LoopKind::thread) {
+      int64_t inside = block_threads(loop->body);
+      threads = loop->extent.value() * std::max<int64_t>(inside, 1);
+    } else if (loop->kind == LoopKind::grid || loop->extent.is_constant(1)) {
+      threads = block_threads(loop->body);
+    }
   }
   return threads;
+}
+
+// The grid loops of a launch, one directly inside the other, as loops of one iteration around the
+// block with that number; the number of blocks.
+int64_t count_blocks(const nest::For& grid) {
+  const auto* inner = grid.body.size() == 1 ? std::get_if<nest::For>(&grid.body[0].what) : nullptr;
+  bool deeper = inner != nullptr && inner->kind == LoopKind::grid;
+  return checked_mul(grid.extent.value(), deeper ? count_blocks(*inner) : 1);
+}
+void number_blocks(nest::For& grid, const Expr& number) {
+  auto* inner = grid.body.size() == 1 ? std::get_if<nest::For>(&grid.body[0].what) : nullptr;
+  grid.kind = LoopKind::serial;
+  grid.extent = 1;
+  grid.begin = number;
+  if (inner == nullptr || inner->kind != LoopKind::grid) return;
+  int64_t inside = count_blocks(*inner);
+  grid.begin = floor_div(number, Expr(inside));
+  number_blocks(*inner, floor_mod(number, Expr(inside)));
 }
 
 }  // namespace
@@ -109,22 +133,20 @@ nest::Block merged_launches(nest::Block launches) {
     auto* grid = std::get_if<nest::For>(&s.what);
     bool suits = grid != nullptr && grid->kind == LoopKind::grid && grid->extent.is_constant() &&
                  grid->begin.is_constant(0) && grid->extent.value() > 0;
-    int64_t mine = suits ? block_threads(*grid) : 0;
+    int64_t mine = suits ? block_threads(grid->body) : 0;
     if (mine == 0 || (threads != 0 && mine != threads)) return launches;
     threads = mine;
   }
   if (launches.size() < 2) return launches;
   std::vector<int64_t> ends;  // of each launch's blocks
   for (const nest::Statement& s : launches) {
-    ends.push_back((ends.empty() ? 0 : ends.back()) + std::get<nest::For>(s.what).extent.value());
+    ends.push_back((ends.empty() ? 0 : ends.back()) + count_blocks(std::get<nest::For>(s.what)));
   }
   Expr all = Expr::variable("launch_block");
   Block chain;
   for (size_t i = launches.size(); i-- > 0;) {
     nest::For one = std::move(std::get<nest::For>(launches[i].what));
-    one.kind = LoopKind::serial;
-    one.begin = tidy(all - Expr(i == 0 ? 0 : ends[i - 1]));
-    one.extent = 1;
+    number_blocks(one, tidy(all - Expr(i == 0 ? 0 : ends[i - 1])));
     Block mine{statement(std::move(one))};
     if (chain.empty()) {
       chain = std::move(mine);

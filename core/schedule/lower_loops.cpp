@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {
@@ -50,6 +51,12 @@ Expr cut(int64_t step, const Expr& size, const Expr& value) {
 
 Expr blocks_in(const Expr& size, int64_t step) {
   return step == 1 ? size : floor_div(tidy(size + Expr(step - 1)), Expr(step));
+}
+
+std::vector<int64_t> constants(const std::vector<Expr>& list) {
+  std::vector<int64_t> values;
+  for (const Expr& e : list) values.push_back(e.value());
+  return values;
 }
 
 bool over(const Loop& loop, const Loop& other) { return loop.unknown == other.unknown; }
@@ -132,6 +139,12 @@ Block PieceLowering::parallel_loops() {
     auto u = static_cast<size_t>(l.unknown);
     counts.push_back(blocks_in(s.at[u].size, l.step));
     typical = checked_mul(typical, ceil_div(piece_.box[u], l.step));
+  }
+  if (is_gpu(frame_.target)) {
+    append(out, gpu::tiled_launch(
+                    constants(counts), frame_.target,
+                    [&](const std::vector<Expr>& values) { return parallel_body(0, s, values); }));
+    return out;
   }
   // Of the loops behind each one.
   std::vector<Expr> inner(parallel_, 1);

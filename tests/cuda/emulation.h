@@ -119,7 +119,10 @@ inline void run_block(int threads) {
       if (f.state != State::running) continue;
       moved = true;
       machine.current = static_cast<unsigned>(t);
-      threadIdx.x = static_cast<unsigned>(t);
+      auto linear = static_cast<unsigned>(t);
+      threadIdx.x = linear % blockDim.x;
+      threadIdx.y = linear / blockDim.x % blockDim.y;
+      threadIdx.z = linear / blockDim.x / blockDim.y;
       swapcontext(&machine.scheduler, &f.context);
     }
     for (int w = 0; w < threads; w += 32) {
@@ -158,16 +161,17 @@ inline void __syncthreads() { tile_emulation::wait(tile_emulation::State::barrie
 inline void __syncwarp(unsigned = ~0u) { tile_emulation::wait(tile_emulation::State::warp); }
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
-  return tile_emulation::exchange(value, (threadIdx.x ^ static_cast<unsigned>(mask)) & 31u);
+  return tile_emulation::exchange(
+      value, (tile_emulation::machine.current ^ static_cast<unsigned>(mask)) & 31u);
 }
 template <class T>
 T __shfl_down_sync(unsigned, T value, unsigned delta) {
-  unsigned lane = threadIdx.x & 31u;
+  unsigned lane = tile_emulation::machine.current & 31u;
   return tile_emulation::exchange(value, lane + delta < 32u ? lane + delta : lane);
 }
 template <class T>
 T __shfl_up_sync(unsigned, T value, unsigned delta) {
-  unsigned lane = threadIdx.x & 31u;
+  unsigned lane = tile_emulation::machine.current & 31u;
   return tile_emulation::exchange(value, lane >= delta ? lane - delta : lane);
 }
 template <class T>
@@ -238,23 +242,28 @@ inline float half_value(unsigned short bits) {
 
 }  // namespace tile_emulation
 
-extern "C" void tile_emulate(void (*kernel)(), int arguments, void* const* values, long long grid,
-                             int block, unsigned long shared_bytes) {
+// `grid` and `block`: their three extents.
+extern "C" void tile_emulate(void (*kernel)(), int arguments, void* const* values,
+                             const unsigned* grid, const unsigned* block,
+                             unsigned long shared_bytes) {
   using namespace tile_emulation;
-  if (shared_bytes > sizeof shared_memory || arguments > kMostArguments || block > 1024) {
+  unsigned threads = block[0] * block[1] * block[2];
+  if (shared_bytes > sizeof shared_memory || arguments > kMostArguments || threads > 1024) {
     fault("a launch beyond what a block may have");
   }
   machine.kernel = kernel;
   machine.arguments = arguments;
   machine.values = values;
-  if (machine.fibres.size() < static_cast<size_t>(block)) {
-    machine.fibres = std::vector<Fibre>(static_cast<size_t>(block));
-  }
-  blockDim = {static_cast<unsigned>(block), 1, 1};
-  gridDim = {static_cast<unsigned>(grid), 1, 1};
-  for (long long b = 0; b < grid; ++b) {
-    blockIdx.x = static_cast<unsigned>(b);
-    std::memset(shared_memory, 0x7f, shared_bytes);
-    run_block(block);
+  if (machine.fibres.size() < threads) machine.fibres = std::vector<Fibre>(threads);
+  blockDim = {block[0], block[1], block[2]};
+  gridDim = {grid[0], grid[1], grid[2]};
+  for (unsigned z = 0; z < grid[2]; ++z) {
+    for (unsigned y = 0; y < grid[1]; ++y) {
+      for (unsigned x = 0; x < grid[0]; ++x) {
+        blockIdx = {x, y, z};
+        std::memset(shared_memory, 0x7f, shared_bytes);
+        run_block(static_cast<int>(threads));
+      }
+    }
   }
 }

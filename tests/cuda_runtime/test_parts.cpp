@@ -19,7 +19,9 @@ Object example() {
   CudaKernel kernel;
   kernel.name = "tile_0";
   kernel.grid = floor_div(Expr::variable("n") + 255, 256);
-  kernel.block = 256;
+  kernel.block = 32;
+  kernel.grid_yz = {5, 2};
+  kernel.block_yz = {4, 1};
   kernel.shared_bytes = 4096;
   kernel.cluster = {2, 1};
   TensorMap map;
@@ -45,6 +47,8 @@ TEST(Objects, ComeBackAsTheyWere) {
   EXPECT_EQ(pack(*back), pack(object));
   EXPECT_EQ(back->image, object.image);
   EXPECT_EQ(back->kernels[0].grid, object.kernels[0].grid);
+  EXPECT_EQ(back->kernels[0].grid_yz, object.kernels[0].grid_yz);
+  EXPECT_EQ(back->kernels[0].block_yz, object.kernels[0].block_yz);
   EXPECT_EQ(back->kernels[0].maps[0].strides_bytes, object.kernels[0].maps[0].strides_bytes);
   EXPECT_EQ(back->workspace_bytes, 1024U);
   EXPECT_TRUE(back->spills);

@@ -65,7 +65,8 @@ Emulated::~Emulated() {
 
 void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostTensor*>& arguments,
                    const std::vector<int64_t>& parameters) const {
-  using Launch = void (*)(void (*)(), int, void* const*, long long, int, unsigned long);
+  using Launch =
+      void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*, unsigned long);
   auto launch = reinterpret_cast<Launch>(dlsym(library_, "tile_emulate"));
   const cuda::CudaSource& source = sources_[index];
   auto aligned = [](size_t bytes) {
@@ -97,7 +98,12 @@ void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostT
       return std::optional<int64_t>();
     });
     if (*grid <= 0) continue;
-    launch(kernel, static_cast<int>(values.size()), values.data(), *grid, k.block, k.shared_bytes);
+    auto extents = [](int64_t x, const std::array<int, 2>& yz) {
+      return std::array{static_cast<unsigned>(x), static_cast<unsigned>(yz[0]),
+                        static_cast<unsigned>(yz[1])};
+    };
+    launch(kernel, static_cast<int>(values.size()), values.data(), extents(*grid, k.grid_yz).data(),
+           extents(k.block, k.block_yz).data(), k.shared_bytes);
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!nest.buffers[i].written) continue;

@@ -213,8 +213,11 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   CUlaunchAttribute cluster = cluster_of(kernel);
   CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned>(grid);
-  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.gridDimY = static_cast<unsigned>(kernel.grid_yz[0]);
+  config.gridDimZ = static_cast<unsigned>(kernel.grid_yz[1]);
   config.blockDimX = static_cast<unsigned>(kernel.block);
+  config.blockDimY = static_cast<unsigned>(kernel.block_yz[0]);
+  config.blockDimZ = static_cast<unsigned>(kernel.block_yz[1]);
   config.sharedMemBytes = static_cast<unsigned>(kernel.shared_bytes);
   config.hStream = session.stream_of(stream);
   config.attrs = &cluster;

@@ -8,7 +8,7 @@
 namespace tile::cuda {
 namespace {
 
-constexpr const char* kMagic = "tile-cuda-1";
+constexpr const char* kMagic = "tile-cuda-2";
 constexpr size_t kListLimit = 1 << 12;
 
 template <class T>
@@ -47,6 +47,8 @@ bool get(std::istream& in, TensorMap& map) {
 void put(std::ostream& out, const CudaKernel& kernel) {
   out << kernel.name << "\n" << to_string(kernel.grid) << "\n";
   out << kernel.block << " " << kernel.shared_bytes << " " << kernel.maps.size() << "\n";
+  out << kernel.grid_yz[0] << " " << kernel.grid_yz[1] << " " << kernel.block_yz[0] << " "
+      << kernel.block_yz[1] << "\n";
   put(out, kernel.cluster);
   for (const TensorMap& map : kernel.maps) put(out, map);
 }
@@ -57,6 +59,7 @@ bool get(std::istream& in, CudaKernel& kernel) {
   if (!std::getline(in, kernel.name) || !std::getline(in, grid)) return false;
   kernel.grid = parse_expr(grid);
   if (!(in >> kernel.block >> kernel.shared_bytes >> maps) || maps > kListLimit) return false;
+  in >> kernel.grid_yz[0] >> kernel.grid_yz[1] >> kernel.block_yz[0] >> kernel.block_yz[1];
   if (!get(in, kernel.cluster)) return false;
   kernel.maps.resize(maps);
   for (TensorMap& map : kernel.maps) {

@@ -209,7 +209,8 @@ CUresult fake_cuCtxPopCurrent(CUcontext* context) {
 }
 
 struct Kernel;
-using Emulate = void (*)(void (*)(), int, void* const*, long long, int, unsigned long);
+using Emulate = void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*,
+                         unsigned long);
 struct Module {
   void* library = nullptr;
   Emulate emulate = nullptr;  // null: machine code of a real GPU
@@ -296,9 +297,11 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
     bool known = owner != state().owners.end();
     if (known && owner->second != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
   }
-  if (config->blockDimX == 0 || config->blockDimX > 1024 || config->gridDimX == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+  bool fits = threads > 0 && threads <= 1024 && config->blockDimZ <= 64 && config->gridDimX > 0 &&
+              config->gridDimY > 0 && config->gridDimY <= 65535 && config->gridDimZ > 0 &&
+              config->gridDimZ <= 65535;
+  if (!fits) return CUDA_ERROR_INVALID_VALUE;
   if (kernel->module->emulate == nullptr) return CUDA_SUCCESS;
   std::vector<uint64_t> kept;  // emulated kernels have pointers and 64-bit parameters
   while (values[kept.size()] != nullptr) {
@@ -307,9 +310,10 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   give(config->hStream, [kernel, kept, launch = *config]() mutable {
     std::vector<void*> pointers;
     for (uint64_t& value : kept) pointers.push_back(&value);
+    unsigned grid[3] = {launch.gridDimX, launch.gridDimY, launch.gridDimZ};
+    unsigned block[3] = {launch.blockDimX, launch.blockDimY, launch.blockDimZ};
     kernel->module->emulate(kernel->function, static_cast<int>(pointers.size()), pointers.data(),
-                            launch.gridDimX, static_cast<int>(launch.blockDimX),
-                            launch.sharedMemBytes);
+                            grid, block, launch.sharedMemBytes);
   });
   return CUDA_SUCCESS;
 }
