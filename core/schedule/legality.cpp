@@ -5,6 +5,7 @@
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/stream.h"
 #include "core/schedule/tensor_cores.h"
 #include "core/schedule/window.h"
 
@@ -160,7 +161,10 @@ class PieceRules {
                            [&](const Loop& l) { return !owner(l.unknown); });
     if (!any) return {};
     if (c_.aggregation == Aggregation::assign) return "a blocked reduction of an assignment";
-    if (constrained_reduction()) return "a blocked reduction with conditions";
+    // Blocks of a streamed axis test their points.
+    if (constrained_reduction() && !has_stream(kernel_)) {
+      return "a blocked reduction with conditions";
+    }
     for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
       if (piece_.box[u] < 1) return "a blocked reduction without points";
     }

@@ -196,7 +196,7 @@ nest::Block PieceLowering::run() {
 
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
                  const RunTimeExtent* extent) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent};
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent};
   if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {

@@ -60,7 +60,9 @@ Body PieceLowering::last_block(const State& s) const {
   for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
     if (s.at[u].levels.empty()) continue;
     Expr next = tidy(s.at[u].begin() + Expr(s.at[u].levels.back().step));
-    all = all * less(Expr(piece_.box[u] - 1), next);
+    bool streamed = static_cast<int>(u) == frame_.kernel.stages[stage_].stream;
+    Expr last = streamed ? tidy(frame_.stream_end - Expr(1)) : Expr(piece_.box[u] - 1);
+    all = all * less(last, next);
   }
   return holds(all);
 }

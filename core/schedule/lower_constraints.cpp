@@ -152,7 +152,9 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
     bool settled = std::all_of(used.begin(), used.end(), [&](size_t u) {
       return static_cast<int>(u) == p.unknown || u < piece.owners || last_reduce(u) <= latest;
     });
-    bool loop = p.unknown >= 0 && latest < schedule.reduce.size();
+    bool blocked = std::any_of(schedule.outer.begin(), schedule.outer.end(),
+                               [&](const Loop& l) { return l.unknown == p.unknown; });
+    bool loop = p.unknown >= 0 && latest < schedule.reduce.size() && !blocked;
     if (!tiled && p.owners_only) p.place = Place::outer;
     if (!tiled && !p.owners_only && settled && loop) p.place = Place::bound;
     placed.push_back(p);

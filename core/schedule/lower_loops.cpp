@@ -215,13 +215,15 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
     return outer_loops(i + 1, entered(s, l.unknown, l.step, value, size));
   };
   std::string name = variable(l.unknown, s);
+  std::optional<Expr> reached = reached_blocks(i, s);
+  auto visited = [&](const Expr& count) { return reached ? min(count, *reached) : count; };
   if (!tile_follows(i)) {
-    return counted(name, blocks_in(p.size, l.step), LoopKind::serial,
+    return counted(name, visited(blocks_in(p.size, l.step)), LoopKind::serial,
                    [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
   }
   Expr full = floor_div(p.size, Expr(l.step));
-  Block out =
-      counted(name, full, LoopKind::serial, [&](const Expr& v) { return inside(v, l.step); });
+  Block out = counted(name, visited(full), LoopKind::serial,
+                      [&](const Expr& v) { return inside(v, l.step); });
   if (sized_at_run_time(l.unknown) && l.step > 1 && !p.size.is_constant()) {
     append(out, named(name, full, [&](const Expr& v) {
              return short_block(l, entered(s, l.unknown, l.step, v, l.step),
@@ -231,7 +233,10 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
     return out;
   }
   if (p.size.is_constant()) {
-    if (p.size.value() % l.step != 0) append(out, inside(full, p.size.value() % l.step));
+    if (p.size.value() % l.step == 0) return out;
+    std::vector<Expr> last;
+    if (reached) last.push_back(tidy(*reached - full - Expr(1)));
+    append(out, only_if(std::move(last), inside(full, p.size.value() % l.step)));
     return out;
   }
   // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.

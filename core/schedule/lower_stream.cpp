@@ -66,6 +66,31 @@ nest::Access PieceLowering::of_row(int buffer, const State& s) const {
   return a;
 }
 
+std::optional<Expr> PieceLowering::reached_blocks(size_t outer, const State& s) {
+  const Loop& l = schedule_.outer[outer];
+  const KernelStage& mine = frame_.kernel.stages[stage_];
+  if (!shared_body_.inside || l.unknown != mine.stream) return std::nullopt;
+  Expr extent = piece_.box[static_cast<size_t>(l.unknown)];
+  frame_.stream_end = extent;
+  Expr last = 0;
+  auto all = stream_bounds(frame_.kernel, frame_.row_blocks);
+  for (const std::vector<StreamBound>& bounds : all) {
+    Expr least = tidy(extent - Expr(1));
+    for (const StreamBound& b : bounds) {
+      Expr value = b.constant;
+      for (size_t r = 0; r < b.rows.size(); ++r) {
+        value = value + Expr(b.rows[r]) * s.at[static_cast<size_t>(mine.rows[r])].begin();
+      }
+      least = min(least, floor_div(tidy(value), Expr(b.divisor)));
+    }
+    last = max(last, least);
+  }
+  if (all.empty()) return std::nullopt;
+  Expr reached = floor_div(last, Expr(l.step)) + Expr(1);
+  frame_.stream_end = min(extent, Expr(l.step) * reached);
+  return reached;
+}
+
 // The sum so far, as a multiple of the exponential of the new maximum.
 void PieceLowering::rescale(nest::Store& resumed, const State& s) const {
   int follows = frame_.kernel.stages[stage_].rescale;

@@ -49,6 +49,7 @@ struct Frame {
     int maximum = -1, factor = -1;
   };
   std::map<size_t, Running> running;
+  Expr stream_end;  // of the values of the axis that the current block of rows needs
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
   const RunTimeExtent* extent = nullptr;  // of a kernel for a class of sizes
@@ -265,6 +266,9 @@ class PieceLowering {
   nest::Access of_row(int buffer, const State& s) const;
   void rescale(nest::Store& resumed, const State& s) const;
   nest::Block raise_maximum(const State& s);
+  // Of the shared loop over the streamed axis: how many blocks the rows of `s` need; nothing for
+  // all of them and for other loops.
+  std::optional<Expr> reached_blocks(size_t outer, const State& s);
 
   // Results and attached stages (lower_results.cpp).
   struct Made {

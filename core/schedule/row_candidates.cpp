@@ -56,6 +56,7 @@ class RowModel {
     for (size_t r = 0; r < all.size(); ++r) {
       count_ *= static_cast<double>(ceil_div(all[r], blocks_[r]));
     }
+    if (has_stream(kernel)) count_ *= visited_share(kernel, blocks_);
     attached_share_ = 1 / count_;
     cold_ = count_ * cold_block(kernel);
   }
@@ -185,6 +186,11 @@ class RowSpace {
       double bytes = kStreamedShare * static_cast<double>(target_.l2_bytes);
       blocks[stream] = streamed_block(blocks, bytes);
       all.push_back(blocks);
+      // Where conditions spare blocks, smaller ones spare more.
+      while (visited_share(kernel_, blocks) < 1 && blocks[stream] > 2 * lanes) {
+        blocks[stream] = std::max(lanes, blocks[stream] / 2 / lanes * lanes);
+        all.push_back(blocks);
+      }
       if (blocks[row] == extents_[row]) break;
     }
     return all;

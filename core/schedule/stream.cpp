@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
 
 namespace tile {
@@ -129,7 +130,7 @@ class StreamRules {
     int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.stream)];
     bool row = std::count(stage.rows.begin(), stage.rows.end(), stage.stream) > 0;
     if (row || piece.box[u] != extent || extent < 1) return "streamed axes that differ";
-    if (!piece.constraints.empty()) return "a streamed stage with conditions";
+    if (!reduces_stream(stage) && !piece.constraints.empty()) return "a streamed block with gaps";
     return reduces_stream(stage) ? reduction(s) : block(s, s);
   }
 
@@ -235,6 +236,84 @@ std::string broken_stream(const Kernel& kernel) {
   bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(),
                           [](const KernelStage& s) { return s.stream < 0 && s.rescale < 0; });
   return none ? "" : "a streamed axis of some stages only";
+}
+
+namespace {
+
+// From lo <= form < hi at the most that the rest of the form can be.
+StreamBound bound_of(const Constraint& c, const KernelStage& stage,
+                     const std::vector<int64_t>& blocks) {
+  Constraint k = lowering::whole(c);
+  const Piece& piece = stage.contraction.pieces[0];
+  int64_t a = k.form.coefficient(static_cast<size_t>(stage.stream)).num();
+  int64_t sign = a < 0 ? 1 : -1;  // of the rest, in the bound
+  StreamBound bound;
+  bound.divisor = std::abs(a);
+  bound.rows.assign(stage.rows.size(), 0);
+  bound.constant = sign * k.form.constant.num() + (a < 0 ? -k.lo : k.hi - 1);
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    if (static_cast<int>(u) == stage.stream) continue;
+    int64_t factor = sign * k.form.coefficient(u).num(), size = piece.box[u];
+    auto row = std::find(stage.rows.begin(), stage.rows.end(), static_cast<int>(u));
+    if (row != stage.rows.end()) {
+      auto r = static_cast<size_t>(row - stage.rows.begin());
+      bound.rows[r] = factor;
+      size = blocks[r];
+    }
+    bound.constant += std::max<int64_t>(factor, 0) * (size - 1);
+  }
+  return bound;
+}
+
+}  // namespace
+
+std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
+                                                    const std::vector<int64_t>& blocks) {
+  std::vector<std::vector<StreamBound>> all;
+  for (const KernelStage& stage : kernel.stages) {
+    if (stage.attach >= 0 || !reduces_stream(stage)) continue;
+    std::vector<StreamBound> bounds;
+    for (const Constraint& c : stage.contraction.pieces[0].constraints) {
+      bool bounded = !c.form.coefficient(static_cast<size_t>(stage.stream)).is_zero();
+      if (bounded) bounds.push_back(bound_of(c, stage, blocks));
+    }
+    if (bounds.empty()) return {};
+    all.push_back(std::move(bounds));
+  }
+  return all;
+}
+
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
+  const KernelStage& first = kernel.stages[0];
+  const std::vector<int64_t>& box = first.contraction.pieces[0].box;
+  int64_t extent = box[static_cast<size_t>(first.stream)], step = blocks.back();
+  auto all = stream_bounds(kernel, blocks);
+  if (all.empty()) return 1;
+  // Along the row that the bounds follow most, from block to block; other rows in their middle.
+  std::vector<int64_t> counts(first.rows.size());
+  size_t along = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    counts[r] = ceil_div(box[static_cast<size_t>(first.rows[r])], blocks[r]);
+    bool follows = all[0][0].rows[r] != 0;
+    if (follows && (all[0][0].rows[along] == 0 || counts[r] > counts[along])) along = r;
+  }
+  int64_t visited = 0;
+  for (int64_t i = 0; i < counts[along]; ++i) {
+    int64_t last = 0;
+    for (const std::vector<StreamBound>& bounds : all) {
+      int64_t least = extent - 1;
+      for (const StreamBound& b : bounds) {
+        int64_t value = b.constant;
+        for (size_t r = 0; r < counts.size(); ++r) {
+          value += b.rows[r] * blocks[r] * (r == along ? i : counts[r] / 2);
+        }
+        least = std::min(least, value / b.divisor);
+      }
+      last = std::max(last, least);
+    }
+    visited += last / step + 1;
+  }
+  return static_cast<double>(visited) / static_cast<double>(counts[along] * ceil_div(extent, step));
 }
 
 }  // namespace tile

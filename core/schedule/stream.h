@@ -33,4 +33,18 @@ Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(in
 // first broken one.
 std::string broken_stream(const Kernel& kernel);
 
+// An upper bound of the streamed axis: its values are at most floor((constant + sum of rows[r] *
+// begin of the block of row r) / divisor).
+struct StreamBound {
+  std::vector<int64_t> rows;
+  int64_t constant = 0, divisor = 1;
+};
+// For each stage that reduces over the streamed axis the bounds that its conditions put on it in
+// blocks of rows of the given sizes, all of which hold. Empty where a stage has none: all blocks of
+// the axis are visited.
+std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
+                                                    const std::vector<int64_t>& blocks);
+// The share of the axis's blocks that are visited, on average.
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks);
+
 }  // namespace tile

@@ -37,7 +37,7 @@ class PartsFinder {
     }
     if (parts.rows.empty()) return std::nullopt;
     find_terms(c.pieces[0], parts);
-    if (!find_sums(*e, parts) || parts.sums.empty()) return std::nullopt;
+    if (!find_sums(*e, parts) || parts.sums.empty() || !sums_fit(parts)) return std::nullopt;
     return parts;
   }
 
@@ -121,6 +121,18 @@ class PartsFinder {
       }
     }
     return true;
+  }
+
+  // A maximum over some terms only bounds the exponentials of those: the sums are of no others.
+  bool sums_fit(const Parts& parts) const {
+    const Piece& maximum = kernel(parts.maximum)->stages[0].contraction.pieces[0];
+    return std::all_of(parts.sums.begin(), parts.sums.end(), [&](const Sum& sum) {
+      std::vector<int> of;  // by unknown of the maximum: the sum's
+      for (int u : parts.distance.of) {
+        of.push_back(u < 0 ? -1 : sum.of[static_cast<size_t>(u)]);
+      }
+      return keeps_conditions(kernel(sum.step)->stages[0].contraction.pieces[0], maximum, of);
+    });
   }
 
   // By unknown of the exponential, from what dimensions stand for in it and in the reader.

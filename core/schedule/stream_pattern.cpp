@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "core/schedule/lowering.h"
 #include "core/schedule/stream.h"
 
 namespace tile::stream {
@@ -88,8 +90,7 @@ class SameValue {
 };
 
 bool one_plain_piece(const Contraction& c) {
-  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
-         c.pieces[0].constraints.empty();
+  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill;
 }
 
 // The maximum is read where the distance's own unknowns say.
@@ -157,6 +158,55 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) 
   return std::nullopt;
 }
 
+namespace {
+
+// The condition on a form with integral coefficients, the first of them positive, and no constant;
+// its ends no further out than the box reaches.
+Constraint normal_form(const Constraint& c, const std::vector<int64_t>& box) {
+  Constraint k = lowering::whole(c);
+  auto first = std::find_if(k.form.coefficients.begin(), k.form.coefficients.end(),
+                            [](const Rational& a) { return !a.is_zero(); });
+  if (first != k.form.coefficients.end() && *first < Rational(0)) {
+    k.form = k.form * Rational(-1);
+    k.lo = std::exchange(k.hi, 1 - k.lo);
+    k.lo = 1 - k.lo;
+  }
+  k.lo -= k.form.constant.num();
+  k.hi -= k.form.constant.num();
+  k.form.constant = 0;
+  k.form.coefficients.resize(box.size());
+  int64_t least = 0, most = 0;
+  for (size_t u = 0; u < box.size(); ++u) {
+    int64_t reach = k.form.coefficients[u].num() * std::max<int64_t>(box[u] - 1, 0);
+    (reach < 0 ? least : most) += reach;
+  }
+  k.lo = std::max(k.lo, least);
+  k.hi = std::min(k.hi, most + 1);
+  return k;
+}
+
+}  // namespace
+
+bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<int>& of) {
+  return std::all_of(other.constraints.begin(), other.constraints.end(), [&](const Constraint& c) {
+    Constraint wanted = c;
+    wanted.form = constant_affine(0);
+    wanted.form.constant = c.form.constant;
+    wanted.form.coefficients.resize(piece.box.size());
+    for (size_t u = 0; u < other.box.size(); ++u) {
+      if (c.form.coefficient(u).is_zero() || other.box[u] == 1) continue;
+      if (of[u] < 0) return false;
+      wanted.form.coefficients[static_cast<size_t>(of[u])] = c.form.coefficient(u);
+    }
+    wanted = normal_form(wanted, piece.box);
+    return std::any_of(piece.constraints.begin(), piece.constraints.end(),
+                       [&](const Constraint& mine) {
+                         Constraint k = normal_form(mine, piece.box);
+                         return k.form == wanted.form && k.lo == wanted.lo && k.hi == wanted.hi;
+                       });
+  });
+}
+
 std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor) {
   if (c.aggregation != Aggregation::sum || !is_float(c.accumulator)) return std::nullopt;
   std::optional<size_t> load = linear_load(c, tensor);
@@ -168,7 +218,8 @@ std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor) {
 
 std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor) {
   std::optional<size_t> load = linear_load(p, tensor);
-  if (!load || p.pieces[0].owners != p.pieces[0].box.size()) return std::nullopt;
+  bool pointwise = load && p.pieces[0].owners == p.pieces[0].box.size();
+  if (!pointwise || !p.pieces[0].constraints.empty()) return std::nullopt;
   std::optional<std::vector<int>> of = unknowns_read(p.pieces[0], *load);
   if (!of) return std::nullopt;
   return Multiple{*load, std::move(*of)};

@@ -35,4 +35,8 @@ struct Multiple {
 };
 std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor);
 
+// Every condition of `other` is one of the piece's, where unknown u of `other` is the piece's of[u]
+// (-1: it has one value).
+bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<int>& of);
+
 }  // namespace tile::stream

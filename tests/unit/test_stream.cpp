@@ -221,6 +221,62 @@ TEST(Stream, OtherForms) {
       {noise(DType::f32, {9, 17}, 4), noise(DType::f32, {9, 17}, 5), inputs[2]}, 24);
 }
 
+// Conditions on the sums: a query sees the keys up to its own place.
+std::string conditional_attention(const std::string& condition) {
+  return "function (Q[S, D], K[T, D], V[T, C]) -> (O, LSE) { L[s, t: S, T] = +(Q[s, d] * K[t, d]);"
+         " Top[s, 0: S, 1] = >(L[s, t])" +
+         condition + "; E = exp(L - Top); Sum[s, 0: S, 1] = +(E[s, t])" + condition +
+         "; LSE = log(Sum) + Top; R[s, c: S, C] = +(E[s, t] * V[t, c])" + condition +
+         "; O = R / Sum; }";
+}
+std::vector<HostTensor> plain_inputs(int64_t queries, int64_t keys, DType type = DType::f32) {
+  return {noise(type, {queries, 4}, 1), noise(type, {keys, 4}, 2), noise(type, {keys, 3}, 3)};
+}
+TEST(Stream, CausalConditions) {
+  std::string text = conditional_attention(", s - t < S");
+  for (int64_t n : {2, 7, 21, 37, 64}) expect_reference(text, plain_inputs(n, n), 30);
+  expect_reference(text, plain_inputs(30, 9), 24);
+  expect_reference(text, plain_inputs(19, 19, DType::bf16), 16, 0.05);
+  // Steeper, and the other way round.
+  expect_reference(conditional_attention(", s - 2 * t + 2 < S + 2"), plain_inputs(40, 20), 24);
+  expect_reference(conditional_attention(", t - s < T"), plain_inputs(17, 25), 24);
+}
+TEST(Stream, WhatAQueryDoesNotSeeIsNotRead) {
+  std::vector<HostTensor> inputs = plain_inputs(29, 29);
+  inputs[1].set(20 * 4, real_scalar(kNan, DType::f32));  // seen by queries from 20 on
+  inputs[2].set(25 * 3, real_scalar(kInf, DType::f32));
+  inputs[2].set(7 * 3 + 1, real_scalar(kNan, DType::f32));
+  inputs[1].set(9 * 4 + 2, real_scalar(-kInf, DType::f32));
+  expect_reference(conditional_attention(", s - t < S"), inputs, 40);
+}
+
+// Blocks of keys behind all queries of a block are not visited: the loop over them ends early.
+TEST(Stream, BlocksBehindTheDiagonalAreNotVisited) {
+  BoundProgram program =
+      test::bind_text(conditional_attention(", s - t < S"), test::types_of(plain_inputs(512, 512)));
+  run_pipeline(program, wide_target());
+  std::vector<Step> steps = group_streamed(program, wide_target());
+  ASSERT_EQ(steps.size(), 1U);
+  const auto& kernel = std::get<Kernel>(steps[0]);
+  EXPECT_NEAR(visited_share(kernel, {64, 64}), 4.5 / 8, 1e-9);
+  EXPECT_EQ(visited_share(kernel, {512, 512}), 1);
+  std::vector<std::vector<StreamBound>> bounds = stream_bounds(kernel, {64, 64});
+  ASSERT_EQ(bounds.size(), 3U);
+  EXPECT_EQ(bounds[0].at(0).rows, std::vector<int64_t>{1});
+  EXPECT_EQ(bounds[0].at(0).constant, 63);
+}
+
+// A maximum over some keys does not bound the exponentials of the others.
+TEST(Stream, SumsOfTermsThatTheMaximumDoesNotCoverStay) {
+  BoundProgram program = test::bind_text(
+      "function (Q[S, D], K[T, D], V[T, C]) -> (O) { L[s, t: S, T] = +(Q[s, d] * K[t, d]);"
+      " Top[s, 0: S, 1] = >(L[s, t]), s - t < S; E = exp(L - Top);"
+      " O[s, c: S, C] = +(E[s, t] * V[t, c]); }",
+      test::types_of(plain_inputs(11, 11)));
+  run_pipeline(program, wide_target());
+  EXPECT_EQ(streamed(group_streamed(program, wide_target())), 0U);
+}
+
 // Where the weights are wanted themselves nothing streams.
 TEST(Stream, WeightsThatAreOutputsStay) {
   BoundProgram program = test::bind_text(
