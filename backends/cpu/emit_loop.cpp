@@ -38,7 +38,9 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
     lanes.mask = scopes_.once({key_of(count), lanes.width, 'm'}, [&] {
       return ir_.CreateICmpSLT(numbers, ir_.CreateVectorSplat(lanes.width, count));
     });
-    if (!extent.is_constant()) {
+    if (extent.is_constant()) {
+      lanes.leading = static_cast<unsigned>(extent.constant);
+    } else {
       lanes.any = scopes_.once({key_of(count), 'n'},
                                [&] { return ir_.CreateICmpSGT(count, ir_.getInt64(0)); });
     }

@@ -137,6 +137,7 @@ void FunctionEmitter::conditional(llvm::Value* condition, const std::function<vo
 
 Lanes FunctionEmitter::masked(llvm::Value* mask) {
   Lanes inner = lanes_;
+  inner.leading = 0;
   inner.mask =
       lanes_.mask == nullptr ? mask : scopes_.once({key_of(lanes_.mask), key_of(mask), 'a'}, [&] {
         return ir_.CreateAnd(lanes_.mask, mask);

@@ -196,6 +196,44 @@ std::optional<Indices::Strided> Indices::strided(const Form& f) const {
   return result;
 }
 
+// The value of a form of nothing but the lane number.
+std::optional<int64_t> Indices::at_lane(const Form& f, int64_t lane) const {
+  int64_t sum = f.constant;
+  for (auto [id, factor] : f.terms) {
+    const Atom& a = atom(id);
+    std::optional<int64_t> value = lane;
+    if (a.lane_width == 0) {
+      std::vector<Expr> args;
+      for (const Form& arg : a.args) {
+        std::optional<int64_t> known = at_lane(arg, lane);
+        if (!known) return std::nullopt;
+        args.emplace_back(*known);
+      }
+      if (args.empty()) return std::nullopt;
+      value = evaluate(Expr::make(a.kind, std::move(args)),
+                       [](std::string_view) { return std::nullopt; });
+      if (!value) return std::nullopt;
+    }
+    sum = wrapping_add(sum, wrapping_mul(*value, factor));
+  }
+  return sum;
+}
+
+std::optional<Indices::Pattern> Indices::pattern(const Form& f, unsigned width) const {
+  Pattern result;
+  Form lanes;
+  result.uniform.constant = f.constant;
+  for (const auto& term : f.terms) {
+    (atom(term.first).lanes ? lanes : result.uniform).terms.push_back(term);
+  }
+  for (unsigned l = 0; l < width; ++l) {
+    std::optional<int64_t> offset = at_lane(lanes, l);
+    if (!offset) return std::nullopt;
+    result.offsets.push_back(*offset);
+  }
+  return result;
+}
+
 llvm::Value* Indices::pointer(llvm::Value* base, const Form& f, int64_t scale) {
   Form variable = f;
   variable.constant = 0;

@@ -47,6 +47,13 @@ class Indices {
     int64_t stride = 0;
   };
   std::optional<Strided> strided(const Form& f) const;
+  // Splits off what each lane adds, where that is known: nullopt where it depends on more than the
+  // lane's number.
+  struct Pattern {
+    Form uniform;
+    std::vector<int64_t> offsets;  // one for each lane
+  };
+  std::optional<Pattern> pattern(const Form& f, unsigned width) const;
 
   // The value as an i64, a vector of them where it uses lanes.
   llvm::Value* value(const Form& f, unsigned width);
@@ -74,6 +81,7 @@ class Indices {
                         int64_t scale);
   llvm::Value* atom_value(int id, unsigned width);
   llvm::Value* lane_sum(const Form& f, unsigned width);
+  std::optional<int64_t> at_lane(const Form& f, int64_t lane) const;
 
   llvm::IRBuilderBase& ir_;
   Scopes& scopes_;

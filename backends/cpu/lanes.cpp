@@ -1,5 +1,6 @@
 #include "backends/cpu/lanes.h"
 
+#include <bit>
 #include <cstdlib>
 #include <limits>
 
@@ -75,6 +76,14 @@ Value* load_strided(IRBuilderBase& ir, llvm::Type* element, Value* pointer, int6
     return load_by_shuffle(ir, element, pointer, stride, lanes.width);
   }
   return load_gathered(ir, element, pointer, lane_offsets(ir, stride, lanes.width), lanes);
+}
+
+Value* load_block(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsigned size) {
+  unsigned width = std::bit_ceil(size);
+  llvm::SmallVector<llvm::Constant*> wanted;
+  for (unsigned i = 0; i < width; ++i) wanted.push_back(ir.getInt1(i < size));
+  Value* mask = width == size ? nullptr : llvm::ConstantVector::get(wanted);
+  return load_contiguous(ir, element, pointer, mask, width);
 }
 
 void store_strided(IRBuilderBase& ir, Value* value, Value* pointer, int64_t stride,

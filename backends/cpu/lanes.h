@@ -10,12 +10,18 @@ struct Lanes {
   unsigned width = 1;           // 1: none
   llvm::Value* mask = nullptr;  // lanes that are switched on; null: all
   llvm::Value* any = nullptr;   // i1, whether one is; null: certainly
+  unsigned leading = 0;  // with a mask: the lanes that are on are the first so many; 0: others
+  // How many leading lanes are on, and no others; 0: not known.
+  unsigned count() const { return mask == nullptr ? width : leading; }
 };
 
 // Lane l's element is at pointer + l * stride elements, stride != 0. Elements of lanes that are off
 // are not touched, and read as anything.
 llvm::Value* load_strided(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
                           int64_t stride, const Lanes& lanes);
+// The `size` elements from the pointer on; the vector may be longer, with anything behind them.
+llvm::Value* load_block(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,
+                        unsigned size);
 void store_strided(llvm::IRBuilderBase& ir, llvm::Value* value, llvm::Value* pointer,
                    int64_t stride, const Lanes& lanes);
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kLine = 64;  // bytes of a cache line
 constexpr int64_t kMostComponents = 8;
+constexpr int64_t kMostPicked = 4;  // vectors that are read where lanes pick from them
 
 Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
   Key key{static_cast<uint64_t>(r.stride),
@@ -72,6 +73,9 @@ Reference Memory::resolve(const nest::Access& access, std::span<const Operand> v
   if (auto strided = indices_.strided(sum); strided && r.offsets == nullptr) {
     r.uniform = std::move(strided->uniform);
     r.stride = strided->stride;
+  } else if (auto pattern = indices_.pattern(sum, lanes.width); pattern && r.offsets == nullptr) {
+    r.uniform = std::move(pattern->uniform);
+    resolve_pattern(r, std::move(pattern->offsets), lanes);
   } else {
     llvm::Value* offsets = indices_.value(sum, lanes.width);
     if (!offsets->getType()->isVectorTy()) offsets = ir_.CreateVectorSplat(lanes.width, offsets);
@@ -84,6 +88,29 @@ Reference Memory::resolve(const nest::Access& access, std::span<const Operand> v
   }
   r.lanes = r.stride != 0 || r.offsets != nullptr;
   return r;
+}
+
+// A stride where the lanes that are on have one.
+void Memory::resolve_pattern(Reference& r, std::vector<int64_t> offsets, const Lanes& lanes) {
+  size_t on = lanes.count() > 0 ? lanes.count() : offsets.size();
+  int64_t first = offsets[0], stride = on > 1 ? offsets[1] - first : 0;
+  r.uniform.constant += first;
+  bool even = true;
+  for (size_t l = 0; l < offsets.size(); ++l) {
+    offsets[l] -= first;
+    even = even && (l >= on || offsets[l] == static_cast<int64_t>(l) * stride);
+  }
+  if (even) {
+    r.stride = stride;
+    return;
+  }
+  llvm::Type* type = offset_type(r.buffer);
+  std::vector<llvm::Constant*> constants;
+  for (int64_t o : offsets) {
+    constants.push_back(llvm::ConstantInt::get(type, static_cast<uint64_t>(o), true));
+  }
+  r.offsets = llvm::ConstantVector::get(constants);
+  r.pattern = std::move(offsets);
 }
 
 namespace {
@@ -230,6 +257,7 @@ void Memory::find_pixel(Reference& r, const nest::Access& access,
 Reference Memory::at_lane(const Reference& r, unsigned lane) {
   Reference one = r;
   one.clamped.reset();
+  one.pattern.clear();
   one.lanes = false;
   one.stride = 0;
   one.uniform.constant += r.stride * static_cast<int64_t>(lane);
@@ -275,6 +303,10 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
     scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
     return part;
   }
+  if (llvm::Value* part = load_pattern(r, element, lanes)) {
+    scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
+    return part;
+  }
   bool clamped = r.clamped && lanes.mask == nullptr && lanes.any == nullptr;
   bool apart = r.offsets != nullptr || std::abs(r.stride) > kMostComponents;
   if (apart && !clamped && gathers_whole(element, r.pixel)) {
@@ -303,21 +335,62 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
 unsigned Memory::group_size(const Reference& r, unsigned& component) const {
   bool regular = r.cell < 0 && r.stride > 1 && r.stride <= kMostComponents && r.moved == nullptr &&
                  r.offsets == nullptr;
+  if (!regular || buffer(r.buffer).type == DType::bool_) return 0;
+  if (!whole_groups(r, r.stride)) return 0;
+  component = static_cast<unsigned>(floor_mod(r.uniform.constant, r.stride));
+  return static_cast<unsigned>(r.stride);
+}
+
+// Whether the buffer is dense and has whole groups of so many elements, so that they end inside it,
+// and the reference is a constant's distance from one's beginning.
+bool Memory::whole_groups(const Reference& r, int64_t count) const {
   const nest::Buffer& b = buffer(r.buffer);
-  if (!regular || b.type == DType::bool_) return 0;
-  // Groups end inside the buffer: it is dense and has whole groups.
   int64_t dense = 1;
   for (size_t d = b.shape.size(); d-- > 0;) {
-    if (b.strides[d] != dense && b.shape[d] != 1) return 0;
+    if (b.strides[d] != dense && b.shape[d] != 1) return false;
     bool known = d > 0 || b.extent.empty();
     if (known) dense = checked_mul(dense, b.shape[d]);
   }
-  bool whole = dense % r.stride == 0 &&
-               std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),
-                           [&](const auto& term) { return term.second % r.stride == 0; });
-  if (!whole) return 0;
-  component = static_cast<unsigned>(floor_mod(r.uniform.constant, r.stride));
-  return static_cast<unsigned>(r.stride);
+  return dense % count == 0 &&
+         std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),
+                     [&](const auto& term) { return term.second % count == 0; });
+}
+
+// Known places not far from each other: all between them is read at once, for all the patterns that
+// pick from the same groups of elements, and lanes pick theirs. Null: gather.
+llvm::Value* Memory::load_pattern(const Reference& r, llvm::Type* element, const Lanes& lanes) {
+  unsigned on = lanes.count();
+  bool known = !r.pattern.empty() && r.moved == nullptr && on > 0;
+  if (!known || buffer(r.buffer).type == DType::bool_) return nullptr;
+  auto [least, most] = std::minmax_element(r.pattern.begin(), r.pattern.begin() + on);
+  int64_t apart = 0, before = 0, span = *most - *least + 1;
+  for (unsigned l = 0; l < on; ++l) apart = gcd(apart, r.pattern[l] - *least);
+  Reference block = r;
+  block.pattern.clear();
+  block.offsets = nullptr;
+  block.stride = 1;
+  block.uniform.constant += *least;
+  if (apart > 1 && whole_groups(block, apart)) {
+    before = floor_mod(block.uniform.constant, apart);
+    span += apart - 1;
+  }
+  if (span > kMostPicked * static_cast<int64_t>(lanes.width)) return nullptr;
+  block.uniform.constant -= before;
+  Key key = content_key(block, lanes, nullptr);
+  key.insert(key.end(), {static_cast<uint64_t>(span), 'b'});
+  llvm::Value* all = scopes_.content(r.buffer, key);
+  if (all == nullptr) {
+    Lanes every = lanes;
+    every.any = nullptr;
+    all = load_block(ir_, element, pointer(block, every), static_cast<unsigned>(span));
+    scopes_.remember(r.buffer, key, all);
+  }
+  llvm::SmallVector<int> picks;
+  for (unsigned l = 0; l < lanes.width; ++l) {
+    int64_t offset = r.pattern[l < on ? l : 0];
+    picks.push_back(static_cast<int>(offset - *least + before));
+  }
+  return ir_.CreateShuffleVector(all, picks);
 }
 
 // The group is read once for all of its components.

@@ -28,6 +28,7 @@ struct Reference {
   llvm::Value* moved = nullptr;
   int64_t stride = 0;
   llvm::Value* offsets = nullptr;
+  std::vector<int64_t> pattern;  // the same as `offsets`, where they are known; else empty
   // In cells: the cell, and the element of a vector cell that a scalar access names (-1: all).
   int64_t cell = -1;
   int64_t element = -1;
@@ -79,6 +80,9 @@ class Memory {
   const Place& place(int id) const { return plan_.places[static_cast<size_t>(id)]; }
   llvm::Value* load_component(const Reference& r, unsigned count, unsigned component,
                               const Lanes& lanes);
+  bool whole_groups(const Reference& r, int64_t count) const;
+  void resolve_pattern(Reference& r, std::vector<int64_t> offsets, const Lanes& lanes);
+  llvm::Value* load_pattern(const Reference& r, llvm::Type* element, const Lanes& lanes);
   llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
   llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
   llvm::Type* offset_type(int id);

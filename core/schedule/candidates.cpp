@@ -18,7 +18,9 @@ constexpr size_t kTilesKept = 8;
 constexpr size_t kMostPacked = 6;    // loads of one body: copies of more crowd the cache out
 constexpr size_t kTilesBlocked = 3;  // of them, those tried with blocks
 constexpr int64_t kTasksPerThread = 4;
-constexpr double kReuses = 4;  // of an element that are worth a copy of its operand
+constexpr int64_t kMostPicked = 8;  // values of a reduction that are written out for joined lanes
+constexpr int64_t kMostTaps = 4;    // and taps of a window
+constexpr double kReuses = 4;       // of an element that are worth a copy of its operand
 
 class PieceSpace {
  public:
@@ -86,6 +88,7 @@ class PieceSpace {
   // Step of the tile's outermost loop over u: 1 outside the tile.
   int64_t tile_step(const RegisterTile& t, int u) const {
     if (u == t.vector && owner(u)) return t.vectors * model_.lanes();
+    if (u == t.joined) return t.rows;
     for (auto [m, rows] : t.unrolled) {
       if (m == u) return rows;
     }
@@ -137,6 +140,18 @@ class PieceSpace {
   std::vector<std::vector<Loop>> orders(const RegisterTile& t) const {
     std::vector<Loop> base = natural_order(t);
     std::vector<std::vector<Loop>> all{base};
+    if (t.joined >= 0) {  // few operands inside: columns of tiles, for each the other owners
+      std::vector<Loop> columns = base;
+      std::stable_partition(columns.begin(), columns.end(), [&](const Loop& l) {
+        return l.unknown != t.joined && tile_step(t, l.unknown) > 1 && l.unknown != t.vector;
+      });
+      auto rest = std::find_if(columns.begin(), columns.end(),
+                               [&](const Loop& l) { return tile_step(t, l.unknown) == 1; });
+      auto at = std::find_if(columns.begin(), columns.end(),
+                             [&](const Loop& l) { return l.unknown == t.joined; });
+      if (rest < at) std::rotate(rest, at, at + 1);
+      all.push_back(std::move(columns));
+    }
     for (size_t i = 0; i < base.size(); ++i) {
       if (tile_step(t, base[i].unknown) == 1 || extent(base[i].unknown) == 1) continue;
       std::vector<Loop> first = base, last = base;
@@ -160,6 +175,11 @@ class PieceSpace {
              std::pair(b == t.vector || b == dot, -reach(b));
     });
     std::vector<Loop> loops;
+    if (t.joined >= 0) {
+      for (int u : list) loops.push_back({u, 1, Binding::serial});
+      write_out_picks(t, loops);
+      return loops;
+    }
     for (int u : list) {
       bool last = u == list.back();
       int64_t inner = u == t.vector ? model_.lanes() : u == dot ? dot_->group : 1;
@@ -180,6 +200,29 @@ class PieceSpace {
     return loops;
   }
 
+  // Neighbours among which joined lanes pick are read once and picked from at known places; the
+  // taps of a window along the tile's rows share what was picked.
+  void write_out_picks(const RegisterTile& t, std::vector<Loop>& loops) const {
+    if (extent(loops.back().unknown) > kMostPicked) return;
+    loops.back().binding = Binding::unroll;
+    auto tap = std::find_if(loops.begin(), loops.end() - 1, [&](const Loop& l) {
+      return extent(l.unknown) <= kMostTaps && slides_along_rows(t, l.unknown);
+    });
+    if (tap == loops.end() - 1) return;
+    tap->binding = Binding::unroll;
+    std::rotate(tap, tap + 1, loops.end());
+  }
+  // The reduction moves a load from row to row of the tile.
+  bool slides_along_rows(const RegisterTile& t, int reduction) const {
+    return std::any_of(t.unrolled.begin(), t.unrolled.end(), [&](const auto& rows) {
+      return std::any_of(model_.accesses().begin(), model_.accesses().end(), [&](const auto& a) {
+        int64_t step = a.strides[static_cast<size_t>(reduction)];
+        int64_t row = a.strides[static_cast<size_t>(rows.first)];
+        return step != 0 && row != 0 && step % row == 0 && std::abs(step / row) < rows.second;
+      });
+    });
+  }
+
   PieceSchedule with(const RegisterTile& t, std::vector<Loop> outer) const {
     PieceSchedule s;
     s.outer = std::move(outer);
@@ -189,6 +232,7 @@ class PieceSpace {
     }
     if (t.vector >= 0 && owner(t.vector)) {
       if (t.vectors > 1) s.tile.push_back({t.vector, model_.lanes(), Binding::unroll});
+      if (t.joined >= 0) s.tile.push_back({t.joined, 1, Binding::vector});
       s.tile.push_back({t.vector, 1, Binding::vector});
     }
     return s;
@@ -383,11 +427,19 @@ class PieceSpace {
       if (!uses(unknown) || !looped(unknown, 0)) continue;
       // An owner that memory has contiguous stays so within its tile: copied a run at a time.
       int64_t step = tile_step(t, unknown);
-      bool run = unknown == t.vector || (a.strides[u] == 1 && step > 1);
+      bool run = unknown == t.vector || unknown == t.joined || (a.strides[u] == 1 && step > 1);
       if (run && step > 1 && looped(unknown, step)) {
         tiles.push_back({unknown, step, Binding::serial});
       }
       (run ? last : rows).push_back({unknown, 1, Binding::serial});
+    }
+    if (t.joined >= 0) {  // the lanes' order
+      std::stable_sort(last.begin(), last.end(), [&](const Loop& x, const Loop& y) {
+        auto lane = [&](const Loop& l) {
+          return l.unknown == t.vector ? 2 : l.unknown == t.joined;
+        };
+        return lane(x) < lane(y);
+      });
     }
     std::vector<Loop> order = tiles, neighbours;
     order.insert(order.end(), rows.begin(), rows.end());

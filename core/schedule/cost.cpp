@@ -21,6 +21,7 @@ constexpr double kGatheredLane = 0.75;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
+constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;   // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;    // of entering and leaving a register tile
@@ -146,6 +147,40 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
   return lanes * kGatheredLane;
 }
 
+double PieceModel::joined_cycles(const AccessModel& a, const JoinedLanes& lanes,
+                                 bool packed) const {
+  int64_t length = piece_.box[static_cast<size_t>(lanes.last)];
+  int64_t inner = std::abs(a.strides[static_cast<size_t>(lanes.last)]);
+  int64_t outer = std::abs(a.strides[static_cast<size_t>(lanes.first)]);
+  if (packed) {
+    outer = outer == 0 ? 0 : inner == 0 ? 1 : length;
+    inner = std::min<int64_t>(inner, 1);
+  }
+  if (inner == 0 && outer == 0) return kLoad;
+  bool contiguous = inner == 1 && outer == length;
+  auto all = static_cast<double>(lanes_);
+  if (a.store) return contiguous ? 2 * kLoad : all * kScatteredLane;
+  if (a.gathers) return all * kGatheredLane;
+  if (contiguous) return kLoad;
+  // Registers that hold what the lanes pick from, often shared by several picks.
+  double span = std::ceil(static_cast<double>(outer * (lanes.rows - 1) + inner * (length - 1) + 1) /
+                          static_cast<double>(lanes_));
+  return span <= kMostPicked ? span * 1.5 * kLoad : all * kGatheredLane;
+}
+
+double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
+  if (t.joined < 0) return vector_cycles(a, t.vector, packed);
+  return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
+}
+
+// Vectors, or values of an unknown that has no lanes.
+double PieceModel::vectors_of(const TileShape& t, size_t unknown, int64_t size) const {
+  bool joined = static_cast<int>(unknown) == t.joined;
+  if (joined) size *= piece_.box[static_cast<size_t>(t.vector)];
+  bool vector = static_cast<int>(unknown) == t.vector;
+  return static_cast<double>(vector || joined ? ceil_div(size, lanes_) : size);
+}
+
 // Cycles of a vector of dots.
 double PieceModel::dot_cycles(int64_t group) const {
   std::optional<DotForm> form = dot_form(piece_, contraction_, kernel_.tensors, group);
@@ -182,18 +217,20 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
       if (depends) n *= counts[j];
     }
     bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
-      return p.load == static_cast<int>(i) && p.order[packed_loops(p, s) - 1].unknown == t.vector;
+      int last = p.order[packed_loops(p, s) - 1].unknown;
+      return p.load == static_cast<int>(i) && (last == t.vector || last == t.joined);
     });
     n *= accesses_[i].times;
-    double cycles = vector_cycles(accesses_[i], t.vector, packed);
+    double cycles = access_cycles(accesses_[i], t, packed);
     if (t.group > 1) cycles = group_cycles(s, t, i, cycles);
     loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
     load_count += n;
   }
   double stores = 0;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
-    int vector = t.vector >= static_cast<int>(piece_.owners) ? -1 : t.vector;
-    stores += vectors * vector_cycles(accesses_[i], vector, false);
+    TileShape owners = t;
+    if (t.vector >= static_cast<int>(piece_.owners)) owners.vector = -1;
+    stores += vectors * access_cycles(accesses_[i], owners, false);
   }
   double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_);
   double instructions = t.group > 1 ? vectors : work / kOperation;
@@ -201,7 +238,8 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
-    if (static_cast<int>(t.unknowns[j]) != t.vector) rows *= counts[j];
+    auto u = static_cast<int>(t.unknowns[j]);
+    if (u != t.vector && u != t.joined) rows *= counts[j];
   }
   step = std::max(step, chain_ * rows);
   if (!reduces_) return std::max(step, stores) + kTileStart / 4;
@@ -223,6 +261,7 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   if (!s.reduce.empty() && s.reduce.back().binding == Binding::vector) {
     t.vector = s.reduce.back().unknown;
   }
+  if (joins_lanes(s)) t.joined = s.tile[s.tile.size() - 2].unknown;
   size_t loop = 0;
   t.copies = accumulator_copies(s, piece_, contraction_, target_, loop);
   t.group = dot_group(s);
@@ -235,6 +274,7 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
       if (l.unknown == static_cast<int>(u)) block = std::min(block, l.step);
     }
     t.blocks.push_back(block);
+    if (static_cast<int>(u) == t.joined) t.rows = block;
   }
   return t;
 }
@@ -249,7 +289,7 @@ double PieceModel::border_factor(const TileShape& t) const {
       if (c.form.coefficient(u).is_zero()) continue;
       double tiles = std::ceil(static_cast<double>(piece_.box[u]) /
                                static_cast<double>(std::max<int64_t>(t.blocks[j], 1)));
-      bool masked = static_cast<int>(u) == t.vector;
+      bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
       factor += std::min(1.0, 2 / tiles) * (masked ? kMaskedTile : kTestedTile);
     }
   }
@@ -289,8 +329,7 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
       bool rest = (corner >> j & 1) != 0;
       int64_t size = rest ? extent % block : block;
       number *= static_cast<double>(rest ? (size > 0 ? 1 : 0) : extent / block);
-      bool vector = static_cast<int>(t.unknowns[j]) == t.vector;
-      counts.push_back(static_cast<double>(vector ? ceil_div(size, lanes_) : size));
+      counts.push_back(vectors_of(t, t.unknowns[j], size));
     }
     if (number > 0) total += number * tile_cycles(s, t, counts, steps);
   }

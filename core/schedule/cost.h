@@ -61,12 +61,20 @@ class PieceModel {
   double uses(const AccessModel& a) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
+  // The same where a vector takes all values of `last` for each of `rows` of `first`'s.
+  struct JoinedLanes {
+    int first = -1, last = -1;
+    int64_t rows = 1;
+  };
+  double joined_cycles(const AccessModel& a, const JoinedLanes& lanes, bool packed) const;
 
  private:
   struct TileShape {
     std::vector<size_t> unknowns;  // of the register tile
     std::vector<int64_t> blocks;   // their sizes in a full tile
     int vector = -1;
+    int joined = -1;  // the other unknown of the vector's lanes, and how many of its values
+    int64_t rows = 1;
     int64_t copies = 1;
     double unroll = 1;
     int64_t group = 1;  // packed neighbours of a dot
@@ -79,6 +87,8 @@ class PieceModel {
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
+  double access_cycles(const AccessModel& a, const TileShape& t, bool packed) const;
+  double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
   double dot_cycles(int64_t group) const;
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
@@ -142,7 +152,11 @@ double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel&
 // Lanes of the vector loop among a piece's reduce loops: the block that it runs over, rounded up to
 // a power of two; 1 without one.
 int64_t lane_count(const std::vector<Loop>& reduce, const Piece& piece);
-// For each loop of the register tile its largest number of iterations (lanes for the vector loop).
+// Whether the register tile's last two loops are vector loops: one vector then takes the pairs of
+// both unknowns, the last one's values side by side for each of the other's.
+bool joins_lanes(const PieceSchedule& schedule);
+// For each loop of the register tile its largest number of iterations (lanes for the vector loop;
+// where two are joined, 1 and the lanes of the pairs).
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece);
 // Vector registers that the accumulators of one register tile take.
 int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType type,

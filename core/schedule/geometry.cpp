@@ -1,6 +1,7 @@
 // Sizes that follow from a piece's loops alone.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/schedule/cost.h"
 
@@ -40,13 +41,23 @@ int64_t lane_count(const std::vector<Loop>& loops, const Piece& piece) {
   return 1;
 }
 
+bool joins_lanes(const PieceSchedule& schedule) {
+  size_t n = schedule.tile.size();
+  return n >= 2 && schedule.tile[n - 1].binding == Binding::vector &&
+         schedule.tile[n - 2].binding == Binding::vector;
+}
+
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece) {
   std::vector<int64_t> shape;
   for (size_t i = 0; i < schedule.tile.size(); ++i) {
     const Loop& l = schedule.tile[i];
     int64_t block = block_before(schedule, schedule.tile, i, piece);
     bool vector = l.binding == Binding::vector;
-    shape.push_back(vector ? lanes_for(block) : std::max<int64_t>(1, ceil_div(block, l.step)));
+    shape.push_back(vector ? block : std::max<int64_t>(1, ceil_div(block, l.step)));
+  }
+  if (joins_lanes(schedule)) shape.back() *= std::exchange(shape[shape.size() - 2], 1);
+  if (!shape.empty() && schedule.tile.back().binding == Binding::vector) {
+    shape.back() = lanes_for(shape.back());
   }
   return shape;
 }

@@ -122,7 +122,10 @@ class PieceRules {
         if (b == Binding::dot && (outer || tile || !last || loops[i].step != 1)) {
           text = "a dot that is not the reduction's last loop";
         }
-        if (b == Binding::vector && (!last || loops[i].step != 1)) text = "a vector loop not last";
+        bool joined = tile && i + 2 == loops.size() && loops.back().binding == Binding::vector;
+        if (b == Binding::vector && ((!last && !joined) || loops[i].step != 1)) {
+          text = "a vector loop not last";
+        }
         if (outer && (b == Binding::vector || b == Binding::unroll)) text = "a bound outer loop";
         if (!outer && b == Binding::parallel) text = "a parallel loop inside";
         if (tile && b == Binding::serial) text = "a serial loop in the register tile";
@@ -135,7 +138,21 @@ class PieceRules {
       return !l.empty() && l.back().binding == Binding::vector;
     };
     if (is_vector(s_.reduce) && is_vector(s_.tile)) text = "two vector loops";
-    return text;
+    return text.empty() ? joined_lanes() : text;
+  }
+  // Pairs of lanes: all values of the last unknown for some of the other's.
+  std::string joined_lanes() const {
+    if (!joins_lanes(s_)) return {};
+    if (is_gpu(target_)) return "joined lanes on a GPU";
+    int last = s_.tile.back().unknown;
+    if (s_.tile[s_.tile.size() - 2].unknown == last) return "an unknown joined with itself";
+    for (const Loop& l : s_.outer) {
+      bool cut = l.unknown == last && l.step < piece_.box[static_cast<size_t>(last)];
+      if (cut) return "joined lanes over a part of the last unknown";
+    }
+    auto loops = std::count_if(s_.tile.begin(), s_.tile.end(),
+                               [&](const Loop& l) { return l.unknown == last; });
+    return loops > 1 ? "joined lanes over a part of the last unknown" : "";
   }
 
   std::string parallel() const {

@@ -398,6 +398,8 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
     return tile_loops(i + 1, inner, leaf);
   };
   std::string name = variable(l.unknown, s);
+  if (l.binding == Binding::vector && i + 1 < schedule_.tile.size())
+    return joined_lanes(i, s, leaf);
   if (l.binding == Binding::vector) {
     nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
     loop.width = tile_shape_[i];
@@ -409,6 +411,23 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
       counted(name, full, LoopKind::unrolled, [&](const Expr& v) { return inside(v, l.step); });
   if (rest != 0) append(out, inside(full, rest));
   return out;
+}
+
+// One vector loop over the pairs of the last two unknowns.
+Block PieceLowering::joined_lanes(size_t i, const State& s, const Leaf& leaf) {
+  int first = schedule_.tile[i].unknown, last = schedule_.tile[i + 1].unknown;
+  const Expr& rows = s.at[static_cast<size_t>(first)].size;
+  const Expr& row = s.at[static_cast<size_t>(last)].size;
+  internal_check(rows.is_constant() && row.is_constant(), "lower: joined lanes of unknown size");
+  std::string name = variable(last, s);
+  nest::For loop = make_loop(name, 0, rows.value() * row.value(), LoopKind::vector);
+  loop.width = tile_shape_[i + 1];
+  Expr lane = Expr::variable(name);
+  State inner = entered(s, first, 1, floor_div(lane, row), 1);
+  inner = entered(inner, last, 1, floor_mod(lane, row), 1);
+  inner.tile_index.insert(inner.tile_index.end(), {Expr(0), lane});
+  loop.body = leaf(inner);
+  return {statement(std::move(loop))};
 }
 
 bool PieceLowering::is_bounded(int unknown) const {

@@ -202,6 +202,7 @@ class PieceLowering {
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
   nest::Block tile_loops(size_t i, const State& s, const Leaf& leaf);
+  nest::Block joined_lanes(size_t i, const State& s, const Leaf& leaf);
   // The next loop over the same unknown wants blocks of constant size.
   bool tile_follows(size_t outer) const;
   bool unroll_follows(size_t reduce) const;

@@ -36,12 +36,14 @@ class RandomPiece {
     for (size_t u = piece_.owners; u < n && s.carried < 0; ++u) {
       reduction(u, u == vector_unknown, u == dot, s);
     }
+    if (vector_unknown < piece_.owners && chance(1, 4)) join_lanes(vector_unknown, s);
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
     vector_last(s.reduce);
     dot_last(s.reduce);
     vector_last(s.tile);
+    joined_last(vector_unknown, s.tile);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
       if (static_cast<size_t>(s.outer[i].unknown) >= piece_.owners) break;
@@ -74,6 +76,24 @@ class RandomPiece {
       s.outer.push_back({unknown, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
     }
     s.outer.push_back({unknown, block, Binding::serial});
+  }
+
+  // The vector takes all of its owner for each of some values of another.
+  void join_lanes(size_t vector, PieceSchedule& s) {
+    size_t other = pick(piece_.owners);
+    auto last = static_cast<int>(vector), first = static_cast<int>(other);
+    if (last == first || first == s.carried || last == s.carried) return;
+    auto either = [&](const Loop& l) { return l.unknown == last || l.unknown == first; };
+    std::erase_if(s.outer, either);
+    std::erase_if(s.tile, either);
+    s.outer.push_back({first, static_cast<int64_t>(2 + pick(4)), Binding::serial});
+    s.tile.push_back({first, 1, Binding::vector});
+    s.tile.push_back({last, 1, Binding::vector});
+  }
+  static void joined_last(size_t vector, std::vector<Loop>& tile) {
+    std::stable_partition(tile.begin(), tile.end(), [&](const Loop& l) {
+      return l.binding != Binding::vector || l.unknown != static_cast<int>(vector);
+    });
   }
 
   void reduction(size_t u, bool vector, bool dot, PieceSchedule& s) {

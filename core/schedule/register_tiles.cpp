@@ -11,9 +11,11 @@ namespace {
 
 constexpr size_t kVectorChoices = 3;
 constexpr size_t kUnrollChoices = 2;
-constexpr double kReuse = 4;         // uses of an element that are worth packing it
-constexpr int64_t kMostVectors = 4;  // of one row of the tile
-constexpr int64_t kIndependent = 8;  // accumulators that hide the latency of an addition
+constexpr size_t kJoinedChoices = 2;
+constexpr int64_t kPickedRegisters = 3;  // a row's accumulator, what its lanes pick from, the pick
+constexpr double kReuse = 4;             // uses of an element that are worth packing it
+constexpr int64_t kMostVectors = 4;      // of one row of the tile
+constexpr int64_t kIndependent = 8;      // accumulators that hide the latency of an addition
 
 bool constrains(const Piece& piece, size_t u) {
   return std::any_of(piece.constraints.begin(), piece.constraints.end(),
@@ -104,6 +106,7 @@ class Tiles {
         vector_reduction(v);
       }
     }
+    if (piece_.owners < piece_.box.size()) joined();
     return std::move(result_);
   }
 
@@ -120,10 +123,11 @@ class Tiles {
     }
   }
 
-  void vector_owner(int v) {
+  // `shares`: of the registers, one for an accumulator and the others for what its row reads.
+  void vector_owner(int v, int64_t shares = 1) {
     for (int64_t n = 1; n <= most_vectors(v); ++n) {
       add(v, n, {}, n);
-      int64_t most = (target_.vector_registers - n - 1) / n;
+      int64_t most = (target_.vector_registers - n - 1) / n / shares;
       for (int m : unroll_choices(piece_, model_, v)) {
         for (int64_t rows : balanced_sizes(extent(m), most, 3)) {
           add(v, n, {{m, rows}}, n * rows);
@@ -143,6 +147,44 @@ class Tiles {
     int64_t room = std::min<int64_t>(kIndependent, target_.vector_registers / 2);
     while (t.copies * 2 * accumulators <= room) t.copies *= 2;
     result_.push_back(std::move(t));
+  }
+
+  // Few values of one owner, each with several of another's: the pairs that read and write cheaply.
+  void joined() {
+    std::vector<std::pair<double, PieceModel::JoinedLanes>> scored;
+    for (size_t v = 0; v < piece_.owners; ++v) {
+      int64_t length = piece_.box[v];
+      if (length < 2 || 2 * length > model_.lanes()) continue;
+      for (size_t u = 0; u < piece_.owners; ++u) {
+        if (u == v || piece_.box[u] < 2) continue;
+        int64_t rows = std::min(piece_.box[u], model_.lanes() / length);
+        PieceModel::JoinedLanes lanes{static_cast<int>(u), static_cast<int>(v), rows};
+        scored.emplace_back(joined_score(lanes), lanes);
+      }
+    }
+    std::stable_sort(scored.begin(), scored.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = 0; i < std::min(scored.size(), kJoinedChoices); ++i) {
+      size_t first = result_.size();
+      const PieceModel::JoinedLanes& lanes = scored[i].second;
+      vector_owner(lanes.last, kPickedRegisters);
+      for (size_t t = first; t < result_.size(); ++t) {
+        result_[t].joined = lanes.first;
+        result_[t].rows = lanes.rows;
+      }
+      std::erase_if(result_, [&](const RegisterTile& t) {
+        return std::any_of(t.unrolled.begin(), t.unrolled.end(),
+                           [&](const auto& rows) { return rows.first == t.joined; });
+      });
+    }
+  }
+  double joined_score(const PieceModel::JoinedLanes& lanes) const {
+    double cycles = model_.body();
+    for (const PieceModel::AccessModel& a : model_.accesses()) {
+      cycles += model_.joined_cycles(a, lanes, packable(piece_, model_, a));
+    }
+    int64_t used = lanes.rows * extent(lanes.last);
+    return cycles / static_cast<double>(used);
   }
 
   void vector_reduction(int v) {

@@ -99,7 +99,9 @@ struct GpuLines {
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
 //   }
 // `outer` holds owners, and reductions when the reduction is blocked (then partial sums live in the
-// output between blocks). `tile` holds owners only, bound unroll or vector: the register tile. A
+// output between blocks). `tile` holds owners only, bound unroll or vector: the register tile. Its
+// last two loops may both be vector loops: one vector takes the pairs of both owners, all values of
+// the last one for each of the other's (few channels of several groups). A
 // vector loop over a reduction stands last in `reduce`: lanes are combined when the tile is
 // finished.
 struct PieceSchedule {

@@ -21,6 +21,9 @@ struct RegisterTile {
   int64_t vectors = 1;
   std::vector<std::pair<int, int64_t>> unrolled;  // owners
   int64_t copies = 1;                             // of an unrolled reduction
+  // Another owner, of which the vector takes `rows` values, each with all of the first's; -1: none.
+  int joined = -1;
+  int64_t rows = 1;
 };
 std::vector<RegisterTile> register_tiles(const Piece& piece, const Contraction& c,
                                          const PieceModel& model, const Target& target);
