@@ -84,7 +84,8 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
     if (reduces_) accesses_[i].conversion = facts.loads[i].conversion;
     if (!reduces_) facts.cycles += facts.loads[i].conversion;
   }
-  body_ = facts.cycles + (reduces_ && !is_fused(piece.body) ? kOperation : 0);
+  auto additions = static_cast<double>(piece.body.results.size()) - (is_fused(piece.body) ? 1 : 0);
+  body_ = facts.cycles + (reduces_ ? additions * kOperation : 0);
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
   round_ = reduces_ ? body_ : facts.round;

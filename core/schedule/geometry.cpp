@@ -65,7 +65,7 @@ std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piec
 int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType type,
                         const Target& target) {
   int64_t native = std::max<int64_t>(1, target.vector_bits / bit_width(type));
-  int64_t count = 1;
+  auto count = static_cast<int64_t>(std::max<size_t>(piece.stores.size(), 1));
   std::vector<int64_t> shape = tile_shape(schedule, piece);
   for (size_t i = 0; i < shape.size(); ++i) {
     bool vector = schedule.tile[i].binding == Binding::vector;

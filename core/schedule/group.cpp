@@ -59,6 +59,7 @@ class Grouping {
     auto complete = [this](Kernel& k) { finish(k); };
     if (!is_gpu(target_)) {
       steps_ = fuse_streams(std::move(steps_), program_, target_, complete, gone_, always_stream_);
+      steps_ = fuse_siblings(std::move(steps_), program_, target_, complete);
     }
     steps_ = fuse_rows(std::move(steps_), program_, target_, complete);
     for (Step& step : steps_) {

@@ -14,6 +14,10 @@ namespace tile {
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
                             const Target& target, const std::function<void(Kernel&)>& finish);
 
+// Makes one kernel of reductions of one tensor over the same axes where that is cheaper.
+std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& program,
+                                const Target& target, const std::function<void(Kernel&)>& finish);
+
 // The model's time for a kernel as it would be compiled.
 double compiled_cost(const Kernel& raw, const Target& target,
                      const std::function<void(Kernel&)>& finish);
