@@ -249,15 +249,20 @@ class PieceSpace {
     int m = t.unrolled[0].first, n = t.vector;
     for (int64_t rows : block_sizes(m, tile_step(t, m))) {
       for (int64_t columns : block_sizes(n, tile_step(t, n))) {
-        for (int64_t depth : depths()) blocked_by(t, m, rows, n, columns, depth);
+        for (int64_t depth : depths({256})) blocked_by(t, m, rows, n, columns, depth);
       }
     }
+    for (int64_t rows : block_sizes(m, tile_step(t, m), target_.threads)) {
+      for (int64_t depth : depths({512, 1024})) shared_panels(t, m, rows, depth);
+    }
   }
-  // Multiples of the tile that cut the extent into equal parts of at most a few hundred.
-  std::vector<int64_t> block_sizes(int u, int64_t step) const {
+  // Multiples of the tile that cut the extent into equal parts of at most a few hundred, a multiple
+  // of `share` of them.
+  std::vector<int64_t> block_sizes(int u, int64_t step, int64_t share = 1) const {
     std::vector<int64_t> sizes;
     for (int64_t target : {int64_t{240}, int64_t{448}}) {
       int64_t parts = std::max<int64_t>(1, (extent(u) + target / 2) / target);
+      parts = ceil_div(parts, share) * share;
       int64_t size = ceil_div(ceil_div(extent(u), parts), step) * step;
       if (size > step && std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
         sizes.push_back(size);
@@ -266,10 +271,10 @@ class PieceSpace {
     return sizes;
   }
   // Depths of a block of the longest reduction; 0: not cut.
-  std::vector<int64_t> depths() const {
+  std::vector<int64_t> depths(std::initializer_list<int64_t> targets) const {
     int64_t all = extent(longest_reduction());
     std::vector<int64_t> sizes{0};
-    for (int64_t target : {int64_t{256}}) {
+    for (int64_t target : targets) {
       if (all < 2 * target) continue;
       int64_t parts = (all + target / 2) / target;
       sizes.push_back(ceil_div(ceil_div(all, parts), 8) * 8);
@@ -282,6 +287,40 @@ class PieceSpace {
       if (piece_.box[u] > extent(longest)) longest = static_cast<int>(u);
     }
     return longest;
+  }
+
+  // Blocks of rows and of a long reduction: the operand along the vector is packed once, for all
+  // blocks of rows; long blocks visit the sums less often.
+  void shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth) {
+    int k = longest_reduction();
+    if (depth == 0 || rows >= extent(m)) return;
+    std::vector<Loop> outer, inside;
+    for (const Loop& l : natural_order(t)) {
+      bool block = l.unknown == m || l.unknown == t.vector;
+      if (!block) (extent(l.unknown) == 1 ? inside : outer).push_back(l);
+    }
+    outer.push_back({m, rows, Binding::serial});
+    outer.push_back({k, depth, Binding::serial});
+    auto level = static_cast<int>(outer.size());
+    outer.insert(outer.end(), inside.begin(), inside.end());
+    outer.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
+    outer.push_back({m, tile_step(t, m), Binding::serial});
+    PieceSchedule s = with(t, outer), blocks = s;
+    auto uses = [&](const Packing& p, int u) {
+      const PieceModel::AccessModel& a = model_.accesses()[static_cast<size_t>(p.load)];
+      return a.strides[static_cast<size_t>(u)] != 0;
+    };
+    pack_operands(t, s, 0);
+    std::erase_if(s.packings,
+                  [&](const Packing& p) { return uses(p, m) || !uses(p, k) || !along(t, p, s); });
+    if (s.packings.empty()) return;
+    for (Packing& p : s.packings) p.order.insert(p.order.begin(), {k, depth, Binding::serial});
+    consider(s);
+    pack_operands(t, blocks, level);
+    for (Packing& p : blocks.packings) {
+      if (uses(p, m)) s.packings.push_back(std::move(p));
+    }
+    consider(std::move(s));
   }
 
   void blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,

@@ -143,5 +143,18 @@ TEST(ScheduleSpace, SearchReturnsTheFastest) {
   EXPECT_EQ(search(kernel, wide_target(), measure, nothing), all[0]);
 }
 
+// The operand along the vector is packed once, however many blocks of rows there are.
+TEST(ScheduleSpace, LargeProductsPackPanelsOnce) {
+  Target target = wide_target();
+  target.threads = 2;
+  Kernel kernel = matrix_product(8192, 8192, 8192);
+  const PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
+  int vector = s.tile.back().unknown;
+  auto along = std::find_if(s.packings.begin(), s.packings.end(),
+                            [&](const Packing& p) { return p.order.back().unknown == vector; });
+  ASSERT_NE(along, s.packings.end());
+  EXPECT_EQ(along->level, 0);
+}
+
 }  // namespace
 }  // namespace tile::testing
