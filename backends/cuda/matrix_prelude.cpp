@@ -40,6 +40,28 @@ FN void barriers_ready() {
 FN void group_sync(unsigned barrier) {
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
 }
+FN void cluster_sync() {  // warps arrive as one
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+FN unsigned cluster_address(unsigned own, unsigned block) {
+  unsigned r;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(own), "r"(block));
+  return r;
+}
+FN float4 cluster_words(unsigned from) {
+  float4 r;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+               : "r"(from)
+               : "memory");
+  return r;
+}
+FN void share_words(unsigned to, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
 )";
 
 constexpr const char* kMultiply = R"(

@@ -80,7 +80,21 @@ constexpr const char* kAdvance =
     "  phase ^= 1;\n"
     "}\n";
 
+// The steps of this block: all, or its part of a cluster's.
+std::string first_step(const MatrixLeaf& l) { return l.cluster > 1 ? "first_step" : "0"; }
+std::string step_loop(const MatrixLeaf& l) {
+  return "#pragma unroll 1\nfor (int step = " + first_step(l) + "; step < " +
+         (l.cluster > 1 ? "end_step" : l.steps) + "; ++step) {\n";
+}
+
 std::string tile_loop(const MatrixLeaf& l, bool own) {
+  if (l.cluster > 1) {
+    std::string blocks = number(l.cluster);
+    return "const int part = blockIdx.x % " + blocks + ";\nconst int tile = blockIdx.x / " +
+           blocks + ";\n{\n" + l.tile_variables + "\nconst int all_steps = " + l.steps +
+           ";\nconst int first_step = (int)((long long)all_steps * part / " + blocks +
+           "), end_step = (int)((long long)all_steps * (part + 1) / " + blocks + ");\n";
+  }
   return "#pragma unroll 1\nfor (int tile = blockIdx.x" +
          std::string(own ? " + consumer * gridDim.x" : "") + "; tile < " + l.tiles +
          "; tile += " + (own ? number(l.consumers) + " * " : "") + "gridDim.x) {\n" +
@@ -105,14 +119,13 @@ std::string operand_copies(const MatrixOperand& o, const std::string& part) {
 
 std::string producer(const MatrixLeaf& l) {
   return "if (threadIdx.x == 0) {\nmap_prefetch(&" + l.a.map + ");\nmap_prefetch(&" + l.b.map +
-         ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l, false) +
-         "#pragma unroll 1\nfor (int step = 0; step < " + l.steps + "; ++step) {\n" +
+         ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l, false) + step_loop(l) +
          l.step_variables +
          "\nbarrier_wait(empty + 8 * slot, phase ^ 1);\n"
          "barrier_expect(full + 8 * slot, kStageBytes);\n"
          "const unsigned part = base + slot * kStageBytes;\n" +
          operand_copies(l.a, "part") + operand_copies(l.b, "part + " + number(a_bytes(l))) +
-         kAdvance + "}\n}\n}\n";
+         kAdvance + "}\n}\n}\n" + (l.cluster > 1 ? "cluster_sync();\ncluster_sync();\n" : "");
 }
 
 std::string release(const std::string& slot) {
@@ -129,27 +142,34 @@ std::string main_loop(const MatrixLeaf& l) {
   std::string text = l.in_turn ? "barrier_wait(turn + 8 * consumer, (turns + 1 - consumer) & 1);\n"
                                  "++turns;\n"
                                : "";
-  text += "unsigned before = 0;\n#pragma unroll 1\nfor (int step = 0; step < " + l.steps +
-          "; ++step) {\n"
+  text += "unsigned before = 0;\n" + step_loop(l) +
           "barrier_wait(full + 8 * slot, phase);\n"
-          "const unsigned part = base + slot * kStageBytes;\n"
+          // The high bits of an address are the block's number in its cluster.
+          "const unsigned own = (base + slot * kStageBytes) & 0x3ffffu;\n"
           "const unsigned long long a = " +
-          a_constant + " + (part >> 4) + " + first_block(l) + " * " + rows +
-          ";\nconst unsigned long long b = " + b_constant + " + ((part + " + number(a_bytes(l)) +
+          a_constant + " + (own >> 4) + " + first_block(l) + " * " + rows +
+          ";\nconst unsigned long long b = " + b_constant + " + ((own + " + number(a_bytes(l)) +
           ") >> 4);\nmultiply_fence();\n";
   int64_t parts = l.depth * element_bytes(l.type) / 32;
   for (int64_t k = 0; k < parts; ++k) {
     for (int64_t m = 0; m < row_blocks(l); ++m) {
       text += l.name + "_multiply(sum[" + number(m) + "], a + " +
               number(k * descriptor_step(l, l.a) + m * descriptor_rows(l)) + ", b + " +
-              number(k * descriptor_step(l, l.b)) + ", " + (k == 0 ? "step" : "1") + ");\n";
+              number(k * descriptor_step(l, l.b)) + ", " +
+              (k == 0 ? "step - " + first_step(l) : "1") + ");\n";
     }
   }
-  text += "multiply_commit();\nmultiply_wait<1>();\nif (step > 0) {\n" + release("before") +
-          "}\nbefore = slot;\n" + kAdvance + "}\n" +
+  text += "multiply_commit();\nmultiply_wait<1>();\nif (step > " + first_step(l) + ") {\n" +
+          release("before") + "}\nbefore = slot;\n" + kAdvance + "}\n" +
           (l.in_turn ? "if (thread == 0) barrier_arrive(turn + 8 * (1 - consumer));\n" : "") +
           "multiply_wait<0>();\n" + release("before");
   return text;
+}
+
+// What a block finishes: all columns of its tile, or its part of them.
+int64_t own_columns(const MatrixLeaf& l) { return l.tile_n / l.cluster; }
+std::string first_column(const MatrixLeaf& l) {
+  return l.cluster > 1 ? "part * " + number(own_columns(l)) + " + " : "";
 }
 
 std::string staged_panel(const MatrixLeaf& l) {
@@ -158,16 +178,16 @@ std::string staged_panel(const MatrixLeaf& l) {
   std::string groups = number(128 / (8 * e.result_bytes));
   std::string text = "for (int j = 0; j < " + groups + "; j += " + (narrow ? "2" : "1") +
                      ") {\nconst int at = p * " + groups +
-                     " + j;\nconst int row = first_row + lane / 4, column = at * 8 + lane % 4 * "
-                     "2;\n";
+                     " + j;\nconst int row = first_row + lane / 4, column = " + first_column(l) +
+                     "at * 8 + lane % 4 * 2;\n";
   if (narrow) {
     // stmatrix: lane l gives the address of row l % 16, of the left or right 8 columns.
     text +=
         "const unsigned in_panel = warp * 16 + lane % 16;\n"
         "const unsigned to = panel + in_panel * 128 + (((j + lane / 16) ^ (in_panel & 7)) << 4);\n"
         "unsigned r[4];\n#pragma unroll\nfor (int q = 0; q < 4; ++q) {\n"
-        "r[q] = pair_bits(finish(row + q % 2 * 8, column + q / 2 * 8, sum[m][at * 4 + q * 2]),\n"
-        "finish(row + q % 2 * 8, column + q / 2 * 8 + 1, sum[m][at * 4 + q * 2 + "
+        "r[q] = pair_bits(finish(row + q % 2 * 8, column + q / 2 * 8, done[m][at * 4 + q * 2]),\n"
+        "finish(row + q % 2 * 8, column + q / 2 * 8 + 1, done[m][at * 4 + q * 2 + "
         "1]));\n}\nstore_matrices(to, r[0], r[1], r[2], r[3]);\n";
   } else {
     text +=
@@ -176,8 +196,8 @@ std::string staged_panel(const MatrixLeaf& l) {
         "const unsigned chunk = j * 2 + lane % 4 / 2;\n"
         "const unsigned to = panel + in_panel * 128 + ((chunk ^ (in_panel & 7)) << 4) + lane % 2 "
         "* 8;\n"
-        "store_pair(to, word_bits(finish(row + q * 8, column, sum[m][at * 4 + q * 2])),\n"
-        "word_bits(finish(row + q * 8, column + 1, sum[m][at * 4 + q * 2 + 1])));\n}\n";
+        "store_pair(to, word_bits(finish(row + q * 8, column, done[m][at * 4 + q * 2])),\n"
+        "word_bits(finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1])));\n}\n";
   }
   return text + "}\n";
 }
@@ -185,45 +205,72 @@ std::string staged_panel(const MatrixLeaf& l) {
 // Panels that may still be on their way when the next is written: the ring starts anew with each
 // tile, so that it must come out even.
 int64_t pending_panels(const MatrixLeaf& l) {
-  int64_t panels = row_blocks(l) * l.tile_n * l.epilogue.result_bytes / 128;
+  int64_t panels = row_blocks(l) * own_columns(l) * l.epilogue.result_bytes / 128;
   return panels % l.epilogue.buffers == 0 ? l.epilogue.buffers - 1 : 0;
 }
 
 std::string staged_epilogue(const MatrixLeaf& l) {
   const MatrixEpilogue& e = l.epilogue;
-  int64_t columns = 128 / e.result_bytes, panels = l.tile_n / columns;
-  std::string text = "#pragma unroll\nfor (int p = 0; p < " + number(panels) +
-                     "; ++p) {\n"
-                     "if (thread == 0) store_wait<" +
-                     number(pending_panels(l)) + ">();\ngroup_sync(1 + consumer);\n" +
-                     "const unsigned panel = panels + (m * " + number(panels) + " + p) % " +
-                     number(e.buffers) + " * " + number(kPanelBytes) + ";\n#pragma unroll\n" +
-                     staged_panel(l) +
-                     "copies_fence();\ngroup_sync(1 + consumer);\n"
-                     "if (thread == 0) {\nconst int row = block_row, column = p * " +
-                     number(columns) + ";\nbox_store(&" + e.map + ", panel";
+  int64_t columns = 128 / e.result_bytes, panels = own_columns(l) / columns;
+  std::string text =
+      "#pragma unroll\nfor (int p = 0; p < " + number(panels) +
+      "; ++p) {\n"
+      "if (thread == 0) store_wait<" +
+      number(pending_panels(l)) + ">();\ngroup_sync(1 + consumer);\n" +
+      "const unsigned panel = panels + (m * " + number(panels) + " + p) % " + number(e.buffers) +
+      " * " + number(kPanelBytes) + ";\n#pragma unroll\n" + staged_panel(l) +
+      "copies_fence();\ngroup_sync(1 + consumer);\n"
+      "if (thread == 0) {\nconst int row = block_row, column = " +
+      first_column(l) + "p * " + number(columns) + ";\nbox_store(&" + e.map + ", panel";
   for (const std::string& c : e.coordinates) text += ", " + c;
   return text + ");\nstore_commit();\n}\n}\n";
 }
 
 std::string direct_epilogue(const MatrixLeaf& l) {
-  return "#pragma unroll\nfor (int i = 0; i < " + number(l.tile_n / 2) +
+  return "#pragma unroll\nfor (int i = 0; i < " + number(own_columns(l) / 2) +
          "; ++i) {\n"
          "const int row = first_row + lane / 4 + i / 2 % 2 * 8;\n"
-         "const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
-         "finish(row, column, sum[m][i]);\n}\n";
+         "const int column = " +
+         first_column(l) +
+         "i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
+         "finish(row, column, done[m][i]);\n}\n";
 }
 
 std::string epilogue(const MatrixLeaf& l) {
   const MatrixEpilogue& e = l.epilogue;
   bool staged = !e.map.empty();
-  return "auto finish = [&](int row, int column, float value) {\n" +
+  return "auto& done = " + std::string(l.cluster > 1 ? "total" : "sum") +
+         ";\nauto finish = [&](int row, int column, float value) {\n" +
          (staged ? e.result_type + " result = {};\n" : "") + e.cell +
          (staged ? "\nreturn result;\n" : "\n") + "};\n#pragma unroll\nfor (int m = 0; m < " +
          number(row_blocks(l)) + "; ++m) {\nconst int block_row = (" + first_block(l) +
          " + m) * 64;\n"
          "const int first_row = block_row + warp * 16;\n" +
          (staged ? staged_epilogue(l) : direct_epilogue(l)) + "}\n";
+}
+
+// The blocks of a cluster leave their sums where their stages were; each adds up all of them for
+// its part of the columns, always in the same order.
+std::string gather_sums(const MatrixLeaf& l) {
+  int64_t all = l.tile_n / 8, own = own_columns(l) / 8;
+  auto loops = [&](int64_t count) {
+    return "#pragma unroll\nfor (int m = 0; m < " + number(row_blocks(l)) +
+           "; ++m) {\n#pragma unroll\nfor (int i = 0; i < " + number(count) + "; ++i) {\n";
+  };
+  std::string place = "(m * " + number(all) + " + i) * 2048", share, add;
+  for (int q = 0; q < 4; ++q) {
+    std::string at = "[m][i * 4 + " + number(q) + "]";
+    share += ", sum" + at;
+    add += "total" + at + " += more." + "xyzw"[q] + ";\n";
+  }
+  return "const unsigned mine = base + thread * 16 + consumer * " +
+         number(row_blocks(l) * all * 2048) + ";\nasm volatile(\"bar.sync 3, " +
+         number(128 * l.consumers) + ";\" ::: \"memory\");\n" + loops(all) + "share_words(mine + " +
+         place + share + ");\n}\n}\ncluster_sync();\nfloat total[" + number(row_blocks(l)) + "][" +
+         number(own * 4) + "] = {};\n#pragma unroll\nfor (int block = 0; block < " +
+         number(l.cluster) + "; ++block) {\nconst unsigned from = cluster_address(mine + part * " +
+         number(own * 2048) + ", block);\n" + loops(own) +
+         "const float4 more = cluster_words(from + " + place + ");\n" + add + "}\n}\n}\n";
 }
 
 std::string consumer(const MatrixLeaf& l) {
@@ -238,7 +285,8 @@ std::string consumer(const MatrixLeaf& l) {
   text += "unsigned slot = 0, phase = 0;\nfloat sum[" + number(row_blocks(l)) + "][" +
           number(l.tile_n / 2) + "];\n";
   if (l.in_turn) text += "unsigned turns = 0;\nif (consumer == 1) {\n" + skip_tile(l) + "}\n";
-  text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") + epilogue(l) +
+  text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") +
+          (l.cluster > 1 ? gather_sums(l) + epilogue(l) + "cluster_sync();\n" : epilogue(l)) +
           "}\n";
   if (staged) text += "if (thread == 0) store_wait<0>();\n";
   return text;
@@ -294,9 +342,11 @@ int64_t matrix_stages(MatrixLeaf leaf, int64_t shared_bytes) {
 std::string matrix_source(const MatrixLeaf& l) {
   RegisterSplit registers = register_split(l);
   return multiply_function(l) + "extern \"C\" __global__ void __launch_bounds__(" +
-         number(matrix_threads(l)) + ", 1) " + l.name + "(" + l.parameters + ") {\n" + set_up(l) +
-         "if (group == 0) {\n" + set_registers(registers.producer, "dec") + producer(l) +
-         "} else {\n" + set_registers(registers.consumer, "inc") + consumer(l) + "}\n}\n";
+         number(matrix_threads(l)) + ", 1) " +
+         (l.cluster > 1 ? "__cluster_dims__(" + number(l.cluster) + ", 1, 1) " : "") + l.name +
+         "(" + l.parameters + ") {\n" + set_up(l) + "if (group == 0) {\n" +
+         set_registers(registers.producer, "dec") + producer(l) + "} else {\n" +
+         set_registers(registers.consumer, "inc") + consumer(l) + "}\n}\n";
 }
 
 }  // namespace tile::cuda

@@ -54,6 +54,9 @@ struct MatrixLeaf {
   // The consumers share a tile's rows; or each has a tile of its own, and while one finishes its
   // tile the other multiplies.
   bool in_turn = false;
+  // Blocks of a cluster that share a tile's steps, and then its columns: each adds up all sums of
+  // some. A block then has one tile only.
+  int64_t cluster = 1;
   MatrixOperand a, b;
   // C expressions: the number of tiles, and of steps of K in each.
   std::string tiles, steps;

@@ -146,17 +146,21 @@ void Printer::place_threads(const nest::Block& statements, CudaKernel& k) {
   }
 }
 
+void Printer::workspace_pointers() {
+  for (auto [id, at] : workspace_) {
+    std::string type(memory_type(buffer(id).type));
+    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(workspace + " +
+         std::to_string(at) + "ull);");
+  }
+}
+
 // Names of parameters and of buffers in the workspace and in shared memory.
 void Printer::named_memory() {
   for (size_t i = 0; i < nest_.parameters.size(); ++i) {
     const VariableText& v = variables_.at(nest_.parameters[i].name);
     if (v.range.narrow()) line("const int " + v.name + " = (int)q" + std::to_string(i) + ";");
   }
-  for (auto [id, at] : workspace_) {
-    std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(workspace + " +
-         std::to_string(at) + "ull);");
-  }
+  workspace_pointers();
   for (auto [id, at] : shared_) {
     std::string type(memory_type(buffer(id).type));
     line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type +

@@ -127,7 +127,8 @@ TensorMap tensor_map(const nest::Buffer& b, int argument, const std::vector<size
 // What one cell's stores do, and whether one of them can leave the block as boxes.
 class MatrixResult {
  public:
-  MatrixResult(const nest::Nest& nest, const MatrixParts& parts) : nest_(nest), parts_(parts) {
+  MatrixResult(const nest::Nest& nest, const MatrixParts& parts, int64_t columns)
+      : nest_(nest), parts_(parts), own_columns_(columns) {
     for (const nest::Statement& s : *parts.cell) {
       const auto* store = std::get_if<nest::Store>(&s.what);
       if (store == nullptr) return;
@@ -225,6 +226,7 @@ class MatrixResult {
     const nest::Buffer& b = target();
     size_t rank = b.shape.size();
     columns_ = 128 / static_cast<int64_t>(byte_size(b.type));
+    if (own_columns_ % columns_ != 0) return false;
     box_.assign(rank, 1);
     std::vector<std::pair<int64_t, size_t>> rows;  // by the first row that moves the dimension
     int inner = -1;
@@ -279,6 +281,7 @@ class MatrixResult {
 
   const nest::Nest& nest_;
   const MatrixParts& parts_;
+  int64_t own_columns_;
   std::vector<const nest::Store*> stores_;
   const nest::Store* boxed_ = nullptr;
   std::map<std::string, Expr> cells_;
@@ -316,6 +319,7 @@ std::string Printer::parameter_values() {
       const VariableText& v = variables_.at(nest_.parameters[i].name);
       if (v.range.narrow()) line("const int " + v.name + " = (int)q" + std::to_string(i) + ";");
     }
+    workspace_pointers();
   });
 }
 
@@ -371,8 +375,10 @@ MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int6
   return operand;
 }
 
-MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, CudaKernel& kernel) {
-  MatrixResult result(nest_, parts);
+// Of a block that finishes `columns` of a tile.
+MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, int64_t columns,
+                                        CudaKernel& kernel) {
+  MatrixResult result(nest_, parts, columns);
   MatrixEpilogue e;
   known(*parts.rows, "row");
   known(*parts.columns, "column");
@@ -428,8 +434,10 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   leaf.stages = parts.steps->pipeline;
   // Where blocks have several tiles, and two fit into registers, finishing one hides behind the
   // products of the next; smaller tiles change turns too often.
+  leaf.cluster = parts.steps->cluster;
   leaf.in_turn = leaf.tile_m * leaf.tile_n == 128 * 128 && grid.extent.is_constant() &&
-                 grid.extent.value() > target_.gpu.multiprocessors;
+                 grid.extent.value() > target_.gpu.multiprocessors && leaf.cluster == 1 &&
+                 parts.steps->extent.is_constant();
   leaf.consumers = leaf.tile_m == 64 && !leaf.in_turn ? 1 : 2;
   leaf.tile_variables = parameter_values() + named_values(parts.tile_values);
   leaf.tiles = expression(grid.extent).text;
@@ -438,13 +446,15 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   leaf.step_variables = named_values(parts.step_values);
   leaf.a = matrix_operand(*parts.a, !parts.multiply->a_transposed, leaf.depth, "map_a", k);
   leaf.b = matrix_operand(*parts.b, parts.multiply->b_transposed, leaf.depth, "map_b", k);
-  leaf.epilogue = matrix_epilogue(parts, k);
+  leaf.epilogue = matrix_epilogue(parts, leaf.tile_n / leaf.cluster, k);
   leaf.parameters = parameters();
   for (const char* map : {"map_a", "map_b", "map_c"}) {
     bool used = map != std::string("map_c") || !leaf.epilogue.map.empty();
     if (used) leaf.parameters += std::string(", const __grid_constant__ TensorMap ") + map;
   }
-  k.grid = simplify(min(grid.extent, Expr(target_.gpu.multiprocessors)), ranges_);
+  Expr blocks = leaf.cluster > 1 ? Expr(leaf.cluster) * grid.extent
+                                 : min(grid.extent, Expr(target_.gpu.multiprocessors));
+  k.grid = simplify(blocks, ranges_);
   k.block = static_cast<int>(matrix_threads(leaf));
   k.shared_bytes = static_cast<size_t>(matrix_shared_bytes(leaf));
   if (!matrix_prelude_) text_ = matrix_prelude() + text_;

@@ -42,6 +42,7 @@ class Printer {
   void named_memory();
   void enter_block(const GridLoops& loops, size_t next);
   std::string parameters() const;
+  void workspace_pointers();
   std::string signature(const std::string& name, int block) const;
   void place_shared(const nest::Block& block, size_t& bytes);
 
@@ -84,7 +85,7 @@ class Printer {
   void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
   std::string direct_cell(const MatrixParts& parts);
   ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
-  MatrixEpilogue matrix_epilogue(const MatrixParts& parts, CudaKernel& kernel);
+  MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;

@@ -104,6 +104,9 @@ struct For {
   // by a warp of their own, each into its own version of the shared buffers; 0: not. The meaning is
   // the sequential one.
   int64_t pipeline = 0;
+  // Of such a loop: how many neighbouring blocks (a cluster) share its iterations, each with a sum
+  // of its own; the sums are added up in a fixed order. The meaning is the sequential one.
+  int64_t cluster = 1;
   Block body;
 };
 

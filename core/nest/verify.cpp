@@ -137,6 +137,8 @@ class Verifier {
                    "nest: an unrolled loop of unknown extent");
     internal_check(f.kind != LoopKind::vector || (f.width >= 1 && !around_.vector),
                    "nest: a vector loop inside another or without width");
+    internal_check(f.cluster == 1 || (f.cluster > 1 && f.pipeline > 0),
+                   "nest: blocks that share a loop without a pipeline");
     gpu_loop(f);
     Around inside = around_;
     inside.grid = inside.grid || f.kind == LoopKind::grid;

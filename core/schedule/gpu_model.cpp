@@ -17,7 +17,9 @@ constexpr double kTreeNanoseconds = 250;
 constexpr double kStepPoints = 1.4;   // of a product's depth, that the barriers of one step cost
 constexpr double kIssueClock = 1.08;  // of the clock under such a load, over the data sheet's
 constexpr double kLoneBlock = 2000;   // ns: nobody computes while its first and last tiles move
-constexpr double kLanes = 128;        // of a multiprocessor, with a warp for each 32
+constexpr double kStepNanoseconds = 420;  // of a step whose operands come from the cache
+constexpr double kWaitingThreads = 384;   // of a multiprocessor: enough to hide memory's latency
+constexpr double kLanes = 128;            // of a multiprocessor, with a warp for each 32
 constexpr double kFewTerms = 32;
 constexpr double kMostBlocks = 32;  // of a multiprocessor
 constexpr double kWideAccess = 16;  // bytes of one thread's access
@@ -140,6 +142,15 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
   return ns + target.gpu.launch_ns;
 }
 
+double operand_bytes(const Piece& piece, const Kernel& kernel) {
+  double bytes = 0;
+  for (const Access& a : piece.loads) {
+    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    bytes += static_cast<double>(element_count(shape)) * element_bytes(a, kernel);
+  }
+  return bytes;
+}
+
 // Fitted to products of f32 between 512^3 and 4096^3, square and skinny, on an H200.
 double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                  const Target& target) {
@@ -170,10 +181,16 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double turns = each <= resident ? each : (each + blocks / sms) / 2;
   double compute = barrier * turns * static_cast<double>(g.m * g.n) * depth / rate;
   if (resident < 2) compute += each * kLoneBlock;
-  double latency = std::ceil(each / resident) * (steps * 300 + 2 * kLatency);
+  double latency = std::ceil(each / resident) * (steps * kStepNanoseconds + 2 * kLatency);
   double l2 =
       blocks * static_cast<double>(g.m + g.n) * depth * bytes / (sms * target.l2_bytes_per_ns);
   double ns = std::max({compute, latency, l2}) + target.gpu.launch_ns;
+  // What does not stay in the cache comes late where few threads wait for it.
+  double once = operand_bytes(piece, kernel);
+  if (once > static_cast<double>(target.l2_bytes)) {
+    double waiting = std::min(each, resident) * threads;
+    ns += dram_ns(once, target) * std::clamp(kWaitingThreads / waiting, 1.0, 3.0);
+  }
   if (g.split == 1) return ns;
   // All blocks write their parts at the same time, and the second launch reads them.
   double parts = static_cast<double>(f.m.count * f.n.count * f.batch.count * g.split) * bytes;

@@ -69,6 +69,9 @@ class TensorCoreLowering {
   Block run() {
     State s;
     s.at.resize(box().size());
+    Block launches;
+    owners_ = gpu::flat_owners(piece_.piece_, piece_.frame_.kernel);
+    parts_ = piece_.split_buffers(schedule_.split, owners_.count, launches);
     Definitions tile("tile");
     int64_t tiles = place_tile(s, tile);
     Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
@@ -78,7 +81,10 @@ class TensorCoreLowering {
            cells([&](const Expr& row, const Expr& column) { return finish(s, row, column); }));
     nest::For grid = make_loop("tile", 0, tiles, LoopKind::grid);
     grid.body = tile.around(std::move(inside));
-    return {statement(std::move(grid))};
+    launches.push_back(statement(std::move(grid)));
+    if (parts_.empty()) return launches;
+    append(launches, piece_.combine_parts(owners_, parts_, schedule_.split));
+    return launches;
   }
 
  private:
@@ -106,11 +112,16 @@ class TensorCoreLowering {
 
   // Groups of neighbouring rows of tiles are walked column by column: what a wave of tiles reads
   // stays in the cache. Gives the number of tiles.
-  int64_t place_tile(State& s, Definitions& d) const {
+  int64_t place_tile(State& s, Definitions& d) {
     std::vector<int64_t> rows = counts(p_.a.unknowns), columns = counts(p_.b.unknowns);
     std::vector<int64_t> batches = counts(p_.batch);
     int64_t down = product(rows), across = product(columns), all = checked_mul(down, across);
+    int64_t tiles = checked_mul(product(batches), all);
     Expr at = Expr::variable("tile");
+    if (schedule_.split > 1) {
+      part_ = d.define(floor_div(at, Expr(tiles)));
+      at = d.define(floor_mod(at, Expr(tiles)));
+    }
     Expr in_batch = at;
     if (product(batches) > 1) {
       enter(s, p_.batch, d.digits(d.define(floor_div(at, Expr(all))), batches));
@@ -128,7 +139,7 @@ class TensorCoreLowering {
     Expr column = d.define(floor_div(in_band, height));
     enter(s, p_.a.unknowns, d.digits(row, rows));
     enter(s, p_.b.unknowns, d.digits(column, columns));
-    return checked_mul(product(batches), all);
+    return checked_mul(schedule_.split, tiles);
   }
 
   nest::For steps(State s) const {
@@ -136,9 +147,13 @@ class TensorCoreLowering {
     std::vector<int> unknowns = p_.around;
     unknowns.push_back(p_.k);
     std::vector<int64_t> extents = counts(unknowns);
-    enter(s, unknowns, d.digits(Expr::variable("step"), extents));
-    nest::For loop = make_loop("step", 0, product(extents), LoopKind::serial);
+    int64_t all = product(extents), each = ceil_div(all, schedule_.split);
+    Expr before = tidy(Expr(each) * part_);
+    enter(s, unknowns, d.digits(tidy(before + Expr::variable("step")), extents));
+    Expr count = all % each == 0 ? Expr(each) : min(Expr(each), tidy(Expr(all) - before));
+    nest::For loop = make_loop("step", 0, count, LoopKind::serial);
     loop.pipeline = schedule_.stages;
+    loop.cluster = schedule_.cluster;
     Block body{{copy(a_, p_.a, s)}, {copy(b_, p_.b, s)}};
     nest::MatrixTile multiply;
     multiply.sum = sum_;
@@ -221,15 +236,24 @@ class TensorCoreLowering {
     place(p_.b, column);
     s.tile_index = {row, column};
     s.guards = Guards::none;
-    Block results = piece_.results(s);
+    Block results = parts_.empty() ? piece_.results(s) : Block{stored_part(s)};
     if (inside.nonnegative.empty()) return d.around(std::move(results));
     inside.then = std::move(results);
     return d.around({statement(std::move(inside))});
   }
 
+  nest::Statement stored_part(const State& s) const {
+    Expr at = 0;
+    for (size_t u : owners_.unknowns) at = tidy(Expr(box()[u]) * at + s.at[u].begin());
+    return piece_.copied({parts_[0], {part_, at}, {}}, piece_.accumulator(0, s));
+  }
+
   PieceLowering& piece_;
   const TensorCores& schedule_;
   Product p_;
+  gpu::FlatIndex owners_;
+  std::vector<int> parts_;  // of a split: the sums of each part
+  Expr part_ = 0;
   int64_t rows_ = 0, columns_ = 0;
   int sum_ = -1, a_ = -1, b_ = -1;
 

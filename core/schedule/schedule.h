@@ -70,6 +70,8 @@ struct TensorCores {
   std::vector<int64_t> tile;  // of each unknown, 1 where the block takes one value
   int64_t stages = 0;         // steps that the copies run ahead
   int64_t group = 8;          // rows of tiles that are walked together, for the cache
+  int64_t split = 1;          // tiles that share a tile's steps; a second launch adds their sums
+  int64_t cluster = 1;        // neighbouring blocks that share a tile's steps; one adds their sums
   friend bool operator==(const TensorCores&, const TensorCores&) = default;
 };
 

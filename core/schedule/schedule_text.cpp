@@ -122,6 +122,8 @@ std::string print(const Schedule& schedule) {
         s += " tensor_cores " + print_integers(p.tensor_cores->tile) + " stages " +
              std::to_string(p.tensor_cores->stages) + " group " +
              std::to_string(p.tensor_cores->group);
+        if (p.tensor_cores->split > 1) s += " split " + std::to_string(p.tensor_cores->split);
+        if (p.tensor_cores->cluster > 1) s += " cluster " + std::to_string(p.tensor_cores->cluster);
       }
       s += gpu_text(p) + "\n";
       for (const Packing& k : p.packings) {
@@ -165,6 +167,8 @@ Schedule parse_schedule(std::string_view text) {
         t.stages = in.integer();
         in.expect("group");
         t.group = in.integer();
+        if (in.accept("split")) t.split = in.integer();
+        if (in.accept("cluster")) t.cluster = in.integer();
         p.tensor_cores = std::move(t);
       }
       parse_gpu(in, p);

@@ -64,6 +64,16 @@ class Recogniser {
     if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
     if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
     collect_rest(row, column);
+    for (const tile::Access& a : piece_.loads) {
+      const nest::Buffer& b = buffer(a);
+      for (size_t d = 0; d < b.shape.size(); ++d) {
+        if (b.shape[d] == 1 || static_cast<int>(d) == inner_dimension(a)) continue;
+        int64_t bytes = b.strides[d] * static_cast<int64_t>(byte_size(b.type));
+        if (bytes != 0) p_.alignment = std::min(p_.alignment, bytes & -bytes);
+      }
+    }
+    p_.steps = ceil_div(box(p_.k), p_.depth);
+    for (int u : p_.around) p_.steps = checked_mul(p_.steps, box(u));
     return p_;
   }
 
@@ -311,6 +321,18 @@ std::string broken_threads(const TensorCores& schedule, int64_t rows, int64_t co
   return schedule.group >= 1 ? "" : "no rows of tiles";
 }
 
+// Every part has a step.
+std::string broken_split(const TensorCores& schedule, const Product& product) {
+  int64_t split = schedule.split, cluster = schedule.cluster;
+  if (split < 1 || cluster < 1) return "no part of the steps";
+  if (split > 1 && ceil_div(product.steps, ceil_div(product.steps, split)) != split) {
+    return "a part without steps";
+  }
+  bool sizes = cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8;
+  if (!sizes || (cluster > 1 && !product.bulk)) return "a cluster's size";
+  return ceil_div(product.steps, split) >= cluster ? "" : "fewer steps than blocks of a cluster";
+}
+
 }  // namespace
 
 double rate(DType type, const Target& target) {
@@ -350,6 +372,7 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
     return "a tile over an unknown that is no row, column or step";
   }
   if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
+  if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
   if (!product.bulk) return broken_threads(schedule, rows, columns, target);
   if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";
@@ -361,6 +384,10 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
   bool fits =
       checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
   if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";
+  // The sums of a cluster's blocks lie where the stages were.
+  if (schedule.cluster > 1 && rows * columns * 4 > schedule.stages * (rows + columns) * kRowBytes) {
+    return "sums that do not fit into the stages";
+  }
   return schedule.group >= 1 ? "" : "no rows of tiles";
 }
 

@@ -26,8 +26,10 @@ struct Product {
   DType type = DType::f32;  // of the operands
   bool bulk = true;         // boxes come by bulk copies
   Operand a, b;
-  int k = -1;               // the reduction that the steps cut
-  int64_t depth = 0;        // of a step: 128 bytes, or 64 where threads copy
+  int k = -1;         // the reduction that the steps cut
+  int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy
+  int64_t steps = 1;
+  int64_t alignment = 16;   // in bytes, of lines of neighbours; less than 4: slow for threads
   bool split = false;       // of f32: each factor as two values of tf32
   std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
   std::vector<int> around;  // the other reductions: loops around the steps

@@ -1,7 +1,8 @@
 // Tiles for the tensor cores: the aligned ones, ranked by what bounds a step and by how full the
 // last wave of tiles is.
 #include <algorithm>
-#include <bit>
+#include <cmath>
+#include <set>
 
 #include "core/schedule/tensor_cores.h"
 #include "core/support/checked.h"
@@ -10,13 +11,21 @@ namespace tile::tensor_cores {
 namespace {
 
 constexpr int64_t kMostStages = 8, kMostThreadStages = 4;
-constexpr double kThreadShare = 0.5;  // of the rate that mma reaches where bulk copies feed wgmma
+// Of the rate that mma reaches where bulk copies feed wgmma; f32 is rounded on the way.
+constexpr double kThreadShare = 0.5, kThreadShareWords = 0.24;
+constexpr double kElementClocks = 0.4;  // that a thread copies by itself, for want of alignment
 // Bytes for each clock of a multiprocessor: measured on an H200 by products at 4096^3.
 constexpr double kSharedBytes = 128, kCacheBytes = 66, kStoreBytes = 28;
 constexpr double kLanes = 128, kFunctionOperations = 100;
 constexpr double kSmallTile = 1.03;     // more traffic for each product: the clock is lower
 constexpr double kTileClocks = 700;     // filling and draining the stages
 constexpr double kLaunchClocks = 4000;  // until the first tile begins, and after the last
+constexpr double kGigahertz = 1.755;
+constexpr int64_t kLeastSteps = 4;  // of a block that shares a tile's
+// Blocks of a cluster wait for each other and read each other's sums.
+constexpr double kClusterClocks = 1500, kClusterBytes = 24;
+constexpr double kCombineNanoseconds = 1000;
+constexpr double kScattered = 1.15;  // blocks that share a tile read more places of memory at once
 
 // Splits `rows` into powers of two over the operand's unknowns so that the padding is least;
 // between equals the innermost get most.
@@ -80,12 +89,15 @@ struct TileClocks {
 TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double operations,
                        const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
-  double gigahertz = 1.755;
-  double each = rate(p.type, target) / gigahertz * (p.bulk ? 1 : kThreadShare);
+  double threads = p.type == DType::f32 ? kThreadShareWords : kThreadShare;
+  double each = rate(p.type, target) / kGigahertz * (p.bulk ? 1 : threads);
   double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64);
   double read =
       static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * (p.bulk ? 128 : 64);
   double step = std::max({products / each, (copied + read) / kSharedBytes, copied / kCacheBytes});
+  if (p.alignment < 4) {
+    step = std::max(step, copied / static_cast<double>(byte_size(p.type)) * kElementClocks);
+  }
   auto cells = static_cast<double>(s.rows * s.columns);
   return {steps * step, kTileClocks + cells * 2 / kStoreBytes + cells * operations / kLanes};
 }
@@ -101,13 +113,94 @@ int64_t stages_that_fit(TensorCores schedule, const Product& p, const Target& ta
 
 }  // namespace
 
+namespace {
+
+// How a tile's steps are shared.
+struct Sharing {
+  int64_t split = 1, cluster = 1;
+};
+
+std::vector<Sharing> sharings(const Product& product, int64_t tiles, const Target& target) {
+  std::vector<Sharing> list{{}};
+  int64_t places = target.gpu.multiprocessors;
+  for (int64_t cluster : {2, 4, 8}) {
+    // A cluster's blocks stand on neighbouring multiprocessors; wider ones leave some without.
+    int64_t most = cluster == 2 ? places : places * 3 / 4;
+    bool fits = product.bulk && cluster * tiles <= most && cluster * kLeastSteps <= product.steps;
+    if (fits) list.push_back({1, cluster});
+  }
+  std::set<int64_t> splits;
+  for (int64_t blocks : {1, 2, 4}) {  // of a multiprocessor
+    int64_t split = std::min(blocks * places / tiles, product.steps / kLeastSteps);
+    if (split < 2) continue;
+    int64_t each = ceil_div(product.steps, split);
+    splits.insert(ceil_div(product.steps, each));
+  }
+  for (int64_t split : splits) list.push_back({split, 1});
+  return list;
+}
+
+// Of a kernel whose tiles are of one shape and share their steps in one way.
+class TileModel {
+ public:
+  TileModel(const Product& product, const Piece& piece, const Kernel& kernel, const Target& target)
+      : p_(product), target_(target), operations_(cell_operations(kernel)) {
+    for (size_t u = 0; u < piece.owners; ++u) cells_ *= static_cast<double>(piece.box[u]);
+    int64_t bytes = 0;
+    for (const Access& a : piece.loads) {
+      const BoundTensor& t = kernel.tensors[static_cast<size_t>(a.tensor)];
+      bytes += element_count(t.shape) * static_cast<int64_t>(byte_size(t.type));
+    }
+    large_ = 2 * bytes > target.l2_bytes;
+  }
+
+  double nanoseconds(const Shape& shape, int64_t tiles, const Sharing& how) const {
+    double steps =
+        std::ceil(static_cast<double>(p_.steps) / static_cast<double>(how.split * how.cluster));
+    TileClocks each = tile_clocks(shape, p_, steps, how.split > 1 ? 1 : operations_, target_);
+    auto sums = static_cast<double>(4 * shape.rows * shape.columns);
+    if (how.cluster > 1) {
+      each.finish =
+          kClusterClocks + sums / kClusterBytes + each.finish / static_cast<double>(how.cluster);
+    }
+    if (how.split > 1) each.finish += sums / kStoreBytes;
+    tiles *= how.split * how.cluster;
+    int64_t waves = ceil_div(tiles, int64_t{target_.gpu.multiprocessors});
+    // Two such tiles share a block: one is finished while the other is multiplied.
+    bool hidden = p_.bulk && waves > 1 && shape.rows * shape.columns == 128 * 128;
+    auto times = static_cast<double>(waves);
+    if (!p_.bulk) {  // several blocks share a multiprocessor
+      times = std::max(1.0, static_cast<double>(tiles) / target_.gpu.multiprocessors);
+    }
+    double clocks =
+        hidden ? times * std::max(kSmallTile * each.multiply, each.finish / 2) + each.finish
+               : times * (each.multiply + each.finish);
+    if (large_ && how.split * how.cluster > 1) clocks *= kScattered;
+    double ns = (clocks + kLaunchClocks) / kGigahertz;
+    return how.split > 1 ? ns + combine_ns(how.split) : ns;
+  }
+
+ private:
+  // The second launch reads what the first has left in the cache.
+  double combine_ns(int64_t split) const {
+    double bytes = 4 * cells_ * static_cast<double>(split);
+    return target_.gpu.launch_ns + kCombineNanoseconds +
+           bytes / (target_.l2_bytes_per_ns * target_.gpu.multiprocessors);
+  }
+
+  const Product& p_;
+  const Target& target_;
+  double operations_, cells_ = 1;
+  bool large_ = false;  // memory is read, not the cache
+};
+
+}  // namespace
+
 std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
                                  const Target& target) {
-  double steps =
-      static_cast<double>(ceil_div(piece.box[static_cast<size_t>(product.k)], product.depth));
-  for (int u : product.around) steps *= static_cast<double>(piece.box[static_cast<size_t>(u)]);
   int64_t batches = 1;
   for (int u : product.batch) batches = checked_mul(batches, piece.box[static_cast<size_t>(u)]);
+  TileModel model(product, piece, kernel, target);
   std::vector<Ranked> all;
   for (const Shape& shape : kShapes) {
     Splitter rows(product.a, piece, shape.rows), columns(product.b, piece, shape.columns);
@@ -125,20 +218,13 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     r.schedule.stages = stages_that_fit(r.schedule, product, target);
     if (r.schedule.stages == 0) continue;
     int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));
-    int64_t waves = ceil_div(tiles, int64_t{target.gpu.multiprocessors});
-    TileClocks each = tile_clocks(shape, product, steps, cell_operations(kernel), target);
-    // Two such tiles share a block: one is finished while the other is multiplied.
-    bool hidden = product.bulk && waves > 1 && shape.rows * shape.columns == 128 * 128;
-    auto times = static_cast<double>(waves);
-    if (!product.bulk) {  // several blocks share a multiprocessor
-      times = std::max(1.0, static_cast<double>(tiles) / target.gpu.multiprocessors);
+    for (const Sharing& how : sharings(product, tiles, target)) {
+      r.schedule.split = how.split;
+      r.schedule.cluster = how.cluster;
+      if (!broken(r.schedule, product, target).empty()) continue;
+      r.nanoseconds = model.nanoseconds(shape, tiles, how);
+      all.push_back(r);
     }
-    double clocks =
-        hidden ? times * std::max(kSmallTile * each.multiply, each.finish / 2) + each.finish
-               : times * (each.multiply + each.finish);
-    clocks += kLaunchClocks;
-    r.nanoseconds = clocks / 1.755;
-    all.push_back(std::move(r));
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Ranked& x, const Ranked& y) { return x.nanoseconds < y.nanoseconds; });

@@ -109,6 +109,26 @@ TEST_F(TensorCoreCode, EpiloguesAndBatches) {
                   target, 2, "wgmma");
 }
 
+TEST_F(TensorCoreCode, BlocksThatShareATile) {
+  auto shared = [&](const Kernel& kernel, const Target& target, int64_t split, int64_t cluster) {
+    for (Schedule schedule : tensor_cores::schedules(kernel, target, 3)) {
+      schedule.stages[0][0].tensor_cores->split = split;
+      schedule.stages[0][0].tensor_cores->cluster = cluster;
+      ASSERT_EQ(illegal(schedule, kernel, target), "");
+      cuda::CudaSource source = cuda::print_cuda(lower(kernel, schedule, target), target);
+      EXPECT_EQ(source.kernels.size(), split > 1 ? 2U : 1U);
+      EXPECT_EQ(source.text.find("__cluster_dims__") != std::string::npos, cluster > 1);
+      cuda::Compiled code = nvrtc_->compile(source.text, target.features);
+      EXPECT_FALSE(code.serialized_wgmma) << print(schedule) << code.log;
+      EXPECT_TRUE(code.spills.empty()) << print(schedule) << code.log;
+    }
+  };
+  shared(matrices(16, 4096, 4096, false, false, DType::bf16), h200_target(), 1, 2);
+  shared(matrices(512, 512, 2048, false, true, DType::f16, true), h200_target(), 1, 4);
+  shared(matrices(512, 512, 2048, true, false, DType::f16, true), h200_target(), 3, 1);
+  shared(matrices(333, 65, 2048, false, false, DType::bf16), a100_target(), 3, 1);
+}
+
 TEST_F(TensorCoreCode, ThreadsCopyForMma) {
   expect_compiles(matrices(1000, 1000, 999, false, false, DType::bf16), h200_target(), 2,
                   "mma.sync");

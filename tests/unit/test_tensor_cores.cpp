@@ -75,6 +75,58 @@ TEST(TensorCores, ProductsOfEveryLayout) {
   }
 }
 
+// Every way to share the steps of a tile that is legal for the kernel's best schedule.
+void expect_shared_steps_agree(const Kernel& kernel, const Target& target, int64_t most) {
+  Values inputs = small_integers(kernel, 5);
+  Values expected = inputs;
+  brute_force(kernel, expected);
+  int ways = 0;
+  for (int64_t split = 1; split <= most; ++split) {
+    for (int64_t cluster : {1, 2, 4}) {
+      Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
+      TensorCores& t = *schedule.stages[0][0].tensor_cores;
+      t.split = split;
+      t.cluster = cluster;
+      if (!illegal(schedule, kernel, target).empty()) continue;
+      ++ways;
+      EXPECT_EQ(parse_schedule(print(schedule)), schedule);
+      nest::Nest nest = lower(kernel, schedule, target);
+      nest::verify(nest);
+      std::string text = nest::print(nest);
+      nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
+      EXPECT_EQ(nest::print(again), text);
+      ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
+      ASSERT_EQ(difference(kernel, expected, run_nest(nest::partition(nest), kernel, inputs)), "");
+    }
+  }
+  EXPECT_GE(ways, 3);
+}
+
+TEST(TensorCores, PartsOfAProductAreAddedInOrder) {
+  for (const Target& target : {hopper(), a100_target()}) {
+    expect_shared_steps_agree(matrix_product(70, 72, 328, DType::bf16), target, 6);
+    expect_shared_steps_agree(
+        product_kernel({"p", "q", "j", "r", "k"}, {5, 24, 72, 3, 72}, 3,
+                       {{3, 5, 24, 72}, {"r", "p", "q", "k"}}, {{3, 72, 72}, {"r", "k", "j"}},
+                       {{5, 24, 72}, {"p", "q", "j"}}),
+        target, 4);
+    expect_shared_steps_agree(
+        product_kernel({"b", "i", "j", "k"}, {3, 40, 72, 160}, 3, {{3, 40, 160}, {"b", "i", "k"}},
+                       {{3, 160, 72}, {"b", "k", "j"}}, {{3, 40, 72}, {"b", "i", "j"}}),
+        target, 3);
+  }
+  Target target = hopper();
+  target.precision = Precision::tf32;
+  expect_shared_steps_agree(matrix_bias_gelu(72, 88, 140), target, 4);
+}
+
+TEST(TensorCores, FewTilesShareTheirSteps) {
+  Kernel kernel = matrix_product(16, 4096, 4096, DType::bf16);
+  Schedule best = analytic_schedule(kernel, hopper());
+  const TensorCores& t = *best.stages[0][0].tensor_cores;
+  EXPECT_GT(t.split * t.cluster, 1);
+}
+
 TEST(TensorCores, TransposedResultSwapsTheOperands) {
   expect_tiles_agree(product_kernel({"i", "j", "k"}, {80, 72, 64}, 2, {{80, 64}, {"i", "k"}},
                                     {{64, 72}, {"k", "j"}}, {{72, 80}, {"j", "i"}}, DType::f16));
