@@ -26,6 +26,7 @@ constexpr std::array kPasses = {
     Pass{"narrow-temporaries", narrow_temporaries, true},
     Pass{"tabulate", tabulate, true},
     Pass{"split-reduction", split_reduction, true},
+    Pass{"arrange-factors", arrange_factors, true},
 };
 
 }  // namespace

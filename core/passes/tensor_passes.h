@@ -42,5 +42,8 @@ void tabulate(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it
 // can run in parallel and still gives the same bits on every run.
 void split_reduction(BoundProgram& program, const Target& target);
+// Copies a factor of a matrix product, on a GPU, to where tiles of it are fetched faster: with
+// neighbours in memory that the tiles want, or with a row of terms for each output.
+void arrange_factors(BoundProgram& program, const Target& target);
 
 }  // namespace tile

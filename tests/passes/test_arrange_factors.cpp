@@ -1,0 +1,120 @@
+// Factors of products copied to where their tiles are fetched faster: values stay the same, and the
+// product becomes one that the tensor cores, or coalesced reads, take.
+#include "core/passes/pipeline.h"
+#include "core/schedule/tensor_cores.h"
+#include "tests/random/agreement.h"
+#include "tests/unit/run_tile.h"
+
+namespace tile::test {
+namespace {
+
+// Copies cost next to nothing beside the products, so that small ones get them.
+Target eager() {
+  Target t = h200_target();
+  t.strict_skip = false;
+  t.gpu.launch_ns = 0;
+  t.dram_bytes_per_ns = 1e6;
+  t.fma_per_ns = 0.01;
+  t.gpu.matrix_per_ns = 1;
+  return t;
+}
+
+// After all passes, once the values of small integers have been compared.
+BoundProgram arranged(const std::string& text, const std::vector<InputType>& types,
+                      const Target& target) {
+  BoundProgram program = bind_text(text, types);
+  std::vector<HostTensor> inputs;
+  for (const InputType& type : types) {
+    HostTensor t(type.type, type.shape);
+    for (int64_t i = 0; i < t.count(); ++i) {
+      t.set(i, real_scalar(static_cast<double>(i * 7 % 5 - 2), type.type));
+    }
+    inputs.push_back(std::move(t));
+  }
+  Interpretation expected = interpret(program, inputs);
+  run_pipeline(program, target, {});
+  EXPECT_EQ(interpret(program, inputs).outputs[0].bytes, expected.outputs[0].bytes)
+      << print(program);
+  return program;
+}
+
+const Piece& last_piece(const BoundProgram& p) {
+  return std::get<Contraction>(p.statements.back()).pieces.at(0);
+}
+
+// How many kernels, and whether the last runs on tensor cores fed by bulk copies.
+void expect_bulk_product(const BoundProgram& program, const Target& target, size_t kernels) {
+  std::vector<Step> steps = group(program, target);
+  ASSERT_EQ(steps.size(), kernels) << print(program);
+  const Kernel& kernel = std::get<Kernel>(steps.back());
+  lowering::Frame frame = lowering::make_frame(kernel, target, {});
+  const Contraction& c = kernel.stages[0].contraction;
+  std::optional<tensor_cores::Product> product = tensor_cores::product_of(c.pieces[0], c, frame);
+  ASSERT_TRUE(product.has_value()) << print(program);
+  EXPECT_TRUE(product->bulk);
+}
+
+constexpr const char* kFirstLayer =
+    "function (I[N, H, W, C], K[R, S, C, D]) -> (O) {"
+    "  O[n, y, x, d: N, (H + 1) / 2, (W + 1) / 2, D] ="
+    "      +(I[n, 2 * y + j - 3, 2 * x + i - 3, c] * K[j, i, c, d]); }";
+
+TEST(ArrangeFactors, FewChannelsBecomeOneRowOfTerms) {
+  std::vector<InputType> types{{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {7, 7, 3, 64}}};
+  BoundProgram p = arranged(kFirstLayer, types, eager());
+  expect_bulk_product(p, eager(), 3);
+  // 7 rows of 21 neighbours, padded to 24.
+  EXPECT_EQ(last_piece(p).box.back(), 7 * 24);
+  EXPECT_TRUE(last_piece(p).constraints.empty());
+}
+
+TEST(ArrangeFactors, NothingIsPaddedWithAZeroWhereNoPointMayBeSkipped) {
+  std::vector<InputType> types{{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {7, 7, 3, 64}}};
+  Target strict = eager();
+  strict.strict_skip = true;
+  EXPECT_EQ(arranged(kFirstLayer, types, strict).statements.size(), 1U);
+}
+
+TEST(ArrangeFactors, RowsOfOddLengthArePadded) {
+  const char* text = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+  std::vector<InputType> types{{DType::f16, {101, 103}}, {DType::f16, {103, 107}}};
+  expect_bulk_product(arranged(text, types, eager()), eager(), 3);
+  EXPECT_EQ(arranged(text, types, a100_target()).statements.size(), 1U);
+}
+
+TEST(ArrangeFactors, Tf32WantsNeighboursInK) {
+  Target target = eager();
+  target.precision = Precision::tf32;
+  std::vector<InputType> types{{DType::f32, {96, 128}}, {DType::f32, {128, 96}}};
+  auto product = [](const std::string& sizes, const std::string& a) {
+    return "function (A[" + sizes + "], B[L, N]) -> (C) { C[i, j: M, N] = +(" + a +
+           " * B[k, j]); }";
+  };
+  BoundProgram p = arranged(product("M, L", "A[i, k]"), types, target);
+  expect_bulk_product(p, target, 2);
+  types[0].shape = {128, 96};
+  expect_bulk_product(arranged(product("L, M", "A[k, i]"), types, target), target, 3);
+  target.precision = Precision::f32;
+  EXPECT_EQ(arranged(product("L, M", "A[k, i]"), types, target).statements.size(), 1U);
+}
+
+TEST(ArrangeFactors, DimensionsOfPermutedTensorsStandInGroups) {
+  const char* text =
+      "function (X[A, E, B, F], Y[D, F, C, E]) -> (O) {"
+      "  O[a, b, c, d: A, B, C, D] = +(X[a, e, b, f] * Y[d, f, c, e]); }";
+  std::vector<InputType> types{{DType::f32, {16, 8, 8, 16}}, {DType::f32, {16, 16, 4, 8}}};
+  Target target = eager();
+  BoundProgram p = arranged(text, types, target);
+  ASSERT_EQ(p.statements.size(), 3U) << print(p);
+  std::vector<Step> steps = group(p, target);
+  // Rows, columns and terms are one index each.
+  EXPECT_EQ(std::get<Kernel>(steps.back()).stages[0].contraction.pieces[0].box.size(), 3U);
+  EXPECT_EQ(arranged(text, types, Target{}).statements.size(), 1U);  // a CPU packs
+  const char* grouped =
+      "function (X[E, F, A], Y[E, F, C]) -> (O) { O[a, c: A, C] = +(X[e, f, a] * Y[e, f, c]); }";
+  types = {{DType::f32, {16, 8, 96}}, {DType::f32, {16, 8, 96}}};
+  EXPECT_EQ(arranged(grouped, types, target).statements.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tile::test
