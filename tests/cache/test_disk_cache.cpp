@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/tuning_records.h"
+#include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 
 namespace tile {
@@ -16,15 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Disk : public testing::Test {
+class Disk : public test::CacheDirectory {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tile-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   DiskCache cache(CacheMode mode = CacheMode::read_write) {
     CacheOptions options;
     options.directory = directory_ + "/cache";
@@ -42,8 +35,6 @@ class Disk : public testing::Test {
     for (const auto& entry : fs::directory_iterator(directory_ + "/cache")) return entry.path();
     return {};
   }
-  std::string directory_;
-  std::vector<std::string> lines_;
 };
 
 TEST_F(Disk, StoresAndReads) {

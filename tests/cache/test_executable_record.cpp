@@ -2,7 +2,6 @@
 // fault of a record is a miss.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/executable_record.h"
 #include "runtime/engine/profile.h"
+#include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 
 namespace tile::test {
@@ -17,15 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Records : public testing::Test {
+class Records : public CacheDirectory {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tile-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   std::shared_ptr<Engine> engine(const std::string& mode = "rw", size_t memory_limit = 0) {
     EngineOptions options;
     options.backend = "cpu";
@@ -50,8 +43,6 @@ class Records : public testing::Test {
 
   static constexpr const char* kProduct =
       "function (A[M, L], B[L, N]) -> (O) { P[i, j: M, N] = +(A[i, k] * B[k, j]); O = relu(P); }";
-  std::string directory_;
-  std::vector<std::string> lines_;
 };
 
 // Whole-tensor functions, sorts and literals among them.
