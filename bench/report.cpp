@@ -117,6 +117,9 @@ Json entry(const Result& r) {
     e["peer_" + peer.name + "_time"] = peer.times.median();
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
   }
+  for (const Result::FailedPeer& peer : r.failed_peers) {
+    e["peer_" + peer.name + "_error"] = peer.reason;
+  }
   if (!r.peers.empty()) {
     e["ratio_best_peer"] = r.ratio_best_peer(&Times::median);
     e["ratio_best_peer_min"] = r.ratio_best_peer(&Times::least);
@@ -179,6 +182,9 @@ void print_row(std::ostream& out, const Result& r) {
         << time_text(peer.times.median()) << " ("
         << formatted("%.2fx least, ", peer.times.least() / r.times.least())
         << formatted("%.2fx median)", peer.times.median() / r.times.median());
+  }
+  for (const Result::FailedPeer& peer : r.failed_peers) {
+    out << "; " << peer.name << " failed: " << peer.reason;
   }
   out << std::endl;
 }

@@ -29,7 +29,11 @@ struct Result {
   double compile_ms = 0;
   std::string checked_with;  // what the values were compared with; empty: nothing
   std::vector<PeerResult> peers;
-  std::string error;  // not empty: the case failed, the rest means nothing
+  struct FailedPeer {
+    std::string name, reason;
+  };
+  std::vector<FailedPeer> failed_peers;  // that have the case and could not be timed
+  std::string error;                     // not empty: the case failed, the rest means nothing
 
   double work_done() const { return measure == Measure::gflops ? work.operations : work.bytes; }
   // 10^9 operations or bytes in a second, from the median.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "bench/peers/python.h"
 #include "core/schedule/tensor_cores.h"
@@ -85,13 +86,20 @@ double Session::device_copy() {
   return device_copy_gbps_;
 }
 
-std::vector<Session::Opponent> Session::opponents(const Prepared& prepared) {
+// Peers that have the case; those that fail, now or at the first call, are named in the result.
+std::vector<Session::Opponent> Session::opponents(const Prepared& prepared, Result& result) {
   std::vector<Opponent> list;
   for (const auto& peer : peers_) {
     auto output =
         std::make_unique<Tensor>(InputType{prepared.output().type(), prepared.output().shape()});
-    Calls calls = peer->prepare(prepared.what(), prepared.inputs(), *output);
-    if (calls) list.push_back({peer->name(), std::move(output), std::move(calls)});
+    try {
+      Calls calls = peer->prepare(prepared.what(), prepared.inputs(), *output);
+      if (!calls) continue;
+      calls(1);
+      list.push_back({peer->name(), std::move(output), std::move(calls)});
+    } catch (const Failure& failure) {
+      result.failed_peers.push_back({peer->name(), failure.what()});
+    }
   }
   return list;
 }
@@ -103,7 +111,6 @@ std::string Session::check(Prepared& prepared, const std::vector<Opponent>& othe
   prepared.fetch();
   std::string with;
   for (const Opponent& other : others) {
-    other.calls(1);
     double share = prepared.what().workload->share;
     double off = difference(prepared.output(), *other.output, share);
     compare(other.name, off, tolerance_of(prepared));
@@ -127,21 +134,44 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   result.work = prepared.work();
   result.compile_ms = prepared.compile_ms();
   result.ceiling = ceiling(prepared);
-  std::vector<Opponent> others = opponents(prepared);
+  std::vector<Opponent> others = opponents(prepared, result);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);
-  std::vector<Contender> contenders{{"tile", prepared.calls()}};
-  for (const Opponent& other : others) contenders.push_back({other.name, other.calls});
-  std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
-    progress_.show(name + ": round " + std::to_string(round + 1) + " of " +
-                   std::to_string(request_.timing.rounds));
-  });
-  result.times = std::move(times[0]);
-  for (size_t i = 0; i < others.size(); ++i) {
-    result.peers.push_back({others[i].name, std::move(times[i + 1])});
+  while (!time_in_turns(prepared, others, result)) {
   }
   progress_.clear();
   return result;
+}
+
+// False: a peer failed at it. It is named in the result and no longer among the others.
+bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result) {
+  std::optional<size_t> timed;  // whose turn it is, none: ours
+  std::vector<Contender> contenders{{"tile", [&, calls = prepared.calls()](int64_t count) {
+                                       timed.reset();
+                                       return calls(count);
+                                     }}};
+  for (size_t i = 0; i < others.size(); ++i) {
+    contenders.push_back({others[i].name, [&, i](int64_t count) {
+                            timed = i;
+                            return others[i].calls(count);
+                          }});
+  }
+  try {
+    std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
+      progress_.show(result.name + ": round " + std::to_string(round + 1) + " of " +
+                     std::to_string(request_.timing.rounds));
+    });
+    result.times = std::move(times[0]);
+    for (size_t i = 0; i < others.size(); ++i) {
+      result.peers.push_back({others[i].name, std::move(times[i + 1])});
+    }
+  } catch (const Failure& failure) {
+    if (!timed) throw;
+    result.failed_peers.push_back({others[*timed].name, failure.what()});
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(*timed));
+    return false;
+  }
+  return true;
 }
 
 std::vector<double> Session::tune(Prepared& prepared, double budget_ms) {

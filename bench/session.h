@@ -33,8 +33,9 @@ class Session {
     std::unique_ptr<Tensor> output;
     Calls calls;
   };
-  std::vector<Opponent> opponents(const Prepared& prepared);
+  std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
+  bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
 
   const Request& request_;
   std::shared_ptr<Engine> engine_;

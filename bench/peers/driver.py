@@ -204,6 +204,7 @@ class Halide(Peer):
         def seconds(run):
             run()
             return min(self.time(run, 1) for _ in range(3))
+        self.memory = names  # the pipelines keep no reference to the arrays that they read
         runs = [runner(pipeline) for pipeline in self.candidates(expression, names)]
         if not runs:
             raise RuntimeError("no autoscheduler schedules it")

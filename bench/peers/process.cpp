@@ -54,6 +54,15 @@ Process::~Process() {
   if (pid_ > 0) waitpid(pid_, nullptr, 0);
 }
 
+std::string Process::reap() {
+  int status = 0;
+  bool known = pid_ > 0 && waitpid(pid_, &status, 0) == pid_;
+  pid_ = -1;
+  if (!known) return "";
+  if (WIFSIGNALED(status)) return std::string(" by a signal: ") + strsignal(WTERMSIG(status));
+  return " with status " + std::to_string(WEXITSTATUS(status));
+}
+
 std::string Process::ask(const std::string& line) {
   std::fputs((line + "\n").c_str(), to_);
   std::fflush(to_);
@@ -62,7 +71,7 @@ std::string Process::ask(const std::string& line) {
   ssize_t length = getline(&text, &capacity, from_);
   std::string answer(text == nullptr ? "" : text, length > 0 ? static_cast<size_t>(length) : 0);
   std::free(text);
-  if (length <= 0) broken("the process of a peer ended");
+  if (length <= 0) broken("its process ended" + reap());
   return answer;
 }
 

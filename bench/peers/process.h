@@ -17,11 +17,14 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Sends a line, gives the line that comes back. Throws Failure (code "peer") if the process
-  // ended.
+  // Sends a line, gives the line that comes back. Throws Failure (code "peer"), which says how, if
+  // the process ended.
   std::string ask(const std::string& line);
+  bool ended() const { return pid_ < 0; }
 
  private:
+  std::string reap();  // how it ended
+
   pid_t pid_ = -1;
   std::FILE *to_ = nullptr, *from_ = nullptr;
 };

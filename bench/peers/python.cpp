@@ -67,9 +67,9 @@ class PythonPeer : public Peer {
  public:
   PythonPeer(std::string module, int threads, const std::string& device, bool tf32)
       : module_(std::move(module)),
-        process_({interpreter(), driver(), module_, std::to_string(threads), device,
+        command_({interpreter(), driver(), module_, std::to_string(threads), device,
                   tf32 ? "tf32" : "f32"}) {
-    Json hello = ask({{"do", "describe"}});
+    Json hello = start();
     present_ = hello.contains("description");
     description_ = present_ ? hello["description"].get<std::string>()
                             : "not found: " + hello.value("error", "no answer");
@@ -81,6 +81,7 @@ class PythonPeer : public Peer {
   Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
     auto it = c.workload->peers.find(module_);
     if (!present_ || it == c.workload->peers.end()) return {};
+    if (process_->ended()) start();
     Json task = {
         {"do", "prepare"}, {"prepare", it->second.prepare}, {"expression", it->second.expression}};
     task["attributes"] = c.workload->attributes;
@@ -96,21 +97,28 @@ class PythonPeer : public Peer {
     task["output"] = described(*result, output);
     Json answer = ask(task);
     if (answer.contains("error")) {
-      fail(Stage::run, "peer", {}, module_ + ": " + answer["error"].get<std::string>());
+      fail(Stage::run, "peer", {}, answer["error"].get<std::string>());
     }
     // The first call, outside every timing, is the one whose values are compared.
     result->read(output);
     return [this](int64_t count) {
-      return ask({{"do", "run"}, {"count", count}}).at("ns").get<double>();
+      Json time = ask({{"do", "run"}, {"count", count}});
+      if (time.contains("error")) fail(Stage::run, "peer", {}, time["error"].get<std::string>());
+      return time.at("ns").get<double>();
     };
   }
 
  private:
-  Json ask(const Json& question) { return Json::parse(process_.ask(question.dump())); }
+  Json start() {
+    process_ = std::make_unique<Process>(command_);
+    return ask({{"do", "describe"}});
+  }
+  Json ask(const Json& question) { return Json::parse(process_->ask(question.dump())); }
 
   std::string module_, description_;
+  std::vector<std::string> command_;
   bool present_ = false;
-  Process process_;
+  std::unique_ptr<Process> process_;  // a new one after one that ended
 };
 
 // A module that no process could be started for.
