@@ -48,6 +48,7 @@ void FunctionEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots)
     for (NodeId id : body.nodes[i].args) need(id);
   }
   values.nodes.assign(body.nodes.size(), nullptr);
+  values.ranges = ranges_of(body);
   for (size_t i = 0; i < needed.size(); ++i) {
     if (needed[i]) values.nodes[i] = node_value(values, static_cast<NodeId>(i));
   }
@@ -64,6 +65,7 @@ llvm::Value* FunctionEmitter::node_value(BodyValues& values, NodeId id) {
     case NodeKind::load:
       return loaded(values, node);
     case NodeKind::operation:
+      if (llvm::Value* quotient = small_quotient(values, node)) return quotient;
       return operation(values.body, node, values.nodes);
     case NodeKind::fold:
       values.folds[id] = fold(values, node);
@@ -87,6 +89,14 @@ llvm::Value* FunctionEmitter::size_value(const Expr& e, DType type) {
 
 llvm::Value* FunctionEmitter::loaded(const BodyValues& values, const Node& node) {
   const nest::Access& access = values.loads[static_cast<size_t>(node.slot)];
+  const nest::Buffer& buffer = nest_.buffers[static_cast<size_t>(access.buffer)];
+  if (access.index.empty() && buffer.scope == nest::Scope::argument && !buffer.written) {
+    llvm::Value* scalar = scopes_.once_at(0, {static_cast<uint64_t>(access.buffer), 'u'}, [&] {
+      return memory_.load(memory_.resolve(access, {}, {}), {});
+    });
+    settled_.insert(scalar);
+    return scalar;
+  }
   std::vector<Operand> indices;
   for (NodeId id : node.args) {
     indices.push_back({values.nodes[static_cast<size_t>(id)], values.body[id].type});
@@ -112,10 +122,12 @@ llvm::Value* FunctionEmitter::literal(const Node& node) {
 
 llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, const Nodes& nodes) {
   std::vector<Operand> operands;
-  bool lanes = false;
+  bool lanes = false, settled = true;
   for (NodeId id : node.args) {
     operands.push_back({nodes[static_cast<size_t>(id)], body[id].type});
-    lanes = lanes || operands.back().value->getType()->isVectorTy();
+    llvm::Value* value = operands.back().value;
+    lanes = lanes || value->getType()->isVectorTy();
+    settled = settled && (llvm::isa<llvm::Constant>(value) || settled_.contains(value));
   }
   Key key{'o', static_cast<uint64_t>(node.op), static_cast<uint64_t>(node.type)};
   for (Operand& x : operands) {
@@ -123,10 +135,12 @@ llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, cons
     key.push_back(key_of(x.value));
     key.push_back(static_cast<uint64_t>(x.type));
   }
-  return scopes_.once(key, [&] {
+  llvm::Value* result = scopes_.once_at(settled ? 0 : scopes_.current(), key, [&] {
     if (info(node.op).rule == TypeRule::packed) return emit_packed(ir_, node.op, operands, dots_);
     return emit_operation(ir_, node.op, node.type, operands, half_);
   });
+  if (settled) settled_.insert(result);
+  return result;
 }
 
 }  // namespace tile::cpu

@@ -7,14 +7,6 @@ namespace tile::cpu {
 
 namespace {
 
-// The same place but for the last index, a number.
-bool same_pixel(const nest::Access& a, const nest::Access& b) {
-  if (a.buffer != b.buffer || a.index.empty() || !a.values.empty() || !b.values.empty()) {
-    return false;
-  }
-  return std::equal(a.index.begin(), a.index.end() - 1, b.index.begin(), b.index.end() - 1);
-}
-
 bool reads(const nest::Store& s, int buffer) {
   return std::any_of(s.loads.begin(), s.loads.end(),
                      [&](const nest::Access& a) { return a.buffer == buffer; });
@@ -45,13 +37,21 @@ bool FunctionEmitter::store_together(const nest::Block& statements, size_t first
   Reference target = memory_.resolve(s.target, {}, lanes_);
   unsigned component = 0;
   if (memory_.group_size(target, component) != count || component != 0) return false;
-  Nodes components;
+  std::vector<const nest::Store*> parts;
   for (size_t i = 0; i < count; ++i) {
-    const auto& part = std::get<nest::Store>(statements[first + i].what);
-    Nodes nodes = values(part.body, part.loads);
-    components.push_back(splat(nodes[static_cast<size_t>(part.body.results[0])]));
+    parts.push_back(&std::get<nest::Store>(statements[first + i].what));
   }
-  memory_.store_components(target, components, lanes_);
+  llvm::Value* pixels = packed_pixels(parts);
+  if (pixels != nullptr) {
+    memory_.store_pixels(target, pixels, static_cast<unsigned>(count), lanes_);
+  } else {
+    Nodes components;
+    for (const nest::Store* part : parts) {
+      Nodes nodes = values(part->body, part->loads);
+      components.push_back(splat(nodes[static_cast<size_t>(part->body.results[0])]));
+    }
+    memory_.store_components(target, components, lanes_);
+  }
   count_store();
   return true;
 }

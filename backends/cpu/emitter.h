@@ -5,6 +5,8 @@
 #include <llvm/IR/Module.h>
 
 #include <functional>
+#include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "backends/cpu/plan.h"
 #include "backends/cpu/scopes.h"
 #include "backends/cpu/vector_math.h"
+#include "core/ir/integer_range.h"
 #include "core/nest/nest.h"
 #include "core/support/diagnostic.h"
 
@@ -88,6 +91,21 @@ class FunctionEmitter {
   void count_store();
   llvm::Value* last_lane(llvm::Value* value);
 
+  // Components computed alike (emit_components.cpp).
+  struct Components {
+    std::vector<const nest::Store*> stores;
+    std::map<std::vector<NodeId>, llvm::Value*> values;  // by a node of each store's body
+    const Body& body(size_t c) const { return stores[c]->body; }
+    const nest::Access& access(size_t c, NodeId id) const;
+    std::vector<NodeId> arguments(const std::vector<NodeId>& ids, size_t which) const;
+  };
+  static bool same_pixel(const nest::Access& a, const nest::Access& b);
+  bool reads_components(const Components& all, const std::vector<NodeId>& ids);
+  bool packs(const Components& all, const std::vector<NodeId>& ids,
+             std::set<std::vector<NodeId>>& known);
+  llvm::Value* packed(Components& all, const std::vector<NodeId>& ids);
+  llvm::Value* packed_pixels(const std::vector<const nest::Store*>& stores);
+
   // Bodies: the values of the nodes that the results and `roots` need.
   struct BodyValues {
     const Body& body;
@@ -96,6 +114,7 @@ class FunctionEmitter {
     Nodes nodes = {};                    // null: not needed, or a fold
     std::map<NodeId, Nodes> folds = {};  // their results
     const std::string* counter = nullptr;
+    std::vector<std::optional<IntegerRange>> ranges = {};  // of the nodes, where some divides
   };
   Nodes values(const Body& body, const std::vector<nest::Access>& loads,
                const std::vector<NodeId>& roots = {});
@@ -126,6 +145,8 @@ class FunctionEmitter {
                                     std::vector<bool> given, bool differ);
 
   llvm::Value* operation(const Body& body, const Node& node, const Nodes& nodes);
+  std::vector<std::optional<IntegerRange>> ranges_of(const Body& body) const;
+  llvm::Value* small_quotient(const BodyValues& values, const Node& node);
   llvm::Value* literal(const Node& node);
   llvm::Value* splat(llvm::Value* value);
 
@@ -141,6 +162,8 @@ class FunctionEmitter {
   Memory memory_;
   Lanes lanes_;
   std::map<std::string, Form> counters_;  // nominal ones
+  // Scalars of the function's scope: run-time parameters and what is computed from them alone.
+  std::set<llvm::Value*> settled_;
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;

@@ -24,11 +24,15 @@ Value* spread_mask(IRBuilderBase& ir, Value* mask, unsigned count, unsigned widt
   return ir.CreateShuffleVector(mask, picks);
 }
 
+}  // namespace
+
 llvm::FixedVectorType* group_type(llvm::Type* element, unsigned count, unsigned width) {
   unsigned bits = packed_bits(element, count);
   if (bits == 0) return llvm::FixedVectorType::get(element, count * width);
   return llvm::FixedVectorType::get(llvm::Type::getIntNTy(element->getContext(), bits), width);
 }
+
+namespace {
 
 Value* group_mask(IRBuilderBase& ir, llvm::Type* element, unsigned count, const Lanes& lanes) {
   bool packed = packed_bits(element, count) != 0;

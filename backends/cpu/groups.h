@@ -9,6 +9,8 @@
 
 namespace tile::cpu {
 
+// How load_group gives the components of so many lanes.
+llvm::FixedVectorType* group_type(llvm::Type* element, unsigned count, unsigned width);
 // All components of all lanes, from the first lane's first one: a vector of integers that each hold
 // a lane's components where 64 bits can, else of the elements in order.
 llvm::Value* load_group(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,

@@ -394,19 +394,29 @@ llvm::Value* Memory::load_pattern(const Reference& r, llvm::Type* element, const
 }
 
 // The group is read once for all of its components.
+llvm::Value* Memory::whole_group(const Reference& first, unsigned count, const Lanes& lanes) {
+  Key key = content_key(first, lanes, lanes.mask);
+  key.push_back('g');
+  if (llvm::Value* known = scopes_.content(first.buffer, key)) return known;
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);
+  llvm::Value* group = load_group(ir_, element, pointer(first, lanes), count, lanes);
+  scopes_.remember(first.buffer, key, group);
+  return group;
+}
+
 llvm::Value* Memory::load_component(const Reference& r, unsigned count, unsigned component,
                                     const Lanes& lanes) {
   Reference first = r;
   first.uniform.constant -= component;
-  Key key = content_key(first, lanes, lanes.mask);
-  key.push_back('g');
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
-  llvm::Value* group = scopes_.content(r.buffer, key);
-  if (group == nullptr) {
-    group = load_group(ir_, element, pointer(first, lanes), count, lanes);
-    scopes_.remember(r.buffer, key, group);
-  }
-  return component_of(ir_, group, element, count, component, lanes.width);
+  return component_of(ir_, whole_group(first, count, lanes), element, count, component,
+                      lanes.width);
+}
+
+llvm::Value* Memory::load_pixels(const Reference& r, unsigned count, const Lanes& lanes) {
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  llvm::Value* group = whole_group(r, count, lanes);
+  return ir_.CreateBitCast(group, llvm::FixedVectorType::get(element, count * lanes.width));
 }
 
 // A pixel somewhere for each lane, read once for all of its components.
@@ -428,8 +438,18 @@ llvm::Value* Memory::gather_component(const Reference& r, const Lanes& lanes) {
 
 void Memory::store_components(const Reference& r, std::span<llvm::Value* const> values,
                               const Lanes& lanes) {
-  auto count = static_cast<unsigned>(values.size());
-  llvm::Value* group = group_of(ir_, values);
+  store_whole(r, group_of(ir_, values), static_cast<unsigned>(values.size()), lanes);
+}
+
+void Memory::store_pixels(const Reference& r, llvm::Value* pixels, unsigned count,
+                          const Lanes& lanes) {
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
+  llvm::Value* group = ir_.CreateBitCast(pixels, group_type(element, count, lanes.width));
+  store_whole(r, group, count, lanes);
+}
+
+void Memory::store_whole(const Reference& r, llvm::Value* group, unsigned count,
+                         const Lanes& lanes) {
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
   Lanes unguarded = lanes, wide = lanes;
   unguarded.any = nullptr;

@@ -58,10 +58,10 @@ struct Node {
   Span span;
 };
 
-// Typed bodies (after bind): a load has the tensor's storage type; every operation's operands and
-// result have compute types (see compute_type) or bool as the table says, casts in between are
-// explicit nodes, and integer and real literals carry their type. 64-bit unsigned literals are
-// stored as their bits.
+// Typed bodies (after bind): a load has the tensor's storage type; operands and results have
+// compute types (see compute_type; from narrow-bodies on integers may be narrower) or bool as the
+// table says, casts are explicit nodes, and integer and real literals carry their type. 64-bit
+// unsigned literals are stored as their bits.
 struct Body {
   std::vector<Node> nodes;
   std::vector<NodeId> results;

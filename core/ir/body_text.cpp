@@ -135,7 +135,9 @@ void verify_types(const Body& body, const Node& node) {
   internal_check((node.type == DType::none) == (node.kind == NodeKind::fold),
                  "body: a node without a type, or a fold with one");
   if (node.kind != NodeKind::operation || node.op == Op::cast) return;
-  bool computes = node.type == DType::bool_ || compute_type(node.type) == node.type;
+  // Narrow integers compute too, where the narrow-bodies pass has proved that nothing wraps.
+  bool computes =
+      node.type == DType::bool_ || is_integer(node.type) || compute_type(node.type) == node.type;
   internal_check(computes, "body: an operation in a storage type");
   TypeRule rule = info(node.op).rule;
   if (rule == TypeRule::arithmetic || rule == TypeRule::floating || rule == TypeRule::integral) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
+
+#include "core/ir/integer_range.h"
 
 namespace tile::nest {
 namespace {
@@ -10,33 +13,31 @@ namespace {
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
 constexpr int kDepth = 24;
 
-ValueRange range_of_type(DType type) {
-  int bits = bit_width(type);
-  if (type == DType::bool_) return {0, 1};
-  if (!is_integer(type) || bits > 32) return {-kFar, kFar};
-  int64_t half = int64_t{1} << (bits - 1);
-  return is_signed_integer(type) ? ValueRange{-half, half - 1} : ValueRange{0, 2 * half - 1};
+ValueRange all_of(DType type) {
+  bool bounded = type == DType::bool_ || (is_integer(type) && bit_width(type) <= 32);
+  if (!bounded) return {-kFar, kFar};
+  IntegerRange all = range_of_type(type);
+  return {all.lo, all.hi};
 }
 
 ValueRange range_of(const Body& body, NodeId id, int depth) {
   const Node& node = body[id];
-  ValueRange all = range_of_type(node.type), r = all;
+  ValueRange all = all_of(node.type), r = all;
   if (node.kind == NodeKind::integer) r = {node.integer, node.integer};
   if (node.kind == NodeKind::size && node.expr.is_constant()) {
     r = {node.expr.value(), node.expr.value()};
   }
   bool operation = node.kind == NodeKind::operation && is_integer(node.type) && depth < kDepth;
   if (operation) {
-    auto at = [&](size_t i) { return range_of(body, node.args[i], depth + 1); };
-    if (node.op == Op::cast && is_integer(body[node.args[0]].type)) r = at(0);
-    if (node.op == Op::min || node.op == Op::max || node.op == Op::add || node.op == Op::sub) {
-      ValueRange a = at(0), b = at(1);
-      if (node.op == Op::min) r = {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
-      if (node.op == Op::max) r = {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
-      if (node.op == Op::add) r = {a.lo + b.lo, a.hi + b.hi};
-      if (node.op == Op::sub) r = {a.lo - b.hi, a.hi - b.lo};
+    std::vector<IntegerRange> operands;
+    for (NodeId arg : node.args) {
+      bool whole = is_integer(body[arg].type) || body[arg].type == DType::bool_;
+      if (!whole) return all;
+      ValueRange operand = range_of(body, arg, depth + 1);
+      operands.push_back({operand.lo, operand.hi});
     }
-    if (node.op == Op::neg) r = {-at(0).hi, -at(0).lo};
+    std::optional<IntegerRange> known = range_of_operation(node.op, operands);
+    if (known) r = {known->lo, known->hi};
   }
   return r.lo >= all.lo && r.hi <= all.hi ? r : all;
 }

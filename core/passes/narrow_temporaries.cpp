@@ -1,104 +1,22 @@
-// Temporaries of integers take no more bits than their values need: what a body computes from
-// bytes, comparisons and literals has a known range.
+// Temporaries and constants of integers take no more bits than their values need: what a body
+// computes from bytes, comparisons and literals has a known range.
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <optional>
 
+#include "core/ir/integer_range.h"
+#include "core/ir/scalar.h"
 #include "core/passes/tensor_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {
 namespace {
 
-struct Range {
-  int64_t lo = 0, hi = 0;
-};
-using Known = std::optional<Range>;  // nullopt: anything of the node's type
-
-Range range_of_type(DType type) {
-  if (type == DType::bool_) return {0, 1};
-  int64_t half = int64_t{1} << (bit_width(type) - 1);
-  return is_signed_integer(type) ? Range{-half, half - 1} : Range{0, 2 * half - 1};
-}
-// Up to 32 bits, so that sums of two ranges do not overflow.
-bool has_range(DType type) {
-  return type == DType::bool_ || (is_integer(type) && bit_width(type) <= 32);
-}
-
-// nullopt: a product of bounds needs more than 64 bits (two numbers of u32).
-Known product(const Range& a, const Range& b) {
-  std::array<int64_t, 4> all{};
-  if (__builtin_mul_overflow(a.lo, b.lo, &all[0]) || __builtin_mul_overflow(a.lo, b.hi, &all[1]) ||
-      __builtin_mul_overflow(a.hi, b.lo, &all[2]) || __builtin_mul_overflow(a.hi, b.hi, &all[3]))
-    return std::nullopt;
-  return Range{*std::min_element(all.begin(), all.end()),
-               *std::max_element(all.begin(), all.end())};
-}
-// Every number whose highest bit is not above that of `largest`.
-int64_t all_bits(int64_t largest) {
-  int64_t bits = 0;
-  while (bits < largest) bits = 2 * bits + 1;
-  return bits;
-}
-
-// The result where no operand is outside its range; nullopt where nothing is known.
-Known combined(Op op, const std::vector<Range>& x) {
-  switch (op) {
-    case Op::ident:
-    case Op::cast:
-      return x[0];
-    case Op::add:
-      return Range{x[0].lo + x[1].lo, x[0].hi + x[1].hi};
-    case Op::sub:
-      return Range{x[0].lo - x[1].hi, x[0].hi - x[1].lo};
-    case Op::neg:
-      return Range{-x[0].hi, -x[0].lo};
-    case Op::mul:
-      return product(x[0], x[1]);
-    case Op::min:
-      return Range{std::min(x[0].lo, x[1].lo), std::min(x[0].hi, x[1].hi)};
-    case Op::max:
-      return Range{std::max(x[0].lo, x[1].lo), std::max(x[0].hi, x[1].hi)};
-    case Op::abs:
-      return Range{0, std::max(std::abs(x[0].lo), std::abs(x[0].hi))};
-    case Op::select:
-      return Range{std::min(x[1].lo, x[2].lo), std::max(x[1].hi, x[2].hi)};
-    case Op::div:  // truncates; a zero divisor gives 0
-      if (x[1].lo != x[1].hi || x[1].lo <= 0) return std::nullopt;
-      return Range{x[0].lo / x[1].lo, x[0].hi / x[1].lo};
-    case Op::bit_and:
-      if (x[0].lo < 0 || x[1].lo < 0) return std::nullopt;
-      return Range{0, std::min(x[0].hi, x[1].hi)};
-    case Op::bit_or:
-    case Op::bit_xor:
-      if (x[0].lo < 0 || x[1].lo < 0) return std::nullopt;
-      return Range{0, all_bits(std::max(x[0].hi, x[1].hi))};
-    default:
-      return std::nullopt;
-  }
-}
-
-Known range_of(const Node& node, const std::vector<Known>& known) {
-  if (!has_range(node.type)) return std::nullopt;
-  Range all = range_of_type(node.type);
-  if (node.kind == NodeKind::integer) return Range{node.integer, node.integer};
-  if (node.kind != NodeKind::operation) return all;
-  std::vector<Range> operands;
-  for (NodeId arg : node.args) {
-    const Known& k = known[static_cast<size_t>(arg)];
-    if (!k) return all;
-    operands.push_back(*k);
-  }
-  Known r = combined(node.op, operands);
-  // A value that leaves its type wraps or saturates.
-  return r && r->lo >= all.lo && r->hi <= all.hi ? *r : all;
-}
+using Range = IntegerRange;
 
 std::vector<Range> ranges_of_results(const Body& body) {
-  std::vector<Known> known;
-  for (const Node& node : body.nodes) known.push_back(range_of(node, known));
+  std::vector<std::optional<Range>> known = integer_ranges(body);
   std::vector<Range> results;
   for (NodeId id : body.results) {
     constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
@@ -107,21 +25,14 @@ std::vector<Range> ranges_of_results(const Body& body) {
   return results;
 }
 
-// The narrowest type below `type` that holds the range.
-std::optional<DType> narrowest(const Range& r, DType type) {
-  for (DType narrow : {DType::u8, DType::i8, DType::u16, DType::i16}) {
-    Range fits = range_of_type(narrow);
-    bool holds = r.lo >= fits.lo && r.hi <= fits.hi;
-    if (holds && bit_width(narrow) < bit_width(type)) return narrow;
-  }
-  return std::nullopt;
-}
-
 class Narrowing {
  public:
   explicit Narrowing(BoundProgram& program) : program_(program) {}
 
   void run() {
+    for (size_t id = 0; id < program_.tensors.size(); ++id) {
+      if (program_.tensors[id].constant) narrow_constant(static_cast<TensorId>(id));
+    }
     for (BoundStatement& statement : program_.statements) {
       Contraction* c = std::get_if<Contraction>(&statement);
       if (c == nullptr) continue;
@@ -132,6 +43,26 @@ class Narrowing {
 
  private:
   BoundTensor& tensor(TensorId id) { return program_.tensors[static_cast<size_t>(id)]; }
+
+  void narrow_constant(TensorId id) {
+    BoundTensor& t = tensor(id);
+    size_t from = byte_size(t.type), count = t.constant->size() / from;
+    if (count == 0 || !may_change(id)) return;
+    auto element = [&](size_t i) { return load_element(&(*t.constant)[i * from], t.type); };
+    Range all{element(0).i, element(0).i};
+    for (size_t i = 1; i < count; ++i) {
+      all = {std::min(all.lo, element(i).i), std::max(all.hi, element(i).i)};
+    }
+    std::optional<DType> narrow = narrowest_type(all, bit_width(t.type));
+    if (!narrow) return;
+    std::vector<std::byte> bytes(count * byte_size(*narrow));
+    for (size_t i = 0; i < count; ++i) {
+      store_element(&bytes[i * byte_size(*narrow)], convert(element(i), *narrow));
+    }
+    was_[id] = t.type;
+    t.constant = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    t.type = *narrow;
+  }
 
   // Each cell is one point's value: nothing is aggregated, nothing else writes.
   void note(const Contraction& c) {
@@ -146,7 +77,7 @@ class Narrowing {
     }
     for (const auto& [id, range] : stored) {
       if (!may_change(id)) continue;
-      std::optional<DType> narrow = narrowest(range, tensor(id).type);
+      std::optional<DType> narrow = narrowest_type(range, bit_width(tensor(id).type));
       if (!narrow) continue;
       was_[id] = tensor(id).type;
       tensor(id).type = *narrow;
@@ -154,10 +85,10 @@ class Narrowing {
   }
   bool may_change(TensorId id) {
     const BoundTensor& t = tensor(id);
-    if (t.role != TensorRole::temporary || t.view_of || t.constant || !has_range(t.type)) {
+    if (t.role != TensorRole::temporary || t.view_of || !is_integer(t.type) ||
+        bit_width(t.type) > 32) {
       return false;
     }
-    if (t.type == DType::bool_) return false;
     if (std::find(program_.outputs.begin(), program_.outputs.end(), id) != program_.outputs.end()) {
       return false;
     }

@@ -25,6 +25,7 @@ constexpr std::array kPasses = {
     Pass{"split-tuples", split_tuples, true},
     Pass{"narrow-temporaries", narrow_temporaries, true},
     Pass{"tabulate", tabulate, true},
+    Pass{"narrow-bodies", narrow_bodies, true},
     Pass{"split-reduction", split_reduction, true},
     Pass{"arrange-factors", arrange_factors, true},
 };

@@ -32,11 +32,49 @@ std::optional<Digit> digit_of(const Piece& piece, const IndexForms& forms, const
   return std::nullopt;
 }
 
+// The unknown that neighbouring cells of the result (or pixels, where each has its components
+// stored together) differ in; -1: none.
+int innermost(const Piece& piece) {
+  const std::vector<Index>& index = piece.stores[0].index;
+  for (size_t d = index.size(); d-- > 0;) {
+    if (index[d].affine.is_constant()) continue;
+    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+      if (index[d].affine == unknown_affine(u)) return static_cast<int>(u);
+    }
+    return -1;
+  }
+  return -1;
+}
+
+// A remainder of the innermost unknown that only places reads repeats along a row: a vector reads
+// what a few neighbours hold and stores its results side by side. As an index of its own it would
+// tear them apart.
+bool only_places(const Body& body, const Node& remainder) {
+  if (remainder.op != Op::mod) return false;
+  for (NodeId id : body.results) {
+    if (&body[id] == &remainder) return false;
+  }
+  for (const Node& user : body.nodes) {
+    for (NodeId arg : user.args) {
+      const Node& used = body[arg];
+      bool moved = used.kind == NodeKind::operation && used.op == Op::cast &&
+                   &body[used.args[0]] == &remainder;
+      if (&used == &remainder && user.kind != NodeKind::load && user.op != Op::cast) return false;
+      if (moved && user.kind != NodeKind::load) return false;
+      if (user.region && (&used == &remainder || moved)) return false;
+    }
+  }
+  return true;
+}
+
 std::optional<Digit> find_digit(const Piece& piece, const IndexForms& forms, const Body& body) {
   for (const Node& node : body.nodes) {
-    if (std::optional<Digit> digit = digit_of(piece, forms, body, node)) return digit;
-    if (!node.region) continue;
-    if (std::optional<Digit> digit = find_digit(piece, forms, *node.region)) return digit;
+    std::optional<Digit> digit = digit_of(piece, forms, body, node);
+    bool repeats = digit && &body == &piece.body &&
+                   static_cast<int>(digit->unknown) == innermost(piece) && only_places(body, node);
+    if (digit && !repeats) return digit;
+    if (node.region) digit = find_digit(piece, forms, *node.region);
+    if (node.region && digit) return digit;
   }
   return std::nullopt;
 }

@@ -39,6 +39,9 @@ void split_tuples(BoundProgram& program, const Target& target);
 void narrow_temporaries(BoundProgram& program, const Target& target);
 // Computes costly functions of one byte for each of its values once, and looks them up.
 void tabulate(BoundProgram& program, const Target& target);
+// Computes elements whose integers all fit 8 or 16 bits in lanes of so many: an exact sum, extremum
+// or choice is the same in every type that holds it.
+void narrow_bodies(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it
 // can run in parallel and still gives the same bits on every run.
 void split_reduction(BoundProgram& program, const Target& target);

@@ -63,6 +63,17 @@ double operation_cycles(const Node& node) {
   }
 }
 
+// How many neighbouring elements each point stores; 1: it is not so.
+int components(const Piece& piece) {
+  for (size_t o = 0; o < piece.stores.size(); ++o) {
+    const Access& store = piece.stores[o];
+    bool next = store.tensor == piece.stores[0].tensor && !store.index.empty() &&
+                store.index.back().affine == constant_affine(static_cast<int64_t>(o));
+    if (!next) return 1;
+  }
+  return static_cast<int>(piece.stores.size());
+}
+
 }  // namespace
 
 PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel,
@@ -78,6 +89,8 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   for (const AccessModel& a : accesses_) {
     if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
   }
+  // The components of a pixel are computed in one vector.
+  if (!reduces_) bits = std::max(bits, std::min(32, bits * components(piece)));
   lanes_ = std::max(1, target.vector_bits / bits);
   for (size_t i = 0; i < piece.loads.size(); ++i) {
     // A register tile converts an element once, however often it multiplies it.

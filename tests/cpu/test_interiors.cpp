@@ -123,6 +123,33 @@ std::vector<std::string> choices(const std::string& llvm, const char* inherent) 
   return found;
 }
 
+// What a filter's last kernel becomes, its interior alone.
+std::string interior_code(const char* path, const std::vector<Shape>& shapes) {
+  std::shared_ptr<Backend> backend = shared_backend();
+  Target target = backend->target();
+  Program program = parsed(path);
+  BoundProgram bound = tile::bind(program, inputs_of(program, shapes));
+  run_pipeline(bound, target);
+  const auto kernel = std::get<Kernel>(group(bound, target).back());
+  nest::Nest nest = nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
+  nest.body = interior(nest.body);
+  return backend->emit(nest, target, "llvm");
+}
+
+TEST(CpuInteriors, BytesOfPixelsFillWholeVectors) {
+  std::string code = interior_code("runtime/examples/filters/median.mfg", {{256, 512, 4}});
+  std::string vector = "<" + std::to_string(shared_backend()->target().vector_bits / 8) + " x i8>";
+  EXPECT_NE(code.find("call " + vector + " @llvm.umin"), std::string::npos);
+  EXPECT_EQ(code.find("zext <"), std::string::npos) << "components are taken apart";
+}
+
+TEST(CpuInteriors, QuotientsOfSmallIntegersAreProducts) {
+  std::string code = interior_code("runtime/examples/filters/dither.mfg", {{256, 512, 4}});
+  EXPECT_FALSE(std::regex_search(code, std::regex("= (sdiv|srem|udiv|urem|fdiv) <")));
+  EXPECT_EQ(code.find("gather"), std::string::npos) << "a pattern is read in vectors";
+  EXPECT_EQ(code.find("scatter"), std::string::npos);
+}
+
 TEST(CpuInteriors, AllStencilsAndFiltersDoNotChooseIndices) {
   std::shared_ptr<Backend> backend = shared_backend();
   Target target = backend->target();

@@ -25,9 +25,12 @@ std::vector<HostTensor> picture() {
   return {p};
 }
 
-BoundProgram through_passes(BoundProgram program) {
+BoundProgram through_passes(BoundProgram program, std::vector<std::string> skip = {},
+                            const Target& target = {}) {
   std::vector<HostTensor> want = interpret(program, picture()).outputs;
-  run_pipeline(program, Target{}, {});
+  PipelineOptions options;
+  options.skip = std::move(skip);
+  run_pipeline(program, target, options);
   EXPECT_EQ(interpret(program, picture()).outputs[0].bytes, want[0].bytes) << print(program);
   return program;
 }
@@ -51,7 +54,8 @@ def result_u8 |x, y| {
   let [d, e, f] = r(x+1, y+1)
   u8[a + d, b + e, (c + f)/100000, 255]
 }
-)"));
+)"),
+                                  {"inline-pointwise"});
   const std::pair<const char*, DType> expected[] = {
       {"t_0", DType::u16}, {"t_1", DType::i8}, {"t_2", DType::i32}};
   for (const auto& [name, type] : expected) {
@@ -70,6 +74,63 @@ let r = sampler<t>(address=.ClampToEdge)
 def result_u8 |x, y| { u8(max(i32(r(x, y-1)), i32(r(x, y+1)))) }
 )"));
   EXPECT_EQ(find(p, "t_0"), nullptr) << print(p);
+}
+
+bool stores_stage(const BoundProgram& p) {
+  return std::any_of(p.statements.begin(), p.statements.end(), [&](const BoundStatement& s) {
+    const auto* c = std::get_if<Contraction>(&s);
+    std::string name = c == nullptr ? "" : p.tensors[static_cast<size_t>(c->outputs[0])].name;
+    return name == "t" || name == "t_0";
+  });
+}
+
+std::string window_of(const std::string& element) {
+  return R"(
+@bounds(input_u8.extent(0), input_u8.extent(1))
+def t |x, y| {
+  let c = i32(s(x, y-1))
+  let d = i32(s(x, y+1))
+  )" + element +
+         R"(
+}
+let r = sampler<t>(address=.ClampToEdge)
+def result_u8 |x, y| { u8(max(i32(r(x-1, y)), i32(r(x, y)), i32(r(x+1, y)))) }
+)";
+}
+
+TEST(Temporaries, AStageReadAroundAPointIsStoredWhereThatIsCheaper) {
+  Target slow_memory, fast_memory;
+  slow_memory.l2_bytes_per_ns = slow_memory.l3_bytes_per_ns = slow_memory.dram_bytes_per_ns = 1;
+  fast_memory.l2_bytes_per_ns = fast_memory.l3_bytes_per_ns = fast_memory.dram_bytes_per_ns = 1e6;
+  std::string cheap = window_of("max(c, d)"), dear = window_of("u8(255.0*exp(-f32(c*d)))");
+  EXPECT_FALSE(stores_stage(through_passes(bound(cheap), {}, slow_memory)));
+  EXPECT_TRUE(stores_stage(through_passes(bound(cheap), {}, fast_memory)));
+  EXPECT_TRUE(stores_stage(through_passes(bound(dear), {}, Target{})));
+}
+
+// The type that the last statement computes in.
+DType computed_in(const BoundProgram& p) {
+  return std::get<Contraction>(p.statements.back()).accumulator;
+}
+
+TEST(Temporaries, BodiesWhoseValuesFitAreNarrow) {
+  const std::pair<const char*, DType> expected[] = {
+      {"u8(max(c, d))", DType::u8},
+      {"u8((c + d)/2)", DType::i32},           // divides
+      {"u8(min(c, d) - 1)", DType::u8},        // through i16, and wraps
+      {"u8(min(c*d, 255))", DType::u8},        // up to 65025: u16
+      {"u8(min(c*d + 510, 255))", DType::u8},  // 65535
+      {"u8(min(c*d + 511, 255))", DType::i32},
+      {"u8(max(c*d - 1, 0)/256)", DType::i32},  // -1 and 65024 fit no type of 16 bits
+  };
+  for (const auto& [element, type] : expected) {
+    BoundProgram p = through_passes(bound(std::string(R"(
+def result_u8 |x, y| {
+  let c = i32(s(x, y-1))
+  let d = i32(s(x, y+1))
+  )") + element + "\n}\n"));
+    EXPECT_EQ(computed_in(p), type) << element << print(p);
+  }
 }
 
 size_t tables(const BoundProgram& p) {
