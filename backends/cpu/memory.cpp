@@ -394,7 +394,7 @@ llvm::Value* Memory::load_pattern(const Reference& r, llvm::Type* element, const
 }
 
 // The group is read once for all of its components.
-llvm::Value* Memory::whole_group(const Reference& first, unsigned count, const Lanes& lanes) {
+llvm::Value* Memory::read_group(const Reference& first, unsigned count, const Lanes& lanes) {
   Key key = content_key(first, lanes, lanes.mask);
   key.push_back('g');
   if (llvm::Value* known = scopes_.content(first.buffer, key)) return known;
@@ -409,13 +409,12 @@ llvm::Value* Memory::load_component(const Reference& r, unsigned count, unsigned
   Reference first = r;
   first.uniform.constant -= component;
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
-  return component_of(ir_, whole_group(first, count, lanes), element, count, component,
-                      lanes.width);
+  return component_of(ir_, read_group(first, count, lanes), element, count, component, lanes.width);
 }
 
 llvm::Value* Memory::load_pixels(const Reference& r, unsigned count, const Lanes& lanes) {
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
-  llvm::Value* group = whole_group(r, count, lanes);
+  llvm::Value* group = read_group(r, count, lanes);
   return ir_.CreateBitCast(group, llvm::FixedVectorType::get(element, count * lanes.width));
 }
 

@@ -87,13 +87,12 @@ class Memory {
   bool whole_groups(const Reference& r, int64_t count) const;
   void resolve_pattern(Reference& r, std::vector<int64_t> offsets, const Lanes& lanes);
   llvm::Value* load_pattern(const Reference& r, llvm::Type* element, const Lanes& lanes);
-  llvm::Value* whole_group(const Reference& first, unsigned count, const Lanes& lanes);
+  llvm::Value* read_group(const Reference& first, unsigned count, const Lanes& lanes);
   void store_whole(const Reference& r, llvm::Value* group, unsigned count, const Lanes& lanes);
   llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
   llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
   llvm::Type* offset_type(int id);
   void find_pixel(Reference& r, const nest::Access& access, const std::vector<Form>& index) const;
-  bool repeats_along_lanes(Reference& r, const Form& place, const Lanes& lanes);
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
                        unsigned width);
