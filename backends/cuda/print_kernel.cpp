@@ -161,7 +161,12 @@ void Printer::counted_loop(const nest::For& loop) {
     open("for (" + typed(v) + " = " + begin.text + "; " + v.name + " < " + expression(last).text +
          "; ++" + v.name + ") {");
   }
-  with_variable(loop.variable, v, loop.begin, loop.extent, [&] { block(loop.body); });
+  with_variable(loop.variable, v, loop.begin, loop.extent, [&] {
+    // What a block computes for all its threads keeps its name.
+    bool named = !in_thread_ && loop.extent.is_constant(1) && !linear_form(loop.begin);
+    if (named && v.range.narrow()) ranges_.set(loop.variable, v.range.lo, v.range.hi);
+    block(loop.body);
+  });
   close();
 }
 

@@ -4,8 +4,10 @@
 // the middle of the iteration space (interior.h). The region's interior test asks that each form's
 // minimum over the variables bound inside the region is not negative. Where the test holds, a copy
 // of the region runs without guards and without choices; elsewhere the general body does. So a
-// region has two bodies however many borders its domain has.
+// region has two bodies however many borders its domain has. On a GPU a region is the code of a
+// block: all its threads take the same body, so that barriers may stay inside.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -40,6 +42,32 @@ bool implies(const Expr& fact, const Expr& e) {
 }
 
 constexpr size_t kMostTests = 48;  // of one region
+
+// Whether a statement of the block, or inside it, is such a one.
+bool any_statement(const Block& block, const std::function<bool(const Statement&)>& such) {
+  return std::any_of(block.begin(), block.end(), [&](const Statement& s) {
+    if (such(s)) return true;
+    if (const For* f = std::get_if<For>(&s.what)) return any_statement(f->body, such);
+    const If* i = std::get_if<If>(&s.what);
+    return i != nullptr && (any_statement(i->then, such) || any_statement(i->otherwise, such));
+  });
+}
+bool synchronises(const Block& block) {
+  return any_statement(block,
+                       [](const Statement& s) { return std::holds_alternative<Sync>(s.what); });
+}
+// Statements of a whole block, whose code is generated from their order.
+bool multiplies_matrices(const Block& block) {
+  return any_statement(block, [](const Statement& s) {
+    return std::holds_alternative<MatrixTile>(s.what) || std::holds_alternative<nest::Copy>(s.what);
+  });
+}
+bool runs_threads(const Block& block) {
+  return any_statement(block, [](const Statement& s) {
+    const For* f = std::get_if<For>(&s.what);
+    return f != nullptr && f->kind == LoopKind::thread;
+  });
+}
 
 class Partitioner {
  public:
@@ -102,20 +130,26 @@ class Partitioner {
     std::move(more.begin(), more.end(), std::back_inserter(out));
   }
 
-  // Both bodies of a region, or one where the ranges decide the interior test.
-  Block region(const Block& statements) {
+  // The conditions of the interior that the ranges do not decide; none where there is no interior.
+  std::vector<Expr> interior_tests(const Block& statements) {
     std::vector<Expr> tests;
     collect_tests(statements, tests);
     std::vector<Expr> open;
     for (const Expr& test : tests) {
-      if (proves_negative(test, ranges_)) return block(statements, true);  // never interior
+      if (proves_negative(test, ranges_)) return {};
       bool redundant = std::any_of(tests.begin(), tests.end(), [&](const Expr& other) {
         return !(other == test) && implies(other, test);
       });
       if (!redundant && !proves_nonnegative(test, ranges_)) open.push_back(test);
     }
+    return open;
+  }
+
+  // Both bodies of a region, or one where the ranges decide the interior test.
+  Block region(const Block& statements) {
+    std::vector<Expr> open = interior_tests(statements);
     Block general = block(statements, true);
-    if (tests.empty() || open.empty()) return general;
+    if (open.empty()) return general;
     Facts saved = facts_;
     facts_.insert(facts_.end(), open.begin(), open.end());
     Block interior = block(statements, true);
@@ -125,6 +159,41 @@ class Partitioner {
     choice.then = std::move(interior);
     choice.otherwise = std::move(general);
     return {Statement{std::move(choice)}};
+  }
+
+  // A launch of a GPU, or a loop in it around the threads of a block.
+  Block launch(const For& f) {
+    For copy = f;
+    copy.begin = clean(f.begin);
+    copy.extent = clean(f.extent);
+    enter(f);
+    ConstantRange value = constant_range(copy.begin, ranges_);
+    bool named = f.kind == LoopKind::serial && has_choices(f.begin) && value.lo && value.hi;
+    // What is computed once for all threads keeps its name.
+    if (named) ranges_.set(f.variable, *value.lo, *value.hi);
+    copy.body = gpu_block(f.body);
+    leave(f);
+    return {Statement{std::move(copy)}};
+  }
+  // The code of a block, which has two bodies where that spares what runs for each element.
+  Block gpu_block(const Block& statements) {
+    if (statements.size() == 1 && runs_threads(statements)) {
+      const For* f = std::get_if<For>(&statements[0].what);
+      bool names = f != nullptr && f->kind == LoopKind::serial && f->extent.is_constant(1);
+      if (names || (f != nullptr && f->kind == LoopKind::grid)) return launch(*f);
+      const If* i = std::get_if<If>(&statements[0].what);
+      if (i != nullptr && i->predicate.results.empty()) {
+        If copy = *i;
+        copy.then = gpu_block(i->then);
+        copy.otherwise = gpu_block(i->otherwise);
+        return {Statement{std::move(copy)}};
+      }
+    }
+    spares_ = false;
+    loops_ = 0;
+    bool splits = !interior_tests(statements).empty() && spares_;
+    if (splits) return region(statements);
+    return synchronises(statements) ? statements : block(statements, true);
   }
 
   // Splits a sum into the terms of variables bound inside the region and the rest, which uses none
@@ -193,15 +262,18 @@ class Partitioner {
   // region, and adds those tests.
   bool add_way(const std::vector<Expr>& forms, std::vector<Expr>& tests) const {
     std::vector<Expr> more;
+    bool open = false;
     for (const Expr& e : forms) {
       std::optional<int64_t> middle = middle_.at(e);
       if (!middle || *middle < 0) return false;
       std::optional<Expr> test = region_minimum(e);
       if (!test || proves_negative(*test, ranges_)) return false;
-      bool known = std::find(tests.begin(), tests.end(), *test) != tests.end();
-      if (!known && !proves_nonnegative(*test, ranges_)) more.push_back(*test);
+      if (proves_nonnegative(*test, ranges_)) continue;
+      open = true;
+      if (std::find(tests.begin(), tests.end(), *test) == tests.end()) more.push_back(*test);
     }
     if (tests.size() + more.size() > kMostTests) return false;
+    spares_ = spares_ || open;
     tests.insert(tests.end(), more.begin(), more.end());
     return true;
   }
@@ -229,20 +301,26 @@ class Partitioner {
     std::vector<Expr> parts{f.extent};
     if (f.extent.kind() == ExprKind::min) parts = f.extent.args();
     for (const Expr& part : parts) {
-      if (!part.is_constant(f.width)) add_test(part - f.width, tests);
+      if (part.is_constant(f.width)) continue;
+      add_test(part - f.width, tests);
+      spares_ = true;
     }
   }
   void collect_tests(const Block& statements, std::vector<Expr>& tests) {
     for (const Statement& s : statements) {
       if (const For* f = std::get_if<For>(&s.what)) {
+        bool repeats = f->kind != LoopKind::thread && !f->extent.is_constant(1);
         add_extent_tests(*f, tests);
         enter(*f);
         inside_.insert(f->variable);
+        loops_ += repeats ? 1 : 0;
         collect_tests(f->body, tests);
+        loops_ -= repeats ? 1 : 0;
         inside_.erase(f->variable);
         leave(*f);
       } else if (const If* i = std::get_if<If>(&s.what)) {
         for (const Expr& e : i->nonnegative) add_test(e, tests);
+        spares_ = spares_ || loops_ > 0;
         add_ways(i->loads, i->predicate, tests);
         collect_tests(i->then, tests);
         collect_tests(i->otherwise, tests);
@@ -284,9 +362,7 @@ class Partitioner {
   }
 
   Block statement(const For& f, bool inside_region) {
-    // Blocks of a GPU have one body: threads that take different ones would wait for each other,
-    // and a barrier must be reached by all.
-    inside_region = inside_region || f.kind == LoopKind::grid;
+    if (f.kind == LoopKind::grid) return multiplies_matrices(f.body) ? Block{{f}} : launch(f);
     For copy = f;
     copy.begin = clean(f.begin);
     copy.extent = lanes(f);
@@ -422,6 +498,10 @@ class Partitioner {
   Ranges ranges_;
   Middle middle_;
   Facts facts_;
+  // Of the tests collected last: whether the interior spares more than one guard for each thread;
+  // and the loops around the statement that tests are collected from.
+  mutable bool spares_ = false;
+  int loops_ = 0;
   std::set<std::string> inside_;  // variables bound inside the region being rewritten
 };
 

@@ -18,9 +18,13 @@ nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffer
 
 // One launch of nested independent loops over `counts` iterations, outermost first: `inside` makes
 // a thread's code from the loops' values. Neighbouring threads have neighbouring values of the last
-// loops, and compute them without dividing; where there are more than three loops, each block
-// divides for the outermost.
-nest::Block tiled_launch(const std::vector<int64_t>& counts, const Target& target,
+// loops, and compute them without dividing; where blocks differ in more than three loops,
+// each divides once for the outermost.
+struct Walk {  // of an iteration of the last loop along memory
+  int64_t elements = 1;
+  DType type = DType::f32;
+};
+nest::Block tiled_launch(const std::vector<int64_t>& counts, const Walk& walk, const Target& target,
                          const std::function<nest::Block(const std::vector<Expr>&)>& inside);
 
 // One launch instead of several that do not depend on each other, where their blocks have equally

@@ -141,8 +141,10 @@ Block PieceLowering::parallel_loops() {
     typical = checked_mul(typical, ceil_div(piece_.box[u], l.step));
   }
   if (is_gpu(frame_.target)) {
+    const Loop& last = schedule_.outer[parallel_ - 1];
+    DType type = frame_.tensor(contraction_.outputs[0]).type;
     append(out, gpu::tiled_launch(
-                    constants(counts), frame_.target,
+                    constants(counts), {last.step, type}, frame_.target,
                     [&](const std::vector<Expr>& values) { return parallel_body(0, s, values); }));
     return out;
   }

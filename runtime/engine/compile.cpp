@@ -45,9 +45,8 @@ std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
   return std::nullopt;
 }
 
-nest::Nest finished(nest::Nest nest, const Target& target) {
-  // On a GPU lowering itself keeps interiors apart.
-  if (!is_gpu(target)) nest = nest::partition(nest);
+nest::Nest finished(nest::Nest nest) {
+  nest = nest::partition(nest);
   nest::verify(nest);
   return nest;
 }
@@ -64,7 +63,7 @@ bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   std::optional<Schedule> schedule = class_schedule(*found, target);
   if (!schedule) return false;
   launch.schedule = std::move(*schedule);
-  launch.nest = finished(lower(*found, launch.schedule, target), target);
+  launch.nest = finished(lower(*found, launch.schedule, target));
   launch.parameters = {found->size};
   return true;
 }
@@ -88,7 +87,7 @@ Launch launch_of(Executable&, const Sort& sort) {
 Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target), target);
+  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target));
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -111,7 +110,7 @@ void make_codes(Executable& e) {
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
   const Target& target = e.engine->target();
-  return finished(lower(kernel, schedule, target, strides_of(e)), target);
+  return finished(lower(kernel, schedule, target, strides_of(e)));
 }
 
 namespace {

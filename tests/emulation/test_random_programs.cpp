@@ -16,6 +16,7 @@
 #include "tests/random/agreement.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
+#include "tests/unit/interior_cases.h"
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {
@@ -222,6 +223,34 @@ constexpr const char* kTwoRows = R"(function (I[A, B, M]) -> (O, X) {
   X[a, b, 0: A, B, 1] = >(I[a, b, m]);
   O = I - X;
 })";
+
+// Blocks with an interior body and others: sizes that tiles divide and odd ones, of which some
+// leave no interior.
+TEST(Emulation, StencilsAndFilters) {
+  const std::vector<Shape> sizes = {{40, 272, 4}, {37, 201, 4}, {3, 70, 4}, {1, 1, 4}};
+  std::vector<Case> cases;
+  for (const InteriorCase& c : interior_cases()) {
+    for (size_t s = 0; s < sizes.size(); ++s) {
+      std::vector<Shape> shapes;
+      for (const Shape& declared : c.shapes) {
+        Shape shape = sizes[s];
+        bool volume = declared.size() == 3 && declared[2] > 4;
+        if (volume)
+          shape = s == 0 ? Shape{6, 12, 200}
+                         : Shape{3, 1 + 8 * static_cast<int64_t>(2 - s % 3), sizes[s][1]};
+        shape.resize(declared.size());
+        shapes.push_back(shape);
+      }
+      RandomCase drawn;
+      drawn.text = c.path;
+      drawn.exact = false;
+      BoundProgram program = bound(c, shapes);
+      drawn.inputs = random_inputs(c, program, s);
+      cases.push_back(lowered(s, 0, std::move(drawn), std::move(program), h200_target()));
+    }
+  }
+  expect_emulated_agree(cases, h200_target(), true);
+}
 
 // Issue 5, item 2 (f): prefixes and suffixes along lines, of one line and of several.
 TEST(Emulation, Scans) {

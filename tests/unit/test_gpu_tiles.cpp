@@ -23,14 +23,15 @@ nest::Nest counting(const std::vector<int64_t>& counts, bool& divides) {
   cells.written = true;
   nest.buffers.push_back(cells);
   divides = false;
-  nest.body = tiled_launch(counts, h200_target(), [&](const std::vector<Expr>& values) {
-    nest::Store store;
-    store.target = {0, values, {}};
-    store.kind = nest::StoreKind::add;
-    store.body.results = {store.body.integer(1, DType::i32)};
-    for (const Expr& value : values) divides = divides || nest::has_choices(value);
-    return nest::Block{statement(std::move(store))};
-  });
+  nest.body =
+      tiled_launch(counts, {4, DType::f32}, h200_target(), [&](const std::vector<Expr>& values) {
+        nest::Store store;
+        store.target = {0, values, {}};
+        store.kind = nest::StoreKind::add;
+        store.body.results = {store.body.integer(1, DType::i32)};
+        for (const Expr& value : values) divides = divides || nest::has_choices(value);
+        return nest::Block{statement(std::move(store))};
+      });
   return nest;
 }
 
