@@ -1,7 +1,9 @@
 // Accesses, bodies and stores.
 #include <algorithm>
+#include <cctype>
 
 #include "backends/cuda/printer.h"
+#include "core/nest/value_range.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -9,6 +11,32 @@ namespace tile::cuda {
 using nest::Access;
 using nest::Scope;
 using nest::StoreKind;
+
+namespace {
+
+// The text with the numbers of names that it declares, from `first` on, counted from zero.
+std::string renumbered(const std::string& text, int first) {
+  static constexpr std::string_view kFresh = "cgklntvwxy";  // of Printer::fresh
+  auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    std::string word = text.substr(i, std::max(end, i + 1) - i);
+    bool name = word.size() > 1 && word.size() < 10 && kFresh.find(word[0]) != word.npos &&
+                std::all_of(word.begin() + 1, word.end(), is_digit);
+    int number = name ? std::stoi(word.substr(1)) : 0;
+    bool own = name && number >= first;
+    out += own ? std::string(1, word[0]) + "#" + std::to_string(number - first) : word;
+    i += word.size();
+  }
+  return out;
+}
+
+}  // namespace
 
 // The element's position without the dimensions whose index is a value.
 Expr Printer::offset(const Access& access) const {
@@ -108,6 +136,28 @@ ValueText Printer::node(const Body& of, const Node& n, const Values& values,
   }
 }
 
+void Printer::sharing(const std::function<void()>& print) {
+  bool before = shares_;
+  auto values = shared_values_;
+  auto folds = shared_folds_;
+  shares_ = true;
+  print();
+  shares_ = before;
+  shared_values_ = std::move(values);
+  shared_folds_ = std::move(folds);
+}
+
+std::string Printer::named(DType type, const std::string& value) {
+  std::string declared = std::string(type_name(type)) + " = " + value;
+  if (auto known = shared_values_.find(declared); shares_ && known != shared_values_.end()) {
+    return known->second;
+  }
+  std::string name = fresh("v");
+  line("const " + std::string(type_name(type)) + " " + name + " = " + value + ";");
+  if (shares_) shared_values_[declared] = name;
+  return name;
+}
+
 Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, const Lanes* lanes,
                               const Region* region) {
   Values values;
@@ -115,7 +165,7 @@ Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, 
   for (size_t i = 0; i < of.nodes.size(); ++i) {
     const Node& n = of.nodes[i];
     if (n.kind == NodeKind::fold) {
-      carried[static_cast<NodeId>(i)] = fold(of, n, values, loads, lanes);
+      carried[static_cast<NodeId>(i)] = shared_fold(of, n, values, loads, lanes);
       values.push_back({});
       continue;
     }
@@ -124,16 +174,32 @@ Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, 
       continue;
     }
     ValueText v = node(of, n, values, loads, lanes, region);
-    bool named =
+    bool has_name =
         n.kind == NodeKind::operation || n.kind == NodeKind::load || n.kind == NodeKind::size;
-    if (named) {
-      std::string name = fresh("v");
-      line("const " + std::string(type_name(n.type)) + " " + name + " = " + v.text + ";");
-      v.text = name;
-    }
+    if (has_name) v.text = named(n.type, v.text);
     values.push_back(v);
   }
   return values;
+}
+
+// A fold whose text, but for the names that it declares, has been printed before is taken from
+// there.
+Printer::Values Printer::shared_fold(const Body& of, const Node& n, const Values& values,
+                                     const std::vector<Access>& loads, const Lanes* lanes) {
+  if (!shares_) return fold(of, n, values, loads, lanes);
+  size_t begin = text_.size();
+  int first = counter_;
+  Values made;
+  sharing([&] { made = fold(of, n, values, loads, lanes); });
+  std::string text = renumbered(text_.substr(begin), first);
+  std::vector<std::string>& names = shared_folds_[text];
+  if (names.empty()) {
+    for (const ValueText& v : made) names.push_back(v.text);
+    return made;
+  }
+  text_.resize(begin);
+  for (size_t c = 0; c < made.size(); ++c) made[c].text = names[c];
+  return made;
 }
 
 // for counter in [begin, end): carried = region(counter, carried…, captured…).
@@ -142,7 +208,15 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
   auto count = static_cast<size_t>(n.slot);
   Values carried, arguments;
   std::string counter = fresh("n");
-  arguments.push_back({counter, DType::i64});
+  auto bounds = [&](NodeId id) -> Interval {
+    if (of[id].kind == NodeKind::size) return interval(of[id].expr, variables_);
+    nest::ValueRange known = nest::value_range(of, id);
+    return {known.lo, known.hi};
+  };
+  Interval range{bounds(n.args[0]).lo, bounds(n.args[1]).hi};
+  range.hi = std::max(range.lo, range.hi);
+  bool narrow = range.narrow();
+  arguments.push_back({narrow ? "((i64)" + counter + ")" : counter, DType::i64});
   for (size_t c = 0; c < count; ++c) {
     NodeId start = n.args[2 + c];
     DType type = of[start].type;
@@ -154,23 +228,17 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
   for (size_t a = 2 + count; a < n.args.size(); ++a) {
     arguments.push_back(values[static_cast<size_t>(n.args[a])]);
   }
-  open("for (i64 " + counter + " = " + values[static_cast<size_t>(n.args[0])].text + "; " +
-       counter + " < " + values[static_cast<size_t>(n.args[1])].text + "; ++" + counter + ") {");
+  std::string type = narrow ? "int" : "i64", cast = narrow ? "(int)" : "";
+  open("for (" + type + " " + counter + " = " + cast + values[static_cast<size_t>(n.args[0])].text +
+       "; " + counter + " < " + cast + values[static_cast<size_t>(n.args[1])].text + "; ++" +
+       counter + ") {");
   std::string variable;
   if (n.expr.kind() == ExprKind::variable) {
     variable = n.expr.name();
-    const Node& begin = of[n.args[0]];
-    const Node& end = of[n.args[1]];
-    bool known = begin.kind == NodeKind::integer && end.kind == NodeKind::integer;
-    Interval range{-(int64_t{1} << 62), int64_t{1} << 62};
-    if (known) range = {begin.integer, std::max(begin.integer, end.integer - 1)};
-    VariableText v{counter, range};
-    if (range.narrow()) {
-      v.name = fresh("n");
-      line("const int " + v.name + " = (int)" + counter + ";");
-    }
-    variables_[variable] = v;
-    if (known) ranges_.set(variable, range.lo, range.hi);
+    range.hi = std::max(range.lo, range.hi - 1);
+    variables_[variable] = {counter,
+                            narrow ? range : Interval{-(int64_t{1} << 62), int64_t{1} << 62}};
+    if (narrow) ranges_.set(variable, range.lo, range.hi);
   }
   Region inside{&arguments};
   Values results = body(*n.region, loads, lanes, &inside);

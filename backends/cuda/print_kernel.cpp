@@ -29,6 +29,33 @@ size_t thread_depth(const nest::For& loop) {
   return inner != nullptr && inner->kind == LoopKind::thread ? thread_depth(*inner) + 1 : 1;
 }
 
+// Whether no store reads what another writes, and each writes all it writes to one buffer of its
+// own or element by element.
+bool independent(const nest::Block& stores) {
+  std::set<int> written;
+  for (const nest::Statement& s : stores) {
+    const auto* store = std::get_if<nest::Store>(&s.what);
+    if (store == nullptr || store->kind != nest::StoreKind::assign) return false;
+    written.insert(store->target.buffer);
+  }
+  return std::all_of(stores.begin(), stores.end(), [&](const nest::Statement& s) {
+    const std::vector<nest::Access>& loads = std::get<nest::Store>(s.what).loads;
+    return std::none_of(loads.begin(), loads.end(),
+                        [&](const nest::Access& a) { return written.contains(a.buffer); });
+  });
+}
+
+// The loads that the body makes outside its folds, in order.
+std::vector<size_t> slots_of(const Body& body) {
+  std::vector<size_t> slots;
+  for (const Node& n : body.nodes) {
+    auto slot = static_cast<size_t>(n.slot);
+    bool known = std::find(slots.begin(), slots.end(), slot) != slots.end();
+    if (n.kind == NodeKind::load && !known) slots.push_back(slot);
+  }
+  return slots;
+}
+
 // Of a number that is not negative.
 std::string quotient_of(const std::string& number, int64_t by) {
   return by == 1 ? number : "(int)((unsigned)" + number + " / " + std::to_string(by) + "u)";
@@ -79,7 +106,17 @@ void Printer::block(const nest::Block& statements) {
   std::set<int> outside;
   std::swap(outside, declared_);
   bool ends = ends_kernel_;
-  for (size_t i = 0; i < statements.size(); ++i) {
+  bool together = in_thread_ && statements.size() > 1 && independent(statements);
+  if (together) {
+    open("{");
+    sharing([&] {
+      for (const nest::Statement& s : statements) {
+        store(std::get<nest::Store>(s.what), nullptr, "");
+      }
+    });
+    close();
+  }
+  for (size_t i = 0; i < statements.size() && !together; ++i) {
     ends_kernel_ = ends && i + 1 == statements.size();
     std::visit([&](const auto& what) { statement(what); }, statements[i].what);
   }
@@ -193,39 +230,58 @@ void Printer::vector_loop(const nest::For& loop) {
   close();
 }
 
-// Statement by statement: neighbouring elements are read and written as one access.
+// Neighbouring elements are read and written as one access.
 void Printer::full_lanes(const nest::For& loop) {
+  if (independent(loop.body)) return lanes_together(loop, loop.body);
+  for (const nest::Statement& s : loop.body) lanes_together(loop, {s});
+}
+
+void Printer::lanes_together(const nest::For& loop, const nest::Block& stores) {
   VariableText v = loop_variable(loop, "l");
-  for (const nest::Statement& s : loop.body) {
-    const auto& what = std::get<nest::Store>(s.what);
-    Lanes lanes;
-    lanes.loop = &loop;
-    open("{");
-    for (const Node& n : what.body.nodes) {
-      if (n.kind != NodeKind::load) continue;
-      auto slot = static_cast<size_t>(n.slot);
+  std::string begin = expression(loop.begin).text;
+  std::map<std::string, std::string> loaded;  // packs by their places
+  std::vector<Lanes> lanes(stores.size());
+  std::vector<std::string> packs_made(stores.size());
+  open("{");
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const auto& what = std::get<nest::Store>(stores[i].what);
+    lanes[i].loop = &loop;
+    lanes[i].element = loop.begin.is_constant(0) ? v.name : v.name + " - " + begin;
+    for (size_t slot : slots_of(what.body)) {
       const nest::Access& a = what.loads[slot];
-      if (lanes.packs.contains(slot) || !packs(a, loop)) continue;
-      std::string name = fresh("x"), type = pack_type(a.buffer, loop);
-      line("const " + type + " " + name + " = *(const " + type + "*)" + pack_place(a, loop) + ";");
-      lanes.packs[slot] = name;
+      if (!packs(a, loop)) continue;
+      std::string type = pack_type(a.buffer, loop);
+      std::string& name = loaded[type + pack_place(a, loop)];
+      if (name.empty()) {
+        name = fresh("x");
+        line("const " + type + " " + name + " = *(const " + type + "*)" + pack_place(a, loop) +
+             ";");
+      }
+      lanes[i].packs[slot] = name;
     }
     bool whole = what.kind == nest::StoreKind::assign && packs(what.target, loop);
-    std::string pack = whole ? fresh("y") : "";
-    if (whole) line(pack_type(what.target.buffer, loop) + " " + pack + ";");
-    line("#pragma unroll");
-    std::string begin = expression(loop.begin).text;
-    open("for (" + typed(v) + " = " + begin + "; " + v.name + " < " +
-         expression(loop.begin + loop.extent).text + "; ++" + v.name + ") {");
-    lanes.element = loop.begin.is_constant(0) ? v.name : v.name + " - " + begin;
-    with_variable(loop.variable, v, loop.begin, loop.extent, [&] { store(what, &lanes, pack); });
-    close();
-    if (whole) {
-      line("*(" + pack_type(what.target.buffer, loop) + "*)" + pack_place(what.target, loop) +
-           " = " + pack + ";");
-    }
-    close();
+    if (!whole) continue;
+    packs_made[i] = fresh("y");
+    line(pack_type(what.target.buffer, loop) + " " + packs_made[i] + ";");
   }
+  line("#pragma unroll");
+  open("for (" + typed(v) + " = " + begin + "; " + v.name + " < " +
+       expression(loop.begin + loop.extent).text + "; ++" + v.name + ") {");
+  with_variable(loop.variable, v, loop.begin, loop.extent, [&] {
+    sharing([&] {
+      for (size_t i = 0; i < stores.size(); ++i) {
+        store(std::get<nest::Store>(stores[i].what), &lanes[i], packs_made[i]);
+      }
+    });
+  });
+  close();
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const auto& what = std::get<nest::Store>(stores[i].what);
+    if (packs_made[i].empty()) continue;
+    line("*(" + pack_type(what.target.buffer, loop) + "*)" + pack_place(what.target, loop) + " = " +
+         packs_made[i] + ";");
+  }
+  close();
 }
 
 void Printer::statement(const nest::If& condition) {

@@ -60,6 +60,7 @@ class Printer {
   void vector_loop(const nest::For& loop);
   void lane_loop(const nest::For& loop, const Expr& extent);
   void full_lanes(const nest::For& loop);
+  void lanes_together(const nest::For& loop, const nest::Block& stores);
   // Declares a loop variable for the code that `inside` prints.
   void with_variable(const std::string& name, const VariableText& text, const Expr& begin,
                      const Expr& extent, const std::function<void()>& inside);
@@ -101,6 +102,8 @@ class Printer {
               const Region* region);
   ValueText node(const Body& body, const Node& node, const Values& values,
                  const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
+  Values shared_fold(const Body& body, const Node& node, const Values& values,
+                     const std::vector<nest::Access>& loads, const Lanes* lanes);
   std::vector<ValueText> fold(const Body& body, const Node& node, const Values& values,
                               const std::vector<nest::Access>& loads, const Lanes* lanes);
   Expr offset(const nest::Access& access) const;
@@ -109,6 +112,10 @@ class Printer {
   std::string element(const nest::Access& access, const Values& values,
                       const std::vector<NodeId>& operands) const;
   void store(const nest::Store& store, const Lanes* lanes, const std::string& pack);
+  // Runs `print` where values that have been computed since are taken instead of computed again.
+  void sharing(const std::function<void()>& print);
+  // The name of a value of that type, declared here where it has none yet.
+  std::string named(DType type, const std::string& value);
   // The lanes of the access are neighbours, the first at a multiple of the vector's size.
   bool packs(const nest::Access& access, const nest::For& loop) const;
   std::string pack_type(int buffer, const nest::For& loop) const;
@@ -131,7 +138,11 @@ class Printer {
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.
   bool grid_dimensions_ = false, block_dimensions_ = false;
   bool ends_kernel_ = false;  // nothing comes after the statement being printed
-  std::set<int> declared_;    // private buffers of the block being printed
+  bool shares_ = false;       // equal values are computed once
+  // The names of values by their texts; of folds, all names, the first carried one first.
+  std::map<std::string, std::string> shared_values_;
+  std::map<std::string, std::vector<std::string>> shared_folds_;
+  std::set<int> declared_;  // private buffers of the block being printed
   bool in_thread_ = false;
   int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
 };

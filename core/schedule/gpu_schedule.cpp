@@ -13,6 +13,15 @@ namespace {
 
 constexpr int64_t kMostParts = 256;  // of a sum that blocks share
 
+// Cells of a thread are code each: long bodies have few, so that registers hold their values.
+constexpr int64_t kFewCells = 4, kMostNodes = 1024;
+
+int64_t nodes_in(const Body& body) {
+  auto count = static_cast<int64_t>(body.nodes.size());
+  for (const Node& node : body.nodes) count += node.region ? nodes_in(*node.region) : 0;
+  return count;
+}
+
 // Elements of the type that two 16-byte accesses hold.
 int64_t access_elements(DType type) {
   return std::clamp<int64_t>(32 / static_cast<int64_t>(byte_size(type)), 1, 16);
@@ -54,6 +63,7 @@ class PieceSpace {
     DType type = kernel_.tensors[static_cast<size_t>(c_.outputs[0])].type;
     for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
       if (vector > 1 && (scan || owners_.fastest % vector != 0)) continue;
+      if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
       PieceSchedule s;
       if (scan) s.carried = static_cast<int>(scan->owner);
       for (size_t u : owners_.unknowns) {
