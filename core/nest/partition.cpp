@@ -5,7 +5,7 @@
 // minimum over the variables bound inside the region is not negative. Where the test holds, a copy
 // of the region runs without guards and without choices; elsewhere the general body does. So a
 // region has two bodies however many borders its domain has. On a GPU a region is the code of a
-// block: all its threads take the same body, so that barriers may stay inside.
+// block: all its threads take the same body. Blocks with barriers stay whole.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -175,7 +175,8 @@ class Partitioner {
     leave(f);
     return {Statement{std::move(copy)}};
   }
-  // The code of a block, which has two bodies where that spares what runs for each element.
+  // The code of a block, which has two bodies where that spares what runs for each element. What
+  // threads do together has been given its shape, and the registers for it, by lowering.
   Block gpu_block(const Block& statements) {
     if (statements.size() == 1 && runs_threads(statements)) {
       const For* f = std::get_if<For>(&statements[0].what);
@@ -189,11 +190,11 @@ class Partitioner {
         return {Statement{std::move(copy)}};
       }
     }
+    if (synchronises(statements)) return statements;
     spares_ = false;
     loops_ = 0;
     bool splits = !interior_tests(statements).empty() && spares_;
-    if (splits) return region(statements);
-    return synchronises(statements) ? statements : block(statements, true);
+    return splits ? region(statements) : block(statements, true);
   }
 
   // Splits a sum into the terms of variables bound inside the region and the rest, which uses none
