@@ -17,6 +17,7 @@ class Prepared {
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& output() const { return outputs_.front(); }
   Executable& executable() { return *executable_; }
+  const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
   void run() const { tile::run(*executable_, input_views_, output_views_); }

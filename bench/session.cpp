@@ -16,7 +16,8 @@ namespace {
 constexpr double kTolerance = 5e-5;
 
 double tolerance_of(const Prepared& prepared) {
-  return is_float(prepared.output().type()) ? kTolerance : prepared.what().workload->tolerance;
+  double stated = prepared.what().workload->tolerance;
+  return is_float(prepared.output().type()) ? std::max(kTolerance, stated) : stated;
 }
 
 void compare(const std::string& with, double difference, double tolerance) {
@@ -24,6 +25,15 @@ void compare(const std::string& with, double difference, double tolerance) {
   char text[64];
   std::snprintf(text, sizeof text, "%.3g", difference);
   fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text);
+}
+
+// The cases of a suite one after the other, so that it is done before the next one begins.
+void by_suite(std::vector<Case>& cases) {
+  std::map<std::string, size_t> order;
+  for (const Case& c : cases) order.try_emplace(c.workload->suite, order.size());
+  std::stable_sort(cases.begin(), cases.end(), [&](const Case& a, const Case& b) {
+    return order[a.workload->suite] < order[b.workload->suite];
+  });
 }
 
 }  // namespace
@@ -38,10 +48,11 @@ Session::Session(const Request& request)
   std::string device = gpu ? "cuda" : "cpu";
   std::erase_if(cases_, [&](const Case& c) { return c.workload->device != device; });
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
+  by_suite(cases_);
   if (!request.peers) return;
   if (!gpu) peers_ = make_peers(threads_);
-  bool tf32 = engine_->target().precision == Precision::tf32;
-  for (auto& peer : make_python_peers(cases_, threads_, device, tf32))
+  Precision precision = engine_->target().precision;
+  for (auto& peer : make_python_peers(cases_, threads_, device, precision))
     peers_.push_back(std::move(peer));
 }
 
@@ -59,7 +70,19 @@ Context Session::context() {
   return context;
 }
 
-Prepared Session::prepare(const Case& c) const { return Prepared(engine_, c); }
+const std::shared_ptr<Engine>& Session::engine_of(const Workload& workload) {
+  Precision precision = workload.precision.value_or(engine_->target().precision);
+  if (precision == engine_->target().precision) return engine_;
+  std::shared_ptr<Engine>& engine = others_[precision];
+  if (!engine) {
+    cli::Options options = request_.engine;
+    options.precision = to_string(precision);
+    engine = cli::make_engine(options);
+  }
+  return engine;
+}
+
+Prepared Session::prepare(const Case& c) { return Prepared(engine_of(*c.workload), c); }
 
 double Session::ceiling(const Prepared& prepared) {
   if (is_gpu(engine_->target())) return device_ceiling(prepared);
@@ -72,7 +95,7 @@ double Session::ceiling(const Prepared& prepared) {
 
 // Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.
 double Session::device_ceiling(const Prepared& prepared) {
-  const Target& target = engine_->target();
+  const Target& target = prepared.executable().engine->target();
   if (prepared.what().workload->measure == Measure::gflops) {
     DType type = prepared.inputs().front().type();
     double rate = std::max(tensor_cores::rate(type, target), target.fma_per_ns);

@@ -1,6 +1,8 @@
 // What run and tune share: one engine, the peers and the ceilings of a whole invocation.
 #pragma once
 
+#include <map>
+
 #include "bench/commands.h"
 #include "bench/peers/peer.h"
 #include "bench/prepared.h"
@@ -15,7 +17,7 @@ class Session {
 
   const std::vector<Case>& cases() const { return cases_; }
   Context context();
-  Prepared prepare(const Case& c) const;
+  Prepared prepare(const Case& c);
   // Checks values, then times the case and the peers that have it, in turns. A failure becomes
   // Result::error.
   Result time(Prepared& prepared, const std::string& name);
@@ -36,9 +38,11 @@ class Session {
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
+  const std::shared_ptr<Engine>& engine_of(const Workload& workload);
 
   const Request& request_;
   std::shared_ptr<Engine> engine_;
+  std::map<Precision, std::shared_ptr<Engine>> others_;  // of workloads that name a precision
   int threads_;
   std::vector<Case> cases_;
   std::vector<std::unique_ptr<Peer>> peers_;

@@ -75,6 +75,8 @@ class HeaderReader {
       workload_->device = value;
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
+    } else if (key == "precision" && parse_precision(value)) {
+      workload_->precision = parse_precision(value);
     } else if (key == "program" && !value.empty()) {
       workload_->source = named_program(*header_, value);
     } else if (key == "tolerance" && !value.empty()) {

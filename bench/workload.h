@@ -9,9 +9,11 @@
 //   //: gradient OUTPUT INPUT      the program measured is this gradient, its last input is `seed`
 //   //: program PATH              the program's text is that file's (relative to this one), which
 //                                  then holds header lines alone
+//   //: precision tf32|3xtf32      of f32 products; a peer rounds to tf32 where it is tf32
 //   //: tolerance N [SHARE]        integers may differ by N between contenders, SHARE of them by
 //   more
-//                                  (0.001: where roundings decide between colours)
+//                                  (0.001: where roundings decide between colours); floats by N
+//                                  times the largest, where results are rounded in several places
 //   //: peer MODULE EXPRESSION     what Python's MODULE is timed with; inputs stand under their
 //   names
 //   //: prepare MODULE STATEMENT   run once before: layouts of constant weights, definitions
@@ -20,9 +22,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/schedule/target.h"
 #include "runtime/engine/engine.h"
 
 namespace tile::bench {
@@ -43,7 +47,8 @@ struct Workload {
   std::string kind;
   std::map<std::string, int> attributes;
   Measure measure = Measure::gflops;
-  double tolerance = 0, share = 0;          // of elements that are integers
+  std::optional<Precision> precision;  // nullopt: as the command line says
+  double tolerance = 0, share = 0;
   std::map<std::string, Peer> peers;        // by module: "torch", "jax", "halide"
   std::string gradient_of, gradient_input;  // empty: the program itself
 

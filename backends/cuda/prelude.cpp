@@ -146,7 +146,32 @@ FN f64 gelu(f64 x) {
 }
 )";
 
+constexpr std::string_view kClusters = R"(#ifndef TILE_HOST_EMULATION
+FN int cluster_block() {
+  u32 r;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return (int)r;
+}
+template <class T> FN T* in_block(T* p, int block) {
+  u64 r;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(r) : "l"((u64)p), "r"(block));
+  return (T*)r;
+}
+FN u8* own_memory(u8* p) { return p; }
+FN void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+#else
+using tile_emulation::cluster_barrier;
+using tile_emulation::cluster_block;
+using tile_emulation::in_block;
+using tile_emulation::own_memory;
+#endif
+)";
+
 }  // namespace
+
+std::string_view cluster_prelude() { return kClusters; }
 
 std::string_view prelude() {
   static const std::string text = std::string(kTypes) + std::string(kNarrowFloats) +

@@ -8,5 +8,7 @@ namespace tile::cuda {
 // Include-free CUDA C++. Where TILE_HOST_EMULATION is defined, the includer declares what NVRTC
 // builds in, and the conversions that are PTX here.
 std::string_view prelude();
+// What kernels of clusters need beside it.
+std::string_view cluster_prelude();
 
 }  // namespace tile::cuda

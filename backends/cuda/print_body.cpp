@@ -42,7 +42,7 @@ std::string renumbered(const std::string& text, int first) {
 Expr Printer::offset(const Access& access) const {
   const nest::Buffer& b = buffer(access.buffer);
   Expr sum = 0;
-  for (size_t d = 0; d < access.index.size(); ++d) {
+  for (size_t d = by_blocks(access.buffer) ? 1 : 0; d < access.index.size(); ++d) {
     bool by_value = d < access.values.size() && access.values[d] >= 0;
     if (!by_value) sum = sum + Expr(b.strides[d]) * access.index[d];
   }
@@ -64,9 +64,9 @@ std::string Printer::place(const Access& access, const Values& values,
 }
 
 std::string Printer::element(const Access& access, const Values& values,
-                             const std::vector<NodeId>& operands) const {
+                             const std::vector<NodeId>& operands) {
   if (auto it = replaced_.find(access.buffer); it != replaced_.end()) return it->second;
-  return names_[static_cast<size_t>(access.buffer)] + "[" + place(access, values, operands) + "]";
+  return base(access) + "[" + place(access, values, operands) + "]";
 }
 
 bool Printer::packs(const Access& access, const nest::For& loop) const {
@@ -94,9 +94,9 @@ std::string Printer::pack_type(int id, const nest::For& loop) const {
          std::to_string(loop.extent.value()) + ">";
 }
 
-std::string Printer::pack_place(const Access& access, const nest::For& loop) const {
+std::string Printer::pack_place(const Access& access, const nest::For& loop) {
   Expr rest = simplify(offset(access) - Expr::variable(loop.variable) + loop.begin, ranges_);
-  return "(" + names_[static_cast<size_t>(access.buffer)] + " + " + expression(rest).text + ")";
+  return "(" + base(access) + " + " + expression(rest).text + ")";
 }
 
 ValueText Printer::node(const Body& of, const Node& n, const Values& values,

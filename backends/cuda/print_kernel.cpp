@@ -11,8 +11,6 @@ namespace tile::cuda {
 using nest::LoopKind;
 using nest::Scope;
 
-namespace {
-
 bool synchronises(const nest::Block& block) {
   return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
     if (const auto* loop = std::get_if<nest::For>(&s.what)) return synchronises(loop->body);
@@ -22,6 +20,8 @@ bool synchronises(const nest::Block& block) {
     return std::holds_alternative<nest::Sync>(s.what);
   });
 }
+
+namespace {
 
 // Thread loops from this one inwards, one directly inside the other.
 size_t thread_depth(const nest::For& loop) {
@@ -85,6 +85,7 @@ CudaSource Printer::run() {
                    "cuda: a top-level statement that is no grid loop");
     kernel(*grid);
   }
+  if (clusters_) text_ = std::string(cluster_prelude()) + text_;
   source_.text = std::string(prelude()) + text_;
   return std::move(source_);
 }
@@ -142,7 +143,7 @@ void Printer::with_variable(const std::string& name, const VariableText& text, c
 void Printer::statement(const nest::For& loop) {
   switch (loop.kind) {
     case LoopKind::thread:
-      return thread_loop(loop);
+      return loop.blocks ? cluster_loop(loop) : thread_loop(loop);
     case LoopKind::vector:
       return vector_loop(loop);
     case LoopKind::serial:
@@ -181,7 +182,7 @@ void Printer::thread_loop(const nest::For& loop) {
   close();
   if (!outermost) return;
   in_thread_ = false;
-  if (!ends_kernel_) line("__syncthreads();");
+  if (!ends_kernel_ && cluster_ == nullptr) line("__syncthreads();");
 }
 
 void Printer::counted_loop(const nest::For& loop) {
@@ -198,12 +199,15 @@ void Printer::counted_loop(const nest::For& loop) {
     open("for (" + typed(v) + " = " + begin.text + "; " + v.name + " < " + expression(last).text +
          "; ++" + v.name + ") {");
   }
+  int turns = loop.extent.is_constant(1) ? 0 : 1;
+  loops_ += turns;
   with_variable(loop.variable, v, loop.begin, loop.extent, [&] {
     // What a block computes for all its threads keeps its name.
     bool named = !in_thread_ && loop.extent.is_constant(1) && !linear_form(loop.begin);
     if (named && v.range.narrow()) ranges_.set(loop.variable, v.range.lo, v.range.hi);
     block(loop.body);
   });
+  loops_ -= turns;
   close();
 }
 
@@ -332,7 +336,7 @@ void Printer::statement(const nest::Alloc& alloc) {
        "];");
 }
 
-void Printer::statement(const nest::Sync&) { line("__syncthreads();"); }
+void Printer::statement(const nest::Sync&) { barrier(); }
 void Printer::statement(const nest::Copy&) {
   throw InternalError("cuda: a bulk copy outside a product on tensor cores");
 }

@@ -57,6 +57,25 @@ Extents block_extents(const nest::Block& block) {
   return fits ? extents : Extents{};
 }
 
+// A loop of several turns has barriers in it.
+bool turns_synchronise(const nest::Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
+    const auto* loop = std::get_if<nest::For>(&s.what);
+    if (loop == nullptr) return false;
+    bool turns = loop->kind == LoopKind::serial && !loop->extent.is_constant(1);
+    return turns ? synchronises(loop->body) : turns_synchronise(loop->body);
+  });
+}
+
+// The loop over the blocks of a cluster that a grid loop's body holds; null: it holds none.
+const nest::For* cluster_of(const nest::For& grid) {
+  for (const nest::Statement& s : grid.body) {
+    const auto* loop = std::get_if<nest::For>(&s.what);
+    if (loop != nullptr && loop->blocks) return loop;
+  }
+  return nullptr;
+}
+
 int64_t bytes_of(const nest::Buffer& b) {
   return checked_mul(element_count(b.shape), static_cast<int64_t>(byte_size(b.type)));
 }
@@ -95,7 +114,7 @@ void Printer::place_shared(const nest::Block& statements, size_t& bytes) {
     const nest::Buffer& b = buffer(alloc->buffer);
     bytes = aligned_up(bytes, std::max<size_t>(16, static_cast<size_t>(b.alignment)));
     shared_[alloc->buffer] = bytes;
-    bytes += static_cast<size_t>(bytes_of(b));
+    bytes += static_cast<size_t>(bytes_of(b) / (cluster_ == nullptr ? 1 : b.shape[0]));
   }
 }
 
@@ -103,8 +122,10 @@ std::string Printer::parameters() const {
   std::string text;
   for (size_t i = 0; i < nest_.argument_count(); ++i) {
     const nest::Buffer& b = nest_.buffers[i];
-    text += (b.written ? "" : "const ") + std::string(memory_type(b.type)) + "* __restrict__ " +
-            names_[i] + ", ";
+    // Loads of memory that is known not to change move behind barriers, to where they are used:
+    // what a turn reads for the next one would be waited for.
+    text += (b.written ? "" : "const ") + std::string(memory_type(b.type)) +
+            (ordered_loads_ ? "* " : "* __restrict__ ") + names_[i] + ", ";
   }
   text += "u8* __restrict__ workspace";
   for (size_t i = 0; i < nest_.parameters.size(); ++i) {
@@ -126,7 +147,7 @@ void Printer::place_blocks(const GridLoops& loops, CudaKernel& k) {
            loop->extent.value() <= kMostBlocks;
   };
   grid_dimensions_ = loops.size() <= 3 && std::all_of(loops.begin(), loops.end() - 1, few);
-  k.grid = max(loops.back()->extent, Expr(0));
+  k.grid = Expr(cluster_blocks()) * max(loops.back()->extent, Expr(0));
   for (size_t i = 0; i + 1 < loops.size(); ++i) {
     if (grid_dimensions_) {
       k.grid_yz[loops.size() - 2 - i] = static_cast<int>(loops[i]->extent.value());
@@ -163,8 +184,9 @@ void Printer::named_memory() {
   workspace_pointers();
   for (auto [id, at] : shared_) {
     std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type +
-         "*)(shared_memory + " + std::to_string(at) + ");");
+    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(" +
+         (cluster_ == nullptr ? "shared_memory" : "own_memory(shared_memory)") + " + " +
+         std::to_string(at) + ");");
   }
 }
 
@@ -177,6 +199,8 @@ void Printer::enter_block(const GridLoops& loops, size_t next) {
   VariableText v = loop_variable(loop, "g");
   size_t inside = loops.size() - 1 - next;
   std::string value = kDimensions[grid_dimensions_ ? inside : 0];
+  bool by_clusters = cluster_ != nullptr && (inside == 0 || !grid_dimensions_);
+  if (by_clusters) value = "(" + value + " / " + std::to_string(cluster_blocks()) + ")";
   if (!grid_dimensions_) {
     Expr inner = 1;
     for (size_t j = next + 1; j < loops.size(); ++j) inner = inner * loops[j]->extent;
@@ -191,7 +215,11 @@ void Printer::kernel(const nest::For& grid) {
   if (is_matrix_kernel(grid)) return matrix_kernel(grid);
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());
-  block_ = threads_in(grid.body);
+  ordered_loads_ = turns_synchronise(grid.body);
+  cluster_ = cluster_of(grid);
+  clusters_ = clusters_ || cluster_ != nullptr;
+  if (cluster_ != nullptr) k.cluster = {static_cast<int>(cluster_blocks())};
+  block_ = threads_in(grid.body) / cluster_blocks();
   if (block_ > target_.gpu.threads_per_block) {
     fail(Stage::compile, "block", {}, "a block of " + std::to_string(block_) + " threads", "");
   }
@@ -209,13 +237,14 @@ void Printer::kernel(const nest::For& grid) {
   };
   while (const nest::For* inner = next()) loops.push_back(inner);
   place_blocks(loops, k);
-  place_threads(loops.back()->body, k);
+  place_threads(cluster_ == nullptr ? loops.back()->body : cluster_->body, k);
   open(signature(k.name, static_cast<int>(block_)));
   if (k.shared_bytes > 0) line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
   named_memory();
   ends_kernel_ = true;
   enter_block(loops, 0);
   ends_kernel_ = false;
+  cluster_ = nullptr;
   close();
   source_.kernels.push_back(std::move(k));
 }

@@ -20,6 +20,7 @@ struct MatrixParts;
 
 // Threads that one iteration of the enclosing grid loop needs.
 int64_t threads_in(const nest::Block& block);
+bool synchronises(const nest::Block& block);
 
 class Printer {
  public:
@@ -70,6 +71,17 @@ class Printer {
     return (v.range.narrow() ? "int " : "long long ") + v.name;
   }
 
+  // Clusters (print_cluster.cpp).
+  void cluster_loop(const nest::For& loop);
+  void barrier();
+  void settle_barriers(size_t from);
+  int64_t cluster_blocks() const { return cluster_ == nullptr ? 1 : cluster_->extent.value(); }
+  bool by_blocks(int id) const {
+    return cluster_ != nullptr && buffer(id).scope == nest::Scope::shared;
+  }
+  // The address of the buffer's first element, in the block that the access names.
+  std::string base(const nest::Access& access);
+
   // Products on tensor cores (print_matrix.cpp).
   static bool is_matrix_kernel(const nest::For& grid);
   void matrix_kernel(const nest::For& grid);
@@ -110,7 +122,7 @@ class Printer {
   std::string place(const nest::Access& access, const Values& values,
                     const std::vector<NodeId>& operands) const;
   std::string element(const nest::Access& access, const Values& values,
-                      const std::vector<NodeId>& operands) const;
+                      const std::vector<NodeId>& operands);
   void store(const nest::Store& store, const Lanes* lanes, const std::string& pack);
   // Runs `print` where values that have been computed since are taken instead of computed again.
   void sharing(const std::function<void()>& print);
@@ -119,7 +131,7 @@ class Printer {
   // The lanes of the access are neighbours, the first at a multiple of the vector's size.
   bool packs(const nest::Access& access, const nest::For& loop) const;
   std::string pack_type(int buffer, const nest::For& loop) const;
-  std::string pack_place(const nest::Access& access, const nest::For& loop) const;
+  std::string pack_place(const nest::Access& access, const nest::For& loop);
   const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
 
   const nest::Nest& nest_;
@@ -142,7 +154,15 @@ class Printer {
   // The names of values by their texts; of folds, all names, the first carried one first.
   std::map<std::string, std::string> shared_values_;
   std::map<std::string, std::vector<std::string>> shared_folds_;
-  std::set<int> declared_;  // private buffers of the block being printed
+  std::set<int> declared_;              // private buffers of the block being printed
+  bool ordered_loads_ = false;          // of arguments, in the kernel being printed
+  const nest::For* cluster_ = nullptr;  // its loop over the blocks of a cluster
+  bool clusters_ = false;               // some kernel has one
+  // Of a cluster's kernel: which parts, between one barrier and the next, touch another block's
+  // shared memory, the last being the one that is printed; and the loops around it.
+  std::vector<bool> reaches_out_;
+  int loops_ = 0;
+  bool barrier_in_loop_ = false;
   bool in_thread_ = false;
   int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
 };

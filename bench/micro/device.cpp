@@ -67,6 +67,7 @@ struct OnDevice {
   std::array<std::optional<DeviceMemory>, 3> memory;
   std::array<void*, 2> inputs{};
   std::array<void*, 1> outputs{};
+  virtual ~OnDevice() = default;
 };
 
 // Runs `launch` in batches; ends with an error where there is no GPU.
@@ -97,6 +98,20 @@ std::unique_ptr<OnDevice> addition() {
 std::unique_ptr<OnDevice> chain() {
   Shape shape{kElements};
   return std::make_unique<OnDevice>(kChain, DType::f32, std::vector<Shape>{shape, shape});
+}
+
+// The same where the calling thread has the GPU's context already, as in a program that uses CUDA
+// beside us.
+struct InContext : OnDevice {
+  explicit InContext(const Shape& shape)
+      : OnDevice(kAdd, DType::f32, {shape, shape}),
+        device(cuda::Driver::open(), 0),
+        current(device) {}
+  cuda::Device device;
+  cuda::Current current;
+};
+std::unique_ptr<OnDevice> addition_in_context() {
+  return std::make_unique<InContext>(Shape{kElements});
 }
 
 // The driver's call alone, for a kernel with as many arguments.
@@ -145,13 +160,13 @@ void device_launch_by_the_driver_alone(benchmark::State& state) {
 }
 BENCHMARK(device_launch_by_the_driver_alone);
 
-void device_launch_of_pointers(benchmark::State& state) {
-  launches(state, addition,
-           [](OnDevice& d) { run_in_place(*d.executable, d.inputs, d.outputs, {}); });
+void device_launch_of_pointers(benchmark::State& state, std::unique_ptr<OnDevice> (*make)()) {
+  launches(state, make, [](OnDevice& d) { run_in_place(*d.executable, d.inputs, d.outputs, {}); });
 }
-BENCHMARK(device_launch_of_pointers);
+BENCHMARK_CAPTURE(device_launch_of_pointers, alone, addition);
+BENCHMARK_CAPTURE(device_launch_of_pointers, in_a_context, addition_in_context);
 
-void device_tile_program_run(benchmark::State& state) {
+void device_tile_program_run(benchmark::State& state, std::unique_ptr<OnDevice> (*make)()) {
   tile_engine_options options{};
   options.struct_size = sizeof options;
   options.backend = "cuda";
@@ -168,7 +183,7 @@ void device_tile_program_run(benchmark::State& state) {
     tile_engine_free(engine);
     return;
   }
-  launches(state, addition, [&](OnDevice& d) {
+  launches(state, make, [&](OnDevice& d) {
     int64_t shape[1] = {kElements};
     DLTensor x{d.inputs[0], {kDLCUDA, 0}, 1, {kDLFloat, 32, 1}, shape, nullptr, 0}, y = x, o = x;
     y.data = d.inputs[1];
@@ -184,7 +199,8 @@ void device_tile_program_run(benchmark::State& state) {
   tile_program_free(program);
   tile_engine_free(engine);
 }
-BENCHMARK(device_tile_program_run);
+BENCHMARK_CAPTURE(device_tile_program_run, alone, addition);
+BENCHMARK_CAPTURE(device_tile_program_run, in_a_context, addition_in_context);
 
 // Eight dependent kernels from the call to their end: as one recording, and one by one.
 void whole_chain(benchmark::State& state, bool recorded) {

@@ -45,6 +45,9 @@ def aligned(array):
 class Peer:
     """What the module's own tensors and calls are; overridden for each module."""
 
+    def allow_tf32(self, allowed):
+        """Whether factors of f32 products may be rounded to tf32, from now on."""
+
     def time(self, run, count):
         start = time.perf_counter_ns()
         for _ in range(count):
@@ -53,16 +56,18 @@ class Peer:
 
 
 class Torch(Peer):
-    def __init__(self, threads, device, tf32=False):
+    def __init__(self, threads, device):
         self.module = importlib.import_module("torch")
         self.device = device
         if device == "cpu":
             self.module.set_num_threads(threads)
-        else:  # f32 is what ours is
-            self.module.backends.cuda.matmul.allow_tf32 = tf32
-            self.module.backends.cudnn.allow_tf32 = tf32
+        else:
             self.module.backends.cudnn.benchmark = True
         self.names = {"torch": self.module, "F": importlib.import_module("torch.nn.functional")}
+
+    def allow_tf32(self, allowed):
+        self.module.backends.cuda.matmul.allow_tf32 = allowed
+        self.module.backends.cudnn.allow_tf32 = allowed
 
     def tensor(self, array, dtype):
         t = self.module.from_numpy(array.view(np.int16) if dtype == "bf16" else array)
@@ -237,28 +242,27 @@ class Numpy(Peer):
         return result
 
 
-def open_peer(name, threads, device, tf32):
-    if name == "torch":
-        return Torch(threads, device, tf32)
-    known = {"jax": Jax, "halide": Halide}
+def open_peer(name, threads, device):
+    known = {"torch": Torch, "jax": Jax, "halide": Halide}
     return known[name](threads, device) if name in known else Numpy(name, threads, device)
 
 
 class Driver:
-    def __init__(self, name, threads, device, tf32):
-        self.name, self.threads, self.device, self.tf32 = name, threads, device, tf32
+    def __init__(self, name, threads, device):
+        self.name, self.threads, self.device = name, threads, device
         self.peer, self.run = None, None
 
     def describe(self, _):
         if np is None:
             raise ImportError("this Python has no NumPy")
-        self.peer = open_peer(self.name, self.threads, self.device, self.tf32)
+        self.peer = open_peer(self.name, self.threads, self.device)
         version = getattr(self.peer.module, "__version__", "of unknown version")
         where = f"{self.threads} threads" if self.device == "cpu" else self.device
         return {"description": f"{self.name} {version}, {where}"}
 
     def prepare(self, task):
         out = mapped(task["output"])
+        self.peer.allow_tf32(task["tf32"])
         names = {"np": np, "_out": aligned(out), **self.peer.names, **task["attributes"]}
         for name, tensor in task["inputs"].items():
             names[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
@@ -283,7 +287,7 @@ def main():
     # What a module prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    driver = Driver(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:] == ["tf32"])
+    driver = Driver(sys.argv[1], int(sys.argv[2]), sys.argv[3])
     for line in sys.stdin:
         answers.write(json.dumps(driver.answer(line)) + "\n")
         answers.flush()

@@ -65,10 +65,10 @@ std::string interpreter() {
 
 class PythonPeer : public Peer {
  public:
-  PythonPeer(std::string module, int threads, const std::string& device, bool tf32)
+  PythonPeer(std::string module, int threads, const std::string& device, Precision precision)
       : module_(std::move(module)),
-        command_({interpreter(), driver(), module_, std::to_string(threads), device,
-                  tf32 ? "tf32" : "f32"}) {
+        precision_(precision),
+        command_({interpreter(), driver(), module_, std::to_string(threads), device}) {
     Json hello = start();
     present_ = hello.contains("description");
     description_ = present_ ? hello["description"].get<std::string>()
@@ -85,6 +85,7 @@ class PythonPeer : public Peer {
     Json task = {
         {"do", "prepare"}, {"prepare", it->second.prepare}, {"expression", it->second.expression}};
     task["attributes"] = c.workload->attributes;
+    task["tf32"] = c.workload->precision.value_or(precision_) == Precision::tf32;
     std::vector<std::unique_ptr<SharedFile>> files;
     std::vector<std::string> names = input_names(program_of(c), c);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -116,6 +117,7 @@ class PythonPeer : public Peer {
   Json ask(const Json& question) { return Json::parse(process_->ask(question.dump())); }
 
   std::string module_, description_;
+  Precision precision_;
   std::vector<std::string> command_;
   bool present_ = false;
   std::unique_ptr<Process> process_;  // a new one after one that ended
@@ -137,7 +139,8 @@ class AbsentPeer : public Peer {
 }  // namespace
 
 std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
-                                                     const std::string& device, bool tf32) {
+                                                     const std::string& device,
+                                                     Precision precision) {
   std::set<std::string> modules;
   for (const Case& c : cases) {
     for (const auto& [module, peer] : c.workload->peers) modules.insert(module);
@@ -145,7 +148,7 @@ std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& ca
   std::vector<std::unique_ptr<Peer>> peers;
   for (const std::string& module : modules) {
     try {
-      peers.push_back(std::make_unique<PythonPeer>(module, threads, device, tf32));
+      peers.push_back(std::make_unique<PythonPeer>(module, threads, device, precision));
     } catch (const Failure& failure) {
       peers.push_back(std::make_unique<AbsentPeer>(module, failure.what()));
     }

@@ -107,6 +107,10 @@ struct For {
   // Of such a loop: how many neighbouring blocks (a cluster) share its iterations, each with a sum
   // of its own; the sums are added up in a fixed order. The meaning is the sequential one.
   int64_t cluster = 1;
+  // GPU, a kernel's outermost thread loop, whose body is one other: its iterations, at most 8, are
+  // blocks of a cluster. Dimension 0 of each shared buffer of the kernel counts them: what has
+  // index r there lies in block r.
+  bool blocks = false;
   Block body;
 };
 

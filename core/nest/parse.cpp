@@ -141,6 +141,7 @@ class Parser {
     if (reader_.accept("grain")) f.grain = reader_.integer();
     if (reader_.accept("pipeline")) f.pipeline = reader_.integer();
     if (reader_.accept("cluster")) f.cluster = reader_.integer();
+    f.blocks = reader_.accept("blocks");
     f.body = block(depth);
     return f;
   }

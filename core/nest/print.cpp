@@ -147,6 +147,7 @@ class Printer {
     if (f.kind == LoopKind::parallel) head += " grain " + std::to_string(f.grain);
     if (f.pipeline != 0) head += " pipeline " + std::to_string(f.pipeline);
     if (f.cluster != 1) head += " cluster " + std::to_string(f.cluster);
+    if (f.blocks) head += " blocks";
     line(depth, head + " {");
     block(f.body, depth + 1);
     line(depth, "}");

@@ -116,6 +116,13 @@ class Verifier {
                        [&](const std::string& name) { return varying_.contains(name); });
   }
 
+  void cluster_loop(const For& f) const {
+    const For* inner = f.body.size() == 1 ? std::get_if<For>(&f.body[0].what) : nullptr;
+    internal_check(f.kind == LoopKind::thread && !around_.threads && inner != nullptr &&
+                       inner->kind == LoopKind::thread && f.begin.is_constant(0) &&
+                       f.extent.value() <= 8,
+                   "nest: a cluster that is not a kernel's outermost thread loop");
+  }
   void gpu_loop(const For& f) const {
     if (f.kind == LoopKind::grid) {
       internal_check(around_.only_grids, "nest: a grid loop inside another statement");
@@ -127,6 +134,7 @@ class Verifier {
                      "nest: a thread loop outside a grid, in a vector or where threads differ");
       internal_check(f.extent.is_constant(), "nest: a thread loop of unknown extent");
     }
+    if (f.blocks) cluster_loop(f);
   }
   void statement(const For& f) {
     internal_check(!scope_.contains(f.variable), "nest: a loop variable hides another");

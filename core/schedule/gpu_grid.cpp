@@ -96,7 +96,7 @@ int64_t block_threads(const nest::Block& block) {
   for (const nest::Statement& s : block) {
     if (std::holds_alternative<nest::Alloc>(s.what)) continue;
     const auto* loop = std::get_if<nest::For>(&s.what);
-    if (loop == nullptr || threads != 0) return 0;
+    if (loop == nullptr || loop->blocks || threads != 0) return 0;
     if (loop->kind == LoopKind::thread) {
       int64_t inside = block_threads(loop->body);
       threads = loop->extent.value() * std::max<int64_t>(inside, 1);

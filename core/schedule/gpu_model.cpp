@@ -211,7 +211,8 @@ double streamed_ns(const Piece& piece, const Kernel& kernel, const Target& targe
          target.gpu.launch_ns;
 }
 
-// A turn waits for its loads and then for each level of the scan of its lanes.
+// A turn waits for the loads that the turn before it began, and for each level of the scan of its
+// lanes.
 double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                const Target& target) {
   double line = static_cast<double>(piece.box[scan_form(piece, c)->owner]);
@@ -221,12 +222,14 @@ double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const
   for (size_t u = 0; u < piece.owners; ++u) cells *= static_cast<double>(piece.box[u]);
   double lines = cells / line, levels = std::log2(lanes) / 2;
   double threads = std::min<double>(target.gpu.threads_per_multiprocessor,
-                                    target.gpu.registers_per_multiprocessor / (30 + 1.5 * each));
+                                    target.gpu.registers_per_multiprocessor / (30 + 2.5 * each));
   double resident = std::clamp(std::floor(threads / lanes), 1.0, kMostBlocks);
   double waves = std::ceil(lines / (resident * target.gpu.multiprocessors));
   double steps = 8 * each + levels * (2 * each + 40);
   double issue = lines * turns * lanes * steps / (target.gpu.multiprocessors * target.fma_per_ns);
-  double latency = waves * turns * (2 * kLatency + 100 * levels);
+  // The next turn's terms come during a turn's scan and stores; the first ones are waited for.
+  double turn = std::max(2 * kLatency, kLatency + 100 * levels);
+  double latency = waves * (turns * turn + kLatency);
   return std::max({streamed_ns(piece, kernel, target, 1, 1), issue, latency}) + 0.1 * issue;
 }
 

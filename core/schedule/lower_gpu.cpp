@@ -115,7 +115,9 @@ Block PieceLowering::combine_lanes(const Spread& p, const Expr& owner, const Exp
       return accumulator(o, s);
     };
     auto shared_at = [&](const Expr& row, const Expr& v) {
-      return nest::Access{p.shared[o], {row, tidy(Expr(p.cells) * owner + v)}, {}};
+      std::vector<Expr> index{row, tidy(Expr(p.cells) * owner + v)};
+      if (p.block) index.insert(index.begin(), *p.block);
+      return nest::Access{p.shared[o], std::move(index), {}};
     };
     auto each_cell = [&](const std::function<nest::Statement(const Expr&)>& make) {
       return vector_lanes("cell", p.cells, [&](const Expr& v) { return Block{make(v)}; });

@@ -28,11 +28,11 @@ Block unrolled(const std::string& name, int64_t extent,
 Block PieceLowering::line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
                                     const std::function<Block(const State&)>& body) const {
   const gpu::FlatIndex& line = plan.form->lines[stage_];
-  int64_t groups = plan.form->count / plan.vector, turns = ceil_div(groups, plan.lanes);
-  return unrolled("line_turn", turns, [&](const Expr& turn) {
-    Expr group = tidy(Expr(plan.lanes) * turn + lane);
+  int64_t groups = plan.form->count / plan.vector, all = plan.lanes * plan.blocks;
+  return unrolled("line_turn", ceil_div(groups, all), [&](const Expr& turn) {
+    Expr group = tidy(Expr(all) * turn + Expr(plan.lanes) * plan.block + lane);
     std::vector<Expr> inside;
-    if (groups % plan.lanes != 0) inside.push_back(tidy(Expr(groups - 1) - group));
+    if (groups % all != 0) inside.push_back(tidy(Expr(groups - 1) - group));
     Expr near = plan.vector == 1 ? Expr(0) : Expr::variable("line_near");
     return only_if(inside, decoded(line, rows, group, plan.vector, near, "p", [&](const State& s) {
                      return vector_lanes("line_near", plan.vector, [&](const Expr& v) {
@@ -105,11 +105,33 @@ Block PieceLowering::line_stage(const LinePlan& plan, const std::vector<Expr>& r
   p.owners = plan.rows;
   p.lanes = plan.lanes;
   p.shared = {plan.shared.at(stage_)};
+  if (plan.blocks > 1) p.block = plan.block;
   append(out, combine_lanes(p, owner, lane));
+  if (plan.blocks > 1) append(out, combine_blocks(plan, lane));
   State cell = at;
   cell.tile_index = {Expr(0)};
+  // Each block of a cluster stores the value, and reads what it stored itself.
   append(out, only_if({-lane}, owned_results(cell)));
   out.push_back({nest::Sync{}});
+  return out;
+}
+
+// Each block gives its sum to all blocks of the cluster, which then add them in the same order.
+Block PieceLowering::combine_blocks(const LinePlan& plan, const Expr& lane) {
+  State first;
+  first.tile_index = {Expr(0)};
+  auto total = [&](const Expr& in, const Expr& of) {
+    return nest::Access{plan.totals.at(stage_), {in, of}, {}};
+  };
+  Block out = only_if({-lane}, unrolled("to", plan.blocks, [&](const Expr& to) {
+                        return Block{copied(total(to, plan.block), accumulator(0, first))};
+                      }));
+  out.push_back({nest::Sync{}});
+  Block sum{copied(accumulator(0, first), total(plan.block, Expr(0)))};
+  append(sum, unrolled("from", plan.blocks - 1, [&](const Expr& from) {
+           return Block{combined(accumulator(0, first), total(plan.block, tidy(from + 1)))};
+         }));
+  append(out, only_if({-lane}, std::move(sum)));
   return out;
 }
 
@@ -121,7 +143,9 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
   plan.lanes = g.lanes;
   plan.rows = g.rows;
   plan.vector = g.vector;
-  int64_t turns = ceil_div(form.count / g.vector, g.lanes);
+  plan.blocks = g.blocks;
+  plan.block = g.blocks == 1 ? Expr(0) : Expr::variable("line_part");
+  int64_t turns = ceil_div(form.count / g.vector, g.lanes * g.blocks);
   Expr near = g.vector == 1 ? Expr(0) : Expr::variable("line_near");
   plan.place = {Expr::variable("line_turn"), near};
   Expr owner = g.rows == 1 ? Expr(0) : floor_div(Expr::variable("line_thread"), Expr(g.lanes));
@@ -133,9 +157,16 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
     frame.buffer_of[id] = buffer;
     return buffer;
   };
+  // Shared buffers of a cluster have a dimension for its blocks.
+  auto of_blocks = [&](Shape shape) {
+    if (g.blocks > 1) shape.insert(shape.begin(), g.blocks);
+    return shape;
+  };
+  std::vector<Expr> cell{owner};
+  if (g.blocks > 1) cell.insert(cell.begin(), plan.block);
   Shape held{turns, g.vector};
   for (TensorId id : form.kept) pin(id, nest::Scope::registers, held, plan.place);
-  for (TensorId id : form.scalars) pin(id, nest::Scope::shared, {g.rows}, {owner});
+  for (TensorId id : form.scalars) pin(id, nest::Scope::shared, of_blocks({g.rows}), cell);
   Block out;
   std::vector<PieceLowering> stages;
   const std::vector<KernelStage>& all = frame.kernel.stages;
@@ -145,9 +176,13 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
     stages.emplace_back(frame, s, 0, schedule.stages[s][0]);
     stages.back().prepare_line(g.vector, out);
     if (c.pieces[0].owners == c.pieces[0].box.size()) continue;
-    shared.push_back(
-        frame.add_buffer("lanes", c.accumulator, nest::Scope::shared, {g.lanes, g.rows}));
-    plan.shared[s] = shared.back();
+    auto share = [&](const std::string& name, Shape shape) {
+      shared.push_back(
+          frame.add_buffer(name, c.accumulator, nest::Scope::shared, of_blocks(std::move(shape))));
+      return shared.back();
+    };
+    plan.shared[s] = share("lanes", {g.lanes, g.rows});
+    if (g.blocks > 1) plan.totals[s] = share("totals", {g.blocks});
   }
   std::function<Block(const std::vector<Expr>&, const Expr&)> thread =
       [&](const std::vector<Expr>& rows, const Expr& lane) {
@@ -201,6 +236,12 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
   });
   nest::For grid = make_loop("line_block", 0, form.row_count / g.rows, LoopKind::grid);
   for (int id : shared) grid.body.push_back({nest::Alloc{id}});
+  if (g.blocks > 1) {
+    nest::For cluster = make_loop("line_part", 0, g.blocks, LoopKind::thread);
+    cluster.blocks = true;
+    cluster.body.push_back(statement(std::move(threads)));
+    threads = std::move(cluster);
+  }
   grid.body.push_back(statement(std::move(threads)));
   out.push_back(statement(std::move(grid)));
   return out;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kNear = 4;   // cells of a part that are neighbours
 constexpr int64_t kRadix = 4;  // lanes that a level of a scan brings together
+constexpr int64_t kSets = 2;   // of registers: a turn's cells, and the next one's
 
 Block loop_over(const std::string& name, int64_t extent, LoopKind kind,
                 const std::function<Block(const Expr&)>& body) {
@@ -24,14 +25,15 @@ Block loop_over(const std::string& name, int64_t extent, LoopKind kind,
 
 // One block for each line. A turn takes `parts` times lanes * vector cells: each thread reduces its
 // neighbours in each part one after another, the lanes' totals are scanned for all parts at once,
-// and what came before is added in front.
+// and what came before is added in front. The terms of the next turn are read meanwhile, into the
+// other of two sets of registers.
 class PieceLowering::ScanLowering {
  public:
   ScanLowering(PieceLowering& piece, const GpuScan& g)
       : p_(piece), g_(g), form_(*scan_form(piece.piece_, piece.contraction_)) {
     Shape shape = scan_shape(g);
-    parts_ = shape[0];
-    near_ = shape[1];
+    parts_ = shape[1];
+    near_ = shape[2];
     cells_ = p_.piece_.box[form_.owner];
     values_ = p_.piece_.box[form_.reduction];
     gpu::FlatIndex all = gpu::flat_owners(p_.piece_, p_.frame_.kernel);
@@ -70,7 +72,7 @@ class PieceLowering::ScanLowering {
   nest::Access total(const Expr& lane, const Expr& part) const { return {end_, {lane, part}, {}}; }
   nest::Access cell_at(const Expr& part, const Expr& near) const {
     State s;
-    s.tile_index = {part, near};
+    s.tile_index = {set_, part, near};
     return p_.accumulator(0, s);
   }
 
@@ -81,44 +83,88 @@ class PieceLowering::ScanLowering {
     body.push_back({nest::Alloc{total_}});
     body.push_back(statement(p_.neutral_store(only(carry_))));
     int64_t turns = ceil_div(cells_, g_.lanes * near_ * parts_);
-    append(body, loop_over("turn", turns, LoopKind::serial,
-                           [&](const Expr& turn) { return turn_body(line, turn, lane); }));
+    append(body, terms(line, 0, lane));
+    append(body, loop_over("turns", turns / kSets, LoopKind::serial, [&](const Expr& both) {
+             Expr turn = tidy(Expr(kSets) * both);
+             Block two = turn_body(line, turn, lane, true);
+             append(two, turn_body(line, tidy(turn + 1), lane, turns > kSets));
+             return two;
+           }));
+    if (turns % kSets != 0) append(body, turn_body(line, turns - 1, lane, false));
     return body;
   }
 
+  Expr cell_of(const Expr& step) const {
+    return form_.suffix ? tidy(Expr(cells_ - 1) - step) : step;
+  }
+  Expr term_of(const Expr& step) const {
+    return tidy(form_.suffix ? cell_of(step) + Expr(form_.offset) : step - Expr(form_.offset));
+  }
   State cell_state(const State& line, const Expr& step, const Expr& part, const Expr& near) const {
     State s = line;
-    Expr cell = form_.suffix ? tidy(Expr(cells_ - 1) - step) : step;
-    Expr term = tidy(form_.suffix ? cell + Expr(form_.offset) : cell - Expr(form_.offset));
-    s.at[form_.owner].levels = {{1, cell}};
-    s.at[form_.reduction].levels = {{1, term}};
-    s.tile_index = {part, near};
+    s.at[form_.owner].levels = {{1, cell_of(step)}};
+    s.at[form_.reduction].levels = {{1, term_of(step)}};
+    s.tile_index = {set_, part, near};
     s.guards = Guards::none;
     return s;
   }
 
-  // The thread's cells of a turn: `body` gets the part, the neighbour and the step of each.
-  Block each(const Expr& turn, const Expr& lane, const Expr& part,
+  // The steps from `first` to `last` are of cells; with `terms`, of cells that have a term.
+  std::vector<Expr> inside(const Expr& first, const Expr& last, bool terms) const {
+    std::vector<Expr> tests{tidy(Expr(cells_ - 1) - last)};
+    if (!terms) return tests;
+    tests.push_back(term_of(form_.suffix ? last : first));
+    tests.push_back(tidy(Expr(values_ - 1) - term_of(form_.suffix ? first : last)));
+    return tests;
+  }
+  // The thread's cells of a part in a turn that are there: `body` gets the neighbour and the step
+  // of each. Where the line is made of whole groups of neighbours one test serves all of a group.
+  Block each(const Expr& turn, const Expr& lane, const Expr& part, bool terms,
              const std::function<Block(const Expr&, const Expr&)>& body) const {
     Expr before = tidy(Expr(g_.lanes * near_) * (Expr(parts_) * turn + part));
     Expr first = tidy(before + Expr(near_) * lane);
-    return vector_lanes("near", near_, [&](const Expr& v) { return body(v, tidy(first + v)); });
+    bool whole = cells_ % near_ == 0 && values_ % near_ == 0 && form_.offset % near_ == 0;
+    if (whole) {
+      return only_if(
+          inside(first, tidy(first + Expr(near_ - 1)), terms),
+          vector_lanes("near", near_, [&](const Expr& v) { return body(v, tidy(first + v)); }));
+    }
+    return vector_lanes("near", near_, [&](const Expr& v) {
+      Expr step = tidy(first + v);
+      return only_if(inside(step, step, terms), body(v, step));
+    });
   }
   Block parts(const std::function<Block(const Expr&)>& body) const {
     return loop_over("part", parts_, LoopKind::unrolled, body);
   }
 
-  Block turn_body(const State& line, const Expr& turn, const Expr& lane) {
-    Block out = parts([&](const Expr& q) {
-      return each(turn, lane, q, [&](const Expr& v, const Expr& step) {
-        State s = cell_state(line, step, q, v);
-        Expr term = s.at[form_.reduction].begin();
-        Block one{statement(p_.neutral_store(cell_at(q, v)))};
-        append(one, only_if({tidy(Expr(cells_ - 1) - step), term, tidy(Expr(values_ - 1) - term)},
-                            p_.accumulate(s)));
-        return one;
+  // A cell's only term so far needs no sum, which would wait for it: what is in front of the cell
+  // is added later in any case.
+  static Block only_term(Block block) {
+    for (nest::Statement& s : block) {
+      auto* store = std::get_if<nest::Store>(&s.what);
+      if (store != nullptr && store->body.results.size() == 1)
+        store->kind = nest::StoreKind::assign;
+    }
+    return block;
+  }
+  Block terms(const State& line, const Expr& turn, const Expr& lane) const {
+    return parts([&](const Expr& q) {
+      Block out = vector_lanes("near", near_, [&](const Expr& v) {
+        return Block{statement(p_.neutral_store(cell_at(q, v)))};
       });
+      append(out, each(turn, lane, q, true, [&](const Expr& v, const Expr& step) {
+               return only_term(p_.accumulate(cell_state(line, step, q, v)));
+             }));
+      return out;
     });
+  }
+  // Leaves the other set of registers as the one of the next turn.
+  Block turn_body(const State& line, const Expr& turn, const Expr& lane, bool more) {
+    Expr set = set_, other = tidy(Expr(kSets - 1) - set);
+    set_ = other;
+    Block out = more ? terms(line, tidy(turn + 1), lane) : Block{};
+    set_ = set;
     append(out, parts([&](const Expr& q) {
              Block sums;
              if (near_ > 1) {
@@ -132,6 +178,7 @@ class PieceLowering::ScanLowering {
     append(out, scan_lanes(lane));
     append(out, parts([&](const Expr& q) { return finish(line, turn, lane, q); }));
     out.push_back({nest::Sync{}});
+    set_ = other;
     return out;
   }
 
@@ -166,10 +213,10 @@ class PieceLowering::ScanLowering {
     Block out{p_.copied(only(front_), only(carry_))};
     append(out, only_if({tidy(lane - 1)}, {p_.combined(only(front_), total(tidy(lane - 1), q))}));
     out.push_back(p_.combined(only(carry_), total(Expr(g_.lanes - 1), q)));
-    append(out, each(turn, lane, q, [&](const Expr& v, const Expr& step) {
+    append(out, each(turn, lane, q, false, [&](const Expr& v, const Expr& step) {
              Block one{p_.combined(cell_at(q, v), only(front_))};
              append(one, p_.owned_results(cell_state(line, step, q, v)));
-             return only_if({tidy(Expr(cells_ - 1) - step)}, std::move(one));
+             return one;
            }));
     return out;
   }
@@ -182,11 +229,12 @@ class PieceLowering::ScanLowering {
   std::vector<int> shared_;
   std::vector<int64_t> radices_;  // of the levels that scan the lanes
   int end_ = -1, total_ = -1, carry_ = -1, front_ = -1;
+  Expr set_ = 0;  // of registers: that of the turn at hand
 };
 
 Shape PieceLowering::scan_shape(const GpuScan& g) {
   bool parts = g.vector > kNear && g.vector % kNear == 0;
-  return parts ? Shape{g.vector / kNear, kNear} : Shape{1, g.vector};
+  return parts ? Shape{kSets, g.vector / kNear, kNear} : Shape{kSets, 1, g.vector};
 }
 
 Block PieceLowering::gpu_scan(const GpuScan& g) { return ScanLowering(*this, g).run(); }

@@ -156,8 +156,11 @@ class PieceLowering {
   struct LinePlan {
     const gpu::LineForm* form = nullptr;
     int64_t lanes = 1, rows = 1, vector = 1;
+    int64_t blocks = 1;            // of a cluster
+    Expr block;                    // …this thread's
     std::vector<Expr> place;       // of the current position in a thread's registers
     std::map<size_t, int> shared;  // by stage: where its lanes are combined
+    std::map<size_t, int> totals;  // by stage: where a cluster's blocks are combined
   };
   size_t number() const { return stage_; }
   void prepare_line(int64_t vector, nest::Block& out);
@@ -292,6 +295,7 @@ class PieceLowering {
     int64_t split = 1;
     bool owners_fastest = false;
     std::vector<int> shared;
+    std::optional<Expr> block;  // of a cluster: the first index of `shared`
   };
   // Of the part of the reduction, the group of cells and the lane.
   using SpreadPart = std::function<nest::Block(const Expr&, const Expr&, const Expr&)>;
@@ -325,6 +329,7 @@ class PieceLowering {
   nest::Block line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
                              const std::function<nest::Block(const State&)>& body) const;
   State line_rows(const std::vector<Expr>& rows) const;
+  nest::Block combine_blocks(const LinePlan& plan, const Expr& lane);
 
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);

@@ -89,11 +89,13 @@ struct GpuTranspose {
   friend bool operator==(const GpuTranspose&, const GpuTranspose&) = default;
 };
 // A kernel with row loops on a GPU: `rows` rows for each block, `lanes` threads for each row, which
-// hold its elements in registers, `vector` neighbours at a time.
+// hold its elements in registers, `vector` neighbours at a time. With `blocks` > 1 a cluster of so
+// many blocks holds one row.
 struct GpuLines {
   int64_t lanes = 256;
   int64_t rows = 1;
   int64_t vector = 1;
+  int64_t blocks = 1;
   friend bool operator==(const GpuLines&, const GpuLines&) = default;
 };
 

@@ -110,7 +110,9 @@ std::string print(const Schedule& schedule) {
   if (schedule.shared > 0) s += "  shared " + std::to_string(schedule.shared) + "\n";
   if (const auto& l = schedule.gpu_lines) {
     s += "  gpu_lines " + std::to_string(l->lanes) + " " + std::to_string(l->rows) + " " +
-         std::to_string(l->vector) + "\n";
+         std::to_string(l->vector);
+    if (l->blocks > 1) s += " blocks " + std::to_string(l->blocks);
+    s += "\n";
   }
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     s += "  stage {\n";
@@ -146,6 +148,7 @@ Schedule parse_schedule(std::string_view text) {
   if (in.accept("gpu_lines")) {
     GpuLines l;
     for (int64_t* v : {&l.lanes, &l.rows, &l.vector}) *v = in.integer();
+    if (in.accept("blocks")) l.blocks = in.integer();
     schedule.gpu_lines = l;
   }
   while (in.accept("stage")) {

@@ -33,7 +33,7 @@ struct Dimensions {
 
 constexpr size_t kStack = 256 << 10;
 
-enum class State : char { running, barrier, warp, done };
+enum class State : char { running, barrier, cluster, warp, done };
 
 struct Fibre {
   ucontext_t context;
@@ -41,21 +41,26 @@ struct Fibre {
   State state = State::running;
 };
 
+constexpr size_t kMostBlocks = 8;  // of a cluster
+constexpr size_t kShared = 256 << 10;
+
 struct Machine {
   ucontext_t scheduler;
   std::vector<Fibre> fibres;
   unsigned current = 0;
+  unsigned block = 1;  // threads
   void (*kernel)() = nullptr;
   int arguments = 0;
   void* const* values = nullptr;
-  uint64_t exchanged[32][1024 / 32] = {};
+  uint64_t exchanged[32][kMostBlocks * 1024 / 32] = {};
 };
 inline Machine machine;
 
 }  // namespace tile_emulation
 
 inline tile_emulation::Dimensions threadIdx, blockIdx, blockDim, gridDim;
-alignas(1024) inline unsigned char shared_memory[256 << 10];
+alignas(
+    1024) inline unsigned char shared_memory[tile_emulation::kMostBlocks * tile_emulation::kShared];
 
 namespace tile_emulation {
 
@@ -95,12 +100,13 @@ inline void fault(const char* what) {
   std::abort();
 }
 
-// Resumes the threads in turn until all wait at the block's barrier or have ended.
-inline void run_block(int threads) {
+// Resumes the threads of a cluster's blocks in turn until all wait at a barrier or have ended.
+inline void run_blocks(unsigned first, int block, int blocks) {
+  int threads = block * blocks;
   for (int t = 0; t < threads; ++t) {
     Fibre& f = machine.fibres[static_cast<size_t>(t)];
     getcontext(&f.context);
-    if (!f.stack) f.stack = std::make_unique<char[]>(kStack);
+    if (!f.stack) f.stack = std::make_unique_for_overwrite<char[]>(kStack);
     f.context.uc_stack.ss_sp = f.stack.get();
     f.context.uc_stack.ss_size = kStack;
     f.context.uc_link = nullptr;
@@ -119,10 +125,11 @@ inline void run_block(int threads) {
       if (f.state != State::running) continue;
       moved = true;
       machine.current = static_cast<unsigned>(t);
-      auto linear = static_cast<unsigned>(t);
+      auto linear = static_cast<unsigned>(t % block);
       threadIdx.x = linear % blockDim.x;
       threadIdx.y = linear / blockDim.x % blockDim.y;
       threadIdx.z = linear / blockDim.x / blockDim.y;
+      blockIdx.x = first + static_cast<unsigned>(t / block);
       swapcontext(&machine.scheduler, &f.context);
     }
     for (int w = 0; w < threads; w += 32) {
@@ -131,16 +138,30 @@ inline void run_block(int threads) {
       for (int t = w; t < end; ++t) machine.fibres[static_cast<size_t>(t)].state = State::running;
       moved = true;
     }
-    int waiting = count(State::barrier, 0, threads);
-    if (waiting == threads) {
-      for (int t = 0; t < threads; ++t) {
-        machine.fibres[static_cast<size_t>(t)].state = State::running;
-      }
-    } else if (!moved && count(State::done, 0, threads) < threads) {
+    auto pass = [&](State barrier, int from, int to) {
+      if (count(barrier, from, to) != to - from) return;
+      for (int t = from; t < to; ++t) machine.fibres[static_cast<size_t>(t)].state = State::running;
+      moved = true;
+    };
+    for (int b = 0; b < threads; b += block) pass(State::barrier, b, b + block);
+    pass(State::cluster, 0, threads);
+    if (!moved && count(State::done, 0, threads) < threads) {
       fault("a barrier that some threads do not reach");
     }
   }
 }
+
+// Blocks of a cluster: each has a part of the shared memory.
+inline int cluster_block() { return static_cast<int>(machine.current / machine.block); }
+inline unsigned char* own_memory(unsigned char* p) {
+  return p + static_cast<size_t>(cluster_block()) * kShared;
+}
+template <class T>
+T* in_block(T* p, int block) {
+  auto* at = reinterpret_cast<unsigned char*>(p);
+  return reinterpret_cast<T*>(at + (block - cluster_block()) * static_cast<ptrdiff_t>(kShared));
+}
+inline void cluster_barrier() { wait(State::cluster); }
 
 template <class T>
 T exchange(T value, unsigned source) {
@@ -242,27 +263,32 @@ inline float half_value(unsigned short bits) {
 
 }  // namespace tile_emulation
 
-// `grid` and `block`: their three extents.
+// `grid` and `block`: their three extents. `blocks`: of a cluster, along x.
 extern "C" void tile_emulate(void (*kernel)(), int arguments, void* const* values,
                              const unsigned* grid, const unsigned* block,
-                             unsigned long shared_bytes) {
+                             unsigned long shared_bytes, unsigned blocks) {
   using namespace tile_emulation;
   unsigned threads = block[0] * block[1] * block[2];
-  if (shared_bytes > sizeof shared_memory || arguments > kMostArguments || threads > 1024) {
+  if (shared_bytes > kShared || arguments > kMostArguments || threads > 1024 || blocks < 1 ||
+      blocks > kMostBlocks || grid[0] % blocks != 0) {
     fault("a launch beyond what a block may have");
   }
   machine.kernel = kernel;
   machine.arguments = arguments;
   machine.values = values;
-  if (machine.fibres.size() < threads) machine.fibres = std::vector<Fibre>(threads);
+  machine.block = threads;
+  size_t fibres = static_cast<size_t>(threads) * blocks;
+  if (machine.fibres.size() < fibres) machine.fibres = std::vector<Fibre>(fibres);
   blockDim = {block[0], block[1], block[2]};
   gridDim = {grid[0], grid[1], grid[2]};
   for (unsigned z = 0; z < grid[2]; ++z) {
     for (unsigned y = 0; y < grid[1]; ++y) {
-      for (unsigned x = 0; x < grid[0]; ++x) {
+      for (unsigned x = 0; x < grid[0]; x += blocks) {
         blockIdx = {x, y, z};
-        std::memset(shared_memory, 0x7f, shared_bytes);
-        run_block(static_cast<int>(threads));
+        for (unsigned i = 0; i < blocks; ++i) {
+          std::memset(shared_memory + i * kShared, 0x7f, shared_bytes);
+        }
+        run_blocks(x, static_cast<int>(threads), static_cast<int>(blocks));
       }
     }
   }

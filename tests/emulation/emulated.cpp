@@ -65,8 +65,8 @@ Emulated::~Emulated() {
 
 void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostTensor*>& arguments,
                    const std::vector<int64_t>& parameters) const {
-  using Launch =
-      void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*, unsigned long);
+  using Launch = void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*,
+                          unsigned long, unsigned);
   auto launch = reinterpret_cast<Launch>(dlsym(library_, "tile_emulate"));
   const cuda::CudaSource& source = sources_[index];
   auto aligned = [](size_t bytes) {
@@ -103,7 +103,8 @@ void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostT
                         static_cast<unsigned>(yz[1])};
     };
     launch(kernel, static_cast<int>(values.size()), values.data(), extents(*grid, k.grid_yz).data(),
-           extents(k.block, k.block_yz).data(), k.shared_bytes);
+           extents(k.block, k.block_yz).data(), k.shared_bytes,
+           static_cast<unsigned>(k.cluster.empty() ? 1 : k.cluster[0]));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!nest.buffers[i].written) continue;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "backends/cuda/source.h"
 #include "core/interpret/whole_tensor.h"
 #include "core/nest/nest.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/gpu_forms.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "tests/emulation/emulated.h"
@@ -37,8 +39,9 @@ struct Case {
   size_t first = 0;
 };
 
-// `schedule` 0 is the analytic pick.
-Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
+using Pick = std::function<Schedule(const Kernel&)>;
+
+Case lowered(uint64_t seed, const Pick& pick, RandomCase drawn, BoundProgram program,
              const Target& target) {
   Case c;
   c.seed = seed;
@@ -48,9 +51,9 @@ Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram pr
   run_pipeline(c.program, target);
   for (const Step& step : group(c.program, target)) {
     if (const auto* kernel = std::get_if<Kernel>(&step)) {
-      Schedule s = schedule == 0 ? analytic_schedule(*kernel, target)
-                                 : random_schedule(*kernel, target, schedule);
-      c.steps.push_back(Launch{nest::partition(lower(*kernel, s, target)), arguments_of(*kernel)});
+      nest::Nest nest = nest::partition(lower(*kernel, pick(*kernel), target));
+      nest::verify(nest);
+      c.steps.push_back(Launch{std::move(nest), arguments_of(*kernel)});
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
       c.steps.push_back(Launch{nest::partition(lower_scatter(*scatter, c.program.tensors, target)),
                                {scatter->updates, scatter->indices, scatter->result}});
@@ -59,6 +62,15 @@ Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram pr
     }
   }
   return c;
+}
+// `schedule` 0 is the analytic pick.
+Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
+             const Target& target) {
+  Pick pick = [&](const Kernel& kernel) {
+    return schedule == 0 ? analytic_schedule(kernel, target)
+                         : random_schedule(kernel, target, schedule);
+  };
+  return lowered(seed, pick, std::move(drawn), std::move(program), target);
 }
 Case lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn, const Target& target) {
   return lowered(seed, schedule, drawn, bind_text(drawn.text, drawn.types), target);
@@ -259,7 +271,8 @@ TEST(Emulation, Scans) {
       example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j < N; }", {{3, 260}}),
       example("function (I[A, N]) -> (O) { O[a, i: A, N] = >(I[a, j]), j - i < N; }", {{4, 64}}),
       example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j - 1 < N; }",
-              {{2, 100}})};
+              {{2, 100}}),
+      example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j < N; }", {{2, 2500}})};
   std::vector<Case> cases;
   for (const RandomCase& program : programs) {
     for (uint64_t seed = 0; seed <= 4; ++seed) {
@@ -287,6 +300,48 @@ TEST(Emulation, RowKernels) {
     }
   }
   expect_emulated_agree(cases, h200_target(), true);
+}
+
+// A row that a cluster of blocks holds, each a part of it.
+TEST(Emulation, RowsOfClusters) {
+  Target target = h200_target();
+  std::vector<RandomCase> programs = {
+      example(kSoftmax, {{3, 2052}}), example(kSoftmax, {{2, 9001}}),
+      example(kLayerNorm, {{2, 3000}, {3000}, {3000}}), example(kTwoRows, {{2, 2, 4096}})};
+  std::vector<Case> cases;
+  for (const RandomCase& program : programs) {
+    for (int64_t blocks : {2, 4, 8}) {
+      Pick pick = [&](const Kernel& kernel) {
+        std::vector<Schedule> list = gpu::line_schedules(kernel, target);
+        auto found = std::find_if(list.begin(), list.end(),
+                                  [&](const Schedule& s) { return s.gpu_lines->blocks == blocks; });
+        EXPECT_NE(found, list.end()) << blocks;
+        if (found == list.end()) return analytic_schedule(kernel, target);
+        EXPECT_EQ(parse_schedule(print(*found)), *found);
+        return *found;
+      };
+      BoundProgram bound = bind_text(program.text, program.types);
+      cases.push_back(lowered(0, pick, program, std::move(bound), target));
+    }
+  }
+  expect_emulated_agree(cases, target, true);
+}
+
+// A row larger than what a block's threads hold is one kernel all the same.
+TEST(Emulation, LongRowsTakeClusters) {
+  Target target = h200_target();
+  BoundProgram program = bind_text(kSoftmax, {{DType::f32, {512, 131072}}});
+  run_pipeline(program, target);
+  std::vector<Step> steps = group(program, target);
+  ASSERT_EQ(steps.size(), 1U);
+  Schedule s = analytic_schedule(std::get<Kernel>(steps[0]), target);
+  ASSERT_TRUE(s.gpu_lines);
+  EXPECT_GT(s.gpu_lines->blocks, 1);
+  // GPUs without clusters read the row more than once.
+  Target older = a100_target();
+  BoundProgram again = bind_text(kSoftmax, {{DType::f32, {512, 131072}}});
+  run_pipeline(again, older);
+  EXPECT_GT(group(again, older).size(), 1U);
 }
 
 }  // namespace

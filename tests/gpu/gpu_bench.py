@@ -3,9 +3,10 @@
 
     gpu_bench.py BIN JSON [--budget SECONDS] [tile-bench options]
 
-Results are kept in JSON after each benchmark; a second call goes on where the first one ended. As soon as a class is done
-its figures are printed as one JSON line: how often the best peer's time is ours (geometric mean and worst case) and the
-share of the ceiling; at the end all of them as a table. After the budget (500 s) what is left is left for the next call.
+Results are kept in JSON after each benchmark; a second call goes on where the first one ended. As soon as a class is
+done its figures are printed as one JSON line: how often the best peer's time is ours (geometric mean and worst case)
+and the share of the ceiling; at the end a table of each class and one of all of them, with what each aims at. After
+the budget (500 s) what is left is left for the next call.
 Exit status: 0 all measured, 1 a benchmark failed, 2 some are left, 77 no GPU."""
 import argparse
 import json
@@ -34,8 +35,14 @@ def ratio(entry):
     return min(times) / entry["real_time"] if times else None
 
 
+def rate(entry):
+    name = "gbps" if "gbps" in entry else "gflops"
+    return f"{entry.get(name, 0):.0f} {'GB/s' if name == 'gbps' else 'GFLOP/s'}"
+
+
 class Class:
-    """The benchmarks of one suite, as measured."""
+    """The benchmarks of one suite, as measured. Of a target one of two things is wanted: the ratio, or 95 % of the
+    ceiling."""
 
     def __init__(self, entries):
         self.entries = [e for e in entries if "error_message" not in e]
@@ -48,6 +55,37 @@ class Class:
         return {"cases": len(self.entries), "failed": self.failed, "geomean": rounded(geomean(self.ratios.values())),
                 "worst": rounded(self.ratios.get(worst)), "worst_case": worst,
                 "share_of_ceiling": rounded(geomean(shares))}
+
+    def aims(self):
+        """Geometric mean and worst case; None: nothing is aimed at."""
+        first = self.entries[0] if self.entries else {}
+        return (first["target_geomean"], first["target_worst"]) if first.get("target_geomean") else None
+
+    def rows(self):
+        """One line for each benchmark, the ones below the worst case that is aimed at marked."""
+        worst = self.aims()[1] if self.aims() else 0
+        for e in self.entries:
+            times = self.ratios.get(e["name"])
+            share = e.get("share_of_ceiling", 0)
+            low = times is not None and times < worst and share < 0.95
+            beside = f"{times:6.2f}" if times else "     -"
+            yield (f"  {e['name']:44} {e['real_time'] / 1000:10.1f} us {rate(e):>16} {100 * share:6.1f} % "
+                   f"{beside}{'  below' if low else ''}")
+        for name in self.failed:
+            yield f"  {name:44} failed"
+
+
+def tables(found):
+    for name, entries in found.items():
+        aims = Class(entries).aims()
+        print(f"{name}: time, rate, share of the ceiling, best peer / ours"
+              + (f" (aims at {aims[0]}, at worst {aims[1]})" if aims else ""))
+        for row in Class(entries).rows():
+            print(row)
+    for name, entries in found.items():
+        s, aims = Class(entries).summary(), Class(entries).aims()
+        print(f"{name:28} {s['cases']:3} cases  geomean {s['geomean']}  worst {s['worst']} ({s['worst_case']})  "
+              f"share {s['share_of_ceiling']}" + (f"  aims {aims[0]} ({aims[1]})" if aims else ""))
 
 
 def classes_of(path):
@@ -99,10 +137,7 @@ def main():
     if found:
         name, entries = list(found.items())[-1]
         print(json.dumps({name: Class(entries).summary()}), flush=True)
-    for name, entries in found.items():
-        s = Class(entries).summary()
-        print(f"{name:28} {s['cases']:3} cases  geomean {s['geomean']}  worst {s['worst']} ({s['worst_case']})  "
-              f"share {s['share_of_ceiling']}")
+    tables(found)
     if status is None:
         print("gpu_bench: the budget has ended; call again to go on")
         return 2

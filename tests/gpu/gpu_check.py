@@ -3,11 +3,11 @@
 
     gpu_check.py BIN --cases DIR [--digits FILE] [--json FILE] [--resume] [--only CLASS,...] [--budget SECONDS]
 
-BIN holds tile, digits and tile-gpu-check. Classes: devices, conformance, differential, gradients, reals, large, digits,
-api, memcheck, synccheck, initcheck and racecheck (reported, not required). After each class its result is printed as one
-JSON line and kept in the file of --json; with --resume classes in that file that passed are not run again. A class that
-would begin after the budget is left for the next call. Exit status: 0 all required classes passed, 1 one failed, 2 some are
-left, 77 no GPU."""
+BIN holds tile, digits and tile-gpu-check. Classes: devices, several (two GPUs in one process, where there are two),
+conformance, differential, gradients, reals, large, digits, memcheck, synccheck, initcheck and racecheck (reported,
+not required). After each class its result is printed as one JSON line and kept in the file of --json; with --resume
+classes in that file that passed are not run again. A class that would begin after the budget is left for the next
+call. Exit status: 0 all required classes passed, 1 one failed, 2 some are left, 77 no GPU."""
 import argparse
 import concurrent.futures
 import glob
@@ -27,6 +27,8 @@ SANITIZED = {
     "columns": ("function (A[M, N]) -> (C) { C[j: N] = >(A[i, j]); }", "A=random:1067x29"),
     "softmax": ("function (X[M, N]) -> (P) { T[m, 0: M, 1] = >(X[m, n]); E = exp(X - T); S[m, 0: M, 1] = +(E[m, n]);"
                 " P = E / S; }", "X=random:33x130"),
+    "cluster": ("function (X[M, N]) -> (P) { T[m, 0: M, 1] = >(X[m, n]); E = exp(X - T); S[m, 0: M, 1] = +(E[m, n]);"
+                " P = E / S; }", "X=random:4x131072"),
     "matrix": ("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
                "A=random:130x70 B=random:70x132"),
     "matrix_bf16": ("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
@@ -63,6 +65,25 @@ class Checks:
             print(f"gpu_check: no GPU: {lines[0] if lines else done.stderr}")
             sys.exit(NO_GPU)
         return {"passed": True, "device": lines[0]}
+
+    def several(self):
+        """Each GPU by its number, and two at once in one process."""
+        listed = self.run([self.program("tile"), "devices"]).stdout.splitlines()
+        gpus = [line for line in listed if line.startswith("cuda") and "not available" not in line]
+        if len(gpus) < 2:
+            return {"passed": None, "why": f"{len(gpus)} GPU"}
+        text, inputs = SANITIZED["softmax"]
+        with tempfile.NamedTemporaryFile("w", suffix=".tile") as file:
+            file.write(text)
+            file.flush()
+            command = [self.program("tile"), "run", file.name, "--in", inputs, "--out", "P=-", "--backend"]
+            runs = [self.run(command + [f"cuda:{n}"]) for n in range(len(gpus))]
+        beyond = self.run(command + [f"cuda:{len(gpus)}"])
+        both = self.run([self.program("tile-gpu-check"), "several"])
+        same = all(r.returncode == 0 and r.stdout and r.stdout == runs[0].stdout for r in runs)
+        return {"passed": same and both.returncode == 0 and beyond.returncode != 0, "devices": gpus,
+                "same_result": same, "one_too_many": beyond.stderr.splitlines()[:2],
+                "process": both.stdout.splitlines() + both.stderr.splitlines()[-5:]}
 
     def conformance(self):
         files = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
@@ -162,8 +183,8 @@ class Checks:
         return self.sanitized("racecheck")
 
 
-CLASSES = ["devices", "conformance", "differential", "gradients", "reals", "large", "digits", "memcheck", "synccheck",
-           "initcheck", "racecheck"]
+CLASSES = ["devices", "several", "conformance", "differential", "gradients", "reals", "large", "digits", "memcheck",
+           "synccheck", "initcheck", "racecheck"]
 # initcheck does not see what bulk copies store, and takes the results for uninitialised.
 REPORTED_ONLY = {"racecheck", "initcheck"}
 

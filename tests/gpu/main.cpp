@@ -3,6 +3,7 @@
 // takes only one range with it.
 //
 //   tile-gpu-check differential|reals|large|gradients FIRST COUNT
+//   tile-gpu-check several                 two GPUs in one process (several.h)
 //
 // Prints a JSON line for each program that disagrees or fails, and one at the end with the number
 // of programs that were compared. Exit status: 0 all agree, 1 some do not, 3 the context is lost
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "tests/executors/run_backends.h"
+#include "tests/gpu/several.h"
 #include "tests/random/agreement.h"
 #include "tests/random/gradient_case.h"
 
@@ -101,8 +103,9 @@ class Check {
 };
 
 int main_of(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "several") return check_several();
   if (argc != 4) {
-    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients FIRST COUNT\n";
+    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients FIRST COUNT | several\n";
     return 2;
   }
   try {

@@ -71,7 +71,7 @@ TEST_P(Compiling, ProductsOfEveryPrecisionSpillNothing) {
   for (const char* precision : {"tf32", "3xtf32"}) {
     std::shared_ptr<Engine> engine = engine_for(GetParam(), precision);
     for (const bench::Case& c : representatives()) {
-      if (c.workload->suite.find("f32") != std::string::npos) {
+      if (!c.workload->precision && c.workload->suite.find("f32") != std::string::npos) {
         expect_workload_spills_nothing(engine, c);
       }
     }
@@ -91,7 +91,8 @@ class CompilingWorkload : public ::testing::TestWithParam<std::tuple<const char*
 
 TEST_P(CompilingWorkload, SpillsNothing) {
   const auto& [architecture, what] = GetParam();
-  expect_workload_spills_nothing(engine_for(architecture), what);
+  Precision precision = what.workload->precision.value_or(Precision::f32);
+  expect_workload_spills_nothing(engine_for(architecture, std::string(to_string(precision))), what);
 }
 
 auto name_of = [](const auto& tested) {

@@ -210,7 +210,7 @@ CUresult fake_cuCtxPopCurrent(CUcontext* context) {
 
 struct Kernel;
 using Emulate = void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*,
-                         unsigned long);
+                         unsigned long, unsigned);
 struct Module {
   void* library = nullptr;
   Emulate emulate = nullptr;  // null: machine code of a real GPU
@@ -307,13 +307,19 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   while (values[kept.size()] != nullptr) {
     kept.push_back(*static_cast<uint64_t*>(values[kept.size()]));
   }
-  give(config->hStream, [kernel, kept, launch = *config]() mutable {
+  unsigned blocks = 1;  // of a cluster
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    blocks = attribute.value.clusterDim.x;
+  }
+  give(config->hStream, [kernel, kept, blocks, launch = *config]() mutable {
     std::vector<void*> pointers;
     for (uint64_t& value : kept) pointers.push_back(&value);
     unsigned grid[3] = {launch.gridDimX, launch.gridDimY, launch.gridDimZ};
     unsigned block[3] = {launch.blockDimX, launch.blockDimY, launch.blockDimZ};
     kernel->module->emulate(kernel->function, static_cast<int>(pointers.size()), pointers.data(),
-                            grid, block, launch.sharedMemBytes);
+                            grid, block, launch.sharedMemBytes, blocks);
   });
   return CUDA_SUCCESS;
 }
