@@ -112,11 +112,16 @@ FN f32 uniform(i64 seed, i64 counter) {
 // gelu: the rounding of t = -x/sqrt(2) matters where erfc falls fast (its logarithmic derivative is
 // about -2t there), so that the rounded-off part is put back to first order.
 constexpr std::string_view kReals =
-    R"(FN f32 largest(f32 a, f32 b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
+    R"(#if !defined(TILE_HOST_EMULATION) && __CUDA_ARCH__ >= 800
+FN f32 largest(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+FN f32 least(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+#else
+FN f32 largest(f32 a, f32 b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
+FN f32 least(f32 a, f32 b) { return a != a ? a : b != b ? b : fminf(a, b); }
+#endif
 FN f64 largest(f64 a, f64 b) {
   return a != a ? a : b != b ? b : a == b ? (__double_as_longlong(a) < 0 ? b : a) : a < b ? b : a;
 }
-FN f32 least(f32 a, f32 b) { return a != a ? a : b != b ? b : fminf(a, b); }
 FN f64 least(f64 a, f64 b) {
   return a != a ? a : b != b ? b : a == b ? (__double_as_longlong(a) < 0 ? a : b) : b < a ? b : a;
 }
