@@ -111,8 +111,11 @@ class PieceSpace {
     std::stable_sort(scored.begin(), scored.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<RegisterTile> best;
+    size_t joined = 0;  // leave room for others
     for (auto& [ns, tile] : scored) {
-      if (best.size() < kTilesKept) best.push_back(std::move(tile));
+      if (best.size() == kTilesKept) break;
+      if (tile.joined >= 0 && ++joined > kTilesKept / 2) continue;
+      best.push_back(std::move(tile));
     }
     return best;
   }

@@ -28,9 +28,10 @@ constexpr double kTileStart = 12;    // of entering and leaving a register tile
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 constexpr double kFirstLevelWays = 12;
 constexpr double kSecondLevelWays = 16;
-constexpr double kTestedTile = 0.3;  // more time that a tile takes where its points are tested
-constexpr double kMaskedTile = 0.6;  // where its lanes are
-constexpr double kOverlap = 0.15;    // of the smaller costs that the largest does not hide
+constexpr double kTestedTile = 0.3;   // more time that a tile takes where its points are tested
+constexpr double kGatheredTile = 16;  // where lanes of pairs are, which then cannot share reads
+constexpr double kMaskedTile = 0.6;   // where its lanes are
+constexpr double kOverlap = 0.15;     // of the smaller costs that the largest does not hide
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -304,7 +305,8 @@ double PieceModel::border_factor(const TileShape& t) const {
       double tiles = std::ceil(static_cast<double>(piece_.box[u]) /
                                static_cast<double>(std::max<int64_t>(t.blocks[j], 1)));
       bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
-      factor += std::min(1.0, 2 / tiles) * (masked ? kMaskedTile : kTestedTile);
+      double more = masked ? (t.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
+      factor += std::min(1.0, 2 / tiles) * more;
     }
   }
   return factor;
