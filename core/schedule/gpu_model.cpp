@@ -110,8 +110,8 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
          target.gpu.launch_ns;
 }
 
-double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& kernel,
-                    const Target& target) {
+double reduction_ns(const GpuReduction& g, const Piece& piece, const Contraction& c,
+                    const Kernel& kernel, const Target& target) {
   Work work = work_of(piece);
   double groups = std::ceil(work.cells / static_cast<double>(g.vector_owners ? g.vector : 1));
   double blocks = std::ceil(groups / static_cast<double>(g.owners)) * static_cast<double>(g.split);
@@ -128,6 +128,9 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
   double ns = std::max(issue_ns(threads, std::max(each, 1.0), work, target),
                        dram_ns(waste * traffic(piece, kernel, fastest, work), target));
   ns = std::max(ns, kLatency * (1 + each / kReducing));
+  if (matrix_form(piece, c, kernel)) {  // a factor is read anew for each row of the other
+    ns = std::max(ns, work.points * size / (target.gpu.multiprocessors * target.l2_bytes_per_ns));
+  }
   if (g.lanes > 1) {
     double resident =
         target.gpu.multiprocessors * std::max(1.0, target.gpu.threads_per_multiprocessor /
@@ -237,7 +240,7 @@ double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const
 
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
                       const Kernel& kernel, const Target& target) {
-  if (s.gpu_reduction) return reduction_ns(*s.gpu_reduction, piece, kernel, target);
+  if (s.gpu_reduction) return reduction_ns(*s.gpu_reduction, piece, c, kernel, target);
   if (s.gpu_matrix) return matrix_ns(*s.gpu_matrix, piece, c, kernel, target);
   if (s.gpu_scan) return scan_ns(*s.gpu_scan, piece, c, kernel, target);
   if (s.gpu_transpose) return streamed_ns(piece, kernel, target, 1, 1);

@@ -64,7 +64,7 @@ class Splitter {
 struct Shape {
   int64_t rows, columns;
 };
-constexpr Shape kShapes[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
+constexpr Shape kShapes[] = {{128, 256}, {256, 128}, {64, 256}, {128, 128},
                              {128, 64},  {64, 128},  {64, 64}};
 
 // Operations that finish a cell, a function counted as many.
