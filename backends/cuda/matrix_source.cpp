@@ -122,7 +122,9 @@ std::string producer(const MatrixLeaf& l) {
          ");\nunsigned slot = 0, phase = 0;\n" + tile_loop(l, false) + step_loop(l) +
          l.step_variables +
          "\nbarrier_wait(empty + 8 * slot, phase ^ 1);\n"
-         "barrier_expect(full + 8 * slot, kStageBytes);\n"
+         "barrier_expect(full + 8 * slot, " +
+         number(l.a.bytes + l.b.bytes) +
+         ");\n"
          "const unsigned part = base + slot * kStageBytes;\n" +
          operand_copies(l.a, "part") + operand_copies(l.b, "part + " + number(a_bytes(l))) +
          kAdvance + "}\n}\n}\n" + (l.cluster > 1 ? "cluster_sync();\ncluster_sync();\n" : "");

@@ -25,7 +25,10 @@ struct MatrixBox {
 struct MatrixOperand {
   std::string map;  // the tensor map's parameter name
   bool k_major = true;
-  std::vector<MatrixBox> boxes;  // equal ones; together they fill the operand's part
+  // Equal ones; together they fill the operand's part, or its first rows where no more exist: the
+  // results of the others are not stored.
+  std::vector<MatrixBox> boxes;
+  int64_t bytes = 0;  // that the boxes bring
 };
 
 // How a finished tile leaves the block.

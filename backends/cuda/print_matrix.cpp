@@ -355,9 +355,18 @@ MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int6
     }
     for (size_t d : others) box[d] = 1;
     box[inner] = 64;
+  } else {
+    // Rows behind the tensor's last cost a bulk copy more than others.
+    size_t last = 0;
+    for (size_t i = 1; i < dimensions.size(); ++i) last = box[dimensions[i]] > 1 ? i : last;
+    size_t d = dimensions[last];
+    bool whole = last > 0 && copy.origin[d].is_constant(0) && copy.stride[d] == 1;
+    if (whole) box[d] = std::clamp<int64_t>(copy.limit[d], 1, box[d]);
   }
   kernel.maps.push_back(tensor_map(from, copy.from, dimensions, copy.limit, box, copy.stride));
   kernel.maps.back().tf32 = from.type == DType::f32;
+  int64_t cells = 1;
+  for (size_t d : dimensions) cells *= box[d];
   int64_t blocks = k_major ? 1 : element_count(buffer(copy.to).shape) / depth / 64;
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<Expr> at = copy.origin;
@@ -372,6 +381,7 @@ MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int6
     for (size_t d : dimensions) b.coordinates.push_back(coordinate(at[d]));
     operand.boxes.push_back(std::move(b));
   }
+  operand.bytes = blocks * cells * static_cast<int64_t>(byte_size(from.type));
   return operand;
 }
 
