@@ -56,11 +56,7 @@ std::vector<std::string> choices(const std::string& llvm, const char* inherent) 
 std::string interior_code(const char* path, const std::vector<Shape>& shapes) {
   std::shared_ptr<Backend> backend = shared_backend();
   Target target = backend->target();
-  Program program = parsed(path);
-  BoundProgram bound = tile::bind(program, inputs_of(program, shapes));
-  run_pipeline(bound, target);
-  const auto kernel = std::get<Kernel>(group(bound, target).back());
-  nest::Nest nest = nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
+  nest::Nest nest = nest::partition(test::lowered_nests({path, shapes}, target).back());
   nest.body = interior(nest.body);
   return backend->emit(nest, target, "llvm");
 }
