@@ -99,9 +99,30 @@ void make_code(const Executable& e, Launch& launch) {
   launch.code = kernels.get(launch.key, launch.nest, e.engine->target());
 }
 
+// The model counts registers, but only the compiler knows: where its first choice spills, the first
+// of the next ones that does not. If all do, the first choice stays.
+void drop_spilling(const Executable& e, Launch& launch) {
+  constexpr size_t kChoices = 6;
+  if (!launch.code || !launch.code->spills() || !launch.kernel || !launch.parameters.empty())
+    return;
+  for (Schedule& schedule : candidates(*launch.kernel, e.engine->target(), kChoices)) {
+    if (schedule == launch.schedule) continue;
+    Launch other = launch;
+    other.nest = lowered(e, *launch.kernel, schedule);
+    other.schedule = std::move(schedule);
+    make_code(e, other);
+    if (other.code->spills()) continue;
+    launch = std::move(other);
+    return;
+  }
+}
+
 // NVRTC takes its time for each kernel and compiles several at once.
 void make_codes(Executable& e) {
-  auto make = [&](size_t i) { make_code(e, e.launches[i]); };
+  auto make = [&](size_t i) {
+    make_code(e, e.launches[i]);
+    drop_spilling(e, e.launches[i]);
+  };
   if (is_gpu(e.engine->target())) return side_by_side(e.launches.size(), make);
   for (size_t i = 0; i < e.launches.size(); ++i) make(i);
 }

@@ -286,14 +286,18 @@ TEST_F(Runs, TheCallersStreamGetsTheWork) {
   EXPECT_EQ(fake_driver().calls("stream of the thread"), before + 1);
 }
 
-TEST_F(Runs, TuningDropsWhatSpills) {
+TEST_F(Runs, WhatSpillsIsDroppedByThePickAndByTuning) {
   std::shared_ptr<Engine> engine = cuda_engine();
   setenv("TILE_FAKE_NVRTC_SPILLS", "1", 1);
   HostTensor a = ramp(DType::f32, {64, 48});
   std::vector<TensorView> inputs = {view(a)};
   std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
-  EXPECT_TRUE(e->launches.at(0).code->spills());
-  Schedule spilling = e->launches.at(0).schedule;
+  Schedule spilling = analytic_schedule(*e->launches.at(0).kernel, engine->target());
+  EXPECT_TRUE(engine->kernels()
+                  .get(lowered(*e, *e->launches.at(0).kernel, spilling), engine->target())
+                  ->spills());
+  EXPECT_FALSE(e->launches.at(0).code->spills());
+  EXPECT_NE(e->launches.at(0).schedule, spilling);
   tune(*e, 1000);
   unsetenv("TILE_FAKE_NVRTC_SPILLS");
   EXPECT_FALSE(e->launches.at(0).code->spills());
