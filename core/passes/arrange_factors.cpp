@@ -222,12 +222,12 @@ class Arranger {
   bool transposed_for_steps(Contraction& c) {
     const Piece& piece = c.pieces[0];
     if (tensor(piece.loads[0].tensor).type != DType::f32) return false;
-    bool any = false;
-    for (size_t u = piece.owners; u < piece.unknowns.size() && !any; ++u) {
+    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);
       if (piece.box[u] < kWide || !a || !b) continue;
-      any = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+      // Taking it replaces the pieces.
+      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
         double ns = -1;
         for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
           Access& load = other.pieces[0].loads[i];
@@ -238,8 +238,9 @@ class Arranger {
         }
         return ns;
       });
+      if (taken) return true;
     }
-    return any;
+    return false;
   }
 
   // A factor whose dimensions of rows and terms alternate: no loop walks them as one, and addresses
