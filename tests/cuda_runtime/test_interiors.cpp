@@ -5,22 +5,15 @@
 #include <regex>
 #include <sstream>
 
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/source.h"
+#include "tests/cuda_runtime/real_nvrtc.h"
 #include "tests/unit/interior_cases.h"
 
 namespace tile::test {
 namespace {
 
-class InteriorCode : public ::testing::Test {
+class InteriorCode : public cuda::RealNvrtcTest {
  protected:
-  void SetUp() override {
-    if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
-    ::setenv("TILE_NVRTC", TILE_REAL_NVRTC, 1);
-    nvrtc_ = cuda::Nvrtc::open(0);
-  }
-  void TearDown() override { ::unsetenv("TILE_NVRTC"); }
-
   std::vector<std::string> choices_in_ptx(const nest::Nest& nest) const {
     std::string text = cuda::print_cuda(nest, h200_target()).text;
     cuda::Compiled ptx = nvrtc_->compile(text, "compute_90a");
@@ -35,8 +28,6 @@ class InteriorCode : public ::testing::Test {
     }
     return found;
   }
-
-  std::shared_ptr<const cuda::Nvrtc> nvrtc_;
 };
 
 TEST_F(InteriorCode, SpillsNothing) {

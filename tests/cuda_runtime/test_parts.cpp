@@ -4,9 +4,9 @@
 
 #include "backends/cuda/driver/code.h"
 #include "backends/cuda/driver/disassemble.h"
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/driver/sort.h"
 #include "runtime/engine/copy_nest.h"
+#include "tests/cuda_runtime/real_nvrtc.h"
 
 namespace tile::cuda {
 namespace {
@@ -80,16 +80,7 @@ TEST(Logs, TellSpillsAndSerialisedProducts) {
   EXPECT_TRUE(compiled.serialized_wgmma);
 }
 
-// With a real NVRTC; no GPU is needed.
-class RealNvrtc : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
-    setenv("TILE_NVRTC", TILE_REAL_NVRTC, 1);
-    nvrtc_ = Nvrtc::open(0);
-  }
-  std::shared_ptr<const Nvrtc> nvrtc_;
-};
+using RealNvrtc = RealNvrtcTest;
 
 // Half of the threads that may be resident leave too few registers for 128 live values.
 constexpr const char* kSpilling = R"(

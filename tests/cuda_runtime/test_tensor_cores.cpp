@@ -1,9 +1,9 @@
 // Products on tensor cores compile: registers suffice, no asynchronous product waits for another.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/source.h"
 #include "core/schedule/tensor_cores.h"
+#include "tests/cuda_runtime/real_nvrtc.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {
@@ -48,15 +48,8 @@ Kernel matrices(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_trans
   return product_kernel({"i", "j", "k"}, {m, n, k}, 2, a, b, {{m, n}, {"i", "j"}}, type, gelu);
 }
 
-class TensorCoreCode : public ::testing::Test {
+class TensorCoreCode : public cuda::RealNvrtcTest {
  protected:
-  void SetUp() override {
-    if (std::string(TILE_REAL_NVRTC).empty()) GTEST_SKIP() << "no NVRTC on this machine";
-    ::setenv("TILE_NVRTC", TILE_REAL_NVRTC, 1);
-    nvrtc_ = cuda::Nvrtc::open(0);
-  }
-  void TearDown() override { ::unsetenv("TILE_NVRTC"); }
-
   // Compiles the best `count` schedules; `instruction` stands in each text.
   void expect_compiles(const Kernel& kernel, const Target& target, size_t count,
                        const std::string& instruction) {
@@ -73,8 +66,6 @@ class TensorCoreCode : public ::testing::Test {
       EXPECT_TRUE(code.spills.empty()) << print(schedule) << code.log;
     }
   }
-
-  std::shared_ptr<const cuda::Nvrtc> nvrtc_;
 };
 
 TEST_F(TensorCoreCode, BulkCopiesAndWgmmaOfEveryLayout) {

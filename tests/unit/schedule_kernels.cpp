@@ -231,6 +231,25 @@ std::string difference(const Kernel& kernel, const Values& a, const Values& b) {
   return {};
 }
 
+void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                            const Values& inputs, const Values& expected) {
+  ASSERT_EQ(illegal(schedule, kernel, target), "");
+  ASSERT_EQ(parse_schedule(print(schedule)), schedule);
+  SCOPED_TRACE(print(schedule));
+  try {
+    nest::Nest nest = lower(kernel, schedule, target);
+    nest::verify(nest);
+    ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "")
+        << nest::print(nest);
+    nest::Nest parts = nest::partition(nest);
+    nest::verify(parts);
+    ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "")
+        << nest::print(nest) << nest::print(parts);
+  } catch (const InternalError& e) {
+    FAIL() << e.what() << "\n" << nest::print(lower(kernel, schedule, target));
+  }
+}
+
 void expect_all_schedules_agree(const Kernel& kernel, int count, uint64_t first_seed) {
   Values inputs = small_integers(kernel, 7);
   Values expected = inputs;
@@ -240,22 +259,26 @@ void expect_all_schedules_agree(const Kernel& kernel, int count, uint64_t first_
     Schedule schedule =
         i < 0 ? plain_schedule(kernel)
               : random_schedule(kernel, target, first_seed + static_cast<uint64_t>(i));
-    ASSERT_EQ(illegal(schedule, kernel, target), "");
-    ASSERT_EQ(parse_schedule(print(schedule)), schedule);
-    SCOPED_TRACE(print(schedule));
-    try {
-      nest::Nest nest = lower(kernel, schedule, target);
-      nest::verify(nest);
-      ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "")
-          << nest::print(nest);
-      nest::Nest parts = nest::partition(nest);
-      nest::verify(parts);
-      ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "")
-          << nest::print(nest) << nest::print(parts);
-    } catch (const InternalError& e) {
-      FAIL() << e.what() << "\n" << nest::print(lower(kernel, schedule, target));
-    }
+    expect_schedule_agrees(kernel, schedule, target, inputs, expected);
+    if (::testing::Test::HasFatalFailure()) return;
   }
+}
+
+void expect_chosen_schedules_agree(const Kernel& kernel, const Values& inputs, int wanted,
+                                   uint64_t seeds,
+                                   const std::function<bool(const Schedule&)>& chosen) {
+  Values expected = inputs;
+  brute_force(kernel, expected);
+  int tried = 0;
+  for (uint64_t seed = 1; seed < seeds && tried < wanted; ++seed) {
+    Target target = seed % 2 == 0 ? small_target() : wide_target();
+    Schedule schedule = random_schedule(kernel, target, seed);
+    if (!chosen(schedule)) continue;
+    ++tried;
+    expect_schedule_agrees(kernel, schedule, target, inputs, expected);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_EQ(tried, wanted);
 }
 
 Target small_target() {

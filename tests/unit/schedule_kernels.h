@@ -52,6 +52,13 @@ std::string difference(const Kernel& kernel, const Values& a, const Values& b);
 // Lowers, verifies, runs the nest and its partitioned form under the plain and `count` random
 // schedules, and expects the brute-force results.
 void expect_all_schedules_agree(const Kernel& kernel, int count, uint64_t first_seed = 1);
+// The same for one legal schedule, and for the first `wanted` random ones below `seeds` that are
+// `chosen`; so many there must be.
+void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                            const Values& inputs, const Values& expected);
+void expect_chosen_schedules_agree(const Kernel& kernel, const Values& inputs, int wanted,
+                                   uint64_t seeds,
+                                   const std::function<bool(const Schedule&)>& chosen);
 
 Target small_target();  // 256 bits, 16 registers, 2 threads
 Target wide_target();   // 512 bits, 32 registers, 8 threads

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/interpret/whole_tensor.h"
 #include "core/nest/nest.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
+#include "tests/unit/run_tile.h"
+#include "tests/unit/schedule_kernels.h"
 
 namespace tile::test {
 
@@ -93,5 +96,28 @@ class StepRunner {
   std::vector<HostTensor> values_;
   int classes_ = 0;
 };
+
+// Runs the steps under the analytic and `count` random schedules and expects these outputs.
+inline void expect_steps_give(const BoundProgram& program, const std::vector<Step>& steps,
+                              const std::vector<HostTensor>& inputs,
+                              const std::vector<HostTensor>& expected, int count,
+                              double tolerance) {
+  for (int seed = 0; seed <= count; ++seed) {
+    StepRunner runner(program, inputs);
+    Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
+    for (const Step& s : steps) runner.run(s, static_cast<uint64_t>(seed), target);
+    std::vector<HostTensor> got = runner.outputs();
+    for (size_t o = 0; o < expected.size(); ++o) {
+      Values x = values_of(expected[o]), y = values_of(got[o]);
+      ASSERT_EQ(x.size(), y.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i])) ||
+                    std::abs(x[i] - y[i]) <= tolerance * std::max(1.0, std::abs(x[i]));
+        ASSERT_TRUE(same) << "seed " << seed << " output " << o << " element " << i << ": " << x[i]
+                          << " and " << y[i];
+      }
+    }
+  }
+}
 
 }  // namespace tile::test

@@ -69,26 +69,7 @@ bool has_dot(const Schedule& s) { return dot_group(s.stages[0][0]) > 1; }
 void expect_dots_agree(const Kernel& kernel, const std::vector<double>& values, int wanted) {
   Values inputs = small_integers(kernel, 3);
   for (size_t i = 0; i < 2; ++i) fill(inputs[i], values, i + 1);
-  Values expected = inputs;
-  brute_force(kernel, expected);
-  int tried = 0;
-  for (uint64_t seed = 1; seed < 2000 && tried < wanted; ++seed) {
-    Target target = seed % 2 == 0 ? small_target() : wide_target();
-    Schedule schedule = random_schedule(kernel, target, seed);
-    if (!has_dot(schedule)) continue;
-    ++tried;
-    SCOPED_TRACE(print(schedule));
-    ASSERT_EQ(illegal(schedule, kernel, target), "");
-    ASSERT_EQ(parse_schedule(print(schedule)), schedule);
-    nest::Nest nest = lower(kernel, schedule, target);
-    nest::verify(nest);
-    ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "")
-        << nest::print(nest);
-    nest::Nest parts = nest::partition(nest);
-    ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "")
-        << nest::print(parts);
-  }
-  EXPECT_EQ(tried, wanted);
+  expect_chosen_schedules_agree(kernel, inputs, wanted, 2000, has_dot);
 }
 
 constexpr int kTried = 60;

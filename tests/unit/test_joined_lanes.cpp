@@ -50,23 +50,7 @@ bool joins(const Schedule& s) { return joins_lanes(s.stages[0][0]); }
 
 // Random schedules with joined lanes, until `wanted` of them have been tried.
 void expect_joined_agree(const Kernel& kernel, int wanted) {
-  Values inputs = small_integers(kernel, 5), expected = inputs;
-  brute_force(kernel, expected);
-  int tried = 0;
-  for (uint64_t seed = 1; seed < 4000 && tried < wanted; ++seed) {
-    Target target = seed % 2 == 0 ? small_target() : wide_target();
-    Schedule schedule = random_schedule(kernel, target, seed);
-    if (!joins(schedule)) continue;
-    ++tried;
-    SCOPED_TRACE(print(schedule));
-    ASSERT_EQ(illegal(schedule, kernel, target), "");
-    ASSERT_EQ(parse_schedule(print(schedule)), schedule);
-    nest::Nest nest = lower(kernel, schedule, target);
-    nest::verify(nest);
-    ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "");
-    ASSERT_EQ(difference(kernel, expected, run_nest(nest::partition(nest), kernel, inputs)), "");
-  }
-  EXPECT_EQ(tried, wanted);
+  expect_chosen_schedules_agree(kernel, small_integers(kernel, 5), wanted, 4000, joins);
 }
 
 TEST(JoinedLanes, RandomSchedulesAgree) {

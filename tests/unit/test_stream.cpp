@@ -61,23 +61,7 @@ void expect_reference(const std::string& text, const std::vector<HostTensor>& in
   run_pipeline(program, wide_target());
   std::vector<Step> steps = group_streamed(program, wide_target());
   ASSERT_EQ(streamed(steps), kernels);
-  for (int seed = 0; seed <= count; ++seed) {
-    test::StepRunner runner(program, inputs);
-    for (const Step& s : steps) {
-      runner.run(s, static_cast<uint64_t>(seed), seed % 2 == 0 ? wide_target() : small_target());
-    }
-    std::vector<HostTensor> got = runner.outputs();
-    for (size_t o = 0; o < expected.size(); ++o) {
-      test::Values x = test::values_of(expected[o]), y = test::values_of(got[o]);
-      ASSERT_EQ(x.size(), y.size());
-      for (size_t i = 0; i < x.size(); ++i) {
-        bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i])) ||
-                    std::abs(x[i] - y[i]) <= tolerance * std::max(1.0, std::abs(x[i]));
-        ASSERT_TRUE(same) << "seed " << seed << " output " << o << " element " << i << ": " << x[i]
-                          << " and " << y[i];
-      }
-    }
-  }
+  test::expect_steps_give(program, steps, inputs, expected, count, tolerance);
 }
 
 Kernel streamed_kernel(const std::string& text, const std::vector<InputType>& types) {
