@@ -102,9 +102,10 @@ class PieceSpace {
       PieceSchedule s = with(t, natural_order(t));
       double ns = std::numeric_limits<double>::infinity();
       if (legal(s)) ns = model_.compute_ns(s);
-      if (t.vector >= 0 && owner(t.vector) && piece_.owners < piece_.box.size()) {
+      if (t.vector >= 0 && piece_.owners < piece_.box.size()) {
         pack_operands(t, s, 0);
-        if (legal(s)) ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
+        if (!s.packings.empty() && legal(s))
+          ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
       }
       if (std::isfinite(ns)) scored.emplace_back(ns, std::move(t));
     }
@@ -352,11 +353,12 @@ class PieceSpace {
   // the panel of one tile inside the loop over tiles where that is the outermost. And operands of
   // several owners as a whole, so that a contraction of permuted tensors reads them in order.
   void panelled(const RegisterTile& t, const PieceSchedule& s) {
-    if (t.vector < 0 || !owner(t.vector)) return;
+    if (t.vector < 0) return;
     PieceSchedule whole = s;
     pack_operands(t, whole, 0);
     std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
     if (!whole.packings.empty()) consider(whole);
+    if (!owner(t.vector)) return;
     std::erase_if(whole.packings, [&](const Packing& p) { return !along(t, p, whole); });
     if (!whole.packings.empty()) consider(std::move(whole));
     for (int level : {0, 1}) {
@@ -419,28 +421,46 @@ class PieceSpace {
     }
   }
 
-  // A short block of the reduction over long rows: operands are read in the order of memory, the
-  // partial sums stay in the cache.
+  // A short block of the reduction over long rows: operands are read in the order of memory, or in
+  // copies of the block; the partial sums stay in the cache.
   void streamed(const RegisterTile& t) {
     int n = t.vector;
     if (n < 0 || !owner(n)) return;
-    int k = longest_reduction();
-    for (int64_t columns : {int64_t{512}, int64_t{4096}}) {
-      int64_t step = tile_step(t, n);
+    int64_t step = tile_step(t, n), share = ceil_div(extent(n), target_.threads);
+    std::vector<int64_t> widths;
+    for (int64_t columns : {int64_t{512}, share, int64_t{4096}}) {
       int64_t width = ceil_div(std::min(columns, extent(n)), step) * step;
-      if (width <= step) continue;
-      for (int64_t depth : {int64_t{8}, int64_t{32}}) {
-        if (extent(k) < 4 * depth) continue;
-        std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
-        for (const Loop& l : natural_order(t)) {
-          bool tiled = l.unknown == n || tile_step(t, l.unknown) > 1 || extent(l.unknown) == 1;
-          (tiled ? inside : outer).push_back(l);
-        }
-        outer.push_back({k, depth, Binding::serial});
-        outer.insert(outer.end(), inside.begin(), inside.end());
-        consider(with(t, outer));
-      }
+      bool known = std::find(widths.begin(), widths.end(), width) != widths.end();
+      if (width > step && !known) widths.push_back(width);
     }
+    for (int64_t width : widths) {
+      for (int64_t depth : {int64_t{8}, int64_t{32}, int64_t{128}}) streamed_by(t, width, depth);
+    }
+  }
+  void streamed_by(const RegisterTile& t, int64_t width, int64_t depth) {
+    int n = t.vector, k = longest_reduction();
+    if (extent(k) < 4 * depth) return;
+    std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
+    for (const Loop& l : natural_order(t)) {
+      bool tiled = l.unknown == n || tile_step(t, l.unknown) > 1 || extent(l.unknown) == 1;
+      (tiled ? inside : outer).push_back(l);
+    }
+    outer.push_back({k, depth, Binding::serial});
+    auto level = static_cast<int>(outer.size());
+    // The operand along the vector is the long one: each of its tiles is used up at once.
+    std::stable_partition(inside.begin(), inside.end(),
+                          [&](const Loop& l) { return l.unknown == n; });
+    outer.insert(outer.end(), inside.begin(), inside.end());
+    PieceSchedule s = with(t, outer);
+    consider(s);
+    if (t.unrolled.empty()) return;
+    pack_operands(t, s, level);
+    PieceSchedule rows = s;
+    std::erase_if(rows.packings, [&](const Packing& p) { return along(t, p, rows); });
+    if (rows.packings.size() < s.packings.size() && !rows.packings.empty()) {
+      consider(std::move(rows));
+    }
+    if (!s.packings.empty()) consider(std::move(s));
   }
 
   // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
@@ -450,9 +470,44 @@ class PieceSpace {
     std::vector<Loop> inside(s.outer.begin() + level, s.outer.end());
     inside.insert(inside.end(), s.tile.begin(), s.tile.end());
     for (size_t i = 0; i < piece_.loads.size(); ++i) {
-      Packing p{static_cast<int>(i), level, packed_order(t, s, inside, model_.accesses()[i])};
-      if (p.order.size() > 1) s.packings.push_back(std::move(p));
+      const PieceModel::AccessModel& a = model_.accesses()[i];
+      bool lanes_reduce = t.vector >= 0 && !owner(t.vector);
+      Packing p{static_cast<int>(i), level,
+                lanes_reduce ? packed_lanes(t, s, inside, a) : packed_order(t, s, inside, a)};
+      if (p.order.size() > 1 && !in_place(p, a)) s.packings.push_back(std::move(p));
     }
+  }
+  // Whether the copy of the whole operand would be laid out as the operand is.
+  bool in_place(const Packing& p, const PieceModel::AccessModel& a) const {
+    int64_t stride = 1;
+    for (size_t i = p.order.size(); i-- > 0 && p.level == 0;) {
+      const Loop& l = p.order[i];
+      if (l.step != 1 || a.strides[static_cast<size_t>(l.unknown)] != stride) return false;
+      stride *= extent(l.unknown);
+    }
+    return p.level == 0;
+  }
+  // Lanes along a reduction that memory has apart: vectors of it side by side, for each those of
+  // the tile's rows. Empty: they are neighbours already.
+  std::vector<Loop> packed_lanes(const RegisterTile& t, const PieceSchedule& s,
+                                 const std::vector<Loop>& inside,
+                                 const PieceModel::AccessModel& a) const {
+    std::vector<Loop> order, rows;
+    if (std::abs(a.strides[static_cast<size_t>(t.vector)]) <= 1) return order;
+    for (const Loop& l : inside) {
+      if (a.strides[static_cast<size_t>(l.unknown)] == 0 || !owner(l.unknown)) continue;
+      bool tile = l.step > 1 && l.step == tile_step(t, l.unknown);
+      if (l.step == 1) rows.push_back({l.unknown, 1, Binding::serial});
+      if (tile) order.push_back({l.unknown, l.step, Binding::serial});
+    }
+    for (const Loop& l : s.reduce) {
+      if (a.strides[static_cast<size_t>(l.unknown)] == 0) continue;
+      bool wanted = l.step == (l.unknown == t.vector ? model_.lanes() : 1);
+      if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
+    }
+    order.insert(order.end(), rows.begin(), rows.end());
+    order.push_back({t.vector, 1, Binding::serial});
+    return order;
   }
   std::vector<Loop> packed_order(const RegisterTile& t, const PieceSchedule& s,
                                  const std::vector<Loop>& inside,

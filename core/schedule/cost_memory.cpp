@@ -140,7 +140,8 @@ double PieceModel::occupied(const Block& block, double way) {
   }
   covered = std::min(way, block.run * distinct);
   double bytes = block.run * block.rows;
-  return distinct >= block.rows ? bytes : bytes * std::max(1.0, way / covered);
+  // Conflicts are what makes a part of the cache unusable: here they are counted.
+  return distinct >= block.rows ? bytes : bytes * std::max(1.0, kUsableCache * way / covered);
 }
 
 double PieceModel::pages(const Block& block) {
@@ -225,6 +226,8 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
                              double ways, double rate) const {
   double way = static_cast<double>(bytes) / ways;
   Measure held = [&](size_t i, size_t level) {
+    // While a tile is reduced its sums are in registers.
+    if (reduces_ && accesses_[i].store && level >= s.outer.size()) return 0.0;
     Block block = block_at(s, r, i, level);
     return ways > 1 ? occupied(block, way) : block.run * block.rows;
   };

@@ -15,6 +15,7 @@ constexpr size_t kJoinedChoices = 2;
 constexpr int64_t kPickedRegisters = 3;  // a row's accumulator, what its lanes pick from, the pick
 constexpr double kReuse = 4;             // uses of an element that are worth packing it
 constexpr int64_t kMostVectors = 4;      // of one row of the tile
+constexpr int64_t kMostRows = 8;         // of one owner, where the lanes run along a reduction
 constexpr int64_t kIndependent = 8;      // accumulators that hide the latency of an addition
 
 bool constrains(const Piece& piece, size_t u) {
@@ -200,8 +201,18 @@ class Tiles {
         if (extent(m) >= rows) result_.push_back({v, 1, {{m, rows}}, copies});
       }
     }
-    if (owners.size() > 1 && extent(owners[0]) >= 4 && extent(owners[1]) >= 4) {
-      result_.push_back({v, 1, {{owners[0], 4}, {owners[1], 4}}, 1});
+    if (owners.size() > 1) vector_reduction_of_two(v, owners[0], owners[1]);
+  }
+
+  // Rows of both owners: each vector read is multiplied with all of the other's.
+  void vector_reduction_of_two(int v, int a, int b) {
+    int64_t most = target_.vector_registers - 2;
+    for (int64_t columns : {int64_t{2}, int64_t{4}, int64_t{8}}) {
+      if (columns > extent(b)) break;
+      int64_t rows = std::min(extent(a), (most - columns) / columns);
+      for (int64_t r : balanced_sizes(extent(a), std::min<int64_t>(rows, kMostRows), 1)) {
+        if (r > 1) add(v, 1, {{a, r}, {b, columns}}, r * columns);
+      }
     }
   }
 

@@ -56,7 +56,8 @@ TEST(ScheduleSpace, CandidatesAreLegalSortedAndVectorised) {
 
 TEST(ScheduleSpace, CandidatesComputeTheSameValues) {
   for (const Kernel& kernel :
-       {matrix_product(20, 37, 24), convolution(1, 9, 5, 18, 3, 1, 1), max_pool(12, 17, 3, 2, 1),
+       {matrix_product(20, 37, 24), matrix_product(45, 5, 141), matrix_product(5, 147, 70),
+        matrix_product(1, 90, 67), convolution(1, 9, 5, 18, 3, 1, 1), max_pool(12, 17, 3, 2, 1),
         row_sum(9, 200, false), row_sum(40, 33, true), prefix_sum(40), transpose(40, 36),
         scaled_copy({5, 7, 3}), matrix_bias_gelu(15, 33, 9)}) {
     Values inputs = small_integers(kernel, 5), expected = inputs;
@@ -99,6 +100,38 @@ TEST(ScheduleSpace, RegisterTilesFillTheRegisters) {
     int64_t vectors = vectors_in_tile(s.stages[0][0], piece, DType::f32, target);
     EXPECT_GE(vectors, target.vector_registers / 2) << print(s);
     EXPECT_LE(vectors + 2, target.vector_registers) << print(s);
+  }
+}
+
+// Few columns leave lanes along them empty; the few are copied so that lanes run along the sum.
+TEST(ScheduleSpace, FewColumnsRunTheirLanesAlongTheSum) {
+  for (int64_t columns : {3, 8}) {
+    PieceSchedule s =
+        analytic_schedule(matrix_product(900, columns, 1500), wide_target()).stages[0][0];
+    ASSERT_EQ(s.reduce.back().binding, Binding::vector);
+    ASSERT_EQ(s.packings.size(), 1U);
+    EXPECT_EQ(s.packings[0].load, 1);
+    EXPECT_EQ(s.packings[0].order.back(), (Loop{2, 1, Binding::serial}));
+    EXPECT_EQ(s.tile.size(), 2U);  // rows and columns share what is read
+  }
+}
+
+// The long operand is read once, where it lies.
+TEST(ScheduleSpace, FewRowsLeaveTheLongOperandWhereItIs) {
+  for (int64_t rows : {1, 4, 16}) {
+    PieceSchedule s =
+        analytic_schedule(matrix_product(rows, 2048, 2048), wide_target()).stages[0][0];
+    EXPECT_EQ(s.tile.back(), (Loop{1, 1, Binding::vector}));
+    for (const Packing& p : s.packings) EXPECT_EQ(p.load, 0);
+  }
+}
+
+TEST(ScheduleSpace, NothingIsCopiedIntoTheOrderThatItHas) {
+  for (const Schedule& s : candidates(matrix_product(512, 512, 512), wide_target(), 100)) {
+    for (const Packing& p : s.stages[0][0].packings) {
+      bool rows = p.level == 0 && p.order.size() == 2 && p.order[0].step == 1;
+      EXPECT_FALSE(rows && p.order[0].unknown < p.order[1].unknown && p.load == 0) << print(s);
+    }
   }
 }
 
