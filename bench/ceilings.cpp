@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/probe_loops.h"
+#include "backends/cpu/probe_loops.h"
 #include "bench/tensor.h"
 
 namespace tile::bench {
@@ -66,13 +66,13 @@ double least_seconds(const std::function<void()>& call) {
 
 }  // namespace
 
-std::string probe_name() { return probe_loops().name; }
+std::string probe_name() { return cpu::probe_loops().name; }
 
 // Threads share no arithmetic units, but rarely have all their cores to themselves at one moment
 // of a busy machine: each one's best counts, while all run.
 double multiply_add_gflops(int threads) {
   constexpr int64_t kCalls = 100;
-  const ProbeLoops& loops = probe_loops();
+  const cpu::ProbeLoops& loops = cpu::probe_loops();
   std::vector<double> seconds(static_cast<size_t>(threads));
   together(threads, [&](int thread) {
     seconds[static_cast<size_t>(thread)] = least_seconds([&] { loops.multiply_add(kCalls); });
@@ -97,7 +97,7 @@ double memory_gbps(Traffic traffic, int threads, size_t bytes) {
     auto t = static_cast<size_t>(thread);
     for (int64_t i = 0; i < count; ++i) {
       if (traffic == Traffic::read) {
-        probe_loops().read(from[t].data(), size);
+        cpu::probe_loops().read(from[t].data(), size);
       } else {
         std::memcpy(to[t].data(), from[t].data(), size);
       }

@@ -33,7 +33,14 @@ int command_tune(const Request& request);
 int command_compare(const std::string& before, const std::string& after, double threshold);
 // The model's pick and the race's against every aligned candidate, on random shapes of several
 // classes.
-int command_study(const Request& request, size_t shapes, uint32_t seed);
+struct StudyOptions {
+  size_t shapes = 60;
+  uint32_t seed = 1;
+  double seconds = 10;  // of measuring schedules, each kernel
+  double race_ms = 200;
+  bool trace = false;   // every measured schedule goes into the file, with the model's estimate
+};
+int command_study(const Request& request, const StudyOptions& options);
 // Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for
 // sizes from `from` to `to`.
 int command_cliffs(const Request& request, int64_t from, int64_t to);

@@ -26,14 +26,19 @@ void add_engine(CLI::App& app, Request& r) {
   app.add_option("--threads", r.engine.threads, "worker threads (default: all)");
 }
 
-void add_timing(CLI::App& app, Request& r) {
-  add_engine(app, r);
-  app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
-  app.add_flag("!--no-check", r.check, "do not compare values first");
+CLI::Option* add_file(CLI::App& app, Request& r) {
   auto* json =
       app.add_option("--json", r.json, "write the results to this file (-: standard output)");
   app.add_flag("--resume", r.resume, "keep what the file already holds and measure the rest")
       ->needs(json);
+  return json;
+}
+
+void add_timing(CLI::App& app, Request& r) {
+  add_engine(app, r);
+  app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
+  app.add_flag("!--no-check", r.check, "do not compare values first");
+  auto* json = add_file(app, r);
   app.add_option("--html", r.html, "draw the results as a page of its own")->needs(json);
   app.add_option("--rounds", r.timing.rounds, "timed rounds")->capture_default_str();
   app.add_option("--round-ms", r.timing.round_ms, "length of a round")->capture_default_str();
@@ -46,6 +51,7 @@ int main_of(int argc, char** argv) {
       "machine can do.");
   app.require_subcommand(1);
   Request request;
+  request.engine.measure = true;
   request.folder = default_folder();
   CLI::App* list = app.add_subcommand("list", "names and shapes of the benchmarks");
   add_common(*list, request);
@@ -75,21 +81,28 @@ int main_of(int argc, char** argv) {
   CLI::App* report = app.add_subcommand("report", "draw a file of results as a page of its own");
   report->add_option("json", before, "JSON of a run")->required()->check(CLI::ExistingFile);
   report->add_option("html", page, "the page")->required();
-  size_t shapes = 60;
-  uint32_t seed = 1;
+  StudyOptions options;
   CLI::App* study =
       app.add_subcommand("study", "the picks of model and race against all schedules");
   add_engine(*study, request);
-  study->add_option("--shapes", shapes, "random shapes")->capture_default_str();
-  study->add_option("--seed", seed, "of the shapes")->capture_default_str();
+  add_file(*study, request);
+  study->add_option("--filter", request.filter, "only shapes whose name contains this");
+  study->add_option("--shapes", options.shapes, "random shapes")->capture_default_str();
+  study->add_option("--seed", options.seed, "of the shapes")->capture_default_str();
+  study->add_option("--race-ms", options.race_ms, "budget of a race")->capture_default_str();
+  study->add_flag("--trace", options.trace,
+                  "write every measured schedule, beside the model's estimate");
+  study->add_option("--seconds", options.seconds, "of measuring schedules, each kernel")
+      ->capture_default_str();
   int64_t from = 64, to = 300;
   CLI::App* cliffs =
       app.add_subcommand("cliffs", "products whose sizes grow by one; exits 1 at a cliff");
   add_engine(*cliffs, request);
+  add_file(*cliffs, request);
   cliffs->add_option("--from", from, "first size")->capture_default_str();
   cliffs->add_option("--to", to, "last size")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (study->parsed()) return command_study(request, shapes, seed);
+  if (study->parsed()) return command_study(request, options);
   if (cliffs->parsed()) return command_cliffs(request, from, to);
   if (compare->parsed()) return command_compare(before, after, threshold);
   if (report->parsed()) return command_report(before, page);

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bench/json_file.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::bench {
@@ -119,17 +118,7 @@ void ResultsFile::write() const {
   json["context"] = Json::parse(context_);
   json["benchmarks"] = Json::array();
   for (const auto& [name, text] : entries_) json["benchmarks"].push_back(Json::parse(text));
-  std::string text = json.dump(2) + "\n";
-  if (path_ == "-") {
-    std::cout << text;
-    return;
-  }
-  std::string partial = path_ + ".partial";
-  std::ofstream file(partial);
-  file << text;
-  std::error_code error;
-  if (file.flush()) fs::rename(partial, path_, error);
-  if (!file || error) unreadable(path_, "cannot be written");
+  replace_file(path_, json.dump(2) + "\n");
 }
 
 double Row::ratio() const {

@@ -1,190 +1,296 @@
 // tile-bench study: how near the model's pick and the short race come to the best of all aligned
-// schedules; tile-bench cliffs: whether one more row, column or depth costs more than its share.
+// schedules.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
-#include <random>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
 
 #include "bench/commands.h"
+#include "bench/json_file.h"
 #include "bench/progress.h"
+#include "bench/study_shapes.h"
+#include "runtime/cli/tensor_file.h"
 #include "runtime/engine/kernel_timer.h"
+#include "runtime/engine/tune.h"
 
 namespace tile::bench {
 namespace {
 
-constexpr const char* kProduct =
-    "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 
-struct Shaped {
-  const char* name;
-  const char* text;
-  std::vector<Shape> shapes;
+constexpr size_t kCompiledTogether = 32;
+constexpr size_t kFinalists = 8;
+constexpr int kFinalRounds = 25;
+constexpr size_t kSpaceLimit = 100000;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// One kernel: least nanoseconds of the model's pick, the race's and the best schedule of all.
+struct KernelOutcome {
+  double first = 0, tuned = 0, best = 0, race_ms = 0;
+  size_t space = 0, measured = 0;
+  Schedule first_schedule, tuned_schedule, best_schedule;
 };
 
-// Shapes drawn for one study: the same for the same seed.
-class Shapes {
+class KernelStudy {
  public:
-  explicit Shapes(uint32_t seed) : random_(seed) {}
+  KernelStudy(const Executable& e, const Launch& launch, const StudyOptions& options,
+              Progress& progress, std::string name)
+      : executable_(e),
+        launch_(launch),
+        options_(options),
+        progress_(progress),
+        name_(std::move(name)),
+        timer_(e, launch) {}
 
-  Shaped next(size_t i) {
-    switch (i % 6) {
-      case 0:
-      case 1: {
-        int64_t m = size(16, 700), n = size(16, 700), k = size(16, 700);
-        return {"product", kProduct, {{m, k}, {k, n}}};
-      }
-      case 2: {
-        int64_t b = size(2, 16), m = size(16, 200), n = size(16, 200), k = size(16, 200);
-        return {"batched, transposed",
-                "function (A[B, M, L], W[B, N, L]) -> (C) {"
-                "  C[b, i, j: B, M, N] = +(A[b, i, k] * W[b, j, k]); }",
-                {{b, m, k}, {b, n, k}}};
-      }
-      case 3: {
-        int64_t h = size(7, 60), c = size(8, 128), o = size(8, 128);
-        return {"convolution",
-                "function (I[H, W, C], K[3, 3, C, D]) -> (O) {"
-                "  O[y, x, d: H, W, D] = +(I[y + j - 1, x + i - 1, c] * K[j, i, c, d]); }",
-                {{h, h, c}, {3, 3, c, o}}};
-      }
-      case 4: {
-        int64_t a = size(8, 60), b = size(8, 60), c = size(8, 60), d = size(8, 60);
-        return {"permuted contraction",
-                "function (X[A, E, B], Y[C, E]) -> (O) {"
-                "  O[a, b, c: A, B, C] = +(X[a, e, b] * Y[c, e]); }",
-                {{a, b, c}, {d, b}}};
-      }
-      default: {
-        int64_t m = size(64, 3000), n = size(64, 3000);
-        return {"sums",
-                i % 12 < 6 ? "function (X[M, N]) -> (O) { O[m: M] = +(X[m, n]); }"
-                           : "function (X[M, N]) -> (O) { O[n: N] = +(X[m, n]); }",
-                {{m, n}}};
-      }
+  KernelOutcome outcome() {
+    KernelOutcome o;
+    auto start = Clock::now();
+    o.first_schedule = launch_.schedule;
+    o.tuned_schedule = race(executable_, launch_, timer_, options_.race_ms);
+    o.race_ms = milliseconds_since(start);
+    screen();
+    std::vector<Schedule> last = finalists(o.tuned_schedule);
+    std::vector<double> least(last.size(), std::numeric_limits<double>::infinity());
+    o.first = timer_.as_compiled();
+    for (int round = 0; round < kFinalRounds; ++round) {
+      for (size_t i = 0; i < last.size(); ++i) least[i] = std::min(least[i], timer_(last[i]));
+      o.first = std::min(o.first, timer_.as_compiled());
     }
+    o.tuned = least[0];
+    auto best = std::min_element(least.begin(), least.end());
+    o.best = std::min(*best, o.first);
+    o.best_schedule =
+        *best < o.first ? last[static_cast<size_t>(best - least.begin())] : launch_.schedule;
+    o.space = space_.size();
+    o.measured = screened_.size();
+    return o;
+  }
+  // Of every schedule that was measured: nanoseconds, the model's estimate, the schedule.
+  Json trace() const {
+    Json list = Json::array();
+    const Target& target = executable_.engine->target();
+    for (auto [ns, at] : screened_) {
+      const Schedule& s = space_[at];
+      list.push_back({ns, estimate(s, *launch_.kernel, target), print(s)});
+    }
+    return list;
   }
 
  private:
-  // Logarithmically uniform.
-  int64_t size(double low, double high) {
-    std::uniform_real_distribution<double> part(std::log(low), std::log(high));
-    return std::llround(std::exp(part(random_)));
+  // Every schedule of the space, the best by the model first, while there is time.
+  void screen() {
+    auto start = Clock::now();
+    space_ = whole_space(*launch_.kernel, executable_.engine->target(), kSpaceLimit);
+    double best = std::numeric_limits<double>::infinity();
+    for (size_t at = 0; at < space_.size(); at += kCompiledTogether) {
+      double spent = milliseconds_since(start) / 1e3;
+      if (spent > options_.seconds) return;
+      auto some = std::span(space_).subspan(at, std::min(kCompiledTogether, space_.size() - at));
+      timer_.prepare(some);
+      for (size_t i = 0; i < some.size(); ++i) {
+        double ns = timer_(some[i]);
+        best = std::min(best, ns);
+        screened_.emplace_back(ns, at + i);
+      }
+      progress_.show(name_ + ": " + std::to_string(at) + " of " + std::to_string(space_.size()) +
+                     " schedules, best " + time_text(best));
+    }
   }
-  std::mt19937 random_;
+
+  // The race's pick, then the fastest of the screened ones.
+  std::vector<Schedule> finalists(const Schedule& tuned) {
+    std::sort(screened_.begin(), screened_.end());
+    std::vector<Schedule> last{tuned};
+    for (size_t i = 0; i < std::min(kFinalists, screened_.size()); ++i) {
+      const Schedule& s = space_[screened_[i].second];
+      if (s != tuned) last.push_back(s);
+    }
+    return last;
+  }
+
+  const Executable& executable_;
+  const Launch& launch_;
+  const StudyOptions& options_;
+  Progress& progress_;
+  std::string name_;
+  KernelTimer timer_;
+  std::vector<Schedule> space_;
+  std::vector<std::pair<double, size_t>> screened_;  // nanoseconds, place in the space
 };
 
-std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine, const char* text,
-                                     const std::vector<Shape>& shapes) {
-  auto source = std::make_shared<Source>(Source{"study", text});
+std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine, const StudyCase& c) {
+  auto source = std::make_shared<Source>(Source{"study", c.text});
   LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
   std::vector<InputLayout> layouts;
-  for (const Shape& shape : shapes) layouts.push_back({{DType::f32, shape}, {}});
+  for (const Shape& shape : c.shapes) layouts.push_back({{DType::f32, shape}, {}});
   return program.executable(layouts);
 }
 
-// The least of several runs, more of them for what is short.
-double settled(KernelTimer& timer, const Schedule& schedule, int runs) {
-  double least = timer(schedule);
-  for (int i = 1; i < runs && least * i < 20e6; ++i) least = std::min(least, timer(schedule));
-  return least;
-}
-
-struct Outcome {
-  double analytic = 0, tuned = 0;  // the best time over theirs
-  size_t candidates = 0;
-};
-
-Outcome outcome(const std::shared_ptr<Executable>& e, Progress& progress, const std::string& name) {
-  constexpr int kRuns = 7;
-  const Launch& launch = e->launches.at(0);
-  const Target& target = e->engine->target();
-  KernelTimer timer(*e, launch);
-  std::vector<Schedule> all = candidates(*launch.kernel, target, 100000);
-  Schedule analytic = analytic_schedule(*launch.kernel, target);
-  Schedule tuned = search(*launch.kernel, target, [&](const Schedule& s) { return timer(s); }, {});
-  double best = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < all.size(); ++i) {
-    progress.show(name + ": " + std::to_string(i) + " of " + std::to_string(all.size()) +
-                  ", best " + time_text(best));
-    best = std::min(best, settled(timer, all[i], kRuns));
+// The sums over a program's kernels.
+Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const StudyOptions& options,
+             Progress& progress) {
+  std::shared_ptr<Executable> e = compiled(engine, c);
+  double first = 0, tuned = 0, best = 0, race_ms = 0;
+  Json entry, kernels = Json::array();
+  for (const Launch& launch : e->launches) {
+    if (!launch.kernel) continue;
+    KernelStudy study(*e, launch, options, progress, c.name);
+    KernelOutcome o = study.outcome();
+    first += o.first;
+    tuned += o.tuned;
+    best += o.best;
+    race_ms += o.race_ms;
+    kernels.push_back({{"schedules", o.space},
+                       {"measured", o.measured},
+                       {"best_ns", o.best},
+                       {"analytic_ns", o.first},
+                       {"tuned_ns", o.tuned},
+                       {"best", print(o.best_schedule)},
+                       {"analytic", print(o.first_schedule)},
+                       {"tuned", print(o.tuned_schedule)}});
+    if (options.trace) kernels.back()["trace"] = study.trace();
   }
-  double first = settled(timer, analytic, 3 * kRuns), raced = settled(timer, tuned, 3 * kRuns);
-  best = std::min({best, first, raced});
-  return {best / first, best / raced, all.size()};
+  entry["name"] = c.name;
+  entry["best_ns"] = best;
+  entry["analytic_ns"] = first;
+  entry["tuned_ns"] = tuned;
+  entry["race_ms"] = race_ms;
+  entry["kernels"] = std::move(kernels);
+  return entry;
 }
 
-// The geometric mean with its 95 % confidence interval, as text.
-std::string mean_text(const std::vector<double>& ratios) {
+struct Mean {
+  double mean = 1, low = 1, high = 1, worst = 1;
+};
+// The geometric mean with its 95 % confidence interval, and the least.
+Mean mean_of(const std::vector<double>& ratios) {
   double sum = 0, squares = 0;
   auto n = static_cast<double>(ratios.size());
   for (double r : ratios) sum += std::log(r);
   double mean = sum / n;
   for (double r : ratios) squares += (std::log(r) - mean) * (std::log(r) - mean);
   double half = n > 1 ? 1.96 * std::sqrt(squares / (n - 1) / n) : 0;
+  return {std::exp(mean), std::exp(mean - half), std::exp(mean + half),
+          *std::min_element(ratios.begin(), ratios.end())};
+}
+std::string text_of(const Mean& m) {
   char text[100];
-  std::snprintf(text, sizeof text, "%.3f [%.3f, %.3f], worst %.3f", std::exp(mean),
-                std::exp(mean - half), std::exp(mean + half),
-                *std::min_element(ratios.begin(), ratios.end()));
+  std::snprintf(text, sizeof text, "%.3f [%.3f, %.3f], worst %.3f", m.mean, m.low, m.high, m.worst);
   return text;
+}
+Json json_of(const Mean& m) {
+  return {{"geomean", m.mean}, {"low", m.low}, {"high", m.high}, {"worst", m.worst}};
+}
+
+// The results so far, kept in a file after each shape.
+class StudyFile {
+ public:
+  StudyFile(const Request& request, const std::string& device, uint32_t seed)
+      : path_(request.json) {
+    context_ = {{"device", device}, {"seed", seed}};
+    if (!request.resume || path_ == "-" || !std::filesystem::exists(path_)) return;
+    Json before = Json::parse(cli::read_text(path_), nullptr, false);
+    if (!before.is_object() || before["context"] != context_) {
+      fail(Stage::run, "file", {}, path_ + ": not a study of this machine and seed");
+    }
+    for (const Json& entry : before["shapes"]) entries_.push_back(entry);
+  }
+
+  const Json* find(const std::string& name) const {
+    for (const Json& e : entries_) {
+      if (e["name"] == name) return &e;
+    }
+    return nullptr;
+  }
+  void add(Json entry) {
+    entries_.push_back(std::move(entry));
+    if (path_ != "-") write();
+  }
+  void finish() const {
+    write();
+    if (entries_.empty() || path_ == "-") return;
+    std::printf("%zu shapes, shares of the best: analytic %s; tuned %s\n", entries_.size(),
+                text_of(mean("best_ns", "analytic_ns")).c_str(),
+                text_of(mean("best_ns", "tuned_ns")).c_str());
+    Mean untuned = mean("tuned_ns", "analytic_ns");
+    std::printf("an untuned call takes at most %.2f times a tuned one, a race %.0f ms on average\n",
+                1 / untuned.worst, race_ms());
+  }
+
+ private:
+  Mean mean(const char* over, const char* under) const {
+    std::vector<double> ratios;
+    for (const Json& e : entries_) {
+      ratios.push_back(e[over].get<double>() / e[under].get<double>());
+    }
+    return mean_of(ratios);
+  }
+  double race_ms() const {
+    double sum = 0;
+    for (const Json& e : entries_) sum += e["race_ms"].get<double>();
+    return sum / static_cast<double>(entries_.size());
+  }
+  void write() const {
+    if (path_.empty()) return;
+    Json json;
+    json["context"] = context_;
+    if (!entries_.empty()) {
+      json["summary"] = {{"shapes", entries_.size()},
+                         {"analytic_share", json_of(mean("best_ns", "analytic_ns"))},
+                         {"tuned_share", json_of(mean("best_ns", "tuned_ns"))},
+                         {"untuned_over_tuned", json_of(mean("tuned_ns", "analytic_ns"))},
+                         {"race_ms", race_ms()}};
+    }
+    json["shapes"] = entries_;
+    replace_file(path_, json.dump(1) + "\n");
+  }
+
+  std::string path_;
+  Json context_;
+  std::vector<Json> entries_;
+};
+
+void print_row(const Json& e) {
+  size_t space = 0, measured = 0;
+  for (const Json& k : e["kernels"]) {
+    space += k["schedules"].get<size_t>();
+    measured += k["measured"].get<size_t>();
+  }
+  double best = e["best_ns"];
+  std::printf("%-48s %5zu of %5zu schedules, best %8s, analytic %.3f, tuned %.3f of it\n",
+              e["name"].get<std::string>().c_str(), measured, space, time_text(best).c_str(),
+              best / e["analytic_ns"].get<double>(), best / e["tuned_ns"].get<double>());
+  std::fflush(stdout);
 }
 
 }  // namespace
 
-int command_study(const Request& request, size_t shapes, uint32_t seed) {
+int command_study(const Request& request, const StudyOptions& options) {
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;
-  Shapes drawn(seed);
-  std::vector<double> analytic, tuned;
-  for (size_t i = 0; i < shapes; ++i) {
-    Shaped shaped = drawn.next(i);
-    std::string name = shaped.name;
-    for (const Shape& shape : shaped.shapes) {
-      name += " ";
-      for (size_t d = 0; d < shape.size(); ++d) name += (d ? "x" : "") + std::to_string(shape[d]);
+  StudyFile file(request, engine->device(), options.seed);
+  StudyCases cases(options.seed);
+  for (size_t i = 0; i < options.shapes; ++i) {
+    StudyCase c = cases.next(i);
+    if (c.name.find(request.filter) == std::string::npos) continue;
+    const Json* known = file.find(c.name);
+    if (known == nullptr) {
+      Json entry = studied(engine, c, options, progress);
+      progress.clear();
+      if (request.json != "-") print_row(entry);
+      file.add(std::move(entry));
     }
-    Outcome o = outcome(compiled(engine, shaped.text, shaped.shapes), progress, name);
-    progress.clear();
-    std::printf("%-48s %4zu schedules, analytic %.3f, tuned %.3f of the best\n", name.c_str(),
-                o.candidates, o.analytic, o.tuned);
-    std::fflush(stdout);
-    analytic.push_back(o.analytic);
-    tuned.push_back(o.tuned);
   }
-  std::printf("%zu shapes: analytic %s; tuned %s\n", shapes, mean_text(analytic).c_str(),
-              mean_text(tuned).c_str());
+  file.finish();
   return 0;
-}
-
-int command_cliffs(const Request& request, int64_t from, int64_t to) {
-  constexpr double kCliff = 1.25;
-  constexpr int64_t kOther = 128;
-  std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
-  Progress progress;
-  int cliffs = 0;
-  const char* names[] = {"M", "N", "K"};
-  for (int axis = 0; axis < 3; ++axis) {
-    double before = 0;
-    for (int64_t n = from; n <= to; ++n) {
-      int64_t size[3] = {kOther, kOther, kOther};
-      size[axis] = n;
-      auto e = compiled(engine, kProduct, {{size[0], size[2]}, {size[2], size[1]}});
-      KernelTimer timer(*e, e->launches.at(0));
-      double time = settled(timer, e->launches.at(0).schedule, 40);
-      progress.show(std::string(names[axis]) + " = " + std::to_string(n) + ": " + time_text(time));
-      if (n > from && time > kCliff * before) {
-        progress.clear();
-        std::printf("%s = %lld takes %.2f times as long as %lld\n", names[axis],
-                    static_cast<long long>(n), time / before, static_cast<long long>(n - 1));
-        ++cliffs;
-      }
-      before = time;
-    }
-  }
-  progress.clear();
-  std::printf("%d cliffs above %.2f among sizes %lld to %lld\n", cliffs, kCliff,
-              static_cast<long long>(from), static_cast<long long>(to));
-  return cliffs > 0 ? 1 : 0;
 }
 
 }  // namespace tile::bench

@@ -14,9 +14,7 @@
 namespace tile {
 namespace {
 
-constexpr size_t kTilesKept = 8;
-constexpr size_t kMostPacked = 6;    // loads of one body: copies of more crowd the cache out
-constexpr size_t kTilesBlocked = 3;  // of them, those tried with blocks
+constexpr size_t kMostPacked = 6;  // loads of one body: copies of more crowd the cache out
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kMostPicked = 8;  // values of a reduction that are written out for joined lanes
 constexpr int64_t kMostTaps = 4;    // and taps of a window
@@ -24,11 +22,13 @@ constexpr double kReuses = 4;       // of an element that are worth a copy of it
 
 class PieceSpace {
  public:
-  PieceSpace(const Kernel& kernel, size_t stage, size_t piece, const Target& target)
+  PieceSpace(const Kernel& kernel, size_t stage, size_t piece, const Target& target,
+             const Breadth& breadth)
       : contraction_(kernel.stages[stage].contraction),
         piece_(contraction_.pieces[piece]),
         kernel_(kernel),
         target_(target),
+        breadth_(breadth),
         model_(piece_, contraction_, kernel, target) {}
 
   std::vector<RankedPiece> ranked() {
@@ -57,10 +57,10 @@ class PieceSpace {
       for (const std::vector<Loop>& outer : orders(tiles[i])) {
         PieceSchedule s = with(tiles[i], outer);
         consider(s);
-        if (reduces && i < kTilesBlocked) panelled(tiles[i], std::move(s));
+        if (reduces && i < breadth_.blocked) panelled(tiles[i], std::move(s));
       }
-      if (reduces && i < kTilesBlocked) blocked(tiles[i]);
-      if (reduces && i < kTilesBlocked) streamed(tiles[i]);
+      if (reduces && i < breadth_.blocked) blocked(tiles[i]);
+      if (reduces && i < breadth_.blocked) streamed(tiles[i]);
       if (!reduces) blocked_copy(tiles[i]);
     }
   }
@@ -114,8 +114,8 @@ class PieceSpace {
     std::vector<RegisterTile> best;
     size_t joined = 0;  // leave room for others
     for (auto& [ns, tile] : scored) {
-      if (best.size() == kTilesKept) break;
-      if (tile.joined >= 0 && ++joined > kTilesKept / 2) continue;
+      if (best.size() == breadth_.tiles) break;
+      if (tile.joined >= 0 && ++joined > breadth_.tiles / 2) continue;
       best.push_back(std::move(tile));
     }
     return best;
@@ -641,6 +641,7 @@ class PieceSpace {
   const Piece& piece_;
   const Kernel& kernel_;
   const Target& target_;
+  Breadth breadth_;
   PieceModel model_;
   std::optional<DotForm> dot_;  // of the schedules being built
   std::vector<RankedPiece> ranked_;
@@ -649,16 +650,15 @@ class PieceSpace {
 }  // namespace
 
 std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,
-                                          const Target& target) {
-  return PieceSpace(kernel, stage, piece, target).ranked();
+                                          const Target& target, const Breadth& breadth) {
+  return PieceSpace(kernel, stage, piece, target, breadth).ranked();
 }
 
-std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
-  bool lines = is_gpu(target) && gpu::line_form(kernel);
-  if (row_loops(kernel) > 0 && !lines) return row_candidates(kernel, target, limit);
-  std::vector<Schedule> products = tensor_cores::schedules(kernel, target, limit);
-  if (!products.empty()) return products;
-  if (is_gpu(target)) return gpu::candidate_schedules(kernel, target, limit);
+namespace {
+
+// The best choice of every piece, then those that differ from it in one piece.
+std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target, size_t limit,
+                                      const Breadth& breadth) {
   Schedule best;
   best.stages.resize(kernel.stages.size());
   struct Option {
@@ -670,7 +670,7 @@ std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, siz
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     for (size_t p = 0; p < kernel.stages[s].contraction.pieces.size(); ++p) {
-      std::vector<RankedPiece> ranked = piece_candidates(kernel, s, p, target);
+      std::vector<RankedPiece> ranked = piece_candidates(kernel, s, p, target, breadth);
       best.stages[s].push_back(ranked[0].schedule);
       for (size_t i = 1; i < std::min(ranked.size(), limit); ++i) {
         if (ranked[i].schedule == ranked[i - 1].schedule) continue;
@@ -689,6 +689,22 @@ std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, siz
     if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(std::move(s));
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
+  bool lines = is_gpu(target) && gpu::line_form(kernel);
+  if (row_loops(kernel) > 0 && !lines) return row_candidates(kernel, target, limit);
+  std::vector<Schedule> products = tensor_cores::schedules(kernel, target, limit);
+  if (!products.empty()) return products;
+  if (is_gpu(target)) return gpu::candidate_schedules(kernel, target, limit);
+  return host_candidates(kernel, target, limit, {});
+}
+
+std::vector<Schedule> whole_space(const Kernel& kernel, const Target& target, size_t limit) {
+  if (is_gpu(target) || row_loops(kernel) > 0) return candidates(kernel, target, limit);
+  return host_candidates(kernel, target, limit, kWholeSpace);
 }
 
 Schedule analytic_schedule(const Kernel& kernel, const Target& target) {

@@ -17,7 +17,7 @@ namespace {
 constexpr double kFmaLatency = 4;       // cycles
 constexpr double kOperation = 0.5;      // cycles of a simple vector operation: two a cycle
 constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector load
-constexpr double kGatheredLane = 0.75;  // of one lane of a gather
+constexpr double kGatheredLane = 0.62;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
@@ -26,9 +26,12 @@ constexpr double kIssue = 0.2;       // cycles of any one instruction in the fro
 constexpr double kIteration = 0.4;   // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;    // of entering and leaving a register tile
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
+// The same where the next row does not wait for the result: one row at a time; several at once.
+constexpr double kFreeCombine = 8;
+constexpr double kFreeRows = 18;
 constexpr double kFirstLevelWays = 12;
 constexpr double kSecondLevelWays = 16;
-constexpr double kTestedTile = 0.3;   // more time that a tile takes where its points are tested
+constexpr double kTestedTile = 0.7;   // more time that a tile takes where its points are tested
 constexpr double kGatheredTile = 16;  // where lanes of pairs are, which then cannot share reads
 constexpr double kMaskedTile = 0.6;   // where its lanes are
 constexpr double kOverlap = 0.15;     // of the smaller costs that the largest does not hide
@@ -102,6 +105,7 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   body_ = facts.cycles + (reduces_ ? additions * kOperation : 0);
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
+  waits_ = row_loops(kernel) > 0;
   round_ = reduces_ ? body_ : facts.round;
   cycle_ns_ = 2.0 * target.vector_bits / 32 / target.fma_per_ns;
 }
@@ -259,9 +263,10 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   step = std::max(step, chain_ * rows);
   if (!reduces_) return std::max(step, stores) + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
-  double ends = stores + vectors * kOperation + kTileStart;
-  if (t.vector >= static_cast<int>(piece_.owners)) ends += vectors * kLaneCombine;
-  return steps * step + ends;
+  double ends = stores + vectors * kOperation;
+  if (t.vector < static_cast<int>(piece_.owners)) return steps * step + ends + kTileStart;
+  if (waits_) return steps * step + ends + kTileStart + vectors * kLaneCombine;
+  return steps * step + ends + vectors * (vectors > 1 ? kFreeRows : kFreeCombine);
 }
 
 PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {

@@ -132,6 +132,7 @@ class PieceModel {
   bool reduces_ = false;
   int64_t lanes_ = 1;
   double body_ = 0;
+  bool waits_ = false;   // the next stage of a row needs what this one reduces
   bool window_ = false;  // cells are sums over sliding windows
   double round_ = 0;     // cycles of a window's one value
   double chain_ = 0;     // cycles that the rounds of folds take at least, one after the other

@@ -17,6 +17,9 @@ constexpr int64_t kSmallSize = kClassRatio * kClassRatio;
 constexpr int64_t kManyBlocks = 64;
 // Schedules looked at for one that suits a class, and how much more than the best it may cost.
 constexpr size_t kCandidates = 48;
+constexpr double kClearlyBetter = 1.15;
+// Times the best of this size alone, from which it gets code of its own.
+constexpr double kWorthOwnCode = 1.2;
 constexpr double kTolerated = 1.1;
 // Far from where indices in bytes overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 46;
@@ -235,7 +238,21 @@ std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& 
   if (first == all.end()) return std::nullopt;
   bool good = first == all.begin() || estimate(*first, kernel.kernel, target) <=
                                           kTolerated * estimate(all[0], kernel.kernel, target);
-  return good ? std::optional(std::move(*first)) : std::nullopt;
+  if (!good) return std::nullopt;
+  // What tiles the extent may leave most of its tile empty at this size.
+  Kernel actual = with_size(kernel.kernel, kernel.extent, kernel.size);
+  double least = estimate(*first, actual, target) / kClearlyBetter;
+  auto best = first;
+  for (auto other = first + 1; other != all.end(); ++other) {
+    if (!suits(*other) || !illegal(*other, actual, target).empty()) continue;
+    double ns = estimate(*other, actual, target);
+    if (ns >= least) continue;
+    least = ns;
+    best = other;
+  }
+  double own = estimate(analytic_schedule(actual, target), actual, target);
+  if (estimate(*best, actual, target) > kWorthOwnCode * own) return std::nullopt;
+  return std::move(*best);
 }
 
 std::vector<int64_t> short_blocks(int64_t step, int64_t typical) {

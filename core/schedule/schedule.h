@@ -150,16 +150,30 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
 Schedule analytic_schedule(const Kernel& kernel, const Target& target);
 // Aligned legal candidates, best first by the model, at most `limit`.
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit);
+// The same from every register tile of the space on a CPU, not only from those that the model finds
+// best: what the short list is judged against.
+std::vector<Schedule> whole_space(const Kernel& kernel, const Target& target, size_t limit);
 // A random legal schedule, for tests.
 Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed);
 
-// Races candidates: `measure` gives nanoseconds of one run (infinity: failed). Deterministic given
-// the measurements. `progress` may be empty.
+// Races candidates: `measure` gives nanoseconds of one run (infinity: failed). Every rung measures
+// each candidate once more and keeps the faster third by their least times. Deterministic given the
+// measurements and the clock.
 struct SearchOptions {
   size_t candidates = 36;
-  double budget_ns = 200e6;
-  std::function<void(size_t tried, size_t total, double best_ns)> progress;
+  double budget_ns = 200e6;  // on the clock; without one, of measured runs
+  // No schedule can be faster (see bound_ns): a candidate within 3 % of it ends the race. 0: not
+  // known.
+  double bound_ns = 0;
+  // Raced beside the model's candidates, such as what was best for the nearest shape. Those that
+  // are not legal for this kernel are passed over.
+  std::vector<Schedule> also;
+  std::function<double()> clock;  // nanoseconds from any start; may be empty
+  std::function<void(size_t tried, size_t total, double best_ns)> progress;  // may be empty
 };
+// Whom search() races, in the order of the first rung.
+std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
+                               const SearchOptions& options);
 Schedule search(const Kernel& kernel, const Target& target,
                 const std::function<double(const Schedule&)>& measure,
                 const SearchOptions& options);

@@ -1,43 +1,141 @@
-// The race: rungs of candidates, each rung measured again, the slower half dropped.
+// The race: rungs of candidates, each rung measured again, the faster third kept.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <set>
+#include <span>
 
 #include "core/schedule/schedule.h"
 
 namespace tile {
+namespace {
+
+constexpr double kNearBound = 1.03;  // times the bound: near enough to stop
+constexpr double kTie = 1.01;        // times that differ by less are equal
+
+constexpr size_t kFinalists = 4;
+
+// Rungs of 36, 12, 4 and 2.
+size_t next_rung(size_t keep) { return keep > 2 ? (keep + 2) / 3 : 0; }
+
+struct Entry {
+  Schedule schedule;
+  size_t place = 0;  // in the field, which the model has ordered
+  double best = std::numeric_limits<double>::infinity();
+};
+
+// Budget, bound and progress of one race.
+class Race {
+ public:
+  Race(const std::function<double(const Schedule&)>& measure, const SearchOptions& options,
+       size_t entries)
+      : measure_(measure), options_(options) {
+    if (options.clock) start_ = options.clock();
+    for (size_t n = entries; n > 0; n = next_rung(n)) total_ += n;
+  }
+
+  bool over() const {
+    double spent = options_.clock ? options_.clock() - start_ : measured_;
+    return spent >= options_.budget_ns || near_bound();
+  }
+  // What is clearly faster shows that the bound is none.
+  bool near_bound() const {
+    return best_ <= kNearBound * options_.bound_ns && kNearBound * best_ >= options_.bound_ns;
+  }
+  void run(Entry& entry) {
+    double ns = measure_(entry.schedule);
+    ++tried_;
+    entry.best = std::min(entry.best, ns);
+    best_ = std::min(best_, ns);
+    if (std::isfinite(ns)) measured_ += ns;
+    if (options_.progress) options_.progress(tried_, total_, best_);
+  }
+
+ private:
+  const std::function<double(const Schedule&)>& measure_;
+  const SearchOptions& options_;
+  double start_ = 0, measured_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+  size_t tried_ = 0, total_ = 0;
+};
+
+// Of finalists that are equally fast the one that the model prefers.
+const Entry& winner(const std::vector<Entry>& field) {
+  std::span<const Entry> last(field.data(), std::min(field.size(), kFinalists));
+  auto faster = [](const Entry& a, const Entry& b) { return a.best < b.best; };
+  double limit = kTie * std::min_element(last.begin(), last.end(), faster)->best;
+  const Entry* best = nullptr;
+  for (const Entry& e : last) {
+    bool preferred = best == nullptr || e.place < best->place;
+    if (e.best <= limit && preferred) best = &e;
+  }
+  return *best;
+}
+
+// Whether the schedules differ in this piece alone; nullopt: in more, or not at all.
+std::optional<std::pair<size_t, size_t>> sole_difference(const Schedule& a, const Schedule& b) {
+  std::optional<std::pair<size_t, size_t>> where;
+  if (a.shared != b.shared || a.stages.size() != b.stages.size()) return std::nullopt;
+  for (size_t s = 0; s < a.stages.size(); ++s) {
+    if (a.stages[s].size() != b.stages[s].size()) return std::nullopt;
+    for (size_t p = 0; p < a.stages[s].size(); ++p) {
+      if (a.stages[s][p] == b.stages[s][p]) continue;
+      if (where) return std::nullopt;
+      where = {s, p};
+    }
+  }
+  return where;
+}
+
+// Candidates change one piece of the model's pick each: the one that has what was best of each.
+// `field` is sorted by time.
+std::optional<Schedule> combination(const std::vector<Entry>& field, size_t count,
+                                    const Kernel& kernel, const Target& target) {
+  auto base = std::find_if(field.begin(), field.end(), [](const Entry& e) { return e.place == 0; });
+  Schedule all = base->schedule;
+  std::set<std::pair<size_t, size_t>> changed;
+  for (size_t i = 0; i < count && field[i].best < base->best; ++i) {
+    auto where = sole_difference(field[i].schedule, base->schedule);
+    if (!where || !changed.insert(*where).second) continue;
+    auto [s, p] = *where;
+    all.stages[s][p] = field[i].schedule.stages[s][p];
+  }
+  if (changed.size() < 2 || !illegal(all, kernel, target).empty()) return std::nullopt;
+  return all;
+}
+
+}  // namespace
+
+std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
+                               const SearchOptions& options) {
+  std::vector<Schedule> field = candidates(kernel, target, std::max<size_t>(options.candidates, 1));
+  // What was best elsewhere comes second: a race that is cut short has tried it.
+  for (const Schedule& s : options.also) {
+    bool fresh = std::find(field.begin(), field.end(), s) == field.end();
+    if (fresh && illegal(s, kernel, target).empty()) field.insert(field.begin() + 1, s);
+  }
+  return field;
+}
 
 Schedule search(const Kernel& kernel, const Target& target,
                 const std::function<double(const Schedule&)>& measure,
                 const SearchOptions& options) {
-  struct Entry {
-    Schedule schedule;
-    double best = std::numeric_limits<double>::infinity();
-  };
   std::vector<Entry> field;
-  for (Schedule& s : candidates(kernel, target, std::max<size_t>(options.candidates, 1))) {
-    field.push_back({std::move(s), std::numeric_limits<double>::infinity()});
+  for (Schedule& s : field_of(kernel, target, options)) {
+    field.push_back({std::move(s), field.size()});
   }
-  double spent = 0, best = std::numeric_limits<double>::infinity();
-  size_t tried = 0, total = 0;
-  for (size_t n = field.size(); n > 0; n = n > 2 ? (n + 2) / 3 : n - 1) total += n;
-  size_t keep = field.size();
-  while (keep > 0 && spent < options.budget_ns) {
-    field.resize(keep);
-    for (Entry& e : field) {
-      double ns = measure(e.schedule);
-      ++tried;
-      e.best = std::min(e.best, ns);
-      best = std::min(best, ns);
-      if (std::isfinite(ns)) spent += ns;
-      if (options.progress) options.progress(tried, total, best);
-      if (spent >= options.budget_ns) break;
-    }
-    std::stable_sort(field.begin(), field.end(),
+  Race race(measure, options, field.size());
+  for (size_t keep = field.size(); keep > 0 && !race.over(); keep = next_rung(keep)) {
+    for (size_t i = 0; i < keep && !race.over(); ++i) race.run(field[i]);
+    std::stable_sort(field.begin(), field.begin() + static_cast<std::ptrdiff_t>(keep),
                      [](const Entry& a, const Entry& b) { return a.best < b.best; });
-    keep = keep > 2 ? (keep + 2) / 3 : keep - 1;
+    if (keep < field.size() || race.over()) continue;
+    if (auto joined = combination(field, keep, kernel, target)) {
+      field.insert(field.begin(), {std::move(*joined), keep});
+    }
   }
-  return field.front().schedule;
+  return winner(field).schedule;
 }
 
 }  // namespace tile

@@ -11,9 +11,16 @@ struct RankedPiece {
   double nanoseconds = 0;
   PieceSchedule schedule;
 };
+// How many register tiles, the best by their own cycles, get loops around them, and how many of
+// those blocks for the caches.
+struct Breadth {
+  size_t tiles = 8;
+  size_t blocked = 3;
+};
+constexpr Breadth kWholeSpace{size_t{1} << 20, size_t{1} << 20};
 // Legal candidates, best first by the model; never empty.
 std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,
-                                          const Target& target);
+                                          const Target& target, const Breadth& breadth = {});
 
 // Register tiles: which unknown is vectorised, which owners are unrolled and how far.
 struct RegisterTile {

@@ -10,6 +10,7 @@
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/machine_rates.h"
 #include "runtime/engine/profile.h"
 
 namespace tile::cli {
@@ -239,7 +240,9 @@ std::string described(const std::string& backend, Options options, bool& availab
     std::shared_ptr<Engine> engine = make_engine(options);
     available = true;
     std::string text = backend + ": " + engine->device() + "\n";
-    return engine->is_reference() ? text : text + "  " + to_string(engine->target()) + "\n";
+    if (engine->is_reference()) return text;
+    text += "  " + to_string(engine->target()) + "\n";
+    return engine->rates() ? text + "  " + describe(*engine->rates()) + "\n" : text;
   } catch (const Failure& failure) {  // no GPU, or nothing to compile for it with
     available = false;
     return backend + ": not available: " + failure.what() + "\n";

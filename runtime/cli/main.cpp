@@ -128,6 +128,9 @@ int main_of(int argc, char** argv) {
 
   CLI::App* devices = app.add_subcommand("devices", "list what programs can run on");
   add_common(*devices, c.options);
+  devices->add_flag(
+      "--measure", c.options.measure,
+      "measure this CPU's rates, which the cost model counts with, where none are stored");
   choose(devices, [&] { return command_devices(c.options); });
 
   CLI11_PARSE(app, argc, argv);

@@ -14,6 +14,7 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
   o.threads = options.threads;
   o.strict_skip = options.strict_skip;
   o.precision = options.precision;
+  o.measure = options.measure;
   if (options.verbose) {
     o.log = [](LogLevel, const std::string& message) {
       std::fprintf(stderr, "tile: %s\n", message.c_str());

@@ -20,6 +20,7 @@ struct Options {
   bool verbose = false;
   bool strict_skip = false;
   std::string precision = "f32";
+  bool measure = false;  // the rates of this CPU, where none are stored
 };
 
 // An engine made from the options; its log goes to standard error with --verbose.

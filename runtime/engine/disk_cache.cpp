@@ -139,7 +139,8 @@ void each_entry(const std::string& directory, Visit visit) {
   while (const dirent* entry = readdir(open)) {
     std::string_view name = entry->d_name;
     bool tuning = name.starts_with("tuning-") && name.ends_with(".jsonl");
-    if (tuning || name.find(kSuffix) != std::string_view::npos)
+    bool rates = name.starts_with("machine-") && name.ends_with(".json");
+    if (tuning || rates || name.find(kSuffix) != std::string_view::npos)
       visit(directory + "/" + std::string(name));
   }
   closedir(open);

@@ -5,8 +5,10 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/machine_rates.h"
 
 namespace tile {
 namespace {
@@ -149,6 +151,31 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
     disk = std::make_unique<DiskCache>(std::move(cache));
   }
   kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk));
+  if (!is_gpu(target_)) take_rates();
+}
+
+// What the rates depend on: the processor, the code that measures, the threads.
+std::string Engine::rates_identity() const {
+  return backend_->identity() + "\n" + backend_->target().features + "\nthreads " +
+         std::to_string(backend_->target().threads);
+}
+
+void Engine::take_rates() {
+  rates_ = load_rates(kernels_->directory(), rates_identity());
+  if (!rates_ && options_.measure) rates_ = measured_rates();
+  if (rates_) apply(*rates_, target_);
+}
+
+MachineRates Engine::measured_rates() {
+  std::lock_guard lock(measuring_);
+  if (rates_) return *rates_;
+  if (!measured_later_) {
+    measured_later_ = cpu::measure_rates(backend_->target());
+    if (kernels_->writes()) {
+      store_rates(kernels_->directory(), rates_identity(), *measured_later_);
+    }
+  }
+  return *measured_later_;
 }
 
 std::shared_ptr<Engine> Engine::create(EngineOptions options) {

@@ -12,6 +12,7 @@
 
 #include "backends/backend.h"
 #include "core/language/language.h"
+#include "core/schedule/rates.h"
 #include "runtime/engine/executable.h"
 #include "runtime/engine/kernel_cache.h"
 
@@ -29,6 +30,9 @@ struct EngineOptions {
   bool strict_skip = false;  // rule 4.12; the CPU always is
   bool deterministic = false;
   std::string precision = "f32";  // of f32 products on tensor cores; see Precision
+  // Measures the rates of this CPU where none are stored (up to 0.3 s); otherwise what is stored
+  // counts, or the defaults.
+  bool measure = false;
   std::function<void(LogLevel, const std::string&)> log;
   std::function<bool()> cancelled;
 };
@@ -53,6 +57,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::string& device() const { return device_; }
   int ordinal() const { return ordinal_; }  // of the GPU
   KernelCache& kernels() { return *kernels_; }
+  // Of this CPU, stored or measured when the engine was made; nullopt: neither.
+  const std::optional<MachineRates>& rates() const { return rates_; }
+  // The same, measured and stored now where there are none: later engines count with them, this
+  // one's target stays.
+  MachineRates measured_rates();
   void log(LogLevel level, const std::string& message) const {
     if (options_.log) options_.log(level, message);
   }
@@ -61,6 +70,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   explicit Engine(EngineOptions options);
   void open_backend();
+  std::string rates_identity() const;
+  void take_rates();
   EngineOptions options_;
   std::shared_ptr<Backend> backend_;  // null: the reference interpreter
   Target target_;
@@ -68,6 +79,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   int ordinal_ = 0;
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
+  std::optional<MachineRates> rates_;
+  std::mutex measuring_;
+  std::optional<MachineRates> measured_later_;
 };
 
 // A program loaded into an engine, with the executables made from it.

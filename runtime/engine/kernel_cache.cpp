@@ -1,8 +1,11 @@
 #include "runtime/engine/kernel_cache.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
+#include "core/schedule/nearest.h"
+#include "core/schedule/rates.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/tuning_records.h"
 
@@ -19,7 +22,7 @@ KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk)
 KernelCache::~KernelCache() = default;
 
 std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) const {
-  return backend_.identity() + "\n" + to_string(target) + "\n" + print(nest, true);
+  return backend_.identity() + "\n" + to_string(without_rates(target)) + "\n" + print(nest, true);
 }
 
 std::shared_ptr<KernelCache::Entry> KernelCache::entry_of(const std::string& key) {
@@ -77,20 +80,42 @@ void KernelCache::keep_record(const std::string& key, std::span<const std::byte>
 std::string KernelCache::tuning_stamp(const Target& target) { return records(target).stamp(); }
 
 TuningRecords& KernelCache::records(const Target& target) {
-  std::string identity = backend_.identity() + "\n" + to_string(target);
+  std::string identity = backend_.identity() + "\n" + to_string(without_rates(target));
   std::lock_guard lock(mutex_);
   std::unique_ptr<TuningRecords>& slot = records_[identity];
   if (!slot) {
-    bool writable = disk_ && disk_->mode() != CacheMode::read_only;
     auto log = [this](const std::string& message) { disk_->log(message); };
-    slot =
-        std::make_unique<TuningRecords>(disk_ ? disk_->directory() : "", writable, identity, log);
+    slot = std::make_unique<TuningRecords>(directory(), writes(), identity, log);
   }
   return *slot;
 }
 
 std::optional<std::string> KernelCache::tuned_schedule(const Kernel& kernel, const Target& target) {
   return records(target).find(print(kernel));
+}
+
+std::string KernelCache::directory() const { return disk_ ? disk_->directory() : ""; }
+bool KernelCache::writes() const { return disk_ && disk_->mode() != CacheMode::read_only; }
+
+std::vector<Schedule> KernelCache::nearest_schedules(const Kernel& kernel, const Target& target,
+                                                     size_t limit) {
+  std::vector<std::pair<double, Schedule>> found;
+  for (const TuningRecord& record : records(target).similar(print(kernel))) {
+    try {
+      Kernel other = parse_kernel(std::make_shared<Source>(Source{"tuning record", record.kernel}));
+      double far = distance(kernel, other);
+      if (!std::isfinite(far)) continue;
+      found.emplace_back(far, resized(parse_schedule(record.schedule), other, kernel));
+    } catch (const std::exception&) {  // a record that cannot be read is none
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Schedule> nearest;
+  for (auto& [far, schedule] : found) {
+    if (nearest.size() < limit) nearest.push_back(std::move(schedule));
+  }
+  return nearest;
 }
 
 void KernelCache::remember_schedule(const Kernel& kernel, const Target& target,

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
 
 namespace tile {
 
@@ -44,6 +44,12 @@ class KernelCache {
   std::optional<std::string> tuned_schedule(const Kernel& kernel, const Target& target);
   void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule,
                          double ns);
+  // What tuning found for kernels that differ from this one in sizes alone, of the nearest first;
+  // at most `limit`.
+  std::vector<Schedule> nearest_schedules(const Kernel& kernel, const Target& target, size_t limit);
+  // Of the disk cache; empty without one that can be used.
+  std::string directory() const;
+  bool writes() const;  // files there
   // Changes with what tuned_schedule() answers.
   std::string tuning_stamp(const Target& target);
 

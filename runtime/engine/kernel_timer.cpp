@@ -14,6 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kRuns = 5;                   // of one measurement
+constexpr double kEnoughNanoseconds = 200e3;  // on a CPU: longer runs are repeated less
+// Arguments in turns on a device: so many sets at most, and together so many times the cache.
+constexpr size_t kMostSets = 8;
+constexpr size_t kCachesFilled = 2;
+
 // The bytes that a launch's argument spans, whatever its strides.
 size_t reach(const Launch& launch, const nest::Buffer& b) {
   int64_t elements = 1;
@@ -26,11 +32,24 @@ size_t reach(const Launch& launch, const nest::Buffer& b) {
 
 }  // namespace
 
-// Zeros for every argument and a workspace, where the backend's launches want them.
+// Zeros for every argument and a workspace, where the backend's launches want them. A device, whose
+// runs are timed one at a time, has several sets of arguments that launches take in turns, so that
+// none finds its data in the cache that the one before filled.
 struct KernelTimer::Memory {
-  Memory(DeviceSession* device, const Launch& launch) : session(device) {
-    for (size_t i = 0; i < launch.nest.argument_count(); ++i)
-      pointers.push_back(add(reach(launch, launch.nest.buffers[i])));
+  Memory(const Engine& engine, const Launch& launch) : session(engine.session()) {
+    std::vector<size_t> sizes;
+    size_t total = 0;
+    for (size_t i = 0; i < launch.nest.argument_count(); ++i) {
+      sizes.push_back(reach(launch, launch.nest.buffers[i]));
+      total += sizes.back();
+    }
+    add_set(sizes);
+    if (session == nullptr) return;
+    size_t wanted = kCachesFilled * static_cast<size_t>(engine.target().l2_bytes);
+    try {
+      while (sets.size() < kMostSets && sets.size() * total < wanted) add_set(sizes);
+    } catch (const Failure&) {  // memory is short: fewer sets do
+    }
   }
   ~Memory() {
     for (auto [data, bytes] : blocks) {
@@ -44,6 +63,11 @@ struct KernelTimer::Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  void add_set(const std::vector<size_t>& sizes) {
+    std::vector<void*> pointers;
+    for (size_t bytes : sizes) pointers.push_back(add(bytes));
+    sets.push_back(std::move(pointers));
+  }
   void* add(size_t bytes) {
     bytes = std::max<size_t>(bytes, 64);
     void* data = session != nullptr ? session->allocate(bytes, nullptr)
@@ -67,24 +91,28 @@ struct KernelTimer::Memory {
 
   DeviceSession* session;
   std::vector<std::pair<void*, size_t>> blocks;
-  std::vector<void*> pointers;
+  std::vector<std::vector<void*>> sets;
+  size_t next = 0;  // of the sets
   std::byte* workspace_data = nullptr;
   size_t workspace_bytes = 0;
 };
 
 KernelTimer::KernelTimer(const Executable& executable, const Launch& launch)
     : executable_(executable),
+      launch_(launch),
       kernel_(*launch.kernel),
-      memory_(std::make_unique<Memory>(executable.engine->session(), launch)) {}
+      memory_(std::make_unique<Memory>(*executable.engine, launch)) {}
 KernelTimer::~KernelTimer() = default;
 
-double KernelTimer::run(const Code& code) {
+double KernelTimer::run(const Code& code, const std::vector<int64_t>& parameters) {
   const Engine& engine = *executable_.engine;
   LaunchOptions options;
   options.threads = engine.options().threads;
   options.workspace = memory_->workspace(code.workspace_bytes());
   options.session = engine.session();
-  auto launch = [&] { engine.backend().launch(code, memory_->pointers, {}, options); };
+  const std::vector<void*>& pointers = memory_->sets[memory_->next];
+  memory_->next = (memory_->next + 1) % memory_->sets.size();
+  auto launch = [&] { engine.backend().launch(code, pointers, parameters, options); };
   if (options.session != nullptr) return options.session->elapsed_ns(nullptr, launch);
   auto start = Clock::now();
   launch();
@@ -97,13 +125,13 @@ std::shared_ptr<const Code> KernelTimer::compiled(const Schedule& schedule) cons
                                              engine.target());
 }
 
-// The compiler of CPU code would disturb nothing either, but takes a hundredth of the time.
-void KernelTimer::prepare(const std::vector<Schedule>& schedules) {
-  if (!is_gpu(executable_.engine->target())) return;
+void KernelTimer::prepare(std::span<const Schedule> schedules) {
   std::vector<std::pair<const Schedule*, Trial*>> fresh;
   for (const Schedule& schedule : schedules) {
-    auto [at, added] = trials_.try_emplace(print(schedule));
-    if (added) fresh.emplace_back(&schedule, &at->second);
+    Trial& trial = trials_[print(schedule)];
+    bool listed =
+        std::any_of(fresh.begin(), fresh.end(), [&](const auto& f) { return f.second == &trial; });
+    if (!trial.code && !listed) fresh.emplace_back(&schedule, &trial);
   }
   side_by_side(fresh.size(), [&](size_t i) { fresh[i].second->code = compiled(*fresh[i].first); });
 }
@@ -112,10 +140,26 @@ double KernelTimer::operator()(const Schedule& schedule) {
   Trial& trial = trials_[print(schedule)];
   if (!trial.code) trial.code = compiled(schedule);
   if (trial.code->spills()) return std::numeric_limits<double>::infinity();
-  run(*trial.code);
-  double ns = run(*trial.code);
+  double ns = settled(*trial.code, {});
   trial.best = std::min(trial.best, ns);
   return ns;
+}
+
+double KernelTimer::as_compiled() { return settled(*launch_.code, launch_.parameters); }
+
+// A device's events time what runs alone: the median counts. A CPU's runs are disturbed by others:
+// the least does.
+double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parameters) {
+  run(code, parameters);
+  bool device = executable_.engine->session() != nullptr;
+  std::vector<double> times;
+  double spent = 0;
+  while (times.size() < kRuns && (device || spent < kEnoughNanoseconds)) {
+    times.push_back(run(code, parameters));
+    spent += times.back();
+  }
+  std::sort(times.begin(), times.end());
+  return device ? times[times.size() / 2] : times[0];
 }
 
 double KernelTimer::best(const Schedule& schedule) const {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,14 @@ class KernelTimer {
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
-  // Compiles what will be timed, on all cores where the backend compiles on several.
-  void prepare(const std::vector<Schedule>& schedules);
-  // Nanoseconds of one run after one that warms caches and pages; infinity for a schedule whose
-  // code spills registers on a device. Each schedule is compiled once, for the timer alone.
+  // Compiles what will be timed, on all cores.
+  void prepare(std::span<const Schedule> schedules);
+  // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few where
+  // runs are short, on a device the median of a few, on arguments in turns; infinity for a schedule
+  // whose code spills registers on a device. Each schedule is compiled once, for the timer alone.
   double operator()(const Schedule& schedule);
+  // The same of the launch as it is, with the code and the parameters that the executable runs.
+  double as_compiled();
   // The least of a schedule's times so far.
   double best(const Schedule& schedule) const;
 
@@ -34,8 +38,10 @@ class KernelTimer {
     double best = std::numeric_limits<double>::infinity();
   };
   std::shared_ptr<const Code> compiled(const Schedule& schedule) const;
-  double run(const Code& code);
+  double run(const Code& code, const std::vector<int64_t>& parameters);
+  double settled(const Code& code, const std::vector<int64_t>& parameters);
   const Executable& executable_;
+  const Launch& launch_;
   const Kernel& kernel_;
   std::unique_ptr<Memory> memory_;
   std::map<std::string, Trial> trials_;  // by the schedule's text

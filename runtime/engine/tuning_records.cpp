@@ -5,10 +5,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "core/schedule/nearest.h"
 
 namespace tile {
 namespace {
@@ -79,6 +82,19 @@ std::optional<std::string> TuningRecords::find(const std::string& kernel) {
   auto at = best_.find(kernel);
   if (at == best_.end()) return std::nullopt;
   return at->second.schedule;
+}
+
+std::vector<TuningRecord> TuningRecords::similar(const std::string& kernel) {
+  std::lock_guard lock(mutex_);
+  load();
+  std::vector<TuningRecord> found;
+  std::string wanted = outline(kernel);
+  for (const auto& [text, record] : best_) {
+    if (text != kernel && outline(text) == wanted) found.push_back(record);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.kernel < b.kernel; });
+  return found;
 }
 
 std::string TuningRecords::stamp() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace tile {
 
@@ -27,6 +28,8 @@ class TuningRecords {
 
   // Thread safe. The fastest schedule on record.
   std::optional<std::string> find(const std::string& kernel);
+  // Records of other kernels whose text differs from this one's in numbers alone, by their text.
+  std::vector<TuningRecord> similar(const std::string& kernel);
   // Replaces what this process knew of the kernel; the line is appended in one write.
   void add(const TuningRecord& record);
   // Changes with the file, and with what this process alone knows.

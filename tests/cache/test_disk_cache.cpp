@@ -7,9 +7,12 @@
 #include <fstream>
 
 #include "runtime/engine/disk_cache.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/machine_rates.h"
 #include "runtime/engine/tuning_records.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
+#include "tests/unit/schedule_kernels.h"
 
 namespace tile {
 namespace {
@@ -182,6 +185,52 @@ TEST_F(Disk, TuningRecordsAreMergedByConcatenation) {
   EXPECT_EQ(merged.find("kernel b"), "only");
   EXPECT_EQ(merged.find("kernel c"), std::nullopt);
   EXPECT_EQ(records(directory_ + "/none", "here").find("kernel a"), std::nullopt);
+}
+
+TEST_F(Disk, MeasuredRatesAreKept) {
+  MachineRates rates;
+  rates.fma_per_ns = {{128, 31.5}, {512, 130}};
+  rates.l2_bytes_per_ns = 210;
+  rates.all_dram_bytes_per_ns = 27;
+  rates.l3_bytes = 16 << 20;
+  rates.threads = 2;
+  EXPECT_EQ(load_rates(directory_, "here"), std::nullopt);
+  ASSERT_TRUE(store_rates(directory_, "here", rates));
+  EXPECT_EQ(load_rates(directory_, "here"), rates);
+  EXPECT_EQ(load_rates(directory_, "there"), std::nullopt);
+  fs::path file = fs::directory_iterator(directory_)->path();
+  std::ofstream(file) << "{\"identity\":\"here\"}";
+  EXPECT_EQ(load_rates(directory_, "here"), std::nullopt) << "a damaged file is none";
+  EXPECT_FALSE(store_rates(directory_ + "/none", "here", rates));
+  EXPECT_FALSE(store_rates("", "here", rates));
+}
+
+// What was measured once counts in later engines, and records of tuning stay good.
+TEST_F(Disk, EnginesCountWithStoredRates) {
+  EngineOptions options;
+  options.backend = "cpu";
+  options.cache_dir = directory_ + "/cache";
+  auto before = Engine::create(options);
+  EXPECT_EQ(before->rates(), std::nullopt);
+  MachineRates rates = before->measured_rates();
+  EXPECT_GT(rates.fma_per_ns.at(128), 0);
+  EXPECT_GT(rates.l2_bytes_per_ns, 0);
+  EXPECT_EQ(before->measured_rates(), rates) << "measured once";
+  auto after = Engine::create(options);
+  EXPECT_EQ(after->rates(), rates);
+  EXPECT_EQ(after->target().fma_per_ns, rates.fma_per_ns.at(after->target().vector_bits));
+  EXPECT_EQ(after->measured_rates(), rates);
+  Kernel kernel = testing::matrix_product(20, 30, 40);
+  Schedule schedule = analytic_schedule(kernel, before->target());
+  before->kernels().remember_schedule(kernel, before->target(), print(schedule), 100);
+  auto later = Engine::create(options);
+  EXPECT_EQ(later->kernels().tuned_schedule(kernel, later->target()), print(schedule));
+  Kernel other = testing::matrix_product(21, 30, 44);
+  std::vector<Schedule> near = later->kernels().nearest_schedules(other, later->target(), 1);
+  ASSERT_EQ(near.size(), 1U);
+  EXPECT_TRUE(later->kernels()
+                  .nearest_schedules(testing::row_sum(5, 6, false), later->target(), 1)
+                  .empty());
 }
 
 TEST_F(Disk, StaysBelowItsLimit) {

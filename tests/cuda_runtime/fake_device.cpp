@@ -16,6 +16,7 @@ FakeDriver::FakeDriver() {
   find(set, "fake_cuda_set");
   find(calls, "fake_cuda_calls");
   find(live, "fake_cuda_live");
+  find(first_arguments, "fake_cuda_first_arguments");
 }
 
 const FakeDriver& fake_driver() {

@@ -18,6 +18,7 @@ struct FakeDriver {
   void (*set)(int version, int devices) = nullptr;
   int (*calls)(const char* name) = nullptr;
   int (*live)() = nullptr;
+  int (*first_arguments)() = nullptr;
 };
 const FakeDriver& fake_driver();
 

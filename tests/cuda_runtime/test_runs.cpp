@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "runtime/engine/copy_nest.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/kernel_timer.h"
 #include "tests/cuda_runtime/fake_device.h"
 #include "tile/tile.h"
 
@@ -302,6 +304,24 @@ TEST_F(Runs, WhatSpillsIsDroppedByThePickAndByTuning) {
   unsetenv("TILE_FAKE_NVRTC_SPILLS");
   EXPECT_FALSE(e->launches.at(0).code->spills());
   EXPECT_NE(e->launches.at(0).schedule, spilling);
+}
+
+// Candidates are timed on several sets of arguments in turns, fewer where memory is short, so that
+// no run finds its data in the cache.
+TEST_F(Runs, TimedLaunchesTakeTheirArgumentsInTurns) {
+  auto sets = [](size_t memory_limit) {
+    std::shared_ptr<Engine> engine = cuda_engine(memory_limit);
+    HostTensor a = ramp(DType::f32, {64, 48});
+    std::vector<TensorView> inputs = {view(a)};
+    std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+    KernelTimer timer(*e, e->launches.at(0));
+    fake_driver().first_arguments();
+    timer(e->launches.at(0).schedule);
+    return fake_driver().first_arguments();
+  };
+  EXPECT_EQ(sets(0), 6) << "one run to warm up, five that count";
+  constexpr size_t kBytes = 64 * 48 * 4;
+  EXPECT_EQ(sets(4 * kBytes), 2);
 }
 
 TEST_F(Runs, ProfileHasATimeForEachLaunch) {

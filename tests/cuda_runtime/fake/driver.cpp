@@ -33,6 +33,7 @@ struct State {
   std::map<std::string, int> calls;
   std::map<std::string, std::set<void*>> live;
   std::map<void*, size_t> sizes;
+  std::set<uint64_t> first_arguments;  // of launches
   std::map<CUdevice, CUcontext> contexts;
   std::map<void*, CUcontext> owners;  // of modules and streams
   using Work = std::vector<std::function<void()>>;
@@ -302,6 +303,10 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
               config->gridDimY > 0 && config->gridDimY <= 65535 && config->gridDimZ > 0 &&
               config->gridDimZ <= 65535;
   if (!fits) return CUDA_ERROR_INVALID_VALUE;
+  if (values[0] != nullptr) {
+    std::lock_guard lock(state().mutex);
+    state().first_arguments.insert(*static_cast<uint64_t*>(values[0]));
+  }
   if (kernel->module->emulate == nullptr) return CUDA_SUCCESS;
   std::vector<uint64_t> kept;  // emulated kernels have pointers and 64-bit parameters
   while (values[kept.size()] != nullptr) {
@@ -458,6 +463,13 @@ EXPORT void fake_cuda_set(int version, int devices) {
 EXPORT int fake_cuda_calls(const char* name) {
   std::lock_guard lock(state().mutex);
   return state().calls[name];
+}
+// How many different first arguments launches had since the last question.
+EXPORT int fake_cuda_first_arguments() {
+  std::lock_guard lock(state().mutex);
+  auto count = static_cast<int>(state().first_arguments.size());
+  state().first_arguments.clear();
+  return count;
 }
 // Objects of every kind that are made and not destroyed.
 EXPORT int fake_cuda_live() {

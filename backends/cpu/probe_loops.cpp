@@ -1,10 +1,10 @@
-#include "bench/probe_loops.h"
+#include "backends/cpu/probe_loops.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-namespace tile::bench {
+namespace tile::cpu {
 namespace {
 
 constexpr int kSteps = 256;  // multiply-adds of each chain in one call
@@ -100,4 +100,17 @@ const ProbeLoops& probe_loops() {
   return loops;
 }
 
-}  // namespace tile::bench
+MultiplyAdd multiply_add_of(int vector_bits) {
+#if defined(__x86_64__)
+  if (vector_bits == 512 && __builtin_cpu_supports("avx512f")) {
+    return {multiply_add_avx512, 24.0 * 16 * kSteps};
+  }
+  if (vector_bits == 256 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {multiply_add_avx2, 12.0 * 8 * kSteps};
+  }
+#endif
+  if (vector_bits == 128) return {multiply_add_generic, 8.0 * 4 * kSteps};
+  return {};
+}
+
+}  // namespace tile::cpu

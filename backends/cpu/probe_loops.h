@@ -1,10 +1,10 @@
-// The loops behind the ceilings, for the widest vectors that this CPU has.
+// The loops behind measured rates, for the widest vectors that this CPU has.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tile::bench {
+namespace tile::cpu {
 
 struct ProbeLoops {
   const char* name;
@@ -14,5 +14,11 @@ struct ProbeLoops {
   void (*read)(const void* data, size_t bytes);
 };
 const ProbeLoops& probe_loops();
+// f32 multiply-adds of one call with vectors of so many bits; nullptr where this CPU has none.
+struct MultiplyAdd {
+  void (*run)(int64_t calls) = nullptr;
+  double multiply_adds_per_call = 0;
+};
+MultiplyAdd multiply_add_of(int vector_bits);
 
-}  // namespace tile::bench
+}  // namespace tile::cpu

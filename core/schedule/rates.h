@@ -1,0 +1,37 @@
+// What one machine was measured to do. The model's constants come from it, through the Target.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "core/schedule/kernel.h"
+
+namespace tile {
+
+// Of one thread where nothing else is said; 0: not measured.
+struct MachineRates {
+  std::map<int, double> fma_per_ns;  // f32 multiply-adds, by bits of a vector
+  double l1_bytes_per_ns = 0;        // read
+  double l2_bytes_per_ns = 0;
+  double l3_bytes_per_ns = 0;
+  double dram_bytes_per_ns = 0;
+  int64_t l3_bytes = 0;  // of the third cache, as much as is found there again
+  int threads = 1;       // of the measurements below, each of all threads together
+  double all_fma_per_ns = 0;
+  double all_l2_bytes_per_ns = 0;
+  double all_l3_bytes_per_ns = 0;
+  double all_dram_bytes_per_ns = 0;
+  friend bool operator==(const MachineRates&, const MachineRates&) = default;
+};
+
+// Replaces the target's constants by what was measured for its vectors.
+void apply(const MachineRates& rates, Target& target);
+// The target as code for it depends on it: with the constants of the model as they are before any
+// measurement.
+Target without_rates(const Target& target);
+
+// Nanoseconds that the kernel takes at least on a CPU under any schedule, on all of the target's
+// threads: its arithmetic, and its data once from where they fit. 0: not known.
+double bound_ns(const Kernel& kernel, const Target& target, const MachineRates& rates);
+
+}  // namespace tile

@@ -1,0 +1,98 @@
+#include "runtime/engine/machine_rates.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace tile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string path_of(const std::string& directory, const std::string& identity) {
+  char name[48];
+  std::snprintf(name, sizeof name, "/machine-%016llx.json",
+                static_cast<unsigned long long>(XXH3_64bits(identity.data(), identity.size())));
+  return directory + name;
+}
+
+using Field = std::pair<const char*, double MachineRates::*>;
+constexpr Field kFields[] = {
+    {"l1_bytes_per_ns", &MachineRates::l1_bytes_per_ns},
+    {"l2_bytes_per_ns", &MachineRates::l2_bytes_per_ns},
+    {"l3_bytes_per_ns", &MachineRates::l3_bytes_per_ns},
+    {"dram_bytes_per_ns", &MachineRates::dram_bytes_per_ns},
+    {"all_fma_per_ns", &MachineRates::all_fma_per_ns},
+    {"all_l2_bytes_per_ns", &MachineRates::all_l2_bytes_per_ns},
+    {"all_l3_bytes_per_ns", &MachineRates::all_l3_bytes_per_ns},
+    {"all_dram_bytes_per_ns", &MachineRates::all_dram_bytes_per_ns},
+};
+
+}  // namespace
+
+std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity) {
+  if (directory.empty()) return std::nullopt;
+  std::ifstream file(path_of(directory, identity), std::ios::binary);
+  if (!file) return std::nullopt;
+  Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || json.value("identity", "") != identity) return std::nullopt;
+  MachineRates rates;
+  try {
+    for (const auto& [name, field] : kFields) rates.*field = json.at(name).get<double>();
+    rates.l3_bytes = json.at("l3_bytes").get<int64_t>();
+    rates.threads = json.at("threads").get<int>();
+    for (const auto& [bits, rate] : json.at("fma_per_ns").items()) {
+      rates.fma_per_ns[std::stoi(bits)] = rate.get<double>();
+    }
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return rates;
+}
+
+bool store_rates(const std::string& directory, const std::string& identity,
+                 const MachineRates& rates) {
+  if (directory.empty()) return false;
+  Json json, fma;
+  for (const auto& [bits, rate] : rates.fma_per_ns) fma[std::to_string(bits)] = rate;
+  json["fma_per_ns"] = fma;
+  for (const auto& [name, field] : kFields) json[name] = rates.*field;
+  json["l3_bytes"] = rates.l3_bytes;
+  json["threads"] = rates.threads;
+  json["identity"] = identity;
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string path = path_of(directory, identity);
+  std::string partial = path + "." + std::to_string(getpid());
+  int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return false;
+  bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  written = written && std::rename(partial.c_str(), path.c_str()) == 0;
+  if (!written) unlink(partial.c_str());
+  return written;
+}
+
+std::string describe(const MachineRates& r) {
+  std::string text = "measured: multiply-adds per ns";
+  char part[160];
+  for (const auto& [bits, rate] : r.fma_per_ns) {
+    std::snprintf(part, sizeof part, " %.3g (%d bits)", rate, bits);
+    text += part;
+  }
+  std::snprintf(part, sizeof part,
+                "; bytes per ns L1 %.3g, L2 %.3g, L3 %.3g up to %lld MiB, memory %.3g",
+                r.l1_bytes_per_ns, r.l2_bytes_per_ns, r.l3_bytes_per_ns,
+                static_cast<long long>(r.l3_bytes >> 20), r.dram_bytes_per_ns);
+  text += part;
+  std::snprintf(part, sizeof part, "; %d threads together %.3g, L2 %.3g, L3 %.3g, memory %.3g",
+                r.threads, r.all_fma_per_ns, r.all_l2_bytes_per_ns, r.all_l3_bytes_per_ns,
+                r.all_dram_bytes_per_ns);
+  return text + part;
+}
+
+}  // namespace tile
