@@ -656,6 +656,14 @@ std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, si
 
 namespace {
 
+// Whether one before, which then costs as much, is the same.
+bool repeats(const std::vector<RankedPiece>& ranked, size_t at) {
+  for (size_t i = at; i-- > 0 && ranked[i].nanoseconds == ranked[at].nanoseconds;) {
+    if (ranked[i].schedule == ranked[at].schedule) return true;
+  }
+  return false;
+}
+
 // The best choice of every piece, then those that differ from it in one piece.
 std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target, size_t limit,
                                       const Breadth& breadth) {
@@ -672,10 +680,12 @@ std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target
     for (size_t p = 0; p < kernel.stages[s].contraction.pieces.size(); ++p) {
       std::vector<RankedPiece> ranked = piece_candidates(kernel, s, p, target, breadth);
       best.stages[s].push_back(ranked[0].schedule);
-      for (size_t i = 1; i < std::min(ranked.size(), limit); ++i) {
-        if (ranked[i].schedule == ranked[i - 1].schedule) continue;
+      size_t kept = 1;
+      for (size_t i = 1; i < ranked.size() && kept < limit; ++i) {
+        if (repeats(ranked, i)) continue;
         options.push_back(
-            {ranked[i].nanoseconds - ranked[0].nanoseconds, s, p, std::move(ranked[i].schedule)});
+            {ranked[i].nanoseconds - ranked[0].nanoseconds, s, p, ranked[i].schedule});
+        ++kept;
       }
     }
   }

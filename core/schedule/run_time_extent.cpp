@@ -17,9 +17,9 @@ constexpr int64_t kSmallSize = kClassRatio * kClassRatio;
 constexpr int64_t kManyBlocks = 64;
 // Schedules looked at for one that suits a class, and how much more than the best it may cost.
 constexpr size_t kCandidates = 48;
-constexpr double kClearlyBetter = 1.15;
+constexpr double kClearlyBetter = 1.3;
 // Times the best of this size alone, from which it gets code of its own.
-constexpr double kWorthOwnCode = 1.2;
+constexpr double kWorthOwnCode = 1.5;
 constexpr double kTolerated = 1.1;
 // Far from where indices in bytes overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 46;

@@ -109,7 +109,15 @@ std::optional<Schedule> combination(const std::vector<Entry>& field, size_t coun
 
 std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
                                const SearchOptions& options) {
-  std::vector<Schedule> field = candidates(kernel, target, std::max<size_t>(options.candidates, 1));
+  size_t most = std::max<size_t>(options.candidates, 1);
+  std::vector<Schedule> field = candidates(kernel, target, most);
+  // Room that is left is for tiles that the model would not have tried.
+  if (field.size() < most) {
+    for (Schedule& s : whole_space(kernel, target, most)) {
+      bool fresh = std::find(field.begin(), field.end(), s) == field.end();
+      if (fresh && field.size() < most) field.push_back(std::move(s));
+    }
+  }
   // What was best elsewhere comes second: a race that is cut short has tried it.
   for (const Schedule& s : options.also) {
     bool fresh = std::find(field.begin(), field.end(), s) == field.end();
