@@ -1,0 +1,135 @@
+// Candidates of a piece: register tiles, the loops around them, and threads.
+#include "core/schedule/piece_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/schedule/window.h"
+
+namespace tile {
+namespace {
+
+constexpr int64_t kTasksPerThread = 4;
+
+}  // namespace
+
+std::vector<RankedPiece> PieceSpace::ranked() {
+  carried();
+  tiled();
+  for (int64_t group : {2, 4}) {
+    dot_ = dot_form(piece_, contraction_, kernel_.tensors, group);
+    if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0) tiled();
+  }
+  if (ranked_.empty())
+    ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
+  std::stable_sort(ranked_.begin(), ranked_.end(),
+                   [](const auto& a, const auto& b) { return a.nanoseconds < b.nanoseconds; });
+  return std::move(ranked_);
+}
+
+void PieceSpace::tiled() {
+  std::vector<RegisterTile> tiles = best_tiles();
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    bool reduces = piece_.owners < piece_.box.size();
+    for (const std::vector<Loop>& outer : orders(tiles[i])) {
+      PieceSchedule s = with(tiles[i], outer);
+      consider(s);
+      if (reduces && i < breadth_.blocked) panelled(tiles[i], std::move(s));
+    }
+    if (reduces && i < breadth_.blocked) blocked(tiles[i]);
+    if (reduces && i < breadth_.blocked) streamed(tiles[i]);
+    if (!reduces) blocked_copy(tiles[i]);
+  }
+}
+
+std::vector<RegisterTile> PieceSpace::best_tiles() {
+  std::vector<std::pair<double, RegisterTile>> scored;
+  for (RegisterTile& t : register_tiles(piece_, contraction_, model_, target_)) {
+    PieceSchedule s = with(t, natural_order(t));
+    double ns = std::numeric_limits<double>::infinity();
+    if (legal(s)) ns = model_.compute_ns(s);
+    if (t.vector >= 0 && piece_.owners < piece_.box.size()) {
+      pack_operands(t, s, 0);
+      if (!s.packings.empty() && legal(s))
+        ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
+    }
+    if (std::isfinite(ns)) scored.emplace_back(ns, std::move(t));
+  }
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<RegisterTile> best;
+  size_t joined = 0;  // leave room for others
+  for (auto& [ns, tile] : scored) {
+    if (best.size() == breadth_.tiles) break;
+    if (tile.joined >= 0 && ++joined > breadth_.tiles / 2) continue;
+    best.push_back(std::move(tile));
+  }
+  return best;
+}
+
+void PieceSpace::carried() {
+  std::optional<size_t> along = carried_owner(piece_, contraction_, target_);
+  if (!along) return;
+  bool window = window_form(piece_, contraction_).has_value();
+  const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
+  auto plain = [&] {
+    PieceSchedule s;
+    s.carried = static_cast<int>(*along);
+    for (int u : natural_owners()) {
+      if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
+    }
+    return s;
+  };
+  consider(plain());
+  for (size_t u = 0; u < piece_.owners; ++u) {
+    if (u == *along || piece_.box[u] < 2) continue;
+    auto unknown = static_cast<int>(u);
+    // Lanes of a window gather where they must: its loads are few beside the taps they spare.
+    bool contiguous = std::abs(out.strides[u]) == 1 || window;
+    int64_t lanes = model_.lanes();
+    for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}}) {
+      int64_t block = contiguous ? n * lanes : n;
+      if (block < 2 || (n > 1 && block >= 2 * piece_.box[u])) continue;
+      PieceSchedule s = plain();
+      for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
+      if (contiguous && n > 1) s.tile.push_back({unknown, lanes, Binding::unroll});
+      s.tile.push_back({unknown, 1, contiguous ? Binding::vector : Binding::unroll});
+      consider(std::move(s));
+    }
+  }
+}
+
+void PieceSpace::bind_threads(PieceSchedule& s) const {
+  if (target_.threads < 2 || model_.serial_ns(s) < 2 * kChunkNanoseconds) return;
+  size_t most = s.outer.size();
+  for (const Packing& p : s.packings) {
+    if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
+  }
+  int64_t tasks = 1;
+  std::vector<int> seen;
+  for (size_t i = 0; i < most; ++i) {
+    Loop& l = s.outer[i];
+    bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
+    if (!owner(l.unknown) || again || tasks >= kTasksPerThread * target_.threads) return;
+    seen.push_back(l.unknown);
+    l.binding = Binding::parallel;
+    tasks *= ceil_div(extent(l.unknown), l.step);
+  }
+}
+
+bool PieceSpace::legal(const PieceSchedule& s) const {
+  return illegal_piece(s, piece_, contraction_, kernel_, target_).empty();
+}
+
+void PieceSpace::consider(PieceSchedule s) {
+  bind_threads(s);
+  if (legal(s)) ranked_.push_back({model_.nanoseconds(s), std::move(s)});
+}
+
+std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,
+                                          const Target& target, const Breadth& breadth) {
+  return PieceSpace(kernel, stage, piece, target, breadth).ranked();
+}
+
+}  // namespace tile
