@@ -26,6 +26,7 @@ std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const nest::Nest&
   module->setTargetTriple(machine.getTargetTriple().str());
   module->setDataLayout(machine.createDataLayout());
   const llvm::MCSubtargetInfo& features = *machine.getMCSubtargetInfo();
+  if (features.checkFeatures("+avx512dq,+avx512vl")) use_range_instructions(*module);
   bool hardware = features.checkFeatures("+f16c");
   emit_module(*module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer,
               dot_instructions(features));

@@ -76,6 +76,9 @@ llvm::Value* emit_reciprocal(llvm::IRBuilderBase& ir, llvm::Value* x);
 /// The larger (smaller) of two floating values: NaN if either is NaN, and +0 above -0, so that a
 /// reduction does not depend on its order.
 llvm::Value* emit_max(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b);
+/// Lets emit_max use AVX-512's range instructions (features DQ and VL) in this module: the same
+/// values in fewer instructions.
+void use_range_instructions(llvm::Module& module);
 llvm::Value* emit_min(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b);
 /// -1, +0 or 1 of a floating value; NaN is kept.
 llvm::Value* emit_sign(llvm::IRBuilderBase& ir, llvm::Value* x);

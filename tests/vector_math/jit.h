@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Support/TargetSelect.h>
 
 #include <cstdint>
@@ -14,6 +15,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "backends/cpu/vector_math.h"
 
 namespace tile::test {
 
@@ -74,6 +77,10 @@ class Compiled {
     auto builder = target_for(cpu);
     jit_ = unwrap(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
     module->setDataLayout(jit_->getDataLayout());
+    auto machine = unwrap(builder.createTargetMachine());
+    if (machine->getMCSubtargetInfo()->checkFeatures("+avx512dq,+avx512vl")) {
+      tile::cpu::use_range_instructions(*module);
+    }
     build(*module, emitter, inputs);
     std::string message;
     llvm::raw_string_ostream stream(message);
