@@ -12,8 +12,9 @@
 namespace tile {
 namespace {
 
-constexpr double kOverlap = 0.15;   // of the smaller of two costs that the larger does not hide
-constexpr double kResident = 0.75;  // of a cache that data find there again
+constexpr double kOverlap = 0.15;    // of the smaller of two costs that the larger does not hide
+constexpr double kResident = 0.75;   // of a cache that data find there again
+constexpr double kBlockShare = 0.5;  // of a cache, for a block of rows beside the next one's data
 constexpr int64_t kTasksPerThread = 4;
 constexpr size_t kStageChoices = 3;     // of each stage, for a race
 constexpr double kStreamedShare = 0.5;  // of a cache, for what is made of a streamed block
@@ -59,6 +60,7 @@ class RowModel {
     if (has_stream(kernel)) count_ *= visited_share(kernel, blocks_);
     attached_share_ = 1 / count_;
     cold_ = count_ * cold_block(kernel);
+    again_ = count_ * read_again();
   }
 
   const Kernel& block() const { return block_; }
@@ -66,7 +68,7 @@ class RowModel {
   double serial_ns(const std::vector<double>& stages) const {
     double warm = attached();
     for (double ns : stages) warm += ns;
-    warm *= count_;
+    warm = warm * count_ + again_;
     return std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
   }
 
@@ -109,11 +111,35 @@ class RowModel {
     return total;
   }
 
+  // What the stages before a stage have touched of a block is still in the second cache only if all
+  // that the stages touch fits there; each stage's own model knows of its own data alone.
+  double read_again() const {
+    double capacity = kBlockShare * static_cast<double>(target_.l2_bytes);
+    double held = 0, total = 0;
+    std::set<TensorId> seen;
+    for (const KernelStage& stage : block_.stages) {
+      if (stage.attach >= 0) continue;
+      const Piece& piece = stage.contraction.pieces[0];
+      PieceModel model(piece, stage.contraction, block_, target_);
+      double own = 0, again = 0;
+      for (const PieceModel::AccessModel& a : model.accesses()) {
+        double bytes = model.footprint(a, piece.box);
+        own += bytes;
+        bool fresh = seen.insert(a.access->tensor).second;
+        if (fresh) held += bytes;
+        if (!fresh) again += model.fetch_ns(a, piece.box, target_.l3_bytes_per_ns);
+      }
+      if (own <= capacity) total += again;
+    }
+    return held > capacity ? total : 0;
+  }
+
   const Target& target_;
   std::vector<int64_t> blocks_;
   Kernel block_;
   double count_ = 1;
   double cold_ = 0;
+  double again_ = 0;
   double attached_share_ = 1;  // an attached stage's unknowns are not cut to the block
 };
 
