@@ -66,7 +66,7 @@ Context Session::context() {
   for (const auto& peer : peers_)
     context.peers.push_back(peer->name() + ": " + peer->description());
   if (is_gpu(engine_->target())) return context;  // the libraries linked in are of the host
-  for (const std::string& missing : missing_peers()) context.peers.push_back(missing);
+  for (const std::string& missing : missing_peers(peers_)) context.peers.push_back(missing);
   return context;
 }
 
@@ -120,7 +120,7 @@ std::vector<Session::Opponent> Session::opponents(const Prepared& prepared, Resu
       if (!calls) continue;
       calls(1);
       list.push_back({peer->name(), std::move(output), std::move(calls)});
-    } catch (const Failure& failure) {
+    } catch (const std::exception& failure) {
       result.failed_peers.push_back({peer->name(), failure.what()});
     }
   }

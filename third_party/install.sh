@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs what the build needs on Debian 12 and is not there yet. Fast when nothing is missing.
 #
-#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--list]
+#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--list]
 #
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
 #   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap
 #   --portable  also what the `portable` preset links: a static oneTBB, into .portable/ of this checkout
+#   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
 #   --list      print the packages that are missing, install nothing
 set -eu
 
@@ -17,14 +18,15 @@ libraries="llvm-19-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev 
 tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev libdnnl-dev"
 packages="$build $libraries $tests"
 
-cuda=no portable=no list=no
+cuda=no portable=no peers=no list=no
 for option in "$@"; do
   case "$option" in
     --cuda) cuda=yes; packages="$packages python3-pip" ;;
     --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap" ;;
     --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
+    --peers) peers=yes; packages="$packages python3-venv python3-pip" ;;
     --list) list=yes ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -88,6 +90,18 @@ fi
 
 if [ "$portable" = yes ]; then
   sh "$here/static_tbb.sh" "$root/.portable"
+fi
+
+# A Python environment of its own: libraries lie in its lib/, where tile-bench looks for them. The wheels' own
+# dependencies (Intel's OpenMP and oneTBB) are the system's here. TVM and PlaidML are no loss where they do not install.
+if [ "$peers" = yes ] && [ ! -f "$root/.peers/complete" ]; then
+  say "fetching MKL, oneDNN, TVM and PlaidML into .peers/"
+  python3 -m venv "$root/.peers"
+  "$root/.peers/bin/pip" install --quiet --no-deps mkl onednn-cpu-gomp
+  timeout 300 "$root/.peers/bin/pip" install --quiet numpy psutil apache-tvm || say "TVM does not install here"
+  timeout 300 "$root/.peers/bin/pip" install --quiet six cffi && timeout 60 "$root/.peers/bin/pip" install --quiet --no-deps plaidml ||
+    say "PlaidML does not install here"
+  touch "$root/.peers/complete"
 fi
 
 say "everything is there"

@@ -9,6 +9,7 @@ import importlib
 import json
 import mmap
 import os
+import re
 import sys
 import time
 import warnings
@@ -44,6 +45,8 @@ def aligned(array):
 
 class Peer:
     """What the module's own tensors and calls are; overridden for each module."""
+
+    description = None
 
     def allow_tf32(self, allowed):
         """Whether factors of f32 products may be rounded to tf32, from now on."""
@@ -98,6 +101,27 @@ class Torch(Peer):
             result = result.contiguous().view(self.module.int16)
         array = result.contiguous().cpu().numpy()
         return array.view(np.uint16) if array.dtype == np.int16 else array
+
+
+class Mkldnn(Torch):
+    """oneDNN as PyTorch carries it, called as its compiler does: filters lie in the layout that the library asks for."""
+
+    def __init__(self, threads, device):
+        if device != "cpu":
+            raise ImportError("only measured on CPUs")
+        super().__init__(threads, device)
+        if not self.module.backends.mkldnn.is_available():
+            raise ImportError("this PyTorch is built without oneDNN")
+        self.names.update(prepared=self.prepared)
+        found = re.search(r"MKL-DNN v?([0-9.]+)", self.module.__config__.show())
+        self.description = f"oneDNN {found[1] if found else '?'} inside torch {self.module.__version__}, {threads} threads"
+
+    def prepared(self, picture, weights, padding, stride=1, dilation=1, groups=1, bias=None, then="none"):
+        """A call that convolves; the axes are PyTorch's. `then` is what follows, "relu" for one."""
+        operations, space = self.module.ops.mkldnn, picture.dim() - 2
+        window = [[padding] * space, [stride] * space, [dilation] * space, groups]
+        weights = operations._reorder_convolution_weight(weights.contiguous(), *window, list(picture.shape))
+        return lambda: operations._convolution_pointwise(picture, weights, bias, *window, then, [], "")
 
 
 class Jax(Peer):
@@ -219,6 +243,165 @@ class Halide(Peer):
         return result
 
 
+class Tvm(Peer):
+    """The expression is a tensor of te. Its loops are tiled, shared out to the threads and vectorised in several ways;
+    the fastest is what is timed."""
+
+    TILES = [(4, 16), (4, 32), (8, 32), (6, 64), (8, 64), (16, 32)]
+
+    def __init__(self, threads, device):
+        if device != "cpu":
+            raise ImportError("only measured on CPUs")
+        os.environ["TVM_NUM_THREADS"] = str(threads)
+        self.module = importlib.import_module("tvm")
+        self.te = importlib.import_module("tvm.te")
+        self.names = {"tvm": self.module, "te": self.te, "topi": importlib.import_module("tvm.topi")}
+        self.schedules = importlib.import_module("tvm.s_tir").Schedule
+        native = self.module.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
+        self.target = self.module.target.Target({"kind": "llvm", **({"mcpu": str(native())} if native else {})})
+        self.given = []
+
+    def tensor(self, array, dtype):
+        if dtype != "f32":
+            raise TypeError("only f32 is measured")
+        place = self.te.placeholder(array.shape, name=f"input{len(self.given)}")
+        self.given.append((place, self.module.runtime.tensor(array)))
+        return place
+
+    @staticmethod
+    def split_up(schedule, block, rows, columns, depth):
+        """Rows x columns of the innermost axes as one tile, what is outside of it in parallel."""
+        loops = schedule.get_loops(block)
+        kinds = [str(v.iter_type) for v in schedule.get(block).iter_vars]
+        space = [l for l, kind in zip(loops, kinds) if not kind.endswith("2")]
+        reduced = [l for l, kind in zip(loops, kinds) if kind.endswith("2")]
+        outer, inner = space[:-2], []
+        for loop, extent in zip(space[-2:], [rows, columns][-len(space):]):
+            o, i = schedule.split(loop, [None, extent])
+            outer.append(o)
+            inner.append(i)
+        if reduced:
+            *reduced, last = reduced
+            reduced += schedule.split(last, [None, depth])
+        schedule.reorder(*outer, *reduced, *inner)
+        parallel = schedule.fuse(*outer) if len(outer) > 1 else outer[0]
+        schedule.parallel(parallel)
+        schedule.vectorize(inner[-1])
+        if len(inner) > 1:
+            schedule.unroll(inner[0])
+        if reduced:
+            schedule.decompose_reduction(block, reduced[0])
+
+    def candidates(self, result):
+        arguments = [place for place, _ in self.given]
+        arguments = [place for place in arguments if place.op in reached(result)]
+        self.values_given = [value for place, value in self.given if place in arguments]
+        function = self.te.create_prim_func([*arguments, result])
+        for rows, columns in self.TILES:
+            for depth in (1, 4):
+                schedule = self.schedules(self.module.IRModule({"main": function}))
+                root = schedule.get_sblock("root", func_name="main")
+                try:
+                    for block in schedule.get_child_blocks(root):
+                        self.split_up(schedule, block, rows, columns, depth)
+                    yield self.module.compile(schedule.mod, target=self.target)["main"]
+                except Exception as error:
+                    print(f"tvm: {rows}x{columns}: {error}", file=sys.stderr)
+
+    def call(self, expression, names):
+        result = eval(expression, names)
+        out = self.module.runtime.tensor(np.zeros(names["_out"].shape, np.float32))
+        best = None
+        for compiled in self.candidates(result):
+            def run(compiled=compiled):
+                compiled(*self.values_given, out)
+                return out
+            run()
+            time = min(self.time(run, 1) for _ in range(3))
+            if best is None or time < best[0]:
+                best = time, run
+        self.given = []
+        if best is None:
+            raise RuntimeError("no schedule compiles")
+        return best[1]
+
+    def values(self, result):
+        return result.numpy()
+
+
+def reached(tensor):
+    """The operations that a tensor of te is computed from."""
+    found, todo = [], [tensor.op]
+    while todo:
+        operation = todo.pop()
+        found.append(operation)
+        todo += [t.op for t in operation.input_tensors]
+    return found
+
+
+class Plaidml(Peer):
+    """PlaidML 0.7 runs programs in Tile: `program` is the workload's own."""
+
+    def __init__(self, threads, device):
+        del threads  # its LLVM device takes the cores of its affinity
+        if device != "cpu":
+            raise ImportError("only measured on CPUs")
+        prefix = sys.prefix
+        os.environ.setdefault("PLAIDML_NATIVE_PATH", os.path.join(prefix, "lib", "libplaidml.so"))
+        os.environ.setdefault("RUNFILES_DIR", os.path.join(prefix, "share", "plaidml"))
+        settings = os.path.join(prefix, "share", "plaidml", "experimental.json")
+        os.environ.setdefault("PLAIDML_EXPERIMENTAL_CONFIG", settings)
+        self.module = importlib.import_module("plaidml")
+        self.context = self.module.Context()
+        self.module.settings.setup = self.module.settings.experimental = True
+        self.module.settings.device_ids = ["llvm_cpu.0"]
+        self.device = self.module.Device(self.context, self.module.devices(self.context)[0])
+        self.names = {}
+        self.description = "plaidml 0.7, llvm_cpu.0"
+
+    def fresh(self, shape):
+        kind = self.module.DType.FLOAT32
+        return self.module.Tensor(self.device, self.module.Shape(self.context, kind, *shape))
+
+    def tensor(self, array, dtype):
+        if dtype != "f32":
+            raise TypeError("only f32 is measured")
+        tensor = self.fresh(array.shape)
+        with tensor.mmap_discard(self.context) as memory:
+            memory.copy_from_ndarray(array)
+            memory.writeback()
+        return tensor
+
+    def call(self, expression, names):
+        program = eval(expression, names)
+        inputs, outputs = re.search(r"function\s*\((.*?)\)\s*->\s*\((.*?)\)", program, re.S).groups()
+        self.shape = names["_out"].shape
+        self.out = self.fresh(self.shape)
+        self.invoker = self.module.Invoker(self.context, self.module.Function(program))
+        for name in re.findall(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\])?", inputs):
+            self.invoker.set_input(name, names[name])
+        self.invoker.set_output(outputs.strip(), self.out)
+        return self.invoker.invoke
+
+    def wait(self):
+        with self.out.mmap_current():
+            pass
+
+    def time(self, run, count):
+        self.wait()
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            run()
+        self.wait()
+        return time.perf_counter_ns() - start
+
+    def values(self, result):
+        array = np.zeros(self.shape, np.float32)
+        with self.out.mmap_current() as memory:
+            memory.copy_to_ndarray(array)
+        return array
+
+
 class Numpy(Peer):
     """Modules that work on arrays of NumPy (OpenCV, SciPy)."""
 
@@ -243,7 +426,7 @@ class Numpy(Peer):
 
 
 def open_peer(name, threads, device):
-    known = {"torch": Torch, "jax": Jax, "halide": Halide}
+    known = {"torch": Torch, "mkldnn": Mkldnn, "jax": Jax, "halide": Halide, "tvm": Tvm, "plaidml": Plaidml}
     return known[name](threads, device) if name in known else Numpy(name, threads, device)
 
 
@@ -256,6 +439,8 @@ class Driver:
         if np is None:
             raise ImportError("this Python has no NumPy")
         self.peer = open_peer(self.name, self.threads, self.device)
+        if self.peer.description:
+            return {"description": self.peer.description}
         version = getattr(self.peer.module, "__version__", "of unknown version")
         where = f"{self.threads} threads" if self.device == "cpu" else self.device
         return {"description": f"{self.name} {version}, {where}"}
@@ -264,6 +449,7 @@ class Driver:
         out = mapped(task["output"])
         self.peer.allow_tf32(task["tf32"])
         names = {"np": np, "_out": aligned(out), **self.peer.names, **task["attributes"]}
+        names["program"] = "\n".join(line for line in task["program"].splitlines() if not line.startswith("//"))
         for name, tensor in task["inputs"].items():
             names[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
         names["_prepare"] = "\n".join(task["prepare"])

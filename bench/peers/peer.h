@@ -23,10 +23,10 @@ class Peer {
   virtual Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) = 0;
 };
 
-// The peers that this program was built with.
+// The libraries that this program was built with or that it finds now.
 std::vector<std::unique_ptr<Peer>> make_peers(int threads);
-// Those that it was not built with, and why.
-std::vector<std::string> missing_peers();
+// Known ones that are not among them, and where they would come from.
+std::vector<std::string> missing_peers(const std::vector<std::unique_ptr<Peer>>& peers);
 // Called first in main with --peers: a library that reads its environment before main and picks
 // kernels below what this CPU has is given a better setting, and the program starts again.
 void settle_environment(char** argv);

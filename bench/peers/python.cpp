@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "bench/peers/process.h"
 
@@ -58,21 +59,26 @@ std::string driver() {
   return TILE_PEER_DRIVER;
 }
 
-std::string interpreter() {
+// Those that TILE_BENCH_PYTHON names, separated by colons; otherwise the system's and that of
+// install.sh --peers.
+std::vector<std::string> interpreters() {
   const char* set = std::getenv("TILE_BENCH_PYTHON");
-  return set != nullptr ? set : "python3";
+  std::istringstream list(set != nullptr ? set : "python3:" TILE_PEER_PYTHON);
+  std::vector<std::string> result;
+  for (std::string one; std::getline(list, one, ':');) {
+    if (!one.empty()) result.push_back(one);
+  }
+  return result;
 }
 
 class PythonPeer : public Peer {
  public:
   PythonPeer(std::string module, int threads, const std::string& device, Precision precision)
-      : module_(std::move(module)),
-        precision_(precision),
-        command_({interpreter(), driver(), module_, std::to_string(threads), device}) {
-    Json hello = start();
-    present_ = hello.contains("description");
-    description_ = present_ ? hello["description"].get<std::string>()
-                            : "not found: " + hello.value("error", "no answer");
+      : module_(std::move(module)), precision_(precision) {
+    for (const std::string& python : interpreters()) {
+      command_ = {python, driver(), module_, std::to_string(threads), device};
+      if (greet()) return;
+    }
   }
 
   std::string name() const override { return module_; }
@@ -85,6 +91,7 @@ class PythonPeer : public Peer {
     Json task = {
         {"do", "prepare"}, {"prepare", it->second.prepare}, {"expression", it->second.expression}};
     task["attributes"] = c.workload->attributes;
+    task["program"] = c.workload->source->text;
     task["tf32"] = c.workload->precision.value_or(precision_) == Precision::tf32;
     std::vector<std::unique_ptr<SharedFile>> files;
     std::vector<std::string> names = input_names(program_of(c), c);
@@ -110,6 +117,20 @@ class PythonPeer : public Peer {
   }
 
  private:
+  // Whether the module is there; the first reason why not is kept.
+  bool greet() {
+    std::string why;
+    try {
+      Json hello = start();
+      present_ = hello.contains("description");
+      if (present_) description_ = hello["description"].get<std::string>();
+      why = hello.value("error", "no answer");
+    } catch (const Failure& failure) {
+      why = failure.what();
+    }
+    if (description_.empty()) description_ = "not found: " + why;
+    return present_;
+  }
   Json start() {
     process_ = std::make_unique<Process>(command_);
     return ask({{"do", "describe"}});
@@ -123,19 +144,6 @@ class PythonPeer : public Peer {
   std::unique_ptr<Process> process_;  // a new one after one that ended
 };
 
-// A module that no process could be started for.
-class AbsentPeer : public Peer {
- public:
-  AbsentPeer(std::string module, std::string why)
-      : module_(std::move(module)), why_(std::move(why)) {}
-  std::string name() const override { return module_; }
-  std::string description() const override { return "not found: " + why_; }
-  Calls prepare(const Case&, std::span<const Tensor>, Tensor&) override { return {}; }
-
- private:
-  std::string module_, why_;
-};
-
 }  // namespace
 
 std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
@@ -147,11 +155,7 @@ std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& ca
   }
   std::vector<std::unique_ptr<Peer>> peers;
   for (const std::string& module : modules) {
-    try {
-      peers.push_back(std::make_unique<PythonPeer>(module, threads, device, precision));
-    } catch (const Failure& failure) {
-      peers.push_back(std::make_unique<AbsentPeer>(module, failure.what()));
-    }
+    peers.push_back(std::make_unique<PythonPeer>(module, threads, device, precision));
   }
   return peers;
 }

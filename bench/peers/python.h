@@ -9,11 +9,11 @@
 
 namespace tile::bench {
 
-// Of the modules that the cases name those that can be imported by the Python of the environment
-// variable TILE_BENCH_PYTHON (python3 where it is not set), on the device "cpu" or "cuda"; the
-// others stand in the list as peers without operations whose description says why. They
-// round the factors of f32 products to tf32 for workloads of that precision (`precision`: of those
-// that name none).
+// Of the modules that the cases name those that can be imported, on the device "cpu" or "cuda", by
+// a Python of the environment variable TILE_BENCH_PYTHON (several are separated by colons; where it
+// is not set, python3 and that of install.sh --peers); the others stand in the list as peers
+// without operations whose description says why. They round the factors of f32 products to tf32
+// for workloads of that precision (`precision`: of those that name none).
 std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
                                                      const std::string& device,
                                                      Precision precision);
