@@ -51,15 +51,20 @@ bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& ten
 
 class Grouping {
  public:
-  Grouping(const BoundProgram& program, const Target& target, bool always_stream)
-      : program_(program), target_(target), always_stream_(always_stream) {}
+  // Fusions that are made wherever they are legal.
+  struct Always {
+    bool streams = false, pools = false;
+  };
+  Grouping(const BoundProgram& program, const Target& target, Always always)
+      : program_(program), target_(target), always_(always) {}
 
   std::vector<Step> run() {
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
     auto complete = [this](Kernel& k) { finish(k); };
     if (!is_gpu(target_)) {
-      steps_ = fuse_streams(std::move(steps_), program_, target_, complete, gone_, always_stream_);
+      steps_ = fuse_streams(std::move(steps_), program_, target_, complete, gone_, always_.streams);
       steps_ = fuse_siblings(std::move(steps_), program_, target_, complete);
+      steps_ = fuse_pools(std::move(steps_), program_, target_, complete, always_.pools);
     }
     steps_ = fuse_rows(std::move(steps_), program_, target_, complete);
     for (Step& step : steps_) {
@@ -241,7 +246,7 @@ class Grouping {
 
   const BoundProgram& program_;
   const Target& target_;
-  bool always_stream_;
+  Always always_;
   std::vector<Step> steps_;
   std::set<TensorId> gone_;  // no kernel makes them: what reads them is written otherwise
   std::map<TensorId, size_t> made_at_;
@@ -251,10 +256,13 @@ class Grouping {
 }  // namespace
 
 std::vector<Step> group(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target, false).run();
+  return Grouping(program, target, {}).run();
 }
 std::vector<Step> group_streamed(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target, true).run();
+  return Grouping(program, target, {.streams = true}).run();
+}
+std::vector<Step> group_pooled(const BoundProgram& program, const Target& target) {
+  return Grouping(program, target, {.pools = true}).run();
 }
 
 }  // namespace tile

@@ -28,7 +28,14 @@ double compiled_cost(const Kernel& raw, const Target& target,
 std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
                                const Target& target, const std::function<void(Kernel&)>& finish,
                                std::set<TensorId>& gone, bool always);
-// group() with every streamed kernel that is legal, for tests.
+// Makes one kernel of a reduction over disjoint windows and of what makes its operand, which is
+// then not stored, where that is cheaper; or wherever it is legal with `always`.
+std::vector<Step> fuse_pools(std::vector<Step> steps, const BoundProgram& program,
+                             const Target& target, const std::function<void(Kernel&)>& finish,
+                             bool always);
+// group() with every streamed kernel, or every pool in the kernel before it, that is legal: for
+// tests.
 std::vector<Step> group_streamed(const BoundProgram& program, const Target& target);
+std::vector<Step> group_pooled(const BoundProgram& program, const Target& target);
 
 }  // namespace tile
