@@ -68,9 +68,15 @@ std::string roof(const Results& r, const Frame& f) {
 }
 
 std::string dot(const Frame& f, const Row& row) {
+  double x = f.x(row.operations / row.bytes);
+  std::string out;
+  if (const auto* peer = row.best_peer()) {
+    double rate = row.operations / peer->second;
+    out += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" class=\"ring\"><title>", x, f.y(rate)) +
+           escaped(row.name + ", " + peer->first) + text(": %.1f GFLOP/s</title></circle>", rate);
+  }
   double rate = row.operations / row.median;
-  std::string out = text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" class=\"dot\"><title>",
-                         f.x(row.operations / row.bytes), f.y(rate));
+  out += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" class=\"dot\"><title>", x, f.y(rate));
   return out + escaped(row.name) +
          text(": %.1f GFLOP/s, %.0f %% of its ceiling", rate, 100 * row.share()) +
          "</title></circle>";
@@ -80,34 +86,34 @@ bool drawable(const Row& row) {
   return row.error.empty() && row.operations > 0 && row.bytes > 0 && row.median > 0;
 }
 
-std::string bar(double x, double y, double width, size_t colour, const std::string& words) {
-  const char* name = colour == 0 ? "ours" : colour == 1 ? "peer0" : colour == 2 ? "peer1" : "peer2";
-  return text(
-             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"9\" "
-             "style=\"fill:var(--%s)\"><title>",
-             x, y, std::max(width, 0.5), name) +
-         escaped(words) + "</title></rect>";
+std::string bar(double x, double y, double width, const std::string& colour,
+                const std::string& words) {
+  return text("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"8\" rx=\"1.5\" style=\"fill:", x,
+              y, std::max(width, 0.5)) +
+         colour + "\"><title>" + escaped(words) + "</title></rect>";
 }
 
 constexpr double kNames = 210, kBars = 560;
 
 std::string row_bars(const Row& row, const std::vector<std::string>& peers, double y) {
   double scale = kBars / 1.1;
-  std::string out = label(kNames - 8, y + 9, "end", row.name);
+  std::string mark = row.untrusted.empty() ? "" : " †";
+  std::string out = label(kNames - 8, y + 9, "end", row.name + mark);
   out += bar(
-      kNames, y, std::min(row.share(), 1.1) * scale, 0,
+      kNames, y, std::min(row.share(), 1.1) * scale, "var(--ours)",
       text("ours: %s, %.0f %% of the ceiling", time_text(row.median).c_str(), 100 * row.share()));
   for (const auto& [name, time] : row.peers) {
     auto which = static_cast<size_t>(std::find(peers.begin(), peers.end(), name) - peers.begin());
     y += 10;
-    double share = row.share() * row.median / time;
-    out += bar(kNames, y, std::min(share, 1.1) * scale, which + 1,
+    double share = row.share_of(time);
+    out += bar(kNames, y, std::min(share, 1.1) * scale, peer_colour(which),
                name + text(": %s, %.0f %% of the ceiling", time_text(time).c_str(), 100 * share));
   }
   return out;
 }
 
 std::string curve(const Row& row, double width, double height) {
+  if (row.tuning.empty()) return "";
   std::string points;
   double last = row.tuning.back();
   size_t count = row.tuning.size();
@@ -149,6 +155,53 @@ std::vector<std::string> peer_names(const Results& results) {
     }
   }
   return names;
+}
+
+std::string peer_colour(size_t place) {
+  constexpr size_t kColours = 8;
+  return "var(--peer" + std::to_string(place % kColours) + ")";
+}
+
+namespace {
+
+constexpr double kRow = 22;
+
+std::string class_row(const Suite& s, const Axis& x, double y) {
+  double middle = y + kRow / 2;
+  std::string out = label(x.begin - 8, middle + 4, "end", s.name);
+  if (s.geomean == 0) return out;
+  bool aimed = s.target_geomean > 0;
+  const char* colour = !aimed || s.met() ? "var(--good)" : "var(--ours)";
+  out += text(
+      "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" style=\"fill:%s\">",
+      std::min(x(1), x(s.geomean)), y + 4, std::abs(x(s.geomean) - x(1)) + 1, kRow - 8, colour);
+  out += "<title>" + escaped(s.name) +
+         text(": geometric mean %.2f, worst %.2f", s.geomean, s.worst->ratio()) + " (" +
+         escaped(s.worst->name) + ")</title></rect>";
+  out += line(x(s.worst->ratio()), middle, x(s.geomean), middle, "whisker");
+  if (aimed) out += line(x(s.target_geomean), y + 1, x(s.target_geomean), y + kRow - 1, "aim");
+  return out + label(x.end + 8, middle + 4, "start", text("%.2f", s.geomean));
+}
+
+}  // namespace
+
+std::string class_ratios(const std::vector<Suite>& list) {
+  bool compared =
+      std::any_of(list.begin(), list.end(), [](const Suite& s) { return s.geomean > 0; });
+  if (!compared) return "";
+  Axis x{0.25, 16, 200, 720};
+  double height = kRow * static_cast<double>(list.size()) + 40;
+  std::string out = open_svg(800, height, "the best peer's time over ours, by class");
+  for (double v = x.low; v <= x.high * 1.001; v *= 2) {
+    out += line(x(v), 4, x(v), height - 30, v == 1 ? "roof" : "rule");
+    out += label(x(v), height - 14, "middle", text("%g", v));
+  }
+  double y = 6;
+  for (const Suite& s : list) {
+    out += class_row(s, x, y);
+    y += kRow;
+  }
+  return out + "</svg>";
 }
 
 std::string roofline(const Results& results) {

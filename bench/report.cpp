@@ -116,6 +116,7 @@ Json entry(const Result& r) {
   for (const PeerResult& peer : r.peers) {
     e["peer_" + peer.name + "_time"] = peer.times.median();
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
+    e["peer_" + peer.name + "_share_of_ceiling"] = r.share_of_ceiling(peer.times);
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {
     e["peer_" + peer.name + "_error"] = peer.reason;
@@ -123,6 +124,8 @@ Json entry(const Result& r) {
   if (!r.peers.empty()) {
     e["ratio_best_peer"] = r.ratio_best_peer(&Times::median);
     e["ratio_best_peer_min"] = r.ratio_best_peer(&Times::least);
+    e["trusted"] = r.untrusted.empty();
+    if (!r.untrusted.empty()) e["untrusted_because"] = r.untrusted;
   }
   return e;
 }
@@ -164,7 +167,7 @@ void print_header(std::ostream& out, const Context& context) {
 void print_columns(std::ostream& out) {
   out << padded("name", 24, true) << padded("least", 10) << padded("median", 10)
       << padded("rate", 16) << padded("of ceiling", 12)
-      << "  checked with; peers: least, median (over ours)\n";
+      << "  checked with; peers: least, median (over ours, share)\n";
 }
 
 void print_row(std::ostream& out, const Result& r) {
@@ -181,11 +184,13 @@ void print_row(std::ostream& out, const Result& r) {
     out << "; " << peer.name << " " << time_text(peer.times.least()) << " "
         << time_text(peer.times.median()) << " ("
         << formatted("%.2fx least, ", peer.times.least() / r.times.least())
-        << formatted("%.2fx median)", peer.times.median() / r.times.median());
+        << formatted("%.2fx median, ", peer.times.median() / r.times.median())
+        << formatted("%.0f %% of ceiling)", 100 * r.share_of_ceiling(peer.times));
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {
     out << "; " << peer.name << " failed: " << peer.reason;
   }
+  if (!r.untrusted.empty()) out << "; UNTRUSTED: " << r.untrusted;
   out << std::endl;
 }
 

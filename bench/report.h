@@ -33,12 +33,14 @@ struct Result {
     std::string name, reason;
   };
   std::vector<FailedPeer> failed_peers;  // that have the case and could not be timed
+  std::string untrusted;                 // why the peers' times mean little; empty: nothing known
   std::string error;                     // not empty: the case failed, the rest means nothing
 
   double work_done() const { return measure == Measure::gflops ? work.operations : work.bytes; }
   // 10^9 operations or bytes in a second, from the median.
   double rate() const { return work_done() / times.median(); }
-  double share_of_ceiling() const { return rate() / ceiling; }
+  double share_of_ceiling() const { return share_of_ceiling(times); }
+  double share_of_ceiling(const Times& of) const { return work_done() / of.median() / ceiling; }
   // The fastest peer's time over ours: above 1, we are faster. 0 without peers.
   double ratio_best_peer(double (Times::*statistic)() const) const;
 };

@@ -49,6 +49,7 @@ Row row_of(const Json& entry) {
   row.name = words(entry, "name");
   row.suite = words(entry, "suite");
   row.error = words(entry, "error_message");
+  row.untrusted = words(entry, "untrusted_because");
   row.measure = entry.contains("gbps") ? "gbps" : "gflops";
   row.median = number(entry, "real_time");
   row.least = number(entry, "min_time");
@@ -121,10 +122,15 @@ void ResultsFile::write() const {
   replace_file(path_, json.dump(2) + "\n");
 }
 
+const std::pair<std::string, double>* Row::best_peer() const {
+  auto best = std::min_element(peers.begin(), peers.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  return best == peers.end() ? nullptr : &*best;
+}
+
 double Row::ratio() const {
-  double best = std::numeric_limits<double>::infinity();
-  for (const auto& [who, time] : peers) best = std::min(best, time);
-  return peers.empty() || median == 0 ? 0 : best / median;
+  const auto* best = best_peer();
+  return best == nullptr || median == 0 ? 0 : best->second / median;
 }
 
 const Row* Results::find(const std::string& name) const {
@@ -149,9 +155,12 @@ Results read_results(const std::string& path) {
 }
 
 bool Suite::met() const {
+  constexpr double kAtTheCeiling = 0.95;
   if (geomean == 0) return false;
-  bool worst_met = worst->ratio() >= target_worst || worst->share() >= 0.95;
-  return (geomean >= target_geomean || share_geomean >= 0.95) && worst_met;
+  bool each = std::all_of(rows.begin(), rows.end(), [&](const Row* row) {
+    return row->ratio() == 0 || row->ratio() >= target_worst || row->share() >= kAtTheCeiling;
+  });
+  return (geomean >= target_geomean || share_geomean >= kAtTheCeiling) && each;
 }
 
 std::vector<Suite> suites(const Results& results) {
@@ -160,8 +169,9 @@ std::vector<Suite> suites(const Results& results) {
     if (!row.error.empty()) continue;
     auto at =
         std::find_if(list.begin(), list.end(), [&](const Suite& s) { return s.name == row.suite; });
-    if (at == list.end()) at = list.insert(list.end(), Suite{row.suite, {}, 0, nullptr, 0, 0, 0});
+    if (at == list.end()) at = list.insert(list.end(), Suite{row.suite});
     at->rows.push_back(&row);
+    if (!row.untrusted.empty()) ++at->untrusted;
     at->target_geomean = std::max(at->target_geomean, row.target_geomean);
     at->target_worst = std::max(at->target_worst, row.target_worst);
     if (row.ratio() > 0 && (at->worst == nullptr || row.ratio() < at->worst->ratio()))

@@ -35,6 +35,7 @@ class ResultsFile {
 struct Row {
   std::string name, suite, measure;  // "gflops" or "gbps"
   std::string error;
+  std::string untrusted;                            // why the ratios mean little
   double median = 0, least = 0, low = 0, high = 0;  // ns; quartiles of the rounds
   double operations = 0, bytes = 0;
   double rate = 0, ceiling = 0;
@@ -45,6 +46,9 @@ struct Row {
   double share() const { return ceiling > 0 ? rate / ceiling : 0; }
   // The fastest peer's time over ours; 0 without peers.
   double ratio() const;
+  // Its name and median; null without peers.
+  const std::pair<std::string, double>* best_peer() const;
+  double share_of(double time) const { return time > 0 ? share() * median / time : 0; }
 };
 struct Results {
   std::string path, device, date;
@@ -61,12 +65,13 @@ Results read_results(const std::string& path);
 // The rows of one suite, and how they stand beside the best peer.
 struct Suite {
   std::string name;
-  std::vector<const Row*> rows;
+  std::vector<const Row*> rows{};
   double geomean = 0;          // of the ratios; 0 without peers
   const Row* worst = nullptr;  // with a peer
   double share_geomean = 0;    // of the shares of the ceiling
+  size_t untrusted = 0;        // rows
   double target_geomean = 0, target_worst = 0;
-  // performance notes: a case is met by its ratio or by 95 % of the ceiling.
+  // A case is met by its ratio or by 95 % of the ceiling.
   bool met() const;
 };
 std::vector<Suite> suites(const Results& results);

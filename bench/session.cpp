@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bench/peers/python.h"
+#include "bench/trust.h"
 #include "core/schedule/tensor_cores.h"
 
 namespace tile::bench {
@@ -163,6 +164,9 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   while (!time_in_turns(prepared, others, result)) {
   }
   progress_.clear();
+  if (!is_gpu(engine_->target())) {
+    result.untrusted = distrust(workload, prepared.inputs().front().type(), result);
+  }
   return result;
 }
 

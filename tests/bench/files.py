@@ -69,6 +69,7 @@ def check_page(page):
     check(drawings >= 2 and text.count("</svg>") == drawings, "not every drawing is whole")
     for piece in text.split("<svg")[1:]:
         xml.fromstring("<svg" + piece.split("</svg>")[0] + "</svg>")
+    check("†" not in text.split("untrusted †")[-1], "a row without known peers is not trusted")
     check("product_21" in text and "http" not in text, "the page lacks a case or is not self-contained")
 
 

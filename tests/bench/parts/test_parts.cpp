@@ -5,6 +5,7 @@
 
 #include "bench/report.h"
 #include "bench/session.h"
+#include "bench/trust.h"
 #include "core/interpret/interpret.h"
 
 namespace tile::bench {
@@ -120,6 +121,22 @@ TEST(Report, RatioIsTheBestPeersTimeOverOurs) {
   r.peers = {{"slow", {{9}, {9}, 1}}, {"fast", {{5, 6, 7}, {6}, 1}}};
   EXPECT_EQ(r.ratio_best_peer(&Times::median), 2);
   EXPECT_EQ(r.ratio_best_peer(&Times::least), 2.5);
+}
+
+TEST(Report, APeerBelowWhatIsKnownOfItMakesARowUntrusted) {
+  Workload products;
+  products.kind = "matrix_product";
+  Result r;
+  r.ceiling = 100;
+  r.work = {1e9, 2e9, 1e6, 5e5};
+  r.times.real = {3e7};
+  r.peers = {{"openblas", {{2.5e7}, {2.5e7}, 1}}, {"unknown", {{1e9}, {1e9}, 1}}};
+  EXPECT_EQ(distrust(products, DType::f32, r), "");  // 80 % of the ceiling
+  r.peers[0].times.real = {1e8};
+  EXPECT_THAT(distrust(products, DType::f32, r), testing::HasSubstr("openblas reaches 20 %"));
+  EXPECT_EQ(distrust(products, DType::bf16, r), "");
+  r.work.bytes = 1e9;  // memory is the limit: nothing is known
+  EXPECT_EQ(distrust(products, DType::f32, r), "");
 }
 
 }  // namespace
