@@ -16,18 +16,8 @@ void launch_of_the_kernel(benchmark::State& state) {
   Product product(fresh_engine(), kSize);
   std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
   const Launch& launch = executable->launches.at(0);
-  std::vector<void*> pointers;
-  for (TensorId id : launch.arguments) {
-    const Place& place = executable->places[static_cast<size_t>(id)];
-    bool output = place.kind == Place::Kind::output;
-    pointers.push_back((output ? product.outputs() : product.inputs())[place.at].data);
-  }
-  std::vector<std::byte> workspace(launch.code->workspace_bytes() + 64);
-  auto address = reinterpret_cast<uintptr_t>(workspace.data());
-  LaunchOptions options;
-  options.workspace = workspace.data() + (64 - address % 64) % 64;
-  Backend& backend = executable->engine->backend();
-  for (auto _ : state) backend.launch(*launch.code, pointers, launch.parameters, options);
+  KernelLaunch kernel(product, *executable, launch, launch.code, launch.parameters);
+  for (auto _ : state) kernel();
 }
 BENCHMARK(launch_of_the_kernel);
 

@@ -21,6 +21,22 @@ Product::Product(const std::shared_ptr<Engine>& engine, int64_t n)
   outputs_ = {{c_.data(), DType::f32, {n, n}, {}}};
 }
 
+KernelLaunch::KernelLaunch(const Product& product, const Executable& executable,
+                           const Launch& launch, std::shared_ptr<const Code> code,
+                           std::vector<int64_t> parameters)
+    : backend_(executable.engine->backend()),
+      code_(std::move(code)),
+      parameters_(std::move(parameters)),
+      workspace_(code_->workspace_bytes() + 64) {
+  for (TensorId id : launch.arguments) {
+    const Place& place = executable.places[static_cast<size_t>(id)];
+    bool output = place.kind == Place::Kind::output;
+    pointers_.push_back((output ? product.outputs() : product.inputs())[place.at].data);
+  }
+  auto address = reinterpret_cast<uintptr_t>(workspace_.data());
+  options_.workspace = workspace_.data() + (64 - address % 64) % 64;
+}
+
 std::shared_ptr<Engine> fresh_engine(const std::string& cache_folder) {
   EngineOptions options;
   options.backend = "cpu";

@@ -27,6 +27,23 @@ class Product {
   std::vector<TensorView> inputs_, outputs_;
 };
 
+// One kernel on a product's tensors, as the backend launches it: nothing of the runtime around it.
+class KernelLaunch {
+ public:
+  // `code` is that of the launch, or another one with its arguments.
+  KernelLaunch(const Product& product, const Executable& executable, const Launch& launch,
+               std::shared_ptr<const Code> code, std::vector<int64_t> parameters);
+  void operator()() { backend_.launch(*code_, pointers_, parameters_, options_); }
+
+ private:
+  Backend& backend_;
+  std::shared_ptr<const Code> code_;
+  std::vector<int64_t> parameters_;
+  std::vector<void*> pointers_;
+  std::vector<std::byte> workspace_;
+  LaunchOptions options_;
+};
+
 // An engine of its own; an empty folder means that nothing is kept on disk.
 std::shared_ptr<Engine> fresh_engine(const std::string& cache_folder = "");
 
