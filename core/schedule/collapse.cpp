@@ -271,6 +271,21 @@ bool merge_one(Kernel& kernel) {
 
 }  // namespace
 
+void settle_single_taps(Kernel& kernel) {
+  for (KernelStage& stage : kernel.stages) {
+    for (Piece& piece : stage.contraction.pieces) {
+      for (Access& a : piece.loads) {
+        for (Index& index : a.index) {
+          std::vector<Rational>& factors = index.affine.coefficients;
+          for (size_t u = piece.owners; u < std::min(factors.size(), piece.box.size()); ++u) {
+            if (piece.box[u] == 1) factors[u] = 0;
+          }
+        }
+      }
+    }
+  }
+}
+
 void collapse(Kernel& kernel) {
   while (merge_one(kernel)) {
   }

@@ -25,6 +25,7 @@ constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;   // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;    // of entering and leaving a register tile
+constexpr double kResume = 2;        // of a vector of sums that earlier blocks have begun
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 // The same where the next row does not wait for the result: one row at a time; several at once.
 constexpr double kFreeCombine = 8;
@@ -264,6 +265,10 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   if (!reduces_) return std::max(step, stores) + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
   double ends = stores + vectors * kOperation;
+  bool resumes = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
+    return l.unknown >= static_cast<int>(piece_.owners);
+  });
+  if (resumes) ends += vectors * kResume;
   if (t.vector < static_cast<int>(piece_.owners)) return steps * step + ends + kTileStart;
   if (waits_) return steps * step + ends + kTileStart + vectors * kLaneCombine;
   return steps * step + ends + vectors * (vectors > 1 ? kFreeRows : kFreeCombine);
@@ -422,20 +427,23 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {
   double serial = serial_ns(s);
-  double tasks = 1;
+  double tasks = 1, longest = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
-    tasks *= static_cast<double>(ceil_div(piece_.box[static_cast<size_t>(l.unknown)], l.step));
+    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
+    auto step = static_cast<double>(l.step);
+    tasks *= std::ceil(extent / step);
+    longest *= std::min(1.0, step / extent);
   }
-  return threaded_ns(serial, tasks, target_);
+  return threaded_ns(serial, tasks, target_, longest);
 }
 
-double threaded_ns(double serial, double tasks, const Target& target) {
+double threaded_ns(double serial, double tasks, const Target& target, double longest) {
   double chunks = std::min(tasks, std::floor(serial / kChunkNanoseconds));
   if (chunks < 2 || target.threads < 2) return serial;
   double workers = std::min(chunks, static_cast<double>(target.threads));
   double rounds = std::ceil(tasks / workers);
-  return target.parallel_overhead_ns + serial * rounds / tasks;
+  return target.parallel_overhead_ns + serial * std::max(rounds / tasks, longest);
 }
 
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,

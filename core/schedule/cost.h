@@ -140,9 +140,9 @@ class PieceModel {
 };
 
 // What starting one kernel costs, and what `serial` nanoseconds of work in `tasks` parts take on
-// the target's threads (1 task: no parallel loop).
+// the target's threads (1 task: no parallel loop; `longest`: at least the part that one task is).
 constexpr double kKernelStart = 200;
-double threaded_ns(double serial, double tasks, const Target& target);
+double threaded_ns(double serial, double tasks, const Target& target, double longest = 0);
 // Attached stages: their bodies, their loads and their stores, beside the tile's own work.
 double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target);
 

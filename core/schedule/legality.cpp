@@ -4,6 +4,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/stream.h"
 #include "core/schedule/tensor_cores.h"
@@ -178,9 +179,12 @@ class PieceRules {
                            [&](const Loop& l) { return !owner(l.unknown); });
     if (!any) return {};
     if (c_.aggregation == Aggregation::assign) return "a blocked reduction of an assignment";
-    // Blocks of a streamed axis test their points.
-    if (constrained_reduction() && !has_stream(kernel_)) {
-      return "a blocked reduction with conditions";
+    // Whether any point was there is known within a block only. Blocks of a streamed axis test
+    // their points.
+    bool zero_if_empty = c_.aggregation == Aggregation::sum && !c_.fill;
+    if (constrained_reduction() && !has_stream(kernel_) && !zero_if_empty &&
+        !lowering::surely_nonempty(piece_)) {
+      return "a blocked reduction whose conditions may leave no point";
     }
     for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
       if (piece_.box[u] < 1) return "a blocked reduction without points";
@@ -296,7 +300,7 @@ class PieceRules {
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
       bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().unknown;
-      if (!entries.empty() && loops.size() > 1 && !owner(static_cast<int>(u)) && !neighbours &&
+      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours &&
           constrained_reduction()) {
         return "a packed reduction with conditions and blocks";
       }

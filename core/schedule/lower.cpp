@@ -8,6 +8,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/stream.h"
 #include "core/schedule/tensor_cores.h"
 
 namespace tile {
@@ -146,7 +147,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
       stage_(stage),
       piece_(contraction_.pieces[piece]),
       schedule_(schedule),
-      constraints_(place_constraints(piece_, schedule)),
+      constraints_(place_constraints(piece_, schedule, has_stream(frame.kernel))),
       names_(plain_names(piece_.unknowns)) {
   reduces_ = piece_.owners < piece_.box.size();
   blocked_ = std::any_of(schedule.outer.begin(), schedule.outer.end(), [&](const Loop& l) {

@@ -116,7 +116,8 @@ bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors
   });
 }
 
-std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule) {
+std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule,
+                                                bool streamed) {
   auto in_tile = [&](size_t u) {
     return std::any_of(schedule.tile.begin(), schedule.tile.end(),
                        [&](const Loop& l) { return l.unknown == static_cast<int>(u); });
@@ -152,9 +153,9 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
     bool settled = std::all_of(used.begin(), used.end(), [&](size_t u) {
       return static_cast<int>(u) == p.unknown || u < piece.owners || last_reduce(u) <= latest;
     });
-    bool blocked = std::any_of(schedule.outer.begin(), schedule.outer.end(),
-                               [&](const Loop& l) { return l.unknown == p.unknown; });
-    bool loop = p.unknown >= 0 && latest < schedule.reduce.size() && !blocked;
+    bool cut = std::any_of(schedule.outer.begin(), schedule.outer.end(),
+                           [&](const Loop& l) { return l.unknown == p.unknown; });
+    bool loop = p.unknown >= 0 && latest < schedule.reduce.size() && !(streamed && cut);
     if (!tiled && p.owners_only) p.place = Place::outer;
     if (!tiled && !p.owners_only && settled && loop) p.place = Place::bound;
     placed.push_back(p);

@@ -280,7 +280,9 @@ Block PieceLowering::reduce_loops(size_t i, const State& s) {
     return tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
   }
   const Loop& l = schedule_.reduce[i];
-  bool first = s.at[static_cast<size_t>(l.unknown)].levels.empty();
+  auto here = schedule_.reduce.begin() + static_cast<std::ptrdiff_t>(i);
+  bool first = std::none_of(schedule_.reduce.begin(), here,
+                            [&](const Loop& before) { return over(before, l); });
   if (first && is_bounded(l.unknown)) return bounded_loop(i, s);
   return reduce_loop(i, s);
 }
@@ -441,13 +443,13 @@ bool PieceLowering::is_bounded(int unknown) const {
 void PieceLowering::bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const {
   auto u = static_cast<size_t>(unknown);
   lo = 0;
-  Expr end = piece_.box[u];
+  Expr end = s.at[u].size, base = s.at[u].begin();
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::bound || p.unknown != unknown) continue;
     Constraint k = whole(*p.constraint);
     int64_t a = k.form.coefficient(u).num();
     k.form.coefficients[u] = 0;
-    Expr rest = value_of(k.form, s);
+    Expr rest = tidy(value_of(k.form, s) + Expr(a) * base);
     Expr low = tidy(Expr(k.lo) - rest), high = tidy(Expr(k.hi - 1) - rest);
     if (a < 0) {
       std::swap(low, high);

@@ -127,7 +127,9 @@ Constraint whole(const Constraint& c);
 bool surely_nonempty(const Piece& piece);
 // True when the pieces write every cell of the outputs.
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
-std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule);
+// `streamed`: the kernel has a streamed axis, whose blocks test their points.
+std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule,
+                                                bool streamed);
 // Expressions that are all >= 0 exactly where lo <= form < hi, leaving out what the box implies.
 // With `down` <= 0 <= `up` (in multiples of the whole form): where it holds for form + down … form
 // + up.
@@ -211,7 +213,8 @@ class PieceLowering {
   bool unroll_follows(size_t reduce) const;
   std::string variable(int unknown, const State& s) const;
   int64_t parallel_grain(int64_t tasks) const;
-  // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size).
+  // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size)
+  // of its current block.
   bool is_bounded(int unknown) const;
   void bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const;
 

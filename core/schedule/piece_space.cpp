@@ -39,6 +39,7 @@ void PieceSpace::tiled() {
     }
     if (reduces && i < breadth_.blocked) blocked(tiles[i]);
     if (reduces && i < breadth_.blocked) streamed(tiles[i]);
+    if (reduces && i < breadth_.blocked) kept_sums(tiles[i]);
     if (!reduces) blocked_copy(tiles[i]);
   }
 }

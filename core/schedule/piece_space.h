@@ -84,6 +84,13 @@ class PieceSpace {
   // copies of the block; the partial sums stay in the cache.
   void streamed(const RegisterTile& t);
   void streamed_by(const RegisterTile& t, int64_t width, int64_t depth);
+  // Sums of a part of the cells stay in the second-level cache while blocks of the reductions pass
+  // by, so that operands are read once, whatever those cells share of them: piece_sums.cpp.
+  void kept_sums(const RegisterTile& t);
+  void kept_sums_of(const RegisterTile& t, int split, int64_t width);
+  // Blocks of the reductions, those that reach furthest first, of which the cells of `range` need
+  // no more than half the cache; none where all fit or nothing does.
+  std::vector<Loop> passing_blocks(const RegisterTile& t, std::vector<int64_t> range) const;
   // Blocks of a transposed copy: every line of both sides is used up while it is in the cache.
   void blocked_copy(const RegisterTile& t);
   // The block of the transposed operand is read row by row into a small buffer first, so that the

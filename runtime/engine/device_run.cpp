@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 
+#include "runtime/engine/addresses.h"
 #include "runtime/engine/copy_nest.h"
 #include "runtime/engine/device_replay.h"
 #include "runtime/engine/engine.h"
@@ -79,16 +80,13 @@ class DeviceLaunches {
   }
 
   void launch(const Launch& launch) const {
-    constexpr size_t kFew = 16;
     size_t count = launch.arguments.size();
-    std::array<void*, kFew> few;
-    std::vector<void*> many(count > kFew ? count : 0);
-    void** pointers = count > kFew ? many.data() : few.data();
+    Addresses pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
     if (options_.profile == nullptr) {
-      start(launch, {pointers, count});
+      start(launch, pointers.all());
     } else {
-      auto work = [&] { start(launch, {pointers, count}); };
+      auto work = [&] { start(launch, pointers.all()); };
       options_.profile->push_back(session_.elapsed_ns(options_.stream, work));
     }
   }

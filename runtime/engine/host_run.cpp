@@ -1,10 +1,10 @@
 #include "runtime/engine/host_run.h"
 
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <new>
 
+#include "runtime/engine/addresses.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/strided_copy.h"
 
@@ -100,17 +100,14 @@ class HostRun {
   }
 
   void launch(const Launch& launch) const {
-    constexpr size_t kFew = 16;
     size_t count = launch.arguments.size();
-    std::array<void*, kFew> few;
-    std::vector<void*> many(count > kFew ? count : 0);
-    void** pointers = count > kFew ? many.data() : few.data();
+    Addresses pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
     if (launch.sort) {
       const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
       e_.engine->backend().sort(*launch.sort, source, pointers[0], pointers[1], launching_);
     } else {
-      e_.engine->backend().launch(*launch.code, {pointers, count}, launch.parameters, launching_);
+      e_.engine->backend().launch(*launch.code, pointers.all(), launch.parameters, launching_);
     }
   }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/interpret/interpret.h"
+#include "runtime/engine/addresses.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/host_run.h"
@@ -28,10 +29,10 @@ void run_reference(const Executable& e, std::span<const TensorView> inputs,
 
 void run_launches(const Executable& e, std::span<const TensorView> inputs,
                   std::span<const TensorView> outputs, const RunOptions& options) {
-  std::vector<void*> from, to;
-  for (const TensorView& view : inputs) from.push_back(view.data);
-  for (const TensorView& view : outputs) to.push_back(view.data);
-  run_on_host(e, from, to, options);
+  Addresses from(inputs.size()), to(outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].data;
+  for (size_t i = 0; i < outputs.size(); ++i) to[i] = outputs[i].data;
+  run_on_host(e, from.all(), to.all(), options);
 }
 
 std::string text_of(DType type, const Shape& shape) {

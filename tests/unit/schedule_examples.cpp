@@ -89,6 +89,25 @@ Kernel convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t
   return b.finish();
 }
 
+Kernel filter_gradient(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t taps,
+                       int64_t pad) {
+  KernelBuilder b;
+  int64_t result = size + 2 * pad - taps + 1;
+  TensorId I = b.tensor("I", DType::f32, {batch, size, size, in});
+  TensorId S = b.tensor("S", DType::f32, {batch, result, result, out});
+  TensorId K = b.tensor("K", DType::f32, {taps, taps, in, out});
+  std::string row = "y + r - " + std::to_string(pad), column = "x + s - " + std::to_string(pad);
+  b.stage(K, Aggregation::sum, DType::f32,
+          {{{"r", "s", "c", "o", "b", "y", "x"},
+            {taps, taps, in, out, batch, result, result},
+            4,
+            {"r", "s", "c", "o"},
+            {{I, {"b", row, column, "c"}}, {S, {"b", "y", "x", "o"}}},
+            {{row, 0, size}, {column, 0, size}},
+            product}});
+  return b.finish();
+}
+
 Kernel depthwise(int64_t size, int64_t channels, int64_t taps) {
   KernelBuilder b;
   TensorId I = b.tensor("I", DType::f32, {size, channels}),

@@ -68,6 +68,9 @@ Kernel matrix_product(int64_t m, int64_t n, int64_t k, DType type = DType::f32);
 Kernel matrix_bias_gelu(int64_t m, int64_t n, int64_t k);
 Kernel convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t taps,
                    int64_t stride, int64_t pad);
+// The gradient of such a convolution with respect to its filter.
+Kernel filter_gradient(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t taps,
+                       int64_t pad);
 Kernel depthwise(int64_t size, int64_t channels, int64_t taps);
 Kernel max_pool(int64_t size, int64_t channels, int64_t taps, int64_t stride, int64_t pad);
 Kernel row_sum(int64_t rows, int64_t columns, bool columns_first);

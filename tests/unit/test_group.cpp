@@ -115,6 +115,20 @@ TEST(Group, MergingKeepsWhatAccessesTellApart) {
   EXPECT_EQ(turned.stages[0].contraction.pieces[0].box.size(), 2U);
 }
 
+// A window of one tap is none: its convolution is a product of all pixels' rows.
+TEST(Group, OneTapMergesPixels) {
+  Kernel kernel = convolution(2, 5, 3, 4, 1, 1, 0);
+  const Piece& piece = kernel.stages[0].contraction.pieces[0];
+  settle_single_taps(kernel);
+  collapse(kernel);
+  EXPECT_EQ(piece.owners, 2U);
+  EXPECT_EQ(piece.box[0], 2 * 5 * 5);
+  EXPECT_EQ(classify(piece, kernel.stages[0].contraction, kernel.tensors).kind,
+            KernelClass::matrix);
+  verify(kernel);
+  expect_all_schedules_agree(kernel, 20);
+}
+
 // Rule 3.3: strided inputs run without a copy; merged dimensions are split again for them.
 TEST(Group, StridesOfMergedDimensions) {
   Kernel kernel = scaled_copy({4, 6});

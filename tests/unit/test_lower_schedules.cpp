@@ -27,6 +27,9 @@ TEST(LowerSchedules, Convolution) {
 TEST(LowerSchedules, PaddedConvolutionRule4_1) {
   expect_all_schedules_agree(convolution(1, 7, 2, 5, 3, 2, 1), kSchedules, 5000);
 }
+TEST(LowerSchedules, FilterGradient) {
+  expect_all_schedules_agree(filter_gradient(2, 5, 3, 5, 3, 1), kSchedules, 14000);
+}
 TEST(LowerSchedules, Depthwise) {
   expect_all_schedules_agree(depthwise(13, 9, 5), kSchedules, 6000);
 }

@@ -1,6 +1,7 @@
 // Legality, the analytic pick, the search.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -114,6 +115,33 @@ TEST(ScheduleSpace, FewColumnsRunTheirLanesAlongTheSum) {
     EXPECT_EQ(s.packings[0].order.back(), (Loop{2, 1, Binding::serial}));
     EXPECT_EQ(s.tile.size(), 2U);  // rows and columns share what is read
   }
+}
+
+// The sums stay in the cache while blocks of the rows that they reduce pass by.
+TEST(ScheduleSpace, LongSumsOfFewCellsPassByInBlocks) {
+  Kernel kernel = filter_gradient(8, 56, 64, 64, 3, 1);
+  Target target = wide_target();
+  target.threads = 2;
+  Schedule s = analytic_schedule(kernel, target);
+  const std::vector<Loop>& outer = s.stages[0][0].outer;
+  EXPECT_TRUE(std::any_of(outer.begin(), outer.end(), [](const Loop& l) { return l.unknown >= 4; }))
+      << print(s);
+}
+
+// What a maximum over no points would be is not known before the last block.
+TEST(ScheduleSpace, BlocksThatMayLeaveNoPointAreForSumsOnly) {
+  auto broken = [](const Kernel& kernel) {
+    return illegal(
+        parse_schedule("schedule { stage { piece outer (0:1 serial, 1:1 serial, 2:2 serial) "
+                       "reduce (2:1 serial) tile () } }"),
+        kernel, small_target());
+  };
+  Kernel sums = depthwise(13, 9, 5), most = sums;
+  EXPECT_EQ(broken(sums), "");
+  most.stages[0].contraction.aggregation = Aggregation::max;
+  EXPECT_EQ(broken(most), "");  // each window holds its middle
+  for (Constraint& c : most.stages[0].contraction.pieces[0].constraints) c.hi = 3;
+  EXPECT_NE(broken(most), "");
 }
 
 // The long operand is read once, where it lies.
