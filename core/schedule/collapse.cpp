@@ -1,7 +1,7 @@
-// Merges adjacent unknowns that every access walks as one: x_i and x_j with x_j running over the
-// whole of a dimension and x_i over the one before it. Tensors of the kernel lose the dimension; a
-// loop over both needs no inner remainder. Done for the kernel as a whole, since stages share
-// tensors.
+// Drops reductions over one value (the taps of a 1x1 convolution), then merges adjacent unknowns
+// that every access walks as one: x_i and x_j with x_j running over the whole of a dimension and
+// x_i over the one before it. Tensors of the kernel lose the dimension; a loop over both needs no
+// inner remainder. Done for the kernel as a whole, since stages share tensors.
 #include "core/schedule/collapse.h"
 
 #include <algorithm>
@@ -171,16 +171,14 @@ class Closure {
   std::vector<DimensionPair> open_;
 };
 
-// The second unknown's values become the low digits of the first's.
-void merge_unknowns(Piece& piece, const UnknownPair& p) {
-  piece.box[p.first] = checked_mul(piece.box[p.first], piece.box[p.second]);
-  piece.unknowns[p.first] += "_" + piece.unknowns[p.second];
-  auto drop = [&](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(p.second)); };
+// Takes an unknown out of every list and index; what it was worth in an index has to be there.
+void erase_unknown(Piece& piece, size_t u) {
+  auto drop = [&](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(u)); };
   drop(piece.box);
   drop(piece.unknowns);
-  if (p.second < piece.owners) --piece.owners;
+  if (u < piece.owners) --piece.owners;
   auto shift = [&](Affine& form) {
-    if (form.coefficients.size() > p.second) drop(form.coefficients);
+    if (form.coefficients.size() > u) drop(form.coefficients);
   };
   for (auto* list : {&piece.stores, &piece.loads}) {
     for (Access& a : *list) {
@@ -189,8 +187,15 @@ void merge_unknowns(Piece& piece, const UnknownPair& p) {
   }
   for (Constraint& c : piece.constraints) shift(c.form);
   change_nodes(piece.body, [&](Node& node) {
-    if (node.kind == NodeKind::index && node.slot > static_cast<int>(p.second)) --node.slot;
+    if (node.kind == NodeKind::index && node.slot > static_cast<int>(u)) --node.slot;
   });
+}
+
+// The second unknown's values become the low digits of the first's.
+void merge_unknowns(Piece& piece, const UnknownPair& p) {
+  piece.box[p.first] = checked_mul(piece.box[p.first], piece.box[p.second]);
+  piece.unknowns[p.first] += "_" + piece.unknowns[p.second];
+  erase_unknown(piece, p.second);
 }
 
 void merge_rows(KernelStage& stage, const UnknownPair& p) {
@@ -246,6 +251,24 @@ void apply(Kernel& kernel, const Closure& closure) {
   }
 }
 
+// A reduction over one value adds nothing to an index and bounds nothing: it can go where only
+// indices and constraints that other unknowns keep alive name it.
+bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u) {
+  if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
+  bool named = false;
+  visit_nodes(piece.body, [&](const Node& node) {
+    bool index = node.kind == NodeKind::index && node.slot == static_cast<int>(u);
+    named = named || index || node.kind == NodeKind::size;
+  });
+  if (named) return false;
+  return std::none_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
+    Affine rest = c.form;
+    if (rest.coefficient(u).is_zero()) return false;
+    rest.coefficients[u] = Rational(0);
+    return rest.is_constant();
+  });
+}
+
 bool merge_one(Kernel& kernel) {
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const Contraction& c = kernel.stages[s].contraction;
@@ -271,16 +294,13 @@ bool merge_one(Kernel& kernel) {
 
 }  // namespace
 
-void settle_single_taps(Kernel& kernel) {
+void drop_points(Kernel& kernel) {
   for (KernelStage& stage : kernel.stages) {
     for (Piece& piece : stage.contraction.pieces) {
-      for (Access& a : piece.loads) {
-        for (Index& index : a.index) {
-          std::vector<Rational>& factors = index.affine.coefficients;
-          for (size_t u = piece.owners; u < std::min(factors.size(), piece.box.size()); ++u) {
-            if (piece.box[u] == 1) factors[u] = 0;
-          }
-        }
+      for (size_t u = piece.unknowns.size(); u-- > piece.owners;) {
+        if (!only_a_point(stage, piece, u)) continue;
+        erase_unknown(piece, u);
+        stage.stream -= stage.stream > static_cast<int>(u) ? 1 : 0;
       }
     }
   }

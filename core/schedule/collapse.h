@@ -8,9 +8,9 @@ namespace tile {
 // The unknown that the index is, alone; -1: a constant; -2: anything else.
 int sole_unknown(const Index& index, size_t unknowns);
 
-// Reductions of one value leave the indices that they share with other unknowns: a window of one
-// tap is none, and what its owners walk can merge.
-void settle_single_taps(Kernel& kernel);
+// Takes reductions of one value out of the kernel: a window of one tap is none, and what its owners
+// walk can merge.
+void drop_points(Kernel& kernel);
 
 // Merges unknowns and tensor dimensions until none can be; kernel.shapes keeps the shapes that
 // tensors had. The values that the kernel computes, in row-major order, stay the same.

@@ -71,7 +71,7 @@ class Grouping {
       Kernel* kernel = std::get_if<Kernel>(&step);
       if (kernel == nullptr) continue;
       finish(*kernel);
-      if (!is_gpu(target_)) settle_single_taps(*kernel);
+      if (!is_gpu(target_)) drop_points(*kernel);
       collapse(*kernel);
     }
     return std::move(steps_);

@@ -14,7 +14,7 @@ constexpr int64_t kClassRatio = 8;
 // A size is small while a block of it may as well be all of it.
 constexpr int64_t kSmallSize = kClassRatio * kClassRatio;
 // Blocks of a large size: so many that what is left of the last one does not show.
-constexpr int64_t kManyBlocks = 64;
+constexpr int64_t kManyBlocks = 16;
 // Schedules looked at for one that suits a class, and how much more than the best it may cost.
 constexpr size_t kCandidates = 48;
 constexpr double kClearlyBetter = 1.3;
@@ -24,12 +24,13 @@ constexpr double kTolerated = 1.1;
 // Far from where indices in bytes overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 46;
 
-// The middle of the class, or all of the smallest one.
-int64_t typical_size(int64_t size) {
+int64_t largest_size(int64_t size) {
   int64_t end = kClassRatio;
   while (end < size) end *= kClassRatio;
-  return std::max(kClassRatio, end / 2);
+  return end;
 }
+// The middle of the class, or all of the smallest one.
+int64_t typical_size(int64_t size) { return std::max(kClassRatio, largest_size(size) / 2); }
 
 bool listed(const std::vector<TensorId>& list, TensorId id) {
   return std::find(list.begin(), list.end(), id) != list.end();
@@ -207,7 +208,7 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   int64_t size = piece.box[static_cast<size_t>(walking_unknown(piece))];
   ClassKernel found{with_size(kernel, *extent, typical_size(size)), std::move(*extent), size};
-  if (!is_heavy(found.kernel, target)) return std::nullopt;
+  if (!is_heavy(with_size(kernel, found.extent, largest_size(size)), target)) return std::nullopt;
   int64_t row = 1;
   for (TensorId id : found.extent.tensors) {
     const BoundTensor& t = kernel.tensors[static_cast<size_t>(id)];

@@ -68,11 +68,11 @@ TEST(Group, AReaderOfOtherCellsIsAKernelOfItsOwn) {
 TEST(Group, StridedDilatedDataGradientDoesOnlyUsefulWork) {
   std::string text =
       "function (D[X, Y], K[I, J]) -> (G) {"
-      " G[3*x + 2*i, 3*y + 2*j : 40, 40] = +(D[x, y] * K[i, j]); }";
-  std::vector<InputType> types = {f32({11, 11}), f32({3, 3})};
+      " G[3*x + 2*i, 3*y + 2*j : 41, 41] = +(D[x, y] * K[i, j]); }";
+  std::vector<InputType> types = {f32({11, 11}), f32({6, 6})};
   BoundProgram program = test::bind_text(text, types);
   std::vector<HostTensor> inputs = {HostTensor(DType::f32, {11, 11}),
-                                    HostTensor(DType::f32, {3, 3})};
+                                    HostTensor(DType::f32, {6, 6})};
   int64_t useful = interpret(program, inputs).points;
   std::vector<Kernel> kernels = kernels_of(text, types);
   ASSERT_EQ(kernels.size(), 1U);
@@ -119,7 +119,7 @@ TEST(Group, MergingKeepsWhatAccessesTellApart) {
 TEST(Group, OneTapMergesPixels) {
   Kernel kernel = convolution(2, 5, 3, 4, 1, 1, 0);
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  settle_single_taps(kernel);
+  drop_points(kernel);
   collapse(kernel);
   EXPECT_EQ(piece.owners, 2U);
   EXPECT_EQ(piece.box[0], 2 * 5 * 5);

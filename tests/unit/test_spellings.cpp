@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
-#include "core/schedule/classify.h"
-#include "core/schedule/collapse.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 
