@@ -49,7 +49,8 @@ def problems(tile, file):
 
 def main():
     tile, workloads = sys.argv[1], pathlib.Path(sys.argv[2])
-    files = sorted(workloads.glob("*.lift"))
+    # Products are no stencils: where the last rows of a thread's part begin is worked out once for each part.
+    files = [f for f in sorted(workloads.glob("*.lift")) if "Slide" in f.read_text()]
     wrong = [f"{file.name} {problem}" for file in files for problem in problems(tile, file)]
     print("\n".join(wrong + [f"{len(files)} programs, {len(wrong)} problems"]))
     return 1 if wrong or not files else 0
