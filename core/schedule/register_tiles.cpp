@@ -29,13 +29,18 @@ bool packable(const Piece& piece, const PieceModel& model, const PieceModel::Acc
   return model.uses(a) >= kReuse;
 }
 
-// Cycles of one vector of points along u, for each lane in use.
+// Cycles of one vector of points along u, for each lane in use. A reduction's cells are stored once
+// for all of their points.
 double vector_score(const Piece& piece, const PieceModel& model, size_t u) {
-  double cycles = 0;
+  double cycles = 0, points = 1;
+  for (size_t r = piece.owners; r < piece.box.size(); ++r) {
+    points *= static_cast<double>(std::max<int64_t>(piece.box[r], 1));
+  }
   for (const PieceModel::AccessModel& a : model.accesses()) {
     bool store_of_lanes = a.store && u >= piece.owners;
-    if (!store_of_lanes)
-      cycles += model.vector_cycles(a, static_cast<int>(u), packable(piece, model, a));
+    if (store_of_lanes) continue;
+    double each = model.vector_cycles(a, static_cast<int>(u), packable(piece, model, a));
+    cycles += a.store ? each / points : each;
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(model.lanes());
   double used = extent / (std::ceil(extent / lanes) * lanes);

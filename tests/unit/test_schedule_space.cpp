@@ -117,6 +117,27 @@ TEST(ScheduleSpace, FewColumnsRunTheirLanesAlongTheSum) {
   }
 }
 
+// Channels first: rows of pixels would leave lanes empty and test them at the border. Cells are
+// stored apart, once for all terms of their sums.
+TEST(ScheduleSpace, LanesMayStoreApartWhereSumsAreLong) {
+  KernelBuilder b;
+  TensorId I = b.tensor("I", DType::f32, {64, 28, 28}),
+           K = b.tensor("K", DType::f32, {64, 64, 3, 3});
+  TensorId O = b.tensor("O", DType::f32, {64, 28, 28});
+  b.stage(O, Aggregation::sum, DType::f32,
+          {{{"o", "y", "x", "c", "r", "s"},
+            {64, 28, 28, 64, 3, 3},
+            3,
+            {"o", "y", "x"},
+            {{I, {"c", "y + r - 1", "x + s - 1"}}, {K, {"o", "c", "r", "s"}}},
+            {{"y + r - 1", 0, 28}, {"x + s - 1", 0, 28}},
+            [](Body& body, const std::vector<NodeId>& loads) {
+              return body.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
+            }}});
+  PieceSchedule s = analytic_schedule(b.finish(), wide_target()).stages[0][0];
+  EXPECT_EQ(s.tile.back(), (Loop{0, 1, Binding::vector}));
+}
+
 // The sums stay in the cache while blocks of the rows that they reduce pass by.
 TEST(ScheduleSpace, LongSumsOfFewCellsPassByInBlocks) {
   Kernel kernel = filter_gradient(8, 56, 64, 64, 3, 1);
