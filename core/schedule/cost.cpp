@@ -407,7 +407,24 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   }
   double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
   double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
-  return std::max(cells * step * cycle_ns_, bytes / rate);
+  return std::max(cells * (step * cycle_ns_ + refetch_ns(t)), bytes / rate);
+}
+
+// Of one step of a carried tile whose rows' lines fall on the same sets of the first cache: what
+// bringing them there again takes.
+double PieceModel::refetch_ns(const TileShape& t) const {
+  std::vector<int64_t> range(piece_.box.size(), 1);
+  for (size_t j = 0; j < t.unknowns.size(); ++j) {
+    range[t.unknowns[j]] = std::min(t.blocks[j], piece_.box[t.unknowns[j]]);
+  }
+  auto capacity = static_cast<double>(target_.l1_bytes);
+  double held = 0, moved = 0;
+  for (const AccessModel& a : accesses_) {
+    Block block = block_of(a, range);
+    held += occupied(block, capacity / kFirstLevelWays);
+    moved += block.run * block.rows * (a.store ? 2 : 1);
+  }
+  return held > kUsableCache * capacity ? moved / target_.l2_bytes_per_ns : 0;
 }
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {

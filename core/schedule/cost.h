@@ -92,6 +92,7 @@ class PieceModel {
   double dot_cycles(int64_t group) const;
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
+  double refetch_ns(const TileShape& t) const;
   double border_factor(const TileShape& t) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
