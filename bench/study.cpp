@@ -36,6 +36,7 @@ double milliseconds_since(Clock::time_point start) {
 struct KernelOutcome {
   double first = 0, tuned = 0, best = 0, race_ms = 0;
   size_t space = 0, measured = 0;
+  KernelTimer::Spent race;
   Schedule first_schedule, tuned_schedule, best_schedule;
 };
 
@@ -56,6 +57,7 @@ class KernelStudy {
     o.first_schedule = launch_.schedule;
     o.tuned_schedule = race(executable_, launch_, timer_, options_.race_ms);
     o.race_ms = milliseconds_since(start);
+    o.race = timer_.spent();
     screen();
     std::vector<Schedule> last = finalists(o.tuned_schedule);
     std::vector<double> least(last.size(), std::numeric_limits<double>::infinity());
@@ -131,7 +133,8 @@ std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine, cons
   LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
   std::vector<InputLayout> layouts;
   for (const Shape& shape : c.shapes) layouts.push_back({{DType::f32, shape}, {}});
-  return program.executable(layouts);
+  std::shared_ptr<Executable> e = program.executable(layouts);
+  return e->restored ? compile_stages(*e) : e;
 }
 
 // The sums over a program's kernels.
@@ -153,6 +156,10 @@ Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const St
                        {"best_ns", o.best},
                        {"analytic_ns", o.first},
                        {"tuned_ns", o.tuned},
+                       {"race_ms", o.race_ms},
+                       {"race_compiled", o.race.compiled},
+                       {"race_compiling_ms", o.race.compiling_ns / 1e6},
+                       {"race_running_ms", o.race.running_ns / 1e6},
                        {"best", print(o.best_schedule)},
                        {"analytic", print(o.first_schedule)},
                        {"tuned", print(o.tuned_schedule)}});

@@ -17,7 +17,13 @@ constexpr double kTie = 1.01;        // times that differ by less are equal
 constexpr size_t kFinalists = 4;
 
 // Rungs of 36, 12, 4 and 2.
-size_t next_rung(size_t keep) { return keep > 2 ? (keep + 2) / 3 : 0; }
+size_t next_rung(size_t keep) { return keep > 2 ? std::max<size_t>(2, (keep + 2) / 3) : 0; }
+
+// Of the budget, what the rungs up to this one may take: those that it keeps are measured again.
+double share_until(size_t rung) {
+  constexpr double kShares[] = {0.6, 0.8, 0.9};
+  return rung < std::size(kShares) ? kShares[rung] : 1;
+}
 
 struct Entry {
   Schedule schedule;
@@ -35,9 +41,10 @@ class Race {
     for (size_t n = entries; n > 0; n = next_rung(n)) total_ += n;
   }
 
-  bool over() const {
+  // Whether this share of the budget is spent, or no more is to be found.
+  bool over(double share = 1) const {
     double spent = options_.clock ? options_.clock() - start_ : measured_;
-    return spent >= options_.budget_ns || near_bound();
+    return spent >= share * options_.budget_ns || near_bound();
   }
   // What is clearly faster shows that the bound is none.
   bool near_bound() const {
@@ -134,14 +141,18 @@ Schedule search(const Kernel& kernel, const Target& target,
     field.push_back({std::move(s), field.size()});
   }
   Race race(measure, options, field.size());
-  for (size_t keep = field.size(); keep > 0 && !race.over(); keep = next_rung(keep)) {
-    for (size_t i = 0; i < keep && !race.over(); ++i) race.run(field[i]);
+  size_t keep = field.size();
+  for (size_t rung = 0; keep > 0 && !race.over(); ++rung) {
+    size_t tried = 0;
+    while (tried < keep && !race.over(share_until(rung))) race.run(field[tried++]);
     std::stable_sort(field.begin(), field.begin() + static_cast<std::ptrdiff_t>(keep),
                      [](const Entry& a, const Entry& b) { return a.best < b.best; });
-    if (keep < field.size() || race.over()) continue;
-    if (auto joined = combination(field, keep, kernel, target)) {
-      field.insert(field.begin(), {std::move(*joined), keep});
+    if (rung == 0 && !race.over()) {
+      if (auto joined = combination(field, tried, kernel, target)) {
+        field.insert(field.begin(), {std::move(*joined), keep});
+      }
     }
+    keep = next_rung(rung == 0 ? tried : keep);
   }
   return winner(field).schedule;
 }

@@ -138,6 +138,18 @@ std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Tar
   return backend_.compile(nest, target);
 }
 
+std::shared_ptr<const Code> KernelCache::keep(const nest::Nest& nest, const Target& target,
+                                              std::shared_ptr<const Code> trial) {
+  std::string key = key_of(nest, target);
+  std::shared_ptr<Entry> entry = entry_of(key);
+  std::lock_guard lock(entry->mutex);
+  if (!entry->code) {
+    store(key, *trial);
+    entry->code = std::move(trial);
+  }
+  return entry->code;
+}
+
 std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Target& target,
                                                 const std::string& key) {
   if (!disk_ || disk_->mode() == CacheMode::verify) return nullptr;
@@ -152,15 +164,19 @@ std::shared_ptr<const Code> KernelCache::make(const nest::Nest& nest, const Targ
   if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
   std::shared_ptr<const Code> code = backend_.compile(nest, target);
   ++compiled;
-  if (!disk_) return code;
+  store(key, *code);
+  return code;
+}
+
+void KernelCache::store(const std::string& key, const Code& code) const {
+  if (!disk_) return;
   if (disk_->mode() == CacheMode::verify) {
     auto before = disk_->read(key);
-    if (before && !std::ranges::equal(*before, code->object())) {
+    if (before && !std::ranges::equal(*before, code.object())) {
       throw InternalError("the disk cache holds another object for the same kernel");
     }
   }
-  disk_->write(key, code->object());
-  return code;
+  disk_->write(key, code.object());
 }
 
 }  // namespace tile

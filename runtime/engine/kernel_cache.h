@@ -38,6 +38,9 @@ class KernelCache {
 
   // Like get() where the code is in memory or on disk; else compiled for the caller alone.
   std::shared_ptr<const Code> trial(const nest::Nest& nest, const Target& target);
+  // From now on get() gives what trial() made of the nest.
+  std::shared_ptr<const Code> keep(const nest::Nest& nest, const Target& target,
+                                   std::shared_ptr<const Code> trial);
 
   // The schedule that tuning found best for a kernel on this target, in memory or on disk; its text
   // (see print(Schedule)).
@@ -70,6 +73,7 @@ class KernelCache {
                                    const std::string& key);
   std::shared_ptr<const Code> stored(const nest::Nest& nest, const Target& target,
                                      const std::string& key);
+  void store(const std::string& key, const Code& code) const;
   Backend& backend_;
   std::unique_ptr<DiskCache> disk_;
   std::mutex mutex_;

@@ -14,8 +14,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+}
+
 constexpr size_t kRuns = 5;                   // of one measurement
 constexpr double kEnoughNanoseconds = 200e3;  // on a CPU: longer runs are repeated less
+constexpr double kHopeless = 2;               // times the best: a long run is not repeated
 // Arguments in turns on a device: so many sets at most, and together so many times the cache.
 constexpr size_t kMostSets = 8;
 constexpr size_t kCachesFilled = 2;
@@ -133,15 +138,21 @@ void KernelTimer::prepare(std::span<const Schedule> schedules) {
         std::any_of(fresh.begin(), fresh.end(), [&](const auto& f) { return f.second == &trial; });
     if (!trial.code && !listed) fresh.emplace_back(&schedule, &trial);
   }
+  double start = now_ns();
   side_by_side(fresh.size(), [&](size_t i) { fresh[i].second->code = compiled(*fresh[i].first); });
+  spent_.compiled += fresh.size();
+  spent_.compiling_ns += now_ns() - start;
 }
 
 double KernelTimer::operator()(const Schedule& schedule) {
   Trial& trial = trials_[print(schedule)];
-  if (!trial.code) trial.code = compiled(schedule);
+  if (!trial.code) prepare(std::span(&schedule, 1));
   if (trial.code->spills()) return std::numeric_limits<double>::infinity();
+  double start = now_ns();
   double ns = settled(*trial.code, {});
+  spent_.running_ns += now_ns() - start;
   trial.best = std::min(trial.best, ns);
+  best_ = std::min(best_, ns);
   return ns;
 }
 
@@ -150,8 +161,9 @@ double KernelTimer::as_compiled() { return settled(*launch_.code, launch_.parame
 // A device's events time what runs alone: the median counts. A CPU's runs are disturbed by others:
 // the least does.
 double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parameters) {
-  run(code, parameters);
   bool device = executable_.engine->session() != nullptr;
+  double warming = run(code, parameters);
+  if (!device && warming > std::max(kEnoughNanoseconds, kHopeless * best_)) return warming;
   std::vector<double> times;
   double spent = 0;
   while (times.size() < kRuns && (device || spent < kEnoughNanoseconds)) {
@@ -160,6 +172,11 @@ double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parame
   }
   std::sort(times.begin(), times.end());
   return device ? times[times.size() / 2] : times[0];
+}
+
+std::shared_ptr<const Code> KernelTimer::code(const Schedule& schedule) const {
+  auto at = trials_.find(print(schedule));
+  return at == trials_.end() ? nullptr : at->second.code;
 }
 
 double KernelTimer::best(const Schedule& schedule) const {

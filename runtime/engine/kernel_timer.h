@@ -23,13 +23,22 @@ class KernelTimer {
   // Compiles what will be timed, on all cores.
   void prepare(std::span<const Schedule> schedules);
   // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few where
-  // runs are short, on a device the median of a few, on arguments in turns; infinity for a schedule
-  // whose code spills registers on a device. Each schedule is compiled once, for the timer alone.
+  // runs are short, and of that one alone where it is long and far behind the best schedule's; on a
+  // device the median of a few, on arguments in turns; infinity for a schedule whose code spills
+  // registers on a device. Each schedule is compiled once, for the timer alone.
   double operator()(const Schedule& schedule);
   // The same of the launch as it is, with the code and the parameters that the executable runs.
   double as_compiled();
+  // What a schedule was compiled to; null: it was not.
+  std::shared_ptr<const Code> code(const Schedule& schedule) const;
   // The least of a schedule's times so far.
   double best(const Schedule& schedule) const;
+  // On what this timer's time went.
+  struct Spent {
+    size_t compiled = 0;
+    double compiling_ns = 0, running_ns = 0;
+  };
+  const Spent& spent() const { return spent_; }
 
  private:
   struct Memory;
@@ -44,7 +53,9 @@ class KernelTimer {
   const Launch& launch_;
   const Kernel& kernel_;
   std::unique_ptr<Memory> memory_;
-  std::map<std::string, Trial> trials_;  // by the schedule's text
+  std::map<std::string, Trial> trials_;                    // by the schedule's text
+  double best_ = std::numeric_limits<double>::infinity();  // of all schedules
+  Spent spent_;
 };
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
@@ -12,14 +13,24 @@
 namespace tile {
 namespace {
 
-// A race may end early: so many are compiled beyond the one that is next.
+// A race may end early: so many at most are compiled together, and no more than fit in this share
+// of its time.
 constexpr size_t kCompiledAhead = 8;
+constexpr double kCompilingShare = 0.6;
 
 constexpr size_t kNeighbours = 1;  // shapes whose best schedule takes part
 
 double now_ns() {
   auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::nano>(now).count();
+}
+
+// How many to compile together now: what earlier ones took tells how many fit.
+size_t compiled_together(const KernelTimer::Spent& spent, double left_ns) {
+  double cores = std::max(1U, std::thread::hardware_concurrency());
+  if (spent.compiled == 0) return static_cast<size_t>(cores);
+  double each = spent.compiling_ns / static_cast<double>(spent.compiled);
+  return static_cast<size_t>(std::clamp(left_ns / each, cores, double{kCompiledAhead}));
 }
 
 }  // namespace
@@ -37,12 +48,14 @@ Schedule race(const Executable& e, const Launch& launch, KernelTimer& timer, dou
   std::vector<Schedule> field = field_of(kernel, target, options);
   // A GPU's compiler takes so long that its time is not the race's.
   if (is_gpu(target)) timer.prepare(field);
-  size_t tried = 0;
+  double start = now_ns();
+  size_t tried = 0, compiled = 0;
   auto measure = [&](const Schedule& schedule) {
-    bool due = !is_gpu(target) && tried < field.size() && tried % kCompiledAhead == 0;
-    if (due) {
-      size_t count = std::min(kCompiledAhead, field.size() - tried);
+    if (!is_gpu(target) && tried == compiled && tried < field.size()) {
+      double left = kCompilingShare * options.budget_ns - (now_ns() - start);
+      size_t count = std::min(compiled_together(timer.spent(), left), field.size() - tried);
       timer.prepare(std::span(field).subspan(tried, count));
+      compiled += count;
     }
     ++tried;
     return timer(schedule);
@@ -55,10 +68,13 @@ void tune(Executable& e, double budget_ms,
   if (e.engine->is_reference()) return;
   if (e.restored) e = *compile_stages(e);
   std::vector<Launch> launches = e.launches;
-  size_t kernels = 0;
-  for (const Launch& launch : launches) kernels += launch.kernel ? 1 : 0;
+  auto kernels = static_cast<double>(std::count_if(
+      launches.begin(), launches.end(), [](const Launch& l) { return l.kernel.has_value(); }));
+  double start = now_ns();
   for (Launch& launch : launches) {
     if (!launch.kernel) continue;
+    // What the races before left is shared by the rest.
+    double left_ms = std::max(0.0, budget_ms - (now_ns() - start) / 1e6);
     const Kernel& kernel = *launch.kernel;
     KernelTimer timer(e, launch);
     RaceProgress report;
@@ -67,12 +83,16 @@ void tune(Executable& e, double budget_ms,
         progress(kernel.name, tried, total, best);
       };
     }
-    launch.schedule = race(e, launch, timer, budget_ms / static_cast<double>(kernels), report);
+    launch.schedule = race(e, launch, timer, left_ms / kernels, report);
+    kernels -= 1;
     e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule),
                                           timer.best(launch.schedule));
     launch.nest = lowered(e, kernel, launch.schedule);
     launch.parameters.clear();
-    launch.code = e.engine->kernels().get(launch.nest, e.engine->target());
+    std::shared_ptr<const Code> trial = timer.code(launch.schedule);
+    KernelCache& cache = e.engine->kernels();
+    launch.code = trial ? cache.keep(launch.nest, e.engine->target(), trial)
+                        : cache.get(launch.nest, e.engine->target());
   }
   e.launches = std::move(launches);
   e.copies.clear();
