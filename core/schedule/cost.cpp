@@ -246,11 +246,12 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
     load_count += n;
   }
-  double stores = 0;
+  double stores = 0, scattered = 0;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
     TileShape owners = t;
     if (t.vector >= static_cast<int>(piece_.owners)) owners.vector = -1;
-    stores += vectors * access_cycles(accesses_[i], owners, false);
+    double cycles = access_cycles(accesses_[i], owners, false);
+    (cycles > 2 * kLoad ? scattered : stores) += vectors * cycles;
   }
   double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_);
   double instructions = t.group > 1 ? vectors : work / kOperation;
@@ -262,9 +263,10 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     if (u != t.vector && u != t.joined) rows *= counts[j];
   }
   step = std::max(step, chain_ * rows);
-  if (!reduces_) return std::max(step, stores) + kTileStart / 4;
+  // Scattered lanes leave the arithmetic nothing to hide behind.
+  if (!reduces_) return std::max(step, stores) + scattered + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
-  double ends = stores + vectors * kOperation;
+  double ends = stores + scattered + vectors * kOperation;
   bool resumes = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
     return l.unknown >= static_cast<int>(piece_.owners);
   });
