@@ -95,7 +95,10 @@ class Partitioner {
     return body;
   }
   void enter(const For& f) {
-    ranges_.set(f.variable, f.begin, clean(f.begin + f.extent - 1));
+    // A single lane keeps its name where it is one of a register's.
+    bool lane = f.kind == LoopKind::vector && f.width > 1 && f.extent.is_constant(1) &&
+                names_registers(f.body, f.variable);
+    ranges_.set(f.variable, f.begin, clean(f.begin + (lane ? Expr(1) : f.extent - 1)));
     middle_.enter(f.variable, f.begin, f.extent);
   }
   void leave(const For& f) {
@@ -107,6 +110,23 @@ class Partitioner {
     return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
       const Alloc* a = std::get_if<Alloc>(&s.what);
       return a != nullptr && nest.buffers[static_cast<size_t>(a->buffer)].scope == Scope::registers;
+    });
+  }
+  bool names_registers(const Access& a, const std::string& variable) const {
+    return nest_.buffers[static_cast<size_t>(a.buffer)].scope == Scope::registers &&
+           std::any_of(a.index.begin(), a.index.end(),
+                       [&](const Expr& e) { return uses_variable(e, variable); });
+  }
+  bool names_registers(const Block& statements, const std::string& variable) const {
+    return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
+      if (const If* i = std::get_if<If>(&s.what)) {
+        return names_registers(i->then, variable) || names_registers(i->otherwise, variable);
+      }
+      const Store* store = std::get_if<Store>(&s.what);
+      return store != nullptr &&
+             (names_registers(store->target, variable) ||
+              std::any_of(store->loads.begin(), store->loads.end(),
+                          [&](const Access& a) { return names_registers(a, variable); }));
     });
   }
   static bool is_tile_loop(const Statement& s) {

@@ -12,6 +12,9 @@ constexpr int kSchedules = 200;
 TEST(LowerSchedules, MatrixProduct) {
   expect_all_schedules_agree(matrix_product(7, 19, 11), kSchedules);
 }
+TEST(LowerSchedules, MatrixProductOfOneColumnMoreThanLanes) {
+  expect_all_schedules_agree(matrix_product(5, 17, 6), kSchedules, 500);
+}
 TEST(LowerSchedules, MatrixProductBf16Rule4_8) {
   expect_all_schedules_agree(matrix_product(5, 18, 9, DType::bf16), kSchedules, 1000);
 }

@@ -219,6 +219,28 @@ TEST(Nest, PartitionOfABlockIsTakenByAllItsThreads) {
   EXPECT_EQ(run_blocks(parts), run_blocks(text));
 }
 
+TEST(Nest, ASingleLaneOfARegisterStaysALane) {
+  const char* text = R"(nest single
+argument A: f32 [17] strides [1]
+argument C: f32 [17] strides [1] written
+registers sums: f32 [2, 16] strides [16, 1] written
+alloc sums
+vector j from [0] extent [1] width 16 {
+  assign sums[1, j] (A[16 + j]) { %0:f32 = load 0; yield %0 }
+}
+vector j from [0] extent [1] width 16 {
+  assign C[16 + j] (sums[1, j]) { %0:f32 = load 0; yield %0 }
+}
+vector j from [0] extent [1] width 16 {
+  assign C[j] (A[j]) { %0:f32 = load 0; yield %0 }
+}
+)";
+  std::string split = print(partition(parsed(text)));
+  EXPECT_NE(split.find("assign sums[1, j]"), std::string::npos) << split;
+  EXPECT_NE(split.find("(sums[1, j])"), std::string::npos) << split;
+  EXPECT_NE(split.find("assign C[0]"), std::string::npos) << split;
+}
+
 TEST(Nest, BarriersAndThreadsAreVerified) {
   auto broken = [](const std::string& from, const std::string& to) {
     std::string text = kBlocks;
