@@ -15,8 +15,12 @@ std::string_view type_name(MatrixType type) {
   return names[static_cast<size_t>(type)];
 }
 
-int64_t a_bytes(const MatrixLeaf& l) { return l.tile_m * l.depth * element_bytes(l.type); }
-int64_t b_bytes(const MatrixLeaf& l) { return l.tile_n * l.depth * element_bytes(l.type); }
+// Of one part of an operand, and of all.
+int64_t part_bytes(const MatrixLeaf& l, int64_t rows) {
+  return rows * l.depth * element_bytes(l.type);
+}
+int64_t a_bytes(const MatrixLeaf& l) { return part_bytes(l, l.tile_m) * (l.split ? 2 : 1); }
+int64_t b_bytes(const MatrixLeaf& l) { return part_bytes(l, l.tile_n) * (l.split ? 2 : 1); }
 int64_t stage_bytes(const MatrixLeaf& l) { return a_bytes(l) + b_bytes(l); }
 int64_t panel_bytes(const MatrixLeaf& l) {
   return l.epilogue.map.empty() ? 0 : l.consumers * l.epilogue.buffers * kPanelBytes;
@@ -134,6 +138,35 @@ std::string release(const std::string& slot) {
   return "if (thread == 0) barrier_arrive(empty + 8 * " + slot + ");\n";
 }
 
+// Products of all that a stage has at these distances, in units of descriptors, behind its a and b;
+// `keep`: of the sums before.
+std::string products(const MatrixLeaf& l, const std::string& sum, int64_t a, int64_t b,
+                     const std::string& keep) {
+  std::string text;
+  int64_t parts = l.depth * element_bytes(l.type) / 32;
+  for (int64_t k = 0; k < parts; ++k) {
+    for (int64_t m = 0; m < row_blocks(l); ++m) {
+      text += l.name + "_multiply(" + sum + "[" + number(m) + "], a + " +
+              number(a + k * descriptor_step(l, l.a) + m * descriptor_rows(l)) + ", b + " +
+              number(b + k * descriptor_step(l, l.b)) + ", " + (k == 0 ? keep : "1") + ");\n";
+    }
+  }
+  return text;
+}
+
+// The small products first: their sum is cut less.
+std::string multiply_parts(const MatrixLeaf& l) {
+  int64_t a_rest = part_bytes(l, l.tile_m) >> 4, b_rest = part_bytes(l, l.tile_n) >> 4;
+  return products(l, "part_sum", a_rest, 0, "0") + products(l, "part_sum", 0, b_rest, "1") +
+         products(l, "part_sum", 0, 0, "1") + "multiply_commit();\nmultiply_wait<0>();\n";
+}
+std::string each_sum(const MatrixLeaf& l, const std::string& what) {
+  return "#pragma unroll\nfor (int m = 0; m < " + number(row_blocks(l)) +
+         "; ++m) {\n#pragma unroll\nfor (int i = 0; i < " + number(l.tile_n / 2) + "; ++i) " +
+         what + "\n}\n";
+}
+std::string add_parts(const MatrixLeaf& l) { return each_sum(l, "sum[m][i] += part_sum[m][i];"); }
+
 // The products of one tile, one group of instructions behind the copies.
 std::string main_loop(const MatrixLeaf& l) {
   std::string blocks = number(row_blocks(l));
@@ -144,7 +177,8 @@ std::string main_loop(const MatrixLeaf& l) {
   std::string text = l.in_turn ? "barrier_wait(turn + 8 * consumer, (turns + 1 - consumer) & 1);\n"
                                  "++turns;\n"
                                : "";
-  text += "unsigned before = 0;\n" + step_loop(l) +
+  text += l.split ? each_sum(l, "sum[m][i] = 0;") : "unsigned before = 0;\n";
+  text += step_loop(l) +
           "barrier_wait(full + 8 * slot, phase);\n"
           // The high bits of an address are the block's number in its cluster.
           "const unsigned own = (base + slot * kStageBytes) & 0x3ffffu;\n"
@@ -152,16 +186,9 @@ std::string main_loop(const MatrixLeaf& l) {
           a_constant + " + (own >> 4) + " + first_block(l) + " * " + rows +
           ";\nconst unsigned long long b = " + b_constant + " + ((own + " + number(a_bytes(l)) +
           ") >> 4);\nmultiply_fence();\n";
-  int64_t parts = l.depth * element_bytes(l.type) / 32;
-  for (int64_t k = 0; k < parts; ++k) {
-    for (int64_t m = 0; m < row_blocks(l); ++m) {
-      text += l.name + "_multiply(sum[" + number(m) + "], a + " +
-              number(k * descriptor_step(l, l.a) + m * descriptor_rows(l)) + ", b + " +
-              number(k * descriptor_step(l, l.b)) + ", " +
-              (k == 0 ? "step - " + first_step(l) : "1") + ");\n";
-    }
-  }
-  text += "multiply_commit();\nmultiply_wait<1>();\nif (step > " + first_step(l) + ") {\n" +
+  if (l.split) return text + multiply_parts(l) + release("slot") + add_parts(l) + kAdvance + "}\n";
+  text += products(l, "sum", 0, 0, "step - " + first_step(l)) +
+          "multiply_commit();\nmultiply_wait<1>();\nif (step > " + first_step(l) + ") {\n" +
           release("before") + "}\nbefore = slot;\n" + kAdvance + "}\n" +
           (l.in_turn ? "if (thread == 0) barrier_arrive(turn + 8 * (1 - consumer));\n" : "") +
           "multiply_wait<0>();\n" + release("before");
@@ -286,6 +313,9 @@ std::string consumer(const MatrixLeaf& l) {
   }
   text += "unsigned slot = 0, phase = 0;\nfloat sum[" + number(row_blocks(l)) + "][" +
           number(l.tile_n / 2) + "];\n";
+  if (l.split) {
+    text += "float part_sum[" + number(row_blocks(l)) + "][" + number(l.tile_n / 2) + "];\n";
+  }
   if (l.in_turn) text += "unsigned turns = 0;\nif (consumer == 1) {\n" + skip_tile(l) + "}\n";
   text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") +
           (l.cluster > 1 ? gather_sums(l) + epilogue(l) + "cluster_sync();\n" : epilogue(l)) +

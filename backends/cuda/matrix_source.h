@@ -27,8 +27,8 @@ struct MatrixOperand {
   bool k_major = true;
   // Equal ones; together they fill the operand's part, or its first rows where no more exist: the
   // results of the others are not stored.
-  std::vector<MatrixBox> boxes;
-  int64_t bytes = 0;  // that the boxes bring
+  std::vector<MatrixBox> boxes;  // of a split product those of both parts
+  int64_t bytes = 0;             // that the boxes bring
 };
 
 // How a finished tile leaves the block.
@@ -53,6 +53,10 @@ struct MatrixLeaf {
   int64_t tile_m = 128, tile_n = 256;
   int64_t depth = 64;  // elements of K in a stage: 128 bytes
   int64_t stages = 4;
+  // Both operands are two of tf32, the second behind the first; three products are added up. The
+  // sums of wgmma are cut rather than rounded: those of one step, which are short, are then added
+  // rightly.
+  bool split = false;
   int64_t consumers = 2;  // warpgroups that multiply
   // The consumers share a tile's rows; or each has a tile of its own, and while one finishes its
   // tile the other multiplies.

@@ -18,6 +18,8 @@ struct MatrixParts {
   std::vector<const nest::For*> step_values;
   const nest::Copy* a = nullptr;
   const nest::Copy* b = nullptr;
+  const nest::Copy* a_rest = nullptr;
+  const nest::Copy* b_rest = nullptr;
   const nest::MatrixTile* multiply = nullptr;
   std::vector<const nest::For*> cell_values;
   const nest::For* rows = nullptr;
@@ -54,6 +56,8 @@ void take_steps(const nest::For& steps, MatrixParts& parts) {
   for (const nest::Copy* copy : copies) {
     if (parts.multiply != nullptr && copy->to == parts.multiply->a) parts.a = copy;
     if (parts.multiply != nullptr && copy->to == parts.multiply->b) parts.b = copy;
+    if (parts.multiply != nullptr && copy->to == parts.multiply->a_rest) parts.a_rest = copy;
+    if (parts.multiply != nullptr && copy->to == parts.multiply->b_rest) parts.b_rest = copy;
   }
 }
 
@@ -385,6 +389,18 @@ MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int6
   return operand;
 }
 
+// The second part of an operand is the same box at another place of the tensor.
+void Printer::add_rest(MatrixOperand& operand, const nest::Copy& rest) {
+  const nest::Buffer& from = buffer(rest.from);
+  internal_check(operand.boxes.size() == 1, "cuda: parts of a factor in several boxes");
+  MatrixBox box;
+  box.offset = element_count(buffer(rest.to).shape) * static_cast<int64_t>(byte_size(from.type));
+  std::vector<size_t> order(rest.order.rbegin(), rest.order.rend());
+  for (size_t d : mapped(from, order)) box.coordinates.push_back(coordinate(rest.origin[d]));
+  operand.boxes.push_back(std::move(box));
+  operand.bytes *= 2;
+}
+
 // Of a block that finishes `columns` of a tile.
 MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, int64_t columns,
                                         CudaKernel& kernel) {
@@ -445,9 +461,10 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   // Where blocks have several tiles, and two fit into registers, finishing one hides behind the
   // products of the next; smaller tiles change turns too often.
   leaf.cluster = parts.steps->cluster;
-  leaf.in_turn = leaf.tile_m * leaf.tile_n == 128 * 128 && grid.extent.is_constant() &&
-                 grid.extent.value() > target_.gpu.multiprocessors && leaf.cluster == 1 &&
-                 parts.steps->extent.is_constant();
+  leaf.split = parts.multiply->split;
+  leaf.in_turn = !leaf.split && leaf.tile_m * leaf.tile_n == 128 * 128 &&
+                 grid.extent.is_constant() && grid.extent.value() > target_.gpu.multiprocessors &&
+                 leaf.cluster == 1 && parts.steps->extent.is_constant();
   leaf.consumers = leaf.tile_m == 64 && !leaf.in_turn ? 1 : 2;
   leaf.tile_variables = parameter_values() + named_values(parts.tile_values);
   leaf.tiles = expression(grid.extent).text;
@@ -456,6 +473,10 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   leaf.step_variables = named_values(parts.step_values);
   leaf.a = matrix_operand(*parts.a, !parts.multiply->a_transposed, leaf.depth, "map_a", k);
   leaf.b = matrix_operand(*parts.b, parts.multiply->b_transposed, leaf.depth, "map_b", k);
+  if (leaf.split) {
+    add_rest(leaf.a, *parts.a_rest);
+    add_rest(leaf.b, *parts.b_rest);
+  }
   leaf.epilogue = matrix_epilogue(parts, leaf.tile_n / leaf.cluster, k);
   leaf.parameters = parameters();
   for (const char* map : {"map_a", "map_b", "map_c"}) {

@@ -94,6 +94,7 @@ class Printer {
   std::string coordinate(const Expr& e) const;
   MatrixOperand matrix_operand(const nest::Copy& copy, bool k_major, int64_t depth,
                                const char* name, CudaKernel& kernel);
+  void add_rest(MatrixOperand& operand, const nest::Copy& rest);
   void bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
   void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
   std::string direct_cell(const MatrixParts& parts);

@@ -34,6 +34,9 @@ struct BoundTensor {
   // When set, this tensor is another's elements in row-major order under a new shape (reshape): no
   // copy.
   std::optional<TensorId> view_of;
+  // Of an f32 temporary whose last dimension but one has extent 2: index 0 there has values that
+  // tf32 holds, index 1 what their rounding left. Products of such factors may be those of tf32.
+  bool tf32_parts = false;
 };
 
 // One dimension of an access: an affine form over the piece's unknowns or, where value >= 0, that

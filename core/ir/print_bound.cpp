@@ -55,6 +55,7 @@ class Printer {
             print_integers(tensor.shape) + " " +
             std::string(kRoleNames[static_cast<size_t>(tensor.role)]);
     if (tensor.view_of) out_ += " view " + name(*tensor.view_of);
+    if (tensor.tf32_parts) out_ += " parts";
     if (tensor.constant) out_ += " constant " + elements(tensor);
     out_ += "\n";
   }

@@ -54,6 +54,11 @@ class Verifier {
                              [](int64_t size) { return size >= 0; });
     internal_check(sized, "bound: a negative size");
     if (tensor.constant) verify_constant(tensor);
+    size_t rank = tensor.shape.size();
+    internal_check(
+        !tensor.tf32_parts || (tensor.type == DType::f32 && rank >= 2 &&
+                               tensor.shape[rank - 2] == 2 && tensor.role == TensorRole::temporary),
+        "bound: parts of tf32 in a tensor of another form");
     if (!tensor.view_of) return;
     const BoundTensor& source = at(*tensor.view_of);
     internal_check(!source.view_of, "bound: a view of a view");

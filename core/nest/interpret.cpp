@@ -246,6 +246,11 @@ class Machine final : private Leaves {
     HostTensor& sum = memory(m.sum);
     std::vector<float> a_rest, b_rest;
     std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);
+    if (m.a_rest >= 0) {
+      std::vector<float> nothing;
+      a_rest = operand(memory(m.a_rest), nothing);
+      b_rest = operand(memory(m.b_rest), nothing);
+    }
     int64_t rows = sum.shape[0], columns = sum.shape[1];
     int64_t depth = static_cast<int64_t>(a.size()) / rows;
     for (int64_t i = 0; i < rows; ++i) {

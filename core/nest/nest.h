@@ -149,12 +149,14 @@ struct Copy {
 // sum[i, j] += over k of a[i, k] * b[k, j], in any order, with the whole block of threads. `sum` is
 // a fragment of f32; products are exact and sums in f32. Where a and b are f32 both are first
 // rounded to the 10 fraction bits of tf32; `split` adds the products of each one's rounded value
-// and what the rounding of the other left, rounded likewise.
+// and what the rounding of the other left, rounded likewise: a_rest and b_rest where given, which
+// have the shapes of a and b.
 struct MatrixTile {
   int sum = -1, a = -1, b = -1;
-  bool a_transposed = false;  // a is [k, i]
-  bool b_transposed = false;  // b is [j, k]
-  bool split = false;         // of f32
+  int a_rest = -1, b_rest = -1;  // of a split product: both or none
+  bool a_transposed = false;     // a is [k, i]
+  bool b_transposed = false;     // b is [j, k]
+  bool split = false;            // of f32
 };
 
 struct Statement {

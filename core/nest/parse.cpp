@@ -180,6 +180,10 @@ class Parser {
     m.b = buffer_reference();
     m.b_transposed = reader_.accept("transposed");
     m.split = reader_.accept("split");
+    if (reader_.accept("rest")) {
+      m.a_rest = buffer_reference();
+      m.b_rest = buffer_reference();
+    }
     return m;
   }
   Store store(StoreKind kind) {

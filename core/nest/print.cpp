@@ -186,7 +186,10 @@ class Printer {
                     buffer_name(static_cast<size_t>(m.a)) +
                     (m.a_transposed ? " transposed " : " ") +
                     buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : "") +
-                    (m.split ? " split" : ""));
+                    (m.split ? " split" : "") +
+                    (m.a_rest < 0 ? ""
+                                  : " rest " + buffer_name(static_cast<size_t>(m.a_rest)) + " " +
+                                        buffer_name(static_cast<size_t>(m.b_rest))));
   }
 
   const Nest& nest_;

@@ -237,6 +237,15 @@ class Verifier {
     internal_check(sum.scope == Scope::fragment && sum.type == DType::f32 && a.type == b.type,
                    "nest: a matrix product of other types");
     internal_check(!m.split || a.type == DType::f32, "nest: a split product that is not of f32");
+    internal_check((m.a_rest < 0) == (m.b_rest < 0) && (m.split || m.a_rest < 0),
+                   "nest: half of what rounding leaves");
+    if (m.a_rest >= 0) {
+      const Buffer& a_rest = buffer(m.a_rest);
+      const Buffer& b_rest = buffer(m.b_rest);
+      internal_check(a_rest.shape == a.shape && b_rest.shape == b.shape && a_rest.type == a.type &&
+                         b_rest.type == b.type,
+                     "nest: what rounding leaves has another form");
+    }
     internal_check(!around_.threads, "nest: a block's product inside threads");
   }
 

@@ -1,6 +1,7 @@
 // Copies a factor of a matrix product to where tiles of it can be fetched fast: with its dimensions
-// in another order, or with an element for each pair of an output and a tap (of a convolution with
-// few channels). The product reads the copy. Done where the model finds that it pays.
+// in another order, with an element for each pair of an output and a tap (of a convolution with
+// few channels), or, for three products of tf32, in two parts. The product reads the copy. Done
+// where the model finds that it pays.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -21,6 +22,7 @@ constexpr size_t kMostRank = 5;          // that bulk copies take
 constexpr double kWorthwhile = 0.9;      // of the time without copies: the model is no better
 constexpr double kCopyShare = 0.55;      // of the memory rate that a copy reaches
 constexpr double kMostCopying = 0.15;    // of a product's least time
+constexpr double kSplitShare = 1.5;      // of a copy's time: twice as much is written
 
 bool moves(const Access& access, size_t unknown) {
   return std::any_of(access.index.begin(), access.index.end(),
@@ -75,7 +77,9 @@ class Arranger {
     DType type = tensor(c.pieces[0].loads[0].tensor).type;
     bool matrix = tensor_cores::rate(type, target_) > 0;
     if (type != tensor(c.pieces[0].loads[1].tensor).type) return;
-    if (matrix) {
+    if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
+      split_for_steps(c);
+    } else if (matrix) {
       if (!transposed_for_steps(c)) unfolded(c);
     } else if (type == DType::f32) {
       grouped(c);
@@ -241,6 +245,108 @@ class Arranger {
       if (taken) return true;
     }
     return false;
+  }
+
+  // wgmma reads both factors from memory, so that each becomes two of tf32 there, neighbours in k.
+  void split_for_steps(Contraction& c) {
+    if (!target_.features.starts_with("sm_90a")) return;
+    const Piece& piece = c.pieces[0];
+    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+      std::optional<size_t> a = only_dimension(piece.loads[0], u),
+                            b = only_dimension(piece.loads[1], u);
+      if (piece.box[u] < kWide || !a || !b) continue;
+      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+        Piece& p = other.pieces[0];
+        double ns = 0;
+        for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
+          Access from = p.loads[i];
+          auto [high, rest] = in_parts(from, moved_last(from.index.size(), d), made);
+          const BoundTensor& t = tensor(from.tensor);
+          ns += kSplitShare * copy_ns(bytes_of(t.shape, t.type));
+          p.loads[i] = std::move(high);
+          p.loads.push_back(std::move(rest));
+        }
+        p.body = sum_of_parts();
+        return ns;
+      });
+      if (taken) return;
+    }
+  }
+  // 0 * 1 + (2 * 1 + 0 * 3), where 2 and 3 are what is left of 0 and 1.
+  static Body sum_of_parts() {
+    Body b;
+    NodeId loads[4];
+    for (int i = 0; i < 4; ++i) loads[i] = b.load(i, DType::f32);
+    auto product = [&](int x, int y) {
+      return b.operation(Op::mul, {loads[x], loads[y]}, DType::f32);
+    };
+    NodeId large = product(0, 1), left = product(2, 1), right = product(0, 3);
+    NodeId small = b.operation(Op::add, {left, right}, DType::f32);
+    b.results = {b.operation(Op::add, {large, small}, DType::f32)};
+    return b;
+  }
+
+  // The accesses to both parts of a copy with the dimensions `order`; rows are whole accesses.
+  std::pair<Access, Access> in_parts(const Access& from, const std::vector<size_t>& order,
+                                     std::vector<BoundStatement>& made) {
+    const BoundTensor source = tensor(from.tensor);
+    Contraction copy;
+    Piece piece;
+    Access read, high;
+    read.tensor = from.tensor;
+    read.index.resize(order.size());
+    Shape shape;
+    for (size_t i = 0; i < order.size(); ++i) {
+      bool last = i + 1 == order.size();
+      int64_t extent = source.shape[order[i]], each = kWide / 4;
+      piece.unknowns.push_back("d" + std::to_string(i));
+      piece.box.push_back(last ? ceil_div(extent, each) * each : extent);
+      if (last) shape.push_back(2);
+      shape.push_back(piece.box.back());
+      read.index[order[i]].affine = unknown_affine(i);
+      if (piece.box.back() != extent) read.index[order[i]].boundary = Boundary::constant;
+      if (last) high.index.push_back({constant_affine(0)});
+      high.index.push_back(from.index[order[i]]);
+    }
+    high.tensor = add(fresh_name(source.name + "_parts"), DType::f32, std::move(shape));
+    program_.tensors.back().tf32_parts = true;
+    Access rest = high, store = high, store_rest;
+    rest.index[order.size() - 1].affine = constant_affine(1);
+    for (size_t i = 0, u = 0; i < store.index.size(); ++i) {
+      if (i + 1 != order.size()) store.index[i].affine = unknown_affine(u++);
+    }
+    store_rest = store;
+    store_rest.index[order.size() - 1].affine = constant_affine(1);
+    piece.owners = piece.box.size();
+    piece.stores = {store, store_rest};
+    piece.loads = {std::move(read)};
+    piece.body = split_value();
+    copy.outputs = {high.tensor, high.tensor};
+    copy.accumulator = DType::f32;
+    copy.normalized = true;
+    copy.pieces = {std::move(piece)};
+    made.emplace_back(std::move(copy));
+    return {std::move(high), std::move(rest)};
+  }
+  // A value x in the 11 bits of tf32, and the rest: with c = (2^13 + 1) x, c - (c - x) is x
+  // rounded. Where c could overflow, x is scaled first. Of an infinity both are NaN.
+  static Body split_value() {
+    constexpr double kScale = 0x1p-20, kLarge = 0x1p100;
+    Body b;
+    auto operation = [&](Op op, NodeId x, NodeId y) { return b.operation(op, {x, y}, DType::f32); };
+    auto choose = [&](NodeId large, NodeId yes, NodeId no) {
+      return b.operation(Op::select, {large, yes, no}, DType::f32);
+    };
+    NodeId x = b.load(0, DType::f32);
+    NodeId large = b.operation(
+        Op::gt, {b.operation(Op::abs, {x}, DType::f32), b.real(kLarge, DType::f32)}, DType::bool_);
+    NodeId scaled = choose(large, operation(Op::mul, x, b.real(kScale, DType::f32)), x);
+    NodeId c = operation(Op::mul, scaled, b.real(0x1p13 + 1, DType::f32));
+    NodeId rounded = operation(Op::sub, c, operation(Op::sub, c, scaled));
+    NodeId high =
+        choose(large, operation(Op::mul, rounded, b.real(1 / kScale, DType::f32)), rounded);
+    b.results = {high, operation(Op::sub, x, high)};
+    return b;
   }
 
   // A factor whose dimensions of rows and terms alternate: no loop walks them as one, and addresses

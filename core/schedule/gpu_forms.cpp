@@ -176,15 +176,16 @@ bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel)
   return false;
 }
 
-std::optional<TransposeForm> transpose_form(const Piece& piece, const Contraction& c,
-                                            const Kernel& kernel) {
-  bool plain = piece.owners == piece.box.size() && c.outputs.size() == 1 &&
-               piece.constraints.empty() && piece.owners >= 2;
+std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& kernel) {
+  bool plain = piece.owners == piece.box.size() && piece.constraints.empty() && piece.owners >= 2;
   if (!plain) return std::nullopt;
   FlatIndex owners = flat_owners(piece, kernel);
   TransposeForm f;
   f.written = owners.unknowns.back();
-  if (std::abs(stride_of(piece.stores[0], f.written, kernel)) != 1) return std::nullopt;
+  bool neighbours = std::all_of(piece.stores.begin(), piece.stores.end(), [&](const Access& store) {
+    return std::abs(stride_of(store, f.written, kernel)) == 1;
+  });
+  if (!neighbours) return std::nullopt;
   auto reads = [&](size_t i) {
     int64_t all = 0;
     for (const KernelStage& stage : kernel.stages) {
@@ -297,7 +298,7 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
   }
   if (s.gpu_transpose) {
     const GpuTranspose& g = *s.gpu_transpose;
-    if (!transpose_form(piece, c, kernel)) return "a transposed form of another piece";
+    if (!transpose_form(piece, kernel)) return "a transposed form of another piece";
     bool square = g.tile >= 1 && g.rows >= 1 && g.tile % g.rows == 0;
     if (!square || g.tile * g.rows > target.gpu.threads_per_block) return "a tile of no block";
     int64_t bytes = g.tile * (g.tile + 1) * 8;

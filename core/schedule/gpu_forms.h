@@ -72,8 +72,7 @@ struct TransposeForm {
   size_t read = 0, written = 0;  // owners that are fastest in the load, and in the output
   FlatIndex rest;                // the other owners
 };
-std::optional<TransposeForm> transpose_form(const Piece& piece, const Contraction& c,
-                                            const Kernel& kernel);
+std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& kernel);
 
 // Empty when the piece's GPU form is legal; else the first broken rule.
 std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,

@@ -90,7 +90,7 @@ class PieceSpace {
         }
       }
     }
-    if (std::optional<TransposeForm> form = transpose_form(piece_, c_, kernel_)) {
+    if (std::optional<TransposeForm> form = transpose_form(piece_, kernel_)) {
       PieceSchedule s;
       s.gpu_transpose = GpuTranspose{};
       consider(std::move(s));
@@ -229,7 +229,7 @@ std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& 
     s.gpu_matrix = g;
     return s;
   }
-  if (transpose_form(piece, c, kernel) && random() % 2 == 0) {
+  if (transpose_form(piece, kernel) && random() % 2 == 0) {
     s.gpu_transpose = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
     return s;
   }

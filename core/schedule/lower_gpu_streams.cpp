@@ -241,7 +241,7 @@ Block PieceLowering::gpu_scan(const GpuScan& g) { return ScanLowering(*this, g).
 
 // A tile is read along the input's neighbours and used along the output's.
 Block PieceLowering::gpu_transpose(const GpuTranspose& g) {
-  gpu::TransposeForm form = *gpu::transpose_form(piece_, contraction_, frame_.kernel);
+  gpu::TransposeForm form = *gpu::transpose_form(piece_, frame_.kernel);
   TensorId tensor = piece_.loads[form.load].tensor;
   int64_t read = piece_.box[form.read], written = piece_.box[form.written];
   int64_t across = ceil_div(read, g.tile), down = ceil_div(written, g.tile);

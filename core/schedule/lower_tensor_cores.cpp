@@ -64,6 +64,9 @@ class TensorCoreLowering {
                        : add("a", p_.type, nest::Scope::shared, p_.depth, rows_);
     b_ = p_.b.k_inside ? add("b", p_.type, nest::Scope::shared, columns_, p_.depth)
                        : add("b", p_.type, nest::Scope::shared, p_.depth, columns_);
+    if (!p_.split || !p_.bulk) return;
+    a_rest_ = add("a_rest", p_.type, nest::Scope::shared, rows_, p_.depth);
+    b_rest_ = add("b_rest", p_.type, nest::Scope::shared, columns_, p_.depth);
   }
 
   Block run() {
@@ -75,6 +78,7 @@ class TensorCoreLowering {
     Definitions tile("tile");
     int64_t tiles = place_tile(s, tile);
     Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
+    if (a_rest_ >= 0) append(inside, {{nest::Alloc{a_rest_}}, {nest::Alloc{b_rest_}}});
     append(inside, cells([&](const Expr& row, const Expr& column) { return clear(row, column); }));
     inside.push_back(statement(steps(s)));
     append(inside,
@@ -154,7 +158,11 @@ class TensorCoreLowering {
     nest::For loop = make_loop("step", 0, count, LoopKind::serial);
     loop.pipeline = schedule_.stages;
     loop.cluster = schedule_.cluster;
-    Block body{{copy(a_, p_.a, s)}, {copy(b_, p_.b, s)}};
+    Block body{{copy(a_, p_.a, p_.a.load, s)}, {copy(b_, p_.b, p_.b.load, s)}};
+    if (a_rest_ >= 0) {
+      append(body,
+             {{copy(a_rest_, p_.a, p_.a.load + 2, s)}, {copy(b_rest_, p_.b, p_.b.load + 2, s)}});
+    }
     nest::MatrixTile multiply;
     multiply.sum = sum_;
     multiply.a = a_;
@@ -162,6 +170,8 @@ class TensorCoreLowering {
     multiply.a_transposed = !p_.a.k_inside;
     multiply.b_transposed = p_.b.k_inside;
     multiply.split = p_.split;
+    multiply.a_rest = a_rest_;
+    multiply.b_rest = b_rest_;
     body.push_back({multiply});
     loop.body = d.around(std::move(body));
     return loop;
@@ -174,8 +184,8 @@ class TensorCoreLowering {
     return d;
   }
 
-  nest::Copy copy(int to, const Operand& o, const State& s) const {
-    const tile::Access& access = piece_.piece_.loads[o.load];
+  nest::Copy copy(int to, const Operand& o, size_t load, const State& s) const {
+    const tile::Access& access = piece_.piece_.loads[load];
     nest::Copy c;
     c.to = to;
     c.from = piece_.frame_.buffer_of.at(access.tensor);
@@ -255,7 +265,7 @@ class TensorCoreLowering {
   std::vector<int> parts_;  // of a split: the sums of each part
   Expr part_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  int sum_ = -1, a_ = -1, b_ = -1;
+  int sum_ = -1, a_ = -1, b_ = -1, a_rest_ = -1, b_rest_ = -1;
 
  public:
   int sum() const { return sum_; }

@@ -24,17 +24,45 @@ NodeId widened(const Body& body, NodeId id) {
   return id;
 }
 
-bool is_product(const Piece& piece, const Contraction& c) {
-  bool sum = c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
-  if (!sum || c.outputs.size() != 1 || piece.loads.size() != 2) return false;
-  const Body& body = piece.body;
-  const Node& root = body[widened(body, body.results[0])];
+bool is_sum(const Contraction& c) {
+  return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
+}
+
+// The node is, in f32, the product of two loads; of loads x and y, in this order, if they are
+// given.
+bool is_product(const Body& body, NodeId id, int x = -1, int y = -1) {
+  const Node& root = body[widened(body, id)];
   if (root.kind != NodeKind::operation || root.op != Op::mul || root.type != DType::f32) {
     return false;
   }
   const Node& a = body[widened(body, root.args[0])];
   const Node& b = body[widened(body, root.args[1])];
-  return a.kind == NodeKind::load && b.kind == NodeKind::load && a.slot != b.slot;
+  if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
+  return x < 0 || (a.slot == x && b.slot == y);
+}
+
+// Loads 2 and 3 are what rounding left of 0 and 1: 0 * 1 + (2 * 1 + 0 * 3).
+bool is_split_product(const Piece& piece) {
+  const Body& body = piece.body;
+  auto is_add = [&](const Node& n) {
+    return n.kind == NodeKind::operation && n.op == Op::add && n.type == DType::f32;
+  };
+  const Node& root = body[body.results[0]];
+  if (piece.loads.size() != 4 || !is_add(root) || !is_add(body[root.args[1]])) return false;
+  const Node& small = body[root.args[1]];
+  return is_product(body, root.args[0], 0, 1) && is_product(body, small.args[0], 2, 1) &&
+         is_product(body, small.args[1], 0, 3);
+}
+
+// The same box at another place of the tensor, which no unknown moves.
+bool is_beside(const tile::Access& a, const tile::Access& b) {
+  if (a.tensor != b.tensor) return false;
+  for (size_t d = 0; d < a.index.size(); ++d) {
+    Affine distance = b.index[d].affine - a.index[d].affine;
+    bool fixed = distance.is_constant() && b.index[d].affine.is_constant();
+    if (!(a.index[d].affine == b.index[d].affine) && !fixed) return false;
+  }
+  return true;
 }
 
 bool plain_indices(const tile::Access& access) {
@@ -51,7 +79,7 @@ class Recogniser {
   }
 
   std::optional<Product> run() {
-    if (!is_product(piece_, c_) || !types()) return std::nullopt;
+    if (!is_sum(c_) || !take_form() || !types()) return std::nullopt;
     roles_ = classify(piece_, c_, frame_.kernel.tensors).roles;
     if (!supported_roles()) return std::nullopt;
     bool swapped = columns_are_m();
@@ -87,6 +115,22 @@ class Recogniser {
     return index.affine.coefficient(static_cast<size_t>(unknown)).num();
   }
 
+  // Of a split product the two first loads stand for all.
+  bool take_form() {
+    if (piece_.loads.size() == 2) return is_product(piece_.body, piece_.body.results[0]);
+    if (!p_.bulk || !is_split_product(piece_)) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      const tile::Access& a = piece_.loads[i];
+      if (!frame_.tensor(a.tensor).tf32_parts || !is_beside(a, piece_.loads[i + 2])) return false;
+    }
+    piece_.loads.resize(2);
+    piece_.body = {};
+    Body& b = piece_.body;
+    b.results = {b.operation(Op::mul, {b.load(0, DType::f32), b.load(1, DType::f32)}, DType::f32)};
+    p_.split = true;
+    return true;
+  }
+
   bool types() {
     for (const tile::Access& a : piece_.loads) {
       if (!frame_.buffer_of.contains(a.tensor) || frame_.split.contains(a.tensor)) return false;
@@ -96,9 +140,11 @@ class Recogniser {
     if (buffer(piece_.loads[1]).type != p_.type) return false;
     p_.depth = (p_.bulk ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(p_.type));
     if (p_.type != DType::f32) return p_.type == DType::f16 || p_.type == DType::bf16;
-    // Factors are split in registers, where wgmma does not read both from.
-    p_.split = frame_.target.precision == Precision::tf32x3;
-    return frame_.target.precision != Precision::f32 && !(p_.split && p_.bulk);
+    // Threads split factors in registers, where wgmma does not read both from.
+    bool threes = frame_.target.precision == Precision::tf32x3;
+    if (p_.bulk && threes != p_.split) return false;
+    p_.split = threes;
+    return frame_.target.precision != Precision::f32;
   }
 
   bool supported_roles() const {
@@ -282,7 +328,7 @@ class Recogniser {
     }
   }
 
-  const Piece& piece_;
+  Piece piece_;
   const Contraction& c_;
   const lowering::Frame& frame_;
   std::vector<Role> roles_;
@@ -379,13 +425,19 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
   if (rows * columns > 128 * 256 || rows / 2 * columns > 128 * 128) {
     return "more sums than registers";
   }
-  int64_t stage = (rows + columns) * kRowBytes + 16;
+  int64_t parts = product.split ? 2 : 1;
+  // Sums of a step stand beside those of the tile.
+  if (product.split && std::max<int64_t>(rows / 2, 64) * columns > 64 * 128) {
+    return "more sums than registers";
+  }
+  int64_t stage = parts * (rows + columns) * kRowBytes + 16;
   int64_t fixed = 1024 + 2 * kPanelBytes + 16;
   bool fits =
       checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
   if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";
   // The sums of a cluster's blocks lie where the stages were.
-  if (schedule.cluster > 1 && rows * columns * 4 > schedule.stages * (rows + columns) * kRowBytes) {
+  if (schedule.cluster > 1 &&
+      rows * columns * 4 > parts * schedule.stages * (rows + columns) * kRowBytes) {
     return "sums that do not fit into the stages";
   }
   return schedule.group >= 1 ? "" : "no rows of tiles";

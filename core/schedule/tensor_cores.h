@@ -11,8 +11,9 @@
 
 namespace tile::tensor_cores {
 
-// One of the two multiplied loads. In shared memory its rows (of m or n) hold 128 bytes of k, or,
-// where neighbours in memory are neighbouring rows, it is transposed.
+// One of the two multiplied loads (of a split product: the values that tf32 holds). In shared
+// memory its rows (of m or n) hold 128 bytes of k, or, where neighbours in memory are neighbouring
+// rows, it is transposed.
 struct Operand {
   size_t load = 0;
   bool k_inside = true;        // neighbours in memory differ in k
@@ -29,8 +30,10 @@ struct Product {
   int k = -1;         // the reduction that the steps cut
   int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy
   int64_t steps = 1;
-  int64_t alignment = 16;   // in bytes, of lines of neighbours; less than 4: slow for threads
-  bool split = false;       // of f32: each factor as two values of tf32
+  int64_t alignment = 16;  // in bytes, of lines of neighbours; less than 4: slow for threads
+  // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2
+  // has of load 0, and 3 of 1.
+  bool split = false;
   std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
   std::vector<int> around;  // the other reductions: loops around the steps
 };

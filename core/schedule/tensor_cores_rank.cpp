@@ -91,9 +91,10 @@ TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double op
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
   double threads = p.type == DType::f32 ? kThreadShareWords : kThreadShare;
   double each = rate(p.type, target) / kGigahertz * (p.bulk ? 1 : threads);
-  double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64);
-  double read =
-      static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * (p.bulk ? 128 : 64);
+  bool parts = p.bulk && p.split;
+  double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64) * (parts ? 2 : 1);
+  double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) *
+                (p.bulk ? 128 : 64) * (parts ? 3 : 1);
   double step = std::max({products / each, (copied + read) / kSharedBytes, copied / kCacheBytes});
   if (p.alignment < 4) {
     step = std::max(step, copied / static_cast<double>(byte_size(p.type)) * kElementClocks);
@@ -147,8 +148,8 @@ class TileModel {
       : p_(product), target_(target), operations_(cell_operations(kernel)) {
     for (size_t u = 0; u < piece.owners; ++u) cells_ *= static_cast<double>(piece.box[u]);
     int64_t bytes = 0;
-    for (const Access& a : piece.loads) {
-      const BoundTensor& t = kernel.tensors[static_cast<size_t>(a.tensor)];
+    for (size_t i = 0; i < 2; ++i) {
+      const BoundTensor& t = kernel.tensors[static_cast<size_t>(piece.loads[i].tensor)];
       bytes += element_count(t.shape) * static_cast<int64_t>(byte_size(t.type));
     }
     large_ = 2 * bytes > target.l2_bytes;
@@ -167,7 +168,7 @@ class TileModel {
     tiles *= how.split * how.cluster;
     int64_t waves = ceil_div(tiles, int64_t{target_.gpu.multiprocessors});
     // Two such tiles share a block: one is finished while the other is multiplied.
-    bool hidden = p_.bulk && waves > 1 && shape.rows * shape.columns == 128 * 128;
+    bool hidden = p_.bulk && !p_.split && waves > 1 && shape.rows * shape.columns == 128 * 128;
     auto times = static_cast<double>(waves);
     if (!p_.bulk) {  // several blocks share a multiprocessor
       times = std::max(1.0, static_cast<double>(tiles) / target_.gpu.multiprocessors);

@@ -89,6 +89,32 @@ TEST_F(TensorCoreCode, SinglePrecisionByThreeProductsOrOne) {
   }
 }
 
+// Factors in two parts, as arrange-factors makes them.
+TEST_F(TensorCoreCode, ThreeProductsByWgmma) {
+  Target target = h200_target();
+  target.precision = Precision::tf32x3;
+  for (auto [m, n, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{2048, 2048, 2048}, {200, 72, 2080}}) {
+    Kernel kernel = product_kernel({"i", "j", "k"}, {m, n, k}, 2, {{m, 2, k}, {"i", "0", "k"}},
+                                   {{n, 2, k}, {"j", "0", "k"}}, {{m, n}, {"i", "j"}}, DType::f32);
+    Piece& piece = kernel.stages[0].contraction.pieces[0];
+    for (size_t i = 0; i < 2; ++i) {
+      BoundTensor& t = kernel.tensors[static_cast<size_t>(piece.loads[i].tensor)];
+      t.role = TensorRole::temporary;
+      t.tf32_parts = true;
+      piece.loads.push_back(piece.loads[i]);
+      piece.loads.back().index[1].affine = constant_affine(1);
+    }
+    Body& b = piece.body;
+    auto load = [&](int slot) { return b.load(slot, DType::f32); };
+    auto add = [&](NodeId x, NodeId y) { return b.operation(Op::add, {x, y}, DType::f32); };
+    auto mul = [&](int x, int y) { return b.operation(Op::mul, {load(x), load(y)}, DType::f32); };
+    NodeId large = mul(0, 1), left = mul(2, 1), right = mul(0, 3);
+    b.results = {add(large, add(left, right))};
+    expect_compiles(kernel, target, 4, "_multiply(part_sum");
+  }
+}
+
 TEST_F(TensorCoreCode, EpiloguesAndBatches) {
   Target target = h200_target();
   expect_compiles(matrices(4096, 4096, 512, false, false, DType::bf16, true), target, 2, "wgmma");

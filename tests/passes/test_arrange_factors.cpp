@@ -1,5 +1,7 @@
 // Factors of products copied to where their tiles are fetched faster: values stay the same, and the
 // product becomes one that the tensor cores, or coalesced reads, take.
+#include <cmath>
+
 #include "core/passes/pipeline.h"
 #include "core/schedule/tensor_cores.h"
 #include "tests/random/agreement.h"
@@ -96,6 +98,68 @@ TEST(ArrangeFactors, Tf32WantsNeighboursInK) {
   expect_bulk_product(arranged(product("L, M", "A[k, i]"), types, target), target, 3);
   target.precision = Precision::f32;
   EXPECT_EQ(arranged(product("L, M", "A[k, i]"), types, target).statements.size(), 1U);
+}
+
+TEST(ArrangeFactors, ThreeProductsOfTf32WantFactorsInTwoParts) {
+  Target target = eager();
+  target.precision = Precision::tf32x3;
+  const char* text = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+  for (int64_t k : {128, 99}) {  // rows of 99 are padded
+    std::vector<InputType> types{{DType::f32, {96, k}}, {DType::f32, {k, 104}}};
+    BoundProgram p = arranged(text, types, target);
+    expect_bulk_product(p, target, 3);
+    EXPECT_EQ(print(parse_bound(std::make_shared<Source>(Source{"<bound>", print(p)}))), print(p));
+    EXPECT_EQ(arranged(text, types, a100_target()).statements.size(), 1U);
+  }
+  const char* convolution =
+      "function (I[N, H, W, C], K[R, S, C, D]) -> (O) {"
+      "  O[n, y, x, d: N, H, W, D] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c, d]); }";
+  std::vector<InputType> types{{DType::f32, {2, 9, 10, 32}}, {DType::f32, {3, 3, 32, 64}}};
+  expect_bulk_product(arranged(convolution, types, target), target, 3);
+}
+
+// Against doubles: sums of the parts' products err little more than those of f32, whatever the
+// factors' magnitudes; a NaN stays one, an infinity becomes one.
+TEST(ArrangeFactors, PartsHoldWhatSinglePrecisionHolds) {
+  Target target = eager();
+  target.precision = Precision::tf32x3;
+  const char* text = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+  const int64_t m = 96, k = 128;
+  std::vector<InputType> types{{DType::f32, {m, k}}, {DType::f32, {k, m}}};
+  BoundProgram program = bind_text(text, types);
+  run_pipeline(program, target, {});
+  ASSERT_EQ(program.statements.size(), 3U);
+  for (double scale : {1.0, 0x1p-40, 0x1p110}) {
+    HostTensor a(DType::f32, {m, k}), b(DType::f32, {k, m});
+    for (int64_t i = 0; i < m * k; ++i) {
+      a.set(i, real_scalar((0.3 + std::sin(static_cast<double>(i))) * scale, DType::f32));
+      b.set(i, real_scalar((0.2 + std::cos(static_cast<double>(3 * i))) / scale, DType::f32));
+    }
+    // Exact from here on: the parts as tf32 takes them.
+    std::vector<HostTensor> both{a, b};
+    HostTensor got = interpret(program, both).outputs[0];
+    for (int64_t i = 0; i < m; i += 7) {
+      for (int64_t j = 0; j < m; j += 5) {
+        double sum = 0, size = 0;
+        for (int64_t x = 0; x < k; ++x) {
+          double term = a.at(i * k + x).f * b.at(x * m + j).f;
+          sum += term;
+          size += std::abs(term);
+        }
+        EXPECT_NEAR(got.at(i * m + j).f, sum, 1e-6 * size);
+      }
+    }
+  }
+  for (double special : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    HostTensor a(DType::f32, {m, k}), b(DType::f32, {k, m});
+    for (int64_t i = 0; i < m * k; ++i) {
+      a.set(i, real_scalar(i == 0 ? special : 1, DType::f32));
+      b.set(i, real_scalar(1, DType::f32));
+    }
+    HostTensor got = interpret(program, {a, b}).outputs[0];
+    EXPECT_TRUE(std::isnan(got.at(0).f));
+    EXPECT_EQ(got.at(m).f, static_cast<double>(k));
+  }
 }
 
 TEST(ArrangeFactors, DimensionsOfPermutedTensorsStandInGroups) {

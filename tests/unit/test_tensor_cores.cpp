@@ -188,6 +188,50 @@ TEST(TensorCores, SinglePrecisionOfEveryLayoutOnRequest) {
   }
 }
 
+// The product of two factors that are in two parts each, as arrange-factors makes it.
+Kernel split_kernel(int64_t m, int64_t n, int64_t k) {
+  KernelBuilder b;
+  TensorId A = b.tensor("A", DType::f32, {m, 2, k}), B = b.tensor("B", DType::f32, {n, 2, k});
+  TensorId C = b.tensor("C", DType::f32, {m, n});
+  b.stage(
+      C, Aggregation::sum, DType::f32,
+      {{{"i", "j", "k"},
+        {m, n, k},
+        2,
+        {"i", "j"},
+        {{A, {"i", "0", "k"}}, {B, {"j", "0", "k"}}, {A, {"i", "1", "k"}}, {B, {"j", "1", "k"}}},
+        {},
+        [](Body& body, const std::vector<NodeId>& l) {
+          auto mul = [&](int x, int y) {
+            return body.operation(Op::mul, {l[size_t(x)], l[size_t(y)]}, DType::f32);
+          };
+          NodeId large = mul(0, 1), left = mul(2, 1), right = mul(0, 3);
+          NodeId small = body.operation(Op::add, {left, right}, DType::f32);
+          return body.operation(Op::add, {large, small}, DType::f32);
+        }}});
+  Kernel kernel = b.finish();
+  for (TensorId id : {A, B}) {
+    kernel.tensors[static_cast<size_t>(id)].role = TensorRole::temporary;
+    kernel.tensors[static_cast<size_t>(id)].tf32_parts = true;
+  }
+  return kernel;
+}
+
+TEST(TensorCores, FactorsInTwoPartsAreThreeProducts) {
+  Target target = hopper();
+  target.precision = Precision::tf32x3;
+  expect_tiles_agree(split_kernel(130, 75, 76), target);
+  expect_shared_steps_agree(split_kernel(70, 72, 520), target, 3);
+  // Only where they are marked so, and where three products are wanted.
+  Kernel plain = split_kernel(128, 128, 128);
+  EXPECT_FALSE(tensor_cores::schedules(plain, target, 1).empty());
+  target.precision = Precision::tf32;
+  EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
+  target.precision = Precision::tf32x3;
+  plain.tensors[1].tf32_parts = false;
+  EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
+}
+
 // The largest error of a product of random reals, of the largest sum's magnitude.
 double tile_error(Precision precision) {
   Kernel kernel = layout_kernel(64, 64, 256, false, false);
