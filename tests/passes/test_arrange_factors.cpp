@@ -105,7 +105,7 @@ TEST(ArrangeFactors, ThreeProductsOfTf32WantFactorsInTwoParts) {
   target.precision = Precision::tf32x3;
   const char* text = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
   for (int64_t k : {128, 99}) {  // rows of 99 are padded
-    std::vector<InputType> types{{DType::f32, {96, k}}, {DType::f32, {k, 104}}};
+    std::vector<InputType> types{{DType::f32, {96, k}}, {DType::f32, {k, 112}}};
     BoundProgram p = arranged(text, types, target);
     expect_bulk_product(p, target, 3);
     EXPECT_EQ(print(parse_bound(std::make_shared<Source>(Source{"<bound>", print(p)}))), print(p));
