@@ -9,6 +9,8 @@ namespace tile {
 namespace {
 
 constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
+constexpr double kLostRun = 128;  // the same of a tile's part where it walks more at a time…
+constexpr double kRuns = 16;      // …than are fetched ahead from behind the second cache
 constexpr double kPage = 4096;
 constexpr double kPagesKnown = 1024;  // translations held at once
 constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
@@ -241,7 +243,12 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
       stride = std::abs(static_cast<double>(elements * outside->step * accesses_[i].bytes));
     }
     bool along = stride > 0 && stride < kCacheLine;
-    return block.rows * (along ? std::max(block.exact, stride) : block.run + kShortRun);
+    if (along) return block.rows * std::max(block.exact, stride);
+    // A tile walks its runs side by side; a longer block's are finished by later tiles.
+    Block walked = block_at(s, r, i, std::max(level, s.outer.size()));
+    bool lost = bytes > target_.l1_bytes && walked.rows > kRuns && walked.run < block.run;
+    double start = lost ? kLostRun * block.run / walked.run : kShortRun;
+    return block.rows * (block.run + start);
   };
   return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
 }
