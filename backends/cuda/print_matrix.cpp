@@ -1,93 +1,14 @@
-// Nests of matrix tiles: what the leaf needs to know is read off their copies and stores.
+// Prints nests of matrix tiles: what the leaves need to know is read off their copies and stores.
 #include <algorithm>
-#include <set>
 
+#include "backends/cuda/matrix_parts.h"
 #include "backends/cuda/matrix_source.h"
 #include "backends/cuda/printer.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
-
-using nest::LoopKind;
-
-// The statements of a grid loop that multiplies matrices.
-struct MatrixParts {
-  std::vector<const nest::For*> tile_values;  // loops of one iteration that name values
-  const nest::For* steps = nullptr;
-  std::vector<const nest::For*> step_values;
-  const nest::Copy* a = nullptr;
-  const nest::Copy* b = nullptr;
-  const nest::Copy* a_rest = nullptr;
-  const nest::Copy* b_rest = nullptr;
-  const nest::MatrixTile* multiply = nullptr;
-  std::vector<const nest::For*> cell_values;
-  const nest::For* rows = nullptr;
-  const nest::For* columns = nullptr;
-  const nest::If* guard = nullptr;
-  const nest::Block* cell = nullptr;  // what is done under the guard
-};
-
 namespace {
-
-const nest::For* only_loop(const nest::Block& block) {
-  return block.size() == 1 ? std::get_if<nest::For>(&block[0].what) : nullptr;
-}
-
-// Enters loops of one iteration.
-const nest::Block& values_before(const nest::Block& block, std::vector<const nest::For*>& values) {
-  const nest::Block* inside = &block;
-  for (const nest::For* f = only_loop(*inside);
-       f != nullptr && f->kind == LoopKind::serial && f->extent.is_constant(1);
-       f = only_loop(*inside)) {
-    values.push_back(f);
-    inside = &f->body;
-  }
-  return *inside;
-}
-
-void take_steps(const nest::For& steps, MatrixParts& parts) {
-  parts.steps = &steps;
-  std::vector<const nest::Copy*> copies;
-  for (const nest::Statement& s : values_before(steps.body, parts.step_values)) {
-    if (const auto* copy = std::get_if<nest::Copy>(&s.what)) copies.push_back(copy);
-    if (const auto* m = std::get_if<nest::MatrixTile>(&s.what)) parts.multiply = m;
-  }
-  for (const nest::Copy* copy : copies) {
-    if (parts.multiply != nullptr && copy->to == parts.multiply->a) parts.a = copy;
-    if (parts.multiply != nullptr && copy->to == parts.multiply->b) parts.b = copy;
-    if (parts.multiply != nullptr && copy->to == parts.multiply->a_rest) parts.a_rest = copy;
-    if (parts.multiply != nullptr && copy->to == parts.multiply->b_rest) parts.b_rest = copy;
-  }
-}
-
-void take_cells(const nest::For& rows, MatrixParts& parts) {
-  const nest::For* columns = only_loop(rows.body);
-  if (columns == nullptr || columns->kind != LoopKind::thread) return;
-  parts.rows = &rows;
-  parts.columns = columns;
-  parts.cell_values.clear();
-  parts.cell = &values_before(columns->body, parts.cell_values);
-  parts.guard = nullptr;
-  if (parts.cell->size() != 1) return;
-  const auto* guard = std::get_if<nest::If>(&parts.cell->front().what);
-  if (guard == nullptr || !guard->otherwise.empty() || !guard->predicate.results.empty()) return;
-  parts.guard = guard;
-  parts.cell = &guard->then;
-}
-
-std::optional<MatrixParts> matrix_parts(const nest::For& grid) {
-  MatrixParts parts;
-  for (const nest::Statement& s : values_before(grid.body, parts.tile_values)) {
-    const auto* loop = std::get_if<nest::For>(&s.what);
-    if (loop == nullptr) continue;
-    if (loop->pipeline > 0) take_steps(*loop, parts);
-    if (loop->kind == LoopKind::thread) take_cells(*loop, parts);  // the last finishes the tile
-  }
-  bool whole =
-      parts.steps != nullptr && parts.a != nullptr && parts.b != nullptr && parts.rows != nullptr;
-  return whole ? std::optional(parts) : std::nullopt;
-}
 
 MatrixType matrix_type(DType type) {
   return type == DType::f16    ? MatrixType::f16
@@ -95,204 +16,7 @@ MatrixType matrix_type(DType type) {
                                : MatrixType::tf32;
 }
 
-// The dimensions of a buffer that a tensor map has.
-std::vector<size_t> mapped(const nest::Buffer& b, const std::vector<size_t>& order) {
-  std::vector<size_t> result;
-  std::copy_if(order.begin(), order.end(), std::back_inserter(result),
-               [&](size_t d) { return b.shape[d] > 1; });
-  return result;
-}
-
-TensorMap tensor_map(const nest::Buffer& b, int argument, const std::vector<size_t>& dimensions,
-                     const std::vector<int64_t>& limit, const std::vector<int64_t>& box,
-                     const std::vector<int64_t>& stride) {
-  TensorMap map;
-  map.argument = argument;
-  map.type = b.type;
-  map.swizzle_bytes = 128;
-  for (size_t i = 0; i < dimensions.size(); ++i) {
-    size_t d = dimensions[i];
-    map.sizes.push_back(static_cast<uint64_t>(limit[d]));
-    if (i > 0) {
-      map.strides_bytes.push_back(static_cast<uint64_t>(b.strides[d]) * byte_size(b.type));
-    }
-    map.box.push_back(static_cast<uint32_t>((box[d] - 1) * stride[d] + 1));
-    map.element_strides.push_back(static_cast<uint32_t>(stride[d]));
-  }
-  // Rows that begin inside a line of the cache share it with their neighbours.
-  bool lines = std::all_of(map.strides_bytes.begin(), map.strides_bytes.end(),
-                           [](uint64_t bytes) { return bytes % 128 == 0; });
-  map.l2_promotion = lines ? 256 : 128;
-  return map;
-}
-
 }  // namespace
-
-// What one cell's stores do, and whether one of them can leave the block as boxes.
-class MatrixResult {
- public:
-  MatrixResult(const nest::Nest& nest, const MatrixParts& parts, int64_t columns)
-      : nest_(nest), parts_(parts), own_columns_(columns) {
-    for (const nest::Statement& s : *parts.cell) {
-      const auto* store = std::get_if<nest::Store>(&s.what);
-      if (store == nullptr) return;
-      stores_.push_back(store);
-    }
-    if (!stores_.empty() && find_box(*stores_.back())) boxed_ = stores_.back();
-  }
-
-  const nest::Store* boxed() const { return boxed_; }
-  // Only the fragment is read and only the boxed result is made: cells outside do no harm.
-  bool pure() const {
-    return boxed_ != nullptr && stores_.size() == 1 &&
-           std::all_of(boxed_->loads.begin(), boxed_->loads.end(),
-                       [&](const nest::Access& a) { return a.buffer == parts_.multiply->sum; });
-  }
-  std::vector<size_t> dimensions() const { return dimensions_; }
-  TensorMap map() const {
-    std::vector<int64_t> ones(limit_.size(), 1);
-    return tensor_map(target(), boxed_->target.buffer, dimensions_, limit_, box_, ones);
-  }
-  // The index of a dimension over the tile's variables, `row` and `column`.
-  Expr index(size_t d) const { return substitute(boxed_->target.index[d], cells_); }
-
- private:
-  const nest::Buffer& target() const {
-    return nest_.buffers[static_cast<size_t>(boxed_->target.buffer)];
-  }
-
-  bool find_box(const nest::Store& store) {
-    boxed_ = &store;
-    bool found = suits() && name_cells() && find_limits() && find_shape();
-    boxed_ = nullptr;
-    return found;
-  }
-
-  bool suits() const {
-    const nest::Buffer& b = target();
-    size_t size = byte_size(b.type);
-    bool type = b.type == DType::f16 || b.type == DType::bf16 || b.type == DType::f32 ||
-                b.type == DType::i32 || b.type == DType::u32;
-    bool plain =
-        type && boxed_->kind == nest::StoreKind::assign && b.scope == nest::Scope::argument;
-    if (!plain) return false;
-    for (size_t d = 0; d < b.shape.size(); ++d) {
-      if (d < boxed_->target.values.size() && boxed_->target.values[d] >= 0) return false;
-      if (!linear_form(boxed_->target.index[d])) return false;
-      bool inner = b.strides[d] == 1 || b.shape[d] == 1;
-      if (!inner && b.strides[d] * static_cast<int64_t>(size) % 16 != 0) return false;
-    }
-    return true;
-  }
-
-  bool name_cells() {
-    for (const nest::For* value : parts_.cell_values) {
-      Expr begin = substitute(value->begin, cells_);
-      std::vector<std::string> used;
-      collect_variables(begin, used);
-      for (const std::string& name : used) {
-        if (name != parts_.rows->variable && name != parts_.columns->variable) return false;
-      }
-      cells_[value->variable] = begin;
-    }
-    return true;
-  }
-
-  // A guard must be the end of one dimension: there boxes end too.
-  bool find_limits() {
-    limit_ = target().shape;
-    if (parts_.guard == nullptr) return true;
-    for (const Expr& e : parts_.guard->nonnegative) {
-      bool known = false;
-      for (size_t d = 0; d < limit_.size() && !known; ++d) {
-        std::optional<LinearForm> sum = linear_form(e + boxed_->target.index[d]);
-        if (!sum || !sum->terms.empty()) continue;
-        known = true;
-        limit_[d] = std::min(limit_[d], sum->constant + 1);
-      }
-      if (!known) return false;
-    }
-    return true;
-  }
-
-  // How far dimension d is from the tile's first cell.
-  int64_t distance(size_t d, int64_t row, int64_t column) const {
-    auto at = [&](int64_t r, int64_t c) {
-      return *evaluate(index(d), [&](std::string_view name) -> std::optional<int64_t> {
-        return name == parts_.rows->variable ? r : name == parts_.columns->variable ? c : 0;
-      });
-    };
-    return at(row, column) - at(0, 0);
-  }
-
-  // 64 rows and 128 bytes of columns must be a box of the result.
-  bool find_shape() {
-    const nest::Buffer& b = target();
-    size_t rank = b.shape.size();
-    columns_ = 128 / static_cast<int64_t>(byte_size(b.type));
-    if (own_columns_ % columns_ != 0) return false;
-    box_.assign(rank, 1);
-    std::vector<std::pair<int64_t, size_t>> rows;  // by the first row that moves the dimension
-    int inner = -1;
-    for (size_t d = 0; d < rank; ++d) {
-      if (distance(d, 0, 1) != 0) {
-        if (inner >= 0 || b.strides[d] != 1) return false;
-        inner = static_cast<int>(d);
-        box_[d] = columns_;
-        continue;
-      }
-      int64_t first = 0;
-      for (int64_t r = 1; r < 64; ++r) {
-        int64_t at = distance(d, r, 0);
-        if (at != 0 && first == 0) first = r;
-        box_[d] = std::max(box_[d], at + 1);
-      }
-      if (first > 0) rows.emplace_back(first, d);
-    }
-    if (inner < 0) return false;
-    std::sort(rows.begin(), rows.end());
-    std::vector<size_t> order{static_cast<size_t>(inner)};
-    for (auto [first, d] : rows) order.push_back(d);
-    for (size_t d = 0; d < rank; ++d) {
-      if (std::find(order.begin(), order.end(), d) == order.end()) order.push_back(d);
-    }
-    dimensions_ = mapped(b, order);
-    return dimensions_.size() <= 5 && is_box(order, static_cast<size_t>(inner), rows.size());
-  }
-
-  bool is_box(const std::vector<size_t>& order, size_t inner, size_t rows) const {
-    int64_t product = 1;
-    for (size_t i = 1; i <= rows; ++i) product *= box_[order[i]];
-    if (product != 64) return false;
-    int64_t all_rows = parts_.rows->extent.value(), all_columns = parts_.columns->extent.value();
-    for (int64_t r = 0; r < all_rows; ++r) {
-      int64_t first = r / 64 * 64, rest = r % 64;
-      if (distance(inner, r, 0) != 0) return false;
-      for (size_t i = 1; i < order.size(); ++i) {
-        int64_t digit = rest % box_[order[i]];
-        rest /= box_[order[i]];
-        if (distance(order[i], r, 0) != distance(order[i], first, 0) + digit) return false;
-      }
-    }
-    for (int64_t c = 0; c < all_columns; ++c) {
-      for (size_t d : order) {
-        int64_t before = distance(d, 0, c / columns_ * columns_);
-        if (distance(d, 0, c) != before + (d == inner ? c % columns_ : 0)) return false;
-      }
-    }
-    return true;
-  }
-
-  const nest::Nest& nest_;
-  const MatrixParts& parts_;
-  int64_t own_columns_;
-  std::vector<const nest::Store*> stores_;
-  const nest::Store* boxed_ = nullptr;
-  std::map<std::string, Expr> cells_;
-  std::vector<int64_t> limit_, box_;
-  std::vector<size_t> dimensions_;
-  int64_t columns_ = 0;
-};
 
 bool Printer::is_matrix_kernel(const nest::For& grid) { return matrix_parts(grid).has_value(); }
 
@@ -404,23 +128,23 @@ void Printer::add_rest(MatrixOperand& operand, const nest::Copy& rest) {
 // Of a block that finishes `columns` of a tile.
 MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, int64_t columns,
                                         CudaKernel& kernel) {
-  MatrixResult result(nest_, parts, columns);
+  std::optional<BoxedResult> result = boxed_result(nest_, parts, columns);
   MatrixEpilogue e;
   known(*parts.rows, "row");
   known(*parts.columns, "column");
-  if (result.boxed() != nullptr) {
-    const nest::Buffer& b = buffer(result.boxed()->target.buffer);
+  if (result) {
+    const nest::Buffer& b = buffer(result->store->target.buffer);
     e.result_type = std::string(memory_type(b.type));
     e.result_bytes = static_cast<int64_t>(byte_size(b.type));
     e.map = "map_c";
-    kernel.maps.push_back(result.map());
-    for (size_t d : result.dimensions()) e.coordinates.push_back(coordinate(result.index(d)));
-    replaced_[result.boxed()->target.buffer] = "result";
+    kernel.maps.push_back(result->map);
+    for (const Expr& index : result->index) e.coordinates.push_back(coordinate(index));
+    replaced_[result->store->target.buffer] = "result";
   }
   replaced_[parts.multiply->sum] = "value";
   std::string values = named_values(parts.cell_values);
   e.cell = values + captured([&] {
-             if (parts.guard != nullptr && !result.pure()) {
+             if (parts.guard != nullptr && !(result && result->pure)) {
                statement(*parts.guard);
              } else {
                block(*parts.cell);

@@ -6,6 +6,7 @@
 #include "core/schedule/tensor_cores.h"
 #include "tests/random/agreement.h"
 #include "tests/unit/run_tile.h"
+#include "tests/unit/step_runner.h"
 
 namespace tile::test {
 namespace {
@@ -21,7 +22,8 @@ Target eager() {
   return t;
 }
 
-// After all passes, once the values of small integers have been compared.
+// After all passes, once the values of small integers have been compared: those of the program's
+// definition and of its nests.
 BoundProgram arranged(const std::string& text, const std::vector<InputType>& types,
                       const Target& target) {
   BoundProgram program = bind_text(text, types);
@@ -37,6 +39,9 @@ BoundProgram arranged(const std::string& text, const std::vector<InputType>& typ
   run_pipeline(program, target, {});
   EXPECT_EQ(interpret(program, inputs).outputs[0].bytes, expected.outputs[0].bytes)
       << print(program);
+  StepRunner runner(program, inputs);
+  for (const Step& step : group(program, target)) runner.run(step, 0, target);
+  EXPECT_EQ(runner.outputs()[0].bytes, expected.outputs[0].bytes) << print(program);
   return program;
 }
 
