@@ -14,6 +14,8 @@ namespace {
 constexpr double kNearBound = 1.03;  // times the bound: near enough to stop
 constexpr double kTie = 1.01;        // times that differ by less are equal
 
+constexpr double kContender = 1.25;  // times the fastest: the model's pick stays in the race
+
 constexpr size_t kFinalists = 4;
 
 // Rungs of 36, 12, 4 and 2.
@@ -66,6 +68,14 @@ class Race {
   double best_ = std::numeric_limits<double>::infinity();
   size_t tried_ = 0, total_ = 0;
 };
+
+// The model's pick is measured as often as what is to replace it. `field` is sorted by time.
+void keep_pick(std::vector<Entry>& field, size_t keep) {
+  auto pick = std::find_if(field.begin(), field.end(), [](const Entry& e) { return e.place == 0; });
+  bool kept = pick < field.begin() + static_cast<std::ptrdiff_t>(keep);
+  if (kept || keep == 0 || pick->best > kContender * field[0].best) return;
+  std::rotate(field.begin() + static_cast<std::ptrdiff_t>(keep) - 1, pick, pick + 1);
+}
 
 // Of finalists that are equally fast the one that the model prefers.
 const Entry& winner(const std::vector<Entry>& field) {
@@ -153,6 +163,7 @@ Schedule search(const Kernel& kernel, const Target& target,
       }
     }
     keep = next_rung(rung == 0 ? tried : keep);
+    keep_pick(field, keep);
   }
   return winner(field).schedule;
 }

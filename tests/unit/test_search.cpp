@@ -81,13 +81,34 @@ TEST(Search, LeastTimeCountsAndTiesGoToTheModel) {
   EXPECT_EQ(race.run([](size_t place) { return place == 3 ? 99.5 : 100.0; }), field[0]);
 }
 
+// A lucky first run replaces no pick that is as fast when measured as often.
+TEST(Search, TheModelsPickIsMeasuredAsOften) {
+  FakeRace race(product());
+  std::vector<Schedule> field = race.field();
+  std::map<size_t, int> seen;
+  auto unlucky = [&](size_t place) {
+    bool first = ++seen[place] == 1;
+    return place == 0 && first ? 120.0 : place == 0 ? 90.0 : 100.0 + double(place);
+  };
+  EXPECT_EQ(race.run(unlucky), field[0]);
+  // Far behind, it is dropped.
+  seen.clear();
+  EXPECT_EQ(race.run([&](size_t place) {
+    ++seen[place];
+    return place == 0 ? 200.0 : 100.0 + double(place);
+  }),
+            field[1]);
+  EXPECT_EQ(seen[0], 1);
+}
+
 TEST(Search, BudgetIsOfTheClock) {
   FakeRace race(product());
   race.options.budget_ns = 10;
   std::vector<Schedule> field = race.field();
-  // Six runs of the first rung; the faster third of those that took part is measured again.
+  // Six runs of the first rung; the faster third of those that took part is measured again, and
+  // the model's pick.
   EXPECT_EQ(race.run([](size_t place) { return 100.0 - double(place); }), field[5]);
-  EXPECT_EQ(race.runs, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 5, 4}));
+  EXPECT_EQ(race.runs, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 5, 0}));
   race.options.budget_ns = 0;
   EXPECT_EQ(race.run([](size_t) { return 1.0; }), field[0]);
   EXPECT_TRUE(race.runs.empty());
