@@ -30,7 +30,6 @@ constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 // The same where the next row does not wait for the result: one row at a time; several at once.
 constexpr double kFreeCombine = 8;
 constexpr double kFreeRows = 18;
-constexpr double kFirstLevelWays = 12;
 constexpr double kSecondLevelWays = 16;
 constexpr double kTestedTile = 0.7;   // more time that a tile takes where its points are tested
 constexpr double kGatheredTile = 16;  // where lanes of pairs are, which then cannot share reads
@@ -441,7 +440,7 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
     most = std::max(most, part);
     sum += part;
   }
-  return most + kOverlap * (sum - most) + packing_ns(s);
+  return most + kOverlap * (sum - most) + packing_ns(s) + crowded_ns(s, r);
 }
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {

@@ -11,8 +11,9 @@
 
 namespace tile {
 
-constexpr double kCacheLine = 64;      // bytes
-constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
+constexpr double kCacheLine = 64;       // bytes
+constexpr double kFirstLevelWays = 12;  // of the first cache
+constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to conflicts
 
 // Work below this is not worth a thread.
 constexpr double kChunkNanoseconds = 10000;
@@ -117,6 +118,7 @@ class PieceModel {
     std::vector<std::vector<int64_t>> ranges;
   };
   LoopRanges loop_ranges(const PieceSchedule& s) const;
+  double crowded_ns(const PieceSchedule& s, const LoopRanges& r) const;
   using Measure = std::function<double(size_t access, size_t level)>;
   double traffic(const LoopRanges& r, double capacity, const Measure& held,
                  const Measure& moved) const;

@@ -253,6 +253,25 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
   return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
 }
 
+// Lines that the hardware fetches ahead along the rows of one tile, for the tile beside it, are
+// lost where the rows share the sets of the first cache: each is fetched twice. Of reductions that
+// read each element once; others are held by their blocks.
+double PieceModel::crowded_ns(const PieceSchedule& s, const LoopRanges& r) const {
+  if (!reduces_) return 0;
+  auto capacity = static_cast<double>(target_.l1_bytes);
+  size_t level = s.outer.size();
+  double tiles = 1, total = 0;
+  for (size_t i = 0; i < level; ++i) tiles *= r.trips[i];
+  for (size_t i = 0; i < piece_.loads.size(); ++i) {
+    Block block = block_at(s, r, i, level);
+    double bytes = block.run * block.rows;
+    bool fits = occupied(block, capacity / kFirstLevelWays) <= kUsableCache * capacity;
+    bool once = uses(accesses_[i]) <= 1;
+    if (once && !fits) total += tiles * bytes / target_.l3_bytes_per_ns;
+  }
+  return total;
+}
+
 double PieceModel::translation_ns(const PieceSchedule& s, const LoopRanges& r) const {
   Measure count = [&](size_t i, size_t level) { return pages(block_at(s, r, i, level)); };
   return traffic(r, kPagesKnown, count, count) * kPageWalk;
