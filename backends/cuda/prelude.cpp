@@ -174,7 +174,39 @@ using tile_emulation::own_memory;
 #endif
 )";
 
+// The emulation makes copies as late as it may.
+constexpr std::string_view kCopies = R"(#ifndef TILE_HOST_EMULATION
+template <int bytes> FN void copy_later(void* to, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if constexpr (bytes % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < bytes; i += 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + i), "l"((const u8*)from + i) : "memory");
+    }
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes) : "memory");
+  }
+#else
+#pragma unroll
+  for (int i = 0; i < bytes; i += 4) *(u32*)((u8*)to + i) = *(const u32*)((const u8*)from + i);
+#endif
+}
+template <int pending> FN void copy_barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(pending) : "memory");
+#endif
+  __syncthreads();
+}
+#else
+using tile_emulation::copy_barrier;
+using tile_emulation::copy_later;
+#endif
+)";
+
 }  // namespace
+
+std::string_view copy_prelude() { return kCopies; }
 
 std::string_view cluster_prelude() { return kClusters; }
 

@@ -10,5 +10,6 @@ namespace tile::cuda {
 std::string_view prelude();
 // What kernels of clusters need beside it.
 std::string_view cluster_prelude();
+std::string_view copy_prelude();  // of asynchronous stores
 
 }  // namespace tile::cuda

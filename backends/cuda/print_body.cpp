@@ -264,6 +264,10 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
 
 // Narrow accumulators wrap as memory does: the operation runs in the compute type.
 void Printer::store(const nest::Store& what, const Lanes* lanes, const std::string& pack) {
+  if (what.asynchronous) {
+    auto bytes = static_cast<int64_t>(byte_size(buffer(what.target.buffer).type));
+    return later(bytes, "&" + element(what.target, {}, {}), "&" + element(what.loads[0], {}, {}));
+  }
   Values values = body(what.body, what.loads, lanes, nullptr);
   DType type = buffer(what.target.buffer).type;
   ValueText result = values[static_cast<size_t>(what.body.results[0])];

@@ -85,6 +85,7 @@ CudaSource Printer::run() {
                    "cuda: a top-level statement that is no grid loop");
     kernel(*grid);
   }
+  if (copies_) text_ = std::string(copy_prelude()) + text_;
   if (clusters_) text_ = std::string(cluster_prelude()) + text_;
   source_.text = std::string(prelude()) + text_;
   return std::move(source_);
@@ -223,6 +224,8 @@ void Printer::vector_loop(const nest::For& loop) {
     return std::holds_alternative<nest::Store>(s.what);
   });
   if (!stores || !in_thread_) return lane_loop(loop, loop.extent);
+  const auto* first = std::get_if<nest::Store>(&loop.body[0].what);
+  if (first->asynchronous) return later_lanes(loop, *first);
   if (loop.extent.is_constant()) return full_lanes(loop);
   nest::For full = loop;
   full.extent = loop.width;
@@ -232,6 +235,19 @@ void Printer::vector_loop(const nest::For& loop) {
   ++indent_;
   lane_loop(loop, loop.extent);
   close();
+}
+
+// Neighbours that are copied asynchronously go as one copy.
+void Printer::later_lanes(const nest::For& loop, const nest::Store& what) {
+  bool whole = loop.body.size() == 1 && packs(what.target, loop) && packs(what.loads[0], loop);
+  if (!whole) return lane_loop(loop, loop.extent);
+  auto bytes = static_cast<int64_t>(byte_size(buffer(what.target.buffer).type));
+  later(bytes * loop.extent.value(), pack_place(what.target, loop),
+        pack_place(what.loads[0], loop));
+}
+
+void Printer::later(int64_t bytes, const std::string& to, const std::string& from) {
+  line("copy_later<" + std::to_string(bytes) + ">(" + to + ", " + from + ");");
 }
 
 // Neighbouring elements are read and written as one access.
@@ -336,7 +352,11 @@ void Printer::statement(const nest::Alloc& alloc) {
        "];");
 }
 
-void Printer::statement(const nest::Sync&) { barrier(); }
+void Printer::statement(const nest::Sync& sync) {
+  if (!copies_later_) return barrier();
+  internal_check(cluster_ == nullptr, "cuda: asynchronous stores in a cluster");
+  line("copy_barrier<" + std::to_string(sync.pending) + ">();");
+}
 void Printer::statement(const nest::Copy&) {
   throw InternalError("cuda: a bulk copy outside a product on tensor cores");
 }

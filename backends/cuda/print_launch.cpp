@@ -67,6 +67,17 @@ bool turns_synchronise(const nest::Block& block) {
   });
 }
 
+bool copies_later(const nest::Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) return copies_later(loop->body);
+    if (const auto* condition = std::get_if<nest::If>(&s.what)) {
+      return copies_later(condition->then) || copies_later(condition->otherwise);
+    }
+    const auto* store = std::get_if<nest::Store>(&s.what);
+    return store != nullptr && store->asynchronous;
+  });
+}
+
 // The loop over the blocks of a cluster that a grid loop's body holds; null: it holds none.
 const nest::For* cluster_of(const nest::For& grid) {
   for (const nest::Statement& s : grid.body) {
@@ -216,6 +227,8 @@ void Printer::kernel(const nest::For& grid) {
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());
   ordered_loads_ = turns_synchronise(grid.body);
+  copies_later_ = copies_later(grid.body);
+  copies_ = copies_ || copies_later_;
   cluster_ = cluster_of(grid);
   clusters_ = clusters_ || cluster_ != nullptr;
   if (cluster_ != nullptr) k.cluster = {static_cast<int>(cluster_blocks())};

@@ -61,6 +61,8 @@ class Printer {
   void vector_loop(const nest::For& loop);
   void lane_loop(const nest::For& loop, const Expr& extent);
   void full_lanes(const nest::For& loop);
+  void later_lanes(const nest::For& loop, const nest::Store& store);
+  void later(int64_t bytes, const std::string& to, const std::string& from);
   void lanes_together(const nest::For& loop, const nest::Block& stores);
   // Declares a loop variable for the code that `inside` prints.
   void with_variable(const std::string& name, const VariableText& text, const Expr& begin,
@@ -159,6 +161,8 @@ class Printer {
   bool ordered_loads_ = false;          // of arguments, in the kernel being printed
   const nest::For* cluster_ = nullptr;  // its loop over the blocks of a cluster
   bool clusters_ = false;               // some kernel has one
+  bool copies_ = false;                 // some kernel has asynchronous stores
+  bool copies_later_ = false;           // the kernel being printed has
   // Of a cluster's kernel: which parts, between one barrier and the next, touch another block's
   // shared memory, the last being the one that is printed; and the loops around it.
   std::vector<bool> reaches_out_;

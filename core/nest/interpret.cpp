@@ -61,6 +61,15 @@ class Machine final : private Leaves {
     std::vector<int64_t> values;
     std::vector<HostTensor*> memory;
     std::vector<std::shared_ptr<HostTensor>> own;
+    // Asynchronous stores that have not happened yet: they do as late as they may.
+    struct Late {
+      HostTensor* to = nullptr;
+      int64_t at = 0;
+      Scalar value;
+      int64_t group = 0;
+    };
+    std::vector<Late> late;
+    int64_t group = 0;
   };
 
   size_t slot(const std::string& name) {
@@ -174,6 +183,10 @@ class Machine final : private Leaves {
     int64_t at = offset(s.target, nodes);
     Scalar result = nodes[static_cast<size_t>(s.body.results[0])];
     ++counts.stores;
+    if (s.asynchronous && lockstep_) {
+      thread_.late.push_back({&target, at, result, thread_.group});
+      return;
+    }
     if (s.kind == StoreKind::fma) {
       Scalar operands[3] = {result, nodes[static_cast<size_t>(s.body.results[1])], target.at(at)};
       result = evaluate(Op::fma, target.type, operands);
@@ -304,6 +317,7 @@ class Machine final : private Leaves {
     std::vector<Waiting> threads;
     split(f, threads);
     Thread outside = thread_;
+    lockstep_ = true;
     while (!threads.empty()) {
       for (Waiting& w : threads) {
         std::swap(thread_, w.thread);
@@ -311,9 +325,22 @@ class Machine final : private Leaves {
         std::swap(thread_, w.thread);
         internal_check(w.barrier == threads[0].barrier, "nest: threads wait at different barriers");
       }
-      if (threads[0].barrier == nullptr) threads.clear();
+      if (threads[0].barrier == nullptr) {
+        threads.clear();
+        break;
+      }
+      int64_t pending = std::get<Sync>(threads[0].barrier->what).pending;
+      for (Waiting& w : threads) end_group(w.thread, pending);
     }
+    lockstep_ = false;
     thread_ = std::move(outside);
+  }
+  static void end_group(Thread& thread, int64_t pending) {
+    int64_t due = thread.group++ - pending;
+    auto first = std::stable_partition(thread.late.begin(), thread.late.end(),
+                                       [&](const Thread::Late& l) { return l.group > due; });
+    for (auto it = first; it != thread.late.end(); ++it) it->to->set(it->at, it->value);
+    thread.late.erase(first, thread.late.end());
   }
 
   // One thread for each iteration of the nested thread loops.
@@ -381,6 +408,7 @@ class Machine final : private Leaves {
   std::map<const ExprNode*, SlotExpr> expressions_;
   std::map<const Block*, bool> barriers_;
   Thread thread_;
+  bool lockstep_ = false;  // threads with barriers are running
   const std::vector<Access>* loads_ = nullptr;
 };
 

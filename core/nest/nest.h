@@ -75,6 +75,9 @@ struct Store {
   StoreKind kind = StoreKind::assign;
   std::vector<Access> loads;
   Body body;  // one result; two for fma
+  // GPU: an assignment of an argument's element to one of a shared buffer, which may happen as late
+  // as the Sync that waits for it.
+  bool asynchronous = false;
 };
 
 struct Statement;
@@ -131,8 +134,11 @@ struct Alloc {
 
 // A barrier for the threads of the innermost enclosing block: inside thread loops, reached by all
 // of them or none (serial loops around it have extents and If's conditions that do not depend on
-// the thread).
-struct Sync {};
+// the thread). A thread's asynchronous stores between one Sync and the next are a group, ended by
+// the latter; behind a Sync all groups but the latest `pending` ones have happened.
+struct Sync {
+  int64_t pending = 0;
+};
 
 // A box of an argument copied into a dense buffer: the cells from[origin[d] + stride[d] * i[d]]
 // with 0 <= i[d] < extent[d], in the order of the dimensions `order` (outermost first; each once),

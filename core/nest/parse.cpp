@@ -108,7 +108,9 @@ class Parser {
     if (reader_.accept("vector")) return {loop(LoopKind::vector, depth)};
     if (reader_.accept("grid")) return {loop(LoopKind::grid, depth)};
     if (reader_.accept("thread")) return {loop(LoopKind::thread, depth)};
-    if (reader_.accept("sync")) return {Sync{}};
+    if (reader_.accept("sync")) {
+      return {Sync{reader_.accept("pending") ? reader_.integer() : 0}};
+    }
     if (reader_.accept("copy")) return {copy()};
     if (reader_.accept("matrix")) return {matrix_tile()};
     if (reader_.accept("if")) return {condition(depth)};
@@ -189,6 +191,7 @@ class Parser {
   Store store(StoreKind kind) {
     Store s;
     s.kind = kind;
+    s.asynchronous = reader_.accept("asynchronous");
     s.target = access();
     s.loads = accesses();
     s.body = parse_body(reader_);

@@ -166,14 +166,16 @@ class Printer {
     line(depth, "}");
   }
   void statement(const Store& s, int depth) {
-    line(depth, std::string(word(s.kind)) + " " + access(s.target) + " " + accesses(s.loads) + " " +
-                    text(s.body));
+    line(depth, std::string(word(s.kind)) + (s.asynchronous ? " asynchronous " : " ") +
+                    access(s.target) + " " + accesses(s.loads) + " " + text(s.body));
   }
   void statement(const Alloc& a, int depth) {
     line(depth, "alloc " + buffer_name(static_cast<size_t>(a.buffer)));
   }
 
-  void statement(const Sync&, int depth) { line(depth, "sync"); }
+  void statement(const Sync& s, int depth) {
+    line(depth, s.pending == 0 ? "sync" : "sync pending " + std::to_string(s.pending));
+  }
   void statement(const Copy& c, int depth) {
     std::vector<int64_t> order(c.order.begin(), c.order.end());
     line(depth, "copy " + buffer_name(static_cast<size_t>(c.to)) + " " +

@@ -189,6 +189,15 @@ class Verifier {
     for (NodeId r : s.body.results) {
       internal_check(s.body[r].type == b.type, "nest: a stored value of another type");
     }
+    if (s.asynchronous) asynchronous(s);
+  }
+  void asynchronous(const Store& s) {
+    bool element = s.kind == StoreKind::assign && s.loads.size() == 1 && s.body.nodes.size() == 1 &&
+                   s.body.nodes[0].kind == NodeKind::load && s.body.nodes[0].args.empty();
+    internal_check(element && around_.threads && buffer(s.target.buffer).scope == Scope::shared &&
+                       buffer(s.loads[0].buffer).scope == Scope::argument &&
+                       buffer(s.loads[0].buffer).type == buffer(s.target.buffer).type,
+                   "nest: an asynchronous store that is no thread's copy into shared memory");
   }
   void statement(const Alloc& a) {
     Scope scope = buffer(a.buffer).scope;
@@ -197,7 +206,8 @@ class Verifier {
         (scope != Scope::shared && scope != Scope::fragment) || (around_.grid && !around_.threads),
         "nest: a shared buffer begins inside a grid loop, outside its threads");
   }
-  void statement(const Sync&) {
+  void statement(const Sync& s) {
+    internal_check(s.pending >= 0, "nest: a barrier with fewer than no groups");
     internal_check(around_.threads && around_.uniform && !around_.vector,
                    "nest: a barrier that not all threads reach");
   }

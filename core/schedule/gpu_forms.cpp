@@ -165,6 +165,24 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   return f;
 }
 
+bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const Contraction& c,
+                   const Kernel& kernel, const Target& target) {
+  const Node& node = piece.body[first ? form.x : form.y];
+  if (node.kind != NodeKind::load || (first ? form.x_along_k : form.y_along_k)) return false;
+  const Access& load = piece.loads[static_cast<size_t>(node.slot)];
+  bool plain = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
+    return index.value < 0 && index.boundary == Boundary::in_range;
+  });
+  DType type = kernel.tensors[static_cast<size_t>(load.tensor)].type;
+  if (!plain || type != c.accumulator || byte_size(type) < 4) return false;
+  if (!form.skips || !is_float(type) || !target.strict_skip) return true;
+  // A condition of the other factor alone makes that zero, which no infinity may meet.
+  const std::vector<size_t>& own = first ? form.x_conditions : form.y_conditions;
+  const std::vector<size_t>& other = first ? form.y_conditions : form.x_conditions;
+  return std::all_of(other.begin(), other.end(),
+                     [&](size_t i) { return std::find(own.begin(), own.end(), i) != own.end(); });
+}
+
 bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel) {
   std::optional<ScanForm> form = scan_form(piece, c);
   if (!form || form->offset < 0 || c.outputs.size() != 1) return false;
@@ -220,10 +238,12 @@ std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& ke
 }
 
 int64_t shared_bytes(const GpuMatrix& g, DType type) {
-  return 2 * g.k * (g.m + g.n + 8) * static_cast<int64_t>(byte_size(type)) + 64;
+  return g.stages * g.k * (g.m + g.n + 8) * static_cast<int64_t>(byte_size(type)) + 64;
 }
 
 namespace {
+
+constexpr int64_t kMostStages = 8;
 
 std::string illegal_reduction(const GpuReduction& g, const Piece& piece, const Contraction& c,
                               const Kernel& kernel, const Target& target) {
@@ -258,6 +278,10 @@ std::string illegal_matrix(const GpuMatrix& g, const Piece& piece, const Contrac
   if (g.thread_m % 4 != 0 || g.thread_n % 4 != 0 || g.m % g.thread_m != 0 ||
       g.n % g.thread_n != 0 || g.k % 4 != 0) {
     return "tiles that do not divide each other";
+  }
+  if (g.stages < 2 || g.stages > kMostStages) return "a matrix form with another number of stages";
+  if (g.ahead && target.strict_skip && matrix_form(piece, c, kernel)->skips) {
+    return "a matrix form that reads ahead of terms that it may skip";
   }
   int64_t threads = (g.m / g.thread_m) * (g.n / g.thread_n);
   if (threads > target.gpu.threads_per_block || threads % target.gpu.warp_size != 0) {

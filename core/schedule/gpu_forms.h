@@ -41,6 +41,11 @@ struct MatrixForm {
 std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& contraction,
                                       const Kernel& kernel);
 
+// Whether tiles of the product's first or second factor hold elements of a tensor as they lie,
+// which nobody has to look at on their way: they can be copied asynchronously.
+bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const Contraction& c,
+                   const Kernel& kernel, const Target& target);
+
 // A kernel with row loops whose stages all run over the same line of elements of each row: they
 // reduce it, or compute at each position from what others made at that position or for the row.
 struct LineForm {

@@ -176,11 +176,19 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   resident = std::max(1.0, std::floor(resident));
   double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
   double active = std::min(each, resident) * threads;
-  double issue = cells / (cells + 0.6 * edge + 7) * std::min(1.0, 0.72 + 0.28 * active / 288);
+  int copied = 0;  // factors that pass no registers
+  for (bool first : {true, false}) {
+    copied += g.stages > 2 && copies_factor(first, f, piece, c, kernel, target) ? 1 : 0;
+  }
+  double moving = copied == 0 ? 7 : copied == 1 ? 4 : 2;
+  double issue = cells / (cells + 0.6 * edge + moving) * std::min(1.0, 0.72 + 0.28 * active / 288);
   issue *= std::min(1.0, active / kLanes);
   double rate = kIssueClock * target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
-  double barrier = 1 + kStepPoints / static_cast<double>(g.k);
+  double waits = copied == 0 || (copied == 1 && g.ahead) ? kStepPoints
+                 : g.ahead                               ? 0.2 * kStepPoints
+                                                         : 0.5 * kStepPoints;
+  double barrier = 1 + waits / static_cast<double>(g.k);
   double turns = each <= resident ? each : (each + blocks / sms) / 2;
   double compute = barrier * turns * static_cast<double>(g.m * g.n) * depth / rate;
   if (resident < 2) compute += each * kLoneBlock;

@@ -22,6 +22,9 @@ int64_t nodes_in(const Body& body) {
   return count;
 }
 
+constexpr int64_t kCopyStages = 3;    // hide the memory's latency behind two steps
+constexpr int64_t kFewProducts = 64;  // of a term, that a thread's other warps hide the reads of
+
 // Elements of the type that two 16-byte accesses hold.
 int64_t access_elements(DType type) {
   return std::clamp<int64_t>(32 / static_cast<int64_t>(byte_size(type)), 1, 16);
@@ -143,7 +146,7 @@ class PieceSpace {
     static constexpr int64_t kTiles[][5] = {
         {128, 64, 16, 8, 8},   {64, 128, 16, 8, 8},   {128, 128, 16, 8, 8}, {128, 128, 8, 8, 8},
         {256, 128, 16, 16, 8}, {128, 256, 16, 8, 16}, {64, 64, 16, 8, 8},   {64, 64, 16, 4, 4},
-        {32, 64, 16, 4, 4},    {64, 32, 16, 4, 4},    {32, 32, 16, 4, 4}};
+        {64, 64, 16, 4, 8},    {32, 64, 16, 4, 4},    {64, 32, 16, 4, 4},   {32, 32, 16, 4, 4}};
     for (const auto& t : kTiles) {
       GpuMatrix g{t[0], t[1], t[2], t[3], t[4], 1};
       int64_t blocks =
@@ -156,11 +159,27 @@ class PieceSpace {
       for (int64_t split : splits) {
         if (split < 1) continue;
         g.split = split;
-        PieceSchedule s;
-        s.gpu_matrix = g;
-        consider(std::move(s));
+        staged(g, *form);
       }
     }
+  }
+
+  // The ways to stage the tiles: with two stages, or with copies that run ahead of them.
+  void staged(GpuMatrix g, const MatrixForm& form) {
+    auto take = [&] {
+      PieceSchedule s;
+      s.gpu_matrix = g;
+      consider(std::move(s));
+    };
+    take();
+    if (!copies_factor(true, form, piece_, c_, kernel_, target_) &&
+        !copies_factor(false, form, piece_, c_, kernel_, target_)) {
+      return;
+    }
+    g.stages = kCopyStages;
+    take();
+    g.ahead = true;
+    if (g.thread_m * g.thread_n > kFewProducts) take();
   }
 
   const Piece& piece_;
@@ -226,6 +245,8 @@ std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& 
     g.thread_m = pick({4, 8});
     g.thread_n = pick({4, 8});
     g.split = pick({1, 1, 2, 3});
+    g.stages = pick({2, 2, 3, 4});
+    g.ahead = random() % 2 == 0;
     s.gpu_matrix = g;
     return s;
   }

@@ -308,7 +308,6 @@ class PieceLowering {
   static Shape scan_shape(const GpuScan& g);
   nest::Block gpu_scan(const GpuScan& g);
   nest::Block gpu_transpose(const GpuTranspose& g);
-  struct Operand;
   class MatrixLowering;
   class ScanLowering;
   nest::Block spread_launch(Spread p, const std::string& name, const SpreadPart& reduce,

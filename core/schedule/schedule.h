@@ -61,6 +61,11 @@ struct GpuMatrix {
   int64_t thread_m = 8;
   int64_t thread_n = 8;
   int64_t split = 1;  // blocks that share the terms; a second launch adds their sums
+  // Tiles of a factor in shared memory. With more than two they are copied there without passing
+  // through registers, `stages - 1` steps ahead, where the copy is one of neighbours as they are.
+  int64_t stages = 2;
+  bool ahead =
+      false;  // a thread reads its part of a term while it multiplies that of the one before
   friend bool operator==(const GpuMatrix&, const GpuMatrix&) = default;
 };
 // A matrix product on tensor cores (core/schedule/tensor_cores.h), instead of loops: `tile`

@@ -71,6 +71,8 @@ std::string gpu_text(const PieceSchedule& p) {
   if (const auto& t = p.gpu_transpose) s += listed("gpu_transpose", {t->tile, t->rows});
   if (const auto& m = p.gpu_matrix) {
     s += listed("gpu_matrix", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
+    if (m->stages != 2) s += " stages " + std::to_string(m->stages);
+    if (m->ahead) s += " ahead";
   }
   return s;
 }
@@ -99,6 +101,8 @@ void parse_gpu(TextReader& in, PieceSchedule& p) {
   if (in.accept("gpu_matrix")) {
     GpuMatrix m;
     for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
+    if (in.accept("stages")) m.stages = in.integer();
+    m.ahead = in.accept("ahead");
     p.gpu_matrix = m;
   }
 }

@@ -90,6 +90,42 @@ inline void call() {
   }
 }
 
+// Copies that have not happened yet, by thread, with the number of barriers before them.
+struct Later {
+  void* to;
+  const void* from;
+  size_t bytes;
+  int group;
+};
+struct Copies {
+  std::vector<Later> later;
+  int group = 0;
+};
+inline std::vector<Copies> copies;
+
+template <int bytes>
+void copy_later(void* to, const void* from) {
+  constexpr uintptr_t kAlignment = std::min(bytes, 16);
+  bool aligned = reinterpret_cast<uintptr_t>(to) % kAlignment == 0 &&
+                 reinterpret_cast<uintptr_t>(from) % kAlignment == 0;
+  if (!aligned) {
+    std::fprintf(stderr, "emulation: a misaligned copy\n");
+    std::abort();
+  }
+  Copies& mine = copies[machine.current];
+  mine.later.push_back({to, from, bytes, mine.group});
+}
+template <int pending>
+void copy_barrier() {
+  Copies& mine = copies[machine.current];
+  int due = mine.group++ - pending;
+  auto first = std::stable_partition(mine.later.begin(), mine.later.end(),
+                                     [&](const Later& l) { return l.group > due; });
+  for (auto it = first; it != mine.later.end(); ++it) std::memcpy(it->to, it->from, it->bytes);
+  mine.later.erase(first, mine.later.end());
+  wait(State::barrier);
+}
+
 inline void fibre_main() {
   call();
   wait(State::done);
@@ -103,6 +139,7 @@ inline void fault(const char* what) {
 // Resumes the threads of a cluster's blocks in turn until all wait at a barrier or have ended.
 inline void run_blocks(unsigned first, int block, int blocks) {
   int threads = block * blocks;
+  copies.assign(static_cast<size_t>(threads), {});
   for (int t = 0; t < threads; ++t) {
     Fibre& f = machine.fibres[static_cast<size_t>(t)];
     getcontext(&f.context);

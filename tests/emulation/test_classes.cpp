@@ -55,26 +55,19 @@ std::string far_apart(const Kernel& kernel, const Values& a, const Values& b) {
   return {};
 }
 
-// The nest interpreter and the printed text give what brute force gives.
-void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64_t randoms) {
+// The nest interpreter and the printed text give what brute force gives, for kernels under legal
+// schedules.
+void expect_versions(const std::vector<std::pair<const Kernel*, Schedule>>& list) {
   Target target = h200_target();
   std::vector<Version> versions;
   std::vector<cuda::CudaSource> sources;
-  for (const Kernel& k : kernels) {
-    std::vector<Schedule> list = candidates(k, target, 1 + competitors);
-    for (uint64_t seed = 1; seed <= randoms; ++seed)
-      list.push_back(random_schedule(k, target, seed));
-    // Tensor cores are not emulated: their tests run on a device.
-    std::erase_if(list, [](const Schedule& s) { return s.stages[0][0].tensor_cores.has_value(); });
-    EXPECT_FALSE(list.empty());
-    for (Schedule& s : list) {
-      ASSERT_EQ(illegal(s, k, target), "");
-      ASSERT_EQ(parse_schedule(print(s)), s);
-      nest::Nest nest = nest::partition(lower(k, s, target));
-      nest::verify(nest);
-      sources.push_back(cuda::print_cuda(nest, target));
-      versions.push_back({&k, std::move(s), std::move(nest)});
-    }
+  for (const auto& [k, s] : list) {
+    ASSERT_EQ(illegal(s, *k, target), "") << print(s);
+    ASSERT_EQ(parse_schedule(print(s)), s);
+    nest::Nest nest = nest::partition(lower(*k, s, target));
+    nest::verify(nest);
+    sources.push_back(cuda::print_cuda(nest, target));
+    versions.push_back({k, s, std::move(nest)});
   }
   test::Emulated code(sources);
   for (size_t i = 0; i < versions.size(); ++i) {
@@ -86,6 +79,49 @@ void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64
         << nest::print(v.nest);
     EXPECT_EQ(far_apart(*v.kernel, expected, emulate(code, i, v, inputs)), "") << sources[i].text;
   }
+}
+
+// The analytic pick, its best competitors and random schedules.
+void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64_t randoms) {
+  Target target = h200_target();
+  std::vector<std::pair<const Kernel*, Schedule>> versions;
+  for (const Kernel& k : kernels) {
+    std::vector<Schedule> list = candidates(k, target, 1 + competitors);
+    for (uint64_t seed = 1; seed <= randoms; ++seed)
+      list.push_back(random_schedule(k, target, seed));
+    // Tensor cores are not emulated: their tests run on a device.
+    std::erase_if(list, [](const Schedule& s) { return s.stages[0][0].tensor_cores.has_value(); });
+    EXPECT_FALSE(list.empty());
+    for (Schedule& s : list) versions.emplace_back(&k, std::move(s));
+  }
+  expect_versions(versions);
+}
+
+// C[m, n] = sum of A B, whose dimensions stand in the given order.
+Kernel ordered_product(const std::string& a, const std::string& b) {
+  KernelBuilder builder;
+  auto tensor = [&](const char* name, const std::string& order) {
+    Shape shape;
+    for (char d : order) shape.push_back(d == 'm' ? 36 : d == 'n' ? 68 : 51);
+    return builder.tensor(name, DType::f32, shape);
+  };
+  auto index = [](const std::string& order) {
+    std::vector<std::string> list;
+    for (char d : order) list.emplace_back(1, d);
+    return list;
+  };
+  TensorId x = tensor("A", a), y = tensor("B", b), z = tensor("C", "mn");
+  builder.stage(z, Aggregation::sum, DType::f32,
+                {{{"m", "n", "k"},
+                  {36, 68, 51},
+                  2,
+                  {"m", "n"},
+                  {{x, index(a)}, {y, index(b)}},
+                  {},
+                  [](Body& body, const std::vector<NodeId>& loads) {
+                    return body.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
+                  }}});
+  return builder.finish();
 }
 
 TEST(EmulatedClasses, Pointwise) {
@@ -104,6 +140,34 @@ TEST(EmulatedClasses, Products) {
   expect_class({matrix_product(64, 96, 80), matrix_product(33, 41, 50),
                 matrix_product(40, 36, 24, DType::bf16), matrix_bias_gelu(40, 44, 32)},
                3, 3);
+}
+
+// Tiles that are copied ahead, with terms read ahead or not, where both factors, one or none lie as
+// their tiles do, of sizes that tiles and accesses of four divide or not.
+TEST(EmulatedClasses, ProductsStagedAhead) {
+  std::vector<Kernel> kernels{matrix_product(64, 96, 80), matrix_product(33, 41, 50),
+                              matrix_product(36, 44, 8), matrix_product(40, 36, 132),
+                              convolution(2, 11, 8, 8, 3, 2, 1)};
+  for (const char* a : {"mk", "km"}) {
+    for (const char* b : {"kn", "nk"}) kernels.push_back(ordered_product(a, b));
+  }
+  std::vector<std::pair<const Kernel*, Schedule>> versions;
+  for (const Kernel& k : kernels) {
+    for (int64_t stages : {2, 3, 4}) {
+      for (bool ahead : {false, true}) {
+        for (GpuMatrix g : {GpuMatrix{32, 64, 16, 8, 4, 1}, GpuMatrix{64, 32, 16, 4, 4, 3}}) {
+          g.stages = stages;
+          g.ahead = ahead;
+          Schedule s;
+          s.stages = {{PieceSchedule{}}};
+          s.stages[0][0].gpu_matrix = g;
+          if (illegal(s, k, h200_target()).empty()) versions.emplace_back(&k, std::move(s));
+        }
+      }
+    }
+  }
+  EXPECT_GE(versions.size(), 8U * 12U + 6U);
+  expect_versions(versions);
 }
 
 TEST(EmulatedClasses, Convolutions) {
