@@ -34,6 +34,10 @@ class PieceLowering::MatrixLowering {
   using Place = std::function<nest::Access(const Expr&)>;  // of a lane of an access
   using Each = std::function<nest::Block(const Expr&)>;
   using EachCell = std::function<nest::Block(const State&)>;
+  // A term of a tile: 4 * quad + place.
+  struct Term {
+    Expr quad, place;
+  };
   // A block's tile and a thread's place in it.
   struct At {
     std::vector<Expr> block;  // part of a split, batch, m, n
@@ -67,6 +71,8 @@ class PieceLowering::MatrixLowering {
   nest::Access held_at(const Operand& o, const Expr& q, const Expr& v) const;
   nest::Access staged_at(const Operand& o, const Expr& slot, const Expr& term, const Expr& owner,
                          const Expr& lane) const;
+  nest::Access in_tile(const Operand& o, const Expr& slot, const Term& term,
+                       const Expr& cell) const;
   nest::Statement flag_store(int64_t value) const;
   nest::Block flagged(const Operand& o, const Expr& q) const;
   bool meets_zeros(const Operand& o) const;
@@ -81,9 +87,9 @@ class PieceLowering::MatrixLowering {
                        const Expr& step);
   nest::Block ring(const std::string& name, const Expr& step, const Each& body) const;
   nest::Block over_tile(const EachCell& body) const;
-  nest::Block near(const Operand& o, int buffer, const Expr& set, const Expr& slot, const Expr& k,
-                   const Expr& place, int64_t cells) const;
-  nest::Block both_near(const At& at, const Expr& set, const Expr& slot, const Expr& k) const;
+  nest::Block near(const Operand& o, int buffer, const Expr& set, const Expr& slot,
+                   const Term& term, const Expr& place, int64_t cells) const;
+  nest::Block both_near(const At& at, const Expr& set, const Expr& slot, const Term& term) const;
   nest::Statement product(const State& cell, const Expr& set) const;
   nest::Block products(const Expr& set) const;
   nest::Block multiplied(const State& s, const At& at, const Expr& slot, const Expr& step);

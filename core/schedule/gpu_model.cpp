@@ -21,6 +21,7 @@ constexpr double kStepNanoseconds = 420;  // of a step whose operands come from 
 constexpr double kWaitingThreads = 384;   // of a multiprocessor: enough to hide memory's latency
 constexpr double kLanes = 128;            // of a multiprocessor, with a warp for each 32
 constexpr double kFewTerms = 32;
+constexpr double kFewCells = 64;    // of a thread: blocks are small enough for two
 constexpr double kMostBlocks = 32;  // of a multiprocessor
 constexpr double kWideAccess = 16;  // bytes of one thread's access
 constexpr double kLine = 128;       // bytes that neighbouring threads should cover together
@@ -168,7 +169,11 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   double threads = static_cast<double>((g.m / g.thread_m) * (g.n / g.thread_n));
   double cells = static_cast<double>(g.thread_m * g.thread_n) * bytes / 4;
   double edge = static_cast<double>(g.thread_m + g.thread_n) * bytes / 4;
-  double registers = std::min(255.0, cells + 2 * edge + 48);
+  int copied = 0;  // factors that pass no registers
+  for (bool first : {true, false}) {
+    copied += g.stages > 2 && copies_factor(first, f, piece, c, kernel, target) ? 1 : 0;
+  }
+  double registers = std::min(255.0, copied == 0 ? cells + 2 * edge + 48 : cells + edge + 36);
   double resident = std::min({target.gpu.threads_per_multiprocessor / threads,
                               target.gpu.registers_per_multiprocessor / (threads * registers),
                               static_cast<double>(target.gpu.shared_per_multiprocessor) /
@@ -176,18 +181,17 @@ double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, c
   resident = std::max(1.0, std::floor(resident));
   double each = std::ceil(blocks / sms);  // on the busiest multiprocessor
   double active = std::min(each, resident) * threads;
-  int copied = 0;  // factors that pass no registers
-  for (bool first : {true, false}) {
-    copied += g.stages > 2 && copies_factor(first, f, piece, c, kernel, target) ? 1 : 0;
-  }
-  double moving = copied == 0 ? 7 : copied == 1 ? 4 : 2;
+  if (active <= kLanes) copied = 0;  // a warp for each scheduler waits for its own reads
+  double moving =
+      copied == 0 ? 7 : (copied == 1 ? 3 : 1) + static_cast<double>(g.m + g.n) / threads;
   double issue = cells / (cells + 0.6 * edge + moving) * std::min(1.0, 0.72 + 0.28 * active / 288);
   issue *= std::min(1.0, active / kLanes);
   double rate = kIssueClock * target.fma_per_ns * issue * (bytes > 4 ? 0.5 : 1);
   double depth = steps * static_cast<double>(g.k);
-  double waits = copied == 0 || (copied == 1 && g.ahead) ? kStepPoints
-                 : g.ahead                               ? 0.2 * kStepPoints
-                                                         : 0.5 * kStepPoints;
+  // Of what the threads wait at barriers for, what other blocks or terms that were read ahead hide.
+  double waits = kStepPoints;
+  if (copied > 0 && !g.ahead && cells <= kFewCells) waits *= 0.5;
+  if (copied == 2 && g.ahead) waits *= 0.2;
   double barrier = 1 + waits / static_cast<double>(g.k);
   double turns = each <= resident ? each : (each + blocks / sms) / 2;
   double compute = barrier * turns * static_cast<double>(g.m * g.n) * depth / rate;

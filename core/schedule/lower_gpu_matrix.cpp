@@ -148,7 +148,7 @@ Block PieceLowering::MatrixLowering::stream(const State& s, const At& at, const 
     append(out, only_if({tidy(count - Expr(1 + i))}, std::move(tiles)));
     out.push_back({nest::Sync{early - 1}});
   }
-  if (g_.ahead) append(out, only_if({tidy(count - 1)}, both_near(at, 0, 0, 0)));
+  if (g_.ahead) append(out, only_if({tidy(count - 1)}, both_near(at, 0, 0, {0, 0})));
   append(out, looped("step", count, LoopKind::serial,
                      [&](const Expr& step) { return one_step(s, at, begin, count, step); }));
   return out;
@@ -195,7 +195,8 @@ Block PieceLowering::MatrixLowering::one_step(const State& s, const At& at, cons
              return body;
            }
            Block body = multiplied_ahead(at, now);
-           append(body, behind(now, [&](const Expr& slot) { return both_near(at, 0, slot, 0); }));
+           append(body,
+                  behind(now, [&](const Expr& slot) { return both_near(at, 0, slot, {0, 0}); }));
            append(body, products(1));
            return body;
          }));
@@ -228,12 +229,12 @@ Block PieceLowering::MatrixLowering::over_tile(const EachCell& body) const {
 }
 
 Block PieceLowering::MatrixLowering::near(const Operand& o, int buffer, const Expr& set,
-                                          const Expr& slot, const Expr& k, const Expr& place,
+                                          const Expr& slot, const Term& term, const Expr& place,
                                           int64_t cells) const {
   int64_t quads = cells / kQuad;
   return looped("quad", quads, LoopKind::unrolled, [&](const Expr& quad) {
     return vector_lanes("v", kQuad, [&](const Expr& v) {
-      nest::Access from{o.staged, {slot, k, spread(quad, v, place, o.tile, quads)}, {}};
+      nest::Access from = in_tile(o, slot, term, spread(quad, v, place, o.tile, quads));
       nest::Access to{buffer, {set, tidy(Expr(kQuad) * quad + v)}, {}};
       return Block{p_.copied(std::move(to), std::move(from))};
     });
@@ -242,9 +243,9 @@ Block PieceLowering::MatrixLowering::near(const Operand& o, int buffer, const Ex
 
 // The thread's part of a term in both tiles.
 Block PieceLowering::MatrixLowering::both_near(const At& at, const Expr& set, const Expr& slot,
-                                               const Expr& k) const {
-  Block out = near(x_, x_near_, set, slot, k, at.row, g_.thread_m);
-  append(out, near(y_, y_near_, set, slot, k, at.column, g_.thread_n));
+                                               const Term& term) const {
+  Block out = near(x_, x_near_, set, slot, term, at.row, g_.thread_m);
+  append(out, near(y_, y_near_, set, slot, term, at.column, g_.thread_n));
   return out;
 }
 
@@ -289,10 +290,12 @@ Block PieceLowering::MatrixLowering::products(const Expr& set) const {
 Block PieceLowering::MatrixLowering::multiplied(const State& s, const At& at, const Expr& slot,
                                                 const Expr& step) {
   auto terms = [&](LoopKind kind, const Each& body) {
-    return looped("term", g_.k, kind, [&](const Expr& k) {
-      Block out = both_near(at, 0, slot, k);
-      append(out, body(k));
-      return out;
+    return looped("terms", g_.k / kQuad, kind, [&](const Expr& quad) {
+      return looped("term", kQuad, kind, [&](const Expr& place) {
+        Block out = both_near(at, 0, slot, {quad, place});
+        append(out, body(tidy(Expr(kQuad) * quad + place)));
+        return out;
+      });
     });
   };
   Block fast = terms(LoopKind::unrolled, [&](const Expr&) { return products(0); });
@@ -312,15 +315,19 @@ Block PieceLowering::MatrixLowering::multiplied(const State& s, const At& at, co
 // All products of a step whose first term has been read, but those of its last one, which is read:
 // terms of even numbers use the first set of registers.
 Block PieceLowering::MatrixLowering::multiplied_ahead(const At& at, const Expr& slot) const {
-  Block out = looped("terms", g_.k / 2 - 1, LoopKind::unrolled, [&](const Expr& pair) {
-    Block both = both_near(at, 1, slot, tidy(Expr(2) * pair + 1));
-    append(both, products(0));
-    append(both, both_near(at, 0, slot, tidy(Expr(2) * pair + 2)));
-    append(both, products(1));
-    return both;
-  });
-  append(out, both_near(at, 1, slot, g_.k - 1));
-  append(out, products(0));
+  auto quad = [&](const Expr& q, bool last) {
+    Block out;
+    for (int64_t i = 1; i < kQuad + (last ? 0 : 1); ++i) {
+      Term next = i < kQuad ? Term{q, Expr(i)} : Term{tidy(q + 1), 0};
+      append(out, both_near(at, i % 2, slot, next));
+      append(out, products((i - 1) % 2));
+    }
+    return out;
+  };
+  int64_t quads = g_.k / kQuad;
+  Block out =
+      looped("terms", quads - 1, LoopKind::unrolled, [&](const Expr& q) { return quad(q, false); });
+  append(out, quad(quads - 1, true));
   return out;
 }
 

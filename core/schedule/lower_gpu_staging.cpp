@@ -48,8 +48,10 @@ void PieceLowering::MatrixLowering::make_buffers(Operand& o, const char* name) {
     o.held =
         p_.frame_.add_buffer(std::string(name) + "_held", o.type, nest::Scope::registers, held);
   }
-  // Padding keeps transposed stores in different banks.
-  Shape staged{g_.stages, g_.k, o.tile + (o.along_k ? kQuad : 0)};
+  Shape staged{g_.stages, g_.k, o.tile};
+  // Padding keeps transposed stores in different banks: of neighbouring threads some hold the next
+  // owners, the others the same ones of the next four terms.
+  if (o.along_k) staged = {g_.stages, g_.k / kQuad, kQuad * o.tile + 2 * kQuad};
   o.staged = p_.frame_.add_buffer(std::string(name) + "_tile", o.type, nest::Scope::shared, staged);
 }
 
@@ -90,9 +92,17 @@ nest::Access PieceLowering::MatrixLowering::held_at(const Operand& o, const Expr
 nest::Access PieceLowering::MatrixLowering::staged_at(const Operand& o, const Expr& slot,
                                                       const Expr& term, const Expr& owner,
                                                       const Expr& lane) const {
-  Expr k = o.along_k ? tidy(Expr(o.vector) * term + lane) : term;
-  Expr cell = o.along_k ? owner : tidy(Expr(o.vector) * owner + lane);
-  return {o.staged, {slot, k, cell}, {}};
+  if (!o.along_k) return {o.staged, {slot, term, tidy(Expr(o.vector) * owner + lane)}, {}};
+  if (o.vector == kQuad) return in_tile(o, slot, {term, lane}, owner);
+  return in_tile(o, slot, {floor_div(term, Expr(kQuad)), floor_mod(term, Expr(kQuad))}, owner);
+}
+
+nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr& slot,
+                                                    const Term& term, const Expr& cell) const {
+  if (o.along_k) {
+    return {o.staged, {slot, term.quad, tidy(Expr(o.tile) * term.place + cell)}, {}};
+  }
+  return {o.staged, {slot, tidy(Expr(kQuad) * term.quad + term.place), cell}, {}};
 }
 
 // Reads the thread's part of a step's tile: into registers, or on its way to the slot of the shared
