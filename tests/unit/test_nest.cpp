@@ -203,6 +203,50 @@ TEST(Nest, ThreadsMeetAtBarriers) {
   EXPECT_NE(run_blocks(raced), want) << "a missing barrier shows";
 }
 
+// Each block of 2 threads reverses two chunks of 2, the second copied while the first is used.
+const char* kAhead = R"(nest ahead
+argument A: f32 [12] strides [1]
+argument B: f32 [12] strides [1] written
+shared tile: f32 [2, 2] strides [2, 1]
+grid b from [0] extent [3] {
+  alloc tile
+  thread t from [0] extent [2] {
+    assign asynchronous tile[0, t] (A[4*b + t]) { %0:f32 = load 0; yield %0 }
+    sync pending 1
+    assign asynchronous tile[1, t] (A[2 + 4*b + t]) { %0:f32 = load 0; yield %0 }
+    sync pending 1
+    assign B[4*b + t] (tile[0, 1 - t]) { %0:f32 = load 0; yield %0 }
+    sync
+    assign B[2 + 4*b + t] (tile[1, 1 - t]) { %0:f32 = load 0; yield %0 }
+  }
+}
+)";
+
+TEST(Nest, AsynchronousStoresHappenAtTheirBarriers) {
+  EXPECT_EQ(print(parsed(kAhead)), kAhead);
+  std::vector<float> want;
+  HostTensor a = iota({12});
+  for (int64_t i = 0; i < 12; ++i)
+    want.push_back(static_cast<float>(a.at(i % 2 == 0 ? i + 1 : i - 1).f));
+  EXPECT_EQ(run_blocks(kAhead), want);
+  auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = kAhead;
+    text.replace(text.rfind(from), from.size(), to);
+    return text;
+  };
+  EXPECT_NE(run_blocks(changed("sync pending 1", "sync pending 2")), want)
+      << "waiting for too few shows";
+  EXPECT_NE(run_blocks(changed("    sync\n", "    sync pending 2\n")), want);
+  EXPECT_THROW(parsed(changed("shared tile", "workspace tile")), InternalError);
+  EXPECT_THROW(parsed(changed("%0:f32 = load 0; yield %0 }\n    sync\n",
+                              "%0:f32 = load 0; yield %0 }\n    sync pending -1\n")),
+               std::exception);
+  std::string computed = kAhead;
+  std::string load = "%0:f32 = load 0; yield %0";
+  computed.replace(computed.find(load), load.size(), "%0:f32 = load 0; %1:f32 = neg %0; yield %1");
+  EXPECT_THROW(parsed(computed), InternalError);
+}
+
 // All threads of a block take the same body; blocks with barriers have one.
 TEST(Nest, PartitionOfABlockIsTakenByAllItsThreads) {
   std::string text = kBlocks;
