@@ -554,7 +554,8 @@ void Memory::store_cell(const Reference& r, llvm::Value* value, const Lanes& lan
   all.element = -1;
   if (r.element >= 0) {
     value = ir_.CreateInsertElement(load_cell(all), value, static_cast<uint64_t>(r.element));
-  } else if (r.lanes && lanes.mask != nullptr) {
+  } else if (r.lanes && lanes.mask != nullptr &&
+             !(place(r.buffer).cells.loose && lanes.leading > 0)) {
     value = ir_.CreateSelect(lanes.mask, value, load_cell(all));
   }
   ir_.CreateStore(value, cell(r));

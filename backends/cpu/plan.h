@@ -22,6 +22,9 @@ struct Entry {
 struct CellLayout {
   int lane_dimension = -1;  // -1: cells are scalars
   int64_t width = 1;
+  // No loop with more lanes reads what one with fewer has stored: lanes behind its last may become
+  // anything.
+  bool loose = false;
 };
 
 enum class Home : uint8_t { argument, workspace, scratch, cells };
