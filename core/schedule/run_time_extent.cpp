@@ -232,7 +232,12 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
   return true;
 }
 
-std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target) {
+namespace {
+
+// The class's own choice, or one that is clearly better at this size: what tiles the extent may
+// leave most of its tile empty here.
+std::optional<Schedule> of_typical_size(const ClassKernel& kernel, const Kernel& actual,
+                                        const Target& target) {
   std::vector<Schedule> all = candidates(kernel.kernel, target, kCandidates);
   auto suits = [&](const Schedule& s) { return suits_class(s, kernel); };
   auto first = std::find_if(all.begin(), all.end(), suits);
@@ -240,8 +245,6 @@ std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& 
   bool good = first == all.begin() || estimate(*first, kernel.kernel, target) <=
                                           kTolerated * estimate(all[0], kernel.kernel, target);
   if (!good) return std::nullopt;
-  // What tiles the extent may leave most of its tile empty at this size.
-  Kernel actual = with_size(kernel.kernel, kernel.extent, kernel.size);
   double least = estimate(*first, actual, target) / kClearlyBetter;
   auto best = first;
   for (auto other = first + 1; other != all.end(); ++other) {
@@ -251,9 +254,32 @@ std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& 
     least = ns;
     best = other;
   }
-  double own = estimate(analytic_schedule(actual, target), actual, target);
-  if (estimate(*best, actual, target) > kWorthOwnCode * own) return std::nullopt;
   return std::move(*best);
+}
+
+// The choice for the largest size: threads may pay there and not in the middle of the class.
+std::optional<Schedule> of_largest_size(const ClassKernel& kernel, const Kernel& actual,
+                                        const Target& target) {
+  Kernel largest = with_size(kernel.kernel, kernel.extent, largest_size(kernel.size));
+  for (Schedule& s : candidates(largest, target, kCandidates)) {
+    bool fits = suits_class(s, kernel) && illegal(s, kernel.kernel, target).empty() &&
+                illegal(s, actual, target).empty();
+    if (fits) return std::move(s);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target) {
+  Kernel actual = with_size(kernel.kernel, kernel.extent, kernel.size);
+  double most = kWorthOwnCode * estimate(analytic_schedule(actual, target), actual, target);
+  std::optional<Schedule> found = of_typical_size(kernel, actual, target);
+  if (!found) return std::nullopt;
+  if (estimate(*found, actual, target) <= most) return found;
+  found = of_largest_size(kernel, actual, target);
+  if (!found || estimate(*found, actual, target) > most) return std::nullopt;
+  return found;
 }
 
 std::vector<int64_t> short_blocks(int64_t step, int64_t typical) {
