@@ -1,9 +1,14 @@
 #include "bench/timing.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <thread>
 
 namespace tile::bench {
@@ -48,6 +53,41 @@ void time_round(const Contender& contender, int64_t count, Times& times) {
   times.iterations += count;
 }
 
+// Keeps the calling thread on the processor where it is, and the threads that libraries have
+// started off it: a scheduler that wakes a library's thread beside the caller may leave it there
+// for a whole round while another processor idles. Every contender's caller works along with its
+// threads.
+class KeptApart {
+ public:
+  KeptApart() : known_(sched_getaffinity(0, sizeof all_, &all_) == 0 && CPU_COUNT(&all_) > 1) {
+    int here = sched_getcpu();
+    if (!known_ || here < 0) return;
+    cpu_set_t one, others = all_;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(here), &one);
+    CPU_CLR(static_cast<size_t>(here), &others);
+    place(others);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~KeptApart() {
+    if (known_) place(all_);
+  }
+  KeptApart(const KeptApart&) = delete;
+  KeptApart& operator=(const KeptApart&) = delete;
+
+ private:
+  // All threads of the process; one that has just ended is no error.
+  static void place(const cpu_set_t& where) {
+    std::error_code error;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+      sched_setaffinity(std::stoi(task.path().filename().string()), sizeof where, &where);
+    }
+  }
+
+  cpu_set_t all_{};
+  bool known_;
+};
+
 }  // namespace
 
 double Times::least() const { return *std::min_element(real.begin(), real.end()); }
@@ -76,6 +116,7 @@ std::vector<Times> interleave(const std::vector<Contender>& contenders,
   std::vector<int64_t> calls;
   for (const Contender& c : contenders) calls.push_back(calibrate(c, options.round_ms));
   std::vector<Times> times(contenders.size());
+  KeptApart apart;  // all have started their threads
   double start = real_ns();
   for (int round = 0; round < std::max(3, options.rounds); ++round) {
     if (round >= 3 && real_ns() - start > options.longest_ms * 1e6) break;
