@@ -17,6 +17,9 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
   inside.insert(inside.end(), s.tile.begin(), s.tile.end());
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     const PieceModel::AccessModel& a = model_.accesses()[i];
+    // What is read once, in whole vectors, is read where it lies.
+    bool vectors = t.vector >= 0 && a.strides[static_cast<size_t>(t.vector)] == 1;
+    if (vectors && model_.uses(a) <= 1) continue;
     bool lanes_reduce = t.vector >= 0 && !owner(t.vector);
     Packing p{static_cast<int>(i), level,
               lanes_reduce ? packed_lanes(t, s, inside, a) : packed_order(t, s, inside, a)};

@@ -73,7 +73,7 @@ Launch launch_of(Executable& e, const Kernel& kernel) {
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
   std::optional<Schedule> tuned = tuned_schedule(*e.engine, kernel);
-  if (!tuned && take_class(e, kernel, launch)) return launch;
+  if (!tuned && !e.own_code && take_class(e, kernel, launch)) return launch;
   launch.schedule = tuned ? std::move(*tuned) : analytic_schedule(kernel, e.engine->target());
   launch.nest = lowered(e, kernel, launch.schedule);
   return launch;
@@ -138,8 +138,9 @@ namespace {
 
 std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
                                   const std::shared_ptr<const Program>& program,
-                                  const std::vector<InputLayout>& inputs) {
+                                  const std::vector<InputLayout>& inputs, bool own_code) {
   auto e = std::make_shared<Executable>();
+  e->own_code = own_code;
   e->engine = engine;
   e->source = program;
   e->defaults = input_defaults(*program);
@@ -174,8 +175,8 @@ void compile_stages_of(Executable& e) {
 
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
-                                    const std::vector<InputLayout>& inputs) {
-  std::shared_ptr<Executable> e = blank(engine, program, inputs);
+                                    const std::vector<InputLayout>& inputs, bool own_code) {
+  std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code);
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
   if (key.empty() || !load_record(*e, key)) {
     compile_stages_of(*e);
@@ -189,7 +190,8 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
 }
 
 std::shared_ptr<Executable> compile_stages(const Executable& executable) {
-  std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs);
+  std::shared_ptr<Executable> e =
+      blank(executable.engine, executable.source, executable.inputs, executable.own_code);
   compile_stages_of(*e);
   return e;
 }

@@ -275,8 +275,10 @@ template <class Layouts>
 std::shared_ptr<Executable> LoadedProgram::found_or_compiled(uint64_t hash, std::string key,
                                                              const Layouts& layouts) {
   std::shared_ptr<Entry> entry;
+  bool first = false;
   {
     std::lock_guard lock(mutex_);
+    first = entries_.empty();
     std::shared_ptr<Entry>& slot = entries_[std::move(key)];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
@@ -285,7 +287,8 @@ std::shared_ptr<Executable> LoadedProgram::found_or_compiled(uint64_t hash, std:
   if (entry->executable) {
     ++engine_->statistics.executable_hits;
   } else {
-    entry->executable = compile(engine_, program_, layouts());
+    // The sizes that a program is first run with are the ones that matter most.
+    entry->executable = compile(engine_, program_, layouts(), first);
   }
   last_.store(entry->executable.get(), std::memory_order_release);
   recent_[hash % recent_.size()].store(entry.get(), std::memory_order_release);

@@ -71,6 +71,8 @@ struct Executable {
   // Made from its record: the programs have no statements, the launches neither kernel nor nest
   // (see compile_stages).
   bool restored = false;
+  // No kernel serves a class of sizes: all are compiled for these ones.
+  bool own_code = false;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
@@ -102,10 +104,11 @@ struct RunOptions {
   std::vector<double>* profile = nullptr;
 };
 
-// Compiles for the given layouts. Throws Failure.
+// Compiles for the given layouts. `own_code`: for these sizes alone, which run a little faster than
+// a kernel for the class of sizes that they are in. Throws Failure.
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
-                                    const std::vector<InputLayout>& inputs);
+                                    const std::vector<InputLayout>& inputs, bool own_code = false);
 
 // The executable compiled anew, with everything that its stages made; where code is cached nothing
 // is generated.
