@@ -56,11 +56,31 @@ void take_cells(const nest::For& rows, MatrixParts& parts) {
   parts.cell = &guard->then;
 }
 
+// The first condition is for whole tiles, the second for parts of others.
+void take_cut(const nest::If& condition, MatrixParts& parts) {
+  const nest::For* rows = only_loop(condition.then);
+  if (rows == nullptr) return;
+  if (parts.whole == nullptr) {
+    parts.whole = &condition;
+    return take_cells(*rows, parts);
+  }
+  const nest::For* columns = only_loop(rows->body);
+  if (columns == nullptr || columns->body.size() != 1) return;
+  const auto* store = std::get_if<nest::Store>(&columns->body[0].what);
+  if (store == nullptr) return;
+  parts.part = &condition;
+  parts.kept = &store->target;
+}
+
 }  // namespace
 
 std::optional<MatrixParts> matrix_parts(const nest::For& grid) {
   MatrixParts parts;
   for (const nest::Statement& s : values_before(grid.body, parts.tile_values)) {
+    if (const auto* condition = std::get_if<nest::If>(&s.what)) {
+      take_cut(*condition, parts);
+      continue;
+    }
     const auto* loop = std::get_if<nest::For>(&s.what);
     if (loop == nullptr) continue;
     if (loop->pipeline > 0) take_steps(*loop, parts);
@@ -68,6 +88,7 @@ std::optional<MatrixParts> matrix_parts(const nest::For& grid) {
   }
   bool whole =
       parts.steps != nullptr && parts.a != nullptr && parts.b != nullptr && parts.rows != nullptr;
+  whole = whole && (parts.whole == nullptr) == (parts.part == nullptr);
   return whole ? std::optional(parts) : std::nullopt;
 }
 

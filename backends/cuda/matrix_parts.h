@@ -24,6 +24,11 @@ struct MatrixParts {
   const nest::For* columns = nullptr;
   const nest::If* guard = nullptr;
   const nest::Block* cell = nullptr;  // what is done under the guard
+  // Where some tiles are cut: the turns whose tiles are whole and finished, those that keep the
+  // sums of a part, and where. All others have no steps.
+  const nest::If* whole = nullptr;
+  const nest::If* part = nullptr;
+  const nest::Access* kept = nullptr;
 };
 
 // nullopt: the loop multiplies no matrices.

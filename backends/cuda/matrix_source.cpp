@@ -102,7 +102,8 @@ std::string tile_loop(const MatrixLeaf& l, bool own) {
   return "#pragma unroll 1\nfor (int tile = blockIdx.x" +
          std::string(own ? " + consumer * gridDim.x" : "") + "; tile < " + l.tiles +
          "; tile += " + (own ? number(l.consumers) + " * " : "") + "gridDim.x) {\n" +
-         l.tile_variables + "\n";
+         l.tile_variables + "\n" +
+         (l.part.empty() ? "" : "if ((" + l.steps + ") <= 0) continue;\n");
 }
 
 // Passes over the stages of another consumer's tile.
@@ -278,6 +279,22 @@ std::string epilogue(const MatrixLeaf& l) {
          (staged ? staged_epilogue(l) : direct_epilogue(l)) + "}\n";
 }
 
+// The sums of a part of a tile, pairs of neighbours at once.
+std::string keep_part(const MatrixLeaf& l) {
+  std::string columns = number(l.tile_n);
+  return "float* const part_sums = " + l.part_sums + " + (" + first_block(l) +
+         " * 64 + warp * 16 + lane / 4) * " + columns +
+         " + lane % 4 * 2;\n#pragma unroll\nfor (int m = 0; m < " + number(row_blocks(l)) +
+         "; ++m) {\n#pragma unroll\nfor (int i = 0; i < " + number(l.tile_n / 4) +
+         "; ++i) {\n*(float2*)(part_sums + (m * 64 + i % 2 * 8) * " + columns +
+         " + i / 2 * 8) = float2{sum[m][i * 2], sum[m][i * 2 + 1]};\n}\n}\n";
+}
+std::string whole_or_part(const MatrixLeaf& l) {
+  if (l.part.empty()) return epilogue(l);
+  return "if (" + l.whole + ") {\n" + epilogue(l) + "}\nif (" + l.part + ") {\n" + keep_part(l) +
+         "}\n";
+}
+
 // The blocks of a cluster leave their sums where their stages were; each adds up all of them for
 // its part of the columns, always in the same order.
 std::string gather_sums(const MatrixLeaf& l) {
@@ -318,7 +335,7 @@ std::string consumer(const MatrixLeaf& l) {
   }
   if (l.in_turn) text += "unsigned turns = 0;\nif (consumer == 1) {\n" + skip_tile(l) + "}\n";
   text += tile_loop(l, l.in_turn) + main_loop(l) + (l.in_turn ? skip_tile(l) : "") +
-          (l.cluster > 1 ? gather_sums(l) + epilogue(l) + "cluster_sync();\n" : epilogue(l)) +
+          (l.cluster > 1 ? gather_sums(l) + epilogue(l) + "cluster_sync();\n" : whole_or_part(l)) +
           "}\n";
   if (staged) text += "if (thread == 0) store_wait<0>();\n";
   return text;

@@ -70,6 +70,9 @@ struct MatrixLeaf {
   std::string tile_variables;  // statements over `tile`
   std::string step_variables;  // statements over `step`
   MatrixEpilogue epilogue;
+  // Where some tiles are cut, C conditions of the whole ones and of parts with steps; and the
+  // float pointer to where a part's sums go, row by row.
+  std::string whole, part, part_sums;
 };
 
 // Dynamic shared memory that the kernel needs, alignment included.

@@ -304,11 +304,16 @@ void Printer::lanes_together(const nest::For& loop, const nest::Block& stores) {
   close();
 }
 
-void Printer::statement(const nest::If& condition) {
-  std::string test;
-  for (const Expr& e : condition.nonnegative) {
-    test += (test.empty() ? "" : " && ") + expression(e).text + " >= 0";
+std::string Printer::conditions(const nest::If& test) const {
+  std::string text;
+  for (const Expr& e : test.nonnegative) {
+    text += (text.empty() ? "" : " && ") + expression(e).text + " >= 0";
   }
+  return text;
+}
+
+void Printer::statement(const nest::If& condition) {
+  std::string test = conditions(condition);
   if (!condition.predicate.results.empty()) {
     std::string name = fresh("c");
     line("bool " + name + " = " + (test.empty() ? "true" : test) + ";");

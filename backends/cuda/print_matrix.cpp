@@ -201,6 +201,13 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
     add_rest(leaf.a, *parts.a_rest);
     add_rest(leaf.b, *parts.b_rest);
   }
+  if (parts.part != nullptr) {
+    leaf.whole = conditions(*parts.whole);
+    leaf.part = conditions(*parts.part);
+    nest::Access first{parts.kept->buffer, {parts.kept->index[0], Expr(0), Expr(0)}, {}};
+    leaf.part_sums =
+        names_[static_cast<size_t>(first.buffer)] + " + (" + expression(offset(first)).text + ")";
+  }
   leaf.epilogue = matrix_epilogue(parts, leaf.tile_n / leaf.cluster, k);
   leaf.parameters = parameters();
   for (const char* map : {"map_a", "map_b", "map_c"}) {

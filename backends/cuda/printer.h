@@ -51,6 +51,7 @@ class Printer {
   void block(const nest::Block& statements);
   void statement(const nest::For& loop);
   void statement(const nest::If& condition);
+  std::string conditions(const nest::If& test) const;  // all but the predicate
   void statement(const nest::Store& store);
   void statement(const nest::Alloc& alloc);
   void statement(const nest::Sync& sync);

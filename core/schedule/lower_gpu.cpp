@@ -316,16 +316,20 @@ Block PieceLowering::spread_results(const FlatIndex& owners, const Expr& group, 
   });
 }
 
-// The second launch of a split reduction.
-Block PieceLowering::combine_parts(const FlatIndex& owners, const std::vector<int>& parts,
-                                   int64_t split) {
-  // One cell a thread, whatever the first launch's threads held.
+void PieceLowering::cells_of_a_thread(int64_t cells) {
   tile_shape_.clear();
+  if (cells > 1) tile_shape_ = {cells};
   accumulators_.clear();
   make_accumulators();
   attached_.clear();
   register_values_.clear();
   find_attached();
+}
+
+// The second launch of a split reduction.
+Block PieceLowering::combine_parts(const FlatIndex& owners, const std::vector<int>& parts,
+                                   int64_t split) {
+  cells_of_a_thread(1);
   Spread p;
   p.count = owners.count;
   p.terms = split;

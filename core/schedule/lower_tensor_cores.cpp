@@ -14,6 +14,9 @@ using tensor_cores::Product;
 
 namespace {
 
+// Of the launch that adds up parts of tiles: threads of a block, and neighbours that one takes.
+constexpr int64_t kCombiningThreads = 256, kCombinedCells = 4;
+
 // Values with names of their own, so that what uses them stays linear.
 class Definitions {
  public:
@@ -75,17 +78,20 @@ class TensorCoreLowering {
     Block launches;
     owners_ = gpu::flat_owners(piece_.piece_, piece_.frame_.kernel);
     parts_ = piece_.split_buffers(schedule_.split, owners_.count, launches);
+    if (schedule_.stream > 1) make_stream(launches);
     Definitions tile("tile");
-    int64_t tiles = place_tile(s, tile);
+    int64_t blocks = place_block(s, tile);
     Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
     if (a_rest_ >= 0) append(inside, {{nest::Alloc{a_rest_}}, {nest::Alloc{b_rest_}}});
     append(inside, cells([&](const Expr& row, const Expr& column) { return clear(row, column); }));
     inside.push_back(statement(steps(s)));
-    append(inside,
-           cells([&](const Expr& row, const Expr& column) { return finish(s, row, column); }));
-    nest::For grid = make_loop("tile", 0, tiles, LoopKind::grid);
+    Block finished =
+        cells([&](const Expr& row, const Expr& column) { return finish(s, row, column); });
+    append(inside, schedule_.stream > 1 ? whole_or_part(std::move(finished)) : std::move(finished));
+    nest::For grid = make_loop("tile", 0, blocks, LoopKind::grid);
     grid.body = tile.around(std::move(inside));
     launches.push_back(statement(std::move(grid)));
+    if (schedule_.stream > 1) append(launches, combine_cut_tiles());
     if (parts_.empty()) return launches;
     append(launches, piece_.combine_parts(owners_, parts_, schedule_.split));
     return launches;
@@ -114,18 +120,129 @@ class TensorCoreLowering {
     }
   }
 
-  // Groups of neighbouring rows of tiles are walked column by column: what a wave of tiles reads
-  // stays in the cache. Gives the number of tiles.
-  int64_t place_tile(State& s, Definitions& d) {
-    std::vector<int64_t> rows = counts(p_.a.unknowns), columns = counts(p_.b.unknowns);
-    std::vector<int64_t> batches = counts(p_.batch);
-    int64_t down = product(rows), across = product(columns), all = checked_mul(down, across);
-    int64_t tiles = checked_mul(product(batches), all);
+  // The tile that a turn of the grid takes and which of its steps; gives the number of turns.
+  int64_t place_block(State& s, Definitions& d) {
+    int64_t tiles = tile_count(schedule_, p_), each = ceil_div(p_.steps, schedule_.split);
     Expr at = Expr::variable("tile");
+    count_ = each;
     if (schedule_.split > 1) {
       part_ = d.define(floor_div(at, Expr(tiles)));
       at = d.define(floor_mod(at, Expr(tiles)));
+      first_ = tidy(Expr(each) * part_);
+      if (p_.steps % each != 0) count_ = min(count_, tidy(Expr(p_.steps) - first_));
     }
+    if (schedule_.stream > 1) at = place_share(at, d);
+    place_tile(s, d, at);
+    return schedule_.stream > 1 ? whole_ + 2 * schedule_.stream : schedule_.split * tiles;
+  }
+
+  void make_stream(Block& out) {
+    cut_ = cut_tiles(schedule_, p_);
+    whole_ = tile_count(schedule_, p_) - cut_;
+    shares_ = piece_.frame_.add_buffer("parts", DType::f32, nest::Scope::workspace,
+                                       {2 * schedule_.stream, rows_, columns_});
+    out.push_back({nest::Alloc{shares_}});
+  }
+  // Steps of the cut tiles, one tile behind the other, before those of a block.
+  Expr share_begin(const Expr& block) const {
+    return floor_div(tidy(Expr(checked_mul(cut_, p_.steps)) * block), Expr(schedule_.stream));
+  }
+  // The block that has a step of the cut tiles.
+  Expr share_of(const Expr& step) const {
+    Expr place = tidy(Expr(schedule_.stream) * (step + Expr(1)) - Expr(1));
+    return floor_div(place, Expr(checked_mul(cut_, p_.steps)));
+  }
+
+  // Turns of a stream: whole tiles, what each block has of its first cut tile, and what it has of
+  // the next, often nothing.
+  Expr place_share(const Expr& at, Definitions& d) {
+    Expr steps = p_.steps;
+    turn_ = d.define(max(Expr(0), tidy(at - Expr(whole_))));
+    Expr block = d.define(floor_mod(turn_, Expr(schedule_.stream)));
+    Expr begin = d.define(share_begin(block)), end = d.define(share_begin(tidy(block + Expr(1))));
+    Expr first = d.define(floor_div(begin, steps));
+    Expr tile = tidy(first + d.define(floor_div(turn_, Expr(schedule_.stream))));
+    first_ = d.define(max(Expr(0), tidy(begin - steps * tile)));
+    Expr all = tidy(steps * (Expr(whole_) - at));  // positive where the tile is whole
+    Expr last = d.define(min(steps, max(tidy(end - steps * tile), all)));
+    count_ = tidy(last - first_);
+    return tidy(d.define(min(at, Expr(whole_))) + tile);
+  }
+
+  Block whole_or_part(Block finished) const {
+    Expr at = Expr::variable("tile");
+    nest::If whole, part;
+    whole.nonnegative = {tidy(Expr(whole_ - 1) - at)};
+    whole.then = std::move(finished);
+    part.nonnegative = {tidy(at - Expr(whole_)), tidy(count_ - Expr(1))};
+    part.then = cells([&](const Expr& row, const Expr& column) {
+      State cell;
+      cell.tile_index = {row, column};
+      return Block{piece_.copied({shares_, {turn_, row, column}, {}}, piece_.accumulator(0, cell))};
+    });
+    return {statement(std::move(whole)), statement(std::move(part))};
+  }
+
+  // The second launch of a stream: a cell's parts are added in the order of their steps.
+  Block combine_cut_tiles() {
+    piece_.cells_of_a_thread(kCombinedCells);
+    PieceLowering::Spread p;
+    p.count = checked_mul(cut_, rows_ * columns_);
+    p.cells = kCombinedCells;
+    p.owners = kCombiningThreads;
+    p.owners_fastest = true;
+    auto reduce = [&](const Expr&, const Expr& group, const Expr&) {
+      Definitions d("cut");
+      return add_parts(cut_cells(group, d), d);
+    };
+    auto complete = [&](const Expr&, const Expr& group, const Expr&) {
+      Definitions d("cut");
+      CutCells cells = cut_cells(group, d);
+      State s;
+      s.at.resize(box().size());
+      place_tile(s, d, tidy(Expr(whole_) + cells.tile));
+      return d.around(vector_lanes("cell", kCombinedCells, [&](const Expr& v) {
+        s.tile_index = {v};
+        return finish(s, cells.row, tidy(cells.column + v));
+      }));
+    };
+    return piece_.spread_launch(p, "combine", reduce, complete);
+  }
+
+  // Neighbours in a cut tile, the first one's column.
+  struct CutCells {
+    Expr tile, row, column;
+  };
+  CutCells cut_cells(const Expr& group, Definitions& d) const {
+    Expr across = columns_ / kCombinedCells, all = rows_ * columns_ / kCombinedCells;
+    Expr in_tile = d.define(floor_mod(group, all));
+    return {d.define(floor_div(group, all)), d.define(floor_div(in_tile, across)),
+            tidy(Expr(kCombinedCells) * d.define(floor_mod(in_tile, across)))};
+  }
+  Block add_parts(const CutCells& cells, Definitions& d) const {
+    Expr begin = tidy(Expr(p_.steps) * cells.tile);
+    Expr first = d.define(share_of(begin));
+    Expr last = d.define(share_of(tidy(begin + Expr(p_.steps - 1))));
+    nest::For loop = make_loop("share", 0, tidy(last - first + Expr(1)), LoopKind::serial);
+    Definitions inside("share");
+    Expr block = tidy(first + Expr::variable("share"));
+    Expr begun = inside.define(floor_div(inside.define(share_begin(block)), Expr(p_.steps)));
+    Expr turn = tidy(block + Expr(schedule_.stream) * (cells.tile - begun));
+    loop.body = inside.around(vector_lanes("cell", kCombinedCells, [&](const Expr& v) {
+      State s;
+      s.tile_index = {v};
+      nest::Access part{shares_, {turn, cells.row, tidy(cells.column + v)}, {}};
+      return Block{piece_.combined(piece_.accumulator(0, s), std::move(part))};
+    }));
+    return d.around({statement(std::move(loop))});
+  }
+
+  // Groups of neighbouring rows of tiles are walked column by column: what a wave of tiles reads
+  // stays in the cache.
+  void place_tile(State& s, Definitions& d, const Expr& at) const {
+    std::vector<int64_t> rows = counts(p_.a.unknowns), columns = counts(p_.b.unknowns);
+    std::vector<int64_t> batches = counts(p_.batch);
+    int64_t down = product(rows), across = product(columns), all = checked_mul(down, across);
     Expr in_batch = at;
     if (product(batches) > 1) {
       enter(s, p_.batch, d.digits(d.define(floor_div(at, Expr(all))), batches));
@@ -143,7 +260,6 @@ class TensorCoreLowering {
     Expr column = d.define(floor_div(in_band, height));
     enter(s, p_.a.unknowns, d.digits(row, rows));
     enter(s, p_.b.unknowns, d.digits(column, columns));
-    return checked_mul(schedule_.split, tiles);
   }
 
   nest::For steps(State s) const {
@@ -151,11 +267,8 @@ class TensorCoreLowering {
     std::vector<int> unknowns = p_.around;
     unknowns.push_back(p_.k);
     std::vector<int64_t> extents = counts(unknowns);
-    int64_t all = product(extents), each = ceil_div(all, schedule_.split);
-    Expr before = tidy(Expr(each) * part_);
-    enter(s, unknowns, d.digits(tidy(before + Expr::variable("step")), extents));
-    Expr count = all % each == 0 ? Expr(each) : min(Expr(each), tidy(Expr(all) - before));
-    nest::For loop = make_loop("step", 0, count, LoopKind::serial);
+    enter(s, unknowns, d.digits(tidy(first_ + Expr::variable("step")), extents));
+    nest::For loop = make_loop("step", 0, count_, LoopKind::serial);
     loop.pipeline = schedule_.stages;
     loop.cluster = schedule_.cluster;
     Block body{{copy(a_, p_.a, p_.a.load, s)}, {copy(b_, p_.b, p_.b.load, s)}};
@@ -244,7 +357,7 @@ class TensorCoreLowering {
     };
     place(p_.a, row);
     place(p_.b, column);
-    s.tile_index = {row, column};
+    if (s.tile_index.empty()) s.tile_index = {row, column};
     s.guards = Guards::none;
     Block results = parts_.empty() ? piece_.results(s) : Block{stored_part(s)};
     if (inside.nonnegative.empty()) return d.around(std::move(results));
@@ -264,6 +377,10 @@ class TensorCoreLowering {
   gpu::FlatIndex owners_;
   std::vector<int> parts_;  // of a split: the sums of each part
   Expr part_ = 0;
+  Expr first_ = 0, count_;       // of the tile's steps, those of this turn
+  int64_t whole_ = 0, cut_ = 0;  // tiles of a stream
+  int shares_ = -1;              // sums of the blocks' parts
+  Expr turn_;                    // among the blocks' parts
   int64_t rows_ = 0, columns_ = 0;
   int sum_ = -1, a_ = -1, b_ = -1, a_rest_ = -1, b_rest_ = -1;
 

@@ -319,6 +319,8 @@ class PieceLowering {
   std::vector<int> split_buffers(int64_t split, int64_t cells, nest::Block& out);
   nest::Block store_parts(const std::vector<int>& parts, const Expr& part, const Expr& group,
                           int64_t cells) const;
+  // In a second launch, whatever the first launch's threads held.
+  void cells_of_a_thread(int64_t cells);
   nest::Block combine_parts(const gpu::FlatIndex& owners, const std::vector<int>& parts,
                             int64_t split);
   nest::Block accumulate_everywhere(const State& s);

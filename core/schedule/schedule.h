@@ -77,6 +77,10 @@ struct TensorCores {
   int64_t group = 8;          // rows of tiles that are walked together, for the cache
   int64_t split = 1;          // tiles that share a tile's steps; a second launch adds their sums
   int64_t cluster = 1;        // neighbouring blocks that share a tile's steps; one adds their sums
+  // Blocks that share all steps of the tiles that are too few for a round of one tile each: a block
+  // has some of one tile's and maybe some of the next's; a second launch adds up the cut tiles'
+  // sums.
+  int64_t stream = 1;
   friend bool operator==(const TensorCores&, const TensorCores&) = default;
 };
 

@@ -76,6 +76,7 @@ class Recogniser {
   Recogniser(const Piece& piece, const Contraction& c, const lowering::Frame& frame, bool bulk)
       : piece_(piece), c_(c), frame_(frame) {
     p_.bulk = bulk;
+    p_.box = piece.box;
   }
 
   std::optional<Product> run() {
@@ -379,6 +380,17 @@ std::string broken_split(const TensorCores& schedule, const Product& product) {
   return ceil_div(product.steps, split) >= cluster ? "" : "fewer steps than blocks of a cluster";
 }
 
+// Every block of a stream has a step.
+std::string broken_stream(const TensorCores& schedule, const Product& product) {
+  if (schedule.stream == 1) return {};
+  if (schedule.stream < 1 || schedule.split > 1 || schedule.cluster > 1 || !product.bulk) {
+    return "a stream of blocks beside others that share steps";
+  }
+  int64_t cut = cut_tiles(schedule, product);
+  if (cut == 0) return "a stream without tiles to cut";
+  return checked_mul(cut, product.steps) >= schedule.stream ? "" : "a stream's block without steps";
+}
+
 }  // namespace
 
 double rate(DType type, const Target& target) {
@@ -404,6 +416,20 @@ int64_t tile_columns(const TensorCores& schedule, const Product& product) {
   return tile_extent(schedule, product.b);
 }
 
+int64_t tile_count(const TensorCores& schedule, const Product& product) {
+  int64_t tiles = 1;
+  for (const std::vector<int>* list : {&product.batch, &product.a.unknowns, &product.b.unknowns}) {
+    for (int u : *list) {
+      auto at = static_cast<size_t>(u);
+      tiles = checked_mul(tiles, ceil_div(product.box[at], schedule.tile[at]));
+    }
+  }
+  return tiles;
+}
+int64_t cut_tiles(const TensorCores& schedule, const Product& product) {
+  return tile_count(schedule, product) % schedule.stream;
+}
+
 std::string broken(const TensorCores& schedule, const Product& product, const Target& target) {
   size_t unknowns = product.a.unknowns.size() + product.b.unknowns.size() + 1 +
                     product.batch.size() + product.around.size();
@@ -419,6 +445,7 @@ std::string broken(const TensorCores& schedule, const Product& product, const Ta
   }
   if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
   if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
+  if (std::string rule = broken_stream(schedule, product); !rule.empty()) return rule;
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
   if (!product.bulk) return broken_threads(schedule, rows, columns, target);
   if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";

@@ -34,8 +34,9 @@ struct Product {
   // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2
   // has of load 0, and 3 of 1.
   bool split = false;
-  std::vector<int> batch;   // owners in neither a's nor b's list: a tile has one value of each
-  std::vector<int> around;  // the other reductions: loops around the steps
+  std::vector<int64_t> box;  // the piece's
+  std::vector<int> batch;    // owners in neither a's nor b's list: a tile has one value of each
+  std::vector<int> around;   // the other reductions: loops around the steps
 };
 
 // Multiply-adds of the type in a nanosecond on one multiprocessor's tensor cores, at the target's
@@ -49,6 +50,9 @@ std::optional<Product> product_of(const Piece& piece, const Contraction& c,
 
 int64_t tile_rows(const TensorCores& schedule, const Product& product);
 int64_t tile_columns(const TensorCores& schedule, const Product& product);
+int64_t tile_count(const TensorCores& schedule, const Product& product);
+// Of a stream: the last tiles, whose steps its blocks share.
+int64_t cut_tiles(const TensorCores& schedule, const Product& product);
 // Empty where the schedule is one for the product; else the first broken rule.
 std::string broken(const TensorCores& schedule, const Product& product, const Target& target);
 

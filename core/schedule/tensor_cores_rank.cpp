@@ -25,6 +25,7 @@ constexpr int64_t kLeastSteps = 4;  // of a block that shares a tile's
 // Blocks of a cluster wait for each other and read each other's sums.
 constexpr double kClusterClocks = 1500, kClusterBytes = 24;
 constexpr double kCombineNanoseconds = 1000;
+constexpr double kClearGain = 1.1;   // of a stream: less is within the model's error
 constexpr double kScattered = 1.15;  // blocks that share a tile read more places of memory at once
 
 // Splits `rows` into powers of two over the operand's unknowns so that the padding is least;
@@ -118,7 +119,7 @@ namespace {
 
 // How a tile's steps are shared.
 struct Sharing {
-  int64_t split = 1, cluster = 1;
+  int64_t split = 1, cluster = 1, stream = 1;
 };
 
 std::vector<Sharing> sharings(const Product& product, int64_t tiles, const Target& target) {
@@ -138,6 +139,8 @@ std::vector<Sharing> sharings(const Product& product, int64_t tiles, const Targe
     splits.insert(ceil_div(product.steps, each));
   }
   for (int64_t split : splits) list.push_back({split, 1});
+  bool streams = product.bulk && checked_mul(tiles % places, product.steps) >= places * kLeastSteps;
+  if (streams) list.push_back({1, 1, places});
   return list;
 }
 
@@ -153,9 +156,11 @@ class TileModel {
       bytes += element_count(t.shape) * static_cast<int64_t>(byte_size(t.type));
     }
     large_ = 2 * bytes > target.l2_bytes;
+    outside_ = bytes > target.l2_bytes;
   }
 
   double nanoseconds(const Shape& shape, int64_t tiles, const Sharing& how) const {
+    if (how.stream > 1) return stream_ns(shape, tiles, how.stream);
     double steps =
         std::ceil(static_cast<double>(p_.steps) / static_cast<double>(how.split * how.cluster));
     TileClocks each = tile_clocks(shape, p_, steps, how.split > 1 ? 1 : operations_, target_);
@@ -178,13 +183,32 @@ class TileModel {
                : times * (each.multiply + each.finish);
     if (large_ && how.split * how.cluster > 1) clocks *= kScattered;
     double ns = (clocks + kLaunchClocks) / kGigahertz;
-    return how.split > 1 ? ns + combine_ns(how.split) : ns;
+    return how.split > 1 ? ns + combine_ns(4 * cells_ * static_cast<double>(how.split)) : ns;
   }
 
  private:
+  // Rounds of whole tiles, and then for each block its share of the others' steps, in one part or
+  // two.
+  double stream_ns(const Shape& shape, int64_t tiles, int64_t blocks) const {
+    int64_t cut = tiles % blocks;
+    TileClocks whole = tile_clocks(shape, p_, static_cast<double>(p_.steps), operations_, target_);
+    double steps = std::ceil(static_cast<double>(cut * p_.steps) / static_cast<double>(blocks));
+    TileClocks share = tile_clocks(shape, p_, steps, 0, target_);
+    if (outside_) {  // a tile's blocks are at different steps and read nothing in common
+      double lines = static_cast<double>(shape.rows + shape.columns) * 128 * (p_.split ? 2 : 1);
+      share.multiply =
+          std::max(share.multiply, steps * lines * kGigahertz / target_.dram_bytes_per_ns);
+    }
+    auto sums = static_cast<double>(4 * shape.rows * shape.columns);
+    double keep = (cut > 1 ? 2 : 1) * (kTileClocks + sums / kStoreBytes);
+    double clocks = static_cast<double>(tiles / blocks) * (whole.multiply + whole.finish) +
+                    (share.multiply + keep) * (large_ ? kScattered : 1);
+    double ns = (clocks + kLaunchClocks) / kGigahertz;
+    return kClearGain * (ns + combine_ns(sums * static_cast<double>(blocks + cut)));
+  }
+
   // The second launch reads what the first has left in the cache.
-  double combine_ns(int64_t split) const {
-    double bytes = 4 * cells_ * static_cast<double>(split);
+  double combine_ns(double bytes) const {
     return target_.gpu.launch_ns + kCombineNanoseconds +
            bytes / (target_.l2_bytes_per_ns * target_.gpu.multiprocessors);
   }
@@ -192,7 +216,8 @@ class TileModel {
   const Product& p_;
   const Target& target_;
   double operations_, cells_ = 1;
-  bool large_ = false;  // memory is read, not the cache
+  bool large_ = false;    // memory is read, not the cache
+  bool outside_ = false;  // even what one round of tiles reads again has left the cache
 };
 
 }  // namespace
@@ -222,6 +247,7 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     for (const Sharing& how : sharings(product, tiles, target)) {
       r.schedule.split = how.split;
       r.schedule.cluster = how.cluster;
+      r.schedule.stream = how.stream;
       if (!broken(r.schedule, product, target).empty()) continue;
       r.nanoseconds = model.nanoseconds(shape, tiles, how);
       all.push_back(r);

@@ -127,13 +127,15 @@ TEST_F(TensorCoreCode, EpiloguesAndBatches) {
 }
 
 TEST_F(TensorCoreCode, BlocksThatShareATile) {
-  auto shared = [&](const Kernel& kernel, const Target& target, int64_t split, int64_t cluster) {
+  auto shared = [&](const Kernel& kernel, const Target& target, int64_t split, int64_t cluster,
+                    int64_t stream = 1) {
     for (Schedule schedule : tensor_cores::schedules(kernel, target, 3)) {
       schedule.stages[0][0].tensor_cores->split = split;
       schedule.stages[0][0].tensor_cores->cluster = cluster;
+      schedule.stages[0][0].tensor_cores->stream = stream;
       ASSERT_EQ(illegal(schedule, kernel, target), "");
       cuda::CudaSource source = cuda::print_cuda(lower(kernel, schedule, target), target);
-      EXPECT_EQ(source.kernels.size(), split > 1 ? 2U : 1U);
+      EXPECT_EQ(source.kernels.size(), split > 1 || stream > 1 ? 2U : 1U);
       EXPECT_EQ(source.text.find("__cluster_dims__") != std::string::npos, cluster > 1);
       cuda::Compiled code = nvrtc_->compile(source.text, target.features);
       EXPECT_FALSE(code.serialized_wgmma) << print(schedule) << code.log;
@@ -144,6 +146,8 @@ TEST_F(TensorCoreCode, BlocksThatShareATile) {
   shared(matrices(512, 512, 2048, false, true, DType::f16, true), h200_target(), 1, 4);
   shared(matrices(512, 512, 2048, true, false, DType::f16, true), h200_target(), 3, 1);
   shared(matrices(333, 65, 2048, false, false, DType::bf16), a100_target(), 3, 1);
+  shared(matrices(2048, 3072, 2048, false, false, DType::bf16), h200_target(), 1, 1, 131);
+  shared(matrices(1000, 520, 2048, true, false, DType::f16, true), h200_target(), 1, 1, 131);
 }
 
 TEST_F(TensorCoreCode, ThreadsCopyForMma) {

@@ -75,31 +75,47 @@ TEST(TensorCores, ProductsOfEveryLayout) {
   }
 }
 
-// Every way to share the steps of a tile that is legal for the kernel's best schedule.
-void expect_shared_steps_agree(const Kernel& kernel, const Target& target, int64_t most) {
+struct Sharing {
+  int64_t split = 1, cluster = 1, stream = 1;
+};
+// Every one of these ways to share the steps of tiles that is legal for the kernel's best schedule;
+// so many are added to `ways`.
+void expect_ways_agree(const Kernel& kernel, const Target& target, const std::vector<Sharing>& list,
+                       int& ways) {
   Values inputs = small_integers(kernel, 5);
   Values expected = inputs;
   brute_force(kernel, expected);
-  int ways = 0;
-  for (int64_t split = 1; split <= most; ++split) {
-    for (int64_t cluster : {1, 2, 4}) {
-      Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
-      TensorCores& t = *schedule.stages[0][0].tensor_cores;
-      t.split = split;
-      t.cluster = cluster;
-      if (!illegal(schedule, kernel, target).empty()) continue;
-      ++ways;
-      EXPECT_EQ(parse_schedule(print(schedule)), schedule);
-      nest::Nest nest = lower(kernel, schedule, target);
-      nest::verify(nest);
-      std::string text = nest::print(nest);
-      nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
-      EXPECT_EQ(nest::print(again), text);
-      ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
-      ASSERT_EQ(difference(kernel, expected, run_nest(nest::partition(nest), kernel, inputs)), "");
-    }
+  for (const Sharing& how : list) {
+    Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
+    TensorCores& t = *schedule.stages[0][0].tensor_cores;
+    t.split = how.split;
+    t.cluster = how.cluster;
+    t.stream = how.stream;
+    if (!illegal(schedule, kernel, target).empty()) continue;
+    ++ways;
+    EXPECT_EQ(parse_schedule(print(schedule)), schedule);
+    nest::Nest nest = lower(kernel, schedule, target);
+    nest::verify(nest);
+    std::string text = nest::print(nest);
+    nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
+    EXPECT_EQ(nest::print(again), text);
+    ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
+    ASSERT_EQ(difference(kernel, expected, run_nest(nest::partition(nest), kernel, inputs)), "");
   }
+}
+void expect_ways_agree(const Kernel& kernel, const Target& target,
+                       const std::vector<Sharing>& list) {
+  int ways = 0;
+  expect_ways_agree(kernel, target, list, ways);
   EXPECT_GE(ways, 3);
+}
+
+void expect_shared_steps_agree(const Kernel& kernel, const Target& target, int64_t most) {
+  std::vector<Sharing> list;
+  for (int64_t split = 1; split <= most; ++split) {
+    for (int64_t cluster : {1, 2, 4}) list.push_back({split, cluster});
+  }
+  expect_ways_agree(kernel, target, list);
 }
 
 TEST(TensorCores, PartsOfAProductAreAddedInOrder) {
@@ -118,6 +134,17 @@ TEST(TensorCores, PartsOfAProductAreAddedInOrder) {
   Target target = hopper();
   target.precision = Precision::tf32;
   expect_shared_steps_agree(matrix_bias_gelu(72, 88, 140), target, 4);
+}
+
+TEST(TensorCores, StreamsWhereRoundsOfTilesAreFarFromFull) {
+  auto stream_of = [](int64_t m, int64_t n, int64_t k) {
+    Schedule best = analytic_schedule(matrix_product(m, n, k, DType::bf16), hopper());
+    return best.stages[0][0].tensor_cores->stream;
+  };
+  EXPECT_EQ(stream_of(1536, 1536, 8192), hopper().gpu.multiprocessors);
+  EXPECT_EQ(stream_of(4096, 4096, 4096), 1);
+  EXPECT_EQ(stream_of(2048, 2048, 2048), 1);
+  EXPECT_EQ(stream_of(1000, 1000, 1000), 1);
 }
 
 TEST(TensorCores, FewTilesShareTheirSteps) {
@@ -157,16 +184,22 @@ TEST(TensorCores, ConvolutionsByBoxesRule4_12) {
   }
 }
 
-TEST(TensorCores, AttachedStagesFinishTheFragment) {
-  Kernel kernel = matrix_bias_gelu(72, 88, 40);
-  Target target = hopper();
-  EXPECT_TRUE(tensor_cores::schedules(kernel, target, 1).empty());  // f32 stays f32
-  target.precision = Precision::tf32;
-  for (BoundTensor& t : kernel.tensors) {  // tf32 wants k inside: B transposed
-    if (t.name == "B") t.shape = {88, 40};
+// Bulk copies of tf32 want k inside: B transposed.
+Kernel finished_product(int64_t m, int64_t n, int64_t k) {
+  Kernel kernel = matrix_bias_gelu(m, n, k);
+  for (BoundTensor& t : kernel.tensors) {
+    if (t.name == "B") t.shape = {n, k};
   }
   std::swap(kernel.stages[0].contraction.pieces[0].loads[1].index[0],
             kernel.stages[0].contraction.pieces[0].loads[1].index[1]);
+  return kernel;
+}
+
+TEST(TensorCores, AttachedStagesFinishTheFragment) {
+  Kernel kernel = finished_product(72, 88, 40);
+  Target target = hopper();
+  EXPECT_TRUE(tensor_cores::schedules(kernel, target, 1).empty());  // f32 stays f32
+  target.precision = Precision::tf32;
   expect_tiles_agree(kernel, target);
 }
 
@@ -230,6 +263,60 @@ TEST(TensorCores, FactorsInTwoPartsAreThreeProducts) {
   target.precision = Precision::tf32x3;
   plain.tensors[1].tf32_parts = false;
   EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
+}
+
+// Whole tiles and cut ones, edges inside both; of all tiles none whole, or all but one.
+TEST(TensorCores, BlocksOfAStreamShareTheLastTiles) {
+  std::vector<Sharing> list;
+  for (int64_t stream : {2, 5, 7, 11, 16, 29, 40, 71}) list.push_back({1, 1, stream});
+  expect_ways_agree(matrix_product(200, 136, 328, DType::bf16), hopper(), list);
+  expect_ways_agree(product_kernel({"p", "q", "j", "r", "k"}, {5, 24, 72, 3, 72}, 3,
+                                   {{3, 5, 24, 72}, {"r", "p", "q", "k"}},
+                                   {{3, 72, 72}, {"r", "k", "j"}}, {{5, 24, 72}, {"p", "q", "j"}}),
+                    hopper(), list);
+  expect_ways_agree(
+      product_kernel({"b", "i", "j", "k"}, {3, 72, 72, 160}, 3, {{3, 72, 160}, {"b", "i", "k"}},
+                     {{3, 160, 72}, {"b", "k", "j"}}, {{3, 72, 72}, {"b", "i", "j"}}),
+      hopper(), list);
+  Target target = hopper();
+  target.precision = Precision::tf32;
+  expect_ways_agree(finished_product(200, 136, 268), target, list);
+  target.precision = Precision::tf32x3;
+  expect_ways_agree(split_kernel(70, 136, 200), target, list);
+}
+
+TEST(TensorCores, StreamsOfRandomProducts) {
+  std::mt19937 random(11);
+  auto draw = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1));
+  };
+  int ways = 0;
+  for (int i = 0; i < 12; ++i) {
+    int64_t m = draw(17, 220), n = 8 * draw(3, 24), k = 8 * draw(3, 50);
+    std::vector<Sharing> list;
+    for (int j = 0; j < 4; ++j) list.push_back({1, 1, draw(2, 40)});
+    expect_ways_agree(matrix_product(m, n, k, DType::bf16), hopper(), list, ways);
+  }
+  EXPECT_GE(ways, 16);
+}
+
+TEST(TensorCores, AStreamHasTilesToCutAndNoOtherSharing) {
+  Kernel kernel = matrix_product(200, 136, 328, DType::bf16);
+  Schedule schedule = tensor_cores::schedules(kernel, hopper(), 1).at(0);
+  TensorCores& t = *schedule.stages[0][0].tensor_cores;
+  t.split = t.cluster = 1;
+  for (auto [stream, split, legal] : {std::tuple<int64_t, int64_t, bool>{5, 1, true},
+                                      {5, 2, false},
+                                      {0, 1, false},
+                                      {999, 1, false}}) {
+    t.stream = stream;
+    t.split = split;
+    EXPECT_EQ(illegal(schedule, kernel, hopper()).empty(), legal) << stream << " " << split;
+  }
+  Kernel threads = matrix_product(200, 136, 327, DType::bf16);  // no bulk copies
+  schedule = tensor_cores::schedules(threads, hopper(), 1).at(0);
+  schedule.stages[0][0].tensor_cores->stream = 5;
+  EXPECT_NE(illegal(schedule, threads, hopper()), "");
 }
 
 // The largest error of a product of random reals, of the largest sum's magnitude.
