@@ -3,10 +3,15 @@
 #include <algorithm>
 
 namespace tile {
+
+bool contains(const std::vector<TensorId>& list, TensorId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
 namespace {
 
 void add_once(std::vector<TensorId>& list, TensorId id) {
-  if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  if (!contains(list, id)) list.push_back(id);
 }
 
 struct Reads {

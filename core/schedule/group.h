@@ -2,12 +2,46 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/schedule/kernel.h"
 
 namespace tile {
+
+// The steps of a program while fusions put several into one.
+class OpenSteps {
+ public:
+  explicit OpenSteps(std::vector<Step> steps) {
+    for (Step& s : steps) steps_.emplace_back(std::move(s));
+  }
+  size_t size() const { return steps_.size(); }
+  // Empty where the step has become part of another.
+  std::optional<Step>& operator[](size_t i) { return steps_[i]; }
+  const std::optional<Step>& operator[](size_t i) const { return steps_[i]; }
+  // Null where step i is no kernel or has become part of another.
+  const Kernel* kernel(size_t i) const {
+    return steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
+  }
+  // The same, of a kernel without row loops.
+  const Kernel* plain_kernel(size_t i) const {
+    const Kernel* k = kernel(i);
+    return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
+  }
+  // Takes the steps that are left out of the list.
+  std::vector<Step> left() {
+    std::vector<Step> list;
+    for (std::optional<Step>& s : steps_) {
+      if (s) list.push_back(std::move(*s));
+    }
+    return list;
+  }
+
+ private:
+  std::vector<std::optional<Step>> steps_;
+};
 
 // Merges kernels that share rows (KernelStage::rows) where that is cheaper. `finish` completes a
 // kernel: what it reads and writes, and where its results live.

@@ -209,10 +209,6 @@ class Splitter {
   std::vector<int> stored_;     // by dimension of the result: the old unknown that it was
 };
 
-bool contains(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 // One stage with loops, of one piece, and stages attached to it.
 bool is_plain(const Kernel& k) {
   auto plain = [](const KernelStage& s) {
@@ -271,9 +267,11 @@ class PoolFusion {
  public:
   PoolFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
              const std::function<void(Kernel&)>& finish, bool always)
-      : program_(program), target_(target), finish_(finish), always_(always) {
-    for (Step& s : steps) steps_.emplace_back(std::move(s));
-  }
+      : program_(program),
+        target_(target),
+        finish_(finish),
+        always_(always),
+        steps_(std::move(steps)) {}
 
   std::vector<Step> run() {
     for (size_t j = 1; j < steps_.size(); ++j) {
@@ -281,18 +279,11 @@ class PoolFusion {
         if (kernel(i) != nullptr && reads_result(*kernel(j), *kernel(i))) join(i, j);
       }
     }
-    std::vector<Step> left;
-    for (std::optional<Step>& s : steps_) {
-      if (s) left.push_back(std::move(*s));
-    }
-    return left;
+    return steps_.left();
   }
 
  private:
-  const Kernel* kernel(size_t i) const {
-    const Kernel* k = steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
-    return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
-  }
+  const Kernel* kernel(size_t i) const { return steps_.plain_kernel(i); }
   static bool reads_result(const Kernel& k, const Kernel& maker) {
     TensorId result = maker.stages.back().contraction.outputs[0];
     std::vector<TensorId> reads = read_by(BoundStatement(k.stages[0].contraction));
@@ -336,7 +327,7 @@ class PoolFusion {
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
   bool always_;
-  std::vector<std::optional<Step>> steps_;
+  OpenSteps steps_;
 };
 
 }  // namespace

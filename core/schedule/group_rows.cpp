@@ -20,10 +20,6 @@ constexpr size_t kMostReads = 24;
 constexpr size_t kSiblings = 4;     // kernels tried beside the latest producer
 constexpr double kPointsRead = 16;  // points of a streaming stage for each element it reads
 
-bool contains(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 // A stage whose work is about its data: matrix products keep tiles of their own, and what loops
 // inside elements read is not known from the box (windows of run-time size).
 bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
@@ -47,8 +43,7 @@ class RowFusion {
  public:
   RowFusion(std::vector<Step>& steps, const BoundProgram& program, const Target& target,
             const std::function<void(Kernel&)>& finish)
-      : program_(program), target_(target), finish_(finish) {
-    for (Step& s : steps) steps_.emplace_back(std::move(s));
+      : program_(program), target_(target), finish_(finish), steps_(std::move(steps)) {
     costs_.resize(steps_.size());
   }
 
@@ -59,17 +54,11 @@ class RowFusion {
         if (merge(partner, i)) break;
       }
     }
-    std::vector<Step> left;
-    for (std::optional<Step>& s : steps_) {
-      if (s) left.push_back(std::move(*s));
-    }
-    return left;
+    return steps_.left();
   }
 
  private:
-  const Kernel* kernel(size_t i) const {
-    return steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
-  }
+  const Kernel* kernel(size_t i) const { return steps_.kernel(i); }
   bool candidate(size_t i) const {
     const Kernel* k = kernel(i);
     return k != nullptr && !has_stream(*k) &&
@@ -281,7 +270,7 @@ class RowFusion {
   const BoundProgram& program_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
-  std::vector<std::optional<Step>> steps_;
+  OpenSteps steps_;
   std::vector<std::optional<double>> costs_;
 };
 

@@ -107,10 +107,6 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
   return both;
 }
 
-bool contains(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 std::vector<TensorId> made_by(const Kernel& k) {
   std::vector<TensorId> list;
   for (const KernelStage& s : k.stages) {
@@ -123,26 +119,17 @@ class SiblingFusion {
  public:
   SiblingFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
                 const std::function<void(Kernel&)>& finish)
-      : program_(program), target_(target), finish_(finish) {
-    for (Step& s : steps) steps_.emplace_back(std::move(s));
-  }
+      : program_(program), target_(target), finish_(finish), steps_(std::move(steps)) {}
 
   std::vector<Step> run() {
     for (size_t j = 1; j < steps_.size(); ++j) {
       for (size_t i = j; i-- > 0 && i + kDistance >= j && kernel(j) != nullptr;) join(i, j);
     }
-    std::vector<Step> left;
-    for (std::optional<Step>& s : steps_) {
-      if (s) left.push_back(std::move(*s));
-    }
-    return left;
+    return steps_.left();
   }
 
  private:
-  const Kernel* kernel(size_t i) const {
-    const Kernel* k = steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
-    return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
-  }
+  const Kernel* kernel(size_t i) const { return steps_.plain_kernel(i); }
 
   bool reads(const BoundStatement& statement, const std::vector<TensorId>& tensors) const {
     std::vector<TensorId> list = read_by(statement);
@@ -234,7 +221,7 @@ class SiblingFusion {
   const BoundProgram& program_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
-  std::vector<std::optional<Step>> steps_;
+  OpenSteps steps_;
 };
 
 }  // namespace

@@ -13,10 +13,6 @@
 namespace tile {
 namespace {
 
-bool contains(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 // Tensors of the kernel alone that have the streamed axis, with `row` as their last dimension.
 void put_row_last(Kernel& kernel, int row) {
   RowMap map = row_map(kernel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/uses.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
 #include "core/schedule/lowering.h"
@@ -31,10 +32,6 @@ int64_t largest_size(int64_t size) {
 }
 // The middle of the class, or all of the smallest one.
 int64_t typical_size(int64_t size) { return std::max(kClassRatio, largest_size(size) / 2); }
-
-bool listed(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
 
 // Gathers the tensors whose first dimension the walking unknowns run over.
 class Finder {
@@ -94,14 +91,14 @@ class Finder {
       bool plain = d == 0 && sole_unknown(a.index[0], piece.unknowns.size()) == walker &&
                    shape(a.tensor)[0] == size_;
       if (!plain) return false;
-      if (!listed(found_.tensors, a.tensor)) found_.tensors.push_back(a.tensor);
+      if (!contains(found_.tensors, a.tensor)) found_.tensors.push_back(a.tensor);
     }
     return true;
   }
   bool every_access_walks(const Piece& piece) const {
     int walker = walking_unknown(piece);
     auto walked = [&](const Access& a) {
-      return !listed(found_.tensors, a.tensor) ||
+      return !contains(found_.tensors, a.tensor) ||
              sole_unknown(a.index[0], piece.unknowns.size()) == walker;
     };
     return std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
@@ -181,7 +178,7 @@ class ClassRules {
     });
     const Contraction& c = kernel_.stages[stage_].contraction;
     return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
-      return listed(kernel_.writes, id) &&
+      return contains(kernel_.writes, id) &&
              kernel_.tensors[static_cast<size_t>(id)].type == c.accumulator;
     });
   }

@@ -11,10 +11,6 @@
 namespace tile::stream {
 namespace {
 
-bool contains(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 class PartsFinder {
  public:
   PartsFinder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program)

@@ -10,13 +10,13 @@
 #include "runtime/engine/side_by_side.h"
 
 namespace tile {
-namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::nano>(now).count();
 }
+
+namespace {
 
 constexpr size_t kRuns = 5;                   // of one measurement
 constexpr double kEnoughNanoseconds = 200e3;  // on a CPU: longer runs are repeated less
@@ -119,9 +119,9 @@ double KernelTimer::run(const Code& code, const std::vector<int64_t>& parameters
   memory_->next = (memory_->next + 1) % memory_->sets.size();
   auto launch = [&] { engine.backend().launch(code, pointers, parameters, options); };
   if (options.session != nullptr) return options.session->elapsed_ns(nullptr, launch);
-  auto start = Clock::now();
+  double start = now_ns();
   launch();
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  return now_ns() - start;
 }
 
 std::shared_ptr<const Code> KernelTimer::compiled(const Schedule& schedule) const {

@@ -12,6 +12,8 @@
 
 namespace tile {
 
+double now_ns();  // of a clock that only goes forward
+
 class KernelTimer {
  public:
   // The references must outlive the timer; the launch has a kernel. Throws Failure (memory).

@@ -40,9 +40,9 @@ std::optional<MachineRates> load_rates(const std::string& directory, const std::
   std::ifstream file(path_of(directory, identity), std::ios::binary);
   if (!file) return std::nullopt;
   Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("identity", "") != identity) return std::nullopt;
   MachineRates rates;
   try {
+    if (json.at("identity").get<std::string>() != identity) return std::nullopt;
     for (const auto& [name, field] : kFields) rates.*field = json.at(name).get<double>();
     rates.l3_bytes = json.at("l3_bytes").get<int64_t>();
     rates.threads = json.at("threads").get<int>();

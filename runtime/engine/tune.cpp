@@ -3,7 +3,6 @@
 #include "runtime/engine/tune.h"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "runtime/engine/device_run.h"
@@ -19,11 +18,6 @@ constexpr size_t kCompiledAhead = 8;
 constexpr double kCompilingShare = 0.6;
 
 constexpr size_t kNeighbours = 1;  // shapes whose best schedule takes part
-
-double now_ns() {
-  auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::nano>(now).count();
-}
 
 // How many to compile together now: what earlier ones took tells how many fit.
 size_t compiled_together(const KernelTimer::Spent& spent, double left_ns) {

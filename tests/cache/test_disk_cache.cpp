@@ -201,6 +201,11 @@ TEST_F(Disk, MeasuredRatesAreKept) {
   fs::path file = fs::directory_iterator(directory_)->path();
   std::ofstream(file) << "{\"identity\":\"here\"}";
   EXPECT_EQ(load_rates(directory_, "here"), std::nullopt) << "a damaged file is none";
+  for (const char* text :
+       {"", "rates", "[1]", "{\"identity\":7}", "{\"identity\":\"here\",\"l1_bytes_per_ns\":[]}"}) {
+    std::ofstream(file, std::ios::trunc) << text;
+    EXPECT_EQ(load_rates(directory_, "here"), std::nullopt) << text;
+  }
   EXPECT_FALSE(store_rates(directory_ + "/none", "here", rates));
   EXPECT_FALSE(store_rates("", "here", rates));
 }
