@@ -38,6 +38,7 @@ class Session {
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
+  double neighbours_advantage(const Prepared& prepared) const;
   const std::shared_ptr<Engine>& engine_of(const Workload& workload);
 
   const Request& request_;
