@@ -48,7 +48,8 @@ std::string suite_row(const Suite& s) {
          cell(escaped(s.worst->name));
   out += s.untrusted > 0 ? cell(std::to_string(s.untrusted), " class=\"missed\"") : cell("");
   if (s.target_geomean == 0) return out + cell("") + "</tr>";
-  std::string aim = number("%.2f", s.target_geomean) + " (" + number("%.2f", s.target_worst) + ") ";
+  std::string aim = number("%.2f ", s.target_geomean);
+  if (s.target_worst > 0) aim += "(" + number("%.2f", s.target_worst) + ") ";
   return out +
          (s.met() ? cell(aim + "met", " class=\"met\"")
                   : cell(aim + "missed", " class=\"missed\"")) +

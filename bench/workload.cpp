@@ -67,10 +67,10 @@ class HeaderReader {
         auto [name, number] = split(*header_, word);
         workload_->attributes[name] = std::stoi(number);
       }
-    } else if (key == "suite" && (rest.empty() || rest.size() == 2)) {
+    } else if (key == "suite" && rest.size() <= 2) {
       workload_->suite = value;
       if (!rest.empty()) workload_->target_geomean = std::stod(rest[0]);
-      if (!rest.empty()) workload_->target_worst = std::stod(rest[1]);
+      if (rest.size() > 1) workload_->target_worst = std::stod(rest[1]);
     } else if (key == "device" && (value == "cpu" || value == "cuda")) {
       workload_->device = value;
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {

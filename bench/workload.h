@@ -1,8 +1,8 @@
 // Workloads: Tile, Lift and MFG programs in files whose header lines give shapes and meaning.
 //
-//   //: suite NAME [GEOMEAN WORST] the class of benchmarks it belongs to, and what that class aims
-//   at:
-//                                  the best peer's time over ours, geometric mean and worst case
+//   //: suite NAME [GEOMEAN [WORST]]
+//                                  the class of benchmarks it belongs to, and its aims: the best
+//                                  peer's time over ours, geometric mean and worst case
 //   //: kind NAME [KEY=INTEGER…]   what a peer must compute to be comparable
 //   //: device cpu|cuda            where it is measured; cpu where the line is missing
 //   //: measure gflops|gbps        arithmetic or memory traffic is the measure
@@ -10,10 +10,10 @@
 //   //: program PATH              the program's text is that file's (relative to this one), which
 //                                  then holds header lines alone
 //   //: precision tf32|3xtf32      of f32 products; a peer rounds to tf32 where it is tf32
-//   //: tolerance N [SHARE]        integers may differ by N between contenders, SHARE of them by
-//   more
-//                                  (0.001: where roundings decide between colours); floats by N
-//                                  times the largest, where results are rounded in several places
+//   //: tolerance N [SHARE]        integers may differ by N between contenders, SHARE of them
+//                                  by more (0.001: where roundings decide between colours);
+//                                  floats by N times the largest, where results are rounded in
+//                                  several places
 //   //: peer MODULE EXPRESSION     what Python's MODULE is timed with; inputs stand under their
 //   names
 //   //: prepare MODULE STATEMENT   run once before: layouts of constant weights, definitions
