@@ -1,4 +1,5 @@
 // The buffers of one function: reads and writes of elements, remembering what is already read.
+// memory.cpp tells where an access lies, memory_access.cpp loads and stores it.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -18,6 +19,9 @@
 #include "core/nest/nest.h"
 
 namespace tile::cpu {
+
+// Most components of a group, neighbours that one access reads for several lanes.
+constexpr int64_t kMostComponents = 8;
 
 // One access with its index expressions resolved.
 struct Reference {
