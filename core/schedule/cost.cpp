@@ -444,24 +444,44 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
 }
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {
-  double serial = serial_ns(s);
-  double tasks = 1, longest = 1;
+  double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
     auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
-    auto step = static_cast<double>(l.step);
-    tasks *= std::ceil(extent / step);
-    longest *= std::min(1.0, step / extent);
+    tasks *= std::ceil(extent / static_cast<double>(l.step));
   }
-  return threaded_ns(serial, tasks, target_, longest);
+  double serial = serial_ns(s);
+  double first = first_share(s, tasks, workers_for(serial, tasks, target_));
+  return threaded_ns(serial, tasks, target_, first);
 }
 
-double threaded_ns(double serial, double tasks, const Target& target, double longest) {
+// Of the work, what the first of the threads' equal runs of tasks is: no other has fewer short
+// blocks.
+double PieceModel::first_share(const PieceSchedule& s, double tasks, double workers) const {
+  double run = std::ceil(tasks / workers), inner = tasks, share = 0, part = 1;
+  for (const Loop& l : s.outer) {
+    if (l.binding != Binding::parallel || run <= 0) break;
+    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
+    auto step = static_cast<double>(l.step);
+    inner /= std::ceil(extent / step);
+    double whole = std::floor(run / inner), done = std::min(1.0, whole * step / extent);
+    share += part * done;
+    part *= std::min(step / extent, 1 - done);
+    run -= whole * inner;
+  }
+  return share;
+}
+
+double workers_for(double serial, double tasks, const Target& target) {
   double chunks = std::min(tasks, std::floor(serial / kChunkNanoseconds));
-  if (chunks < 2 || target.threads < 2) return serial;
-  double workers = std::min(chunks, static_cast<double>(target.threads));
+  return std::clamp(chunks, 1.0, static_cast<double>(std::max(target.threads, 1)));
+}
+
+double threaded_ns(double serial, double tasks, const Target& target, double first) {
+  double workers = workers_for(serial, tasks, target);
+  if (workers < 2) return serial;
   double rounds = std::ceil(tasks / workers);
-  return target.parallel_overhead_ns + serial * std::max(rounds / tasks, longest);
+  return target.parallel_overhead_ns + serial * std::max(rounds / tasks, first);
 }
 
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,

@@ -95,6 +95,7 @@ class PieceModel {
   double carried_ns(const PieceSchedule& s) const;
   double refetch_ns(const TileShape& t) const;
   double border_factor(const TileShape& t) const;
+  double first_share(const PieceSchedule& s, double tasks, double workers) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
   // count and distance in bytes.
@@ -142,10 +143,12 @@ class PieceModel {
   double cycle_ns_ = 1;
 };
 
-// What starting one kernel costs, and what `serial` nanoseconds of work in `tasks` parts take on
-// the target's threads (1 task: no parallel loop; `longest`: at least the part that one task is).
+// What starting one kernel costs, how many threads share `serial` nanoseconds of work in `tasks`
+// parts, and what it takes on them (1 task: no parallel loop; `first`: at least that share is one
+// thread's).
 constexpr double kKernelStart = 200;
-double threaded_ns(double serial, double tasks, const Target& target, double longest = 0);
+double workers_for(double serial, double tasks, const Target& target);
+double threaded_ns(double serial, double tasks, const Target& target, double first = 0);
 // Attached stages: their bodies, their loads and their stores, beside the tile's own work.
 double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target);
 

@@ -81,6 +81,31 @@ TEST(ScheduleSpace, ThreadsOnlyWhereTheWorkPays) {
   EXPECT_EQ(large.stages[0][0].outer[0].binding, Binding::parallel);
 }
 
+// Of four blocks with a short last one, the thread that takes the first two has more than half.
+TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
+  Kernel kernel = matrix_product(512, 480, 300);
+  Target target = small_target();
+  const Contraction& c = kernel.stages[0].contraction;
+  PieceModel model(c.pieces[0], c, kernel, target);
+  auto share = [&](const std::vector<int64_t>& steps) {
+    PieceSchedule s = plain_schedule(c.pieces[0]);
+    std::erase_if(s.outer, [](const Loop& l) { return l.unknown < 2; });
+    for (size_t u = steps.size(); u-- > 0;) {
+      s.outer.insert(s.outer.begin(), {static_cast<int>(u), steps[u], Binding::parallel});
+      s.outer.push_back({static_cast<int>(u), 1, Binding::serial});
+    }
+    if (steps.size() < 2) s.outer.push_back({1, 1, Binding::serial});
+    EXPECT_EQ(illegal_piece(s, c.pieces[0], c, kernel, target), "");
+    return (model.nanoseconds(s) - target.parallel_overhead_ns) / model.serial_ns(s);
+  };
+  EXPECT_DOUBLE_EQ(share({128}), 0.5);
+  EXPECT_DOUBLE_EQ(share({144}), 288.0 / 512);
+  EXPECT_DOUBLE_EQ(share({300}), 300.0 / 512);
+  // Three blocks of rows, for each two of columns: the first thread has one row of blocks and a
+  // half of the second.
+  EXPECT_DOUBLE_EQ(share({200, 300}), 200.0 / 512 * (1 + 300.0 / 480));
+}
+
 TEST(ScheduleSpace, PrefixSumsAreLinear) {
   Kernel kernel = prefix_sum(1000);
   Schedule s = analytic_schedule(kernel, wide_target());
