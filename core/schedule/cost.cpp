@@ -31,10 +31,11 @@ constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 constexpr double kFreeCombine = 8;
 constexpr double kFreeRows = 18;
 constexpr double kSecondLevelWays = 16;
-constexpr double kTestedTile = 0.7;   // more time that a tile takes where its points are tested
-constexpr double kGatheredTile = 16;  // where lanes of pairs are, which then cannot share reads
-constexpr double kMaskedTile = 0.6;   // where its lanes are
-constexpr double kOverlap = 0.15;     // of the smaller costs that the largest does not hide
+constexpr double kTestedTile = 0.7;     // more time that a tile takes where its points are tested
+constexpr double kGatheredTile = 16;    // where lanes of pairs are, which then cannot share reads
+constexpr double kMaskedTile = 0.6;     // where its lanes are
+constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing out
+constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -105,6 +106,14 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   body_ = facts.cycles + (reduces_ ? additions * kOperation : 0);
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
+  taps_only_ = reduces_;
+  for (size_t r = piece.owners; r < piece.box.size(); ++r) {
+    bool tap = piece.box[r] == 1;
+    for (size_t u = 0; u < piece.owners && piece.box[r] <= kLongestWindow; ++u) {
+      tap = tap || (piece.box[r] <= piece.box[u] && slides(u, r));
+    }
+    taps_only_ = taps_only_ && tap;
+  }
   waits_ = row_loops(kernel) > 0;
   round_ = reduces_ ? body_ : facts.round;
   cycle_ns_ = 2.0 * target.vector_bits / 32 / target.fma_per_ns;
@@ -187,6 +196,41 @@ double PieceModel::joined_cycles(const AccessModel& a, const JoinedLanes& lanes,
   return span <= kMostPicked ? span * 1.5 * kLoad : all * kGatheredLane;
 }
 
+double PieceModel::distinct_part(const AccessModel& a, size_t owner, int64_t rows, size_t reduction,
+                                 int64_t taps) {
+  int64_t row = std::abs(a.strides[owner]), tap = std::abs(a.strides[reduction]);
+  if (row == 0 || rows * taps <= 1) return 1;
+  // (x, t) and (x + tap, t - row), in units of what both strides are multiples of, are one element.
+  int64_t unit = gcd(row, tap);
+  int64_t same = std::max<int64_t>(0, rows - tap / unit) * std::max<int64_t>(0, taps - row / unit);
+  return 1 - static_cast<double>(same) / static_cast<double>(rows * taps);
+}
+
+bool PieceModel::slides(size_t owner, size_t reduction) const {
+  return std::any_of(accesses_.begin(), accesses_.end(), [&](const AccessModel& a) {
+    return !a.store && !a.gathers && a.strides[reduction] != 0 &&
+           distinct_part(a, owner, piece_.box[owner], reduction, piece_.box[reduction]) < 1;
+  });
+}
+
+// Of the reads of one step those that are made: a window's taps that are written out read what the
+// rows of a tile share once.
+double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
+                               const std::vector<double>& counts) const {
+  double part = 1;
+  for (const Loop& l : s.reduce) {
+    if (l.binding != Binding::unroll || l.step != 1) continue;
+    for (size_t j = 0; j < t.unknowns.size(); ++j) {
+      auto u = static_cast<int>(t.unknowns[j]);
+      if (u == t.vector || u == t.joined) continue;
+      auto reduction = static_cast<size_t>(l.unknown);
+      part *= distinct_part(a, t.unknowns[j], static_cast<int64_t>(counts[j]), reduction,
+                            piece_.box[reduction]);
+    }
+  }
+  return part;
+}
+
 double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
   if (t.joined < 0) return vector_cycles(a, t.vector, packed);
   return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
@@ -240,6 +284,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
       return p.load == static_cast<int>(i) && (last == t.vector || last == t.joined);
     });
     n *= accesses_[i].times;
+    if (taps_only_) n *= shared_part(s, t, accesses_[i], counts);
     double cycles = access_cycles(accesses_[i], t, packed);
     if (t.group > 1) cycles = group_cycles(s, t, i, cycles);
     loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));

@@ -68,6 +68,15 @@ class PieceModel {
     int64_t rows = 1;
   };
   double joined_cycles(const AccessModel& a, const JoinedLanes& lanes, bool packed) const;
+  // The part of `rows * taps` reads that name different elements while an owner runs over `rows`
+  // values and a reduction over `taps`: less than 1 where windows of neighbours overlap.
+  static double distinct_part(const AccessModel& a, size_t owner, int64_t rows, size_t reduction,
+                              int64_t taps);
+  // Every reduction is the tap of a short window that slides along an owner: depthwise
+  // convolutions and pools.
+  bool taps_only() const { return taps_only_; }
+  // Whether windows of neighbours along the owner overlap in some load as the reduction runs.
+  bool slides(size_t owner, size_t reduction) const;
 
  private:
   struct TileShape {
@@ -89,6 +98,8 @@ class PieceModel {
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
   double access_cycles(const AccessModel& a, const TileShape& t, bool packed) const;
+  double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
+                     const std::vector<double>& counts) const;
   double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
   double dot_cycles(int64_t group) const;
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
@@ -136,6 +147,7 @@ class PieceModel {
   bool reduces_ = false;
   int64_t lanes_ = 1;
   double body_ = 0;
+  bool taps_only_ = false;
   bool waits_ = false;   // the next stage of a row needs what this one reduces
   bool window_ = false;  // cells are sums over sliding windows
   double round_ = 0;     // cycles of a window's one value

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kMostPicked = 8;  // values of a reduction that are written out for joined lanes
 constexpr int64_t kMostTaps = 4;    // and taps of a window
+constexpr int64_t kMostWrittenOut = 128;  // vectors of a tile times the taps that are written out
 
 }  // namespace
 
@@ -100,6 +101,13 @@ std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
     write_out_picks(t, loops);
     return loops;
   }
+  int tap = written_out_tap(t);
+  if (tap >= 0) {
+    list.erase(std::find(list.begin(), list.end(), tap));
+    for (int u : list) loops.push_back({u, 1, Binding::serial});
+    loops.push_back({tap, 1, Binding::unroll});
+    return loops;
+  }
   for (int u : list) {
     bool last = u == list.back();
     int64_t inner = u == t.vector ? model_.lanes() : u == dot ? dot_->group : 1;
@@ -129,6 +137,27 @@ void PieceSpace::write_out_picks(const RegisterTile& t, std::vector<Loop>& loops
   if (tap == loops.end() - 1) return;
   tap->binding = Binding::unroll;
   std::rotate(tap, tap + 1, loops.end());
+}
+
+int PieceSpace::written_out_tap(const RegisterTile& t) const {
+  if (!model_.taps_only() || t.vector < 0 || !owner(t.vector)) return -1;
+  int best = -1;
+  double least = 1;
+  int64_t cells = t.vectors;
+  for (auto [m, rows] : t.unrolled) cells *= rows;
+  for (size_t r = piece_.owners; r < piece_.box.size(); ++r) {
+    if (piece_.box[r] * cells > kMostWrittenOut) continue;
+    for (size_t i = 0; i < piece_.loads.size(); ++i) {
+      double part = 1;
+      for (auto [m, rows] : t.unrolled) {
+        part *= PieceModel::distinct_part(model_.accesses()[i], static_cast<size_t>(m), rows, r,
+                                          piece_.box[r]);
+      }
+      if (part < least) best = static_cast<int>(r);
+      least = std::min(least, part);
+    }
+  }
+  return best;
 }
 
 bool PieceSpace::slides_along_rows(const RegisterTile& t, int reduction) const {

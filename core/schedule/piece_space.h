@@ -54,6 +54,9 @@ class PieceSpace {
   // Neighbours among which joined lanes pick are read once and picked from at known places; the
   // taps of a window along the tile's rows share what was picked.
   void write_out_picks(const RegisterTile& t, std::vector<Loop>& loops) const;
+  // The tap of a window that is written out so that the tile's rows share what they read, the one
+  // that shares most; -1: none.
+  int written_out_tap(const RegisterTile& t) const;
   // The reduction moves a load from row to row of the tile.
   bool slides_along_rows(const RegisterTile& t, int reduction) const;
   PieceSchedule with(const RegisterTile& t, std::vector<Loop> outer) const;

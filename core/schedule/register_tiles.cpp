@@ -13,6 +13,7 @@ constexpr size_t kVectorChoices = 3;
 constexpr size_t kUnrollChoices = 2;
 constexpr size_t kJoinedChoices = 2;
 constexpr int64_t kPickedRegisters = 3;  // a row's accumulator, what its lanes pick from, the pick
+constexpr int64_t kSharedRegisters = 2;  // a row's accumulator, and what the next tap reads again
 constexpr double kReuse = 4;             // uses of an element that are worth packing it
 constexpr int64_t kMostVectors = 4;      // of one row of the tile
 constexpr int64_t kMostRows = 8;         // of one owner, where the lanes run along a reduction
@@ -69,6 +70,9 @@ std::vector<int> unroll_choices(const Piece& piece, const PieceModel& model, int
     int64_t spared = 0;
     for (const PieceModel::AccessModel& a : model.accesses()) {
       if (!a.store && a.strides[u] == 0) ++spared;
+    }
+    for (size_t r = piece.owners; r < piece.box.size() && model.taps_only(); ++r) {
+      if (model.slides(u, r)) ++spared;  // rows share what their windows read
     }
     if (constrains(piece, u)) --spared;
     scored.emplace_back(-spared * 1000 - std::min<int64_t>(piece.box[u], 64), static_cast<int>(u));
@@ -131,10 +135,12 @@ class Tiles {
 
   // `shares`: of the registers, one for an accumulator and the others for what its row reads.
   void vector_owner(int v, int64_t shares = 1) {
+    if (model_.taps_only()) shares = std::max(shares, kSharedRegisters);
     for (int64_t n = 1; n <= most_vectors(v); ++n) {
       add(v, n, {}, n);
       int64_t most = (target_.vector_registers - n - 1) / n / shares;
       for (int m : unroll_choices(piece_, model_, v)) {
+        if (model_.taps_only()) window_rows(v, n, m, most);
         for (int64_t rows : balanced_sizes(extent(m), most, 3)) {
           add(v, n, {{m, rows}}, n * rows);
           if (rows < extent(m) || 2 * rows > most) continue;
@@ -143,6 +149,16 @@ class Tiles {
             int64_t more = balanced_sizes(extent(m2), most / rows, 1)[0];
             add(v, n, {{m, rows}, {m2, more}}, n * rows * more);
           }
+        }
+      }
+    }
+  }
+  // A block of two owners: their windows overlap in both.
+  void window_rows(int v, int64_t n, int m, int64_t most) {
+    for (int m2 : unroll_choices(piece_, model_, v)) {
+      for (int64_t more = 2; m2 != m && 2 * more <= most && more <= extent(m2); more *= 2) {
+        for (int64_t rows : balanced_sizes(extent(m), most / more, 1)) {
+          if (rows > 1) add(v, n, {{m2, more}, {m, rows}}, n * rows * more);
         }
       }
     }
