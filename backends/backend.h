@@ -28,6 +28,11 @@ class Code {
   virtual bool spills() const { return false; }
   // How many kernels one launch() gives a device.
   virtual size_t kernels() const { return 1; }
+  // All that launch() does where it takes no workspace: a function that runs on the calling thread,
+  // given the pointers, the parameters, and what code without memory of its own ignores. Null where
+  // there is more to do.
+  using Function = void (*)(void* const*, const int64_t*, std::byte*, std::byte*, int64_t, int64_t);
+  virtual Function plain_function() const { return nullptr; }
 };
 
 // Work that a device was told once and does again and again. Thread safe.

@@ -135,32 +135,36 @@ CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
   }
 }
 
-void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
-                     const LaunchOptions& options) const {
-  internal_check(pointers.size() == plan_.arguments, "cpu: the number of arguments");
-  internal_check(parameters.size() == plan_.parameters.size(), "cpu: the number of parameters");
-  Memory own;
-  std::byte* workspace = options.workspace;
-  if (workspace == nullptr && plan_.workspace_bytes > 0) {
-    own = allocate(plan_.workspace_bytes);
-    workspace = own.get();
-  }
-  int limit = options.threads > 0 ? options.threads : threads_;
-  Call call{pointers.data(), parameters.data(), workspace, limit};
-  for (const EntryPoint& entry : entries_) run(entry, call);
+Code::Function CpuCode::plain_function() const {
+  bool plain = entries_.size() == 1 && !entries_.front().parallel && plan_.workspace_bytes == 0 &&
+               plan_.scratch_bytes == 0;
+  return plain ? entries_.front().function : nullptr;
 }
 
 void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin,
                         int64_t end) const {
-  entry.function(call.pointers, call.parameters, call.workspace, scratch(plan_.scratch_bytes),
-                 begin, end);
+  std::byte* own = plan_.scratch_bytes == 0 ? nullptr : scratch(plan_.scratch_bytes);
+  entry.function(call.pointers, call.parameters, call.workspace, own, begin, end);
 }
 
-void CpuCode::run(const EntryPoint& entry, const Call& call) const {
-  if (!entry.parallel) {
-    run_chunk(entry, call, 0, 1);
-    return;
+void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
+                     const LaunchOptions& options) const {
+  internal_check(pointers.size() == plan_.arguments, "cpu: the number of arguments");
+  internal_check(parameters.size() == plan_.parameters.size(), "cpu: the number of parameters");
+  if (options.workspace == nullptr && plan_.workspace_bytes > 0) {
+    Memory own = allocate(plan_.workspace_bytes);
+    LaunchOptions with_workspace = options;
+    with_workspace.workspace = own.get();
+    return launch(pointers, parameters, with_workspace);
   }
+  int limit = options.threads > 0 ? options.threads : threads_;
+  Call call{pointers.data(), parameters.data(), options.workspace, limit};
+  for (const EntryPoint& entry : entries_) {
+    entry.parallel ? run_parallel(entry, call) : run_chunk(entry, call, 0, 1);
+  }
+}
+
+void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
   int64_t extent = extent_of(entry, call.parameters);
   if (extent <= 0) return;
   int64_t chunks = std::clamp<int64_t>(extent / entry.grain, 1, call.threads);

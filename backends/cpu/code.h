@@ -43,11 +43,11 @@ class CpuCode : public Code {
 
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
+  Function plain_function() const override;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
 
  private:
-  using Function = void (*)(void* const*, const int64_t*, std::byte*, std::byte*, int64_t, int64_t);
   struct EntryPoint {
     Function function = nullptr;
     bool parallel = false;
@@ -60,7 +60,7 @@ class CpuCode : public Code {
     std::byte* workspace;
     int threads;
   };
-  void run(const EntryPoint& entry, const Call& call) const;
+  void run_parallel(const EntryPoint& entry, const Call& call) const;
   void run_chunk(const EntryPoint& entry, const Call& call, int64_t begin, int64_t end) const;
   int64_t extent_of(const EntryPoint& entry, const int64_t* parameters) const;
 

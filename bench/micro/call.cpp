@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/product.h"
+#include "runtime/api/handles.h"
 #include "tile/tile.h"
 
 namespace {
@@ -66,5 +67,26 @@ void tile_program_run_of_the_c_interface(benchmark::State& state) {
   tile_engine_free(engine);
 }
 BENCHMARK(tile_program_run_of_the_c_interface);
+
+// Whether the tensors of a call are those of the one before: what finds the executable at a call
+// site.
+void call_site_hit(benchmark::State& state) {
+  Product product(fresh_engine(), kSize);
+  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  int64_t shape[2] = {kSize, kSize};
+  auto described = [&](const TensorView& v) { return square(static_cast<float*>(v.data), shape); };
+  DLTensor left = described(product.inputs()[0]), right = described(product.inputs()[1]),
+           result = described(product.outputs()[0]);
+  const DLTensor* inputs[2] = {&left, &right};
+  DLTensor* outputs[1] = {&result};
+  void* pointers[CallPlan::kMost];
+  for (auto _ : state) {
+    if (!api::take_pointers(executable->call, inputs, outputs, pointers)) {
+      state.SkipWithError("the executable was not found");
+    }
+    benchmark::DoNotOptimize(pointers);
+  }
+}
+BENCHMARK(call_site_hit);
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "runtime/api/handles.h"
 #include "runtime/engine/device_run.h"
+#include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/host_run.h"
 
 using namespace tile;
@@ -104,26 +105,30 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
 // is asked for beside the results.
 bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t input_count,
                   DLTensor* const* outputs, size_t output_count, const tile_run_options* given) {
-  CallPointers pointers;
-  tile_run_options asked = given_options(given);
-  if (asked.cancel != nullptr || e.engine->options().cancelled || e.engine->is_reference() ||
-      !take_pointers(e, inputs, input_count, outputs, output_count, pointers)) {
+  const CallPlan& call = e.call;
+  void* pointers[CallPlan::kMost];
+  bool asks = given != nullptr && given_options(given).cancel != nullptr;
+  if (asks || input_count != call.inputs || output_count != call.outputs ||
+      !take_pointers(call, inputs, outputs, pointers)) {
     return false;
   }
-  RunOptions options;
-  options.stream = asked.stream;
   bool on_device = e.engine->session() != nullptr;
-  if (!on_device && is_gpu(e.engine->target())) return false;  // code for a GPU elsewhere
-  for (size_t i = 0; i < input_count; ++i) {
-    const InputType& type = e.inputs[i].type;
-    if (!type.value) continue;
+  for (size_t i : call.sizing) {
     // A parameter that sets a size: the executable is for one value of it.
     if (on_device) return false;
-    if (load_element(static_cast<const std::byte*>(pointers.inputs[i]), type.type).i != *type.value)
+    const InputType& type = e.inputs[i].type;
+    if (load_element(static_cast<const std::byte*>(pointers[i]), type.type).i != *type.value)
       return false;
   }
-  std::span<void* const> from(pointers.inputs, input_count), to(pointers.outputs, output_count);
-  on_device ? run_in_place(e, from, to, options) : run_on_host(e, from, to, options);
+  if (run_plainly(call, pointers)) return true;
+  RunOptions options;
+  if (given != nullptr) options.stream = given_options(given).stream;
+  if (on_device) {
+    std::span<void* const> all(pointers, input_count + output_count);
+    run_in_place(e, all.first(input_count), all.subspan(input_count), options);
+  } else {
+    run_on_host(e, pointers, options);
+  }
   return true;
 }
 
@@ -175,7 +180,7 @@ tile_error* tile_engine_statistics_get(const tile_engine* engine,
     tile_engine_statistics s{};
     s.struct_size = statistics->struct_size;
     s.binds = e.statistics.binds;
-    s.executable_hits = e.statistics.executable_hits;
+    s.executable_hits = e.statistics.executable_hits.value();
     s.temporary_bytes = e.statistics.temporary_bytes;
     if (!e.is_reference()) {
       s.kernels_compiled = e.kernels().compiled;
@@ -350,7 +355,7 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
     const Executable* last = loaded.last();
     if (last != nullptr &&
         run_directly(*last, inputs, input_count, outputs, output_count, options)) {
-      loaded.engine()->statistics.executable_hits.fetch_add(1, std::memory_order_relaxed);
+      loaded.engine()->statistics.executable_hits.add();
       return;
     }
     std::vector<TensorView> given =

@@ -74,17 +74,11 @@ struct Argument {
 TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
 // A tensor that a run only reads.
 TensorView view_of(const HostTensor& tensor);
-DLDataType dl_type(DType type);
 
-// The short way of a call: pointers of dense tensors that lie where the engine runs, are exactly
-// what the executable was compiled for and do not overlap. False for anything else, errors
-// included.
-struct CallPointers {
-  static constexpr size_t kMost = 16;
-  void* inputs[kMost];
-  void* outputs[kMost];
-};
-bool take_pointers(const Executable& executable, const DLTensor* const* inputs, size_t input_count,
-                   DLTensor* const* outputs, size_t output_count, CallPointers& pointers);
+// The short way of a call with as many tensors as planned: pointers to the inputs, then to the
+// outputs, if all are dense, lie where the engine runs, are exactly what the executable was
+// compiled for and do not overlap. False for anything else, errors included.
+bool take_pointers(const CallPlan& call, const DLTensor* const* inputs, DLTensor* const* outputs,
+                   void** pointers);
 
 }  // namespace tile::api

@@ -1,6 +1,9 @@
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/engine.h"
 
 namespace tile::api {
@@ -12,20 +15,8 @@ std::string text_of(Argument argument) {
   return std::string(argument.kind) + " " + std::to_string(argument.number);
 }
 
-DType dtype_of(DLDataType type, Argument argument) {
-  struct Row {
-    uint8_t code, bits;
-    DType type;
-  };
-  constexpr Row kRows[] = {
-      {kDLBool, 8, DType::bool_}, {kDLInt, 8, DType::i8},       {kDLInt, 16, DType::i16},
-      {kDLInt, 32, DType::i32},   {kDLInt, 64, DType::i64},     {kDLUInt, 8, DType::u8},
-      {kDLUInt, 16, DType::u16},  {kDLUInt, 32, DType::u32},    {kDLUInt, 64, DType::u64},
-      {kDLFloat, 16, DType::f16}, {kDLBfloat, 16, DType::bf16}, {kDLFloat, 32, DType::f32},
-      {kDLFloat, 64, DType::f64}};
-  for (const Row& row : kRows) {
-    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.type;
-  }
+DType dtype_of(const DLDataType& type, Argument argument) {
+  if (std::optional<DType> known = tile::dtype_of(type)) return *known;
   fail(Stage::run, "argument", {},
        text_of(argument) + " has an element type that is not supported (DLPack code " +
            std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits, " +
@@ -89,81 +80,66 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
 
 namespace {
 
-// Where an engine's runs use tensors in place.
-DLDevice device_of(const Engine& engine) {
-  if (engine.session() == nullptr) return {kDLCPU, 0};
-  return {kDLCUDA, engine.ordinal()};
-}
+// Device, rank and type stand side by side in a DLTensor and in the plan, and are compared at once.
+constexpr size_t kSideBySide = sizeof(DLDevice) + sizeof(int32_t) + sizeof(DLDataType);
+static_assert(offsetof(DLTensor, shape) - offsetof(DLTensor, device) == kSideBySide);
+static_assert(offsetof(CallPlan::Tensor, bytes) - offsetof(CallPlan::Tensor, device) ==
+              kSideBySide);
 
-// The bytes of a dense tensor on the device that is exactly `expected`; 0 for anything else, an
-// empty one too.
-size_t exact_bytes(const DLTensor* t, const BoundTensor& expected, const DLDevice& device) {
-  if (t == nullptr || t->device.device_type != device.device_type ||
-      t->device.device_id != device.device_id || t->data == nullptr || t->byte_offset != 0) {
-    return 0;
-  }
-  constexpr uintptr_t kDeviceAlignment = 16;
-  bool misaligned = reinterpret_cast<uintptr_t>(t->data) % kDeviceAlignment != 0;
-  if (device.device_type == kDLCUDA && misaligned) return 0;
-  DLDataType type = dl_type(expected.type);
-  size_t rank = expected.shape.size();
-  if (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1 ||
-      t->ndim != static_cast<int32_t>(rank)) {
-    return 0;
-  }
+// Whether strides are those of dense elements, whatever they are in dimensions of extent one.
+bool are_dense(const int64_t* strides, const int64_t* shape, int rank) {
   int64_t elements = 1;
-  for (size_t d = rank; d-- > 0;) {
-    if (t->shape[d] != expected.shape[d]) return 0;
-    if (t->strides != nullptr && t->strides[d] != elements && t->shape[d] != 1) return 0;
-    elements *= t->shape[d];  // fits: the executable was compiled for it
-  }
-  return static_cast<size_t>(elements) * byte_size(expected.type);
-}
-
-}  // namespace
-
-bool take_pointers(const Executable& e, const DLTensor* const* inputs, size_t input_count,
-                   DLTensor* const* outputs, size_t output_count, CallPointers& pointers) {
-  constexpr size_t kMost = CallPointers::kMost;
-  if (!e.direct || input_count != e.bound.inputs.size() || output_count != e.bound.outputs.size() ||
-      input_count > kMost || output_count > kMost || (input_count != 0 && inputs == nullptr) ||
-      outputs == nullptr) {
-    return false;
-  }
-  const DLDevice device = device_of(*e.engine);
-  const std::byte* input_ends[kMost];
-  for (size_t i = 0; i < input_count; ++i) {
-    const BoundTensor& expected = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
-    size_t bytes = exact_bytes(inputs[i], expected, device);
-    if (bytes == 0) return false;
-    pointers.inputs[i] = inputs[i]->data;
-    input_ends[i] = static_cast<const std::byte*>(inputs[i]->data) + bytes;
-  }
-  for (size_t i = 0; i < output_count; ++i) {
-    size_t bytes = exact_bytes(outputs[i], e.output(i), device);
-    if (bytes == 0) return false;
-    pointers.outputs[i] = outputs[i]->data;
-    const auto* begin = static_cast<const std::byte*>(outputs[i]->data);
-    const std::byte* end = begin + bytes;
-    for (size_t j = 0; j < input_count; ++j) {
-      if (begin < input_ends[j] && pointers.inputs[j] < end) return false;
-    }
-    for (size_t j = 0; j < i; ++j) {
-      const auto* other = static_cast<const std::byte*>(pointers.outputs[j]);
-      size_t other_bytes = exact_bytes(outputs[j], e.output(j), device);
-      if (begin < other + other_bytes && other < end) return false;
-    }
+  for (int d = rank; d-- > 0;) {
+    if (strides[d] != elements && shape[d] != 1) return false;
+    elements *= shape[d];  // fits: the executable was compiled for it
   }
   return true;
 }
 
-DLDataType dl_type(DType type) {
-  uint8_t code = type == DType::bool_        ? kDLBool
-                 : type == DType::bf16       ? kDLBfloat
-                 : is_float(type)            ? kDLFloat
-                 : is_unsigned_integer(type) ? kDLUInt
-                                             : kDLInt;
-  return {code, static_cast<uint8_t>(bit_width(type)), 1};
+// Whether the tensor is where the engine runs, dense and exactly as planned; `shape` is that of the
+// plan, and goes on to the next tensor's.
+inline bool is_exact(const DLTensor* t, const CallPlan::Tensor& expected, uintptr_t misaligned,
+                     const int64_t*& shape) {
+  if (t == nullptr || std::memcmp(&t->device, &expected.device, kSideBySide) != 0) return false;
+  auto address = reinterpret_cast<uintptr_t>(t->data);
+  if (address == 0 || ((address & misaligned) | t->byte_offset) != 0) return false;
+  const int64_t *given = t->shape, *begin = shape, *end = shape + expected.ndim;
+  for (; shape != end; ++shape, ++given) {
+    if (*given != *shape) return false;
+  }
+  return t->strides == nullptr || are_dense(t->strides, begin, expected.ndim);
+}
+
+// Whether `bytes` from `data` share some with one of the first `count` tensors.
+bool overlaps(const void* data, size_t bytes, void* const* tensors, const CallPlan& call,
+              size_t count) {
+  auto begin = reinterpret_cast<uintptr_t>(data);
+  for (size_t i = 0; i < count; ++i) {
+    auto other = reinterpret_cast<uintptr_t>(tensors[i]);
+    if (begin < other + call.tensors[i].bytes && other < begin + bytes) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool take_pointers(const CallPlan& call, const DLTensor* const* inputs, DLTensor* const* outputs,
+                   void** pointers) {
+  if (inputs == nullptr || outputs == nullptr) return false;
+  const CallPlan::Tensor* expected = call.tensors.data();
+  const int64_t* shape = call.shapes.data();
+  const uintptr_t misaligned = call.misaligned;
+  for (size_t i = 0; i < call.inputs; ++i) {
+    if (!is_exact(inputs[i], *expected++, misaligned, shape)) return false;
+    pointers[i] = inputs[i]->data;
+  }
+  for (size_t i = 0; i < call.outputs; ++i, ++expected) {
+    if (!is_exact(outputs[i], *expected, misaligned, shape)) return false;
+    void* data = outputs[i]->data;
+    if (overlaps(data, expected->bytes, pointers, call, call.inputs + i)) return false;
+    pointers[call.inputs + i] = data;
+  }
+  return true;
 }
 
 TensorView view_of(const HostTensor& tensor) {

@@ -145,9 +145,6 @@ std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
   e->source = program;
   e->defaults = input_defaults(*program);
   e->inputs = inputs;
-  bool dense = std::all_of(inputs.begin(), inputs.end(),
-                           [](const InputLayout& i) { return i.strides.empty(); });
-  e->direct = !engine->is_reference() && dense;
   return e;
 }
 
@@ -168,6 +165,7 @@ void compile_stages_of(Executable& e) {
   }
   make_codes(e);
   plan_memory(e, engine.options().memory_limit);
+  e.call = call_plan(e);
   if (engine.session() != nullptr) prepare_device(e);
 }
 

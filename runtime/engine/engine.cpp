@@ -214,7 +214,7 @@ template <class Fits>
 std::shared_ptr<Executable> LoadedProgram::recent(uint64_t hash, const Fits& fits) {
   const Entry* entry = recent_[hash % recent_.size()].load(std::memory_order_acquire);
   if (entry == nullptr || !fits(*entry->executable)) return nullptr;
-  engine_->statistics.executable_hits.fetch_add(1, std::memory_order_relaxed);
+  engine_->statistics.executable_hits.add();
   last_.store(entry->executable.get(), std::memory_order_release);
   return entry->executable;
 }
@@ -285,7 +285,7 @@ std::shared_ptr<Executable> LoadedProgram::found_or_compiled(uint64_t hash, std:
   }
   std::lock_guard lock(entry->mutex);
   if (entry->executable) {
-    ++engine_->statistics.executable_hits;
+    engine_->statistics.executable_hits.add();
   } else {
     // The sizes that a program is first run with are the ones that matter most.
     entry->executable = compile(engine_, program_, layouts(), first);

@@ -13,6 +13,7 @@
 #include "backends/backend.h"
 #include "core/language/language.h"
 #include "core/schedule/rates.h"
+#include "runtime/engine/event_count.h"
 #include "runtime/engine/executable.h"
 #include "runtime/engine/kernel_cache.h"
 
@@ -39,7 +40,7 @@ struct EngineOptions {
 
 struct Statistics {
   std::atomic<uint64_t> binds{0};
-  std::atomic<uint64_t> executable_hits{0};
+  EventCount executable_hits;
   std::atomic<uint64_t> temporary_bytes{0};
 };
 

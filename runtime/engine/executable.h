@@ -11,6 +11,7 @@
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
+#include "runtime/engine/call_plan.h"
 #include "runtime/engine/parameters.h"
 
 namespace tile {
@@ -62,12 +63,10 @@ struct Executable {
   BoundProgram program;  // after the tensor-level passes
   std::vector<Launch> launches;
   std::vector<Place> places;  // by TensorId of `program`, views resolved
+  CallPlan call;              // of all this; empty for the reference interpreter
   std::vector<OutputCopy> copies;
   // Inputs whose strides a view or a sort cannot take: copied densely into the arena first.
   std::vector<std::pair<size_t, size_t>> densified;  // input, arena offset
-  // Every input is dense: a call with tensors where the engine runs needs pointers and nothing
-  // else.
-  bool direct = false;
   // Made from its record: the programs have no statements, the launches neither kernel nor nest
   // (see compile_stages).
   bool restored = false;

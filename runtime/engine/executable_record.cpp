@@ -270,6 +270,7 @@ bool load_record(Executable& executable, const std::string& key) {
   bool fits = limit == 0 || e.arena_bytes + e.workspace_bytes <= limit;
   if (!fits || !find_codes(e)) return false;
   e.restored = true;
+  e.call = call_plan(e);
   e.own_code = std::all_of(e.launches.begin(), e.launches.end(),
                            [](const Launch& launch) { return launch.parameters.empty(); });
   executable = std::move(e);

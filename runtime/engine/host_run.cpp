@@ -41,9 +41,8 @@ std::byte* arena_of_this_thread(size_t bytes) {
 
 class HostRun {
  public:
-  HostRun(const Executable& e, std::span<void* const> inputs, std::span<void* const> outputs,
-          const RunOptions& options)
-      : e_(e), inputs_(inputs), outputs_(outputs), options_(options) {
+  HostRun(const Executable& e, void* const* tensors, const RunOptions& options)
+      : e_(e), tensors_(tensors), options_(options) {
     size_t bytes = e.arena_bytes + e.workspace_bytes;
     if (bytes != 0) arena_ = arena_of_this_thread(bytes);
     launching_.threads = e.engine->options().threads;
@@ -53,66 +52,63 @@ class HostRun {
 
   void run() {
     for (auto [input, offset] : e_.densified) densify(input, arena_ + offset);
+    const CallPlan::Argument* arguments = e_.call.arguments.data();
     for (const Launch& launch : e_.launches) {
       if (options_.cancelled && options_.cancelled()) {
         fail(Stage::run, "cancelled", {}, "the run was cancelled");
       }
-      if (options_.profile == nullptr) {
-        this->launch(launch);
-      } else {
-        auto begin = std::chrono::steady_clock::now();
-        this->launch(launch);
-        auto took = std::chrono::steady_clock::now() - begin;
-        options_.profile->push_back(std::chrono::duration<double, std::nano>(took).count());
-      }
+      options_.profile == nullptr ? start(launch, arguments) : profile(launch, arguments);
+      arguments += launch.arguments.size();
     }
-    for (const OutputCopy& copy : e_.copies) {
-      const BoundTensor& t = e_.output(copy.output);
-      size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
-      if (bytes != 0) std::memcpy(outputs_[copy.output], address(copy.from), bytes);
-    }
+    for (const OutputCopy& copy : e_.copies) this->copy(copy);
   }
 
  private:
-  void* address(TensorId id) const {
-    Place at = e_.places[static_cast<size_t>(id)];
-    switch (at.kind) {
-      case Place::Kind::input:
-        return inputs_[at.at];
-      case Place::Kind::output:
-        return outputs_[at.at];
-      case Place::Kind::constant:
-        // Kernels only read constants; their arguments have no const.
-        return const_cast<std::byte*>(e_.program.tensors[at.at].constant->data());
-      default:
-        return arena_ + at.at;
+  void* address(const CallPlan::Argument& argument) const {
+    using Base = CallPlan::Argument::Base;
+    if (argument.base == Base::given) return tensors_[argument.at];
+    if (argument.base == Base::arena) return arena_ + argument.at;
+    // Kernels only read constants; their arguments have no const.
+    return reinterpret_cast<void*>(argument.at);
+  }
+
+  void start(const Launch& launch, const CallPlan::Argument* arguments) const {
+    size_t count = launch.arguments.size();
+    Addresses pointers(count);
+    for (size_t i = 0; i < count; ++i) pointers[i] = address(arguments[i]);
+    Backend& backend = e_.engine->backend();
+    if (launch.sort) {
+      const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
+      backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
+    } else {
+      backend.launch(*launch.code, pointers.all(), launch.parameters, launching_);
     }
+  }
+
+  void profile(const Launch& launch, const CallPlan::Argument* arguments) const {
+    auto begin = std::chrono::steady_clock::now();
+    start(launch, arguments);
+    auto took = std::chrono::steady_clock::now() - begin;
+    options_.profile->push_back(std::chrono::duration<double, std::nano>(took).count());
   }
 
   void densify(size_t input, std::byte* to) const {
     const InputLayout& layout = e_.inputs[input];
     TensorView view;
-    view.data = inputs_[input];
+    view.data = tensors_[input];
     view.type = layout.type.type;
     view.shape = layout.type.shape;
     view.strides = layout.strides;
     if (byte_count(view) != 0) copy_to_dense(view, to);
   }
 
-  void launch(const Launch& launch) const {
-    size_t count = launch.arguments.size();
-    Addresses pointers(count);
-    for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
-    if (launch.sort) {
-      const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
-      e_.engine->backend().sort(*launch.sort, source, pointers[0], pointers[1], launching_);
-    } else {
-      e_.engine->backend().launch(*launch.code, pointers.all(), launch.parameters, launching_);
-    }
+  void copy(const OutputCopy& copy) const {
+    size_t output = e_.inputs.size() + copy.output, bytes = e_.call.tensors[output].bytes;
+    if (bytes != 0) std::memcpy(tensors_[output], address(argument_of(e_, copy.from)), bytes);
   }
 
   const Executable& e_;
-  std::span<void* const> inputs_, outputs_;
+  void* const* tensors_;
   const RunOptions& options_;
   std::byte* arena_ = nullptr;
   LaunchOptions launching_;
@@ -120,9 +116,8 @@ class HostRun {
 
 }  // namespace
 
-void run_on_host(const Executable& executable, std::span<void* const> inputs,
-                 std::span<void* const> outputs, const RunOptions& options) {
-  HostRun(executable, inputs, outputs, options).run();
+void run_on_host(const Executable& executable, void* const* tensors, const RunOptions& options) {
+  HostRun(executable, tensors, options).run();
 }
 
 }  // namespace tile

@@ -29,10 +29,13 @@ void run_reference(const Executable& e, std::span<const TensorView> inputs,
 
 void run_launches(const Executable& e, std::span<const TensorView> inputs,
                   std::span<const TensorView> outputs, const RunOptions& options) {
-  Addresses from(inputs.size()), to(outputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i].data;
-  for (size_t i = 0; i < outputs.size(); ++i) to[i] = outputs[i].data;
-  run_on_host(e, from.all(), to.all(), options);
+  size_t count = inputs.size();
+  Addresses tensors(count + outputs.size());
+  for (size_t i = 0; i < count; ++i) tensors[i] = inputs[i].data;
+  for (size_t i = 0; i < outputs.size(); ++i) tensors[count + i] = outputs[i].data;
+  bool plainly = !options.cancelled && options.profile == nullptr;
+  if (plainly && run_plainly(e.call, tensors.all().data())) return;
+  run_on_host(e, tensors.all().data(), options);
 }
 
 std::string text_of(DType type, const Shape& shape) {

@@ -88,11 +88,14 @@ void tune(Executable& e, double budget_ms,
     launch.code = trial ? cache.keep(launch.nest, e.engine->target(), trial)
                         : cache.get(launch.nest, e.engine->target());
   }
-  e.launches = std::move(launches);
-  e.copies.clear();
-  e.densified.clear();
-  plan_memory(e, e.engine->options().memory_limit);
-  if (e.engine->session() != nullptr) prepare_device(e);
+  Executable tuned = e;
+  tuned.launches = std::move(launches);
+  tuned.copies.clear();
+  tuned.densified.clear();
+  plan_memory(tuned, e.engine->options().memory_limit);
+  tuned.call = call_plan(tuned);
+  if (e.engine->session() != nullptr) prepare_device(tuned);
+  e = std::move(tuned);
 }
 
 }  // namespace tile

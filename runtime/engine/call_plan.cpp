@@ -1,0 +1,88 @@
+#include "runtime/engine/call_plan.h"
+
+#include <algorithm>
+
+#include "runtime/engine/dlpack_types.h"
+#include "runtime/engine/engine.h"
+
+namespace tile {
+namespace {
+
+constexpr uintptr_t kDeviceAlignment = 16;
+
+void add_tensor(CallPlan& plan, const BoundTensor& t, const DLDevice& device) {
+  size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
+  plan.tensors.push_back({device, static_cast<int32_t>(t.shape.size()), dl_type(t.type), bytes});
+  plan.shapes.insert(plan.shapes.end(), t.shape.begin(), t.shape.end());
+}
+
+}  // namespace
+
+CallPlan::Argument argument_of(const Executable& e, TensorId id) {
+  using Base = CallPlan::Argument::Base;
+  const Place& place = e.places[static_cast<size_t>(id)];
+  switch (place.kind) {
+    case Place::Kind::input:
+      return {Base::given, place.at};
+    case Place::Kind::output:
+      return {Base::given, e.inputs.size() + place.at};
+    case Place::Kind::constant:
+      return {Base::constant,
+              reinterpret_cast<uintptr_t>(e.program.tensors[place.at].constant->data())};
+    default:
+      return {Base::arena, place.at};
+  }
+}
+
+namespace {
+
+// Whether dense tensors where the engine runs need nothing but their pointers.
+bool takes_pointers(const Executable& e, const CallPlan& plan) {
+  const Engine& engine = *e.engine;
+  bool elsewhere = engine.session() == nullptr && is_gpu(engine.target());
+  bool empty = std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                           [](const CallPlan::Tensor& t) { return t.bytes == 0; });
+  bool dense = std::all_of(e.inputs.begin(), e.inputs.end(),
+                           [](const InputLayout& i) { return i.strides.empty(); });
+  return dense && !empty && !elsewhere && !engine.options().cancelled &&
+         plan.tensors.size() <= CallPlan::kMost;
+}
+
+void take_function(CallPlan& plan, const Executable& e) {
+  if (e.launches.size() != 1 || !e.launches[0].code || !e.copies.empty() || !e.densified.empty() ||
+      plan.arguments.size() > CallPlan::kMost) {
+    return;
+  }
+  for (const CallPlan::Argument& a : plan.arguments) {
+    if (a.base != CallPlan::Argument::Base::given) return;
+    plan.order.push_back(static_cast<uint32_t>(a.at));
+  }
+  plan.function = e.launches[0].code->plain_function();
+  plan.parameters = e.launches[0].parameters;
+}
+
+}  // namespace
+
+CallPlan call_plan(const Executable& e) {
+  CallPlan plan;
+  const DLDevice device = device_of(*e.engine);
+  if (device.device_type == kDLCUDA) plan.misaligned = kDeviceAlignment - 1;
+  for (TensorId id : e.bound.inputs) {
+    add_tensor(plan, e.bound.tensors[static_cast<size_t>(id)], device);
+  }
+  for (size_t i = 0; i < e.bound.outputs.size(); ++i) add_tensor(plan, e.output(i), device);
+  for (size_t i = 0; i < e.inputs.size(); ++i) {
+    if (e.inputs[i].type.value) plan.sizing.push_back(i);
+  }
+  for (const Launch& launch : e.launches) {
+    for (TensorId id : launch.arguments) plan.arguments.push_back(argument_of(e, id));
+  }
+  take_function(plan, e);
+  if (takes_pointers(e, plan)) {
+    plan.inputs = e.inputs.size();
+    plan.outputs = e.bound.outputs.size();
+  }
+  return plan;
+}
+
+}  // namespace tile

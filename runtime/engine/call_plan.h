@@ -1,0 +1,63 @@
+// What every run of an executable would look up again, settled once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/backend.h"
+#include "core/ir/bound.h"
+#include "tile/dlpack.h"
+
+namespace tile {
+
+struct Executable;
+
+// Plain data without pointers into itself: executables are copied. A run of pointers follows it
+// where `inputs` and `outputs` are what a caller gives; with other needs they are what nobody
+// gives.
+struct CallPlan {
+  static constexpr size_t kMost = 16;  // tensors of such a call, or arguments
+  static constexpr size_t kNever = SIZE_MAX;
+  size_t inputs = kNever, outputs = kNever;
+  // A dense input or output as a caller must give it: fields of a DLTensor, then what they imply.
+  struct Tensor {
+    DLDevice device;
+    int32_t ndim;
+    DLDataType dtype;
+    size_t bytes;
+  };
+  std::vector<Tensor> tensors;  // the inputs, then the outputs
+  std::vector<int64_t> shapes;  // of all of them, one after the other
+  uintptr_t misaligned = 0;     // bits of an address that must not be set
+
+  // One argument of a launch on the host: the number of a given tensor, an offset in the arena, or
+  // the address of a constant's elements.
+  struct Argument {
+    enum class Base : uint8_t { given, arena, constant } base;
+    uintptr_t at;
+  };
+  std::vector<Argument> arguments;  // of the launches, one launch after the other
+  std::vector<size_t> sizing;       // inputs whose values sizes are made of
+
+  // A run is a call of this function with these given tensors, and these parameters of the launch.
+  Code::Function function = nullptr;
+  std::vector<uint32_t> order;
+  std::vector<int64_t> parameters;
+};
+
+// The run, where it is one function's call; tensors as for run_on_host().
+inline bool run_plainly(const CallPlan& call, void* const* tensors) {
+  if (call.function == nullptr) return false;
+  void* pointers[CallPlan::kMost];
+  void** next = pointers;
+  for (uint32_t tensor : call.order) *next++ = tensors[tensor];
+  call.function(pointers, call.parameters.data(), nullptr, nullptr, 0, 1);
+  return true;
+}
+
+// Of an executable whose launches and places are final.
+CallPlan call_plan(const Executable& executable);
+CallPlan::Argument argument_of(const Executable& executable, TensorId id);
+
+}  // namespace tile
