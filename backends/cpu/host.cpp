@@ -81,9 +81,12 @@ void probe_caches(Target& target) {
   }
 }
 
+constexpr double kAwakeParallelNanoseconds = 800;  // of oneTBB's threads while they have work
+
 // What does not change while the process runs.
 Target probe() {
   Target target;
+  target.parallel_overhead_ns = kAwakeParallelNanoseconds;
   target.device = "cpu";
   target.features = llvm::sys::getHostCPUName().str();
   llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
