@@ -23,6 +23,12 @@ void FunctionEmitter::body_with(const nest::For& f, Form variable) {
   indices_.unbind(f.variable);
 }
 
+void FunctionEmitter::counted_body(const nest::For& f, const Form& variable) {
+  loops_.push_back({f.variable, variable});
+  body_with(f, variable);
+  loops_.pop_back();
+}
+
 void FunctionEmitter::written_out(const nest::For& f, const Form& begin, int64_t extent) {
   for (int64_t i = 0; i < extent; ++i) body_with(f, begin + Form{{}, i});
 }
@@ -83,8 +89,11 @@ void FunctionEmitter::counted_loop(const nest::For& f, const Form& begin, const 
   }
   llvm::Value* from = indices_.value(begin, 1);
   llvm::Value* to = indices_.value(begin + extent, 1);
-  count_up(from, to, extent.is_constant(), stored_buffers(f.body),
-           [&](llvm::Value* i) { body_with(f, indices_.variable(i)); });
+  count_up(from, to, extent.is_constant(), stored_buffers(f.body), [&](llvm::Value* i) {
+    Form variable = indices_.variable(i);
+    prefetch_next_tile(f, variable, i);
+    counted_body(f, variable);
+  });
 }
 
 // Bounds that differ by lane: as many rounds as the longest lane needs, lanes dropping out.
@@ -109,10 +118,10 @@ void FunctionEmitter::loop_by_lane(const nest::For& f, const Form& begin, const 
 void FunctionEmitter::parallel_loop(const nest::For& f) {
   Form begin = indices_.form(f.begin);
   llvm::Value* from = indices_.value(begin, 1);
-  count_up(function_.getArg(4), function_.getArg(5), false, stored_buffers(f.body),
-           [&](llvm::Value* i) {
-             body_with(f, indices_.variable(from == ir_.getInt64(0) ? i : ir_.CreateAdd(from, i)));
-           });
+  count_up(
+      function_.getArg(4), function_.getArg(5), false, stored_buffers(f.body), [&](llvm::Value* i) {
+        counted_body(f, indices_.variable(from == ir_.getInt64(0) ? i : ir_.CreateAdd(from, i)));
+      });
 }
 
 }  // namespace tile::cpu

@@ -42,7 +42,10 @@ class FunctionEmitter {
   void statement(const nest::For& f);
   void statement(const nest::If& i);
   void statement(const nest::Store& s);
-  void statement(const nest::Alloc& a) { memory_.forget(a.buffer); }
+  void statement(const nest::Alloc& a) {
+    memory_.forget(a.buffer);
+    begun_[a.buffer] = loops_.size();
+  }
   [[noreturn]] void statement(const nest::Sync&) {
     fail(Stage::compile, "unsupported", {}, "a nest with barriers is for GPUs");
   }
@@ -62,6 +65,22 @@ class FunctionEmitter {
   void count_up(llvm::Value* begin, llvm::Value* end, bool certain, const std::set<int>& stored,
                 const std::function<void(llvm::Value*)>& body);
   void body_with(const nest::For& f, Form variable);
+  void counted_body(const nest::For& f, const Form& variable);
+
+  // Prefetches (emit_prefetch.cpp).
+  struct TileLoop {
+    std::string variable;
+    Form at;
+  };
+  struct FarLines {
+    std::map<Key, std::pair<int, Form>> places;  // buffers and offsets
+    int64_t period = 64;                         // iterations of the reduction along one line
+  };
+  Form offset_of(const nest::Access& a);
+  int64_t move_of(const nest::Access& a, const std::string& variable, const Form& at);
+  bool visit_reads(const nest::Block& body, const std::function<void(const nest::Access&)>& visit);
+  FarLines lines_ahead(const nest::For& f, const Form& at);
+  void prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i);
 
   // Guards.
   struct Condition {
@@ -161,6 +180,8 @@ class FunctionEmitter {
   Indices indices_;
   Memory memory_;
   Lanes lanes_;
+  std::vector<TileLoop> loops_;           // counted ones around the present statement
+  std::map<int, size_t> begun_;           // buffers' lives: within how many of these
   std::map<std::string, Form> counters_;  // nominal ones
   // Scalars of the function's scope: run-time parameters and what is computed from them alone.
   std::set<llvm::Value*> settled_;

@@ -1,0 +1,116 @@
+// Prefetches of far operands: while a register tile is reduced, the lines that the next tile will
+// read. The processor's own prefetcher begins anew with each row of a tile, and at each page.
+#include <algorithm>
+#include <cstdlib>
+
+#include "backends/cpu/emitter.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr int64_t kLine = 64;            // bytes
+constexpr int64_t kNearBytes = 1 << 20;  // tensors up to it stay in a core's own caches
+constexpr size_t kMostLines = 32;        // of one tile
+
+int64_t bytes_of(const nest::Buffer& b) {
+  auto bytes = static_cast<int64_t>(byte_size(b.type));
+  for (int64_t extent : b.shape) bytes *= extent;
+  return bytes;
+}
+
+bool is_far(const nest::Buffer& b) {
+  bool memory = b.scope == nest::Scope::argument || b.scope == nest::Scope::workspace;
+  return memory && bytes_of(b) > kNearBytes;
+}
+
+}  // namespace
+
+Form FunctionEmitter::offset_of(const nest::Access& a) {
+  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+  Form sum;
+  for (size_t d = 0; d < a.index.size(); ++d) sum = sum + indices_.form(a.index[d]) * b.strides[d];
+  return sum;
+}
+
+// Elements that the access moves by when the variable, which is bound to `at`, grows by one; 0
+// where that is not a number.
+int64_t FunctionEmitter::move_of(const nest::Access& a, const std::string& variable,
+                                 const Form& at) {
+  Form here = offset_of(a);
+  indices_.bind(variable, at + Form{{}, 1});
+  Form move = offset_of(a) - here;
+  indices_.bind(variable, at);
+  return move.is_constant() ? move.constant : 0;
+}
+
+// Calls `visit` for each read, as often as written-out loops repeat it; false where the body is not
+// one of a register tile whose life began in the innermost loop around.
+bool FunctionEmitter::visit_reads(const nest::Block& body,
+                                  const std::function<void(const nest::Access&)>& visit) {
+  for (const nest::Statement& s : body) {
+    if (const auto* store = std::get_if<nest::Store>(&s.what)) {
+      auto begun = begun_.find(store->target.buffer);
+      if (begun == begun_.end() || begun->second != loops_.size()) return false;
+      for (const nest::Access& a : store->loads) visit(a);
+      continue;
+    }
+    const auto* f = std::get_if<nest::For>(&s.what);
+    bool lanes = f != nullptr && f->kind == nest::LoopKind::vector;
+    if (f == nullptr || (!lanes && !writes_out(*f))) return false;
+    Form begin = indices_.form(f->begin);
+    int64_t count = lanes ? 1 : f->extent.value();
+    bool known = true;
+    for (int64_t i = 0; i < count && known; ++i) {
+      indices_.bind(f->variable, begin + Form{{}, i});
+      known = visit_reads(f->body, visit);
+    }
+    indices_.unbind(f->variable);
+    if (!known) return false;
+  }
+  return true;
+}
+
+// Of the loop `f`, whose variable is bound to `at`: what the next tile reads along with this
+// iteration, by its place.
+FunctionEmitter::FarLines FunctionEmitter::lines_ahead(const nest::For& f, const Form& at) {
+  const TileLoop tile = loops_.back();
+  FarLines result;
+  std::set<Key> present;
+  auto place_of = [](int buffer, const Form& offset) {
+    Key key{static_cast<uint64_t>(buffer)};
+    append(key, offset);
+    return key;
+  };
+  bool known = visit_reads(f.body, [&](const nest::Access& a) {
+    const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+    if (!is_far(b) || !a.values.empty()) return;
+    auto size = static_cast<int64_t>(byte_size(b.type));
+    int64_t step = std::abs(move_of(a, f.variable, at)) * size;
+    int64_t move = move_of(a, tile.variable, tile.at);
+    if (step == 0 || step >= kLine || kLine % step != 0 || std::abs(move) * size < kLine) return;
+    Form here = offset_of(a), next = here + Form{{}, move};
+    present.insert(place_of(a.buffer, here));
+    result.places.try_emplace(place_of(a.buffer, next), a.buffer, next);
+    result.period = std::min(result.period, kLine / step);
+  });
+  for (const Key& here : present) result.places.erase(here);
+  if (!known || result.places.size() > kMostLines) result.places.clear();
+  return result;
+}
+
+void FunctionEmitter::prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i) {
+  bool far = std::any_of(nest_.buffers.begin(), nest_.buffers.end(), is_far);
+  if (!far || f.kind != nest::LoopKind::serial || loops_.empty() || lanes_.width != 1) return;
+  indices_.bind(f.variable, at);
+  FarLines lines = lines_ahead(f, at);
+  if (!lines.places.empty()) {
+    llvm::Value* within_line =
+        ir_.CreateAnd(i, ir_.getInt64(static_cast<uint64_t>(lines.period - 1)));
+    conditional(ir_.CreateIsNull(within_line), [&] {
+      for (const auto& [key, place] : lines.places) memory_.prefetch(place.first, place.second);
+    });
+  }
+  indices_.unbind(f.variable);
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,55 @@
+// Prefetches of what the next register tile reads.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_backend.h"
+#include "tests/cpu/nests.h"
+
+namespace tile::cpu {
+namespace {
+
+// Tiles of 3 x 16 of a product of an operand of so many rows; `row` is the one that row i of tile t
+// reads.
+std::string product(int64_t rows, const std::string& row = "3*t + i") {
+  std::string shape = std::to_string(rows);
+  return "nest product\nargument A: f32 [" + shape +
+         ", 300] strides [300, 1]\nargument B: f32 [300, 16] strides [16, 1]\n"
+         "argument C: f32 [12, 16] strides [16, 1] written\n"
+         "registers acc: f32 [3, 16] strides [16, 1] written align 64\n"
+         "serial t from [0] extent [4] {\n  alloc acc\n"
+         "  unrolled i from [0] extent [3] { vector l from [0] extent [16] width 16 {\n"
+         "    assign acc[i, l] () { %0:f32 = real 0; yield %0 } } }\n"
+         "  serial k from [0] extent [300] {\n"
+         "    unrolled i from [0] extent [3] { vector l from [0] extent [16] width 16 {\n"
+         "      fma acc[i, l] (A[" +
+         row +
+         ", k], B[k, l]) { %0:f32 = load 0; %1:f32 = load 1; yield %0, %1 } } }\n  }\n"
+         "  unrolled i from [0] extent [3] { vector l from [0] extent [16] width 16 {\n"
+         "    assign C[3*t + i, l] (acc[i, l]) { %0:f32 = load 0; yield %0 } } }\n}\n";
+}
+
+int prefetches(const std::string& text) {
+  std::shared_ptr<Backend> backend = shared_backend();
+  std::string code = backend->emit(parse(text), backend->target(), "llvm");
+  int count = 0;
+  for (size_t at = 0; (at = code.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(CpuPrefetch, RowsOfTheNextTileOfALargeOperand) {
+  EXPECT_EQ(prefetches(product(1000)), 3);
+  expect_as_interpreted(product(1000));
+}
+
+TEST(CpuPrefetch, NothingOfWhatIsNear) {
+  EXPECT_EQ(prefetches(product(100)), 0) << "a small operand";
+  EXPECT_EQ(prefetches(product(1000, "i")), 0) << "the same rows for every tile";
+  EXPECT_EQ(prefetches(product(1000, "t + i")), 1) << "rows that this tile reads too";
+}
+
+// The rows of the last tile's successor do not exist.
+TEST(CpuPrefetch, BeyondTheLastRow) { expect_as_interpreted(product(1000, "988 + 3*t + i")); }
+
+}  // namespace
+}  // namespace tile::cpu
