@@ -22,6 +22,7 @@ constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
 constexpr double kMostPicked = 4;    // registers that lanes pick from
+constexpr double kJoinShare = 0.5;   // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;   // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;    // of entering and leaving a register tile
@@ -77,6 +78,40 @@ int components(const Piece& piece) {
     if (!next) return 1;
   }
   return static_cast<int>(piece.stores.size());
+}
+
+// Nanoseconds of bringing a copied operand's elements. A line comes as often as its elements are
+// read where the loops between neighbours touch more lines than a cache keeps.
+double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector<int64_t> range,
+                 const Target& target) {
+  std::vector<double> trips;
+  double elements = 1;
+  for (const Loop& l : p.order) {
+    int64_t& n = range[static_cast<size_t>(l.unknown)];
+    trips.push_back(static_cast<double>(ceil_div(n, l.step)));
+    elements *= trips.back();
+    n = std::min(n, l.step);
+  }
+  double lines = kCacheLine, again = 1;
+  for (size_t i = p.order.size(); i-- > 0;) {
+    const Loop& l = p.order[i];
+    auto stride = static_cast<double>(std::abs(a.strides[static_cast<size_t>(l.unknown)]));
+    double move = stride * static_cast<double>(l.step) * a.bytes;
+    if (move > 0 && move < kCacheLine && i + 1 < p.order.size() && trips[i] > 1) {
+      again = std::min(trips[i], kCacheLine / move);
+      break;
+    }
+    if (move >= kCacheLine) lines *= trips[i];
+  }
+  double bytes = elements * a.bytes;
+  if (lines > kUsableCache * static_cast<double>(target.l2_bytes)) {
+    return again * bytes / target.l3_bytes_per_ns;
+  }
+  double near = 0;
+  if (lines > kUsableCache * static_cast<double>(target.l1_bytes)) {
+    near = again * bytes / target.l2_bytes_per_ns;
+  }
+  return std::max(near, bytes / target.l3_bytes_per_ns);
 }
 
 }  // namespace
@@ -272,7 +307,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
                                const std::vector<double>& counts, double steps) const {
   double vectors = 1;
   for (double n : counts) vectors *= n;
-  double loads = 0, load_count = 0;
+  double loads = 0, load_count = 0, joins = 0;
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     double n = 1;
     for (size_t j = 0; j < t.unknowns.size(); ++j) {
@@ -286,7 +321,11 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     n *= accesses_[i].times;
     if (taps_only_) n *= shared_part(s, t, accesses_[i], counts);
     double cycles = access_cycles(accesses_[i], t, packed);
-    if (t.group > 1) cycles = group_cycles(s, t, i, cycles);
+    if (t.group > 1) {
+      double joined = group_cycles(s, t, i, cycles);
+      if (joined > cycles) joins += n * (joined - static_cast<double>(t.group) * cycles);
+      cycles = joined;
+    }
     loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
     load_count += n;
   }
@@ -297,7 +336,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     double cycles = access_cycles(accesses_[i], owners, false);
     (cycles > 2 * kLoad ? scattered : stores) += vectors * cycles;
   }
-  double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_);
+  double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_) + kJoinShare * joins;
   double instructions = t.group > 1 ? vectors : work / kOperation;
   double step = std::max({work, loads, (instructions + load_count) * kIssue});
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
@@ -424,7 +463,7 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
     int64_t stride = a.strides[static_cast<size_t>(p.order[packed_loops(p, s) - 1].unknown)];
     auto lanes = static_cast<double>(lanes_);
     double cycles = stride == 1 ? 3 : lanes * kGatheredLane + 2;
-    double source = elements * a.bytes / target_.l3_bytes_per_ns;
+    double source = source_ns(p, a, range, target_);
     total += times * std::max(elements / lanes * cycles * cycle_ns_, source);
   }
   return total;

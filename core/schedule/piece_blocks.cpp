@@ -159,7 +159,7 @@ void PieceSpace::streamed(const RegisterTile& t) {
     if (width > step && !known) widths.push_back(width);
   }
   for (int64_t width : widths) {
-    for (int64_t depth : {int64_t{8}, int64_t{32}, int64_t{128}}) streamed_by(t, width, depth);
+    for (int64_t depth : {int64_t{16}, int64_t{32}, int64_t{128}}) streamed_by(t, width, depth);
   }
 }
 

@@ -62,20 +62,22 @@ std::vector<int> vector_choices(const Piece& piece, const PieceModel& model) {
   return result;
 }
 
-// Owners other than the vector unknown, those that spare the most loads first.
+// Owners other than the vector unknown, those whose iterations share the dearest loads first.
 std::vector<int> unroll_choices(const Piece& piece, const PieceModel& model, int vector) {
-  std::vector<std::pair<int64_t, int>> scored;
+  std::vector<std::pair<double, int>> scored;
+  double each = model.vector_cycles({}, -1, false);  // of a broadcast
   for (size_t u = 0; u < piece.owners; ++u) {
     if (static_cast<int>(u) == vector || piece.box[u] < 2) continue;
-    int64_t spared = 0;
+    double spared = 0;  // cycles of the loads that its iterations share
     for (const PieceModel::AccessModel& a : model.accesses()) {
-      if (!a.store && a.strides[u] == 0) ++spared;
+      if (!a.store && a.strides[u] == 0) spared += model.vector_cycles(a, vector, false);
     }
     for (size_t r = piece.owners; r < piece.box.size() && model.taps_only(); ++r) {
-      if (model.slides(u, r)) ++spared;  // rows share what their windows read
+      if (model.slides(u, r)) spared += each;  // rows share what their windows read
     }
-    if (constrains(piece, u)) --spared;
-    scored.emplace_back(-spared * 1000 - std::min<int64_t>(piece.box[u], 64), static_cast<int>(u));
+    if (constrains(piece, u)) spared -= each;
+    double size = static_cast<double>(std::min<int64_t>(piece.box[u], 64));
+    scored.emplace_back(-spared / each * 1000 - size, static_cast<int>(u));
   }
   std::sort(scored.begin(), scored.end());
   std::vector<int> result;
