@@ -459,14 +459,22 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
       times *= static_cast<double>(ceil_div(r, l.step));
       r = std::min(r, l.step);
     }
-    double elements = packed_bytes(a, range) / a.bytes;
+    double bytes = packed_bytes(a, range);
     int64_t stride = a.strides[static_cast<size_t>(p.order[packed_loops(p, s) - 1].unknown)];
     auto lanes = static_cast<double>(lanes_);
     double cycles = stride == 1 ? 3 : lanes * kGatheredLane + 2;
-    double source = source_ns(p, a, range, target_);
-    total += times * std::max(elements / lanes * cycles * cycle_ns_, source);
+    double moved = source_ns(p, a, range, target_) + copy_ns(bytes);
+    total += times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);
   }
   return total;
+}
+
+// Writing a copy to where it stays. What leaves the second cache is fetched before it is written,
+// and written back.
+double PieceModel::copy_ns(double bytes) const {
+  auto fits = [&](int64_t cache) { return bytes <= kUsableCache * static_cast<double>(cache); };
+  if (fits(target_.l2_bytes)) return bytes / target_.l2_bytes_per_ns;
+  return 2 * bytes / (fits(target_.l3_bytes) ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns);
 }
 
 // One pass over the cells in order: an addition waits for the one before, as many at a time as the

@@ -94,6 +94,7 @@ class PieceModel {
   bool is_fused(const Body& body) const;
   static double value_span(const std::vector<int64_t>& moves, const std::vector<int64_t>& range);
   double packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const;
+  double copy_ns(double bytes) const;
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;

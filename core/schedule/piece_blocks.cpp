@@ -27,6 +27,26 @@ void PieceSpace::blocked(const RegisterTile& t) {
   for (int64_t rows : block_sizes(m, tile_step(t, m), target_.threads)) {
     for (int64_t depth : depths({512, 1024})) shared_panels(t, m, rows, depth);
   }
+  if (int64_t rows = resident_rows(t, m); rows > tile_step(t, m)) shared_panels(t, m, rows, 0);
+}
+
+// Rows that stay in the first cache beside the operand of one tile along the vector.
+int64_t PieceSpace::resident_rows(const RegisterTile& t, int m) const {
+  std::vector<int64_t> range = piece_.box;
+  for (size_t u = 0; u < piece_.owners; ++u) {
+    range[u] = std::min(range[u], tile_step(t, static_cast<int>(u)));
+  }
+  auto fits = [&](int64_t rows) {
+    range[static_cast<size_t>(m)] = rows;
+    double bytes = 0;
+    for (const PieceModel::AccessModel& a : model_.accesses()) {
+      if (!a.store) bytes += model_.footprint(a, range);
+    }
+    return bytes <= kUsableCache * static_cast<double>(target_.l1_bytes);
+  };
+  int64_t step = tile_step(t, m), rows = 0;
+  while (rows < extent(m) && fits(rows + step)) rows += step;
+  return std::min(rows, ceil_div(ceil_div(extent(m), target_.threads), step) * step);
 }
 
 std::vector<int64_t> PieceSpace::block_sizes(int u, int64_t step, int64_t share) const {
@@ -63,14 +83,14 @@ int PieceSpace::longest_reduction() const {
 
 void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth) {
   int k = longest_reduction();
-  if (depth == 0 || rows >= extent(m)) return;
+  if (rows >= extent(m)) return;
   std::vector<Loop> outer, inside;
   for (const Loop& l : natural_order(t)) {
     bool block = l.unknown == m || l.unknown == t.vector;
     if (!block) (extent(l.unknown) == 1 ? inside : outer).push_back(l);
   }
   outer.push_back({m, rows, Binding::serial});
-  outer.push_back({k, depth, Binding::serial});
+  if (depth > 0) outer.push_back({k, depth, Binding::serial});
   auto level = static_cast<int>(outer.size());
   outer.insert(outer.end(), inside.begin(), inside.end());
   outer.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
@@ -84,7 +104,9 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   std::erase_if(s.packings,
                 [&](const Packing& p) { return uses(p, m) || !uses(p, k) || !along(t, p, s); });
   if (s.packings.empty()) return;
-  for (Packing& p : s.packings) p.order.insert(p.order.begin(), {k, depth, Binding::serial});
+  for (Packing& p : s.packings) {
+    if (depth > 0) p.order.insert(p.order.begin(), {k, depth, Binding::serial});
+  }
   consider(s);
   pack_operands(t, blocks, level);
   for (Packing& p : blocks.packings) {

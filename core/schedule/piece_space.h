@@ -70,8 +70,9 @@ class PieceSpace {
   // Depths of a block of the longest reduction; 0: not cut.
   std::vector<int64_t> depths(std::initializer_list<int64_t> targets) const;
   int longest_reduction() const;
-  // Blocks of rows and of a long reduction: the operand along the vector is packed once, for all
-  // blocks of rows; long blocks visit the sums less often.
+  int64_t resident_rows(const RegisterTile& t, int m) const;
+  // Blocks of rows and, where depth is not 0, of a long reduction: the operand along the vector is
+  // packed once, for all blocks of rows; long blocks visit the sums less often.
   void shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth);
   void blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
                   int64_t depth);
