@@ -17,6 +17,7 @@ namespace {
 constexpr double kFmaLatency = 4;       // cycles
 constexpr double kOperation = 0.5;      // cycles of a simple vector operation: two a cycle
 constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector load
+constexpr double kFlipped = 1;          // of flipping bits of a scalar that is then broadcast
 constexpr double kGatheredLane = 0.62;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
@@ -280,23 +281,25 @@ double PieceModel::vectors_of(const TileShape& t, size_t unknown, int64_t size) 
 }
 
 // Cycles of a vector of dots.
-double PieceModel::dot_cycles(int64_t group) const {
-  std::optional<DotForm> form = dot_form(piece_, contraction_, kernel_.tensors, group);
+double PieceModel::dot_cycles(const std::optional<DotForm>& form, int64_t group) const {
   double rate = form ? dot_per_ns(*form, target_) : 0;
   if (rate <= 0) return body_ * static_cast<double>(2 * group);  // step by step
   return kOperation * target_.fma_per_ns * static_cast<double>(group) / rate;
+}
+
+bool PieceModel::is_packed(const PieceSchedule& s, size_t load) {
+  return std::any_of(s.packings.begin(), s.packings.end(),
+                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
 }
 
 // Cycles of one vector of groups of neighbours; `cycles`: of a vector of elements. Unless they are
 // packed, or one scalar that memory has so, they are joined by a shift and an `or` each.
 double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size_t load,
                                 double cycles) const {
-  bool packed = std::any_of(s.packings.begin(), s.packings.end(),
-                            [&](const Packing& p) { return p.load == static_cast<int>(load); });
   const AccessModel& a = accesses_[load];
   int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().unknown)];
   bool scalar = t.vector < 0 || a.strides[static_cast<size_t>(t.vector)] == 0;
-  if (packed || (scalar && stride == 1)) return cycles;
+  if (is_packed(s, load) || (scalar && stride == 1)) return cycles;
   auto group = static_cast<double>(t.group);
   return group * cycles + 3 * (group - 1) * kOperation;
 }
@@ -307,7 +310,10 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
                                const std::vector<double>& counts, double steps) const {
   double vectors = 1;
   for (double n : counts) vectors *= n;
-  double loads = 0, load_count = 0, joins = 0;
+  std::optional<DotForm> form;
+  if (t.group > 1) form = dot_form(piece_, contraction_, kernel_.tensors, t.group);
+  bool flips = form && form->flipped;
+  double loads = 0, load_count = 0, joins = 0, corrections = 0;
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     double n = 1;
     for (size_t j = 0; j < t.unknowns.size(); ++j) {
@@ -326,6 +332,8 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
       if (joined > cycles) joins += n * (joined - static_cast<double>(t.group) * cycles);
       cycles = joined;
     }
+    if (flips && form->flipped == i && !is_packed(s, i)) cycles += kFlipped;
+    if (flips && form->other() == i) corrections = n;
     loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
     load_count += n;
   }
@@ -336,8 +344,9 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     double cycles = access_cycles(accesses_[i], owners, false);
     (cycles > 2 * kLoad ? scattered : stores) += vectors * cycles;
   }
-  double work = vectors * (t.group > 1 ? dot_cycles(t.group) : body_) + kJoinShare * joins;
-  double instructions = t.group > 1 ? vectors : work / kOperation;
+  double work = (vectors + corrections) * (t.group > 1 ? dot_cycles(form, t.group) : body_) +
+                kJoinShare * joins;
+  double instructions = t.group > 1 ? vectors + corrections : work / kOperation;
   double step = std::max({work, loads, (instructions + load_count) * kIssue});
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
@@ -349,7 +358,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   // Scattered lanes leave the arithmetic nothing to hide behind.
   if (!reduces_) return std::max(step, stores) + scattered + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
-  double ends = stores + scattered + vectors * kOperation;
+  double ends = stores + scattered + (flips ? 2 : 1) * vectors * kOperation;
   bool resumes = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
     return l.unknown >= static_cast<int>(piece_.owners);
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/schedule/body_facts.h"
+#include "core/schedule/dots.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
 
@@ -102,7 +103,8 @@ class PieceModel {
   double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
                      const std::vector<double>& counts) const;
   double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
-  double dot_cycles(int64_t group) const;
+  double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;
+  static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
   double refetch_ns(const TileShape& t) const;

@@ -18,17 +18,35 @@ bool fits_i16(DType t) { return t == DType::i8 || t == DType::u8 || t == DType::
 std::optional<DotForm> of_types(size_t a, size_t b, DType left, DType right, int64_t group) {
   if (left == DType::bf16 || right == DType::bf16) {
     if (left != right || group != 2) return std::nullopt;
-    return DotForm{Op::dot2_bf16, Op::pack2, 2, a, b, left, right};
+    return DotForm{Op::dot2_bf16, Op::pack2, 2, a, b, left, right, std::nullopt};
   }
   if (group == 2 && fits_i16(left) && fits_i16(right)) {
-    return DotForm{Op::dot2_i16, Op::pack2, 2, a, b, DType::i16, DType::i16};
+    return DotForm{Op::dot2_i16, Op::pack2, 2, a, b, DType::i16, DType::i16, std::nullopt};
   }
   if (right == DType::u8) {
     std::swap(a, b);
     std::swap(left, right);
   }
   if (group != 4 || left != DType::u8 || right != DType::i8) return std::nullopt;
-  return DotForm{Op::dot4_u8i8, Op::pack4, 4, a, b, left, right};
+  return DotForm{Op::dot4_u8i8, Op::pack4, 4, a, b, left, right, std::nullopt};
+}
+
+// Of bytes of one sign: `sum` is the load whose elements are added up too.
+DotForm of_equal_signs(size_t sum, size_t flipped, DType type) {
+  bool is_signed = type == DType::i8;
+  size_t x = is_signed ? flipped : sum, y = is_signed ? sum : flipped;
+  return DotForm{Op::dot4_u8i8, Op::pack4, 4, x, y, type, type, flipped};
+}
+
+// Whether the access moves with an unknown along which the result is contiguous: its lanes are then
+// shared by the other access's rows.
+bool along_result(const Access& access, const Piece& piece) {
+  const Access& store = piece.stores[0];
+  for (size_t u = 0; u < piece.owners && !store.index.empty(); ++u) {
+    bool contiguous = !store.index.back().affine.coefficient(u).is_zero();
+    if (contiguous && moves_with(access, u)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -47,7 +65,19 @@ std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
   };
   bool real = type(a) == DType::bf16;
   if (root.type != (real ? DType::f32 : DType::i32)) return std::nullopt;
-  return of_types(static_cast<size_t>(a), static_cast<size_t>(b), type(a), type(b), group);
+  auto left = static_cast<size_t>(a), right = static_cast<size_t>(b);
+  bool equal = type(a) == type(b) && (type(a) == DType::i8 || type(a) == DType::u8);
+  if (group != 4 || !equal) return of_types(left, right, type(a), type(b), group);
+  // A point that a condition leaves out would have to be left out of the other load's sums too.
+  if (!piece.constraints.empty()) return std::nullopt;
+  if (along_result(piece.loads[left], piece)) std::swap(left, right);
+  return of_equal_signs(right, left, type(a));
+}
+
+bool moves_with(const Access& access, size_t unknown) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
+    return !index.affine.coefficient(unknown).is_zero();
+  });
 }
 
 bool packs_along(const DotForm& form, const Piece& piece, size_t unknown) {

@@ -15,10 +15,17 @@ struct DotForm {
   int64_t group = 2;    // neighbours in 32 bits
   size_t x = 0, y = 1;  // the loads that are the dot's first and second operand
   DType element_x = DType::bf16, element_y = DType::bf16;  // types in which they are packed
+  // Of bytes of equal sign, which no instruction multiplies: the load whose elements' top bits are
+  // flipped. Read with the other sign they are then 128 more (signed before) or less, so that the
+  // sums have 128 times the sum of the other load's elements too much or too little.
+  std::optional<size_t> flipped;
+  size_t other() const { return flipped == x ? y : x; }
 };
 // The form with two or four neighbours; nullopt: the piece is no such sum.
 std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
                                 const std::vector<BoundTensor>& tensors, int64_t group);
+// Whether the access moves with the unknown.
+bool moves_with(const Access& access, size_t unknown);
 // Whether neighbours along this unknown may be packed: a reduction that moves both loads and that
 // no condition names.
 bool packs_along(const DotForm& form, const Piece& piece, size_t unknown);

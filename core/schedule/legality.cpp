@@ -192,6 +192,21 @@ class PieceRules {
     return {};
   }
 
+  // Registers for what the flipped neighbours of a dot add to the sums.
+  int64_t correction_vectors() const {
+    if (dot_group(s_) == 1) return 0;
+    std::optional<DotForm> form = dot_form(piece_, c_, kernel_.tensors, dot_group(s_));
+    if (!form || !form->flipped) return 0;
+    std::vector<int64_t> shape = tile_shape(s_, piece_);
+    int64_t native = std::max(1, target_.vector_bits / bit_width(c_.accumulator)), count = 1;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const Loop& l = s_.tile[i];
+      if (!moves_with(piece_.loads[form->other()], static_cast<size_t>(l.unknown))) continue;
+      count *= l.binding == Binding::vector ? ceil_div(shape[i], native) : shape[i];
+    }
+    return count;
+  }
+
   std::string registers() const {
     int64_t statements = 1;
     std::vector<int64_t> shape = tile_shape(s_, piece_);
@@ -206,7 +221,10 @@ class PieceRules {
     size_t loop = 0;
     int64_t vectors = vectors_in_tile(s_, piece_, c_.accumulator, target_);
     vectors *= accumulator_copies(s_, piece_, c_, target_, loop);
-    if (reduces && vectors > 1 && vectors + 2 > target_.vector_registers) {
+    // Beside them two, or one and the vectors that corrections are sums of.
+    int64_t corrections = correction_vectors();
+    int64_t beside = corrections > 0 ? 2 * corrections + 1 : 2;
+    if (reduces && vectors > 1 && vectors + beside > target_.vector_registers) {
       return "a register tile larger than the registers";
     }
     for (size_t i = 0; i < s_.reduce.size(); ++i) {
@@ -232,6 +250,7 @@ class PieceRules {
     std::optional<DotForm> form = dot_form(piece_, c_, kernel_.tensors, dot_group(s_));
     auto u = static_cast<size_t>(s_.reduce.back().unknown);
     if (!form || !packs_along(*form, piece_, u) || is_gpu(target_)) return "a dot of other terms";
+    if (form->flipped && joins_lanes(s_)) return "flipped neighbours in lanes of two unknowns";
     for (size_t load : {form->x, form->y}) {
       auto packing = std::find_if(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
         return p.load == static_cast<int>(load);

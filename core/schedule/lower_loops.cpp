@@ -277,7 +277,9 @@ Block PieceLowering::reduce_loops(size_t i, const State& s) {
   bool test = s.guards == Guards::untested && tile_test_ == std::optional<size_t>(i);
   if (test) return test_whole_tile(i, s);
   if (i == schedule_.reduce.size() || schedule_.reduce[i].binding == Binding::dot) {
-    return tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
+    Block out = tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
+    append(out, add_corrections(s));
+    return out;
   }
   const Loop& l = schedule_.reduce[i];
   auto here = schedule_.reduce.begin() + static_cast<std::ptrdiff_t>(i);

@@ -101,6 +101,13 @@ void PieceLowering::make_accumulators() {
     lanes_.push_back(register_buffer("lanes", contraction_.accumulator, wide));
   }
   if (may_be_empty_) present_ = register_buffer("present", DType::i32, tile_shape_);
+  if (!flips()) return;
+  Shape sums;
+  for (size_t i = 0; i < schedule_.tile.size(); ++i) {
+    auto u = static_cast<size_t>(schedule_.tile[i].unknown);
+    if (moves_with(piece_.loads[dot_->other()], u)) sums.push_back(tile_shape_[i]);
+  }
+  correction_ = register_buffer("correction", contraction_.accumulator, sums);
 }
 
 Block PieceLowering::allocations() const {
@@ -108,6 +115,7 @@ Block PieceLowering::allocations() const {
   for (int id : accumulators_) out.push_back({nest::Alloc{id}});
   for (int id : lanes_) out.push_back({nest::Alloc{id}});
   if (present_ >= 0) out.push_back({nest::Alloc{present_}});
+  if (correction_ >= 0) out.push_back({nest::Alloc{correction_}});
   for (const auto& [tensor, id] : register_values_) out.push_back({nest::Alloc{id}});
   return out;
 }
@@ -296,8 +304,10 @@ Block PieceLowering::region(const State& s) {
     inside = window_form(piece_, contraction_) ? window_loop(s) : carried_loop(s);
   } else if (reduces_) {
     inside = initialise(s);
+    append(inside, start_corrections(s));
     append(inside, reduce_loops(0, s));
     append(inside, combine_copies(s));
+    append(inside, subtract_corrections(s));
     append(inside, finish(s));
   } else {
     inside = tile_loops(0, s, [&](const State& at) { return results(at); });

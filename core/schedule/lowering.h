@@ -207,6 +207,8 @@ class PieceLowering {
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
   nest::Block tile_loops(size_t i, const State& s, const Leaf& leaf);
+  // The same, with one iteration of each loop that the load does not move with.
+  nest::Block tile_loops_of(size_t load, const State& s, const Leaf& leaf);
   nest::Block joined_lanes(size_t i, const State& s, const Leaf& leaf);
   // The next loop over the same unknown wants blocks of constant size.
   bool tile_follows(size_t outer) const;
@@ -241,6 +243,11 @@ class PieceLowering {
   NodeId dot_operand(Value& into, size_t load, const State& s) const;
   NodeId packed_group(Value& into, size_t load, int64_t present, const State& s) const;
   DType dot_element(size_t load) const;
+  bool flips() const { return dot_ && dot_->flipped; }
+  nest::Access correction(const State& s) const;
+  nest::Block start_corrections(const State& s);
+  nest::Block add_corrections(const State& s);
+  nest::Block subtract_corrections(const State& s);
   nest::Block combine_copies(const State& s);
   nest::Block finish(const State& s);
   nest::Block guarded(nest::Block block, const State& s, bool owners_only) const;
@@ -368,6 +375,7 @@ class PieceLowering {
   int walker_ = -1;                  // the unknown with a run-time extent
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
+  int correction_ = -1;  // what flipped elements add to the sums
   // Of a window: for each value that it sums the register sum so far, the register that takes the
   // whole window, and the sums of the block's ends.
   struct WindowPart {

@@ -103,6 +103,50 @@ TEST(Dots, ExtremeIntegersWrap) {
   }
 }
 
+// 3 x 3 taps inside a picture, its channels innermost.
+Kernel inner_convolution(int64_t channels, DType type) {
+  KernelBuilder b;
+  TensorId I = b.tensor("I", type, {2, 6, 7, channels}),
+           K = b.tensor("K", type, {3, 3, channels, 5});
+  TensorId O = b.tensor("O", DType::i32, {2, 4, 5, 5});
+  b.stage(O, Aggregation::sum, DType::i32,
+          {{{"b", "y", "x", "o", "r", "s", "c"},
+            {2, 4, 5, 5, 3, 3, channels},
+            4,
+            {"b", "y", "x", "o"},
+            {{I, {"b", "y + r", "x + s", "c"}}, {K, {"r", "s", "c", "o"}}},
+            {},
+            widened_product}});
+  return b.finish();
+}
+
+// Four neighbours of one sign: the top bits of one factor flipped, what that adds subtracted.
+TEST(Dots, BytesOfOneSign) {
+  const std::vector<double> extreme = {-128, 127, 255, 0, 1, -1, 128};
+  auto by_four = [](const Schedule& s) { return dot_group(s.stages[0][0]) == 4; };
+  for (DType type : {DType::i8, DType::u8}) {
+    std::vector<Kernel> kernels;
+    for (auto [m, n, k] : {std::array{5, 18, 11}, {6, 33, 8}, {1, 19, 7}, {7, 1, 13}, {4, 5, 1}}) {
+      kernels.push_back(product(m, n, k, type, type));
+    }
+    for (int64_t channels : {1, 4, 7}) kernels.push_back(inner_convolution(channels, type));
+    for (const Kernel& kernel : kernels) {
+      SCOPED_TRACE(std::string(to_string(type)) + "\n" + print(kernel));
+      Values inputs = small_integers(kernel, 3);
+      for (size_t i = 0; i < 2; ++i) fill(inputs[i], extreme, i + 1);
+      expect_chosen_schedules_agree(kernel, inputs, kTried / 2, 4000, by_four);
+    }
+  }
+}
+
+// A tap outside the picture would be left out of one sum and not of the other.
+TEST(Dots, PaddedBytesOfOneSignGoByPairs) {
+  Kernel padded = padded_convolution(8, DType::i8, DType::i8);
+  const Contraction& c = padded.stages[0].contraction;
+  EXPECT_FALSE(dot_form(c.pieces[0], c, padded.tensors, 4).has_value());
+  EXPECT_TRUE(dot_form(c.pieces[0], c, padded.tensors, 2).has_value());
+}
+
 TEST(Dots, PaddedConvolutions) {
   const std::vector<double> small = {0, 1, -1, 2, -3, 5};
   for (int64_t channels : {1, 4, 7}) {
@@ -124,6 +168,13 @@ TEST(Dots, TakenWhereTheInstructionIsFast) {
   EXPECT_FALSE(has_dot(analytic_schedule(pairs, slow)));
   EXPECT_TRUE(has_dot(analytic_schedule(pairs, fast)));
   EXPECT_EQ(dot_group(analytic_schedule(bytes, fast).stages[0][0]), 4);
+  for (DType type : {DType::i8, DType::u8}) {
+    Kernel equal = product(256, 256, 255, type, type);
+    EXPECT_EQ(dot_group(analytic_schedule(equal, fast).stages[0][0]), 4);
+    Target pairs_only = fast;
+    pairs_only.dot_i8_per_ns = 0;
+    EXPECT_EQ(dot_group(analytic_schedule(equal, pairs_only).stages[0][0]), 2);
+  }
   Target gpu = h200_target();
   EXPECT_NE(illegal(analytic_schedule(pairs, fast), pairs, gpu), "");
 }
