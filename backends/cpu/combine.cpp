@@ -98,8 +98,11 @@ Value* emit_combine(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, V
   return emit_convert(ir, result, wide, type, half);
 }
 
-Value* emit_combine_lanes(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, Value* value,
-                          Value* factor, Value* mask, HalfConversion half) {
+namespace {
+
+// The values that the lanes add, widened; lanes that are off add nothing. An fma becomes a sum.
+Value* lane_terms(IRBuilderBase& ir, StoreKind& kind, DType type, Value* value, Value* factor,
+                  Value* mask, HalfConversion half) {
   DType wide = compute_type(type);
   Value* lanes = emit_convert(ir, value, type, wide, half);
   if (kind == StoreKind::fma) {
@@ -107,9 +110,46 @@ Value* emit_combine_lanes(IRBuilderBase& ir, StoreKind kind, DType type, Value* 
     lanes = emit_operation(ir, Op::mul, wide, factors, half);
     kind = StoreKind::add;
   }
-  if (mask != nullptr) {
-    lanes = ir.CreateSelect(mask, lanes, neutral(kind, wide, lanes->getType()));
+  if (mask == nullptr) return lanes;
+  return ir.CreateSelect(mask, lanes, neutral(kind, wide, lanes->getType()));
+}
+
+// Each lane combined with all before it, in steps that double the distance.
+Value* prefixes(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, HalfConversion half) {
+  unsigned width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
+  llvm::Constant* nothing = neutral(kind, type, lanes->getType());
+  for (unsigned distance = 1; distance < width; distance *= 2) {
+    llvm::SmallVector<int> moved;
+    for (unsigned l = 0; l < width; ++l) {
+      moved.push_back(static_cast<int>(l < distance ? l : width + l - distance));
+    }
+    Operand sides[2] = {{ir.CreateShuffleVector(nothing, lanes, moved), type}, {lanes, type}};
+    lanes = emit_operation(ir, op_of(kind), type, sides, half);
   }
+  return lanes;
+}
+
+}  // namespace
+
+RunningLanes emit_running_lanes(IRBuilderBase& ir, StoreKind kind, DType type, RunningLanes before,
+                                Value* value, Value* factor, Value* mask, HalfConversion half) {
+  DType wide = compute_type(type);
+  Value* lanes = lane_terms(ir, kind, type, value, factor, mask, half);
+  lanes = prefixes(ir, kind, wide, lanes, half);
+  unsigned width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
+  Value* total = ir.CreateExtractElement(lanes, width - 1);
+  RunningLanes after;
+  after.each = emit_combine(ir, kind, type, before.each, emit_convert(ir, lanes, wide, type, half),
+                            nullptr, half);
+  after.last = emit_combine(ir, kind, type, before.last, emit_convert(ir, total, wide, type, half),
+                            nullptr, half);
+  return after;
+}
+
+Value* emit_combine_lanes(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, Value* value,
+                          Value* factor, Value* mask, HalfConversion half) {
+  DType wide = compute_type(type);
+  Value* lanes = lane_terms(ir, kind, type, value, factor, mask, half);
   Operand operands[2] = {{emit_convert(ir, old, type, wide, half), wide},
                          {reduce(ir, kind, wide, lanes, half), wide}};
   Value* result = emit_operation(ir, op_of(kind), wide, operands, half);

@@ -101,7 +101,9 @@ llvm::Value* FunctionEmitter::loaded(const BodyValues& values, const Node& node)
   for (NodeId id : node.args) {
     indices.push_back({values.nodes[static_cast<size_t>(id)], values.body[id].type});
   }
-  return memory_.load(memory_.resolve(access, indices, lanes_), lanes_);
+  Reference r = memory_.resolve(access, indices, lanes_);
+  if (llvm::Value* running = running_value(r)) return running;
+  return memory_.load(r, lanes_);
 }
 
 llvm::Value* FunctionEmitter::literal(const Node& node) {

@@ -51,7 +51,14 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
                                [&] { return ir_.CreateICmpSGT(count, ir_.getInt64(0)); });
     }
   }
-  within(lanes, [&] { body_with(f, begin + lane); });
+  within(lanes, [&] {
+    if (f.ordered) {
+      indices_.bind(f.variable, begin + lane);
+      begin_running(f.body);
+    }
+    body_with(f, begin + lane);
+  });
+  running_.clear();
 }
 
 // for i in [begin, end), tested at the bottom; `certain`: at least one iteration.

@@ -67,7 +67,9 @@ void FunctionEmitter::statement(const nest::Store& s) {
   }
   Reference target = memory_.resolve(s.target, all, lanes_);
   if (!target.lanes) {
-    if (lanes_.width == 1) {
+    if (running_value(target) != nullptr) {
+      update_running(s, target, value, factor);
+    } else if (lanes_.width == 1) {
       update(s, target, value, factor);
     } else {
       update_from_lanes(s, target, value, factor);

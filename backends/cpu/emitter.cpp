@@ -78,9 +78,11 @@ void FunctionEmitter::run(const Entry& entry) {
   // Streamed stores become visible to other threads in order only behind a fence.
   if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   ir_.CreateRetVoid();
-  if (memory_.cells().empty()) return;
+  std::vector<llvm::AllocaInst*> cells = memory_.cells();
+  cells.insert(cells.end(), running_cells_.begin(), running_cells_.end());
+  if (cells.empty()) return;
   llvm::DominatorTree tree(function_);
-  llvm::PromoteMemToReg(memory_.cells(), tree);
+  llvm::PromoteMemToReg(cells, tree);
 }
 
 void FunctionEmitter::block(const nest::Block& statements) {

@@ -59,6 +59,10 @@ class FunctionEmitter {
   // Loops.
   void written_out(const nest::For& f, const Form& begin, int64_t extent);
   void vector_loop(const nest::For& f, const Form& begin, const Form& extent);
+  void begin_running(const nest::Block& statements);
+  llvm::Value* running_value(const Reference& r);
+  void update_running(const nest::Store& s, const Reference& target, llvm::Value* value,
+                      llvm::Value* factor);
   void counted_loop(const nest::For& f, const Form& begin, const Form& extent);
   void loop_by_lane(const nest::For& f, const Form& begin, const Form& extent);
   void parallel_loop(const nest::For& f);
@@ -185,6 +189,10 @@ class FunctionEmitter {
   std::map<std::string, Form> counters_;  // nominal ones
   // Scalars of the function's scope: run-time parameters and what is computed from them alone.
   std::set<llvm::Value*> settled_;
+  // Of the ordered vector loop that is being emitted: by buffer and cell, what the cell holds in
+  // each lane's iteration.
+  std::map<std::pair<int, int64_t>, llvm::AllocaInst*> running_;
+  std::vector<llvm::AllocaInst*> running_cells_;  // of all such loops
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;

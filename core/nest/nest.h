@@ -69,7 +69,7 @@ enum class StoreKind : uint8_t {
 // target = combine(target, value): Node::slot of kind `load` is a position in `loads`; kind `size`
 // is an expression over loop variables and parameters; no node has kind `index`. The result has the
 // type of the target buffer. Inside a vector loop whose variable the target does not use, lanes
-// combine in any order.
+// combine in any order, unless it is ordered.
 struct Store {
   Access target;
   StoreKind kind = StoreKind::assign;
@@ -114,6 +114,10 @@ struct For {
   // blocks of a cluster. Dimension 0 of each shared buffer of the kernel counts them: what has
   // index r there lies in block r.
   bool blocks = false;
+  // A vector loop of a running value (a scan): its iterations happen in order, and what they update
+  // without using the variable is seen, as it is then, by the statements behind the update in the
+  // same iteration. Its body has stores and conditions only.
+  bool ordered = false;
   Block body;
 };
 

@@ -144,6 +144,7 @@ class Parser {
     if (reader_.accept("pipeline")) f.pipeline = reader_.integer();
     if (reader_.accept("cluster")) f.cluster = reader_.integer();
     f.blocks = reader_.accept("blocks");
+    f.ordered = reader_.accept("ordered");
     f.body = block(depth);
     return f;
   }

@@ -148,6 +148,7 @@ class Printer {
     if (f.pipeline != 0) head += " pipeline " + std::to_string(f.pipeline);
     if (f.cluster != 1) head += " cluster " + std::to_string(f.cluster);
     if (f.blocks) head += " blocks";
+    if (f.ordered) head += " ordered";
     line(depth, head + " {");
     block(f.body, depth + 1);
     line(depth, "}");

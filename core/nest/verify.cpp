@@ -46,7 +46,7 @@ class Verifier {
     bool top = true;
     bool grid = false, only_grids = true;
     bool threads = false;
-    bool parallel = false, vector = false;
+    bool parallel = false, vector = false, ordered = false;
     bool uniform = true;  // all threads come here or none
   };
 
@@ -147,6 +147,9 @@ class Verifier {
                    "nest: a vector loop inside another or without width");
     internal_check(f.cluster == 1 || (f.cluster > 1 && f.pipeline > 0),
                    "nest: blocks that share a loop without a pipeline");
+    internal_check(!f.ordered || f.kind == LoopKind::vector,
+                   "nest: an ordered loop that is no vector loop");
+    internal_check(!around_.ordered, "nest: a loop inside an ordered one");
     gpu_loop(f);
     Around inside = around_;
     inside.grid = inside.grid || f.kind == LoopKind::grid;
@@ -154,6 +157,7 @@ class Verifier {
     inside.threads = inside.threads || f.kind == LoopKind::thread;
     inside.parallel = inside.parallel || f.kind == LoopKind::parallel;
     inside.vector = inside.vector || f.kind == LoopKind::vector;
+    inside.ordered = f.ordered;
     inside.uniform = inside.uniform && !varies(f.extent);
     bool differs = f.kind == LoopKind::thread || varies(f.begin) || varies(f.extent);
     scope_.insert(f.variable);

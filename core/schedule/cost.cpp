@@ -507,9 +507,35 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
     step = vectors * (2 * round_ + 2 * reads + 3 * kOperation + 4 * kLoad) + 3 * kIteration;
     step = std::max(2 * kFmaLatency, step);
   }
+  if (t.vector >= 0 && t.vector == s.carried) step = running_cycles(t, vectors) + kIteration;
+  if (t.vector >= 0 && t.vector == s.carried && window_) {
+    // The ends and the beginnings of blocks; vectors are not full at a block's end.
+    auto length = static_cast<double>(piece_.box[piece_.owners]);
+    auto lanes = static_cast<double>(lanes_);
+    double wasted = std::ceil(length / lanes) * lanes / length;
+    step = 2 * wasted * (step + vectors * (4 * kOperation + 2 * kLoad)) + kIteration;
+  }
   double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
   double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
   return std::max(cells * (step * cycle_ns_ + refetch_ns(t)), bytes / rate);
+}
+
+// Of the vectors of a tile whose lanes are a carried owner's cells: sums within each, by shuffles
+// that double their distance, the sum so far put on every lane and added, and one addition for each
+// that waits for the one before.
+double PieceModel::running_cycles(const TileShape& t, double vectors) const {
+  double doublings = std::log2(static_cast<double>(lanes_));
+  auto carried = static_cast<size_t>(t.vector);
+  double each = body_ + (2 * doublings + 5) * kOperation;
+  for (const AccessModel& a : accesses_) {
+    each += vector_cycles(a, a.store ? t.vector : static_cast<int>(piece_.owners), false);
+  }
+  double row = 1;
+  for (size_t j = 0; j < t.unknowns.size(); ++j) {
+    int64_t block = std::min(t.blocks[j], piece_.box[carried]);
+    if (t.unknowns[j] == carried) row = static_cast<double>(ceil_div(block, lanes_));
+  }
+  return std::max(kFmaLatency * row, vectors * each);
 }
 
 // Of one step of a carried tile whose rows' lines fall on the same sets of the first cache: what

@@ -107,6 +107,7 @@ class PieceModel {
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
+  double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
   double border_factor(const TileShape& t) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
@@ -177,6 +178,8 @@ int64_t lane_count(const std::vector<Loop>& reduce, const Piece& piece);
 // Whether the register tile's last two loops are vector loops: one vector then takes the pairs of
 // both unknowns, the last one's values side by side for each of the other's.
 bool joins_lanes(const PieceSchedule& schedule);
+// How many of the register tile's loops, its last ones, run over the carried owner.
+size_t carried_tile_loops(const PieceSchedule& schedule);
 // For each loop of the register tile its largest number of iterations (lanes for the vector loop;
 // where two are joined, 1 and the lanes of the pairs).
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece);

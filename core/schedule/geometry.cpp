@@ -47,6 +47,15 @@ bool joins_lanes(const PieceSchedule& schedule) {
          schedule.tile[n - 2].binding == Binding::vector;
 }
 
+size_t carried_tile_loops(const PieceSchedule& schedule) {
+  size_t n = 0;
+  while (n < schedule.tile.size() && schedule.carried >= 0 &&
+         schedule.tile[schedule.tile.size() - 1 - n].unknown == schedule.carried) {
+    ++n;
+  }
+  return n;
+}
+
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece) {
   std::vector<int64_t> shape;
   for (size_t i = 0; i < schedule.tile.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/scan.h"
 #include "core/schedule/stream.h"
 #include "core/schedule/tensor_cores.h"
 #include "core/schedule/window.h"
@@ -27,9 +28,9 @@ class PieceRules {
     if (s_.gpu_reduction || s_.gpu_matrix || s_.gpu_scan || s_.gpu_transpose) {
       return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
     }
-    for (auto rule :
-         {&PieceRules::sections, &PieceRules::steps, &PieceRules::bindings, &PieceRules::parallel,
-          &PieceRules::blocked, &PieceRules::registers, &PieceRules::packings, &PieceRules::dots}) {
+    for (auto rule : {&PieceRules::sections, &PieceRules::carry, &PieceRules::steps,
+                      &PieceRules::bindings, &PieceRules::parallel, &PieceRules::blocked,
+                      &PieceRules::registers, &PieceRules::packings, &PieceRules::dots}) {
       std::string text = (this->*rule)();
       if (!text.empty()) return text;
     }
@@ -73,10 +74,23 @@ class PieceRules {
     std::optional<size_t> along = carried_owner(piece_, c_, target_);
     if (!along || s_.carried != static_cast<int>(*along)) return "nothing to carry";
     if (!s_.reduce.empty() || !s_.packings.empty()) return "a carried reduction with loops";
-    for (const Loop& l : all_loops()) {
-      if (l.unknown == s_.carried) return "a loop over the carried owner";
-    }
-    return {};
+    return carried_lanes();
+  }
+  // Vectors along the carried owner: the last of the outer loops, for blocks of them, and the last
+  // ones of the tile.
+  std::string carried_lanes() const {
+    auto over = [&](const Loop& l) { return l.unknown == s_.carried; };
+    auto outer = std::count_if(s_.outer.begin(), s_.outer.end(), over);
+    auto tile = std::count_if(s_.tile.begin(), s_.tile.end(), over);
+    if (outer == 0 && tile == 0) return {};
+    bool block = outer == 1 && over(s_.outer.back()) && s_.outer.back().binding == Binding::serial;
+    bool last = tile > 0 && static_cast<size_t>(tile) == carried_tile_loops(s_) &&
+                s_.tile.back().binding == Binding::vector && !joins_lanes(s_);
+    if (!block || !last || is_gpu(target_)) return "a loop over the carried owner";
+    std::optional<WindowForm> window = window_form(piece_, c_);
+    if (window && window->fold >= 0) return "lanes along a window of run-time length";
+    bool few = s_.outer.back().step > piece_.box[static_cast<size_t>(s_.carried)];
+    return window && few ? "lanes along a window of fewer cells" : "";
   }
   bool is_carried(size_t u) const {
     return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.owners);

@@ -158,6 +158,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   lanes_reduce_ = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
   if (lanes_reduce_) lane_width_ = lane_count(schedule.reduce, piece_);
   tile_shape_ = tile_shape(schedule, piece_);
+  carried_loops_ = carried_tile_loops(schedule);
   copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
   if (dot_group(schedule) > 1) {
     dot_ = dot_form(piece_, contraction_, frame.kernel.tensors, dot_group(schedule));

@@ -206,7 +206,8 @@ Block PieceLowering::outer_loops(size_t i, State s) {
     bool here = p.level == static_cast<int>(i) && (parallel_ == 0 || i > 0);
     if (here) append(out, pack(p, s));
   }
-  append(out, i == schedule_.outer.size() ? region(s) : outer_loop(i, s));
+  bool inside = i == schedule_.outer.size() || schedule_.outer[i].unknown == schedule_.carried;
+  append(out, inside ? region(s) : outer_loop(i, s));
   return out;
 }
 
@@ -396,11 +397,13 @@ Block PieceLowering::reduce_loop(size_t i, const State& s) {
 Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   if (i == schedule_.tile.size()) return leaf(s);
   const Loop& l = schedule_.tile[i];
+  if (s.one_cell && l.unknown == schedule_.carried) return tile_loops(i + 1, s, leaf);
   const Position& p = s.at[static_cast<size_t>(l.unknown)];
   internal_check(p.size.is_constant(), "lower: a register tile of unknown size");
   auto inside = [&](const Expr& value, const Expr& size) {
     State inner = entered(s, l.unknown, l.step, value, size);
     inner.tile_index.push_back(value);
+    if (l.unknown == schedule_.carried) ++inner.carried_index;
     return tile_loops(i + 1, inner, leaf);
   };
   std::string name = variable(l.unknown, s);
@@ -409,6 +412,7 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   if (l.binding == Binding::vector) {
     nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
     loop.width = tile_shape_[i];
+    loop.ordered = l.unknown == schedule_.carried;
     loop.body = inside(Expr::variable(name), 1);
     return {statement(std::move(loop))};
   }

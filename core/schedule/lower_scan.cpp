@@ -1,4 +1,5 @@
-// Carried reductions: one serial loop over the cells of a prefix or suffix reduction.
+// Carried reductions: one serial loop over the cells of a prefix or suffix reduction, one by one or
+// in vectors.
 #include "core/schedule/lowering.h"
 #include "core/schedule/scan.h"
 
@@ -6,48 +7,98 @@ namespace tile::lowering {
 
 using nest::Block;
 
+// Values that the first cell has beside its own.
+Block PieceLowering::first_values(const ScanForm& form, const State& s) {
+  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  int64_t begin = form.suffix ? std::max<int64_t>(0, cells + form.offset) : 0;
+  int64_t end = form.suffix ? values : std::min(values, -form.offset);
+  if (end <= begin) return {};
+  std::string name = names_[form.reduction] + "_first";
+  State inner = s;
+  inner.at[form.owner].levels = {{1, 0}};
+  inner.at[form.reduction].levels = {{1, Expr::variable(name)}};
+  nest::For first = make_loop(name, begin, end - begin, nest::LoopKind::serial);
+  first.body = tile_loops(0, inner, [&](const State& p) { return accumulate(p); });
+  return {statement(std::move(first))};
+}
+
+// What `add` makes of the value that the cell `step` of the way has beside those of the cell
+// before, where there is one.
+Block PieceLowering::next_value(const ScanForm& form, const Expr& step, State s, const Leaf& add) {
+  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  Expr cell = form.suffix ? tidy(Expr(cells - 1) - step) : step;
+  Expr value = tidy(form.suffix ? cell + Expr(form.offset) : cell - Expr(form.offset));
+  s.at[form.owner].levels = {{1, cell}};
+  s.at[form.reduction].levels = {{1, value}};
+  nest::If there;
+  int64_t first = form.suffix ? form.offset : -form.offset;
+  if (first < 0) there.nonnegative.push_back(value);
+  if (first + cells - 1 >= values) there.nonnegative.push_back(tidy(Expr(values - 1) - value));
+  there.then = add(s);
+  if (there.nonnegative.empty()) return std::move(there.then);
+  return {statement(std::move(there))};
+}
+
 Block PieceLowering::carried_loop(const State& s) {
   ScanForm form = *scan_form(piece_, contraction_);
   State open = s;
   open.guards = Guards::none;  // the loops run over valid points only
-  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
-  auto at = [&](const Expr& cell, const Expr& value) {
-    State inner = open;
-    inner.at[form.owner].levels = {{1, cell}};
-    inner.at[form.reduction].levels = {{1, value}};
-    return inner;
-  };
-  auto add = [&](const Expr& value) {
-    return tile_loops(0, at(0, value), [&](const State& p) { return accumulate(p); });
-  };
   Block out = initialise(open);
-  // Values that the first cell has beside its own.
-  int64_t begin = form.suffix ? std::max<int64_t>(0, cells + form.offset) : 0;
-  int64_t end = form.suffix ? values : std::min(values, -form.offset);
-  if (end > begin) {
-    std::string name = names_[form.reduction] + "_first";
-    nest::For first = make_loop(name, begin, end - begin, nest::LoopKind::serial);
-    first.body = add(Expr::variable(name));
-    out.push_back(statement(std::move(first)));
-  }
+  append(out, first_values(form, open));
+  int64_t cells = piece_.box[form.owner];
   std::string name = names_[form.owner] + "_next";
   Expr step = Expr::variable(name);
-  Expr cell = form.suffix ? tidy(Expr(cells - 1) - step) : step;
-  Expr value = tidy(form.suffix ? cell + Expr(form.offset) : cell - Expr(form.offset));
   nest::For loop = make_loop(name, 0, cells, nest::LoopKind::serial);
-  nest::If there;
-  int64_t ends[2] = {form.suffix ? form.offset : -form.offset,
-                     (form.suffix ? form.offset : -form.offset) + cells - 1};
-  if (ends[0] < 0) there.nonnegative.push_back(value);
-  if (ends[1] >= values) there.nonnegative.push_back(tidy(Expr(values - 1) - value));
-  there.then = add(value);
-  if (there.nonnegative.empty()) {
-    loop.body = std::move(there.then);
-  } else {
-    loop.body.push_back(statement(std::move(there)));
-  }
-  append(loop.body, tile_loops(0, at(cell, 0), [&](const State& p) { return results(p); }));
+  loop.body = next_value(form, step, open, [&](const State& at) {
+    return tile_loops(0, at, [&](const State& p) { return accumulate(p); });
+  });
+  open.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
+  open.at[form.reduction].levels = {{1, 0}};
+  append(loop.body, tile_loops(0, open, [&](const State& p) { return results(p); }));
   out.push_back(statement(std::move(loop)));
+  return out;
+}
+
+// `count` steps along the carried owner in blocks of vectors: in the leaf's state its position is
+// the step.
+Block PieceLowering::in_vectors(const std::string& name, int64_t count, const State& s,
+                                const Leaf& leaf) {
+  auto owner = static_cast<size_t>(schedule_.carried);
+  int64_t block = schedule_.outer.back().step, full = count / block;
+  auto some = [&](const Expr& number, int64_t size) {
+    State at = s;
+    at.at[owner].levels = {{block, number}};
+    at.at[owner].size = size;
+    return tile_loops(0, at, leaf);
+  };
+  Block out;
+  if (full > 0) {
+    nest::For loop = make_loop(name, 0, full, nest::LoopKind::serial);
+    loop.body = some(Expr::variable(name), block);
+    out.push_back(statement(std::move(loop)));
+  }
+  if (count % block != 0) append(out, some(full, count % block));
+  return out;
+}
+
+// Vectors of neighbouring cells, which take their running values together.
+Block PieceLowering::carried_lanes(const State& s) {
+  ScanForm form = *scan_form(piece_, contraction_);
+  State open = s;
+  open.guards = Guards::none;
+  open.one_cell = true;
+  Block out = initialise(open);
+  append(out, first_values(form, open));
+  open.one_cell = false;
+  int64_t cells = piece_.box[form.owner];
+  append(out, in_vectors(names_[form.owner] + "_next", cells, open, [&](const State& at) {
+           Expr step = tidy(at.at[form.owner].begin());
+           Block body = next_value(form, step, at, [&](const State& p) { return accumulate(p); });
+           State p = at;
+           p.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
+           append(body, results(p));
+           return body;
+         }));
   return out;
 }
 

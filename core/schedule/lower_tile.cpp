@@ -55,7 +55,8 @@ nest::Access PieceLowering::accumulator(size_t output, const State& s) const {
   nest::Access a;
   a.buffer = accumulators_[output];
   if (copies_ > 1 && !lanes_reduce_) a.index.push_back(s.copy);
-  a.index.insert(a.index.end(), s.tile_index.begin(), s.tile_index.end());
+  a.index.insert(a.index.end(), s.tile_index.begin(),
+                 s.tile_index.end() - static_cast<std::ptrdiff_t>(s.carried_index));
   if (a.index.empty()) a.index.emplace_back(0);
   return a;
 }
@@ -93,6 +94,7 @@ int PieceLowering::register_buffer(const std::string& name, DType type, Shape sh
 void PieceLowering::make_accumulators() {
   for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
     Shape shape = tile_shape_, wide = tile_shape_;
+    shape.resize(shape.size() - carried_loops_);
     if (copies_ > 1 && !lanes_reduce_) shape.insert(shape.begin(), copies_);
     accumulators_.push_back(register_buffer("acc", contraction_.accumulator, shape));
     if (!lanes_reduce_) continue;
@@ -301,7 +303,9 @@ Block PieceLowering::finish(const State& s) {
 Block PieceLowering::region(const State& s) {
   Block inside;
   if (schedule_.carried >= 0) {
-    inside = window_form(piece_, contraction_) ? window_loop(s) : carried_loop(s);
+    bool window = window_form(piece_, contraction_).has_value(), lanes = carried_loops_ > 0;
+    if (window) inside = lanes ? window_lanes(s) : window_loop(s);
+    if (!window) inside = lanes ? carried_lanes(s) : carried_loop(s);
   } else if (reduces_) {
     inside = initialise(s);
     append(inside, start_corrections(s));

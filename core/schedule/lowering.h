@@ -15,6 +15,7 @@
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/run_time_extent.h"
+#include "core/schedule/scan.h"
 #include "core/schedule/schedule.h"
 #include "core/schedule/window.h"
 
@@ -96,6 +97,8 @@ struct State {
   std::vector<int> packed;  // for each load the buffer that holds its block, or -1
   // For each packed load the number of each unknown's levels outside its block.
   std::vector<std::vector<size_t>> outside;
+  bool one_cell = false;     // of a carried owner: the tile's loops over it are passed over
+  size_t carried_index = 0;  // of `tile_index`, its last ones: loops over the carried owner
 };
 
 // A body being translated, with the accesses that its loads name.
@@ -258,9 +261,19 @@ class PieceLowering {
 
   // Carried reductions (lower_scan.cpp).
   nest::Block carried_loop(const State& s);
+  nest::Block carried_lanes(const State& s);
+  nest::Block in_vectors(const std::string& name, int64_t count, const State& s, const Leaf& leaf);
+  nest::Block first_values(const ScanForm& form, const State& s);
+  nest::Block next_value(const ScanForm& form, const Expr& step, State s, const Leaf& add);
 
   // Sliding windows (lower_window.cpp).
   nest::Block window_loop(const State& s);
+  nest::Block window_lanes(const State& s);
+  nest::Block window_block(const WindowForm& form, const Expr& first, int64_t cells,
+                           const State& s);
+  nest::Block window_starts(const State& s);
+  nest::Access sum_so_far(size_t part, const State& s) const;
+  nest::Block keep_suffix(const Expr& place, const State& s);
   void make_window_parts(const WindowForm& form);
   nest::Access in_tile(int buffer, const State& s) const;
   nest::Access kept_suffix(size_t part, const Expr& place, const State& s) const;
@@ -367,6 +380,7 @@ class PieceLowering {
   bool blocked_ = false;             // reductions in the outer loops
   bool may_be_empty_ = false;        // an owner may have no valid point and must then keep the fill
   bool lanes_reduce_ = false;        // the vector loop is over a reduction
+  size_t carried_loops_ = 0;         // of the tile, its last ones: those over the carried owner
   std::optional<DotForm> dot_;       // the reduction's last loop is one operation
   int64_t copies_ = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart

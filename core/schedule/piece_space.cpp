@@ -83,6 +83,7 @@ void PieceSpace::carried() {
     return s;
   };
   consider(plain());
+  carried_lanes(plain());
   for (size_t u = 0; u < piece_.owners; ++u) {
     if (u == *along || piece_.box[u] < 2) continue;
     auto unknown = static_cast<int>(u);
@@ -101,6 +102,23 @@ void PieceSpace::carried() {
   }
 }
 
+// Vectors along the carried owner, where memory has its cells side by side.
+void PieceSpace::carried_lanes(const PieceSchedule& plain) {
+  const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
+  int64_t lanes = model_.lanes();
+  bool neighbours = std::abs(out.strides[static_cast<size_t>(plain.carried)]) == 1;
+  std::optional<WindowForm> window = window_form(piece_, contraction_);
+  if (!neighbours || lanes < 2 || (window && window->fold >= 0)) return;
+  for (int64_t n : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+    if (n > 1 && n * lanes > extent(plain.carried)) continue;
+    PieceSchedule s = plain;
+    s.outer.push_back({plain.carried, n * lanes, Binding::serial});
+    if (n > 1) s.tile.push_back({plain.carried, lanes, Binding::unroll});
+    s.tile.push_back({plain.carried, 1, Binding::vector});
+    consider(std::move(s));
+  }
+}
+
 void PieceSpace::bind_threads(PieceSchedule& s) const {
   if (target_.threads < 2 || model_.serial_ns(s) < 2 * kChunkNanoseconds) return;
   size_t most = s.outer.size();
@@ -111,6 +129,7 @@ void PieceSpace::bind_threads(PieceSchedule& s) const {
   std::vector<int> seen;
   for (size_t i = 0; i < most; ++i) {
     Loop& l = s.outer[i];
+    if (l.unknown == s.carried) return;
     bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
     if (!owner(l.unknown) || again || tasks >= kTasksPerThread * target_.threads) return;
     seen.push_back(l.unknown);

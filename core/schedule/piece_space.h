@@ -31,6 +31,7 @@ class PieceSpace {
   // Prefix and suffix reductions and sliding windows: vectors along an owner that memory has
   // contiguous, or several rows at a time.
   void carried();
+  void carried_lanes(const PieceSchedule& plain);
   // Threads where the work is worth them: leading owners until there are a few tasks for each.
   void bind_threads(PieceSchedule& s) const;
   bool legal(const PieceSchedule& s) const;

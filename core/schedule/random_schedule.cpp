@@ -44,9 +44,11 @@ class RandomPiece {
     dot_last(s.reduce);
     vector_last(s.tile);
     joined_last(vector_unknown, s.tile);
+    if (s.carried >= 0 && chance(1, 2)) lanes_along_carried(s);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
       if (static_cast<size_t>(s.outer[i].unknown) >= piece_.owners) break;
+      if (s.outer[i].unknown == s.carried) break;
       s.outer[i].binding = Binding::parallel;
     }
     for (size_t load = 0; load < piece_.loads.size() && s.carried < 0; ++load) {
@@ -76,6 +78,14 @@ class RandomPiece {
       s.outer.push_back({unknown, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
     }
     s.outer.push_back({unknown, block, Binding::serial});
+  }
+
+  // Not legal along a window of run-time length or beside another vector loop.
+  void lanes_along_carried(PieceSchedule& s) {
+    int64_t width = lanes(), vectors = static_cast<int64_t>(1 + pick(3));
+    s.outer.push_back({s.carried, width * vectors, Binding::serial});
+    if (vectors > 1) s.tile.push_back({s.carried, width, Binding::unroll});
+    s.tile.push_back({s.carried, 1, Binding::vector});
   }
 
   // The vector takes all of its owner for each of some values of another.

@@ -73,6 +73,32 @@ TEST(Nest, TextRoundTrips) {
   EXPECT_EQ(print(parsed(text)), text);
 }
 
+TEST(Nest, OrderedLoopsAreRunningValues) {
+  const char* text =
+      "nest scan\n"
+      "argument A: i32 [5] strides [1]\n"
+      "argument B: i32 [5] strides [1] written\n"
+      "registers acc: i32 [1] strides [1]\n"
+      "alloc acc\n"
+      "assign acc[0] () { %0:i32 = int 10; yield %0 }\n"
+      "vector i from [0] extent [5] width 8 ordered {\n"
+      "  add acc[0] (A[i]) { %0:i32 = load 0; yield %0 }\n"
+      "  assign B[i] (acc[0]) { %0:i32 = load 0; yield %0 }\n"
+      "}\n";
+  Nest nest = parsed(text);
+  verify(nest);
+  EXPECT_EQ(print(parsed(print(nest))), print(nest));
+  HostTensor a(DType::i32, {5}), b(DType::i32, {5});
+  for (int64_t i = 0; i < 5; ++i) a.set(i, integer_scalar(i + 1, DType::i32));
+  interpret(nest, {&a, &b});
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_TRUE(same_value(b.at(i), integer_scalar(10 + (i + 1) * (i + 2) / 2, DType::i32))) << i;
+  }
+  Nest other = nest;
+  std::get<For>(other.body[2].what).kind = LoopKind::serial;
+  EXPECT_THROW(verify(other), InternalError);
+}
+
 TEST(Nest, AnonymousTextDoesNotDependOnNames) {
   Nest a = parsed(kStencil), b = a;
   b.name = "other";
