@@ -63,8 +63,8 @@ Value* load_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsign
   llvm::FixedVectorType* type = group_type(element, count, lanes.width);
   Value* mask = group_mask(ir, element, count, lanes);
   if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, alignment_of(element));
-  llvm::Constant* off = type->isFPOrFPVectorTy() ? llvm::ConstantFP::get(type, 1.0)
-                                                 : llvm::Constant::getNullValue(type);
+  llvm::Constant* off = llvm::Constant::getNullValue(type);
+  if (type->isFPOrFPVectorTy()) off = llvm::UndefValue::get(type);
   return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask, off);
 }
 

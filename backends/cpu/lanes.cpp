@@ -25,12 +25,13 @@ Value* full_mask(IRBuilderBase& ir, const Lanes& lanes) {
   return lanes.mask != nullptr ? lanes.mask : ir.CreateVectorSplat(lanes.width, ir.getTrue());
 }
 
-// What inactive lanes of a masked load hold. Not zero for floats: the instruction selection of LLVM
-// 19 takes the quotient of two lanes known to be zero for zero, and drops the blend that hides the
-// NaN.
+// What inactive lanes of a masked load hold: for floats anything, which leaves the code generator
+// its zeroing loads and keeps no register for the lanes. Not zero: the instruction selection of
+// LLVM 19 takes the quotient of two lanes known to be zero for zero, and drops the blend that hides
+// the NaN.
 static llvm::Constant* inactive_lanes(llvm::Type* type) {
-  return type->isFPOrFPVectorTy() ? llvm::ConstantFP::get(type, 1.0)
-                                  : llvm::Constant::getNullValue(type);
+  if (type->isFPOrFPVectorTy()) return llvm::UndefValue::get(type);
+  return llvm::Constant::getNullValue(type);
 }
 
 Value* load_contiguous(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* mask,
