@@ -395,6 +395,10 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
     t.blocks.push_back(block);
     if (static_cast<int>(u) == t.joined) t.rows = block;
   }
+  for (const Loop& l : s.tile) {
+    bool vectors = l.unknown == t.joined && l.binding == Binding::unroll;
+    if (vectors) t.rows = std::min(t.rows, l.step);
+  }
   return t;
 }
 

@@ -7,8 +7,7 @@
 namespace tile {
 namespace {
 
-constexpr int64_t kMostPicked = 8;  // values of a reduction that are written out for joined lanes
-constexpr int64_t kMostTaps = 4;    // and taps of a window
+constexpr int64_t kMostTaps = 4;          // of a window that are written out for joined lanes
 constexpr int64_t kMostWrittenOut = 128;  // vectors of a tile times the taps that are written out
 
 }  // namespace
@@ -33,11 +32,11 @@ int64_t PieceSpace::reach(int u) const {
 
 int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
   if (u == t.vector && owner(u)) return t.vectors * model_.lanes();
-  if (u == t.joined) return t.rows;
+  int64_t values = u == t.joined ? t.rows : 1;
   for (auto [m, rows] : t.unrolled) {
-    if (m == u) return rows;
+    if (m == u) return values * rows;
   }
-  return 1;
+  return values;
 }
 
 std::vector<int> PieceSpace::natural_owners() const {
@@ -175,7 +174,7 @@ PieceSchedule PieceSpace::with(const RegisterTile& t, std::vector<Loop> outer) c
   s.outer = std::move(outer);
   s.reduce = reduce_loops(t);
   for (auto [m, rows] : t.unrolled) {
-    if (rows > 1) s.tile.push_back({m, 1, Binding::unroll});
+    if (rows > 1) s.tile.push_back({m, m == t.joined ? t.rows : 1, Binding::unroll});
   }
   if (t.vector >= 0 && owner(t.vector)) {
     if (t.vectors > 1) s.tile.push_back({t.vector, model_.lanes(), Binding::unroll});

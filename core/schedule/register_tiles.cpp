@@ -201,6 +201,21 @@ class Tiles {
                            [&](const auto& rows) { return rows.first == t.joined; });
       });
     }
+    for (size_t i = 0; i < std::min(scored.size(), kJoinedChoices); ++i) {
+      whole_joined(scored[i].second);
+    }
+  }
+  // All values of both owners in one tile, where the reduction is short enough to be written out:
+  // what the lanes pick is then known, and nothing is read beyond the operands.
+  void whole_joined(const PieceModel::JoinedLanes& lanes) {
+    int64_t vectors = ceil_div(extent(lanes.first), lanes.rows), terms = 1;
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) terms *= piece_.box[u];
+    bool fits = vectors * kPickedRegisters < target_.vector_registers && terms <= kMostPicked;
+    if (vectors < 2 || !fits || !piece_.constraints.empty()) return;
+    RegisterTile tile{lanes.last, 1, {{lanes.first, vectors}}, 1};
+    tile.joined = lanes.first;
+    tile.rows = lanes.rows;
+    result_.push_back(std::move(tile));
   }
   double joined_score(const PieceModel::JoinedLanes& lanes) const {
     double cycles = model_.body();

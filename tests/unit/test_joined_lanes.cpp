@@ -2,6 +2,8 @@
 // values, and the model takes it where few channels of many groups lie side by side.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "core/schedule/cost.h"
 #include "tests/unit/schedule_kernels.h"
 
@@ -72,6 +74,24 @@ TEST(JoinedLanes, TakenForFewChannelsOfManyGroups) {
     Values inputs = small_integers(kernel, 5), expected = inputs;
     brute_force(kernel, expected);
     nest::Nest nest = lower(kernel, analytic_schedule(kernel, target), target);
+    EXPECT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "");
+  }
+}
+
+// Both owners whole in one register tile, the reduction written out.
+TEST(JoinedLanes, TakenForSmallProductsAsAWhole) {
+  Target target = wide_target();
+  for (auto [m, n, k] : {std::array{8, 8, 8}, {7, 8, 8}, {12, 4, 8}, {5, 7, 6}, {9, 3, 1}}) {
+    Kernel kernel = small_products(1, m, n, k);
+    Schedule schedule = analytic_schedule(kernel, target);
+    SCOPED_TRACE(print(schedule));
+    if (n == 8) {
+      EXPECT_TRUE(joins(schedule));
+      EXPECT_EQ(schedule.stages[0][0].tile.size(), 3U);
+    }
+    Values inputs = small_integers(kernel, 5), expected = inputs;
+    brute_force(kernel, expected);
+    nest::Nest nest = lower(kernel, schedule, target);
     EXPECT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "");
   }
 }
