@@ -20,7 +20,9 @@ constexpr double kLoad = 0.5;           // of a contiguous or broadcast vector l
 constexpr double kFlipped = 1;          // of flipping bits of a scalar that is then broadcast
 constexpr double kGatheredLane = 0.62;  // of one lane of a gather
 constexpr double kScatteredLane = 1.2;
-constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
+constexpr double kFarBytes = 4096;  // of a step along a carried owner: into another page
+constexpr double kFarStep = 4;      // nanoseconds of such a step, for each tensor
+constexpr double kFarLanes = 2;     // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
 constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kJoinShare = 0.5;   // of the joins of neighbours, what products wait for
@@ -521,7 +523,20 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   }
   double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
   double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
-  return std::max(cells * (step * cycle_ns_ + refetch_ns(t)), bytes / rate);
+  double far = bytes > static_cast<double>(target_.l2_bytes) ? far_steps_ns(s.carried) : 0;
+  return std::max(cells * (step * cycle_ns_ + refetch_ns(t)), bytes / rate + cells * far);
+}
+
+// Of one step along a carried owner whose cells are pages apart: the first line of each row there,
+// where no prefetcher has gone ahead.
+double PieceModel::far_steps_ns(int carried) const {
+  double rows = 0;
+  for (const AccessModel& a : accesses_) {
+    size_t moved = a.store ? static_cast<size_t>(carried) : piece_.owners;
+    if (moved >= a.strides.size()) continue;  // a window of run-time length
+    rows += std::abs(static_cast<double>(a.strides[moved])) * a.bytes >= kFarBytes ? 1 : 0;
+  }
+  return rows * kFarStep;
 }
 
 // Of the vectors of a tile whose lanes are a carried owner's cells: sums within each, by shuffles

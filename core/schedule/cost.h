@@ -107,6 +107,7 @@ class PieceModel {
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
   double carried_ns(const PieceSchedule& s) const;
+  double far_steps_ns(int carried) const;
   double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
   double border_factor(const TileShape& t) const;

@@ -90,7 +90,8 @@ void PieceSpace::carried() {
     // Lanes of a window gather where they must: its loads are few beside the taps they spare.
     bool contiguous = std::abs(out.strides[u]) == 1 || window;
     int64_t lanes = model_.lanes();
-    for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}}) {
+    for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}, int64_t{16}}) {
+      if (n > 8 && (window || !contiguous)) continue;  // a window's ends would leave the cache
       int64_t block = contiguous ? n * lanes : n;
       if (block < 2 || (n > 1 && block >= 2 * piece_.box[u])) continue;
       PieceSchedule s = plain();
