@@ -25,11 +25,12 @@ constexpr double kFarStep = 4;      // nanoseconds of such a step, for each tens
 constexpr double kFarLanes = 2;     // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
 constexpr double kMostPicked = 4;    // registers that lanes pick from
-constexpr double kJoinShare = 0.5;   // of the joins of neighbours, what products wait for
+constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
 constexpr double kIteration = 0.4;   // of a serial loop around a tile, mostly hidden
 constexpr double kTileStart = 12;    // of entering and leaving a register tile
 constexpr double kResume = 2;        // of a vector of sums that earlier blocks have begun
+constexpr double kFarSums = 300;     // of waiting for a tile's sums from behind the second cache
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 // The same where the next row does not wait for the result: one row at a time; several at once.
 constexpr double kFreeCombine = 8;
@@ -361,10 +362,18 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   if (!reduces_) return std::max(step, stores) + scattered + kTileStart / 4;
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
   double ends = stores + scattered + (flips ? 2 : 1) * vectors * kOperation;
-  bool resumes = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
+  auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(), [&](const Loop& l) {
     return l.unknown >= static_cast<int>(piece_.owners);
   });
-  if (resumes) ends += vectors * kResume;
+  if (cut != s.outer.rend()) {
+    // What is touched between two blocks of the reduction.
+    auto block = static_cast<size_t>(s.outer.rend() - cut);
+    std::vector<int64_t> range = loop_ranges(s).ranges[block];
+    double touched = 0;
+    for (const AccessModel& a : accesses_) touched += footprint(a, range);
+    bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
+    ends += vectors * kResume + (far ? kFarSums : 0);
+  }
   if (t.vector < static_cast<int>(piece_.owners)) return steps * step + ends + kTileStart;
   if (waits_) return steps * step + ends + kTileStart + vectors * kLaneCombine;
   return steps * step + ends + vectors * (vectors > 1 ? kFreeRows : kFreeCombine);
@@ -598,7 +607,13 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
   }
   double serial = serial_ns(s);
   double first = first_share(s, tasks, workers_for(serial, tasks, target_));
-  return threaded_ns(serial, tasks, target_, first);
+  // Copies outside of all loops are parallel loops of their own.
+  bool threads = tasks > 1 && target_.threads > 1;
+  double copies =
+      threads ? static_cast<double>(std::count_if(s.packings.begin(), s.packings.end(),
+                                                  [](const Packing& p) { return p.level == 0; }))
+              : 0;
+  return threaded_ns(serial, tasks, target_, first) + copies * target_.parallel_overhead_ns;
 }
 
 // Of the work, what the first of the threads' equal runs of tasks is: no other has fewer short
