@@ -290,50 +290,6 @@ Block PieceLowering::reduce_loops(size_t i, const State& s) {
   return reduce_loop(i, s);
 }
 
-// Where all reductions of the tile's conditions are known, one test of the whole tile spares the
-// loops inside the tests of its points.
-Block PieceLowering::test_whole_tile(size_t i, const State& s) {
-  nest::If whole_tile;
-  for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::tile) continue;
-    Constraint k = whole(*p.constraint);
-    int64_t down = 0, up = 0;
-    for (size_t u = 0; u < piece_.owners; ++u) {
-      if (!s.at[u].size.is_constant()) continue;
-      int64_t reach = k.form.coefficient(u).num() * (s.at[u].size.value() - 1);
-      (reach < 0 ? down : up) += reach;
-    }
-    std::vector<Expr> least = conditions(
-        *p.constraint, piece_, [&](const Affine& form) { return value_of(form, s); }, down, up);
-    whole_tile.nonnegative.insert(whole_tile.nonnegative.end(), least.begin(), least.end());
-  }
-  State inner = s;
-  inner.guards = Guards::none;
-  whole_tile.then = reduce_loops(i, inner);
-  if (whole_tile.nonnegative.empty()) return std::move(whole_tile.then);
-  inner.guards = Guards::points;
-  whole_tile.otherwise = reduce_loops(i, inner);
-  return {statement(std::move(whole_tile))};
-}
-
-// The loop in `reduce` inside which a whole tile is tested: after the reductions in the tile's
-// conditions. None where no such condition has a reduction, or the lanes of one.
-std::optional<size_t> PieceLowering::tile_test_place() const {
-  std::optional<size_t> place;
-  for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::tile || p.owners_only) continue;
-    size_t after = 0;
-    for (size_t i = 0; i < schedule_.reduce.size(); ++i) {
-      const Loop& l = schedule_.reduce[i];
-      if (p.constraint->form.coefficient(static_cast<size_t>(l.unknown)).is_zero()) continue;
-      if (l.binding == Binding::vector) return std::nullopt;
-      after = i + 1;
-    }
-    place = std::max(place.value_or(0), after);
-  }
-  return place;
-}
-
 // The first loop over a reduction whose range depends on the loops outside.
 Block PieceLowering::bounded_loop(size_t i, State s) {
   const Loop& l = schedule_.reduce[i];
@@ -413,6 +369,12 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
     nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
     loop.width = tile_shape_[i];
     loop.ordered = l.unknown == schedule_.carried;
+    loop.body = inside(Expr::variable(name), 1);
+    return {statement(std::move(loop))};
+  }
+  if (l.unknown == s.rows.unknown && l.step == 1) {
+    if (s.rows.count == 1) return inside(s.rows.first, 1);
+    nest::For loop = make_loop(name, s.rows.first, s.rows.count, LoopKind::unrolled);
     loop.body = inside(Expr::variable(name), 1);
     return {statement(std::move(loop))};
   }

@@ -87,12 +87,18 @@ struct Position {
 };
 // Whether the points of a tile are tested against the conditions placed there.
 enum class Guards : uint8_t { untested, points, none };
+// The rows of a register tile along one of its unknowns; -1: all.
+struct TileRows {
+  int unknown = -1;
+  int64_t first = 0, count = 0;
+};
 // The iteration that statements are generated for.
 struct State {
   std::vector<Position> at;      // one for each unknown
   std::vector<Expr> tile_index;  // the value of each tile loop entered so far
   Expr copy;                     // which of the independent accumulators
   Guards guards = Guards::untested;
+  TileRows rows;            // of the tile those that have points
   Expr lane;                // of the vector loop over a reduction
   std::vector<int> packed;  // for each load the buffer that holds its block, or -1
   // For each packed load the number of each unknown's levels outside its block.
@@ -204,8 +210,16 @@ class PieceLowering {
   nest::Block short_block(const Loop& l, const State& inner, const Expr& size, const Leaf& leaf);
   bool sized_at_run_time(int unknown) const { return unknown == walker_; }
   nest::Block reduce_loops(size_t i, const State& s);
+  // Borders: lower_borders.cpp.
   nest::Block test_whole_tile(size_t i, const State& s);
   std::optional<size_t> tile_test_place() const;
+  std::vector<Expr> tile_conditions(const State& s, const TileRows& rows) const;
+  std::vector<TileRows> shortened(const State& s) const;
+  bool alone_in_conditions(int unknown) const;
+  struct Missing {
+    int64_t below = 0, above = 0;
+  };
+  Missing missing_rows(size_t unknown) const;
   nest::Block bounded_loop(size_t i, State s);
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
