@@ -37,6 +37,7 @@ constexpr double kFreeCombine = 8;
 constexpr double kFreeRows = 18;
 constexpr double kSecondLevelWays = 16;
 constexpr double kTestedTile = 0.7;     // more time that a tile takes where its points are tested
+constexpr double kShortenedTile = 0.1;  // where its rows are left out instead
 constexpr double kGatheredTile = 16;    // where lanes of pairs are, which then cannot share reads
 constexpr double kMaskedTile = 0.6;     // where its lanes are
 constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing out
@@ -413,6 +414,20 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   return t;
 }
 
+// Loops inside a border's test run without the rows that it leaves out: there are reductions
+// besides those of the condition, which names one unknown of the tile alone.
+bool PieceModel::repeats_border(const Constraint& c, const TileShape& t) const {
+  int64_t named = 0, inside = 1;
+  for (size_t u : t.unknowns) named += c.form.coefficient(u).is_zero() ? 0 : 1;
+  for (size_t r = piece_.owners; r < piece_.box.size(); ++r) {
+    bool settled =
+        std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
+                    [&](const Constraint& k) { return !k.form.coefficient(r).is_zero(); });
+    if (!settled) inside *= piece_.box[r];
+  }
+  return named == 1 && inside > 1;
+}
+
 // Tiles at a border of the domain test their points: the first and the last of an unrolled owner
 // that a condition names, every vector of lanes that it masks.
 double PieceModel::border_factor(const TileShape& t) const {
@@ -425,6 +440,7 @@ double PieceModel::border_factor(const TileShape& t) const {
                                static_cast<double>(std::max<int64_t>(t.blocks[j], 1)));
       bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
       double more = masked ? (t.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
+      if (!masked && repeats_border(c, t)) more = kShortenedTile;
       factor += std::min(1.0, 2 / tiles) * more;
     }
   }

@@ -110,6 +110,7 @@ class PieceModel {
   double far_steps_ns(int carried) const;
   double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
+  bool repeats_border(const Constraint& c, const TileShape& t) const;
   double border_factor(const TileShape& t) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
   double compute_cycles(const PieceSchedule& s) const;
