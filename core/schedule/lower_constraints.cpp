@@ -94,17 +94,21 @@ bool surely_nonempty(const Piece& piece) {
   return true;
 }
 
+bool stores_all_owners(const Contraction& c, const Piece& piece) {
+  for (const Constraint& k : piece.constraints) {
+    std::vector<size_t> used = unknowns_of(k.form);
+    bool owners_only =
+        std::all_of(used.begin(), used.end(), [&](size_t u) { return u < piece.owners; });
+    if (owners_only) return false;
+  }
+  bool zero_if_empty = c.aggregation == Aggregation::sum && !c.fill;
+  return zero_if_empty || surely_nonempty(piece);
+}
+
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   int64_t owned = 0;
   for (const Piece& piece : c.pieces) {
-    for (const Constraint& k : piece.constraints) {
-      std::vector<size_t> used = unknowns_of(k.form);
-      bool owners_only =
-          std::all_of(used.begin(), used.end(), [&](size_t u) { return u < piece.owners; });
-      if (owners_only) return false;
-    }
-    bool zero_if_empty = c.aggregation == Aggregation::sum && !c.fill;
-    if (!zero_if_empty && !surely_nonempty(piece)) return false;
+    if (!stores_all_owners(c, piece)) return false;
     int64_t points = 1;
     for (size_t u = 0; u < piece.owners; ++u) points = checked_mul(points, piece.box[u]);
     owned = checked_add(owned, points);

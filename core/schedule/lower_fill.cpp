@@ -1,3 +1,6 @@
+// Cells that no piece stores: they hold another tensor's values or zero.
+#include <algorithm>
+
 #include "core/schedule/cost.h"
 #include "core/schedule/lowering.h"
 
@@ -54,48 +57,161 @@ nest::Block fill_tasks(Frame& frame, TensorId tensor, std::optional<TensorId> fr
   return {statement(std::move(loop))};
 }
 
-}  // namespace
+constexpr size_t kMostRuns = 8;
 
-nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from) {
-  const BoundTensor& t = frame.tensor(tensor);
-  int64_t width = frame.target.vector_bits / bit_width(t.type);
-  std::function<nest::Block(size_t, std::vector<Expr>)> loops =
-      [&](size_t d, std::vector<Expr> index) -> nest::Block {
-    if (d == t.shape.size()) return {statement(fill_store(frame, tensor, from, index))};
-    Expr v = Expr::variable("f" + std::to_string(d));
-    bool vector = d + 1 == t.shape.size();
-    if (!vector) {
-      bool parallel = d == 0 && element_count(t.shape) > 1 << 20;
-      nest::For loop = make_loop(v.name(), 0, t.shape[d],
-                                 parallel ? nest::LoopKind::parallel : nest::LoopKind::serial);
-      if (parallel)
-        loop.grain = std::max<int64_t>(1, t.shape[d] * (1 << 16) / element_count(t.shape));
-      index.push_back(v);
-      loop.body = loops(d + 1, index);
-      return {statement(std::move(loop))};
+// Neighbours along one dimension that pieces store, or that none does.
+struct Run {
+  int64_t begin = 0, end = 0;
+  bool stored = false;
+};
+// By dimension: exactly the cells whose every index is in a stored run are stored.
+using Runs = std::vector<std::vector<Run>>;
+
+// Marks which indices of each dimension the piece stores and gives the number of its cells;
+// nullopt: they are not all combinations of those.
+std::optional<int64_t> mark_stored(const Piece& piece, const Access& store,
+                                   std::vector<std::vector<bool>>& stored) {
+  std::vector<int> uses(piece.owners);
+  int64_t cells = 1;
+  for (size_t d = 0; d < stored.size(); ++d) {
+    const Affine& form = store.index[d].affine;
+    if (store.index[d].value >= 0 || !form.is_integral()) return std::nullopt;
+    int64_t first = form.constant.num(), step = 0, count = 1;
+    for (size_t u = 0; u < piece.box.size(); ++u) {
+      if (form.coefficient(u).is_zero()) continue;
+      if (step != 0 || u >= piece.owners || ++uses[u] > 1) return std::nullopt;
+      step = form.coefficient(u).num();
+      count = piece.box[u];
     }
-    Expr chunk = Expr::variable("chunk"), lane = Expr::variable("lane");
-    auto lanes = [&](const Expr& base, int64_t extent) {
-      nest::For loop = make_loop("lane", 0, extent, nest::LoopKind::vector);
-      loop.width = width;
-      std::vector<Expr> at = index;
-      at.push_back(tidy(base + lane));
-      loop.body = loops(d + 1, at);
-      return statement(std::move(loop));
-    };
+    for (int64_t i = 0; i < count; ++i) stored[d][static_cast<size_t>(first + step * i)] = true;
+    cells = checked_mul(cells, count);
+  }
+  for (size_t u = 0; u < piece.owners; ++u) {
+    if (uses[u] == 0 && piece.box[u] != 1) return std::nullopt;
+  }
+  return cells;
+}
+
+std::vector<Run> runs_of(const std::vector<bool>& stored) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < stored.size(); ++i) {
+    auto at = static_cast<int64_t>(i);
+    if (runs.empty() || runs.back().stored != stored[i]) runs.push_back({at, at, stored[i]});
+    runs.back().end = at + 1;
+  }
+  return runs;
+}
+
+// Where the stored cells of an output are all combinations of some indices of each dimension;
+// empty: it is not so.
+Runs stored_runs(const Contraction& c, TensorId tensor, const Shape& shape) {
+  if (std::count(c.outputs.begin(), c.outputs.end(), tensor) != 1) return {};
+  auto output = std::find(c.outputs.begin(), c.outputs.end(), tensor) - c.outputs.begin();
+  std::vector<std::vector<bool>> stored;
+  for (int64_t extent : shape) stored.emplace_back(static_cast<size_t>(extent));
+  int64_t cells = 0, combinations = 1;
+  for (const Piece& piece : c.pieces) {
+    if (!stores_all_owners(c, piece)) return {};
+    auto count = mark_stored(piece, piece.stores[static_cast<size_t>(output)], stored);
+    if (!count) return {};
+    cells = checked_add(cells, *count);
+  }
+  Runs runs;
+  for (const std::vector<bool>& indices : stored) {
+    combinations *= std::count(indices.begin(), indices.end(), true);
+    runs.push_back(runs_of(indices));
+    if (runs.back().size() > kMostRuns) return {};
+  }
+  return cells == combinations ? runs : Runs{};
+}
+
+// The cells outside the stored runs, vectors along the last dimension.
+class Filling {
+ public:
+  Filling(Frame& frame, TensorId tensor, std::optional<TensorId> from, Runs runs)
+      : frame_(frame),
+        tensor_(tensor),
+        from_(from),
+        shape_(frame.tensor(tensor).shape),
+        width_(frame.target.vector_bits / bit_width(frame.tensor(tensor).type)),
+        runs_(std::move(runs)) {
+    int64_t stored = runs_.empty() ? 0 : 1;
+    for (const std::vector<Run>& dimension : runs_) {
+      int64_t indices = 0;
+      for (const Run& r : dimension) indices += r.stored ? r.end - r.begin : 0;
+      stored *= indices;
+    }
+    cells_ = element_count(shape_) - stored;
+  }
+
+  nest::Block block() { return dimension(0, {}, !runs_.empty()); }
+
+ private:
+  // `stored`: the indices so far are in stored runs.
+  nest::Block dimension(size_t d, const std::vector<Expr>& index, bool stored) {
+    if (d == shape_.size()) return {statement(fill_store(frame_, tensor_, from_, index))};
+    std::vector<Run> all{{0, shape_[d], false}};
     nest::Block out;
-    int64_t full = t.shape[d] / width, rest = t.shape[d] % width;
+    for (const Run& run : stored ? runs_[d] : all) {
+      bool inside = stored && run.stored;
+      if (inside && !open_behind(d)) continue;
+      append(out, d + 1 == shape_.size() ? vectors(run, index) : loop(d, run, index, inside));
+    }
+    return out;
+  }
+  // Whether some index of a dimension behind is not stored.
+  bool open_behind(size_t d) const {
+    return std::any_of(runs_.begin() + static_cast<std::ptrdiff_t>(d) + 1, runs_.end(),
+                       [](const std::vector<Run>& dimension) {
+                         return std::any_of(dimension.begin(), dimension.end(),
+                                            [](const Run& r) { return !r.stored; });
+                       });
+  }
+  nest::Block loop(size_t d, const Run& run, std::vector<Expr> index, bool stored) {
+    Expr v = Expr::variable("f" + std::to_string(d));
+    bool parallel = d == 0 && cells_ > 1 << 20;
+    nest::For loop = make_loop(v.name(), run.begin, run.end - run.begin,
+                               parallel ? nest::LoopKind::parallel : nest::LoopKind::serial);
+    if (parallel) loop.grain = std::max<int64_t>(1, shape_[d] * (1 << 16) / cells_);
+    index.push_back(v);
+    loop.body = dimension(d + 1, index, stored);
+    return {statement(std::move(loop))};
+  }
+  nest::Block vectors(const Run& run, const std::vector<Expr>& index) {
+    int64_t full = (run.end - run.begin) / width_, rest = (run.end - run.begin) % width_;
+    nest::Block out;
     if (full > 0) {
       nest::For loop = make_loop("chunk", 0, full, nest::LoopKind::serial);
-      loop.body = {lanes(Expr(width) * chunk, width)};
+      Expr first = tidy(Expr(run.begin) + Expr(width_) * Expr::variable("chunk"));
+      loop.body = {lanes(index, first, width_)};
       out.push_back(statement(std::move(loop)));
     }
-    if (rest > 0) out.push_back(lanes(full * width, rest));
+    if (rest > 0) out.push_back(lanes(index, run.begin + full * width_, rest));
     return out;
-  };
-  if (element_count(t.shape) == 0) return {};
-  if (is_gpu(frame.target)) return fill_tasks(frame, tensor, from);
-  return loops(0, {});
+  }
+  nest::Statement lanes(std::vector<Expr> index, const Expr& first, int64_t extent) {
+    nest::For loop = make_loop("lane", 0, extent, nest::LoopKind::vector);
+    loop.width = width_;
+    index.push_back(tidy(first + Expr::variable("lane")));
+    loop.body = {statement(fill_store(frame_, tensor_, from_, index))};
+    return statement(std::move(loop));
+  }
+
+  Frame& frame_;
+  TensorId tensor_;
+  std::optional<TensorId> from_;
+  const Shape shape_;
+  int64_t width_, cells_ = 0;
+  Runs runs_;
+};
+
+}  // namespace
+
+nest::Block fill(Frame& frame, TensorId tensor, const Contraction& c) {
+  const Shape& shape = frame.tensor(tensor).shape;
+  if (element_count(shape) == 0) return {};
+  if (is_gpu(frame.target)) return fill_tasks(frame, tensor, c.fill);
+  return Filling(frame, tensor, c.fill, stored_runs(c, tensor, shape)).block();
 }
 
 }  // namespace tile::lowering

@@ -134,6 +134,8 @@ struct PlacedConstraint {
 Constraint whole(const Constraint& c);
 // True when every owner point has a valid reduction point.
 bool surely_nonempty(const Piece& piece);
+// True when the piece stores a cell for every point of its owners.
+bool stores_all_owners(const Contraction& c, const Piece& piece);
 // True when the pieces write every cell of the outputs.
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
 // `streamed`: the kernel has a streamed axis, whose blocks test their points.
@@ -428,7 +430,8 @@ class PieceLowering {
 nest::Block lower_lines(Frame& frame, const Schedule& schedule);
 nest::Block lower_rows(Frame& frame, const Schedule& schedule);
 
-// Fills every cell of a tensor with another's values or zero.
-nest::Block fill(Frame& frame, TensorId tensor, std::optional<TensorId> from);
+// Gives the cells of an output that no piece stores the default's values or zero; all of them
+// where those are no simple set.
+nest::Block fill(Frame& frame, TensorId tensor, const Contraction& c);
 
 }  // namespace tile::lowering

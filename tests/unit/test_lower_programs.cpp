@@ -151,6 +151,21 @@ TEST(LowerPrograms, DilatedDataGradientRule7_5) {
   expect_lowered_agrees("function (D[X], K[J]) -> (G) { G[3*x + 2*j : 40] = +(D[x] * K[j]); }",
                         {f32({12}), f32({4})});
 }
+// Gaps between residue classes, at ends of dimensions, and between pieces side by side.
+TEST(LowerPrograms, CellsThatNoPieceStoresRule4_3) {
+  expect_lowered_agrees(
+      "function (D[N, Y, X, C], K[J, I, C]) -> (G) {"
+      " G[n, 3*y + 2*j, 3*x + 2*i, c : N, 17, 20, C] = +(D[n, y, x, c] * K[j, i, c]); }",
+      {f32({2, 5, 6, 3}), f32({3, 3, 3})});
+  expect_lowered_agrees(
+      "function (A[N, M]) -> (O) { O[i + 2, 2*j + 1 : N + 3, 2*M + 3] = +(A[i, j]); }",
+      {f32({3, 9})});
+  expect_lowered_agrees(
+      "function (A[N, M], P[K, L]) -> (O) {"
+      " O[i + 2, 20*j : K, L] = =(A[i, j]) default P; }",
+      {f32({3, 5}), f32({7, 101})});
+  expect_lowered_agrees("function (A[N]) -> (O) { O[i, i : N, N] = +(A[i]); }", {f32({6})});
+}
 TEST(LowerPrograms, MaxPoolWithPaddingRule4_3) {
   expect_lowered_agrees(
       "function (I[H, W, C]) -> (O) {"
