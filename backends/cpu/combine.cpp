@@ -114,19 +114,37 @@ Value* lane_terms(IRBuilderBase& ir, StoreKind& kind, DType type, Value* value, 
   return ir.CreateSelect(mask, lanes, neutral(kind, wide, lanes->getType()));
 }
 
+// The larger or smaller lane, where no NaN matters: one instruction.
+Value* larger(IRBuilderBase& ir, StoreKind kind, Value* a, Value* b) {
+  Value* first = kind == StoreKind::max ? ir.CreateFCmpOGT(a, b) : ir.CreateFCmpOLT(a, b);
+  return ir.CreateSelect(first, a, b);
+}
+
+// `lanes` with NaN from the first lane on where `given` has one.
+Value* nan_from_first(IRBuilderBase& ir, Value* given, Value* lanes) {
+  unsigned width = llvm::cast<llvm::FixedVectorType>(given->getType())->getNumElements();
+  Value* bits = ir.CreateBitCast(ir.CreateFCmpUNO(given, given), ir.getIntNTy(width));
+  Value* reached = ir.CreateOr(bits, ir.CreateNeg(bits));
+  Value* mask = ir.CreateBitCast(reached, llvm::FixedVectorType::get(ir.getInt1Ty(), width));
+  return ir.CreateSelect(mask, llvm::ConstantFP::getNaN(given->getType()), lanes);
+}
+
 // Each lane combined with all before it, in steps that double the distance.
 Value* prefixes(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, HalfConversion half) {
   unsigned width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
   llvm::Constant* nothing = neutral(kind, type, lanes->getType());
+  bool extremum = is_float(type) && (kind == StoreKind::max || kind == StoreKind::min);
+  Value* given = lanes;
   for (unsigned distance = 1; distance < width; distance *= 2) {
     llvm::SmallVector<int> moved;
     for (unsigned l = 0; l < width; ++l) {
       moved.push_back(static_cast<int>(l < distance ? l : width + l - distance));
     }
     Operand sides[2] = {{ir.CreateShuffleVector(nothing, lanes, moved), type}, {lanes, type}};
-    lanes = emit_operation(ir, op_of(kind), type, sides, half);
+    lanes = extremum ? larger(ir, kind, sides[0].value, lanes)
+                     : emit_operation(ir, op_of(kind), type, sides, half);
   }
-  return lanes;
+  return extremum ? nan_from_first(ir, given, lanes) : lanes;
 }
 
 }  // namespace
