@@ -66,6 +66,12 @@ std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, siz
   return host_candidates(kernel, target, limit, {});
 }
 
+std::vector<Schedule> wide_candidates(const Kernel& kernel, const Target& target, size_t limit) {
+  constexpr Breadth kWide{16, 5};
+  if (is_gpu(target) || row_loops(kernel) > 0) return candidates(kernel, target, limit);
+  return host_candidates(kernel, target, limit, kWide);
+}
+
 std::vector<Schedule> whole_space(const Kernel& kernel, const Target& target, size_t limit) {
   if (is_gpu(target) || row_loops(kernel) > 0) return candidates(kernel, target, limit);
   return host_candidates(kernel, target, limit, kWholeSpace);

@@ -458,13 +458,14 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
+  // Blocks of every reduction that is cut: the sums wait while the others pass by.
   double blocks = 1;
-  for (const Loop& l : s.outer) {
-    if (l.unknown >= static_cast<int>(piece_.owners)) {
-      double n = std::ceil(static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]) /
-                           static_cast<double>(l.step));
-      blocks = std::max(blocks, n);
+  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+    int64_t step = piece_.box[u];
+    for (const Loop& l : s.outer) {
+      if (l.unknown == static_cast<int>(u)) step = l.step;
     }
+    blocks *= std::ceil(static_cast<double>(piece_.box[u]) / static_cast<double>(step));
   }
   steps /= blocks;
   for (size_t u = 0; u < piece_.owners; ++u) {

@@ -159,6 +159,8 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
 Schedule analytic_schedule(const Kernel& kernel, const Target& target);
 // Aligned legal candidates, best first by the model, at most `limit`.
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit);
+// The same from more register tiles on a CPU, for a race: it has time for them.
+std::vector<Schedule> wide_candidates(const Kernel& kernel, const Target& target, size_t limit);
 // The same from every register tile of the space on a CPU, not only from those that the model finds
 // best: what the short list is judged against.
 std::vector<Schedule> whole_space(const Kernel& kernel, const Target& target, size_t limit);
@@ -180,7 +182,9 @@ struct SearchOptions {
   std::function<double()> clock;  // nanoseconds from any start; may be empty
   std::function<void(size_t tried, size_t total, double best_ns)> progress;  // may be empty
 };
-// Whom search() races, in the order of the first rung.
+// Whom search() races, in the order of the first rung: the model's pick, then on a CPU the best of
+// each kind of innermost code, then the second best of each: a race that is cut short has seen what
+// the model may misjudge.
 std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
                                const SearchOptions& options);
 Schedule search(const Kernel& kernel, const Target& target,

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 
 #include "core/schedule/schedule.h"
 
@@ -14,16 +16,18 @@ namespace {
 constexpr double kNearBound = 1.03;  // times the bound: near enough to stop
 constexpr double kTie = 1.01;        // times that differ by less are equal
 
-constexpr double kContender = 1.25;  // times the fastest: the model's pick stays in the race
+constexpr double kContender = 1.9;  // times the fastest: the model's pick stays in the race
 
 constexpr size_t kFinalists = 4;
+constexpr size_t kFinalRounds = 6;  // of the last two, in turns
 
 // Rungs of 36, 12, 4 and 2.
 size_t next_rung(size_t keep) { return keep > 2 ? std::max<size_t>(2, (keep + 2) / 3) : 0; }
+size_t rounds_of(size_t keep) { return keep == 2 ? kFinalRounds : 1; }
 
 // Of the budget, what the rungs up to this one may take: those that it keeps are measured again.
 double share_until(size_t rung) {
-  constexpr double kShares[] = {0.6, 0.8, 0.9};
+  constexpr double kShares[] = {0.75, 0.85, 0.93};
   return rung < std::size(kShares) ? kShares[rung] : 1;
 }
 
@@ -40,7 +44,7 @@ class Race {
        size_t entries)
       : measure_(measure), options_(options) {
     if (options.clock) start_ = options.clock();
-    for (size_t n = entries; n > 0; n = next_rung(n)) total_ += n;
+    for (size_t n = entries; n > 0; n = next_rung(n)) total_ += n * rounds_of(n);
   }
 
   // Whether this share of the budget is spent, or no more is to be found.
@@ -122,12 +126,60 @@ std::optional<Schedule> combination(const std::vector<Entry>& field, size_t coun
   return all;
 }
 
+// What is inside the loops over tiles: the register tile, its reduction and which operands are
+// copied. Orders of the loops around it and blocks for the caches are left out.
+std::string innermost(const Schedule& schedule) {
+  Schedule inner = schedule;
+  for (std::vector<PieceSchedule>& stage : inner.stages) {
+    for (PieceSchedule& piece : stage) {
+      std::vector<Loop> steps;
+      for (const Loop& l : piece.outer) {
+        auto same = [&](const Loop& other) { return other.unknown == l.unknown; };
+        std::erase_if(steps, same);
+        steps.push_back({l.unknown, l.step, Binding::serial});
+      }
+      std::sort(steps.begin(), steps.end(),
+                [](const Loop& a, const Loop& b) { return a.unknown < b.unknown; });
+      piece.outer = std::move(steps);
+      for (Packing& p : piece.packings) p = {p.load, 0, {}};
+    }
+  }
+  return print(inner);
+}
+
+// The first of each kind, then the second of each, and so on.
+std::vector<Schedule> by_kind(std::vector<Schedule> ranked) {
+  std::map<std::string, size_t> seen;
+  std::vector<std::pair<size_t, Schedule>> turns;
+  for (Schedule& s : ranked) {
+    size_t turn = seen[innermost(s)]++;
+    turns.emplace_back(turn, std::move(s));
+  }
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Schedule> ordered;
+  for (auto& [turn, s] : turns) ordered.push_back(std::move(s));
+  return ordered;
+}
+
+// So many of the best are sorted by kind.
+constexpr size_t kRankedForRace = 160;
+
+std::vector<Schedule> model_field(const Kernel& kernel, const Target& target, size_t most) {
+  if (is_gpu(target)) return candidates(kernel, target, most);
+  std::vector<Schedule> field = candidates(kernel, target, 1);
+  for (Schedule& s : by_kind(wide_candidates(kernel, target, kRankedForRace))) {
+    if (field.size() < most && s != field[0]) field.push_back(std::move(s));
+  }
+  return field;
+}
+
 }  // namespace
 
 std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
                                const SearchOptions& options) {
   size_t most = std::max<size_t>(options.candidates, 1);
-  std::vector<Schedule> field = candidates(kernel, target, most);
+  std::vector<Schedule> field = model_field(kernel, target, most);
   // Room that is left is for tiles that the model would not have tried.
   if (field.size() < most) {
     for (Schedule& s : whole_space(kernel, target, most)) {
@@ -155,6 +207,9 @@ Schedule search(const Kernel& kernel, const Target& target,
   for (size_t rung = 0; keep > 0 && !race.over(); ++rung) {
     size_t tried = 0;
     while (tried < keep && !race.over(share_until(rung))) race.run(field[tried++]);
+    for (size_t i = keep; tried == keep && i < keep * rounds_of(keep) && !race.over(); ++i) {
+      race.run(field[i % keep]);
+    }
     std::stable_sort(field.begin(), field.begin() + static_cast<std::ptrdiff_t>(keep),
                      [](const Entry& a, const Entry& b) { return a.best < b.best; });
     if (rung == 0 && !race.over()) {

@@ -15,7 +15,7 @@ namespace {
 // A race may end early: so many at most are compiled together, and no more than fit in this share
 // of its time.
 constexpr size_t kCompiledAhead = 8;
-constexpr double kCompilingShare = 0.6;
+constexpr double kCompilingShare = 0.75;
 
 constexpr size_t kNeighbours = 1;  // shapes whose best schedule takes part
 
@@ -38,6 +38,7 @@ Schedule race(const Executable& e, const Launch& launch, KernelTimer& timer, dou
   options.clock = now_ns;
   options.progress = progress;
   options.also = e.engine->kernels().nearest_schedules(kernel, target, kNeighbours);
+  options.also.push_back(launch.schedule);  // what runs now, where that is not the model's pick
   if (!is_gpu(target)) options.bound_ns = bound_ns(kernel, target, e.engine->measured_rates());
   std::vector<Schedule> field = field_of(kernel, target, options);
   // A GPU's compiler takes so long that its time is not the race's.
