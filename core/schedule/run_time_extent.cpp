@@ -1,6 +1,7 @@
 #include "core/schedule/run_time_extent.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/passes/uses.h"
 #include "core/schedule/collapse.h"
@@ -32,6 +33,11 @@ int64_t largest_size(int64_t size) {
 }
 // The middle of the class, or all of the smallest one.
 int64_t typical_size(int64_t size) { return std::max(kClassRatio, largest_size(size) / 2); }
+
+int64_t smallest_size(int64_t size) {
+  int64_t end = largest_size(size);
+  return end == kClassRatio ? 1 : end / kClassRatio + 1;
+}
 
 // Gathers the tensors whose first dimension the walking unknowns run over.
 class Finder {
@@ -231,8 +237,9 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
 
 namespace {
 
-// The class's own choice, or one that is clearly better at this size: what tiles the extent may
-// leave most of its tile empty here.
+// The class's own choice, or that for its smallest size where it is clearly better at this one:
+// what tiles the extent may leave most of its tile empty here. Two choices, that a class's sizes
+// take two codes at most.
 std::optional<Schedule> of_typical_size(const ClassKernel& kernel, const Kernel& actual,
                                         const Target& target) {
   std::vector<Schedule> all = candidates(kernel.kernel, target, kCandidates);
@@ -242,16 +249,20 @@ std::optional<Schedule> of_typical_size(const ClassKernel& kernel, const Kernel&
   bool good = first == all.begin() || estimate(*first, kernel.kernel, target) <=
                                           kTolerated * estimate(all[0], kernel.kernel, target);
   if (!good) return std::nullopt;
-  double least = estimate(*first, actual, target) / kClearlyBetter;
+  Kernel smallest = with_size(kernel.kernel, kernel.extent, smallest_size(kernel.size));
+  double least = std::numeric_limits<double>::infinity();
   auto best = first;
-  for (auto other = first + 1; other != all.end(); ++other) {
-    if (!suits(*other) || !illegal(*other, actual, target).empty()) continue;
-    double ns = estimate(*other, actual, target);
+  for (auto other = first; other != all.end(); ++other) {
+    if (!suits(*other) || !illegal(*other, smallest, target).empty()) continue;
+    double ns = estimate(*other, smallest, target);
     if (ns >= least) continue;
     least = ns;
     best = other;
   }
-  return std::move(*best);
+  bool better =
+      illegal(*best, actual, target).empty() &&
+      kClearlyBetter * estimate(*best, actual, target) <= estimate(*first, actual, target);
+  return std::move(better ? *best : *first);
 }
 
 // The choice for the largest size: threads may pay there and not in the middle of the class.
