@@ -121,7 +121,9 @@ std::vector<Times> interleave(const std::vector<Contender>& contenders,
   for (int round = 0; round < std::max(3, options.rounds); ++round) {
     if (round >= 3 && real_ns() - start > options.longest_ms * 1e6) break;
     if (progress) progress(round);
-    for (size_t i = 0; i < contenders.size(); ++i) {
+    for (size_t turn = 0; turn < contenders.size(); ++turn) {
+      // Forth and back: who shares inputs with the one before finds them in the caches.
+      size_t i = round % 2 == 0 ? turn : contenders.size() - 1 - turn;
       if (contenders.size() > 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(options.pause_ms));
       }
