@@ -96,7 +96,9 @@ ResultsFile::ResultsFile(std::string path, bool resume, const Context& context)
     unreadable(path_, "a run of another machine, build, thread count or set of peers");
   }
   for (const Json& entry : before["benchmarks"]) {
-    if (!entry.contains("error_message")) entries_.emplace_back(words(entry, "name"), entry.dump());
+    // What failed, or is not to be trusted, is measured again.
+    bool good = !entry.contains("error_message") && entry.value("trusted", true);
+    if (good) entries_.emplace_back(words(entry, "name"), entry.dump());
   }
 }
 
