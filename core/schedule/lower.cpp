@@ -233,8 +233,7 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
     const Contraction& c = frame.kernel.stages[s].contraction;
     if (!lowering::covers_output(c, frame.kernel.tensors)) {
       std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
-      for (TensorId out : outputs)
-        lowering::append(frame.nest.body, lowering::fill(frame, out, c));
+      for (TensorId out : outputs) lowering::append(frame.nest.body, lowering::fill(frame, out, c));
     }
     nest::Block pieces;
     for (size_t p = 0; p < c.pieces.size(); ++p) {
