@@ -205,7 +205,7 @@ class Arranger {
     double ns = 0;
     for (size_t i = 0; i < 2; ++i) {
       const Access& load = piece.loads[i];
-      bool rows = moves(load, form->m.unknowns.back());
+      bool rows = moves_with(load, form->m.unknowns.back());
       const gpu::FlatIndex& own = rows ? form->m : form->n;
       std::optional<std::vector<size_t>> first = order_of(load, {&form->batch, &own, &form->k}),
                                          second = order_of(load, {&form->batch, &form->k, &own});

@@ -31,11 +31,6 @@ int64_t bytes_of(const Shape& shape, DType type) {
   return checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
 }
 
-bool moves(const Access& access, size_t unknown) {
-  return std::any_of(access.index.begin(), access.index.end(),
-                     [&](const Index& i) { return !i.affine.coefficient(unknown).is_zero(); });
-}
-
 std::optional<size_t> only_dimension(const Access& access, size_t unknown) {
   std::optional<size_t> found;
   for (size_t d = 0; d < access.index.size(); ++d) {

@@ -13,7 +13,6 @@ namespace tile {
 constexpr int64_t kWideBytes = 16;  // of one access; rows of a copy are a multiple of it
 
 int64_t bytes_of(const Shape& shape, DType type);
-bool moves(const Access& access, size_t unknown);
 // The dimension that the unknown alone moves along, with step 1; nullopt: another form.
 std::optional<size_t> only_dimension(const Access& access, size_t unknown);
 

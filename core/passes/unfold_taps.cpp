@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/passes/substitution.h"
+#include "core/schedule/collapse.h"
 #include "core/schedule/gpu_forms.h"
 
 namespace tile {
@@ -34,7 +35,7 @@ class Unfolding {
     std::vector<size_t> taps;
     for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
       if (piece.box[u] == 1) continue;
-      if (!moves(piece.loads[0], u) || !moves(piece.loads[1], u)) return std::nullopt;
+      if (!moves_with(piece.loads[0], u) || !moves_with(piece.loads[1], u)) return std::nullopt;
       taps.push_back(u);
     }
     if (taps.empty()) return std::nullopt;
@@ -50,7 +51,7 @@ class Unfolding {
     for (size_t i = 0; i < 2; ++i) {
       std::vector<size_t> owners;
       for (size_t u = 0; u < piece.owners; ++u) {
-        if (moves(piece.loads[i], u)) owners.push_back(u);
+        if (moves_with(piece.loads[i], u)) owners.push_back(u);
       }
       if (owners.empty() || owners.size() + 1 > kMostRank) return std::nullopt;
       std::optional<Access> matrix = matrix_of(piece, i, owners, taps, padded, terms, used);

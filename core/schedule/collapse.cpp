@@ -9,6 +9,12 @@
 
 namespace tile {
 
+bool moves_with(const Access& access, size_t unknown) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
+    return !index.affine.coefficient(unknown).is_zero();
+  });
+}
+
 int sole_unknown(const Index& index, size_t unknowns) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return -2;
   if (index.affine.is_constant()) return -1;

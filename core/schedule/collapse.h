@@ -7,6 +7,8 @@ namespace tile {
 
 // The unknown that the index is, alone; -1: a constant; -2: anything else.
 int sole_unknown(const Index& index, size_t unknowns);
+// Whether an affine index of the access moves with the unknown.
+bool moves_with(const Access& access, size_t unknown);
 
 // Takes reductions of one value out of the kernel: a window of one tap is none, and what its owners
 // walk can merge.

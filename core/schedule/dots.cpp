@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/schedule/collapse.h"
+
 namespace tile {
 namespace {
 
@@ -72,12 +74,6 @@ std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
   if (!piece.constraints.empty()) return std::nullopt;
   if (along_result(piece.loads[left], piece)) std::swap(left, right);
   return of_equal_signs(right, left, type(a));
-}
-
-bool moves_with(const Access& access, size_t unknown) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
-    return !index.affine.coefficient(unknown).is_zero();
-  });
 }
 
 bool packs_along(const DotForm& form, const Piece& piece, size_t unknown) {

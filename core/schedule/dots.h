@@ -24,8 +24,6 @@ struct DotForm {
 // The form with two or four neighbours; nullopt: the piece is no such sum.
 std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
                                 const std::vector<BoundTensor>& tensors, int64_t group);
-// Whether the access moves with the unknown.
-bool moves_with(const Access& access, size_t unknown);
 // Whether neighbours along this unknown may be packed: a reduction that moves both loads and that
 // no condition names.
 bool packs_along(const DotForm& form, const Piece& piece, size_t unknown);

@@ -1,6 +1,7 @@
 // Which schedules mean something for a kernel on a target.
 #include <algorithm>
 
+#include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"

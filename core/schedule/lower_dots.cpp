@@ -1,4 +1,5 @@
 // The innermost statement of a sum that packed neighbours make, and its operands.
+#include "core/schedule/collapse.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/schedule/collapse.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {

@@ -238,8 +238,8 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
 namespace {
 
 // The class's own choice, or that for its smallest size where it is clearly better at this one:
-// what tiles the extent may leave most of its tile empty here. Two choices, that a class's sizes
-// take two codes at most.
+// what tiles the extent may leave most of its tile empty here. There are only two choices, so that
+// the sizes of a class share two codes.
 std::optional<Schedule> of_typical_size(const ClassKernel& kernel, const Kernel& actual,
                                         const Target& target) {
   std::vector<Schedule> all = candidates(kernel.kernel, target, kCandidates);

@@ -4,10 +4,7 @@
 
 #include <random>
 
-#include "core/language/mfg/mfg.h"
-#include "core/passes/bind.h"
-#include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/differential/one_input.h"
 
 namespace tile::test {
 namespace {
@@ -99,19 +96,7 @@ void expect_agreement(const std::shared_ptr<Engine>& engine, uint64_t seed) {
   FilterText draw(seed);
   std::string text = draw.run();
   SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + text);
-  auto source = std::make_shared<const Source>(Source{"random.mfg", text});
-  try {
-    auto program = std::make_shared<const Program>(parse_mfg(source));
-    HostTensor x = picture(draw);
-    Interpretation expected = interpret(bind(*program, {{x.type, x.shape}}), {x}, {}, true);
-    std::shared_ptr<Executable> e = compile(engine, program, {InputLayout{{x.type, x.shape}, {}}});
-    EXPECT_EQ(difference(expected, run_code(*e, {x}), true), "") << "compiled code";
-    EXPECT_EQ(difference(expected, run_nests(*e, {x}), true), "") << "nests";
-  } catch (const Failure& failure) {
-    ADD_FAILURE() << render(failure.diagnostic(), *source);
-  } catch (const InternalError& error) {
-    ADD_FAILURE() << error.what();
-  }
+  expect_exact(engine, Language::mfg, text, picture(draw));
 }
 
 TEST(NarrowLanes, RandomFiltersAtTheEndsOfRanges) {

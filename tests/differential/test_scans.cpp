@@ -6,10 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/differential/one_input.h"
 
 namespace tile::test {
 namespace {
@@ -105,19 +102,7 @@ void expect_agreement(const std::shared_ptr<Engine>& engine, uint64_t seed) {
   ScanCase draw(seed);
   std::string text = draw.text();
   SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + text);
-  auto source = std::make_shared<const Source>(Source{"random.tile", text});
-  try {
-    auto program = std::make_shared<const Program>(parse_tile(source));
-    HostTensor x = draw.input();
-    Interpretation expected = interpret(bind(*program, {{x.type, x.shape}}), {x}, {}, true);
-    std::shared_ptr<Executable> e = compile(engine, program, {InputLayout{{x.type, x.shape}, {}}});
-    EXPECT_EQ(difference(expected, run_code(*e, {x}), true), "") << "compiled code";
-    EXPECT_EQ(difference(expected, run_nests(*e, {x}), true), "") << "nests";
-  } catch (const Failure& failure) {
-    ADD_FAILURE() << render(failure.diagnostic(), *source);
-  } catch (const InternalError& error) {
-    ADD_FAILURE() << error.what();
-  }
+  expect_exact(engine, Language::tile, text, draw.input());
 }
 
 TEST(Scans, RandomScansAndWindows) {
