@@ -83,7 +83,8 @@ Calls Prepared::calls() const {
 }
 
 std::optional<double> difference_from_reference(Prepared& prepared) {
-  if (prepared.work().points > kInterpretedPoints) return std::nullopt;
+  const Work& work = prepared.work();
+  if (!work.counted || work.points > kInterpretedPoints) return std::nullopt;
   EngineOptions options;
   options.backend = "reference";
   Prepared reference(Engine::create(options), prepared.what());

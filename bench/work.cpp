@@ -15,10 +15,6 @@ double bytes_of(const BoundProgram& program, const std::vector<TensorId>& ids) {
   return bytes;
 }
 
-}  // namespace
-
-namespace {
-
 // Adds the points and operations of a contraction. Throws Failure (code "limit").
 void count(const Contraction& contraction, Work& work) {
   for (const Piece& piece : contraction.pieces) {
@@ -42,6 +38,7 @@ Work work_of(BoundProgram program, const Target& target) {
       count(*contraction, work);
     } catch (const Failure&) {
       work.points = work.operations = 0;
+      work.counted = false;
       return work;
     }
   }

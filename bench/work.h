@@ -12,11 +12,11 @@ struct Work {
   double operations = 0;  // per point: the body's operations without casts, and the aggregation
   double bytes = 0;       // inputs read once, outputs written once
   double written = 0;     // the outputs' part of it
+  bool counted = true;    // false: there were too many points to count; points and operations are 0
 };
 
 // Exact: domains are counted after the tensor-level passes, each set of unknowns that constraints
-// tie together by enumeration of all but one. Where such a set is too large, points and operations
-// are 0: not counted.
+// tie together by enumeration of all but one. Where such a set is too large, nothing is counted.
 Work work_of(BoundProgram program, const Target& target);
 
 }  // namespace tile::bench

@@ -61,6 +61,15 @@ TEST(Work, OfATriangleAndOfFractions) {
   EXPECT_EQ(halves.work().points, visited(halves));
 }
 
+// What is too large to count is too large for the interpreter too.
+TEST(Work, TooLargeToCountIsNotInterpreted) {
+  Prepared p = prepared("function (X[N]) -> (O) { O[i: N] = +(X[j]), i - j < N; }",
+                        {{"X", {DType::f32, {int64_t{1} << 22}}}});
+  EXPECT_FALSE(p.work().counted);
+  EXPECT_EQ(p.work().points, 0);
+  EXPECT_EQ(difference_from_reference(p), std::nullopt);
+}
+
 TEST(Cases, AreReadFromTheirHeaders) {
   std::vector<Case> cases = read_cases(default_folder());
   std::vector<Case> one = chosen(cases, {"matmul_64"}, "");
