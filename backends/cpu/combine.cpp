@@ -1,6 +1,7 @@
 #include "backends/cpu/combine.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <limits>
 
@@ -120,48 +121,104 @@ Value* larger(IRBuilderBase& ir, StoreKind kind, Value* a, Value* b) {
   return ir.CreateSelect(first, a, b);
 }
 
+unsigned width_of(Value* lanes) {
+  return llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
+}
+
+// The lanes of `mask` as the bits of an integer.
+Value* mask_bits(IRBuilderBase& ir, Value* mask) {
+  return ir.CreateBitCast(mask, ir.getIntNTy(width_of(mask)));
+}
+
 // `lanes` with NaN from the first lane on where `given` has one.
-Value* nan_from_first(IRBuilderBase& ir, Value* given, Value* lanes) {
-  unsigned width = llvm::cast<llvm::FixedVectorType>(given->getType())->getNumElements();
-  Value* bits = ir.CreateBitCast(ir.CreateFCmpUNO(given, given), ir.getIntNTy(width));
+Value* nan_from_first(IRBuilderBase& ir, Value* given, Value* lanes, bool mirrored) {
+  Value* absent = ir.CreateFCmpUNO(given, given);
+  Value* bits = mask_bits(ir, mirrored ? ir.CreateVectorReverse(absent) : absent);
   Value* reached = ir.CreateOr(bits, ir.CreateNeg(bits));
-  Value* mask = ir.CreateBitCast(reached, llvm::FixedVectorType::get(ir.getInt1Ty(), width));
+  Value* mask = ir.CreateBitCast(reached, absent->getType());
+  if (mirrored) mask = ir.CreateVectorReverse(mask);
   return ir.CreateSelect(mask, llvm::ConstantFP::getNaN(given->getType()), lanes);
 }
 
-// Each lane combined with all before it, in steps that double the distance.
-Value* prefixes(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, HalfConversion half) {
-  unsigned width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
+// Each lane combined with all before it, in steps that double the distance. What moves in beside
+// the lanes are neighbours of one more vector, so that a step is one instruction.
+Value* prefixes(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, bool mirrored,
+                HalfConversion half) {
+  unsigned width = width_of(lanes);
   llvm::Constant* nothing = neutral(kind, type, lanes->getType());
   bool extremum = is_float(type) && (kind == StoreKind::max || kind == StoreKind::min);
-  Value* given = lanes;
   for (unsigned distance = 1; distance < width; distance *= 2) {
     llvm::SmallVector<int> moved;
-    for (unsigned l = 0; l < width; ++l) {
-      moved.push_back(static_cast<int>(l < distance ? l : width + l - distance));
-    }
-    Operand sides[2] = {{ir.CreateShuffleVector(nothing, lanes, moved), type}, {lanes, type}};
-    lanes = extremum ? larger(ir, kind, sides[0].value, lanes)
+    unsigned first = mirrored ? distance : width - distance;
+    for (unsigned l = 0; l < width; ++l) moved.push_back(static_cast<int>(first + l));
+    Value* beside = mirrored ? ir.CreateShuffleVector(lanes, nothing, moved)
+                             : ir.CreateShuffleVector(nothing, lanes, moved);
+    Operand sides[2] = {{beside, type}, {lanes, type}};
+    lanes = extremum ? larger(ir, kind, beside, lanes)
                      : emit_operation(ir, op_of(kind), type, sides, half);
   }
-  return extremum ? nan_from_first(ir, given, lanes) : lanes;
+  return lanes;
+}
+
+// The value of the lane that is last in order, on every lane.
+Value* total_of(IRBuilderBase& ir, Value* lanes, bool mirrored) {
+  unsigned width = width_of(lanes);
+  llvm::SmallVector<int> last(width, mirrored ? 0 : static_cast<int>(width) - 1);
+  return ir.CreateShuffleVector(lanes, last);
+}
+
+// Of maxima and minima of floats: almost never is one a NaN, and what does not look for one takes
+// an instruction for each step.
+RunningLanes running_extrema(IRBuilderBase& ir, StoreKind kind, DType type, RunningLanes before,
+                             Value* given, bool mirrored, HalfConversion half) {
+  DType wide = compute_type(type);
+  auto widened = [&](Value* v) { return emit_convert(ir, v, type, wide, half); };
+  auto narrowed = [&](Value* v) { return emit_convert(ir, v, wide, type, half); };
+  llvm::Function* function = ir.GetInsertBlock()->getParent();
+  auto* some = llvm::BasicBlock::Create(ir.getContext(), "", function);
+  auto* none = llvm::BasicBlock::Create(ir.getContext(), "", function);
+  auto* after = llvm::BasicBlock::Create(ir.getContext(), "", function);
+  Value *each = widened(before.each), *last = widened(before.last);
+  Value* lanes = prefixes(ir, kind, wide, given, mirrored, half);
+  Value* absent = mask_bits(ir, ir.CreateFCmpUNO(given, each));
+  if (each != last) absent = ir.CreateOr(absent, mask_bits(ir, ir.CreateFCmpUNO(last, last)));
+  Value* clean = ir.CreateIsNull(absent);
+  ir.CreateCondBr(clean, none, some, llvm::MDBuilder(ir.getContext()).createLikelyBranchWeights());
+  ir.SetInsertPoint(none);
+  Value* each_clean = narrowed(larger(ir, kind, each, lanes));
+  Value* last_clean = narrowed(larger(ir, kind, last, total_of(ir, lanes, mirrored)));
+  ir.CreateBr(after);
+  ir.SetInsertPoint(some);
+  Value* marked = narrowed(nan_from_first(ir, given, lanes, mirrored));
+  Value* each_marked = emit_combine(ir, kind, type, before.each, marked, nullptr, half);
+  Value* total = total_of(ir, marked, mirrored);
+  Value* last_marked = emit_combine(ir, kind, type, before.last, total, nullptr, half);
+  some = ir.GetInsertBlock();
+  ir.CreateBr(after);
+  ir.SetInsertPoint(after);
+  auto joined = [&](Value* a, Value* b) {
+    llvm::PHINode* phi = ir.CreatePHI(a->getType(), 2);
+    phi->addIncoming(a, none);
+    phi->addIncoming(b, some);
+    return phi;
+  };
+  return {joined(each_clean, each_marked), joined(last_clean, last_marked)};
 }
 
 }  // namespace
 
 RunningLanes emit_running_lanes(IRBuilderBase& ir, StoreKind kind, DType type, RunningLanes before,
-                                Value* value, Value* factor, Value* mask, HalfConversion half) {
+                                Value* value, Value* factor, Value* mask, bool mirrored,
+                                HalfConversion half) {
   DType wide = compute_type(type);
   Value* lanes = lane_terms(ir, kind, type, value, factor, mask, half);
-  lanes = prefixes(ir, kind, wide, lanes, half);
-  unsigned width = llvm::cast<llvm::FixedVectorType>(lanes->getType())->getNumElements();
-  Value* total = ir.CreateExtractElement(lanes, width - 1);
-  RunningLanes after;
-  after.each = emit_combine(ir, kind, type, before.each, emit_convert(ir, lanes, wide, type, half),
-                            nullptr, half);
-  after.last = emit_combine(ir, kind, type, before.last, emit_convert(ir, total, wide, type, half),
-                            nullptr, half);
-  return after;
+  if (is_float(type) && (kind == StoreKind::max || kind == StoreKind::min)) {
+    return running_extrema(ir, kind, type, before, lanes, mirrored, half);
+  }
+  lanes = emit_convert(ir, prefixes(ir, kind, wide, lanes, mirrored, half), wide, type, half);
+  Value* total = total_of(ir, lanes, mirrored);
+  return {emit_combine(ir, kind, type, before.each, lanes, nullptr, half),
+          emit_combine(ir, kind, type, before.last, total, nullptr, half)};
 }
 
 Value* emit_combine_lanes(IRBuilderBase& ir, StoreKind kind, DType type, Value* old, Value* value,

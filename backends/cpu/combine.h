@@ -19,14 +19,15 @@ llvm::Value* emit_combine_lanes(llvm::IRBuilderBase& ir, nest::StoreKind kind, D
                                 llvm::Value* mask, HalfConversion half);
 
 // A scan. `each`: what the cell holds after each lane's update, lanes that are off in `mask` (null:
-// none) leaving it as it is; `last`: after all of them. `before` is the same of the update before;
-// if there is none, what the cell holds, in `each` on every lane.
+// none) leaving it as it is; `last`: after all of them, on every lane. `before` is the same of the
+// update before; if there is none, what the cell holds, on every lane of both. Lanes update in
+// order, `mirrored`: the last one first.
 struct RunningLanes {
   llvm::Value* each = nullptr;
   llvm::Value* last = nullptr;
 };
 RunningLanes emit_running_lanes(llvm::IRBuilderBase& ir, nest::StoreKind kind, DType type,
                                 RunningLanes before, llvm::Value* value, llvm::Value* factor,
-                                llvm::Value* mask, HalfConversion half);
+                                llvm::Value* mask, bool mirrored, HalfConversion half);
 
 }  // namespace tile::cpu

@@ -52,13 +52,18 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
     }
   }
   within(lanes, [&] {
+    Form at = begin + lane;
     if (f.ordered) {
-      indices_.bind(f.variable, begin + lane);
+      indices_.bind(f.variable, begin);
+      mirrored_ = lanes.mask == nullptr && runs_back(f.body, f.variable, begin);
+      if (mirrored_) at = begin + Form{{}, int64_t{lanes.width} - 1} - lane;
+      indices_.bind(f.variable, at);
       begin_running(f.body);
     }
-    body_with(f, begin + lane);
+    body_with(f, at);
   });
   running_.clear();
+  mirrored_ = false;
 }
 
 // for i in [begin, end), tested at the bottom; `certain`: at least one iteration.

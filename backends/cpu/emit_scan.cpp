@@ -1,4 +1,6 @@
 // Vector loops whose lanes see what the ones before them update (scans).
+#include <algorithm>
+
 #include "backends/cpu/combine.h"
 #include "backends/cpu/emitter.h"
 #include "backends/cpu/types.h"
@@ -19,7 +21,7 @@ void FunctionEmitter::begin_running(const nest::Block& statements) {
     internal_check(target.cell >= 0, "cpu: a running value that is no register");
     if (target.lanes || running_.contains({target.buffer, target.cell})) continue;
     llvm::AllocaInst*& at = running_[{target.buffer, target.cell}];
-    llvm::Value* old = splat(memory_.load(target, Lanes{}));
+    llvm::Value* old = on_every_lane(memory_.load(target, Lanes{}));
     {
       llvm::IRBuilderBase::InsertPointGuard guard(ir_);
       llvm::BasicBlock& entry = function_.getEntryBlock();
@@ -38,15 +40,49 @@ llvm::Value* FunctionEmitter::running_value(const Reference& r) {
   return ir_.CreateLoad(at->second->getAllocatedType(), at->second);
 }
 
+// A running value on every lane: where a vector loop before made it, as it was made.
+llvm::Value* FunctionEmitter::on_every_lane(llvm::Value* value) {
+  auto known = on_lanes_.find(value);
+  bool fits = known != on_lanes_.end() &&
+              known->second->getType() == with_lanes(value->getType(), lanes_.width);
+  return fits ? known->second : splat(value);
+}
+
 void FunctionEmitter::update_running(const nest::Store& s, const Reference& target,
                                      llvm::Value* value, llvm::Value* factor) {
   internal_check(s.kind != nest::StoreKind::assign, "cpu: a running value that is assigned");
-  RunningLanes before{running_value(target), memory_.load(target, Lanes{})};
-  RunningLanes after =
-      emit_running_lanes(ir_, s.kind, type_of(target.buffer), before, splat(value),
-                         factor == nullptr ? nullptr : splat(factor), lanes_.mask, half_);
+  RunningLanes before{running_value(target), on_every_lane(memory_.load(target, Lanes{}))};
+  RunningLanes after = emit_running_lanes(ir_, s.kind, type_of(target.buffer), before, splat(value),
+                                          factor == nullptr ? nullptr : splat(factor), lanes_.mask,
+                                          mirrored_, half_);
   ir_.CreateStore(after.each, running_.at({target.buffer, target.cell}));
-  memory_.store(target, after.last, Lanes{});
+  llvm::Value* last = ir_.CreateExtractElement(after.last, uint64_t{0});
+  on_lanes_[last] = after.last;
+  memory_.store(target, last, Lanes{});
+}
+
+// Whether all that an ordered loop reads and assigns moves one element back with each iteration, or
+// is not moved by it: its lanes may then stand the other way round, and nothing is reversed.
+bool FunctionEmitter::runs_back(const nest::Block& statements, const std::string& variable,
+                                const Form& begin) {
+  auto moves = [&](const nest::Access& a) {
+    return std::any_of(a.index.begin(), a.index.end(),
+                       [&](const Expr& e) { return uses_variable(e, variable); });
+  };
+  auto back = [&](const nest::Access& a) {
+    if (!a.values.empty()) return false;
+    return !moves(a) || move_of(a, variable, begin) == -1;
+  };
+  return std::all_of(statements.begin(), statements.end(), [&](const nest::Statement& s) {
+    if (const auto* guard = std::get_if<nest::If>(&s.what)) {
+      return std::all_of(guard->loads.begin(), guard->loads.end(), back) &&
+             runs_back(guard->then, variable, begin) &&
+             runs_back(guard->otherwise, variable, begin);
+    }
+    const auto& store = std::get<nest::Store>(s.what);
+    bool seen = store.kind != nest::StoreKind::assign || moves(store.target);
+    return seen && back(store.target) && std::all_of(store.loads.begin(), store.loads.end(), back);
+  });
 }
 
 }  // namespace tile::cpu

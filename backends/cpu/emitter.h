@@ -61,6 +61,8 @@ class FunctionEmitter {
   void vector_loop(const nest::For& f, const Form& begin, const Form& extent);
   void begin_running(const nest::Block& statements);
   llvm::Value* running_value(const Reference& r);
+  llvm::Value* on_every_lane(llvm::Value* value);
+  bool runs_back(const nest::Block& statements, const std::string& variable, const Form& begin);
   void update_running(const nest::Store& s, const Reference& target, llvm::Value* value,
                       llvm::Value* factor);
   void counted_loop(const nest::For& f, const Form& begin, const Form& extent);
@@ -193,6 +195,9 @@ class FunctionEmitter {
   // each lane's iteration.
   std::map<std::pair<int, int64_t>, llvm::AllocaInst*> running_;
   std::vector<llvm::AllocaInst*> running_cells_;  // of all such loops
+  bool mirrored_ = false;                         // of that loop: its last iteration is in lane 0
+  // Running values that such loops left, and the vectors that have them on every lane.
+  std::map<llvm::Value*, llvm::Value*> on_lanes_;
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;
