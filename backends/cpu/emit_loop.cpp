@@ -30,7 +30,12 @@ void FunctionEmitter::counted_body(const nest::For& f, const Form& variable) {
 }
 
 void FunctionEmitter::written_out(const nest::For& f, const Form& begin, int64_t extent) {
-  for (int64_t i = 0; i < extent; ++i) body_with(f, begin + Form{{}, i});
+  for (int64_t i = 0; i < extent; ++i) {
+    block_.reset();
+    if (i == 0 && extent > 1 && turns(f, begin)) block_ = {f.variable, begin, extent};
+    body_with(f, begin + Form{{}, i});
+  }
+  block_.reset();
 }
 
 void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const Form& extent) {
@@ -59,6 +64,10 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
       if (mirrored_) at = begin + Form{{}, int64_t{lanes.width} - 1} - lane;
       indices_.bind(f.variable, at);
       begin_running(f.body);
+    }
+    if (block_) {
+      indices_.bind(f.variable, at);
+      read_turned(*block_, f.body);
     }
     body_with(f, at);
   });

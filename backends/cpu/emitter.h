@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -87,6 +88,16 @@ class FunctionEmitter {
   bool visit_reads(const nest::Block& body, const std::function<void(const nest::Access&)>& visit);
   FarLines lines_ahead(const nest::For& f, const Form& at);
   void prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i);
+
+  // Blocks turned in registers (emit_turned.cpp).
+  struct WrittenOut {
+    std::string variable;
+    Form begin;
+    int64_t extent = 0;
+  };
+  bool turns(const nest::For& f, const Form& begin);
+  Form moved_by(const std::string& variable, const Form& begin, const Expr& e);
+  void read_turned(const WrittenOut& loop, const nest::Block& stores);
 
   // Guards.
   struct Condition {
@@ -186,6 +197,7 @@ class FunctionEmitter {
   Indices indices_;
   Memory memory_;
   Lanes lanes_;
+  std::optional<WrittenOut> block_;       // its first iteration is being emitted
   std::vector<TileLoop> loops_;           // counted ones around the present statement
   std::map<int, size_t> begun_;           // buffers' lives: within how many of these
   std::map<std::string, Form> counters_;  // nominal ones

@@ -21,6 +21,7 @@ struct Form {
   std::vector<std::pair<int, int64_t>> terms;
   int64_t constant = 0;
   bool is_constant() const { return terms.empty(); }
+  friend bool operator==(const Form&, const Form&) = default;
 };
 Form operator+(const Form& a, const Form& b);
 Form operator*(const Form& a, int64_t factor);

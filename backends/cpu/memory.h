@@ -63,6 +63,10 @@ class Memory {
                     const Lanes& lanes);
   // One element, or one for each lane. A scalar read where no lane is on reads anything.
   llvm::Value* load(const Reference& r, const Lanes& lanes);
+  // Reads the elements of `count` references at once, of which each is the one before it moved by
+  // one element, so that load() then finds them: rows along the references, turned in registers.
+  // Does nothing where load() reads lanes together anyway.
+  void read_turned(const Reference& first, unsigned count, const Lanes& lanes);
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
   // Brings the line of the element at the offset near; it need not exist.
@@ -95,6 +99,7 @@ class Memory {
   llvm::Value* load_pattern(const Reference& r, llvm::Type* element, const Lanes& lanes);
   llvm::Value* read_group(const Reference& first, unsigned count, const Lanes& lanes);
   void store_whole(const Reference& r, llvm::Value* group, unsigned count, const Lanes& lanes);
+  llvm::Value* load_row(const Reference& first, unsigned lane, unsigned count, const Lanes& lanes);
   llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
   llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
   llvm::Type* offset_type(int id);

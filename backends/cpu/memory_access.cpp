@@ -1,10 +1,12 @@
 // Loads and stores of resolved references: whole vectors, strided and interleaved ones, gathers of
 // pixels, patterns of lanes, streamed stores, registers.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "backends/cpu/groups.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/transposed.h"
 #include "backends/cpu/types.h"
 
 namespace tile::cpu {
@@ -78,6 +80,41 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   }
   scopes_.remember(r.buffer, content_key(r, lanes, guard), value);
   return value;
+}
+
+// One lane's elements of all the references.
+llvm::Value* Memory::load_row(const Reference& first, unsigned lane, unsigned count,
+                              const Lanes& lanes) {
+  Lanes every;
+  every.width = lanes.width;
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);
+  unsigned width = std::bit_ceil(count);
+  llvm::Type* type = with_lanes(element, width);
+  llvm::Value* p = pointer(at_lane(first, lane), every);
+  if (lanes.count() > lane) return load_block(ir_, element, p, count);
+  if (lanes.leading > 0) return llvm::PoisonValue::get(type);
+  llvm::SmallVector<llvm::Constant*> wanted;
+  for (unsigned i = 0; i < width; ++i) wanted.push_back(ir_.getInt1(i < count));
+  llvm::Value* on = ir_.CreateVectorSplat(width, ir_.CreateExtractElement(lanes.mask, lane));
+  if (count < width) on = ir_.CreateAnd(on, llvm::ConstantVector::get(wanted));
+  llvm::Align align(byte_size(buffer(first.buffer).type));
+  return ir_.CreateMaskedLoad(type, p, align, on, llvm::PoisonValue::get(type));
+}
+
+void Memory::read_turned(const Reference& first, unsigned count, const Lanes& lanes) {
+  bool apart = first.cell < 0 && first.offsets == nullptr && first.moved == nullptr &&
+               std::abs(first.stride) > kMostComponents;
+  llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);
+  if (!apart || gathers_whole(element, first.pixel)) return;
+  if (buffer(first.buffer).type == DType::bool_) return;
+  std::vector<llvm::Value*> rows;
+  for (unsigned l = 0; l < lanes.width; ++l) rows.push_back(load_row(first, l, count, lanes));
+  std::vector<llvm::Value*> columns = transposed(ir_, rows, count);
+  Reference r = first;
+  for (llvm::Value* column : columns) {
+    scopes_.remember(r.buffer, content_key(r, lanes, lanes.mask), column);
+    ++r.uniform.constant;
+  }
 }
 
 unsigned Memory::group_size(const Reference& r, unsigned& component) const {

@@ -59,6 +59,9 @@ class PieceModel {
   // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
   // runs and translations cost more.
   double fetch_ns(const AccessModel& a, const std::vector<int64_t>& range, double rate) const;
+  // Whether a tile that unrolls `rows` reads blocks of the access whose lanes along `vector` memory
+  // has apart as vectors along the rows, and turns them in registers.
+  static bool turns(const AccessModel& a, int vector, size_t rows);
   // How often each element that the access touches is read or written.
   double uses(const AccessModel& a) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
@@ -89,6 +92,7 @@ class PieceModel {
     int64_t copies = 1;
     double unroll = 1;
     int64_t group = 1;  // packed neighbours of a dot
+    int turned = -1;    // unrolled directly around the vector loop
   };
   AccessModel access_model(const Access& access, const Kernel& kernel,
                            const BodyFacts::Load* load) const;
@@ -99,6 +103,9 @@ class PieceModel {
   TileShape tile_of(const PieceSchedule& s) const;
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps) const;
+  // Rows of a block of the access that the tile turns; 1: it does not.
+  static int64_t turned_rows(const AccessModel& a, const TileShape& t);
+  double turned_cycles(int64_t rows) const;
   double access_cycles(const AccessModel& a, const TileShape& t, bool packed) const;
   double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
                      const std::vector<double>& counts) const;

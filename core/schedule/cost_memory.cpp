@@ -14,6 +14,7 @@ constexpr double kRuns = 16;      // …than are fetched ahead from behind the s
 constexpr double kPage = 4096;
 constexpr double kPagesKnown = 1024;  // translations held at once
 constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
+constexpr double kWalksAtOnce = 8;    // where a tile reads and writes whole rows, one after another
 
 }  // namespace
 
@@ -274,7 +275,11 @@ double PieceModel::crowded_ns(const PieceSchedule& s, const LoopRanges& r) const
 
 double PieceModel::translation_ns(const PieceSchedule& s, const LoopRanges& r) const {
   Measure count = [&](size_t i, size_t level) { return pages(block_at(s, r, i, level)); };
-  return traffic(r, kPagesKnown, count, count) * kPageWalk;
+  double walks = traffic(r, kPagesKnown, count, count) * kPageWalk;
+  TileShape t = tile_of(s);
+  bool rows = std::any_of(accesses_.begin(), accesses_.end(),
+                          [&](const AccessModel& a) { return turned_rows(a, t) > 1; });
+  return rows ? walks / kWalksAtOnce : walks;
 }
 
 }  // namespace tile

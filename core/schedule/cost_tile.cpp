@@ -12,6 +12,7 @@ constexpr double kFlipped = 1;  // of flipping bits of a scalar that is then bro
 constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
+constexpr int64_t kTogether = 8;     // the largest stride of lanes that are read together
 constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
@@ -109,7 +110,27 @@ double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const
   return part;
 }
 
+bool PieceModel::turns(const AccessModel& a, int vector, size_t rows) {
+  if (vector < 0 || static_cast<int>(rows) == vector || a.store || a.gathers) return false;
+  return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kTogether;
+}
+
+int64_t PieceModel::turned_rows(const AccessModel& a, const TileShape& t) {
+  for (size_t j = 0; j < t.unknowns.size() && t.turned >= 0; ++j) {
+    bool unrolled = static_cast<int>(t.unknowns[j]) == t.turned;
+    if (unrolled && turns(a, t.vector, t.unknowns[j])) return t.blocks[j];
+  }
+  return 1;
+}
+
+// A vector's part of reading a block's rows, and of turning them.
+double PieceModel::turned_cycles(int64_t rows) const {
+  auto lanes = static_cast<double>(lanes_);
+  return lanes * kLoad / static_cast<double>(rows) + std::log2(lanes) * kOperation;
+}
+
 double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
+  if (int64_t rows = turned_rows(a, t); rows > 1 && !packed) return turned_cycles(rows);
   if (t.joined < 0) return vector_cycles(a, t.vector, packed);
   return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
 }
@@ -231,6 +252,9 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
     t.vector = s.reduce.back().unknown;
   }
   if (joins_lanes(s)) t.joined = s.tile[s.tile.size() - 2].unknown;
+  if (s.tile.size() > 1 && s.tile.back().binding == Binding::vector && t.joined < 0) {
+    t.turned = s.tile[s.tile.size() - 2].unknown;
+  }
   size_t loop = 0;
   t.copies = accumulator_copies(s, piece_, contraction_, target_, loop);
   t.group = dot_group(s);

@@ -7,7 +7,8 @@
 namespace tile {
 namespace {
 
-constexpr double kReuses = 4;  // of an element that are worth a copy of its operand
+constexpr int64_t kBlock = 64;  // elements of a transposed block's rows and columns
+constexpr double kReuses = 4;   // of an element that are worth a copy of its operand
 
 }  // namespace
 
@@ -220,7 +221,11 @@ void PieceSpace::blocked_copy(const RegisterTile& t) {
           return std::abs(a.strides[u]) == 1 && a.strides[static_cast<size_t>(t.vector)] > 1;
         });
     if (!along || unknown == t.vector || extent(unknown) < 16) continue;
-    for (int64_t size : {int64_t{16}, int64_t{64}}) {
+    if (tile_step(t, unknown) > 1) {
+      blocked_tiles(t, unknown);
+      continue;
+    }
+    for (int64_t size : {int64_t{16}, kBlock}) {
       int64_t step = tile_step(t, unknown);
       int64_t block = ceil_div(size, step) * step;
       std::vector<Loop> outer = natural_order(t);
@@ -241,8 +246,25 @@ void PieceSpace::blocked_copy(const RegisterTile& t) {
   }
 }
 
+// The square of tiles: a tile stores rows of one vector, of which the tiles beside it have the
+// rest.
+void PieceSpace::blocked_tiles(const RegisterTile& t, int along) {
+  std::vector<Loop> outer;
+  for (const Loop& l : natural_order(t)) {
+    if (l.unknown != along && l.unknown != t.vector) outer.push_back(l);
+  }
+  for (int u : {along, t.vector}) {
+    outer.push_back({u, ceil_div(kBlock, tile_step(t, u)) * tile_step(t, u), Binding::serial});
+  }
+  for (int u : {along, t.vector}) {
+    if (outer[outer.size() - 2].step <= tile_step(t, u)) return;
+    outer.push_back({u, tile_step(t, u), Binding::serial});
+  }
+  consider(with(t, outer));
+}
+
 void PieceSpace::copy_through_buffer(const RegisterTile& t, int along, int64_t block) {
-  int64_t columns = ceil_div(int64_t{64}, tile_step(t, t.vector)) * tile_step(t, t.vector);
+  int64_t columns = ceil_div(kBlock, tile_step(t, t.vector)) * tile_step(t, t.vector);
   if (columns <= tile_step(t, t.vector) || tile_step(t, along) != 1) return;
   std::vector<Loop> outer;
   for (const Loop& l : natural_order(t)) {

@@ -98,6 +98,7 @@ class PieceSpace {
   std::vector<Loop> passing_blocks(const RegisterTile& t, std::vector<int64_t> range) const;
   // Blocks of a transposed copy: every line of both sides is used up while it is in the cache.
   void blocked_copy(const RegisterTile& t);
+  void blocked_tiles(const RegisterTile& t, int along);
   // The block of the transposed operand is read row by row into a small buffer first, so that the
   // strided reads find it close by.
   void copy_through_buffer(const RegisterTile& t, int along, int64_t block);

@@ -133,7 +133,14 @@ class Tiles {
     for (int m : unroll_choices(piece_, model_, v)) {
       result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
     }
+    for (size_t m = 0; m < piece_.owners; ++m) {
+      bool turned = std::any_of(model_.accesses().begin(), model_.accesses().end(),
+                                [&](const auto& a) { return model_.turns(a, v, m); });
+      if (turned) result_.push_back({v, 1, {{static_cast<int>(m), block(m)}}, 1});
+    }
   }
+  // Rows of one vector, which become columns.
+  int64_t block(size_t m) const { return std::min(model_.lanes(), piece_.box[m]); }
 
   // `shares`: of the registers, one for an accumulator and the others for what its row reads.
   void vector_owner(int v, int64_t shares = 1) {
