@@ -49,12 +49,16 @@ Block PieceLowering::carried_loop(const State& s) {
   std::string name = names_[form.owner] + "_next";
   Expr step = Expr::variable(name);
   nest::For loop = make_loop(name, 0, cells, nest::LoopKind::serial);
-  loop.body = next_value(form, step, open, [&](const State& at) {
-    return tile_loops(0, at, [&](const State& p) { return accumulate(p); });
+  // What a vector of cells makes is stored before the next one is read: reads and writes in turns,
+  // as a copy has them, keep more of both under way than all of one and then all of the other.
+  loop.body = tile_loops(0, open, [&](const State& tile) {
+    Block body = next_value(form, step, tile, [&](const State& at) { return accumulate(at); });
+    State cell = tile;
+    cell.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
+    cell.at[form.reduction].levels = {{1, 0}};
+    append(body, results(cell));
+    return body;
   });
-  open.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
-  open.at[form.reduction].levels = {{1, 0}};
-  append(loop.body, tile_loops(0, open, [&](const State& p) { return results(p); }));
   out.push_back(statement(std::move(loop)));
   return out;
 }
