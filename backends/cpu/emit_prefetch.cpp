@@ -1,5 +1,6 @@
 // Prefetches of far operands: while a register tile is reduced, the lines that the next tile will
-// read. The processor's own prefetcher begins anew with each row of a tile, and at each page.
+// read. The processor's own prefetcher begins anew with each row of a tile, and at each page. And
+// of results whose rows are pages apart: while one is stored, the lines of a later one.
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,6 +12,8 @@ namespace {
 constexpr int64_t kLine = 64;            // bytes
 constexpr int64_t kNearBytes = 1 << 20;  // tensors up to it stay in a core's own caches
 constexpr size_t kMostLines = 32;        // of one tile
+constexpr int64_t kPage = 4096;          // bytes
+constexpr int64_t kRowsAhead = 2;
 
 int64_t bytes_of(const nest::Buffer& b) {
   auto bytes = static_cast<int64_t>(byte_size(b.type));
@@ -111,6 +114,27 @@ void FunctionEmitter::prefetch_next_tile(const nest::For& f, const Form& at, llv
     });
   }
   indices_.unbind(f.variable);
+}
+
+// Of a running value that a loop stores in each iteration, a page further: the lines that a later
+// iteration will store to.
+void FunctionEmitter::prefetch_next_row(const nest::Store& s) {
+  bool plain = s.kind == nest::StoreKind::assign && s.target.values.empty() && lanes_.width > 1;
+  if (!plain || loops_.empty() || memory_.streamed(s.target.buffer)) return;
+  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(s.target.buffer)];
+  bool running = std::any_of(s.loads.begin(), s.loads.end(), [&](const nest::Access& a) {
+    auto begun = begun_.find(a.buffer);
+    bool cells = nest_.buffers[static_cast<size_t>(a.buffer)].scope == nest::Scope::registers;
+    return cells && begun != begun_.end() && begun->second < loops_.size();
+  });
+  if (!running || !is_far(b)) return;
+  const TileLoop loop = loops_.back();
+  int64_t move = move_of(s.target, loop.variable, loop.at);
+  auto size = static_cast<int64_t>(byte_size(b.type));
+  if (std::abs(move) * size < kPage) return;
+  std::optional<Indices::Strided> lanes = indices_.strided(offset_of(s.target));
+  if (!lanes || lanes->stride != 1) return;
+  memory_.prefetch(s.target.buffer, lanes->uniform + Form{{}, kRowsAhead * move}, true);
 }
 
 }  // namespace tile::cpu

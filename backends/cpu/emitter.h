@@ -88,6 +88,7 @@ class FunctionEmitter {
   bool visit_reads(const nest::Block& body, const std::function<void(const nest::Access&)>& visit);
   FarLines lines_ahead(const nest::For& f, const Form& at);
   void prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i);
+  void prefetch_next_row(const nest::Store& s);
 
   // Blocks turned in registers (emit_turned.cpp).
   struct WrittenOut {

@@ -70,7 +70,8 @@ class Memory {
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
   // Brings the line of the element at the offset near; it need not exist.
-  void prefetch(int buffer, const Form& offset);
+  void prefetch(int buffer, const Form& offset, bool to_write = false);
+  bool streamed(int buffer) const { return place(buffer).streamed; }
   void forget(int buffer) { scopes_.forget(buffer); }
   // The number of neighbouring elements that the lanes' elements stand among, lane by lane without
   // gaps, and which of them `component` is; 0: the lanes do not lie so.

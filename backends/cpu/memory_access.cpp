@@ -31,12 +31,13 @@ Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
 
 }  // namespace
 
-void Memory::prefetch(int id, const Form& offset) {
+void Memory::prefetch(int id, const Form& offset, bool to_write) {
   auto size = static_cast<int64_t>(byte_size(buffer(id).type));
   llvm::Value* p = indices_.pointer(bases_[static_cast<size_t>(id)], offset, size);
-  constexpr uint32_t kRead = 0, kNearest = 3, kData = 1;
-  ir_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
-                      {p, ir_.getInt32(kRead), ir_.getInt32(kNearest), ir_.getInt32(kData)});
+  constexpr uint32_t kNearest = 3, kData = 1;
+  ir_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {p->getType()},
+      {p, ir_.getInt32(to_write ? 1 : 0), ir_.getInt32(kNearest), ir_.getInt32(kData)});
 }
 
 llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
