@@ -164,6 +164,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
     dot_ = dot_form(piece_, contraction_, frame.kernel.tensors, dot_group(schedule));
   }
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
+  if (tile_test_ && !is_gpu(frame.target)) tap_test_ = tap_test_place();
   if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
   while (parallel_ < schedule.outer.size() &&
          schedule.outer[parallel_].binding == Binding::parallel) {

@@ -58,14 +58,47 @@ std::optional<size_t> PieceLowering::tile_test_place() const {
   return place;
 }
 
-// Expressions that are all >= 0 where the domain has all points of the tile's rows.
+// One test for all taps that are written out: inside the domain they then stand side by side
+// without tests between them, and share what their windows overlap in.
+Block PieceLowering::test_all_taps(size_t i, const State& s) {
+  nest::If choice;
+  choice.nonnegative = tile_conditions(s, {});
+  bool never = std::any_of(choice.nonnegative.begin(), choice.nonnegative.end(),
+                           [](const Expr& e) { return e.is_constant() && e.value() < 0; });
+  if (never || choice.nonnegative.empty()) return reduce_inside(i, s);
+  State inner = s;
+  inner.guards = Guards::none;
+  choice.then = reduce_inside(i, inner);
+  choice.otherwise = reduce_inside(i, s);
+  return {statement(std::move(choice))};
+}
+
+// The first of the loops in `reduce` before the whole tile's test that are written out, from one
+// end of their reductions to the other.
+std::optional<size_t> PieceLowering::tap_test_place() const {
+  auto over = [](const std::vector<Loop>& loops, int unknown) {
+    return std::count_if(loops.begin(), loops.end(),
+                         [&](const Loop& l) { return l.unknown == unknown; });
+  };
+  size_t place = *tile_test_;
+  while (place > 0) {
+    const Loop& l = schedule_.reduce[place - 1];
+    bool whole = over(schedule_.reduce, l.unknown) == 1 && over(schedule_.outer, l.unknown) == 0;
+    if (l.binding != Binding::unroll || !whole || is_bounded(l.unknown)) break;
+    --place;
+  }
+  return place < *tile_test_ ? std::optional(place) : std::nullopt;
+}
+
+// Expressions that are all >= 0 where the domain has all points of the tile's rows, for all values
+// of the reductions whose loops are inside.
 std::vector<Expr> PieceLowering::tile_conditions(const State& s, const TileRows& rows) const {
   std::vector<Expr> all;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
     Constraint k = whole(*p.constraint);
     int64_t down = 0, up = 0;
-    for (size_t u = 0; u < piece_.owners; ++u) {
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
       if (!s.at[u].size.is_constant()) continue;
       bool some = static_cast<int>(u) == rows.unknown;
       int64_t factor = k.form.coefficient(u).num();

@@ -275,6 +275,11 @@ Block PieceLowering::short_block(const Loop& l, const State& inner, const Expr& 
 }
 
 Block PieceLowering::reduce_loops(size_t i, const State& s) {
+  bool taps = s.guards == Guards::untested && tap_test_ == std::optional<size_t>(i);
+  return taps ? test_all_taps(i, s) : reduce_inside(i, s);
+}
+
+Block PieceLowering::reduce_inside(size_t i, const State& s) {
   bool test = s.guards == Guards::untested && tile_test_ == std::optional<size_t>(i);
   if (test) return test_whole_tile(i, s);
   if (i == schedule_.reduce.size() || schedule_.reduce[i].binding == Binding::dot) {

@@ -212,9 +212,12 @@ class PieceLowering {
   nest::Block short_block(const Loop& l, const State& inner, const Expr& size, const Leaf& leaf);
   bool sized_at_run_time(int unknown) const { return unknown == walker_; }
   nest::Block reduce_loops(size_t i, const State& s);
+  nest::Block reduce_inside(size_t i, const State& s);
   // Borders: lower_borders.cpp.
   nest::Block test_whole_tile(size_t i, const State& s);
   std::optional<size_t> tile_test_place() const;
+  nest::Block test_all_taps(size_t i, const State& s);
+  std::optional<size_t> tap_test_place() const;
   std::vector<Expr> tile_conditions(const State& s, const TileRows& rows) const;
   std::vector<TileRows> shortened(const State& s) const;
   bool alone_in_conditions(int unknown) const;
@@ -400,9 +403,10 @@ class PieceLowering {
   std::optional<DotForm> dot_;       // the reduction's last loop is one operation
   int64_t copies_ = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart
-  std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested
-  size_t parallel_ = 0;              // leading outer loops that are parallel
-  int walker_ = -1;                  // the unknown with a run-time extent
+  std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested…
+  std::optional<size_t> tap_test_;  // …and before it, with all values of those that are written out
+  size_t parallel_ = 0;             // leading outer loops that are parallel
+  int walker_ = -1;                 // the unknown with a run-time extent
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
   int correction_ = -1;  // what flipped elements add to the sums
