@@ -101,8 +101,9 @@ class PieceModel {
   double packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const;
   double copy_ns(double bytes) const;
   TileShape tile_of(const PieceSchedule& s) const;
+  // `taps`: whether rows share what their windows overlap in.
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
-                     double steps) const;
+                     double steps, bool taps) const;
   // Rows of a block of the access that the tile turns; 1: it does not.
   static int64_t turned_rows(const AccessModel& a, const TileShape& t);
   double turned_cycles(int64_t rows) const;
@@ -118,7 +119,11 @@ class PieceModel {
   double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
   bool repeats_border(const Constraint& c, const TileShape& t) const;
-  double border_factor(const TileShape& t) const;
+  double at_border(const PieceSchedule& s, const TileShape& t, size_t tiled) const;
+  double border_factor(const PieceSchedule& s, const TileShape& t) const;
+  double tested_taps(const PieceSchedule& s, const TileShape& t) const;
+  double all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
+                   bool taps) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
@@ -148,6 +153,8 @@ class PieceModel {
   double traffic(const LoopRanges& r, double capacity, const Measure& held,
                  const Measure& moved) const;
   Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
+  Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                     size_t level) const;
   double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,
                    double rate) const;
   double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;

@@ -224,6 +224,24 @@ PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges&
   return block_of(a, r.ranges[level]);
 }
 
+// What the access of one tile brings that is new: of windows that slide along an owner from tile to
+// tile, and reduce nothing else, the earlier taps' elements have come before.
+PieceModel::Block PieceModel::walked_block(const PieceSchedule& s, const LoopRanges& r,
+                                           size_t access, size_t level) const {
+  LoopRanges fresh;
+  fresh.ranges.assign(r.ranges.size(), r.ranges[level]);
+  std::vector<int64_t>& range = fresh.ranges[level];
+  for (size_t tap = piece_.owners; tap < piece_.box.size() && taps_only_; ++tap) {
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      const AccessModel& a = accesses_[access];
+      bool slid = range[u] == 1 && piece_.box[u] > 1 &&
+                  distinct_part(a, u, piece_.box[u], tap, range[tap]) < 1;
+      if (slid) range[tap] = 1;
+    }
+  }
+  return block_at(s, fresh, access, level);
+}
+
 // Nanoseconds that data take to come into a cache of `bytes` from the level behind it.
 double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
                              double ways, double rate) const {
@@ -246,7 +264,7 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     bool along = stride > 0 && stride < kCacheLine;
     if (along) return block.rows * std::max(block.exact, stride);
     // A tile walks its runs side by side; a longer block's are finished by later tiles.
-    Block walked = block_at(s, r, i, std::max(level, s.outer.size()));
+    Block walked = walked_block(s, r, i, std::max(level, s.outer.size()));
     bool lost = bytes > target_.l1_bytes && walked.rows > kRuns && walked.run < block.run;
     double start = lost ? kLostRun * block.run / walked.run : kShortRun;
     return block.rows * (block.run + start);

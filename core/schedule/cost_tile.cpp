@@ -16,7 +16,9 @@ constexpr int64_t kTogether = 8;     // the largest stride of lanes that are rea
 constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
-constexpr double kTileStart = 12;    // of entering and leaving a register tile
+constexpr double kTileStart = 12;    // of entering and leaving a register tile…
+constexpr double kShortStart = 4;    // …whose reduction's end the processor foresees…
+constexpr double kForeseen = 32;     // …among so many iterations: the next tile begins beside it
 constexpr double kResume = 2;        // of a vector of sums that earlier blocks have begun
 constexpr double kFarSums = 300;     // of waiting for a tile's sums from behind the second cache
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
@@ -170,7 +172,7 @@ double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size
 // Cycles of one register tile in which the tile's unknowns have `counts` iterations (vectors for
 // the vector unknown).
 double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
-                               const std::vector<double>& counts, double steps) const {
+                               const std::vector<double>& counts, double steps, bool taps) const {
   double vectors = 1;
   for (double n : counts) vectors *= n;
   std::optional<DotForm> form;
@@ -188,7 +190,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
       return p.load == static_cast<int>(i) && (last == t.vector || last == t.joined);
     });
     n *= accesses_[i].times;
-    if (taps_only_) n *= shared_part(s, t, accesses_[i], counts);
+    if (taps_only_ && taps) n *= shared_part(s, t, accesses_[i], counts);
     double cycles = access_cycles(accesses_[i], t, packed);
     if (t.group > 1) {
       double joined = group_cycles(s, t, i, cycles);
@@ -234,7 +236,11 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
     ends += vectors * kResume + (far ? kFarSums : 0);
   }
-  if (t.vector < static_cast<int>(piece_.owners)) return steps * step + ends + kTileStart;
+  if (t.vector < static_cast<int>(piece_.owners)) {
+    if (steps > kForeseen || cut != s.outer.rend()) return steps * step + ends + kTileStart;
+    double others = std::max(steps * loads + stores, ends - stores - scattered + steps * step);
+    return others + scattered + kShortStart;
+  }
   if (waits_) return steps * step + ends + kTileStart + vectors * kLaneCombine;
   return steps * step + ends + vectors * (vectors > 1 ? kFreeRows : kFreeCombine);
 }
@@ -290,23 +296,50 @@ bool PieceModel::repeats_border(const Constraint& c, const TileShape& t) const {
   return named == 1 && inside > 1;
 }
 
-// Tiles at a border of the domain test their points: the first and the last of an unrolled owner
-// that a condition names, every vector of lanes that it masks.
-double PieceModel::border_factor(const TileShape& t) const {
+// Of the tiles along one of its unknowns the part that may be at a border of the domain. A loop of
+// one whole tile and a remainder, which windows alone fill, knows what is inside: nothing is
+// tested.
+double PieceModel::at_border(const PieceSchedule& s, const TileShape& t, size_t tiled) const {
+  size_t u = t.unknowns[tiled];
+  int64_t extent = piece_.box[u], block = std::max<int64_t>(t.blocks[tiled], 1);
+  bool one = extent / block <= 1;
+  bool known =
+      taps_only_ && one && std::none_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
+        bool runs = extent > l.step && (l.binding == Binding::parallel || l.step != block);
+        return l.unknown == static_cast<int>(u) && runs;
+      });
+  return known ? 0 : std::min(1.0, 2 / static_cast<double>(ceil_div(extent, block)));
+}
+
+// Tiles at a border test their points: the first and the last of an unrolled owner that a condition
+// names, every vector of lanes that it masks.
+double PieceModel::border_factor(const PieceSchedule& s, const TileShape& t) const {
   double factor = 1;
   for (const Constraint& c : piece_.constraints) {
     for (size_t j = 0; j < t.unknowns.size(); ++j) {
       size_t u = t.unknowns[j];
       if (c.form.coefficient(u).is_zero()) continue;
-      double tiles = std::ceil(static_cast<double>(piece_.box[u]) /
-                               static_cast<double>(std::max<int64_t>(t.blocks[j], 1)));
       bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
       double more = masked ? (t.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
       if (!masked && repeats_border(c, t)) more = kShortenedTile;
-      factor += std::min(1.0, 2 / tiles) * more;
+      factor += at_border(s, t, j) * more;
     }
   }
   return factor;
+}
+
+// The part of the tiles in which each tap that is written out has a test of its own: then rows
+// share nothing between taps.
+double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const {
+  double inside = 1;
+  for (size_t j = 0; j < t.unknowns.size() && taps_only_; ++j) {
+    size_t u = t.unknowns[j];
+    bool lanes = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
+    bool tested = std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
+                              [&](auto& c) { return !c.form.coefficient(u).is_zero(); });
+    if (tested && !lanes) inside *= 1 - at_border(s, t, j);
+  }
+  return 1 - inside;
 }
 
 // All tiles: full ones and the remainders of each unknown.
@@ -334,10 +367,18 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     bool tiled = std::find(t.unknowns.begin(), t.unknowns.end(), u) != t.unknowns.end();
     if (!tiled) tiles *= static_cast<double>(piece_.box[u]);
   }
+  double tested = tested_taps(s, t), total = 0;
+  if (tested < 1) total += (1 - tested) * all_tiles(s, t, steps, tiles * blocks, true);
+  if (tested > 0) total += tested * all_tiles(s, t, steps, tiles * blocks, false);
+  return total * border_factor(s, t);
+}
+
+double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
+                             bool taps) const {
   double total = 0;
   for (size_t corner = 0; corner < (size_t{1} << t.unknowns.size()); ++corner) {
     std::vector<double> counts;
-    double number = tiles * blocks;
+    double number = tiles;
     for (size_t j = 0; j < t.unknowns.size(); ++j) {
       int64_t extent = piece_.box[t.unknowns[j]], block = t.blocks[j];
       bool rest = (corner >> j & 1) != 0;
@@ -345,9 +386,9 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
       number *= static_cast<double>(rest ? (size > 0 ? 1 : 0) : extent / block);
       counts.push_back(vectors_of(t, t.unknowns[j], size));
     }
-    if (number > 0) total += number * tile_cycles(s, t, counts, steps);
+    if (number > 0) total += number * tile_cycles(s, t, counts, steps, taps);
   }
-  return total * border_factor(t);
+  return total;
 }
 
 }  // namespace tile

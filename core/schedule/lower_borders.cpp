@@ -94,11 +94,12 @@ std::optional<size_t> PieceLowering::tap_test_place() const {
 // of the reductions whose loops are inside.
 std::vector<Expr> PieceLowering::tile_conditions(const State& s, const TileRows& rows) const {
   std::vector<Expr> all;
+  size_t ranging = tap_test_ ? piece_.box.size() : piece_.owners;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
     Constraint k = whole(*p.constraint);
     int64_t down = 0, up = 0;
-    for (size_t u = 0; u < piece_.box.size(); ++u) {
+    for (size_t u = 0; u < ranging; ++u) {
       if (!s.at[u].size.is_constant()) continue;
       bool some = static_cast<int>(u) == rows.unknown;
       int64_t factor = k.form.coefficient(u).num();

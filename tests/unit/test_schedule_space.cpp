@@ -145,6 +145,48 @@ TEST(ScheduleSpace, FewColumnsRunTheirLanesAlongTheSum) {
 
 // Channels first: rows of pixels would leave lanes empty and test them at the border. Cells are
 // stored apart, once for all terms of their sums.
+// From the second cache one row after the other comes faster than several in turns.
+TEST(ScheduleSpace, RowsAreSummedOneByOne) {
+  KernelBuilder b;
+  TensorId X = b.tensor("X", DType::f32, {116, 778}), O = b.tensor("O", DType::f32, {116});
+  b.stage(O, Aggregation::sum, DType::f32,
+          {{{"m", "n"},
+            {116, 778},
+            1,
+            {"m"},
+            {{X, {"m", "n"}}},
+            {},
+            [](Body&, const std::vector<NodeId>& loads) { return loads[0]; }}});
+  Target target = wide_target();
+  target.threads = 1;
+  PieceSchedule s = analytic_schedule(b.finish(), target).stages[0][0];
+  EXPECT_TRUE(s.tile.empty());
+  EXPECT_EQ(s.reduce.back(), (Loop{1, 1, Binding::vector}));
+}
+
+// Tiles of short sums overlap: copies of an operand that lies across the lanes pay at once.
+TEST(ScheduleSpace, ShortSumsOverlapTheirNeighbours) {
+  KernelBuilder b;
+  TensorId X = b.tensor("X", DType::f32, {40, 8, 24}), Y = b.tensor("Y", DType::f32, {19, 8});
+  TensorId O = b.tensor("O", DType::f32, {40, 24, 19});
+  b.stage(O, Aggregation::sum, DType::f32,
+          {{{"a", "b", "c", "e"},
+            {40, 24, 19, 8},
+            3,
+            {"a", "b", "c"},
+            {{X, {"a", "e", "b"}}, {Y, {"c", "e"}}},
+            {},
+            [](Body& body, const std::vector<NodeId>& loads) {
+              return body.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
+            }}});
+  Target target = wide_target();
+  target.threads = 2;
+  target.fma_per_ns = 120;
+  target.parallel_overhead_ns = 800;
+  Schedule s = analytic_schedule(b.finish(), target);
+  EXPECT_FALSE(s.stages[0][0].packings.empty()) << print(s);
+}
+
 TEST(ScheduleSpace, LanesMayStoreApartWhereSumsAreLong) {
   KernelBuilder b;
   TensorId I = b.tensor("I", DType::f32, {64, 28, 28}),

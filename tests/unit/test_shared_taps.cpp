@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/lower.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {
@@ -87,6 +88,48 @@ TEST(SharedTaps, CandidatesComputeTheSameValues) {
       }
     }
   }
+}
+
+// Rows of the picture in tiles of `rows`, the taps along them written out.
+Schedule rows_of(int64_t rows) {
+  return parse_schedule(
+      "schedule { stage { piece outer (1:1 serial, 2:16 serial, 0:" + std::to_string(rows) +
+      " serial) reduce (4:1 serial, 3:1 unroll) tile (0:1 unroll, 2:1 vector) } }");
+}
+Schedule in_parallel(int64_t rows) {
+  Schedule s = rows_of(rows);
+  std::vector<Loop>& outer = s.stages[0][0].outer;
+  std::rotate(outer.begin(), outer.end() - 1, outer.end());
+  outer[0].binding = Binding::parallel;
+  return s;
+}
+
+// Inside the domain nothing stands between the taps: the test is before their loop.
+TEST(SharedTaps, OneTestForAllTapsOfATile) {
+  Target target = wide_target();
+  for (bool filters : {true, false}) {
+    Kernel kernel = windows(20, 16, 3, 1, 1, filters);
+    Schedule s = in_parallel(5);
+    std::string text = nest::print(lower(kernel, s, target));
+    size_t test = text.find(" if ["), taps = text.find("unrolled j_0");
+    ASSERT_NE(taps, std::string::npos) << text;
+    EXPECT_LT(test, taps) << text;
+    EXPECT_GT(text.find(" if [", test + 1), text.find("else")) << text;
+    Values inputs = small_integers(kernel, 7), expected = inputs;
+    brute_force(kernel, expected);
+    expect_schedule_agrees(kernel, s, target, inputs, expected);
+  }
+}
+
+// Of two tiles each is at a border: as tasks they test every tap's points, side by side in one loop
+// each is known to begin or to end there.
+TEST(SharedTaps, TilesThatKnowTheirBorderCostLess) {
+  Kernel kernel = windows(19, 16, 3, 1, 1, true);
+  Target target = wide_target();
+  target.threads = 1;
+  double known = estimate(rows_of(10), kernel, target);
+  double tested = estimate(in_parallel(10), kernel, target);
+  EXPECT_LT(1.5 * known, tested);
 }
 
 }  // namespace
