@@ -72,6 +72,7 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
     body_with(f, at);
   });
   running_.clear();
+  updated_.clear();
   mirrored_ = false;
 }
 

@@ -51,7 +51,9 @@ llvm::Value* FunctionEmitter::on_every_lane(llvm::Value* value) {
 void FunctionEmitter::update_running(const nest::Store& s, const Reference& target,
                                      llvm::Value* value, llvm::Value* factor) {
   internal_check(s.kind != nest::StoreKind::assign, "cpu: a running value that is assigned");
-  RunningLanes before{running_value(target), on_every_lane(memory_.load(target, Lanes{}))};
+  llvm::Value* last_before = on_every_lane(memory_.load(target, Lanes{}));
+  bool first = updated_.insert({target.buffer, target.cell}).second;
+  RunningLanes before{first ? last_before : running_value(target), last_before};
   RunningLanes after = emit_running_lanes(ir_, s.kind, type_of(target.buffer), before, splat(value),
                                           factor == nullptr ? nullptr : splat(factor), lanes_.mask,
                                           mirrored_, half_);

@@ -208,6 +208,7 @@ class FunctionEmitter {
   // each lane's iteration.
   std::map<std::pair<int, int64_t>, llvm::AllocaInst*> running_;
   std::vector<llvm::AllocaInst*> running_cells_;  // of all such loops
+  std::set<std::pair<int, int64_t>> updated_;     // cells of running_ that are updated already
   bool mirrored_ = false;                         // of that loop: its last iteration is in lane 0
   // Running values that such loops left, and the vectors that have them on every lane.
   std::map<llvm::Value*, llvm::Value*> on_lanes_;
