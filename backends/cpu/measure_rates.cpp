@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -17,27 +17,24 @@
 namespace tile::cpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kTrials = 20;
-constexpr int64_t kPartMs = 25;  // of one measurement, whatever its trials take
+constexpr double kPartNs = 25e6;    // of one measurement, whatever its trials take…
+constexpr double kLongestNs = 1e8;  // …unless others disturbed all of them
+constexpr double kUndisturbed = 0.9;
 constexpr size_t kMultiple = 1024;
 constexpr int64_t kLargestRead = int64_t{96} << 20;  // bytes
 
-// The least nanoseconds of a call: on a machine that others use, some calls are left alone.
-double least_ns(const std::function<void()>& call) {
-  double least = std::numeric_limits<double>::infinity();
-  auto end = Clock::now() + std::chrono::milliseconds(kPartMs);
-  call();
-  for (int i = 0; i < kTrials; ++i) {
-    auto start = Clock::now();
-    call();
-    std::chrono::duration<double, std::nano> taken = Clock::now() - start;
-    least = std::min(least, taken.count());
-    if (Clock::now() >= end) break;
-  }
-  return least;
+ProbeClocks thread_clocks() {
+  auto nanoseconds = [](clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
+  };
+  return {[=] { return nanoseconds(CLOCK_MONOTONIC); },
+          [=] { return nanoseconds(CLOCK_THREAD_CPUTIME_ID); }};
 }
+
+double least_ns(const std::function<void()>& call) { return undisturbed_ns(call, thread_clocks()); }
 
 // Each thread's best rate while all run, added up.
 double together(int threads, const std::function<double(int thread)>& rate) {
@@ -104,6 +101,7 @@ size_t bytes_of(int64_t n) { return static_cast<size_t>(n); }
 // The largest of growing sizes that is still read clearly faster than memory.
 int64_t effective_bytes(const Buffer& buffer, const Target& host, double l3, double dram) {
   int64_t found = 0;
+  if (l3 <= 0 || dram <= 0) return 0;  // not measured
   for (int64_t bytes = 2 * host.l2_bytes; bytes <= std::min(host.l3_bytes, kLargestRead);
        bytes *= 2) {
     if (buffer.rate(bytes_of(bytes)) < std::sqrt(l3 * dram)) break;
@@ -136,6 +134,22 @@ void measure_memory(const Target& host, MachineRates& r) {
 }
 
 }  // namespace
+
+double undisturbed_ns(const std::function<void()>& call, const ProbeClocks& clocks) {
+  double least = std::numeric_limits<double>::infinity();
+  call();
+  double begin = clocks.wall();
+  for (int i = 0;; ++i) {
+    double working = clocks.processor(), start = clocks.wall();
+    call();
+    double end = clocks.wall(), taken = end - start;
+    bool alone = clocks.processor() - working >= kUndisturbed * taken;
+    if (alone) least = std::min(least, taken);
+    bool enough = i + 1 >= kTrials || end - begin >= kPartNs;
+    if (enough && std::isfinite(least)) return least;
+    if (end - begin >= kLongestNs) return least;
+  }
+}
 
 MachineRates measure_rates(const Target& host) {
   MachineRates r;

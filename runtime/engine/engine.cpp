@@ -162,7 +162,10 @@ std::string Engine::rates_identity() const {
 
 void Engine::take_rates() {
   rates_ = load_rates(kernels_->directory(), rates_identity());
-  if (!rates_ && options_.measure) rates_ = measured_rates();
+  if (!rates_ && options_.measure) {
+    MachineRates now = measured_rates();
+    if (plausible(now)) rates_ = now;
+  }
   if (rates_) apply(*rates_, target_);
 }
 
@@ -170,9 +173,13 @@ MachineRates Engine::measured_rates() {
   std::lock_guard lock(measuring_);
   if (rates_) return *rates_;
   if (!measured_later_) {
-    measured_later_ = cpu::measure_rates(backend_->target());
-    if (kernels_->writes()) {
-      store_rates(kernels_->directory(), rates_identity(), *measured_later_);
+    MachineRates rates = cpu::measure_rates(backend_->target());
+    if (!plausible(rates)) rates = cpu::measure_rates(backend_->target());
+    // What a busy machine shows counts for nothing; a later process measures again.
+    bool useful = plausible(rates);
+    measured_later_ = useful ? rates : MachineRates{};
+    if (useful && kernels_->writes()) {
+      store_rates(kernels_->directory(), rates_identity(), rates);
     }
   }
   return *measured_later_;

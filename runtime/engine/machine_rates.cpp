@@ -33,7 +33,35 @@ constexpr Field kFields[] = {
     {"all_dram_bytes_per_ns", &MachineRates::all_dram_bytes_per_ns},
 };
 
+constexpr double kNotSlower = 0.75;  // of the slower one's rate
+constexpr double kTogether = 0.45;   // of the threads' own rates: two may share one core
+constexpr double kLaneBits = 32;
+
+// Of each width at least one vector a nanosecond, and no less than the narrower one's.
+bool plausible_arithmetic(const MachineRates& r) {
+  double narrower = 0;
+  for (const auto& [bits, rate] : r.fma_per_ns) {
+    if (rate < bits / kLaneBits || rate < kNotSlower * narrower) return false;
+    narrower = rate;
+  }
+  return r.all_fma_per_ns >= kTogether * r.threads * narrower && narrower > 0;
+}
+
 }  // namespace
+
+bool plausible(const MachineRates& r) {
+  bool measured = r.l1_bytes_per_ns > 0 && r.l2_bytes_per_ns > 0 && r.l3_bytes_per_ns > 0 &&
+                  r.dram_bytes_per_ns > 0;
+  bool ordered = r.l1_bytes_per_ns >= kNotSlower * r.l2_bytes_per_ns &&
+                 r.l2_bytes_per_ns >= kNotSlower * r.l3_bytes_per_ns &&
+                 r.l3_bytes_per_ns >= kNotSlower * r.dram_bytes_per_ns;
+  if (!measured || !ordered) return false;
+  if (r.threads < 2) return r.fma_per_ns.empty() || plausible_arithmetic(r);
+  bool together = r.all_l2_bytes_per_ns >= kTogether * r.threads * r.l2_bytes_per_ns &&
+                  r.all_l3_bytes_per_ns >= kNotSlower * r.l3_bytes_per_ns &&
+                  r.all_dram_bytes_per_ns >= kNotSlower * r.dram_bytes_per_ns;
+  return together && (r.fma_per_ns.empty() || plausible_arithmetic(r));
+}
 
 std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity) {
   if (directory.empty()) return std::nullopt;
@@ -52,7 +80,7 @@ std::optional<MachineRates> load_rates(const std::string& directory, const std::
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  return rates;
+  return plausible(rates) ? std::optional(rates) : std::nullopt;
 }
 
 bool store_rates(const std::string& directory, const std::string& identity,

@@ -1,5 +1,5 @@
 // Measured rates of this machine, kept as JSON beside the disk cache: machine-HASH.json, one for
-// each CPU and build. A file that cannot be read is none.
+// each CPU and build. A file that cannot be read is none, nor is one of rates that no machine has.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,10 @@
 
 namespace tile {
 
+// Whether all was measured and may be so: a vector multiply-add a nanosecond, wider vectors and
+// nearer memory not slower, threads together not much slower than each alone. What is not was
+// measured on a machine busy with other work.
+bool plausible(const MachineRates& rates);
 std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity);
 // Replaces the file as a whole; false where it cannot be written.
 bool store_rates(const std::string& directory, const std::string& identity,

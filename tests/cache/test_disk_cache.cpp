@@ -190,7 +190,13 @@ TEST_F(Disk, TuningRecordsAreMergedByConcatenation) {
 TEST_F(Disk, MeasuredRatesAreKept) {
   MachineRates rates;
   rates.fma_per_ns = {{128, 31.5}, {512, 130}};
+  rates.l1_bytes_per_ns = 350;
   rates.l2_bytes_per_ns = 210;
+  rates.l3_bytes_per_ns = 90;
+  rates.dram_bytes_per_ns = 20;
+  rates.all_fma_per_ns = 255;
+  rates.all_l2_bytes_per_ns = 400;
+  rates.all_l3_bytes_per_ns = 150;
   rates.all_dram_bytes_per_ns = 27;
   rates.l3_bytes = 16 << 20;
   rates.threads = 2;
@@ -218,6 +224,7 @@ TEST_F(Disk, EnginesCountWithStoredRates) {
   auto before = Engine::create(options);
   EXPECT_EQ(before->rates(), std::nullopt);
   MachineRates rates = before->measured_rates();
+  if (!plausible(rates)) GTEST_SKIP() << "this machine is too busy to be measured";
   EXPECT_GT(rates.fma_per_ns.at(128), 0);
   EXPECT_GT(rates.l2_bytes_per_ns, 0);
   EXPECT_EQ(before->measured_rates(), rates) << "measured once";
