@@ -3,6 +3,7 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/cpu/convert.h"
@@ -13,6 +14,8 @@ namespace {
 using llvm::IRBuilderBase;
 using llvm::Value;
 using nest::StoreKind;
+
+constexpr unsigned kPartBits = 128;  // of a vector, inside which lanes move cheaply
 
 Op op_of(StoreKind kind) {
   switch (kind) {
@@ -140,22 +143,31 @@ Value* nan_from_first(IRBuilderBase& ir, Value* given, Value* lanes, bool mirror
   return ir.CreateSelect(mask, llvm::ConstantFP::getNaN(given->getType()), lanes);
 }
 
-// Each lane combined with all before it, in steps that double the distance. What moves in beside
-// the lanes are neighbours of one more vector, so that a step is one instruction.
+// Each lane combined with all before it. Inside parts of 128 bits, which move in one cheap
+// instruction, in steps that double the distance; then every second part takes what the one before
+// it came to, every second pair of parts, and so on. A lane that takes nothing is combined with
+// itself where that is no change; sums take zeros, which come for free: -0 + 0 is 0, but the
+// running value that it is added to is never -0.
 Value* prefixes(IRBuilderBase& ir, StoreKind kind, DType type, Value* lanes, bool mirrored,
                 HalfConversion half) {
   unsigned width = width_of(lanes);
-  llvm::Constant* nothing = neutral(kind, type, lanes->getType());
-  bool extremum = is_float(type) && (kind == StoreKind::max || kind == StoreKind::min);
-  for (unsigned distance = 1; distance < width; distance *= 2) {
+  unsigned part = std::min(width, kPartBits / lanes->getType()->getScalarSizeInBits());
+  bool repeats = kind == StoreKind::max || kind == StoreKind::min;
+  llvm::Constant* nothing = kind == StoreKind::add ? llvm::Constant::getNullValue(lanes->getType())
+                                                   : neutral(kind, type, lanes->getType());
+  for (unsigned size = 1; size < width; size *= 2) {
     llvm::SmallVector<int> moved;
-    unsigned first = mirrored ? distance : width - distance;
-    for (unsigned l = 0; l < width; ++l) moved.push_back(static_cast<int>(first + l));
-    Value* beside = mirrored ? ir.CreateShuffleVector(lanes, nothing, moved)
-                             : ir.CreateShuffleVector(nothing, lanes, moved);
+    for (unsigned l = 0; l < width; ++l) {
+      unsigned place = mirrored ? width - 1 - l : l;
+      bool takes = size < part ? place % part >= size : place / size % 2 == 1;
+      unsigned from = size < part ? place - size : place / size * size - 1;
+      if (mirrored) from = width - 1 - from;
+      moved.push_back(static_cast<int>(takes ? from : repeats ? l : width + l));
+    }
+    Value* beside = ir.CreateShuffleVector(lanes, repeats ? lanes : nothing, moved);
     Operand sides[2] = {{beside, type}, {lanes, type}};
-    lanes = extremum ? larger(ir, kind, beside, lanes)
-                     : emit_operation(ir, op_of(kind), type, sides, half);
+    lanes = repeats && is_float(type) ? larger(ir, kind, beside, lanes)
+                                      : emit_operation(ir, op_of(kind), type, sides, half);
   }
   return lanes;
 }
