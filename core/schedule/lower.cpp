@@ -227,6 +227,33 @@ std::vector<TensorId> arguments_of(const Kernel& kernel) {
 
 namespace {
 
+// Pieces share no cell and read none: parallel loops of as many tasks become one, so that what a
+// task's parts read and write close together is near.
+nest::Block with_common_tasks(std::vector<nest::Block> pieces) {
+  nest::Block before, loops;
+  for (nest::Block& piece : pieces) {
+    auto* last = piece.empty() ? nullptr : std::get_if<nest::For>(&piece.back().what);
+    if (last != nullptr && last->kind == nest::LoopKind::parallel) {
+      auto common = std::find_if(loops.begin(), loops.end(), [&](const nest::Statement& s) {
+        const auto& loop = std::get<nest::For>(s.what);
+        return loop.variable == last->variable && loop.begin == last->begin &&
+               loop.extent == last->extent;
+      });
+      if (common == loops.end()) {
+        loops.push_back(std::move(piece.back()));
+      } else {
+        auto& loop = std::get<nest::For>(common->what);
+        loop.grain = std::min(loop.grain, last->grain);
+        lowering::append(loop.body, std::move(last->body));
+      }
+      piece.pop_back();
+    }
+    lowering::append(before, std::move(piece));
+  }
+  lowering::append(before, std::move(loops));
+  return before;
+}
+
 // The stages with loops of their own, one after the other.
 void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
   for (size_t s = 0; s < frame.kernel.stages.size(); ++s) {
@@ -236,16 +263,20 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
       std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
       for (TensorId out : outputs) lowering::append(frame.nest.body, lowering::fill(frame, out, c));
     }
-    nest::Block pieces;
+    std::vector<nest::Block> each;
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       const PieceSchedule& how = schedule.stages[s][p];
       lowering::PieceLowering piece(frame, s, p, how);
-      lowering::append(pieces, how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
+      each.push_back(how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
     }
+    nest::Block pieces;
     if (is_gpu(frame.target)) {
+      for (nest::Block& piece : each) lowering::append(pieces, std::move(piece));
       // Pieces share no cell, so that their launches may run side by side.
       pieces = gpu::bind_grid(std::move(pieces), frame.nest.buffers, frame.target);
       if (c.pieces.size() > 1) pieces = gpu::merged_launches(std::move(pieces));
+    } else {
+      pieces = with_common_tasks(std::move(each));
     }
     lowering::append(frame.nest.body, std::move(pieces));
   }

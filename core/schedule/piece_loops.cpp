@@ -58,6 +58,12 @@ std::vector<Loop> PieceSpace::natural_order(const RegisterTile& t) const {
   return outer;
 }
 
+bool PieceSpace::shares_nothing(const RegisterTile& t, int u) const {
+  if (tile_step(t, u) > 1 || extent(u) == 1) return false;
+  return std::all_of(model_.accesses().begin(), model_.accesses().end(),
+                     [&](const auto& a) { return a.strides[static_cast<size_t>(u)] != 0; });
+}
+
 std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
   std::vector<Loop> base = natural_order(t);
   std::vector<std::vector<Loop>> all{base};
@@ -72,6 +78,13 @@ std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
                            [&](const Loop& l) { return l.unknown == t.joined; });
     if (rest < at) std::rotate(rest, at, at + 1);
     all.push_back(std::move(columns));
+  }
+  for (size_t place : {size_t{0}, size_t{1}}) {
+    std::vector<Loop> apart = base;
+    auto from = std::min(apart.end(), apart.begin() + static_cast<std::ptrdiff_t>(place));
+    std::stable_partition(from, apart.end(),
+                          [&](const Loop& l) { return shares_nothing(t, l.unknown); });
+    if (std::find(all.begin(), all.end(), apart) == all.end()) all.push_back(std::move(apart));
   }
   for (size_t i = 0; i < base.size(); ++i) {
     if (tile_step(t, base[i].unknown) == 1 || extent(base[i].unknown) == 1) continue;

@@ -48,7 +48,11 @@ class PieceSpace {
   // Owners by decreasing stride in the output; loops of one iteration last.
   std::vector<int> natural_owners() const;
   std::vector<Loop> natural_order(const RegisterTile& t) const;
-  // The natural order, and orders in which one tiled owner moves to either end.
+  // An owner outside the tile that every access has, such as a group: its values are contractions
+  // of their own.
+  bool shares_nothing(const RegisterTile& t, int u) const;
+  // The natural order, orders in which those owners come first or second, and orders in which one
+  // tiled owner moves to either end.
   std::vector<std::vector<Loop>> orders(const RegisterTile& t) const;
   // Reductions, the one with the smallest stride innermost, the vector one last of all.
   std::vector<Loop> reduce_loops(const RegisterTile& t) const;

@@ -252,6 +252,88 @@ TEST(ScheduleSpace, NothingIsCopiedIntoTheOrderThatItHas) {
   }
 }
 
+TEST(ScheduleSpace, TransposedCopiesTurnBlocksOfWholeRows) {
+  for (Kernel kernel : {transpose(100, 70), transpose(1000, 3000), transpose(2048, 2048)}) {
+    PieceSchedule s = analytic_schedule(kernel, wide_target()).stages[0][0];
+    ASSERT_EQ(s.tile.size(), 2U);
+    EXPECT_EQ(s.tile[0].binding, Binding::unroll);
+    EXPECT_EQ(s.tile[1].binding, Binding::vector);
+    EXPECT_NE(s.tile[0].unknown, s.tile[1].unknown);
+    EXPECT_TRUE(s.packings.empty());
+  }
+}
+
+NodeId product(Body& b, const std::vector<NodeId>& loads) {
+  return b.operation(Op::mul, {loads[0], loads[1]}, b[loads[0]].type);
+}
+
+// A group's weights and pictures are its own: nothing is read again where it is outermost.
+TEST(ScheduleSpace, GroupsComeBeforeTheLoopsThatShare) {
+  KernelBuilder b;
+  TensorId I = b.tensor("I", DType::f32, {4, 28, 8, 32}),
+           K = b.tensor("K", DType::f32, {8, 32, 32});
+  TensorId O = b.tensor("O", DType::f32, {4, 28, 8, 32});
+  b.stage(O, Aggregation::sum, DType::f32,
+          {{{"n", "x", "g", "o", "c"},
+            {4, 28, 8, 32, 32},
+            4,
+            {"n", "x", "g", "o"},
+            {{I, {"n", "x", "g", "c"}}, {K, {"g", "c", "o"}}},
+            {},
+            product}});
+  Kernel kernel = b.finish();
+  auto group_at = [](const Schedule& s, size_t place) {
+    const std::vector<Loop>& outer = s.stages[0][0].outer;
+    return outer.size() > place && outer[place].unknown == 2;
+  };
+  std::vector<Schedule> all = candidates(kernel, wide_target(), 1000);
+  for (size_t place : {0, 1}) {
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Schedule& s) {
+      return group_at(s, place);
+    })) << place;
+  }
+}
+
+// Pieces of as many tasks: one parallel loop, behind the copies that all of them need.
+TEST(ScheduleSpace, PiecesShareTheirTasks) {
+  KernelBuilder b;
+  TensorId A = b.tensor("A", DType::f32, {12, 40}), W = b.tensor("W", DType::f32, {2, 40, 32});
+  TensorId O = b.tensor("O", DType::f32, {12, 2, 32});
+  auto piece = [&](const std::string& place) {
+    return KernelBuilder::PieceText{{"i", "j", "k"},
+                                    {12, 32, 40},
+                                    2,
+                                    {"i", place, "j"},
+                                    {{A, {"i", "k"}}, {W, {place, "k", "j"}}},
+                                    {},
+                                    product};
+  };
+  b.stage(O, Aggregation::sum, DType::f32, {piece("0"), piece("1")});
+  Kernel kernel = b.finish();
+  Schedule s = parse_schedule(R"(
+schedule {
+  stage {
+    piece outer (0:1 parallel, 1:32 serial) reduce (2:1 serial) tile (1:16 unroll, 1:1 vector)
+      pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial)
+    piece outer (0:1 parallel, 1:32 serial) reduce (2:1 serial) tile (1:16 unroll, 1:1 vector)
+      pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial)
+  }
+}
+)");
+  ASSERT_EQ(illegal(s, kernel, wide_target()), "");
+  nest::Nest nest = lower(kernel, s, wide_target());
+  int tasks = 0;
+  for (const nest::Statement& statement : nest.body) {
+    const auto* loop = std::get_if<nest::For>(&statement.what);
+    bool parallel = loop != nullptr && loop->kind == nest::LoopKind::parallel;
+    tasks += parallel && loop->extent.is_constant(12) ? 1 : 0;
+  }
+  EXPECT_EQ(tasks, 1) << nest::print(nest);
+  Values inputs = small_integers(kernel, 5), expected = inputs;
+  brute_force(kernel, expected);
+  expect_schedule_agrees(kernel, s, wide_target(), inputs, expected);
+}
+
 TEST(ScheduleSpace, BrokenRulesAreNamed) {
   Kernel kernel = matrix_product(8, 8, 8);
   Target target = small_target();
