@@ -153,6 +153,7 @@ class PieceModel {
   double traffic(const LoopRanges& r, double capacity, const Measure& held,
                  const Measure& moved) const;
   Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
+  bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;
   Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
                      size_t level) const;
   double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,

@@ -224,16 +224,32 @@ PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges&
   return block_of(a, r.ranges[level]);
 }
 
+// Whether the loop moves the access along its runs.
+bool PieceModel::walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                             size_t loop) const {
+  const AccessModel& a = accesses_[access];
+  auto u = static_cast<size_t>(r.loops[loop]->unknown);
+  double step = std::abs(static_cast<double>(a.strides[u] * r.loops[loop]->step * a.bytes));
+  return step > 0 && step < block_at(s, r, access, loop).run;
+}
+
 // What the access of one tile brings that is new: of windows that slide along an owner from tile to
 // tile, and reduce nothing else, the earlier taps' elements have come before.
 PieceModel::Block PieceModel::walked_block(const PieceSchedule& s, const LoopRanges& r,
                                            size_t access, size_t level) const {
+  const AccessModel& a = accesses_[access];
+  size_t inside = std::max(level, s.outer.size());
+  // Windows alone come again to the runs of one loop only when those of the loops inside it are
+  // done.
+  while (taps_only_ && !a.store && inside > level && !walks_along(s, r, access, inside - 1)) {
+    --inside;
+  }
+  level = inside;
   LoopRanges fresh;
   fresh.ranges.assign(r.ranges.size(), r.ranges[level]);
   std::vector<int64_t>& range = fresh.ranges[level];
   for (size_t tap = piece_.owners; tap < piece_.box.size() && taps_only_; ++tap) {
     for (size_t u = 0; u < piece_.owners; ++u) {
-      const AccessModel& a = accesses_[access];
       bool slid = range[u] == 1 && piece_.box[u] > 1 &&
                   distinct_part(a, u, piece_.box[u], tap, range[tap]) < 1;
       if (slid) range[tap] = 1;
@@ -264,7 +280,7 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     bool along = stride > 0 && stride < kCacheLine;
     if (along) return block.rows * std::max(block.exact, stride);
     // A tile walks its runs side by side; a longer block's are finished by later tiles.
-    Block walked = walked_block(s, r, i, std::max(level, s.outer.size()));
+    Block walked = walked_block(s, r, i, level);
     bool lost = bytes > target_.l1_bytes && walked.rows > kRuns && walked.run < block.run;
     double start = lost ? kLostRun * block.run / walked.run : kShortRun;
     return block.rows * (block.run + start);
@@ -284,9 +300,10 @@ double PieceModel::crowded_ns(const PieceSchedule& s, const LoopRanges& r) const
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     Block block = block_at(s, r, i, level);
     double bytes = block.run * block.rows;
-    bool fits = occupied(block, capacity / kFirstLevelWays) <= kUsableCache * capacity;
+    double held = occupied(block, capacity / kFirstLevelWays);
+    bool crowded = held > kUsableCache * capacity && held > bytes;
     bool once = uses(accesses_[i]) <= 1;
-    if (once && !fits) total += tiles * bytes / target_.l3_bytes_per_ns;
+    if (once && crowded) total += tiles * bytes / target_.l3_bytes_per_ns;
   }
   return total;
 }

@@ -132,5 +132,22 @@ TEST(SharedTaps, TilesThatKnowTheirBorderCostLess) {
   EXPECT_LT(1.5 * known, tested);
 }
 
+// From behind the second cache windows come along the rows of the picture: down its columns each
+// row's next elements are asked for long after the last.
+TEST(SharedTaps, PicturesAreWalkedAlongTheirRows) {
+  Kernel kernel = windows(300, 64, 3, 2, 1, false);
+  Target target = wide_target();
+  target.threads = 1;
+  auto walked = [&](const char* outer) {
+    return estimate(
+        parse_schedule("schedule { stage { piece outer (" + std::string(outer) +
+                       ") reduce (4:1 serial, 3:1 unroll) tile (0:1 unroll, 2:16 unroll, "
+                       "2:1 vector) } }"),
+        kernel, target);
+  };
+  EXPECT_LT(1.2 * walked("0:3 serial, 1:1 serial, 2:32 serial"),
+            walked("1:1 serial, 2:32 serial, 0:3 serial"));
+}
+
 }  // namespace
 }  // namespace tile::testing
