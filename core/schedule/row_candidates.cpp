@@ -55,7 +55,7 @@ class RowModel {
       : target_(target), blocks_(std::move(blocks)), block_(block_of_rows(kernel, blocks_)) {
     std::vector<int64_t> all = extents(kernel);
     for (size_t r = 0; r < all.size(); ++r) {
-      count_ *= static_cast<double>(ceil_div(all[r], blocks_[r]));
+      count_ *= static_cast<double>(all[r]) / static_cast<double>(blocks_[r]);
     }
     if (has_stream(kernel)) count_ *= visited_share(kernel, blocks_);
     attached_share_ = 1 / count_;
@@ -137,7 +137,7 @@ class RowModel {
   const Target& target_;
   std::vector<int64_t> blocks_;
   Kernel block_;
-  double count_ = 1;
+  double count_ = 1;  // of blocks; a short one counts as the part that it is
   double cold_ = 0;
   double again_ = 0;
   double attached_share_ = 1;  // an attached stage's unknowns are not cut to the block

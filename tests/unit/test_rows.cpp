@@ -49,6 +49,26 @@ TEST(Rows, SharedLoopsAgree) {
   EXPECT_EQ(illegal(none, kernel, small_target()), "a row without a loop");
 }
 
+// One row more than whole blocks is no block more.
+TEST(Rows, AShortBlockCostsItsRowsAlone) {
+  Target target = wide_target();
+  target.threads = 1;
+  auto in_blocks = [&](int64_t rows) {
+    Kernel kernel = normalised_rows(rows, 64, false, false);
+    Schedule schedule = plain_schedule(kernel);
+    for (std::vector<PieceSchedule>& stage : schedule.stages) {
+      if (stage.empty()) continue;
+      Loop inside = stage[0].outer[0];
+      stage[0].outer[0].step = 16;
+      stage[0].outer.insert(stage[0].outer.begin() + 1, inside);
+    }
+    EXPECT_EQ(illegal(schedule, kernel, target), "");
+    return estimate(schedule, kernel, target);
+  };
+  EXPECT_LT(in_blocks(33), 1.1 * in_blocks(32));
+  EXPECT_GT(in_blocks(33), in_blocks(32));
+}
+
 TEST(Rows, LeadingRow) {
   expect_all_schedules_agree(normalised_rows(7, 37, false, false), 120);
   expect_all_schedules_agree(normalised_rows(21, 5, false, false), 60);
