@@ -84,6 +84,12 @@ std::vector<int> unroll_choices(const Piece& piece, const PieceModel& model, int
   for (size_t i = 0; i < std::min(scored.size(), kUnrollChoices); ++i) {
     result.push_back(scored[i].second);
   }
+  // Neither of a picture's sides is the better one by this score.
+  for (size_t i = result.size(); i > 0 && i < scored.size(); ++i) {
+    auto [score, u] = scored[i];
+    if (score != scored[i - 1].first || !constrains(piece, static_cast<size_t>(u))) break;
+    result.push_back(u);
+  }
   return result;
 }
 
