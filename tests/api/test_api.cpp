@@ -50,6 +50,7 @@ class Api : public testing::Test {
   void SetUp() override {
     tile_engine_options options{};
     options.struct_size = sizeof options;
+    options.backend = "cpu";  // texts of stages and counts are the CPU's, GPU or not
     options.cache_mode = "off";
     EXPECT_OK(tile_engine_create(&options, &engine_));
   }
