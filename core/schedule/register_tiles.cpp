@@ -137,16 +137,18 @@ class Tiles {
   void pointwise(int v) {
     for (int64_t n = 1; n <= most_vectors(v); n *= 2) result_.push_back({v, n, {}, 1});
     for (int m : unroll_choices(piece_, model_, v)) {
-      result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
+      if (!turns(v, m)) result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
     }
-    for (size_t m = 0; m < piece_.owners; ++m) {
-      bool turned = std::any_of(model_.accesses().begin(), model_.accesses().end(),
-                                [&](const auto& a) { return model_.turns(a, v, m); });
-      if (turned) result_.push_back({v, 1, {{static_cast<int>(m), block(m)}}, 1});
+    for (int m = 0; m < static_cast<int>(piece_.owners); ++m) {
+      if (turns(v, m)) result_.push_back({v, 1, {{m, block(m)}}, 1});
     }
   }
+  bool turns(int v, int m) const {
+    return std::any_of(model_.accesses().begin(), model_.accesses().end(),
+                       [&](const auto& a) { return model_.turns(a, v, static_cast<size_t>(m)); });
+  }
   // Rows of one vector, which become columns.
-  int64_t block(size_t m) const { return std::min(model_.lanes(), piece_.box[m]); }
+  int64_t block(int m) const { return std::min(model_.lanes(), extent(m)); }
 
   // `shares`: of the registers, one for an accumulator and the others for what its row reads.
   void vector_owner(int v, int64_t shares = 1) {

@@ -259,6 +259,9 @@ TEST(ScheduleSpace, TransposedCopiesTurnBlocksOfWholeRows) {
     EXPECT_EQ(s.tile[0].binding, Binding::unroll);
     EXPECT_EQ(s.tile[1].binding, Binding::vector);
     EXPECT_NE(s.tile[0].unknown, s.tile[1].unknown);
+    auto rows = std::find_if(s.outer.rbegin(), s.outer.rend(),
+                             [&](const Loop& l) { return l.unknown == s.tile[0].unknown; });
+    EXPECT_EQ(rows->step, 16) << "a line of each row";
     EXPECT_TRUE(s.packings.empty());
   }
 }
