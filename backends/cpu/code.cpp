@@ -5,10 +5,12 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <map>
 #include <new>
+#include <thread>
 
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
@@ -17,6 +19,7 @@ namespace tile::cpu {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+constexpr int kSpins = 4096;  // before a waiting thread lets others run
 struct Release {
   void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
 };
@@ -61,6 +64,7 @@ LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
   for (const Entry& e : plan.entries) {
     LaunchPlan::Entry entry;
     entry.parallel = e.parallel;
+    entry.chained = e.chained;
     if (entry.parallel) {
       const auto& loop = std::get<nest::For>(nest.body[e.first].what);
       entry.extent = substitute(loop.extent, renamed);
@@ -77,8 +81,9 @@ std::vector<char> packed(const LaunchPlan& plan, std::span<const char> code) {
                      std::to_string(plan.workspace_bytes) + " scratch " +
                      std::to_string(plan.scratch_bytes) + "\n";
   for (const LaunchPlan::Entry& e : plan.entries) {
-    head += e.parallel ? "parallel " + std::to_string(e.grain) + " " + to_string(e.extent) + "\n"
-                       : "serial\n";
+    const char* kind = e.chained ? "chained " : "parallel ";
+    head +=
+        e.parallel ? kind + std::to_string(e.grain) + " " + to_string(e.extent) + "\n" : "serial\n";
   }
   head += "code\n";
   std::vector<char> object(head.begin(), head.end());
@@ -108,7 +113,11 @@ std::optional<Unpacked> unpacked(std::span<const char> object) {
   for (text = line(); text && *text != "code"; text = line()) {
     LaunchPlan::Entry entry;
     int at = 0;
-    entry.parallel = std::sscanf(text->c_str(), "parallel %" SCNd64 " %n", &entry.grain, &at) == 1;
+    auto is = [&](const char* format) {
+      return std::sscanf(text->c_str(), format, &entry.grain, &at) == 1;
+    };
+    entry.chained = is("chained %" SCNd64 " %n");
+    entry.parallel = entry.chained || is("parallel %" SCNd64 " %n");
     if (!entry.parallel && *text != "serial") return std::nullopt;
     try {
       if (entry.parallel) entry.extent = parse_expr(text->substr(static_cast<size_t>(at)));
@@ -131,7 +140,7 @@ CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
   for (size_t i = 0; i < plan_.entries.size(); ++i) {
     const LaunchPlan::Entry& e = plan_.entries[i];
     auto function = reinterpret_cast<Function>(linked_->address("entry_" + std::to_string(i)));
-    entries_.push_back({function, e.parallel, e.extent, e.grain});
+    entries_.push_back({function, e.parallel, e.chained, e.extent, e.grain});
   }
 }
 
@@ -159,9 +168,50 @@ void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> p
   }
   int limit = options.threads > 0 ? options.threads : threads_;
   Call call{pointers.data(), parameters.data(), options.workspace, limit};
-  for (const EntryPoint& entry : entries_) {
-    entry.parallel ? run_parallel(entry, call) : run_chunk(entry, call, 0, 1);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const EntryPoint& entry = entries_[i];
+    if (entry.chained && i + 2 < entries_.size()) {
+      run_chain(&entry, call);
+      i += 2;
+    } else {
+      entry.parallel ? run_parallel(entry, call) : run_chunk(entry, call, 0, 1);
+    }
   }
+}
+
+// Turns are taken up in order, so that the one that a turn waits for is always under way.
+void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
+  int64_t turns = extent_of(entries[2], call.parameters);
+  int64_t links = extent_of(entries[0], call.parameters);
+  std::atomic<int64_t> next{0}, linked{0};
+  auto wait_for = [&](int64_t turn) {
+    for (int i = 0; linked.load(std::memory_order_acquire) < turn; ++i) {
+      if (i >= kSpins) std::this_thread::yield();
+    }
+  };
+  auto take_turns = [&] {
+    for (int64_t i = next++; i < turns; i = next++) {
+      if (i < links) run_chunk(entries[0], call, i, i + 1);
+      wait_for(i);
+      if (i < links) run_chunk(entries[1], call, i, i + 1);
+      linked.store(i + 1, std::memory_order_release);
+      run_chunk(entries[2], call, i, i + 1);
+    }
+  };
+  auto work = [&] {
+    try {
+      take_turns();
+    } catch (...) {
+      linked.store(turns, std::memory_order_release);  // nobody waits for this one
+      throw;
+    }
+  };
+  int64_t workers = std::clamp<int64_t>(turns / entries[2].grain, 1, call.threads);
+  if (workers == 1) return work();
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        int64_t{0}, workers, int64_t{1}, [&](int64_t) { work(); }, tbb::static_partitioner());
+  });
 }
 
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {

@@ -17,7 +17,8 @@ namespace tile::cpu {
 struct LaunchPlan {
   struct Entry {
     bool parallel = false;
-    Expr extent;  // of the parallel loop, over parameters
+    bool chained = false;  // with the next two
+    Expr extent;           // of the parallel loop, over parameters
     int64_t grain = 1;
   };
   size_t arguments = 0;
@@ -51,6 +52,7 @@ class CpuCode : public Code {
   struct EntryPoint {
     Function function = nullptr;
     bool parallel = false;
+    bool chained = false;
     Expr extent;
     int64_t grain = 1;
   };
@@ -61,6 +63,7 @@ class CpuCode : public Code {
     int threads;
   };
   void run_parallel(const EntryPoint& entry, const Call& call) const;
+  void run_chain(const EntryPoint* entries, const Call& call) const;
   void run_chunk(const EntryPoint& entry, const Call& call, int64_t begin, int64_t end) const;
   int64_t extent_of(const EntryPoint& entry, const int64_t* parameters) const;
 

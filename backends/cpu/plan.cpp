@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cpu/chains.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -20,15 +21,21 @@ bool is_parallel(const nest::Statement& s) {
   return f != nullptr && f->kind == nest::LoopKind::parallel;
 }
 
-std::vector<Entry> divide(const nest::Block& body) {
+std::vector<Entry> divide(const nest::Nest& nest) {
+  const nest::Block& body = nest.body;
   std::vector<Entry> entries;
   for (size_t i = 0; i < body.size(); ++i) {
+    if (begins_chain(nest, i)) {
+      for (size_t k = 0; k < 3; ++k) entries.push_back({i + k, i + k + 1, true, k == 0});
+      i += 2;
+      continue;
+    }
     bool parallel = is_parallel(body[i]);
     bool begins = std::holds_alternative<nest::Alloc>(body[i].what);
     if (!parallel && !entries.empty() && !entries.back().parallel) {
       entries.back().last = i + 1;
     } else if (parallel || !begins) {  // a buffer's life may begin outside of functions
-      entries.push_back({i, i + 1, parallel});
+      entries.push_back({i, i + 1, parallel, false});
     }
   }
   return entries;
@@ -122,7 +129,7 @@ void place_all(const nest::Nest& nest, Plan& result) {
 
 Plan plan(const nest::Nest& nest) {
   Plan result;
-  result.entries = divide(nest.body);
+  result.entries = divide(nest);
   try {
     place_all(nest, result);
   } catch (const Overflow&) {

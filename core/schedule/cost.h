@@ -197,6 +197,8 @@ int64_t lane_count(const std::vector<Loop>& reduce, const Piece& piece);
 bool joins_lanes(const PieceSchedule& schedule);
 // How many of the register tile's loops, its last ones, run over the carried owner.
 size_t carried_tile_loops(const PieceSchedule& schedule);
+// Whether threads take turns along the carried owner: its first loop is parallel.
+bool is_chained(const PieceSchedule& schedule);
 // For each loop of the register tile its largest number of iterations (lanes for the vector loop;
 // where two are joined, 1 and the lanes of the pairs).
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece);

@@ -42,6 +42,8 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
     double wasted = std::ceil(length / lanes) * lanes / length;
     step = 2 * wasted * (step + vectors * (4 * kOperation + 2 * kLoad)) + kIteration;
   }
+  // A chain's turns read their values twice, the second time from near.
+  if (is_chained(s)) step += vectors * (body_ + kOperation + 2 * kLoad);
   double resident = static_cast<double>(target_.l3_bytes) * kUsableCache;
   double rate = bytes > resident ? target_.dram_bytes_per_ns : target_.l3_bytes_per_ns;
   double far = bytes > static_cast<double>(target_.l2_bytes) ? far_steps_ns(s.carried) : 0;

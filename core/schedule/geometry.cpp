@@ -56,6 +56,12 @@ size_t carried_tile_loops(const PieceSchedule& schedule) {
   return n;
 }
 
+bool is_chained(const PieceSchedule& schedule) {
+  return schedule.carried >= 0 && !schedule.outer.empty() &&
+         schedule.outer.front().unknown == schedule.carried &&
+         schedule.outer.front().binding == Binding::parallel;
+}
+
 std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece) {
   std::vector<int64_t> shape;
   for (size_t i = 0; i < schedule.tile.size(); ++i) {

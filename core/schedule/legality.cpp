@@ -84,6 +84,10 @@ class PieceRules {
     auto outer = std::count_if(s_.outer.begin(), s_.outer.end(), over);
     auto tile = std::count_if(s_.tile.begin(), s_.tile.end(), over);
     if (outer == 0 && tile == 0) return {};
+    if (is_chained(s_)) {
+      if (std::string text = chained(); !text.empty()) return text;
+      --outer;
+    }
     bool block = outer == 1 && over(s_.outer.back()) && s_.outer.back().binding == Binding::serial;
     bool last = tile > 0 && static_cast<size_t>(tile) == carried_tile_loops(s_) &&
                 s_.tile.back().binding == Binding::vector && !joins_lanes(s_);
@@ -92,6 +96,18 @@ class PieceRules {
     if (window && window->fold >= 0) return "lanes along a window of run-time length";
     bool few = s_.outer.back().step > piece_.box[static_cast<size_t>(s_.carried)];
     return window && few ? "lanes along a window of fewer cells" : "";
+  }
+  // Threads that take turns along the one row there is: every cell has one value more than the one
+  // before.
+  std::string chained() const {
+    std::optional<ScanForm> form = scan_form(piece_, c_);
+    if (!form || shared_ > 0) return "turns along no prefix or suffix";
+    int64_t cells = piece_.box[form->owner];
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      if (u != form->owner && piece_.box[u] != 1) return "turns along several rows";
+    }
+    bool each = form->offset == 0 && piece_.box[form->reduction] == cells;
+    return each && s_.outer.front().step < cells ? "" : "turns along a shifted or short row";
   }
   bool is_carried(size_t u) const {
     return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.owners);

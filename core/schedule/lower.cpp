@@ -193,7 +193,7 @@ nest::Block PieceLowering::run() {
   if (schedule_.gpu_reduction) return gpu_reduction(*schedule_.gpu_reduction);
   if (schedule_.gpu_scan) return gpu_scan(*schedule_.gpu_scan);
   if (schedule_.gpu_transpose) return gpu_transpose(*schedule_.gpu_transpose);
-  append(out, parallel_loops());
+  append(out, is_chained(schedule_) ? chained_scan() : parallel_loops());
   return out;
 }
 

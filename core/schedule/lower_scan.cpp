@@ -71,7 +71,7 @@ Block PieceLowering::in_vectors(const std::string& name, int64_t count, const St
   int64_t block = schedule_.outer.back().step, full = count / block;
   auto some = [&](const Expr& number, int64_t size) {
     State at = s;
-    at.at[owner].levels = {{block, number}};
+    at.at[owner].levels.push_back({block, number});
     at.at[owner].size = size;
     return tile_loops(0, at, leaf);
   };
@@ -94,16 +94,22 @@ Block PieceLowering::carried_lanes(const State& s) {
   Block out = initialise(open);
   append(out, first_values(form, open));
   open.one_cell = false;
-  int64_t cells = piece_.box[form.owner];
-  append(out, in_vectors(names_[form.owner] + "_next", cells, open, [&](const State& at) {
-           Expr step = tidy(at.at[form.owner].begin());
-           Block body = next_value(form, step, at, [&](const State& p) { return accumulate(p); });
-           State p = at;
-           p.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
-           append(body, results(p));
-           return body;
-         }));
+  append(out,
+         in_vectors(names_[form.owner] + "_next", piece_.box[form.owner], open, next_cells(form)));
   return out;
+}
+
+// The cells of a vector, whose position is the step.
+PieceLowering::Leaf PieceLowering::next_cells(const ScanForm& form) {
+  return [this, form](const State& at) {
+    Expr step = tidy(at.at[form.owner].begin());
+    int64_t cells = piece_.box[form.owner];
+    Block body = next_value(form, step, at, [&](const State& p) { return accumulate(p); });
+    State p = at;
+    p.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
+    append(body, results(p));
+    return body;
+  };
 }
 
 }  // namespace tile::lowering

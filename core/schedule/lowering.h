@@ -281,6 +281,20 @@ class PieceLowering {
   // Carried reductions (lower_scan.cpp).
   nest::Block carried_loop(const State& s);
   nest::Block carried_lanes(const State& s);
+  Leaf next_cells(const ScanForm& form);
+  // Threads that take turns (lower_chain.cpp).
+  struct Chain {
+    int64_t tile = 0, tiles = 0;  // cells of a turn, and how many turns there are
+    State turn;                   // of the loop variable `task`
+    std::vector<int> sums;        // by output: of the lanes of a turn's values…
+    std::vector<int> totals;      // …of all of them, for each turn…
+    std::vector<int> before;      // …and of what the turns before have
+  };
+  Chain make_chain(const ScanForm& form);
+  nest::Block chained_scan();
+  nest::Block chain_totals(const ScanForm& form, const Chain& chain);
+  nest::Block chain_links(const Chain& chain) const;
+  nest::Block chain_cells(const ScanForm& form, const Chain& chain);
   nest::Block in_vectors(const std::string& name, int64_t count, const State& s, const Leaf& leaf);
   nest::Block first_values(const ScanForm& form, const State& s);
   nest::Block next_value(const ScanForm& form, const Expr& step, State s, const Leaf& add);

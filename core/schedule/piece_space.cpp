@@ -11,6 +11,8 @@ namespace tile {
 namespace {
 
 constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kTurnsInCache = 8;  // values of a turn along a row, of the second cache
+constexpr int64_t kLeastTurn = 4096;  // cells
 
 }  // namespace
 
@@ -116,8 +118,20 @@ void PieceSpace::carried_lanes(const PieceSchedule& plain) {
     s.outer.push_back({plain.carried, n * lanes, Binding::serial});
     if (n > 1) s.tile.push_back({plain.carried, lanes, Binding::unroll});
     s.tile.push_back({plain.carried, 1, Binding::vector});
+    if (n > 1) chained(s);
     consider(std::move(s));
   }
+}
+
+// Threads that take turns along one long row: tiles that stay in a core's own cache, and enough of
+// them that no thread waits long.
+void PieceSpace::chained(PieceSchedule s) {
+  int64_t block = s.outer.back().step, cells = extent(s.carried);
+  int64_t near = target_.l2_bytes / kTurnsInCache / bit_width(contraction_.accumulator) * 8;
+  int64_t tile = std::min(near, cells / (kTasksPerThread * target_.threads)) / block * block;
+  if (target_.threads < 2 || tile < kLeastTurn) return;
+  s.outer.insert(s.outer.begin(), {s.carried, tile, Binding::parallel});
+  if (legal(s)) ranked_.push_back({model_.nanoseconds(s), std::move(s)});
 }
 
 void PieceSpace::bind_threads(PieceSchedule& s) const {

@@ -32,6 +32,7 @@ class PieceSpace {
   // contiguous, or several rows at a time.
   void carried();
   void carried_lanes(const PieceSchedule& plain);
+  void chained(PieceSchedule s);
   // Threads where the work is worth them: leading owners until there are a few tasks for each.
   void bind_threads(PieceSchedule& s) const;
   bool legal(const PieceSchedule& s) const;

@@ -51,6 +51,11 @@ class RandomPiece {
       if (s.outer[i].unknown == s.carried) break;
       s.outer[i].binding = Binding::parallel;
     }
+    if (s.carried >= 0 && s.outer.size() > 0 && s.outer.back().unknown == s.carried &&
+        chance(1, 3)) {
+      int64_t turn = s.outer.back().step * static_cast<int64_t>(1 + pick(3));
+      s.outer.insert(s.outer.begin(), {s.carried, turn, Binding::parallel});
+    }
     for (size_t load = 0; load < piece_.loads.size() && s.carried < 0; ++load) {
       if (chance(dot < n ? 2 : 1, 3)) packing(static_cast<int>(load), s);
     }

@@ -3,6 +3,7 @@
 // wrong order, a wrong cell or a special value that strays can differ.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -113,6 +114,70 @@ TEST(Scans, RandomScansAndWindows) {
 TEST(Scans, RandomScansAndWindowsOnTheAvx2Target) {
   std::shared_ptr<Engine> engine = test_engine("cpu", "avx2");
   for (uint64_t seed : seeds(500, 50)) expect_agreement(engine, seed);
+}
+
+// A row long enough for threads to take turns along it, against sums taken one by one: small
+// integers, so that they are exact in any order, and special values.
+class LongRow {
+ public:
+  LongRow(DType type, char operation, bool suffix, uint64_t seed)
+      : type_(type), operation_(operation), suffix_(suffix), random_(seed) {}
+
+  void run(const std::shared_ptr<Engine>& engine) {
+    auto length = static_cast<int64_t>(150'000 + random_() % 5'000);
+    std::string n = std::to_string(length);
+    std::string text = "function (X[N]) -> (O) { O[i: N] = " + std::string(1, operation_) +
+                       "(X[k]), " + (suffix_ ? "k - i < " : "i - k < ") + n + "; }";
+    SCOPED_TRACE(text);
+    auto source = std::make_shared<const Source>(Source{"row", text});
+    auto program = std::make_shared<const Program>(parse(Language::tile, source));
+    HostTensor x(type_, {length});
+    for (int64_t i = 0; i < length; ++i) x.set(i, real_scalar(value(), type_));
+    std::shared_ptr<Executable> e = compile(engine, program, {InputLayout{{type_, {length}}, {}}});
+    HostTensor y = run_code(*e, {x}).at(0);
+    double sum = operation_ == '+' ? 0 : operation_ == '*' ? 1 : -kInfinity;
+    int64_t wrong = 0;
+    for (int64_t step = 0; step < length; ++step) {
+      int64_t i = suffix_ ? length - 1 - step : step;
+      sum = joined(sum, convert(x.at(i), DType::f64).f);
+      double got = convert(y.at(i), DType::f64).f;
+      wrong += got == sum || (std::isnan(got) && std::isnan(sum)) ? 0 : 1;
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double value() {
+    bool special = is_float(type_) && random_() % 60'000 == 0;
+    if (special) return random_() % 2 == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
+    if (operation_ == '*') return random_() % 2 == 0 ? 1 : -1;
+    return static_cast<double>(random_() % 3) - 1;
+  }
+  double joined(double a, double b) const {
+    if (operation_ == '+') return a + b;
+    if (operation_ == '*') return a * b;
+    return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN()
+                                          : std::max(a, b);
+  }
+
+  DType type_;
+  char operation_;
+  bool suffix_;
+  std::mt19937_64 random_;
+};
+
+TEST(Scans, OneLongRow) {
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  uint64_t seed = 0;
+  for (DType type : {DType::f32, DType::f64, DType::i32}) {
+    for (char operation : {'+', '*', '>'}) {
+      for (bool suffix : {false, true}) {
+        bool least = operation == '>' && !is_float(type);  // -infinity is none of its values
+        if (!least) LongRow(type, operation, suffix, ++seed).run(engine);
+      }
+    }
+  }
 }
 
 }  // namespace
