@@ -11,7 +11,7 @@ namespace tile {
 namespace {
 
 constexpr int64_t kTasksPerThread = 4;
-constexpr int64_t kTurnsInCache = 8;  // values of a turn along a row, of the second cache
+constexpr int64_t kTurnsInCache = 2;  // values of a turn along a row, of the second cache
 constexpr int64_t kLeastTurn = 4096;  // cells
 
 }  // namespace
