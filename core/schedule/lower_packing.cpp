@@ -1,6 +1,7 @@
 // Packing: the block of a load that the loops inside a level use is copied into a dense buffer in
 // the order in which they use it.
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/schedule/lowering.h"
 
@@ -115,6 +116,7 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
   bool groups = entries < packing.order.size() && l.unknown == packing.order.back().unknown &&
                 l.step == dot_->group;
   if (groups) return packing_groups(packing, entry, s);
+  if (nest::Block blocks = packing_blocks(packing, entry, s); !blocks.empty()) return blocks;
   const Position& p = s.at[static_cast<size_t>(l.unknown)];
   std::string name = variable(l.unknown, s);
   auto inside = [&](const Expr& value, const Expr& size) {
@@ -136,7 +138,69 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
     loop.body = inside(v, size);
     return {statement(std::move(loop))};
   }
-  return packing_lanes(packing, entry, p.size, s, inside);
+  return packing_lanes(packing, entry, p.size, s, inside, {});
+}
+
+// Elements that one step of the unknown moves the load by in memory; 0: not known.
+int64_t PieceLowering::moved_by(size_t load, int unknown) const {
+  const tile::Access& access = piece_.loads[load];
+  const nest::Buffer& b =
+      frame_.nest.buffers[static_cast<size_t>(frame_.buffer_of.at(access.tensor))];
+  if (frame_.split.contains(access.tensor)) return 0;
+  int64_t sum = 0;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const Rational& factor = access.index[d].affine.coefficient(static_cast<size_t>(unknown));
+    bool plain = access.index[d].value < 0 && access.index[d].boundary == Boundary::in_range;
+    if (!plain || !factor.is_integer()) return 0;
+    sum += factor.num() * b.strides[d];
+  }
+  return sum;
+}
+
+// Where memory has neighbours along this entry and not along the last one, whose lanes the copy has
+// side by side: blocks that are read row by row and turned. Empty: it is not so.
+nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, const State& s) {
+  constexpr int64_t kTogether = 8;  // the largest distance of lanes that are read together
+  size_t entries = packed_loops(packing, schedule_);
+  bool last = entry + 2 == entries && entries == packing.order.size();
+  bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+  if (!last || shared || is_gpu(frame_.target)) return {};
+  const Loop &rows = packing.order[entry], &lanes = packing.order[entry + 1];
+  auto load = static_cast<size_t>(packing.load);
+  bool apart = rows.step == 1 && lanes.step == 1 && rows.unknown != lanes.unknown &&
+               moved_by(load, rows.unknown) == 1 &&
+               std::abs(moved_by(load, lanes.unknown)) > kTogether;
+  if (!apart) return {};
+  int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
+  std::string name = variable(rows.unknown, s);
+  const Expr& size = s.at[static_cast<size_t>(rows.unknown)].size;
+  auto placed = [](State at, int unknown, const Expr& value) {
+    Position& p = at.at[static_cast<size_t>(unknown)];
+    p.levels.push_back({1, tidy(value)});
+    p.size = 1;
+    return at;
+  };
+  State any = placed(placed(s, rows.unknown, Expr::variable(name)), lanes.unknown,
+                     Expr::variable(variable(lanes.unknown, s)));
+  if (!std::holds_alternative<nest::Store>(packed_element(packing, any)[0].what)) return {};
+  auto at_row = [&](const Expr& value, bool turned) {
+    State inner = placed(s, rows.unknown, value);
+    auto inside = [&](const Expr& lane, const Expr&) {
+      return packed_element(packing, placed(inner, lanes.unknown, lane));
+    };
+    return packing_lanes(packing, entry + 1, s.at[static_cast<size_t>(lanes.unknown)].size, inner,
+                         inside, turned ? Unrolled{name, width} : Unrolled{});
+  };
+  Expr whole = floor_div(size, Expr(width)), rest = floor_mod(size, Expr(width));
+  nest::For blocks = make_loop(name + "b", 0, whole, nest::LoopKind::serial);
+  blocks.body = at_row(Expr(width) * Expr::variable(blocks.variable) + Expr::variable(name), true);
+  nest::Block out;
+  if (!whole.is_constant(0)) out.push_back(statement(std::move(blocks)));
+  if (rest.is_constant(0)) return out;
+  nest::For others = make_loop(name, 0, rest, nest::LoopKind::serial);
+  others.body = at_row(Expr(width) * whole + Expr::variable(name), false);
+  out.push_back(statement(std::move(others)));
+  return out;
 }
 
 // The groups of a dot's neighbours: whole ones, then one that zeros fill.
@@ -154,7 +218,7 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
   nest::Block out;
   if (entry + 1 == packed_loops(packing, schedule_)) {
     out = packing_lanes(packing, entry, whole, s,
-                        [&](const Expr& v, const Expr&) { return inside(v, l.step); });
+                        [&](const Expr& v, const Expr&) { return inside(v, l.step); }, {});
   } else if (!whole.is_constant(0)) {
     bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
     std::string name = variable(l.unknown, s);
@@ -180,17 +244,21 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
   return out;
 }
 
-// The contiguous dimension, a vector at a time.
+// The contiguous dimension, a vector at a time; `rows`: a loop around each vector.
 nest::Block PieceLowering::packing_lanes(
     const Packing& packing, size_t entry, const Expr& count, const State& s,
-    const std::function<nest::Block(const Expr&, const Expr&)>& inside) const {
+    const std::function<nest::Block(const Expr&, const Expr&)>& inside,
+    const Unrolled& rows) const {
   int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
   std::string name = variable(packing.order[entry].unknown, s), chunk = name + "c";
   auto lanes = [&](const Expr& base, const Expr& extent) {
     nest::For loop = make_loop(name, 0, extent, nest::LoopKind::vector);
     loop.width = width;
     loop.body = inside(tidy(base + Expr::variable(name)), 1);
-    return statement(std::move(loop));
+    if (rows.extent == 0) return statement(std::move(loop));
+    nest::For block = make_loop(rows.variable, 0, rows.extent, nest::LoopKind::unrolled);
+    block.body = {statement(std::move(loop))};
+    return statement(std::move(block));
   };
   nest::Block out;
   Expr full = floor_div(count, Expr(width)), rest = floor_mod(count, Expr(width));

@@ -392,9 +392,15 @@ class PieceLowering {
   nest::Block pack(const Packing& packing, State& s);
   nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
   nest::Block packing_groups(const Packing& packing, size_t entry, const State& s);
-  nest::Block packing_lanes(
-      const Packing& packing, size_t entry, const Expr& count, const State& s,
-      const std::function<nest::Block(const Expr&, const Expr&)>& inside) const;
+  int64_t moved_by(size_t load, int unknown) const;
+  nest::Block packing_blocks(const Packing& packing, size_t entry, const State& s);
+  struct Unrolled {
+    std::string variable;
+    int64_t extent = 0;  // 0: no loop
+  };
+  nest::Block packing_lanes(const Packing& packing, size_t entry, const Expr& count, const State& s,
+                            const std::function<nest::Block(const Expr&, const Expr&)>& inside,
+                            const Unrolled& rows) const;
   nest::Block packed_element(const Packing& packing, const State& s) const;
   nest::Access packed_access(size_t load, const State& s) const;
   std::vector<int64_t> packed_shape(const Packing& packing, const State& s) const;

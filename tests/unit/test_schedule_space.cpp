@@ -297,6 +297,38 @@ TEST(ScheduleSpace, GroupsComeBeforeTheLoopsThatShare) {
   }
 }
 
+// A factor whose rows run along the sum is copied in blocks that are read row by row.
+TEST(ScheduleSpace, CopiesOfTransposedFactorsTurnBlocks) {
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{70, 50}, {64, 64}, {33, 9}}) {
+    KernelBuilder b;
+    TensorId A = b.tensor("A", DType::f32, {20, k}), B = b.tensor("B", DType::f32, {n, k});
+    TensorId C = b.tensor("C", DType::f32, {20, n});
+    b.stage(C, Aggregation::sum, DType::f32,
+            {{{"i", "j", "k"},
+              {20, n, k},
+              2,
+              {"i", "j"},
+              {{A, {"i", "k"}}, {B, {"j", "k"}}},
+              {},
+              product}});
+    Kernel kernel = b.finish();
+    Schedule s = parse_schedule(R"(
+schedule {
+  stage {
+    piece outer (0:4 parallel, 1:32 serial) reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 vector)
+      pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial)
+  }
+}
+)");
+    ASSERT_EQ(illegal(s, kernel, wide_target()), "");
+    std::string text = nest::print(lower(kernel, s, wide_target()));
+    EXPECT_EQ(text.find("unrolled k_") != std::string::npos, k >= 16) << text;
+    Values inputs = small_integers(kernel, 5), expected = inputs;
+    brute_force(kernel, expected);
+    expect_schedule_agrees(kernel, s, wide_target(), inputs, expected);
+  }
+}
+
 // Pieces of as many tasks: one parallel loop, behind the copies that all of them need.
 TEST(ScheduleSpace, PiecesShareTheirTasks) {
   KernelBuilder b;
