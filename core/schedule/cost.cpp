@@ -179,8 +179,8 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
   }
   double serial = serial_ns(s);
   double first = first_share(s, tasks, workers_for(serial, tasks, target_));
-  // Copies outside of all loops are parallel loops of their own.
-  bool threads = tasks > 1 && target_.threads > 1;
+  // Copies outside of all loops are parallel loops of their own where they are worth it.
+  bool threads = tasks > 1 && target_.threads > 1 && packing_ns(s) >= kChunkNanoseconds;
   double copies =
       threads ? static_cast<double>(std::count_if(s.packings.begin(), s.packings.end(),
                                                   [](const Packing& p) { return p.level == 0; }))

@@ -17,7 +17,7 @@ constexpr double kFirstLevelWays = 12;  // of the first cache
 constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to conflicts
 
 // Work below this is not worth a thread.
-constexpr double kChunkNanoseconds = 2500;
+constexpr double kChunkNanoseconds = 2000;
 
 // Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
 // loops are around all stages of the kernel.

@@ -81,6 +81,25 @@ TEST(ScheduleSpace, ThreadsOnlyWhereTheWorkPays) {
   EXPECT_EQ(large.stages[0][0].outer[0].binding, Binding::parallel);
 }
 
+// A copy that no thread would be started for is no parallel loop.
+TEST(ScheduleSpace, SmallCopiesStartNoThreads) {
+  Kernel kernel = matrix_product(300, 32, 40);
+  Target target = wide_target();
+  target.threads = 2;
+  const Contraction& c = kernel.stages[0].contraction;
+  PieceModel model(c.pieces[0], c, kernel, target);
+  PieceSchedule s =
+      parse_schedule(
+          "schedule { stage { piece outer (0:10 parallel, 1:32 serial) reduce (2:1 serial) tile "
+          "(0:1 unroll, 1:16 unroll, 1:1 vector) pack 1 level 0 (1:32 serial, 2:1 serial, "
+          "1:1 serial) } }")
+          .stages[0][0];
+  ASSERT_EQ(illegal_piece(s, c.pieces[0], c, kernel, target), "");
+  double serial = model.serial_ns(s);
+  ASSERT_GE(serial, 2 * kChunkNanoseconds);
+  EXPECT_DOUBLE_EQ(model.nanoseconds(s), target.parallel_overhead_ns + serial / 2);
+}
+
 // Of four blocks with a short last one, the thread that takes the first two has more than half.
 TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
   Kernel kernel = matrix_product(512, 480, 300);
