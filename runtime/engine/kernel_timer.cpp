@@ -20,7 +20,9 @@ namespace {
 
 constexpr size_t kRuns = 5;                   // of one measurement
 constexpr double kEnoughNanoseconds = 200e3;  // on a CPU: longer runs are repeated less
-constexpr double kHopeless = 2;               // times the best: a long run is not repeated
+// …and shorter ones more, until workers that slept while code was compiled have come and settled.
+constexpr double kSettlingNanoseconds = 100e3;
+constexpr double kHopeless = 2;  // times the best: a long run is not repeated
 // Arguments in turns on a device: so many sets at most, and together so many times the cache.
 constexpr size_t kMostSets = 8;
 constexpr size_t kCachesFilled = 2;
@@ -166,7 +168,11 @@ double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parame
   if (!device && warming > std::max(kEnoughNanoseconds, kHopeless * best_)) return warming;
   std::vector<double> times;
   double spent = 0;
-  while (times.size() < kRuns && (device || spent < kEnoughNanoseconds)) {
+  auto more = [&] {
+    if (device) return times.size() < kRuns;
+    return spent < (times.size() < kRuns ? kEnoughNanoseconds : kSettlingNanoseconds);
+  };
+  while (more()) {
     times.push_back(run(code, parameters));
     spent += times.back();
   }

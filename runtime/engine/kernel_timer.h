@@ -24,10 +24,10 @@ class KernelTimer {
 
   // Compiles what will be timed, on all cores.
   void prepare(std::span<const Schedule> schedules);
-  // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few where
-  // runs are short, and of that one alone where it is long and far behind the best schedule's; on a
-  // device the median of a few, on arguments in turns; infinity for a schedule whose code spills
-  // registers on a device. Each schedule is compiled once, for the timer alone.
+  // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few, of
+  // more where runs are short, and of that one alone where it is long and far behind the best
+  // schedule's; on a device the median of a few, on arguments in turns; infinity for a schedule
+  // whose code spills registers on a device. Each schedule is compiled once, for the timer alone.
   double operator()(const Schedule& schedule);
   // The same of the launch as it is, with the code and the parameters that the executable runs.
   double as_compiled();
