@@ -65,7 +65,7 @@ void FunctionEmitter::run(const Entry& entry) {
       llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getInt64Ty(), function_.getArg(1), given++);
       value = ir_.CreateLoad(ir_.getInt64Ty(), at, p.name);
     }
-    indices_.bind(p.name, indices_.variable(value));
+    indices_.bind(p.name, indices_.variable(value, p.lo > 0));
   }
   for (size_t i = entry.first; i < entry.last; ++i) {
     const nest::Statement& s = nest_.body[i];

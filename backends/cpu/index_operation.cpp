@@ -12,14 +12,14 @@ struct Division {
   llvm::Value* quotient;
   llvm::Value* remainder;
 };
-Division divide(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b) {
+Division divide(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b, bool positive) {
   llvm::Type* type = a->getType();
   llvm::Value* zero = llvm::ConstantInt::get(type, 0);
   llvm::Value* one = llvm::ConstantInt::get(type, 1);
   auto* splat = llvm::dyn_cast<llvm::Constant>(b);
   if (splat != nullptr && splat->getType()->isVectorTy()) splat = splat->getSplatValue();
-  if (auto* known = llvm::dyn_cast_or_null<llvm::ConstantInt>(splat);
-      known != nullptr && known->getSExtValue() > 0) {
+  auto* known = llvm::dyn_cast_or_null<llvm::ConstantInt>(splat);
+  if (positive || (known != nullptr && known->getSExtValue() > 0)) {
     return {ir.CreateSDiv(a, b), ir.CreateSRem(a, b)};
   }
   llvm::Value* negates = ir.CreateICmpEQ(b, llvm::ConstantInt::getAllOnesValue(type));
@@ -46,7 +46,7 @@ llvm::Value* extremum(llvm::IRBuilderBase& ir, llvm::Intrinsic::ID id,
 }  // namespace
 
 llvm::Value* emit_index_operation(llvm::IRBuilderBase& ir, ExprKind kind,
-                                  const std::vector<llvm::Value*>& args) {
+                                  const std::vector<llvm::Value*>& args, bool positive) {
   llvm::Type* type = args[0]->getType();
   llvm::Value* zero = llvm::ConstantInt::get(type, 0);
   switch (kind) {
@@ -57,15 +57,15 @@ llvm::Value* emit_index_operation(llvm::IRBuilderBase& ir, ExprKind kind,
     }
     case ExprKind::exact_div:
     case ExprKind::trunc_div:
-      return divide(ir, args[0], args[1]).quotient;
+      return divide(ir, args[0], args[1], positive).quotient;
     case ExprKind::trunc_mod:
-      return divide(ir, args[0], args[1]).remainder;
+      return divide(ir, args[0], args[1], positive).remainder;
     case ExprKind::floor_div: {
-      Division d = divide(ir, args[0], args[1]);
+      Division d = divide(ir, args[0], args[1], positive);
       return ir.CreateAdd(d.quotient, ir.CreateSExt(rounded_up(ir, d.remainder, args[1]), type));
     }
     case ExprKind::floor_mod: {
-      llvm::Value* r = divide(ir, args[0], args[1]).remainder;
+      llvm::Value* r = divide(ir, args[0], args[1], positive).remainder;
       return ir.CreateAdd(r, ir.CreateSelect(rounded_up(ir, r, args[1]), args[1], zero));
     }
     case ExprKind::min:

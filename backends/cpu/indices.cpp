@@ -66,8 +66,9 @@ int Indices::add_atom(Atom atom) {
   return static_cast<int>(atoms_.size()) - 1;
 }
 
-Form Indices::variable(llvm::Value* value) {
+Form Indices::variable(llvm::Value* value, bool positive) {
   Atom a;
+  a.positive = positive;
   a.value = value;
   a.scope = scopes_.current();
   a.lanes = value->getType()->isVectorTy();
@@ -275,6 +276,13 @@ llvm::Value* Indices::extended(llvm::Value* sum, llvm::Value* base,
   return sum == nullptr ? value : ir_.CreateAdd(sum, value);
 }
 
+bool Indices::positive_divisor(const Atom& quotient) const {
+  if (quotient.args.size() != 2) return false;
+  const Form& by = quotient.args[1];
+  return by.terms.size() == 1 && by.constant == 0 && by.terms[0].second > 0 &&
+         atom(by.terms[0].first).positive;
+}
+
 llvm::Value* Indices::atom_value(int id, unsigned width) {
   const Atom a = atom(id);  // a copy: emission may add atoms
   if (a.value != nullptr) return a.value;
@@ -291,7 +299,7 @@ llvm::Value* Indices::atom_value(int id, unsigned width) {
       bool splat = a.lanes && !v->getType()->isVectorTy();
       args.push_back(splat ? ir_.CreateVectorSplat(width, v) : v);
     }
-    return emit_index_operation(ir_, a.kind, args);
+    return emit_index_operation(ir_, a.kind, args, positive_divisor(a));
   });
 }
 

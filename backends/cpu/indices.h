@@ -36,7 +36,8 @@ class Indices {
   void bind(const std::string& name, Form form) { bindings_[name] = std::move(form); }
   void unbind(const std::string& name) { bindings_.erase(name); }
   // A new variable with a value known in the current scope and inside it: i64, or a vector of it.
-  Form variable(llvm::Value* value);
+  // `positive`: wherever it is used, a division by it needs no care.
+  Form variable(llvm::Value* value, bool positive = false);
   // The lane number, 0 … width - 1.
   Form lane(unsigned width);
 
@@ -68,6 +69,7 @@ class Indices {
     std::vector<Form> args;  // of a non-linear expression
     int scope = 0;           // the innermost scope of its variables
     bool lanes = false;
+    bool positive = false;
     unsigned lane_width = 0;  // of a lane number
   };
 
@@ -77,6 +79,7 @@ class Indices {
   int add_atom(Atom atom);
   const Atom& atom(int id) const { return atoms_[static_cast<size_t>(id)]; }
   int scope_of(const Form& f) const;
+  bool positive_divisor(const Atom& quotient) const;
   llvm::Value* prefix(llvm::Value* base, const Form& f, int64_t scale);
   llvm::Value* extended(llvm::Value* sum, llvm::Value* base, const std::pair<int, int64_t>& term,
                         int64_t scale);
@@ -92,8 +95,9 @@ class Indices {
   std::map<std::string, Form, std::less<>> bindings_;
 };
 
-// The operation of a non-linear index expression on i64 operands; nothing traps.
+// The operation of a non-linear index expression on i64 operands; nothing traps. `positive`: the
+// divisor is.
 llvm::Value* emit_index_operation(llvm::IRBuilderBase& ir, ExprKind kind,
-                                  const std::vector<llvm::Value*>& args);
+                                  const std::vector<llvm::Value*>& args, bool positive = false);
 
 }  // namespace tile::cpu

@@ -15,6 +15,14 @@ Expr bound_of(const Body& b, NodeId id, bool low) {
   return low ? range.lo : range.hi;
 }
 
+// Whether variables are multiplied with or divided by each other.
+bool is_product(const Expr& e) {
+  auto varies = [](const Expr& arg) { return !arg.is_constant(); };
+  bool factors = e.kind() == ExprKind::mul || e.kind() == ExprKind::trunc_div;
+  if (factors && std::count_if(e.args().begin(), e.args().end(), varies) > 1) return true;
+  return std::any_of(e.args().begin(), e.args().end(), is_product);
+}
+
 }  // namespace
 
 bool proves_nonnegative(const Expr& e, const Ranges& ranges) {
@@ -39,7 +47,14 @@ void Surroundings::enter(const For& f) {
   // A single lane keeps its name where it is one of a register's.
   bool lane = f.kind == LoopKind::vector && f.width > 1 && f.extent.is_constant(1) &&
               names_registers(f.body, f.variable);
-  ranges_.set(f.variable, f.begin, clean(f.begin + (lane ? Expr(1) : f.extent - 1)));
+  ConstantRange value;
+  bool named = f.kind == LoopKind::serial && f.extent.is_constant(1) && is_product(f.begin);
+  if (named) value = constant_range(f.begin, ranges_);
+  if (value.lo && value.hi) {  // what is no sum of multiples keeps its name
+    ranges_.set(f.variable, *value.lo, *value.hi);
+  } else {
+    ranges_.set(f.variable, f.begin, clean(f.begin + (lane ? Expr(1) : f.extent - 1)));
+  }
   middle_.enter(f.variable, f.begin, f.extent);
 }
 void Surroundings::leave(const For& f) {

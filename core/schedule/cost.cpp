@@ -210,6 +210,12 @@ double workers_for(double serial, double tasks, const Target& target) {
   return std::clamp(chunks, 1.0, static_cast<double>(std::max(target.threads, 1)));
 }
 
+int64_t parallel_grain(double nanoseconds, int64_t tasks) {
+  double each = nanoseconds / static_cast<double>(std::max<int64_t>(tasks, 1));
+  double grain = kChunkNanoseconds / std::max(each, 1e-3);
+  return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
+}
+
 double threaded_ns(double serial, double tasks, const Target& target, double first) {
   double workers = workers_for(serial, tasks, target);
   if (workers < 2) return serial;

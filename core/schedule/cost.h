@@ -182,6 +182,8 @@ class PieceModel {
 constexpr double kKernelStart = 200;
 double workers_for(double serial, double tasks, const Target& target);
 double threaded_ns(double serial, double tasks, const Target& target, double first = 0);
+// The least tasks that are worth a thread, of so many that take so long together.
+int64_t parallel_grain(double nanoseconds, int64_t tasks);
 // Attached stages: their bodies, their loads and their stores, beside the tile's own work.
 double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target& target);
 

@@ -145,6 +145,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
     : frame_(frame),
       contraction_(frame.kernel.stages[stage].contraction),
       stage_(stage),
+      number_in_stage_(piece),
       piece_(contraction_.pieces[piece]),
       schedule_(schedule),
       constraints_(place_constraints(piece_, schedule, has_stream(frame.kernel))),
@@ -166,6 +167,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
   if (tile_test_ && !is_gpu(frame.target)) tap_test_ = tap_test_place();
   if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
+  if (frame.form != nullptr) run_time_blocks_ = frame.form->blocks[stage][piece];
   while (parallel_ < schedule.outer.size() &&
          schedule.outer[parallel_].binding == Binding::parallel) {
     ++parallel_;
@@ -193,13 +195,17 @@ nest::Block PieceLowering::run() {
   if (schedule_.gpu_reduction) return gpu_reduction(*schedule_.gpu_reduction);
   if (schedule_.gpu_scan) return gpu_scan(*schedule_.gpu_scan);
   if (schedule_.gpu_transpose) return gpu_transpose(*schedule_.gpu_transpose);
-  append(out, is_chained(schedule_) ? chained_scan() : parallel_loops());
+  if (run_time_blocks_ > 0) {
+    append(out, run_time_blocks());
+  } else {
+    append(out, is_chained(schedule_) ? chained_scan() : parallel_loops());
+  }
   return out;
 }
 
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
                  const RunTimeExtent* extent) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent};
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr};
   if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
@@ -304,6 +310,14 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
   lower_stages(frame, schedule);
   return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
                         : nest::hoist(std::move(frame.nest));
+}
+
+nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& target,
+                 const Strides& strides) {
+  lowering::Frame frame = lowering::make_frame(kernel, target, strides);
+  frame.take_form(form);
+  lower_stages(frame, form.schedule);
+  return nest::hoist(std::move(frame.nest));
 }
 
 nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {

@@ -5,6 +5,7 @@
 
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
+#include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
 #include "core/schedule/schedule.h"
 
@@ -25,6 +26,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
 // The nest for a class of sizes, whose one parameter given at launch is the extent. The schedule
 // suits the class; every tensor is dense.
 nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target);
+// The nest of a form that schedules share, whose parameters given at launch are what each of them
+// has as arguments (see SharedKernel).
+nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& target,
+                 const Strides& strides = {});
 // The nest of a Scatter: arguments updates, indices, result.
 nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
                          const Target& target);

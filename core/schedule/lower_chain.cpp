@@ -67,7 +67,7 @@ Block PieceLowering::chain_totals(const ScanForm& form, const Chain& chain) {
   DType type = contraction_.accumulator;
   std::vector<int> running = accumulators_;
   nest::For loop = make_loop(kTask, 0, chain.tiles - 1, nest::LoopKind::parallel);
-  loop.grain = parallel_grain(chain.tiles);
+  loop.grain = grain_of(chain.tiles);
   Block& body = loop.body;
   for (int& total : accumulators_) total = register_buffer("total", type, {1});
   std::vector<int> totals = accumulators_;
@@ -124,7 +124,7 @@ Block PieceLowering::chain_links(const Chain& chain) const {
 
 Block PieceLowering::chain_cells(const ScanForm& form, const Chain& chain) {
   nest::For loop = make_loop(kTask, 0, chain.tiles, nest::LoopKind::parallel);
-  loop.grain = parallel_grain(chain.tiles);
+  loop.grain = grain_of(chain.tiles);
   loop.body = allocations();
   for (size_t o = 0; o < accumulators_.size(); ++o) {
     loop.body.push_back(

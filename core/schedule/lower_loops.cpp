@@ -103,13 +103,11 @@ bool PieceLowering::unroll_follows(size_t reduce) const {
   return false;
 }
 
-int64_t PieceLowering::parallel_grain(int64_t tasks) const {
+int64_t PieceLowering::grain_of(int64_t tasks) const {
   double all = shared_ > 0 ? shared_ns_
                            : piece_nanoseconds(piece_, contraction_, frame_.kernel, schedule_,
                                                frame_.target);
-  double each = all / static_cast<double>(std::max<int64_t>(tasks, 1));
-  double grain = kChunkNanoseconds / std::max(each, 1e-3);
-  return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
+  return parallel_grain(all, tasks);
 }
 
 State PieceLowering::whole_box() const {
@@ -152,7 +150,7 @@ Block PieceLowering::parallel_loops() {
   std::vector<Expr> inner(parallel_, 1);
   for (size_t i = parallel_; i-- > 1;) inner[i - 1] = inner[i] * counts[i];
   nest::For loop = make_loop("task", 0, inner[0] * counts[0], LoopKind::parallel);
-  loop.grain = parallel_grain(typical);
+  loop.grain = grain_of(typical);
   std::vector<Expr> values;
   std::function<Block(size_t)> decode = [&](size_t i) -> Block {
     if (i == parallel_) return parallel_body(0, s, values);
@@ -213,6 +211,7 @@ Block PieceLowering::outer_loops(size_t i, State s) {
 
 Block PieceLowering::outer_loop(size_t i, const State& s) {
   const Loop& l = schedule_.outer[i];
+  if (std::optional<size_t> block = run_time_block_of(i)) return tiles_of_block(i, *block, s);
   const Position& p = s.at[static_cast<size_t>(l.unknown)];
   auto inside = [&](const Expr& value, const Expr& size) {
     return outer_loops(i + 1, entered(s, l.unknown, l.step, value, size));

@@ -14,6 +14,7 @@
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
 #include "core/schedule/scan.h"
 #include "core/schedule/schedule.h"
@@ -54,6 +55,9 @@ struct Frame {
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
   const RunTimeExtent* extent = nullptr;  // of a kernel for a class of sizes
+  const SharedForm* form = nullptr;       // of a kernel with blocks of run-time sizes
+  // Takes the form, and its blocks' sizes as parameters of the nest.
+  void take_form(const SharedForm& shared);
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -205,6 +209,12 @@ class PieceLowering {
   State whole_box() const;
   nest::Block parallel_loops();
   nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
+  // Blocks of run-time sizes (lower_run_time_blocks.cpp).
+  nest::Block run_time_blocks();
+  nest::Block position_in_blocks(const Expr& rest, std::vector<Expr> at, const State& s);
+  nest::Block block_of_owner(size_t i, const std::vector<Expr>& at, const State& s);
+  std::optional<size_t> run_time_block_of(size_t outer) const;
+  nest::Block tiles_of_block(size_t outer, size_t block, const State& s);
   nest::Block outer_loops(size_t i, State s);
   nest::Block outer_loop(size_t i, const State& s);
   // Of a run-time extent: its last block, `size` < the loop's step of it, in the state `inner` at
@@ -236,7 +246,7 @@ class PieceLowering {
   bool tile_follows(size_t outer) const;
   bool unroll_follows(size_t reduce) const;
   std::string variable(int unknown, const State& s) const;
-  int64_t parallel_grain(int64_t tasks) const;
+  int64_t grain_of(int64_t tasks) const;
   // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size)
   // of its current block.
   bool is_bounded(int unknown) const;
@@ -411,6 +421,7 @@ class PieceLowering {
   Frame& frame_;
   const Contraction& contraction_;
   size_t stage_;
+  size_t number_in_stage_;
   const Piece& piece_;
   const PieceSchedule& schedule_;
   std::vector<PlacedConstraint> constraints_;
@@ -427,6 +438,7 @@ class PieceLowering {
   std::optional<size_t> tap_test_;  // …and before it, with all values of those that are written out
   size_t parallel_ = 0;             // leading outer loops that are parallel
   int walker_ = -1;                 // the unknown with a run-time extent
+  size_t run_time_blocks_ = 0;      // leading outer loops over blocks of run-time sizes
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
   int correction_ = -1;  // what flipped elements add to the sums

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -181,10 +182,14 @@ struct SearchOptions {
   std::vector<Schedule> also;
   std::function<double()> clock;  // nanoseconds from any start; may be empty
   std::function<void(size_t tried, size_t total, double best_ns)> progress;  // may be empty
+  // Told the last few before they are measured in turns; their times before do not count then. May
+  // be empty.
+  std::function<void(std::span<const Schedule>)> finalists;
 };
-// Whom search() races, in the order of the first rung: the model's pick, then on a CPU the best of
-// each kind of innermost code, then the second best of each: a race that is cut short has seen what
-// the model may misjudge.
+// Whom search() races, in the order of the first rung: the model's pick first. On a CPU they are of
+// kernels with blocks of run-time sizes (run_time_blocks.h), at most kSharedBy of each, and come by
+// so many kernels: the best of each, then the second best of each.
+constexpr size_t kSharedKernels = 8, kSharedBy = 5;
 std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
                                const SearchOptions& options);
 Schedule search(const Kernel& kernel, const Target& target,

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/schedule/run_time_blocks.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {
@@ -26,9 +27,10 @@ size_t next_rung(size_t keep) { return keep > 2 ? std::max<size_t>(2, (keep + 2)
 size_t rounds_of(size_t keep) { return keep == 2 ? kFinalRounds : 1; }
 
 // Of the budget, what the rungs up to this one may take: those that it keeps are measured again.
-double share_until(size_t rung) {
-  constexpr double kShares[] = {0.75, 0.85, 0.93};
-  return rung < std::size(kShares) ? kShares[rung] : 1;
+// Finalists that are told take time before they are.
+double share_until(size_t rung, bool told) {
+  constexpr double kShares[] = {0.75, 0.85, 0.93}, kSharesBefore[] = {0.7, 0.78, 0.95};
+  return rung < std::size(kShares) ? (told ? kSharesBefore : kShares)[rung] : 1;
 }
 
 struct Entry {
@@ -82,8 +84,7 @@ void keep_pick(std::vector<Entry>& field, size_t keep) {
 }
 
 // Of finalists that are equally fast the one that the model prefers.
-const Entry& winner(const std::vector<Entry>& field) {
-  std::span<const Entry> last(field.data(), std::min(field.size(), kFinalists));
+const Entry& winner(std::span<const Entry> last) {
   auto faster = [](const Entry& a, const Entry& b) { return a.best < b.best; };
   double limit = kTie * std::min_element(last.begin(), last.end(), faster)->best;
   const Entry* best = nullptr;
@@ -126,50 +127,99 @@ std::optional<Schedule> combination(const std::vector<Entry>& field, size_t coun
   return all;
 }
 
-// What is inside the loops over tiles: the register tile, its reduction and which operands are
-// copied. Orders of the loops around it and blocks for the caches are left out.
-std::string innermost(const Schedule& schedule) {
-  Schedule inner = schedule;
-  for (std::vector<PieceSchedule>& stage : inner.stages) {
-    for (PieceSchedule& piece : stage) {
-      std::vector<Loop> steps;
-      for (const Loop& l : piece.outer) {
-        auto same = [&](const Loop& other) { return other.unknown == l.unknown; };
-        std::erase_if(steps, same);
-        steps.push_back({l.unknown, l.step, Binding::serial});
-      }
-      std::sort(steps.begin(), steps.end(),
-                [](const Loop& a, const Loop& b) { return a.unknown < b.unknown; });
-      piece.outer = std::move(steps);
-      for (Packing& p : piece.packings) p = {p.load, 0, {}};
+// So many of the best are put together by kernel.
+constexpr size_t kRankedForRace = 200;
+
+// Places of schedules that one kernel serves, the best first; those that share none alone.
+std::vector<std::vector<size_t>> by_kernel(const std::vector<Schedule>& ranked,
+                                           const Kernel& kernel, const Target& target) {
+  std::vector<std::vector<size_t>> groups;
+  std::vector<bool> shared(ranked.size());
+  for (SharedKernel& k : shared_kernels(ranked, kernel, target)) {
+    for (size_t i : k.members) shared[i] = true;
+    groups.push_back(std::move(k.members));
+  }
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    if (!shared[i]) groups.push_back({i});
+  }
+  std::sort(groups.begin(), groups.end());
+  return groups;
+}
+
+// Schedules of so many kernels, the first of each, then the second of each and so on.
+std::vector<size_t> in_turns(std::span<const std::vector<size_t>> groups) {
+  std::vector<size_t> order;
+  for (size_t turn = 0; turn < kSharedBy; ++turn) {
+    for (const std::vector<size_t>& group : groups) {
+      if (turn < group.size()) order.push_back(group[turn]);
     }
   }
-  return print(inner);
+  return order;
 }
 
-// The first of each kind, then the second of each, and so on.
-std::vector<Schedule> by_kind(std::vector<Schedule> ranked) {
-  std::map<std::string, size_t> seen;
-  std::vector<std::pair<size_t, Schedule>> turns;
-  for (Schedule& s : ranked) {
-    size_t turn = seen[innermost(s)]++;
-    turns.emplace_back(turn, std::move(s));
+// The schedule with blocks of one owner around it, as many as `parts` if it has as many tiles.
+std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t piece, int owner,
+                                  int64_t parts, const Piece& of) {
+  Schedule other = schedule;
+  PieceSchedule& s = other.stages[stage][piece];
+  auto over = [&](const Loop& l) { return l.unknown == owner; };
+  auto at = std::find_if(s.outer.begin(), s.outer.end(), over);
+  if (at == s.outer.end() || std::count_if(s.outer.begin(), s.outer.end(), over) > 1) {
+    return std::nullopt;
   }
-  std::stable_sort(turns.begin(), turns.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Schedule> ordered;
-  for (auto& [turn, s] : turns) ordered.push_back(std::move(s));
-  return ordered;
+  int64_t tiles = ceil_div(of.box[static_cast<size_t>(owner)], at->step);
+  int64_t block = ceil_div(tiles, parts) * at->step;
+  if (tiles <= parts || block == at->step) return std::nullopt;
+  Loop inside{owner, at->step, Binding::serial};
+  Binding first = s.outer[0].binding;
+  bool outside = at - s.outer.begin() < 1 || at->binding == Binding::parallel;
+  if (outside) {
+    s.outer.erase(at);
+    s.outer.push_back(inside);
+  } else {
+    for (Packing& p : s.packings) p.level += p.level > 0 ? 1 : 0;
+  }
+  s.outer.insert(s.outer.begin(), {owner, block, first});
+  return other;
 }
 
-// So many of the best are sorted by kind.
-constexpr size_t kRankedForRace = 160;
+// Blocks of run-time sizes cost no code: a group of few gets more of them.
+void add_blocks(std::vector<size_t>& group, std::vector<Schedule>& ranked, const Kernel& kernel,
+                const Target& target) {
+  const Schedule first = ranked[group[0]];
+  for (size_t s = 0; s < first.stages.size(); ++s) {
+    for (size_t p = 0; p < first.stages[s].size(); ++p) {
+      const Piece& piece = kernel.stages[s].contraction.pieces[p];
+      for (int64_t parts : {2, 4, 8}) {
+        for (size_t u = 0; u < piece.owners && group.size() < kSharedBy; ++u) {
+          auto other = in_blocks(first, s, p, static_cast<int>(u), parts, piece);
+          if (!other || !illegal(*other, kernel, target).empty()) continue;
+          bool known = std::find(ranked.begin(), ranked.end(), *other) != ranked.end();
+          std::vector<Schedule> both{first, *other};
+          std::vector<SharedKernel> kernels = shared_kernels(both, kernel, target);
+          if (known || kernels.size() != 1 || kernels[0].members.size() != 2) continue;
+          group.push_back(ranked.size());
+          ranked.push_back(std::move(*other));
+        }
+      }
+    }
+  }
+}
 
 std::vector<Schedule> model_field(const Kernel& kernel, const Target& target, size_t most) {
   if (is_gpu(target)) return candidates(kernel, target, most);
-  std::vector<Schedule> field = candidates(kernel, target, 1);
-  for (Schedule& s : by_kind(wide_candidates(kernel, target, kRankedForRace))) {
-    if (field.size() < most && s != field[0]) field.push_back(std::move(s));
+  std::vector<Schedule> ranked = candidates(kernel, target, 1);
+  for (Schedule& s : wide_candidates(kernel, target, kRankedForRace)) {
+    if (s != ranked[0]) ranked.push_back(std::move(s));
+  }
+  std::vector<std::vector<size_t>> groups = by_kernel(ranked, kernel, target);
+  std::vector<Schedule> field;
+  for (size_t at = 0; at < groups.size() && field.size() < most; at += kSharedKernels) {
+    auto some = std::span(groups).subspan(at, std::min(kSharedKernels, groups.size() - at));
+    for (std::vector<size_t>& group : some) add_blocks(group, ranked, kernel, target);
+    for (size_t i : in_turns(some)) {
+      if (field.size() < most) field.push_back(ranked[i]);
+    }
   }
   return field;
 }
@@ -195,6 +245,41 @@ std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
   return field;
 }
 
+namespace {
+
+// The last few, which are measured anew once they are told.
+class Finalists {
+ public:
+  explicit Finalists(const SearchOptions& options) : options_(options) {}
+
+  void tell(std::span<Entry> last) {
+    if (!options_.finalists || !before_.empty() || last.size() > kFinalists) return;
+    std::vector<Schedule> schedules;
+    for (Entry& e : last) {
+      schedules.push_back(e.schedule);
+      before_.push_back(e.best);
+      e.best = std::numeric_limits<double>::infinity();
+    }
+    options_.finalists(schedules);
+  }
+  // Whom the winner is among. Without time to measure them anew what was known counts.
+  std::span<const Entry> among(std::vector<Entry>& field) const {
+    size_t count = before_.empty() ? std::min(field.size(), kFinalists) : before_.size();
+    std::span<Entry> last(field.data(), count);
+    bool measured = before_.empty() || std::any_of(last.begin(), last.end(), [](const Entry& e) {
+                      return std::isfinite(e.best);
+                    });
+    for (size_t i = 0; i < last.size() && !measured; ++i) last[i].best = before_[i];
+    return last;
+  }
+
+ private:
+  const SearchOptions& options_;
+  std::vector<double> before_;
+};
+
+}  // namespace
+
 Schedule search(const Kernel& kernel, const Target& target,
                 const std::function<double(const Schedule&)>& measure,
                 const SearchOptions& options) {
@@ -203,10 +288,13 @@ Schedule search(const Kernel& kernel, const Target& target,
     field.push_back({std::move(s), field.size()});
   }
   Race race(measure, options, field.size());
+  Finalists finalists(options);
+  bool told = static_cast<bool>(options.finalists);
   size_t keep = field.size();
   for (size_t rung = 0; keep > 0 && !race.over(); ++rung) {
     size_t tried = 0;
-    while (tried < keep && !race.over(share_until(rung))) race.run(field[tried++]);
+    finalists.tell(std::span(field).first(keep));
+    while (tried < keep && !race.over(share_until(rung, told))) race.run(field[tried++]);
     for (size_t i = keep; tried == keep && i < keep * rounds_of(keep) && !race.over(); ++i) {
       race.run(field[i % keep]);
     }
@@ -220,7 +308,7 @@ Schedule search(const Kernel& kernel, const Target& target,
     keep = next_rung(rung == 0 ? tried : keep);
     keep_pick(field, keep);
   }
-  return winner(field).schedule;
+  return winner(finalists.among(field)).schedule;
 }
 
 }  // namespace tile

@@ -133,6 +133,9 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& sc
   const Target& target = e.engine->target();
   return finished(lower(kernel, schedule, target, strides_of(e)));
 }
+nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
+  return finished(lower(kernel, form, e.engine->target(), strides_of(e)));
+}
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "core/ir/bound.h"
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
+#include "core/schedule/run_time_blocks.h"
 #include "core/schedule/schedule.h"
 #include "runtime/engine/call_plan.h"
 #include "runtime/engine/parameters.h"
@@ -115,6 +116,7 @@ std::shared_ptr<Executable> compile_stages(const Executable& executable);
 
 // The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);
+nest::Nest lowered(const Executable& executable, const Kernel& kernel, const SharedForm& form);
 
 // Thread safe for distinct outputs. Throws Failure of stage run. Tensors must fit the executable
 // (checked by the caller: see check_tensors).

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
+#include <set>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/side_by_side.h"
@@ -131,27 +133,70 @@ std::shared_ptr<const Code> KernelTimer::compiled(const Schedule& schedule) cons
   return executable_.engine->kernels().trial(lowered(executable_, kernel_, schedule),
                                              engine.target());
 }
+std::shared_ptr<const Code> KernelTimer::compiled(const SharedForm& form) const {
+  const Engine& engine = *executable_.engine;
+  return executable_.engine->kernels().trial(lowered(executable_, kernel_, form), engine.target());
+}
 
-void KernelTimer::prepare(std::span<const Schedule> schedules) {
-  std::vector<std::pair<const Schedule*, Trial*>> fresh;
+void KernelTimer::share(std::span<const Schedule> schedules) {
+  for (SharedKernel& k : shared_kernels(schedules, kernel_, executable_.engine->target())) {
+    if (k.members.size() < 2) continue;
+    auto number = static_cast<int>(shared_.size());
+    for (size_t m = 0; m < k.members.size(); ++m) {
+      Trial& trial = trials_[print(schedules[k.members[m]])];
+      if (trial.code || trial.shared >= 0) continue;
+      trial.shared = number;
+      trial.parameters = std::move(k.arguments[m]);
+    }
+    shared_.push_back({std::move(k.form), nullptr});
+  }
+}
+
+void KernelTimer::part(std::span<const Schedule> schedules) {
   for (const Schedule& schedule : schedules) {
+    auto at = trials_.find(print(schedule));
+    if (at != trials_.end() && at->second.shared >= 0) trials_.erase(at);
+  }
+}
+
+void KernelTimer::part() {
+  std::erase_if(trials_, [](const auto& trial) { return trial.second.shared >= 0; });
+  shared_.clear();
+}
+
+bool KernelTimer::is_prepared(const Schedule& schedule) const {
+  auto at = trials_.find(print(schedule));
+  return at != trials_.end() && code_of(at->second) != nullptr;
+}
+
+void KernelTimer::prepare(std::span<const Schedule> schedules, size_t most) {
+  std::vector<std::function<void()>> fresh;
+  std::set<std::shared_ptr<const Code>*> listed;
+  for (const Schedule& schedule : schedules) {
+    if (fresh.size() == most) break;
     Trial& trial = trials_[print(schedule)];
-    bool listed =
-        std::any_of(fresh.begin(), fresh.end(), [&](const auto& f) { return f.second == &trial; });
-    if (!trial.code && !listed) fresh.emplace_back(&schedule, &trial);
+    SharedCode* shared = trial.shared < 0 ? nullptr : &shared_[static_cast<size_t>(trial.shared)];
+    std::shared_ptr<const Code>* code = shared == nullptr ? &trial.code : &shared->code;
+    if (*code || !listed.insert(code).second) continue;
+    if (shared == nullptr) {
+      fresh.emplace_back([this, code, &schedule] { *code = compiled(schedule); });
+    } else {
+      fresh.emplace_back([this, code, shared] { *code = compiled(shared->form); });
+    }
   }
   double start = now_ns();
-  side_by_side(fresh.size(), [&](size_t i) { fresh[i].second->code = compiled(*fresh[i].first); });
+  side_by_side(fresh.size(), [&](size_t i) { fresh[i](); });
   spent_.compiled += fresh.size();
   spent_.compiling_ns += now_ns() - start;
 }
 
 double KernelTimer::operator()(const Schedule& schedule) {
   Trial& trial = trials_[print(schedule)];
-  if (!trial.code) prepare(std::span(&schedule, 1));
-  if (trial.code->spills()) return std::numeric_limits<double>::infinity();
+  if (!code_of(trial)) prepare(std::span(&schedule, 1));
+  const Code& code = *code_of(trial);
+  if (code.spills()) return std::numeric_limits<double>::infinity();
   double start = now_ns();
-  double ns = settled(*trial.code, {});
+  double ns = settled(code, trial.parameters);
   spent_.running_ns += now_ns() - start;
   trial.best = std::min(trial.best, ns);
   best_ = std::min(best_, ns);

@@ -1,6 +1,7 @@
 // Times schedules of one kernel of an executable, on buffers of its own.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/schedule/run_time_blocks.h"
 #include "runtime/engine/executable.h"
 
 namespace tile {
@@ -22,8 +24,17 @@ class KernelTimer {
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
-  // Compiles what will be timed, on all cores.
-  void prepare(std::span<const Schedule> schedules);
+  // From now on those of the schedules that differ in blocks, orders and threads alone are timed
+  // with one code, which is given their blocks (core/schedule/run_time_blocks.h).
+  void share(std::span<const Schedule> schedules);
+  // Each of these is timed with code of its own again; what the shared one told is forgotten.
+  void part(std::span<const Schedule> schedules);
+  // The same for all that were told to share().
+  void part();
+  // Whether there is nothing left to compile for it.
+  bool is_prepared(const Schedule& schedule) const;
+  // Compiles what will be timed, on all cores: of the first schedules so many codes.
+  void prepare(std::span<const Schedule> schedules, size_t most = SIZE_MAX);
   // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few, of
   // more where runs are short, and of that one alone where it is long and far behind the best
   // schedule's; on a device the median of a few, on arguments in turns; infinity for a schedule
@@ -31,7 +42,7 @@ class KernelTimer {
   double operator()(const Schedule& schedule);
   // The same of the launch as it is, with the code and the parameters that the executable runs.
   double as_compiled();
-  // What a schedule was compiled to; null: it was not.
+  // What a schedule was compiled to; null: it has no code of its own.
   std::shared_ptr<const Code> code(const Schedule& schedule) const;
   // The least of a schedule's times so far.
   double best(const Schedule& schedule) const;
@@ -44,18 +55,30 @@ class KernelTimer {
 
  private:
   struct Memory;
+  // Schedules that share a code have it in common.
   struct Trial {
     std::shared_ptr<const Code> code;
+    int shared = -1;                  // of `shared_`
+    std::vector<int64_t> parameters;  // of its launches
     double best = std::numeric_limits<double>::infinity();
   };
+  struct SharedCode {
+    SharedForm form;
+    std::shared_ptr<const Code> code;
+  };
+  const std::shared_ptr<const Code>& code_of(const Trial& trial) const {
+    return trial.shared < 0 ? trial.code : shared_[static_cast<size_t>(trial.shared)].code;
+  }
   std::shared_ptr<const Code> compiled(const Schedule& schedule) const;
+  std::shared_ptr<const Code> compiled(const SharedForm& form) const;
   double run(const Code& code, const std::vector<int64_t>& parameters);
   double settled(const Code& code, const std::vector<int64_t>& parameters);
   const Executable& executable_;
   const Launch& launch_;
   const Kernel& kernel_;
   std::unique_ptr<Memory> memory_;
-  std::map<std::string, Trial> trials_;                    // by the schedule's text
+  std::map<std::string, Trial> trials_;  // by the schedule's text
+  std::vector<SharedCode> shared_;
   double best_ = std::numeric_limits<double>::infinity();  // of all schedules
   Spent spent_;
 };

@@ -15,9 +15,12 @@ namespace {
 // A race may end early: so many at most are compiled together, and no more than fit in this share
 // of its time.
 constexpr size_t kCompiledAhead = 8;
-constexpr double kCompilingShare = 0.75;
+constexpr double kCompilingShare = 0.7;
 
 constexpr size_t kNeighbours = 1;  // shapes whose best schedule takes part
+
+// A race has time for more than one short list, as many of them share their code.
+constexpr size_t kShortLists = 2;
 
 // How many to compile together now: what earlier ones took tells how many fit.
 size_t compiled_together(const KernelTimer::Spent& spent, double left_ns) {
@@ -40,22 +43,31 @@ Schedule race(const Executable& e, const Launch& launch, KernelTimer& timer, dou
   options.also = e.engine->kernels().nearest_schedules(kernel, target, kNeighbours);
   options.also.push_back(launch.schedule);  // what runs now, where that is not the model's pick
   if (!is_gpu(target)) options.bound_ns = bound_ns(kernel, target, e.engine->measured_rates());
+  bool shares = !is_gpu(target);
+  if (shares) options.candidates *= kShortLists;
   std::vector<Schedule> field = field_of(kernel, target, options);
   // A GPU's compiler takes so long that its time is not the race's.
-  if (is_gpu(target)) timer.prepare(field);
+  shares ? timer.share(field) : timer.prepare(field);
   double start = now_ns();
-  size_t tried = 0, compiled = 0;
+  size_t tried = 0;
   auto measure = [&](const Schedule& schedule) {
-    if (!is_gpu(target) && tried == compiled && tried < field.size()) {
+    if (shares && tried < field.size() && !timer.is_prepared(schedule)) {
       double left = kCompilingShare * options.budget_ns - (now_ns() - start);
-      size_t count = std::min(compiled_together(timer.spent(), left), field.size() - tried);
-      timer.prepare(std::span(field).subspan(tried, count));
-      compiled += count;
+      timer.prepare(std::span(field).subspan(tried), compiled_together(timer.spent(), left));
     }
     ++tried;
     return timer(schedule);
   };
-  return search(kernel, target, measure, options);
+  // What is decided at last is between codes that will run.
+  auto finalists = [&](std::span<const Schedule> last) {
+    timer.part(last);
+    timer.prepare(last);
+  };
+  if (shares) options.finalists = finalists;
+  Schedule found = search(kernel, target, measure, options);
+  timer.part();
+  if (!timer.code(found)) timer(found);  // the time was up before it had code of its own
+  return found;
 }
 
 void tune(Executable& e, double budget_ms,

@@ -11,6 +11,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/nearest.h"
 #include "core/schedule/rates.h"
+#include "core/schedule/run_time_blocks.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {
@@ -79,6 +80,37 @@ TEST(Search, KindsOfInnermostCodeComeFirst) {
     ++kinds[kind];
   }
   EXPECT_GE(kinds.size(), 8U);
+}
+
+// Schedules that differ in blocks, orders and threads share their code.
+TEST(Search, ThirtySixCandidatesAreOfEightKernels) {
+  for (const Kernel& kernel : {product(), convolution(2, 28, 24, 96, 3, 1, 1)}) {
+    FakeRace race(kernel);
+    std::vector<Schedule> field = race.field();
+    ASSERT_EQ(field.size(), 36U);
+    size_t kernels = 0, members = 0;
+    for (const SharedKernel& k : shared_kernels(field, kernel, wide_target())) {
+      ++kernels;
+      members += k.members.size();
+    }
+    EXPECT_LE(kernels + field.size() - members, 8U);
+  }
+}
+
+// Those who are told are measured anew, and only those times count.
+TEST(Search, FinalistsAreMeasuredAnew) {
+  FakeRace race(product());
+  std::vector<Schedule> field = race.field(), last;
+  race.options.finalists = [&](std::span<const Schedule> told) {
+    ASSERT_TRUE(last.empty());
+    last.assign(told.begin(), told.end());
+  };
+  EXPECT_EQ(race.run([&](size_t place) {
+    bool late = !last.empty();
+    return place == 9 ? (late ? 300.0 : 10.0) : place == 7 ? (late ? 20.0 : 60.0) : 100.0;
+  }),
+            field[7]);
+  EXPECT_EQ(last.size(), 4U);
 }
 
 TEST(Search, IsTheSameForTheSameMeasurements) {

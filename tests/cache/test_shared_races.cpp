@@ -1,0 +1,65 @@
+// A race compiles few kernels (issue 4, items 1 and 5): schedules that differ in blocks share one,
+// only the last few get code of their own, and what wins computes what it should.
+#include <gtest/gtest.h>
+
+#include "core/interpret/interpret.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/tune.h"
+#include "tests/executors/run_backends.h"
+
+namespace tile::test {
+namespace {
+
+constexpr size_t kFinalists = 4;
+constexpr double kAmple = 60e3;  // milliseconds
+
+HostTensor integers(const Shape& shape, int64_t seed) {
+  HostTensor t(DType::f32, shape);
+  auto* cells = reinterpret_cast<float*>(t.bytes.data());
+  for (int64_t i = 0; i < t.count(); ++i) {
+    cells[i] = static_cast<float>((i * 7 + i / 13 + seed) % 5 - 2);
+  }
+  return t;
+}
+
+void expect_few_compiled(const char* text, const std::vector<Shape>& shapes) {
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  std::shared_ptr<LoadedProgram> program = loaded(engine, text);
+  std::vector<HostTensor> inputs;
+  std::vector<InputLayout> layouts;
+  for (const Shape& shape : shapes) {
+    inputs.push_back(integers(shape, static_cast<int64_t>(inputs.size())));
+    layouts.push_back({{DType::f32, shape}, {}});
+  }
+  std::shared_ptr<Executable> e = program->executable(layouts);
+  HostTensor before = run_code(*e, inputs)[0];
+  const Launch& launch = e->launches.at(0);
+  uint64_t compiled = engine->kernels().compiled;
+  size_t tried = 0;
+  KernelTimer timer(*e, launch);
+  Schedule found = race(*e, launch, timer, kAmple, [&](size_t n, size_t, double) { tried = n; });
+  EXPECT_GE(tried, 2 * 36U);  // two short lists of 36, of eight kernels each
+  EXPECT_LE(engine->kernels().compiled - compiled, 2 * kSharedKernels + kFinalists);
+  EXPECT_EQ(illegal(found, *launch.kernel, engine->target()), "");
+  EXPECT_NE(timer.code(found), nullptr);  // its own
+  Executable tuned = *e;
+  tune(tuned, kAmple, {});
+  EXPECT_EQ(run_code(tuned, inputs)[0].bytes, before.bytes);
+}
+
+TEST(SharedRaces, ProductCompilesFewKernels) {
+  expect_few_compiled(
+      "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+      {{200, 160}, {160, 240}});
+}
+
+TEST(SharedRaces, ConvolutionCompilesFewKernels) {
+  expect_few_compiled(
+      "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {"
+      " O[n, y, x, co: N, H, W, CO] ="
+      "  +(I[n, y + j - (KH - 1) / 2, x + i - (KW - 1) / 2, ci] * K[j, i, ci, co]); }",
+      {{2, 14, 14, 32}, {3, 3, 32, 64}});
+}
+
+}  // namespace
+}  // namespace tile::test
