@@ -8,6 +8,8 @@
 namespace tile {
 namespace {
 
+constexpr double kCopied = 3;  // cycles of a vector that memory has as the copy has it
+
 // Nanoseconds of bringing a copied operand's elements. A line comes as often as its elements are
 // read where the loops between neighbours touch more lines than a cache keeps.
 double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector<int64_t> range,
@@ -57,9 +59,20 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
       r = std::min(r, l.step);
     }
     double bytes = packed_bytes(a, range);
-    int64_t stride = a.strides[static_cast<size_t>(p.order[packed_loops(p, s) - 1].unknown)];
+    size_t last = packed_loops(p, s) - 1;
+    int64_t stride = a.strides[static_cast<size_t>(p.order[last].unknown)];
     auto lanes = static_cast<double>(lanes_);
-    double cycles = stride == 1 ? 3 : lanes * kGatheredLane + 2;
+    double cycles = stride == 1 ? kCopied : lanes * kGatheredLane + 2;
+    if (stride != 1 && last > 0) {
+      // Blocks that memory has the other way round are turned; rows that fill none are gathered.
+      const Loop& row = p.order[last - 1];
+      auto u = static_cast<size_t>(row.unknown);
+      bool along = a.strides[u] == 1 && row.step == 1 && last + 1 == p.order.size();
+      double turned =
+          along ? static_cast<double>(range[u] / lanes_ * lanes_) / static_cast<double>(range[u])
+                : 0;
+      cycles += turned * (kCopied + turned_cycles(lanes_) - cycles);
+    }
     double moved = source_ns(p, a, range, target_) + copy_ns(bytes);
     total += times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);
   }

@@ -81,6 +81,34 @@ TEST(ScheduleSpace, ThreadsOnlyWhereTheWorkPays) {
   EXPECT_EQ(large.stages[0][0].outer[0].binding, Binding::parallel);
 }
 
+// Whole blocks that memory has the other way round are turned; the rows left over are gathered.
+TEST(ScheduleSpace, CopiesThatTurnBlocksCostLess) {
+  auto copied = [](int64_t terms) {
+    KernelBuilder b;
+    TensorId X = b.tensor("X", DType::f32, {64, terms}), Y = b.tensor("Y", DType::f32, {64, terms});
+    TensorId O = b.tensor("O", DType::f32, {64, 64});
+    b.stage(O, Aggregation::sum, DType::f32,
+            {{{"a", "c", "e"},
+              {64, 64, terms},
+              2,
+              {"a", "c"},
+              {{X, {"a", "e"}}, {Y, {"c", "e"}}},
+              {},
+              [](Body& body, const std::vector<NodeId>& loads) {
+                return body.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
+              }}});
+    Kernel kernel = b.finish();
+    const Contraction& c = kernel.stages[0].contraction;
+    Target target = wide_target();
+    return PieceModel(c.pieces[0], c, kernel, target)
+        .packing_ns(parse_schedule("schedule { stage { piece outer (0:8 serial, 1:32 serial) "
+                                   "reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 vector) "
+                                   "pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial) } }")
+                        .stages[0][0]);
+  };
+  EXPECT_LT(copied(64), copied(63));
+}
+
 // A copy that no thread would be started for is no parallel loop.
 TEST(ScheduleSpace, SmallCopiesStartNoThreads) {
   Kernel kernel = matrix_product(300, 32, 40);
