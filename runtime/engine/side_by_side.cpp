@@ -1,5 +1,7 @@
 #include "runtime/engine/side_by_side.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -8,6 +10,14 @@
 #include <vector>
 
 namespace tile {
+
+size_t processors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    return static_cast<size_t>(std::max(1, CPU_COUNT(&allowed)));
+  }
+  return std::max(1U, std::thread::hardware_concurrency());  // more than the set holds
+}
 
 void side_by_side(size_t count, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next{0};
@@ -25,7 +35,7 @@ void side_by_side(size_t count, const std::function<void(size_t)>& work) {
     }
   };
   {
-    size_t threads = std::min<size_t>(count, std::thread::hardware_concurrency());
+    size_t threads = std::min(count, processors());
     std::vector<std::jthread> others;
     for (size_t t = 1; t < threads; ++t) others.emplace_back(take);
     take();

@@ -3,11 +3,11 @@
 #include "runtime/engine/tune.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/engine/side_by_side.h"
 
 namespace tile {
 namespace {
@@ -24,10 +24,11 @@ constexpr size_t kShortLists = 2;
 
 // How many to compile together now: what earlier ones took tells how many fit.
 size_t compiled_together(const KernelTimer::Spent& spent, double left_ns) {
-  double cores = std::max(1U, std::thread::hardware_concurrency());
-  if (spent.compiled == 0) return static_cast<size_t>(cores);
+  size_t cores = std::min(processors(), kCompiledAhead);
+  if (spent.compiled == 0) return cores;
   double each = spent.compiling_ns / static_cast<double>(spent.compiled);
-  return static_cast<size_t>(std::clamp(left_ns / each, cores, double{kCompiledAhead}));
+  double most = kCompiledAhead;
+  return static_cast<size_t>(std::clamp(left_ns / each, static_cast<double>(cores), most));
 }
 
 }  // namespace
