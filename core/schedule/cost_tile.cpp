@@ -12,7 +12,6 @@ constexpr double kFlipped = 1;  // of flipping bits of a scalar that is then bro
 constexpr double kScatteredLane = 1.2;
 constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
 constexpr int64_t kComponents = 4;
-constexpr int64_t kTogether = 8;     // the largest stride of lanes that are read together
 constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
@@ -114,7 +113,7 @@ double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const
 
 bool PieceModel::turns(const AccessModel& a, int vector, size_t rows) {
   if (vector < 0 || static_cast<int>(rows) == vector || a.store || a.gathers) return false;
-  return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kTogether;
+  return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kLanesTogether;
 }
 
 int64_t PieceModel::turned_rows(const AccessModel& a, const TileShape& t) {

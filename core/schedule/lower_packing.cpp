@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/schedule/cost.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {
@@ -160,7 +161,6 @@ int64_t PieceLowering::moved_by(size_t load, int unknown) const {
 // Where memory has neighbours along this entry and not along the last one, whose lanes the copy has
 // side by side: blocks that are read row by row and turned. Empty: it is not so.
 nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, const State& s) {
-  constexpr int64_t kTogether = 8;  // the largest distance of lanes that are read together
   size_t entries = packed_loops(packing, schedule_);
   bool last = entry + 2 == entries && entries == packing.order.size();
   bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
@@ -169,7 +169,7 @@ nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, 
   auto load = static_cast<size_t>(packing.load);
   bool apart = rows.step == 1 && lanes.step == 1 && rows.unknown != lanes.unknown &&
                moved_by(load, rows.unknown) == 1 &&
-               std::abs(moved_by(load, lanes.unknown)) > kTogether;
+               std::abs(moved_by(load, lanes.unknown)) > kLanesTogether;
   if (!apart) return {};
   int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
   std::string name = variable(rows.unknown, s);

@@ -24,13 +24,6 @@ std::string loop_name(const std::string& prefix, const char* name, size_t i) {
   return prefix + name + std::to_string(i);
 }
 
-// Cells of a tile along the owner of the i-th loop.
-int64_t tile_cells(const std::vector<Loop>& outer, size_t i) {
-  int64_t cells = 1;
-  for (const Loop& l : outer) cells = l.unknown == outer[i].unknown ? l.step : cells;
-  return cells;
-}
-
 }  // namespace
 
 void Frame::take_form(const SharedForm& shared) {
@@ -49,7 +42,7 @@ void Frame::take_form(const SharedForm& shared) {
       const std::vector<Loop>& outer = shared.schedule.stages[s][p].outer;
       for (size_t i = 0; i < loops; ++i) {
         std::string own = owner_prefix(prefix, i);
-        int64_t unit = tile_cells(outer, i);
+        int64_t unit = tile_cells(outer, outer[i].unknown);
         int64_t most = ceil_div(outer[i].step, unit);
         nest.parameters.push_back({own + "tiles", 1, most});
         for (size_t j = 0; j < loops; ++j) {
@@ -103,7 +96,7 @@ nest::Block PieceLowering::block_of_owner(size_t i, const std::vector<Expr>& at,
   if (i == run_time_blocks_) return outer_loops(i, s);
   const Loop& l = schedule_.outer[i];
   auto u = static_cast<size_t>(l.unknown);
-  int64_t unit = tile_cells(schedule_.outer, i);
+  int64_t unit = tile_cells(schedule_.outer, l.unknown);
   std::string own = owner_prefix(prefix_of(stage_, number_in_stage_), i);
   Expr tile = 0;
   for (size_t j = 0; j < at.size(); ++j)

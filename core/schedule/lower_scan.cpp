@@ -45,20 +45,12 @@ Block PieceLowering::carried_loop(const State& s) {
   open.guards = Guards::none;  // the loops run over valid points only
   Block out = initialise(open);
   append(out, first_values(form, open));
-  int64_t cells = piece_.box[form.owner];
   std::string name = names_[form.owner] + "_next";
   Expr step = Expr::variable(name);
-  nest::For loop = make_loop(name, 0, cells, nest::LoopKind::serial);
+  nest::For loop = make_loop(name, 0, piece_.box[form.owner], nest::LoopKind::serial);
   // What a vector of cells makes is stored before the next one is read: reads and writes in turns,
   // as a copy has them, keep more of both under way than all of one and then all of the other.
-  loop.body = tile_loops(0, open, [&](const State& tile) {
-    Block body = next_value(form, step, tile, [&](const State& at) { return accumulate(at); });
-    State cell = tile;
-    cell.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
-    cell.at[form.reduction].levels = {{1, 0}};
-    append(body, results(cell));
-    return body;
-  });
+  loop.body = tile_loops(0, open, [&](const State& tile) { return next_cell(form, step, tile); });
   out.push_back(statement(std::move(loop)));
   return out;
 }
@@ -102,14 +94,18 @@ Block PieceLowering::carried_lanes(const State& s) {
 // The cells of a vector, whose position is the step.
 PieceLowering::Leaf PieceLowering::next_cells(const ScanForm& form) {
   return [this, form](const State& at) {
-    Expr step = tidy(at.at[form.owner].begin());
-    int64_t cells = piece_.box[form.owner];
-    Block body = next_value(form, step, at, [&](const State& p) { return accumulate(p); });
-    State p = at;
-    p.at[form.owner].levels = {{1, form.suffix ? tidy(Expr(cells - 1) - step) : step}};
-    append(body, results(p));
-    return body;
+    return next_cell(form, tidy(at.at[form.owner].begin()), at);
   };
+}
+
+// Adds the value of the step, and stores the cell that it completes.
+Block PieceLowering::next_cell(const ScanForm& form, const Expr& step, State s) {
+  Block body = next_value(form, step, s, [&](const State& p) { return accumulate(p); });
+  Expr last(piece_.box[form.owner] - 1);
+  s.at[form.owner].levels = {{1, form.suffix ? tidy(last - step) : step}};
+  s.at[form.reduction].levels = {{1, 0}};
+  append(body, results(s));
+  return body;
 }
 
 }  // namespace tile::lowering

@@ -292,6 +292,7 @@ class PieceLowering {
   nest::Block carried_loop(const State& s);
   nest::Block carried_lanes(const State& s);
   Leaf next_cells(const ScanForm& form);
+  nest::Block next_cell(const ScanForm& form, const Expr& step, State s);
   // Threads that take turns (lower_chain.cpp).
   struct Chain {
     int64_t tile = 0, tiles = 0;  // cells of a turn, and how many turns there are

@@ -297,8 +297,7 @@ void enlarge(SharedForm& form, const std::vector<int64_t>& arguments) {
       at += 3 + loops - 1;
       std::vector<Loop>& outer = form.schedule.stages[s][p].outer;
       for (size_t i = 0; i < loops; ++i, at += 1 + loops) {
-        int64_t unit = 0;
-        for (const Loop& l : outer) unit = l.unknown == outer[i].unknown ? l.step : unit;
+        int64_t unit = tile_cells(outer, outer[i].unknown);
         outer[i].step = std::max(outer[i].step, checked_mul(arguments[at], unit));
       }
     }
@@ -310,6 +309,12 @@ bool can_share(const Kernel& kernel, const Target& target) {
 }
 
 }  // namespace
+
+int64_t tile_cells(const std::vector<Loop>& outer, int owner) {
+  int64_t cells = 1;
+  for (const Loop& l : outer) cells = l.unknown == owner ? l.step : cells;
+  return cells;
+}
 
 std::optional<SharedForm> shared_form(const Schedule& schedule, const Kernel& kernel,
                                       const Target& target) {

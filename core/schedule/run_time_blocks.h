@@ -19,6 +19,9 @@ struct SharedForm {
   std::vector<std::vector<size_t>> blocks;  // [stage][piece] leading outer loops over such blocks
 };
 
+// Cells of a tile along an owner: the step of its last loop in `outer`.
+int64_t tile_cells(const std::vector<Loop>& outer, int owner);
+
 // Far from where a product of two overflows.
 constexpr int64_t kMostRunTimeBlocks = int64_t{1} << 30;
 

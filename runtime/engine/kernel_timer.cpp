@@ -164,7 +164,7 @@ void KernelTimer::part() {
   shared_.clear();
 }
 
-bool KernelTimer::is_prepared(const Schedule& schedule) const {
+bool KernelTimer::is_prepared(const Schedule& schedule) {
   auto at = trials_.find(print(schedule));
   return at != trials_.end() && code_of(at->second) != nullptr;
 }
@@ -175,14 +175,12 @@ void KernelTimer::prepare(std::span<const Schedule> schedules, size_t most) {
   for (const Schedule& schedule : schedules) {
     if (fresh.size() == most) break;
     Trial& trial = trials_[print(schedule)];
-    SharedCode* shared = trial.shared < 0 ? nullptr : &shared_[static_cast<size_t>(trial.shared)];
-    std::shared_ptr<const Code>* code = shared == nullptr ? &trial.code : &shared->code;
-    if (*code || !listed.insert(code).second) continue;
-    if (shared == nullptr) {
-      fresh.emplace_back([this, code, &schedule] { *code = compiled(schedule); });
-    } else {
-      fresh.emplace_back([this, code, shared] { *code = compiled(shared->form); });
-    }
+    std::shared_ptr<const Code>& code = code_of(trial);
+    if (code || !listed.insert(&code).second) continue;
+    fresh.emplace_back([this, &code, &trial, &schedule] {
+      code = trial.shared < 0 ? compiled(schedule)
+                              : compiled(shared_[static_cast<size_t>(trial.shared)].form);
+    });
   }
   double start = now_ns();
   side_by_side(fresh.size(), [&](size_t i) { fresh[i](); });

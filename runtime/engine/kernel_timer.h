@@ -32,7 +32,7 @@ class KernelTimer {
   // The same for all that were told to share().
   void part();
   // Whether there is nothing left to compile for it.
-  bool is_prepared(const Schedule& schedule) const;
+  bool is_prepared(const Schedule& schedule);
   // Compiles what will be timed, on all cores: of the first schedules so many codes.
   void prepare(std::span<const Schedule> schedules, size_t most = SIZE_MAX);
   // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few, of
@@ -66,7 +66,7 @@ class KernelTimer {
     SharedForm form;
     std::shared_ptr<const Code> code;
   };
-  const std::shared_ptr<const Code>& code_of(const Trial& trial) const {
+  std::shared_ptr<const Code>& code_of(Trial& trial) {
     return trial.shared < 0 ? trial.code : shared_[static_cast<size_t>(trial.shared)].code;
   }
   std::shared_ptr<const Code> compiled(const Schedule& schedule) const;

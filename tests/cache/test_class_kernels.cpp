@@ -13,15 +13,6 @@ namespace {
 
 constexpr int64_t kBatches = 64;
 
-HostTensor integers(const Shape& shape, int64_t seed) {
-  HostTensor t(DType::f32, shape);
-  auto* cells = reinterpret_cast<float*>(t.bytes.data());
-  for (int64_t i = 0; i < t.count(); ++i) {
-    cells[i] = static_cast<float>((i * 7 + i / 13 + seed) % 5 - 2);
-  }
-  return t;
-}
-
 // The first `batch` images.
 HostTensor part(const HostTensor& all, int64_t batch) {
   Shape shape = all.shape;

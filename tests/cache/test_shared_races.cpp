@@ -13,15 +13,6 @@ namespace {
 constexpr size_t kFinalists = 4;
 constexpr double kAmple = 60e3;  // milliseconds
 
-HostTensor integers(const Shape& shape, int64_t seed) {
-  HostTensor t(DType::f32, shape);
-  auto* cells = reinterpret_cast<float*>(t.bytes.data());
-  for (int64_t i = 0; i < t.count(); ++i) {
-    cells[i] = static_cast<float>((i * 7 + i / 13 + seed) % 5 - 2);
-  }
-  return t;
-}
-
 void expect_few_compiled(const char* text, const std::vector<Shape>& shapes) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   std::shared_ptr<LoadedProgram> program = loaded(engine, text);

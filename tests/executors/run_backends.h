@@ -19,6 +19,9 @@ std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine,
 std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine,
                                      const RandomCase& drawn);
 
+// Whole numbers of f32 from -2 to 2: their sums of products are exact in any order.
+HostTensor integers(const Shape& shape, int64_t seed);
+
 // By the compiled code.
 std::vector<HostTensor> run_code(const Executable& executable,
                                  const std::vector<HostTensor>& inputs);
