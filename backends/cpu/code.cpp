@@ -12,6 +12,7 @@
 #include <new>
 #include <thread>
 
+#include "backends/cpu/shares.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -217,20 +218,20 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
   int64_t extent = extent_of(entry, call.parameters);
   if (extent <= 0) return;
-  int64_t chunks = std::clamp<int64_t>(extent / entry.grain, 1, call.threads);
-  if (chunks == 1) {
+  int64_t workers = std::clamp<int64_t>(extent / entry.grain, 1, call.threads);
+  if (workers == 1) {
     run_chunk(entry, call, 0, extent);
     return;
   }
-  // Chunk c is [c * extent / chunks, …), without the product's overflow.
-  int64_t size = extent / chunks, longer = extent % chunks;
-  auto start = [&](int64_t c) { return c * size + std::min(c, longer); };
-  // While it waits for the chunks, the thread takes up none of the host's own tasks: one of them
+  Shares shares(extent, workers, entry.grain);
+  // While it waits for the others, the thread takes up none of the host's own tasks: one of them
   // could run another program and use this thread's memory for temporaries.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
-        int64_t{0}, chunks, int64_t{1},
-        [&](int64_t c) { run_chunk(entry, call, start(c), start(c + 1)); },
+        int64_t{0}, workers, int64_t{1},
+        [&](int64_t worker) {
+          while (auto run = shares.take(worker)) run_chunk(entry, call, run->begin, run->end);
+        },
         tbb::static_partitioner());
   });
 }
