@@ -101,6 +101,7 @@ Target probe() {
   }
   probe_dots(found, target);
   probe_caches(target);
+  target.l2_shared_bytes = target.l2_bytes / 4;
   return target;
 }
 

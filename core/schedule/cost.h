@@ -157,6 +157,8 @@ class PieceModel {
   bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;
   Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
                      size_t level) const;
+  bool shared_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                         size_t level) const;
   double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,
                    double rate) const;
   double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;

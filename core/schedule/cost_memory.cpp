@@ -258,6 +258,22 @@ PieceModel::Block PieceModel::walked_block(const PieceSchedule& s, const LoopRan
   return block_at(s, fresh, access, level);
 }
 
+// Whether all threads touch the same block inside the level: it is no private copy, and the
+// outermost parallel loop, whose iterations the threads divide, does not move it.
+bool PieceModel::shared_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                                   size_t level) const {
+  if (target_.threads < 2) return false;
+  for (const Packing& p : s.packings) {
+    bool inside = p.load == static_cast<int>(access) && level >= static_cast<size_t>(p.level);
+    if (inside && p.level > 0) return false;
+  }
+  for (size_t i = 0; i < s.outer.size() && s.outer[i].binding == Binding::parallel; ++i) {
+    if (r.trips[i] <= 1) continue;
+    return accesses_[access].strides[static_cast<size_t>(s.outer[i].unknown)] == 0;
+  }
+  return false;
+}
+
 // Nanoseconds that data take to come into a cache of `bytes` from the level behind it.
 double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
                              double ways, double rate) const {
@@ -266,7 +282,11 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     // While a tile is reduced its sums are in registers.
     if (reduces_ && accesses_[i].store && level >= s.outer.size()) return 0.0;
     Block block = block_at(s, r, i, level);
-    return ways > 1 ? occupied(block, way) : block.run * block.rows;
+    double held_bytes = ways > 1 ? occupied(block, way) : block.run * block.rows;
+    bool shared = bytes == target_.l2_bytes && shared_by_threads(s, r, i, level);
+    return shared ? held_bytes * static_cast<double>(bytes) /
+                        static_cast<double>(target_.l2_shared_bytes)
+                  : held_bytes;
   };
   Measure moved = [&](size_t i, size_t level) {
     Block block = block_at(s, r, i, level);

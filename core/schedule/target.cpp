@@ -38,6 +38,7 @@ std::string to_string(const Target& t) {
   add("l1", std::to_string(t.l1_bytes));
   add("l2", std::to_string(t.l2_bytes));
   add("l3", std::to_string(t.l3_bytes));
+  if (!is_gpu(t)) add("l2_shared", std::to_string(t.l2_shared_bytes));
   add("fma_per_ns", rate(t.fma_per_ns));
   add("dot_bf16_per_ns", rate(t.dot_bf16_per_ns));
   add("dot_i16_per_ns", rate(t.dot_i16_per_ns));

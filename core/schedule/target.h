@@ -44,6 +44,8 @@ struct Target {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
   int64_t l3_bytes = 8 << 20;
+  // Of the second cache, as much as stays there of data that all threads read, each in its own.
+  int64_t l2_shared_bytes = 256 << 10;
   // Rates of the analytic model, per core: probed once, or defaults of the kind of machine.
   double fma_per_ns = 32;  // f32 multiply-adds
   // Multiply-adds of the instructions that take packed neighbours (Op::dot2_bf16 …); 0: none.

@@ -224,16 +224,42 @@ TEST(Rates, ReplaceTheModelsConstantsAndNothingElse) {
   rates.l3_bytes_per_ns = 60;
   rates.dram_bytes_per_ns = 20;
   rates.l3_bytes = 16 << 20;
+  rates.l2_shared_bytes = 384 << 10;
   Target before = wide_target(), target = before;
   apply(rates, target);
   EXPECT_EQ(target.fma_per_ns, 130);
   EXPECT_EQ(target.dram_bytes_per_ns, 20);
   EXPECT_EQ(target.l3_bytes, 16 << 20);
+  EXPECT_EQ(target.l2_shared_bytes, 384 << 10);
   EXPECT_NE(to_string(target), to_string(before));
   EXPECT_EQ(to_string(without_rates(target)), to_string(without_rates(before)));
   Target untouched = before;
   apply(MachineRates{}, untouched);
   EXPECT_EQ(to_string(untouched), to_string(before));
+}
+
+// What every thread reads again and again stays in the second caches only as far as they keep the
+// same data; a private copy, or columns of its own for each thread, may fill them.
+TEST(Rates, DataThatAllThreadsReadHaveLessOfTheSecondCache) {
+  Kernel kernel = matrix_product(512, 512, 512);
+  Target target = wide_target();
+  target.threads = 2;
+  target.l2_bytes = 2 << 20;
+  auto nanoseconds = [&](const std::string& piece, int64_t shared) {
+    target.l2_shared_bytes = shared;
+    return estimate(parse_schedule("schedule { stage { piece " + piece + " } }"), kernel, target);
+  };
+  const std::string inner = " reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 vector)";
+  const std::string rows = "outer (0:8 parallel, 1:48 serial)" + inner;
+  const std::string columns = "outer (1:48 parallel, 0:8 serial)" + inner;
+  const std::string copies = "outer (0:256 parallel, 1:48 serial, 0:8 serial)" + inner +
+                             " pack 1 level 2 (2:1 serial, 1:1 serial)";
+  EXPECT_GT(nanoseconds(rows, 512 << 10), 1.3 * nanoseconds(rows, 2 << 20));
+  EXPECT_GT(nanoseconds(rows, 512 << 10), nanoseconds(copies, 512 << 10));
+  EXPECT_EQ(nanoseconds(copies, 512 << 10), nanoseconds(copies, 2 << 20));
+  target.threads = 1;
+  EXPECT_EQ(nanoseconds(rows, 512 << 10), nanoseconds(rows, 2 << 20));
+  EXPECT_EQ(nanoseconds(columns, 512 << 10), nanoseconds(columns, 2 << 20));
 }
 
 TEST(Rates, BoundIsArithmeticOrMemory) {
