@@ -1,7 +1,10 @@
 #include "bench/prepared.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+
+#include "runtime/engine/constants.h"
 
 namespace tile::bench {
 namespace {
@@ -13,25 +16,35 @@ constexpr double kInterpretedPoints = 1 << 23;
 Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_(c) {
   program_ = load(engine, c);
   std::vector<InputLayout> given = layouts(*program_, c);
-  auto start = std::chrono::steady_clock::now();
-  executable_ = program_->executable(given);
-  auto took = std::chrono::steady_clock::now() - start;
-  compile_ms_ = std::chrono::duration<double, std::milli>(took).count();
   std::vector<std::string> names = input_names(program_->program(), c);
+  std::vector<size_t> constants;
   for (const InputLayout& layout : given) {
     inputs_.emplace_back(layout.type);
-    const auto& value = executable_->defaults[inputs_.size() - 1];
-    if (value && c.shapes.count(names[inputs_.size() - 1]) == 0) {
+    size_t number = inputs_.size() - 1;
+    const std::vector<std::string>& list = c.workload->constants;
+    if (std::find(list.begin(), list.end(), names[number]) != list.end()) {
+      constants.push_back(number);
+    }
+    const auto& value = program_->defaults()[number];
+    if (value && c.shapes.count(names[number]) == 0) {
       std::memcpy(inputs_.back().data(), value->bytes.data(), value->bytes.size());
     } else {
       fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()));
     }
   }
+  if (constants.size() != c.workload->constants.size()) {
+    fail(Stage::run, "file", {}, c.name + ": a constant that is no input");
+  }
+  input_views_ = views(inputs_);
+  auto start = std::chrono::steady_clock::now();
+  executable_ = constants.empty() ? program_->executable(given)
+                                  : program_->executable(std::span(input_views_), constants);
+  auto took = std::chrono::steady_clock::now() - start;
+  compile_ms_ = std::chrono::duration<double, std::milli>(took).count();
   for (size_t i = 0; i < executable_->bound.outputs.size(); ++i) {
     const BoundTensor& t = executable_->output(i);
     outputs_.emplace_back(InputType{t.type, t.shape});
   }
-  input_views_ = views(inputs_);
   output_views_ = views(outputs_);
   if (DeviceSession* session = engine->session()) move_to_device(*session);
   check_tensors(*executable_, input_views_, output_views_);
@@ -61,7 +74,10 @@ struct Prepared::OnDevice {
 
 void Prepared::move_to_device(DeviceSession& session) {
   device_ = std::make_shared<OnDevice>(session);
-  for (size_t i = 0; i < inputs_.size(); ++i) device_->place(inputs_[i], input_views_[i]);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    bool constant = constant_at(*executable_, i) != nullptr;  // has a copy there
+    if (!constant) device_->place(inputs_[i], input_views_[i]);
+  }
   for (size_t i = 0; i < outputs_.size(); ++i) device_->place(outputs_[i], output_views_[i]);
 }
 

@@ -85,6 +85,9 @@ class HeaderReader {
     } else if (key == "gradient" && rest.size() == 1) {
       workload_->gradient_of = value;
       workload_->gradient_input = rest[0];
+    } else if (key == "constant" && !value.empty()) {
+      workload_->constants = rest;
+      workload_->constants.push_back(value);
     } else if (key == "case" && !value.empty()) {
       Case c{value, workload_, {}};
       for (const std::string& word : rest) {

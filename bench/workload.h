@@ -17,6 +17,8 @@
 //   //: peer MODULE EXPRESSION     what Python's MODULE is timed with; inputs stand under their
 //   names
 //   //: prepare MODULE STATEMENT   run once before: layouts of constant weights, definitions
+//   //: constant INPUT…            inputs whose peers prepare them before the timing: ours are
+//                                  declared constant, and packed before it likewise
 //   //: case NAME INPUT=2x3[:f32]… one set of shapes
 #pragma once
 
@@ -50,6 +52,7 @@ struct Workload {
   std::optional<Precision> precision;  // nullopt: as the command line says
   double tolerance = 0, share = 0;
   std::map<std::string, Peer> peers;        // by module: "torch", "jax", "halide"
+  std::vector<std::string> constants;       // names of inputs
   std::string gradient_of, gradient_input;  // empty: the program itself
 
   int attribute(const std::string& name) const { return attributes.at(name); }

@@ -37,6 +37,8 @@ struct BoundTensor {
   // Of an f32 temporary whose last dimension but one has extent 2: index 0 there has values that
   // tf32 holds, index 1 what their rounding left. Products of such factors may be those of tf32.
   bool tf32_parts = false;
+  // Of an input: every run gives it the same elements, so that a copy of it may be made once.
+  bool fixed = false;
 };
 
 // One dimension of an access: an affine form over the piece's unknowns or, where value >= 0, that

@@ -89,6 +89,7 @@ class Parser {
     t.role = static_cast<TensorRole>(word(kRoleNames, "input, temporary or output"));
     if (reader_.accept("view")) t.view_of = tensor_id();
     t.tf32_parts = reader_.accept("parts");
+    t.fixed = reader_.accept("fixed");
     if (reader_.accept("constant")) t.constant = elements(t.type);
     auto id = static_cast<TensorId>(program_.tensors.size());
     if (!ids_.emplace(t.name, id).second) reader_.wrong("a new tensor name");

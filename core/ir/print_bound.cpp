@@ -4,6 +4,7 @@
 //   tensor A: f32 [3, 4] input
 //   tensor V: f32 [12] temporary view A
 //   tensor W: i32 [2] temporary constant [3, -1]
+//   tensor K: f32 [3, 3] input fixed
 //   inputs [A]
 //   outputs [O]
 //   contraction [O] + f32 default P normalized injective {
@@ -56,6 +57,7 @@ class Printer {
             std::string(kRoleNames[static_cast<size_t>(tensor.role)]);
     if (tensor.view_of) out_ += " view " + name(*tensor.view_of);
     if (tensor.tf32_parts) out_ += " parts";
+    if (tensor.fixed) out_ += " fixed";
     if (tensor.constant) out_ += " constant " + elements(tensor);
     out_ += "\n";
   }

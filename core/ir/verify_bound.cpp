@@ -59,6 +59,8 @@ class Verifier {
         !tensor.tf32_parts || (tensor.type == DType::f32 && rank >= 2 &&
                                tensor.shape[rank - 2] == 2 && tensor.role == TensorRole::temporary),
         "bound: parts of tf32 in a tensor of another form");
+    internal_check(!tensor.fixed || tensor.role == TensorRole::input,
+                   "bound: fixed elements of no input");
     if (!tensor.view_of) return;
     const BoundTensor& source = at(*tensor.view_of);
     internal_check(!source.view_of, "bound: a view of a view");

@@ -111,6 +111,8 @@ PieceModel::AccessModel PieceModel::access_model(const Access& access, const Ker
   m.shape = t.shape;
   m.bytes = static_cast<int>(byte_size(t.type));
   m.store = load == nullptr;
+  bool packs = !is_gpu(target_) && row_loops(kernel) == 0;
+  m.kept = packs && !m.store && is_fixed(kernel.tensors, access.tensor);
   if (load != nullptr) m.times = std::max(1.0, load->times);
   if (load != nullptr) m.moves = load->moves;
   m.moves.resize(t.shape.size());
@@ -181,10 +183,11 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
   double first = first_share(s, tasks, workers_for(serial, tasks, target_));
   // Copies outside of all loops are parallel loops of their own where they are worth it.
   bool threads = tasks > 1 && target_.threads > 1 && packing_ns(s) >= kChunkNanoseconds;
-  double copies =
-      threads ? static_cast<double>(std::count_if(s.packings.begin(), s.packings.end(),
-                                                  [](const Packing& p) { return p.level == 0; }))
-              : 0;
+  double copies = threads
+                      ? static_cast<double>(std::count_if(
+                            s.packings.begin(), s.packings.end(),
+                            [&](const Packing& p) { return p.level == 0 && !packed_once(s, p); }))
+                      : 0;
   return threaded_ns(serial, tasks, target_, first) + copies * target_.parallel_overhead_ns;
 }
 

@@ -8,6 +8,7 @@
 #include "core/schedule/body_facts.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/kernel.h"
+#include "core/schedule/preparation.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {
@@ -54,8 +55,14 @@ class PieceModel {
     double conversion = 0;                // cycles of converting a vector of it, once for each read
     std::vector<BodyFacts::Moves> moves;  // by dimension, of indices that are values
     bool fixed = true;                    // no unknown in it
+    bool kept = false;                    // copies of it may be made before all runs
   };
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
+  // Whether copies of the load are made before all runs, which pay for reading them alone.
+  bool packed_once(const PieceSchedule& s, const Packing& p) const {
+    return accesses_[static_cast<size_t>(p.load)].kept &&
+           tile::packed_once(p, s, piece_, kernel_, target_).has_value();
+  }
   double footprint(const AccessModel& a, const std::vector<int64_t>& range) const;
   // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
   // runs and translations cost more.

@@ -214,7 +214,8 @@ PieceModel::Block PieceModel::block_at(const PieceSchedule& s, const LoopRanges&
                                        size_t level) const {
   const AccessModel& a = accesses_[access];
   for (const Packing& p : s.packings) {
-    bool inside = p.load == static_cast<int>(access) && level >= static_cast<size_t>(p.level);
+    if (p.load != static_cast<int>(access)) continue;
+    bool inside = level >= static_cast<size_t>(p.level) || packed_once(s, p);
     if (!inside) continue;
     Block dense;
     dense.run = packed_bytes(a, r.ranges[level]);

@@ -49,6 +49,7 @@ double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector
 double PieceModel::packing_ns(const PieceSchedule& s) const {
   double total = 0;
   for (const Packing& p : s.packings) {
+    if (packed_once(s, p)) continue;
     const AccessModel& a = accesses_[static_cast<size_t>(p.load)];
     std::vector<int64_t> range = piece_.box;
     double times = 1;

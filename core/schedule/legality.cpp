@@ -46,6 +46,10 @@ class PieceRules {
     all.insert(all.end(), s_.tile.begin(), s_.tile.end());
     return all;
   }
+  bool in_conditions(size_t u) const {
+    return std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
+                       [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
+  }
   bool constrained_reduction() const {
     for (const Constraint& c : piece_.constraints) {
       for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
@@ -350,9 +354,8 @@ class PieceRules {
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
       bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().unknown;
-      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours &&
-          constrained_reduction()) {
-        return "a packed reduction with conditions and blocks";
+      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours && in_conditions(u)) {
+        return "a packed reduction with conditions of its own and blocks";
       }
     }
     if (p.order.empty() || p.order.back().step != 1) return "a packing without contiguous elements";

@@ -166,6 +166,10 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   }
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
   if (tile_test_ && !is_gpu(frame.target)) tap_test_ = tap_test_place();
+  for (const Frame::Prepared& p : frame.prepared) {
+    bool own = p.what.stage == stage && p.what.piece == piece;
+    if (own) prepared_[static_cast<size_t>(p.what.packing.load)] = &p;
+  }
   if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
   if (frame.form != nullptr) run_time_blocks_ = frame.form->blocks[stage][piece];
   while (parallel_ < schedule.outer.size() &&
@@ -203,11 +207,16 @@ nest::Block PieceLowering::run() {
   return out;
 }
 
+Frame empty_frame(const Kernel& kernel, const Target& target, const RunTimeExtent* extent) {
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}};
+  frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
+  return frame;
+}
+
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
                  const RunTimeExtent* extent) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr};
+  Frame frame = empty_frame(kernel, target, extent);
   if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
-  frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   auto written = [&](TensorId id) {
     return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
   };
@@ -302,6 +311,7 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     lowering::append(frame.nest.body, lowering::lower_lines(frame, schedule));
     return std::move(frame.nest);
   }
+  frame.take_prepared(schedule);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
     return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
@@ -324,8 +334,25 @@ nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Targ
   internal_check(!is_gpu(target) && suits_class(schedule, kernel),
                  "lower: a schedule that does not suit a class of sizes");
   lowering::Frame frame = lowering::make_frame(kernel.kernel, target, {}, &kernel.extent);
+  frame.take_prepared(schedule);
   lower_stages(frame, schedule);
   return nest::hoist(std::move(frame.nest));
+}
+
+std::vector<Preparation> preparations(const Kernel& kernel, const Schedule& schedule,
+                                      const Target& target, const Strides& strides) {
+  std::vector<Preparation> all;
+  for (const PreparedPacking& p : prepared_packings(kernel, schedule, target)) {
+    const PieceSchedule& how = schedule.stages[p.stage][p.piece];
+    const Piece& piece = kernel.stages[p.stage].contraction.pieces[p.piece];
+    TensorId source = piece.loads[static_cast<size_t>(p.packing.load)].tensor;
+    lowering::Frame frame = lowering::empty_frame(kernel, target);
+    frame.add_argument(source, false, strides);
+    frame.prepared = {{p, frame.add_prepared(p, how, true)}};
+    frame.nest.body = lowering::PieceLowering(frame, p.stage, p.piece, how).prepare_copy(p.packing);
+    all.push_back({source, nest::hoist(std::move(frame.nest))});
+  }
+  return all;
 }
 
 }  // namespace tile

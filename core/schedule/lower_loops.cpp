@@ -120,6 +120,10 @@ State PieceLowering::whole_box() const {
   }
   s.packed.assign(piece_.loads.size(), -1);
   s.outside.resize(piece_.loads.size());
+  for (const auto& [load, copy] : prepared_) {
+    s.packed[load] = copy->buffer;
+    s.outside[load].assign(s.at.size(), 0);
+  }
   return s;
 }
 

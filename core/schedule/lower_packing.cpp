@@ -19,23 +19,42 @@ int64_t step_before(const Packing& packing, size_t entry) {
 
 }  // namespace
 
-std::vector<int64_t> PieceLowering::packed_shape(const Packing& packing, const State& s) const {
-  std::vector<int64_t> shape;
-  for (size_t e = 0; e < packed_loops(packing, schedule_); ++e) {
-    const Loop& entry = packing.order[e];
-    int64_t before = step_before(packing, e);
-    int64_t block = before == 0 ? s.at[static_cast<size_t>(entry.unknown)].bound : before;
-    shape.push_back(std::max<int64_t>(1, ceil_div(block, entry.step)));
+int Frame::add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written) {
+  const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
+  int id = add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
+                      nest::Scope::argument, packed_shape(what.packing, schedule, piece.box));
+  nest.buffers[static_cast<size_t>(id)].written = written;
+  return id;
+}
+
+void Frame::take_prepared(const Schedule& schedule) {
+  for (PreparedPacking& p : prepared_packings(kernel, schedule, target)) {
+    int buffer = add_prepared(p, schedule.stages[p.stage][p.piece], false);
+    prepared.push_back({std::move(p), buffer});
   }
-  return shape;
+}
+
+const Packing& PieceLowering::packing_of(size_t load) const {
+  if (auto known = prepared_.find(load); known != prepared_.end())
+    return known->second->what.packing;
+  return *std::find_if(schedule_.packings.begin(), schedule_.packings.end(),
+                       [&](const Packing& p) { return p.load == static_cast<int>(load); });
+}
+
+std::vector<int64_t> PieceLowering::bounds(const State& s) const {
+  std::vector<int64_t> range;
+  for (const Position& p : s.at) range.push_back(p.bound);
+  return range;
+}
+
+nest::Block PieceLowering::prepare_copy(const Packing& whole) {
+  return packing_loops(whole, 0, whole_box());
 }
 
 nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
   nest::Access a;
   a.buffer = s.packed[load];
-  const Packing& packing =
-      *std::find_if(schedule_.packings.begin(), schedule_.packings.end(),
-                    [&](const Packing& p) { return p.load == static_cast<int>(load); });
+  const Packing& packing = packing_of(load);
   for (size_t e = 0; e < packed_loops(packing, schedule_); ++e) {
     const Loop& entry = packing.order[e];
     auto u = static_cast<size_t>(entry.unknown);
@@ -53,12 +72,14 @@ nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
 
 nest::Block PieceLowering::pack(const Packing& packing, State& s) {
   auto load = static_cast<size_t>(packing.load);
+  if (prepared(load)) return {};
   DType type = packed_type(packing);
   auto [known, added] = packing_buffers_.try_emplace(load, -1);
   if (added) {
     nest::Scope scope =
         packing.level == 0 && parallel_ > 0 ? nest::Scope::workspace : nest::Scope::scratch;
-    known->second = frame_.add_buffer("packed", type, scope, packed_shape(packing, s));
+    known->second =
+        frame_.add_buffer("packed", type, scope, packed_shape(packing, schedule_, bounds(s)));
   }
   s.packed[load] = known->second;
   s.outside[load].clear();
@@ -84,8 +105,7 @@ std::vector<Expr> PieceLowering::in_range(size_t load, const State& s) const {
 }
 
 DType PieceLowering::packed_type(const Packing& packing) const {
-  if (packed_loops(packing, schedule_) < packing.order.size()) return DType::u32;
-  return frame_.tensor(piece_.loads[static_cast<size_t>(packing.load)].tensor).type;
+  return tile::packed_type(packing, schedule_, piece_, frame_.kernel.tensors);
 }
 
 // The element, or the group of neighbours of a dot.

@@ -14,6 +14,7 @@
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/preparation.h"
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
 #include "core/schedule/scan.h"
@@ -58,6 +59,15 @@ struct Frame {
   const SharedForm* form = nullptr;       // of a kernel with blocks of run-time sizes
   // Takes the form, and its blocks' sizes as parameters of the nest.
   void take_form(const SharedForm& shared);
+  // Packings that are made before all runs, and the argument that each one is.
+  struct Prepared {
+    PreparedPacking what;
+    int buffer = -1;
+  };
+  std::vector<Prepared> prepared;
+  // Adds those of the schedule as arguments, after all others.
+  void take_prepared(const Schedule& schedule);
+  int add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written);
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -69,6 +79,9 @@ struct Frame {
   int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };
 
+// A nest without arguments and code, named after the kernel.
+Frame empty_frame(const Kernel& kernel, const Target& target,
+                  const RunTimeExtent* extent = nullptr);
 // The nest of a kernel with its arguments and no code yet.
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
                  const RunTimeExtent* extent = nullptr);
@@ -201,6 +214,9 @@ class PieceLowering {
 
   // Of a piece on tensor cores (lower_tensor_cores.cpp).
   nest::Block run(const TensorCores& schedule);
+
+  // Fills the copy that a run of another nest reads, one of the frame's (lower_packing.cpp).
+  nest::Block prepare_copy(const Packing& whole);
 
  private:
   friend class TensorCoreLowering;
@@ -401,6 +417,8 @@ class PieceLowering {
 
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);
+  const Packing& packing_of(size_t load) const;
+  bool prepared(size_t load) const { return prepared_.contains(load); }
   nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
   nest::Block packing_groups(const Packing& packing, size_t entry, const State& s);
   int64_t moved_by(size_t load, int unknown) const;
@@ -414,7 +432,7 @@ class PieceLowering {
                             const Unrolled& rows) const;
   nest::Block packed_element(const Packing& packing, const State& s) const;
   nest::Access packed_access(size_t load, const State& s) const;
-  std::vector<int64_t> packed_shape(const Packing& packing, const State& s) const;
+  std::vector<int64_t> bounds(const State& s) const;
   DType packed_type(const Packing& packing) const;
   State at_neighbour(int64_t i, const State& s) const;
   std::vector<Expr> in_range(size_t load, const State& s) const;
@@ -451,8 +469,9 @@ class PieceLowering {
     int sum = -1, whole = -1, suffixes = -1;
   };
   std::vector<WindowPart> window_;
-  const Node* known_fold_ = nullptr;       // its results are the windows'
-  std::map<size_t, int> packing_buffers_;  // by load
+  const Node* known_fold_ = nullptr;                   // its results are the windows'
+  std::map<size_t, int> packing_buffers_;              // by load
+  std::map<size_t, const Frame::Prepared*> prepared_;  // by load
   int present_ = -1;
   int64_t lane_width_ = 1;
   std::vector<size_t> attached_;             // stages computed in this one's tile

@@ -108,12 +108,12 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   for (Packing& p : s.packings) {
     if (depth > 0) p.order.insert(p.order.begin(), {k, depth, Binding::serial});
   }
-  consider(s);
+  consider(t, s);
   pack_operands(t, blocks, level);
   for (Packing& p : blocks.packings) {
     if (uses(p, m)) s.packings.push_back(std::move(p));
   }
-  consider(std::move(s));
+  consider(t, s);
 }
 
 void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
@@ -133,9 +133,9 @@ void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, i
   outer.push_back({n, tile_step(t, n), Binding::serial});
   outer.push_back({m, tile_step(t, m), Binding::serial});
   PieceSchedule s = with(t, outer);
-  consider(s);
+  consider(t, s);
   pack_operands(t, s, level);
-  consider(std::move(s));
+  consider(t, s);
 }
 
 void PieceSpace::panelled(const RegisterTile& t, const PieceSchedule& s) {
@@ -168,7 +168,8 @@ bool PieceSpace::along(const RegisterTile& t, const Packing& p, const PieceSched
 }
 
 bool PieceSpace::reused(int load) const {
-  return model_.uses(model_.accesses()[static_cast<size_t>(load)]) >= kReuses;
+  const PieceModel::AccessModel& a = model_.accesses()[static_cast<size_t>(load)];
+  return a.kept || model_.uses(a) >= kReuses;
 }
 
 void PieceSpace::streamed(const RegisterTile& t) {
@@ -201,15 +202,15 @@ void PieceSpace::streamed_by(const RegisterTile& t, int64_t width, int64_t depth
                         [&](const Loop& l) { return l.unknown == n; });
   outer.insert(outer.end(), inside.begin(), inside.end());
   PieceSchedule s = with(t, outer);
-  consider(s);
+  consider(t, s);
   if (t.unrolled.empty()) return;
   pack_operands(t, s, level);
   PieceSchedule rows = s;
   std::erase_if(rows.packings, [&](const Packing& p) { return along(t, p, rows); });
   if (rows.packings.size() < s.packings.size() && !rows.packings.empty()) {
-    consider(std::move(rows));
+    consider(t, rows);
   }
-  if (!s.packings.empty()) consider(std::move(s));
+  if (!s.packings.empty()) consider(t, s);
 }
 
 void PieceSpace::blocked_copy(const RegisterTile& t) {

@@ -36,7 +36,7 @@ void PieceSpace::tiled() {
     bool reduces = piece_.owners < piece_.box.size();
     for (const std::vector<Loop>& outer : orders(tiles[i])) {
       PieceSchedule s = with(tiles[i], outer);
-      consider(s);
+      reduces ? consider(tiles[i], s) : consider(s);
       if (reduces && i < breadth_.blocked) panelled(tiles[i], std::move(s));
     }
     if (reduces && i < breadth_.blocked) blocked(tiles[i]);
@@ -160,6 +160,28 @@ bool PieceSpace::legal(const PieceSchedule& s) const {
 void PieceSpace::consider(PieceSchedule s) {
   bind_threads(s);
   if (legal(s)) ranked_.push_back({model_.nanoseconds(s), std::move(s)});
+}
+
+void PieceSpace::consider(const RegisterTile& t, const PieceSchedule& s) {
+  consider(s);
+  if (std::none_of(model_.accesses().begin(), model_.accesses().end(),
+                   [](const auto& a) { return a.kept; })) {
+    return;
+  }
+  auto kept = [&](const Packing& p) { return model_.accesses()[static_cast<size_t>(p.load)].kept; };
+  PieceSchedule copies = s, packed = s;
+  copies.packings.clear();
+  pack_operands(t, copies, static_cast<int>(s.outer.size()));
+  std::erase_if(packed.packings, kept);
+  bool any = false;
+  for (const Packing& p : copies.packings) {
+    if (!kept(p)) continue;
+    std::optional<Packing> whole = packed_once(p, s, piece_, kernel_, target_);
+    if (!whole || in_place(*whole, model_.accesses()[static_cast<size_t>(p.load)])) continue;
+    packed.packings.push_back(std::move(*whole));
+    any = true;
+  }
+  if (any) consider(std::move(packed));
 }
 
 std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, size_t piece,

@@ -37,6 +37,9 @@ class PieceSpace {
   void bind_threads(PieceSchedule& s) const;
   bool legal(const PieceSchedule& s) const;
   void consider(PieceSchedule s);
+  // The schedule as it is and, where there are operands that are packed once, before all runs, with
+  // copies of those in the order of its loops, whatever else it packs.
+  void consider(const RegisterTile& t, const PieceSchedule& s);
 
   // Orders of loops: piece_loops.cpp.
   // The reduction whose neighbours a dot packs: the one that steps through memory in the smallest

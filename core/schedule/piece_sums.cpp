@@ -37,7 +37,7 @@ void PieceSpace::kept_sums_of(const RegisterTile& t, int split, int64_t width) {
       return block.unknown == l.unknown && block.step <= l.step;
     });
   });
-  consider(std::move(s));
+  consider(t, s);
 }
 
 std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t,

@@ -214,6 +214,10 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   if (!is_heavy(with_size(kernel, found.extent, largest_size(size)), target)) return std::nullopt;
   int64_t row = 1;
   for (TensorId id : found.extent.tensors) {
+    // A copy would be of one size.
+    BoundTensor& typical = found.kernel.tensors[static_cast<size_t>(id)];
+    typical.fixed = false;
+    if (typical.view_of) found.kernel.tensors[static_cast<size_t>(*typical.view_of)].fixed = false;
     const BoundTensor& t = kernel.tensors[static_cast<size_t>(id)];
     int64_t bytes = element_count(t.shape) / size * static_cast<int64_t>(byte_size(t.type));
     row = std::max(row, bytes);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/host_run.h"
@@ -71,12 +72,18 @@ std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, cons
   return list;
 }
 
-// The inputs of a call; parameters that are left out have their defaults.
-std::vector<TensorView> input_views(const InputDefaults& defaults, const DLTensor* const* tensors,
-                                    size_t count, bool needs_data) {
+// The inputs of a call; parameters that are left out have their defaults. Of a run of `executable`:
+// constants that are left out are empty views.
+std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
+                                    const DLTensor* const* tensors, size_t count, bool needs_data) {
   if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
+  auto constant = [&](size_t i) {
+    return executable != nullptr && constant_at(*executable, i) != nullptr;
+  };
   bool fits = count <= defaults.size();
-  for (size_t i = count; i < defaults.size(); ++i) fits = fits && defaults[i].has_value();
+  for (size_t i = count; i < defaults.size(); ++i) {
+    fits = fits && (defaults[i].has_value() || constant(i));
+  }
   if (!fits) {
     fail(Stage::run, "argument", {},
          std::to_string(count) + " inputs given, expected " + std::to_string(defaults.size()));
@@ -84,10 +91,31 @@ std::vector<TensorView> input_views(const InputDefaults& defaults, const DLTenso
   std::vector<TensorView> list;
   list.reserve(defaults.size());
   for (size_t i = 0; i < defaults.size(); ++i) {
-    bool given = i < count && (tensors[i] != nullptr || !defaults[i]);
-    list.push_back(given ? view_of(tensors[i], {"input", i}, needs_data) : view_of(*defaults[i]));
+    bool given = i < count && tensors[i] != nullptr;
+    if (!given && constant(i)) {
+      list.emplace_back();
+    } else if (!given && defaults[i]) {
+      list.push_back(view_of(*defaults[i]));
+    } else {
+      list.push_back(view_of(tensors[i], {"input", i}, needs_data));
+    }
   }
   return list;
+}
+
+std::vector<size_t> constants_of(const tile_compile_options& options, size_t inputs) {
+  if (options.constant_count != 0 && options.constants == nullptr) {
+    fail(Stage::run, "argument", {}, "constants is NULL");
+  }
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < options.constant_count; ++i) {
+    numbers.push_back(options.constants[i]);
+    if (numbers.back() < inputs) continue;
+    fail(Stage::run, "argument", {},
+         "input " + std::to_string(numbers.back()) + " is declared constant; the program has " +
+             std::to_string(inputs));
+  }
+  return numbers;
 }
 
 void run_views(const Executable& e, const std::vector<TensorView>& inputs,
@@ -182,6 +210,7 @@ tile_error* tile_engine_statistics_get(const tile_engine* engine,
     s.binds = e.statistics.binds;
     s.executable_hits = e.statistics.executable_hits.value();
     s.temporary_bytes = e.statistics.temporary_bytes;
+    s.constant_bytes = e.statistics.constant_bytes;
     if (!e.is_reference()) {
       s.kernels_compiled = e.kernels().compiled;
       s.kernel_hits = e.kernels().hits;
@@ -305,13 +334,22 @@ tile_error* tile_program_with_outputs(tile_program* program, const char* const* 
 
 tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
                                  size_t input_count, tile_executable** executable) {
+  return tile_program_compile_with(program, inputs, input_count, nullptr, executable);
+}
+tile_error* tile_program_compile_with(tile_program* program, const DLTensor* const* inputs,
+                                      size_t input_count, const tile_compile_options* options,
+                                      tile_executable** executable) {
   REQUIRE(executable);
   *executable = nullptr;
   REQUIRE(program);
   return guarded(source_of(program), [&] {
+    LoadedProgram& loaded = *program->loaded;
+    std::vector<size_t> constants =
+        constants_of(given_options(options), loaded.program().inputs.size());
+    std::vector<TensorView> views =
+        input_views(loaded.defaults(), nullptr, inputs, input_count, false);
     auto made = std::make_unique<tile_executable>();
-    made->executable = program->loaded->executable(std::span<const TensorView>(
-        input_views(program->loaded->defaults(), inputs, input_count, false)));
+    made->executable = loaded.executable(std::span<const TensorView>(views), constants);
     *executable = made.release();
   });
 }
@@ -341,7 +379,7 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
   const Executable& e = *executable->executable;
   return guarded(e.source->source.get(), [&] {
     if (run_directly(e, inputs, input_count, outputs, output_count, options)) return;
-    run_views(e, input_views(e.defaults, inputs, input_count, true),
+    run_views(e, input_views(e.defaults, &e, inputs, input_count, true),
               views(outputs, output_count, "output", true), options);
   });
 }
@@ -359,7 +397,7 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
       return;
     }
     std::vector<TensorView> given =
-        input_views(program->loaded->defaults(), inputs, input_count, true);
+        input_views(program->loaded->defaults(), nullptr, inputs, input_count, true);
     std::shared_ptr<Executable> e = program->loaded->executable(std::span(std::as_const(given)));
     run_views(*e, given, views(outputs, output_count, "output", true), options);
   });

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -110,6 +111,11 @@ inline bool is_exact(const DLTensor* t, const CallPlan::Tensor& expected, uintpt
   return t->strides == nullptr || are_dense(t->strides, begin, expected.ndim);
 }
 
+bool is_constant(const CallPlan& call, size_t input) {
+  return std::any_of(call.constants.begin(), call.constants.end(),
+                     [&](const CallPlan::Constant& c) { return c.input == input; });
+}
+
 // Whether `bytes` from `data` share some with one of the first `count` tensors.
 bool overlaps(const void* data, size_t bytes, void* const* tensors, const CallPlan& call,
               size_t count) {
@@ -129,9 +135,18 @@ bool take_pointers(const CallPlan& call, const DLTensor* const* inputs, DLTensor
   const CallPlan::Tensor* expected = call.tensors.data();
   const int64_t* shape = call.shapes.data();
   const uintptr_t misaligned = call.misaligned;
-  for (size_t i = 0; i < call.inputs; ++i) {
-    if (!is_exact(inputs[i], *expected++, misaligned, shape)) return false;
-    pointers[i] = inputs[i]->data;
+  for (size_t i = 0; i < call.inputs; ++i, ++expected) {
+    if (is_exact(inputs[i], *expected, misaligned, shape)) {
+      pointers[i] = inputs[i]->data;
+      continue;
+    }
+    if (inputs[i] != nullptr || !is_constant(call, i)) return false;
+    pointers[i] = nullptr;
+    shape += expected->ndim;
+  }
+  for (const CallPlan::Constant& c : call.constants) {
+    if (pointers[c.input] != nullptr && pointers[c.input] != c.given) return false;
+    pointers[c.input] = c.copy;
   }
   for (size_t i = 0; i < call.outputs; ++i, ++expected) {
     if (!is_exact(outputs[i], *expected, misaligned, shape)) return false;

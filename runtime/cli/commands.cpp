@@ -85,17 +85,40 @@ std::vector<std::optional<HostTensor>> parameters_of(const LoadedProgram& progra
   return values;
 }
 
-std::shared_ptr<Executable> compiled(LoadedProgram& program,
-                                     const std::vector<std::string>& shapes) {
+// The numbers of inputs that are named.
+std::vector<size_t> numbers_of(const LoadedProgram& program,
+                               const std::vector<std::string>& names) {
+  std::vector<size_t> numbers;
+  for (const std::string& name : names) {
+    size_t i = 0;
+    while (i < program.program().inputs.size() && input_name(program, i) != name) ++i;
+    if (i == program.program().inputs.size()) unknown_name("input", name, input_names(program));
+    numbers.push_back(i);
+  }
+  return numbers;
+}
+
+// The elements of constants are zeros.
+std::shared_ptr<Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
   std::vector<InputLayout> layouts;
-  std::vector<std::string> given = values_by_input(program, shapes, "--shape");
+  std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<HostTensor>& value = program.defaults()[i];
     bool left_out = given[i].empty() && value;
     layouts.push_back(
         {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
   }
-  return located(program.program().source, [&] { return program.executable(layouts); });
+  if (inputs.constants.empty()) {
+    return located(program.program().source, [&] { return program.executable(layouts); });
+  }
+  std::vector<HostTensor> zeros;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const std::optional<HostTensor>& value = program.defaults()[i];
+    zeros.push_back(value ? *value : HostTensor(layouts[i].type.type, layouts[i].type.shape));
+  }
+  std::vector<size_t> constants = numbers_of(program, inputs.constants);
+  return located(program.program().source,
+                 [&] { return executable_for(program, zeros, constants); });
 }
 
 std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram>& program,
@@ -119,21 +142,20 @@ void report_times(std::vector<double>& ms) {
 }
 
 // A run of its own: timing each launch makes them wait for each other.
-void report_profile(LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+void report_profile(const Executable& executable, const std::vector<HostTensor>& inputs) {
   std::vector<double> ns;
   RunOptions options;
   options.profile = &ns;
-  located(program.program().source, [&] { run_once(program, inputs, options); });
-  std::cerr << to_text(profile(*program.executable(layouts_of(inputs)), ns));
+  located(executable.source->source, [&] { run_once(executable, inputs, options); });
+  std::cerr << to_text(profile(executable, ns));
 }
 
 }  // namespace
 
-int command_check(const std::string& file, const std::vector<std::string>& shapes,
-                  const Options& options) {
+int command_check(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
-  if (!shapes.empty()) {
-    std::shared_ptr<Executable> e = compiled(*program, shapes);
+  if (!inputs.shapes.empty()) {
+    std::shared_ptr<Executable> e = compiled(*program, inputs);
     for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
       const BoundTensor& t = e->output(i);
       std::cout << t.name << ": " << to_string(t.type);
@@ -170,11 +192,16 @@ int command_run(const RunArguments& arguments, const Options& options) {
     if (picture) value = picture_for_input(std::move(value), input_name(*program, i));
     inputs.push_back(std::move(value));
   }
+  std::vector<size_t> constants = numbers_of(*program, arguments.constants);
+  std::shared_ptr<Executable> executable;
   std::vector<HostTensor> outputs;
   std::vector<double> ms;
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
     auto start = std::chrono::steady_clock::now();
-    outputs = located(program->program().source, [&] { return run_once(*program, inputs); });
+    outputs = located(program->program().source, [&] {
+      if (!executable) executable = executable_for(*program, inputs, constants);
+      return run_once(*executable, inputs);
+    });
     auto end = std::chrono::steady_clock::now();
     ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
@@ -184,13 +211,13 @@ int command_run(const RunArguments& arguments, const Options& options) {
     bool picture = is_picture(it->second);
     write_tensor(it->second, picture ? picture_of_output(outputs[i], it->first) : outputs[i]);
   }
-  if (arguments.profile) report_profile(*program, inputs);
+  if (arguments.profile) report_profile(*executable, inputs);
   report_times(ms);
   return 0;
 }
 
-int command_emit(const std::string& file, const std::vector<std::string>& shapes,
-                 const std::string& stage, const Options& options) {
+int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
+                 const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (stage == "program") {
     std::cout << program->text();
@@ -200,15 +227,14 @@ int command_emit(const std::string& file, const std::vector<std::string>& shapes
     std::cout << print_views(program->program());
     return 0;
   }
-  std::shared_ptr<Executable> e = compiled(*program, shapes);
+  std::shared_ptr<Executable> e = compiled(*program, inputs);
   std::cout << located(program->program().source, [&] { return emit(*e, stage); });
   return 0;
 }
 
-int command_explain(const std::string& file, const std::vector<std::string>& shapes,
-                    const Options& options) {
+int command_explain(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
-  std::shared_ptr<Executable> e = compiled(*program, shapes);
+  std::shared_ptr<Executable> e = compiled(*program, inputs);
   std::cout << located(program->program().source, [&] { return explain(*e); });
   return 0;
 }

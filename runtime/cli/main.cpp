@@ -31,7 +31,8 @@ void add_common(CLI::App& app, Options& options) {
 struct Command {
   Options options;
   RunArguments run;
-  std::vector<std::string> files, shapes;
+  std::vector<std::string> files;
+  Inputs inputs;
   std::string stage = "program", filter, of, wrt, action = "show";
 };
 
@@ -40,8 +41,10 @@ void file_option(CLI::App* sub, Command& c) {
   sub->add_option("--lang", c.options.language, "tile, mfg or lift (default: by suffix)");
   add_common(*sub, c.options);
 }
+constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
-  sub->add_option("--shape", c.shapes, "NAME=2x3:f32 for each input");
+  sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
+  sub->add_option("--constant", c.inputs.constants, kConstants);
 }
 
 int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
@@ -84,13 +87,14 @@ int main_of(int argc, char** argv) {
   CLI::App* check = app.add_subcommand("check", "parse, and with shapes bind and compile");
   file_option(check, c);
   shape_option(check, c);
-  choose(check, [&] { return command_check(c.run.file, c.shapes, c.options); });
+  choose(check, [&] { return command_check(c.run.file, c.inputs, c.options); });
 
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   file_option(run, c);
   run->add_option("--in", c.run.in, "NAME=a.npy|a.png|a.jpg|random:64x64[:f32]|iota:...");
   run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
   run->add_option("--out", c.run.out, "NAME=o.npy|o.png|-");
+  run->add_option("--constant", c.run.constants, kConstants);
   run->add_option("--repeat", c.run.repeat, "run N times and report times");
   run->add_flag("--profile", c.run.profile, "time each kernel and say what bounds it");
   run->add_option("--grad", c.run.gradient_of,
@@ -103,12 +107,12 @@ int main_of(int argc, char** argv) {
   emit->add_option("--stage", c.stage,
                    "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass")
       ->capture_default_str();
-  choose(emit, [&] { return command_emit(c.run.file, c.shapes, c.stage, c.options); });
+  choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.options); });
 
   CLI::App* explain = app.add_subcommand("explain", "say what each kernel became and why");
   file_option(explain, c);
   shape_option(explain, c);
-  choose(explain, [&] { return command_explain(c.run.file, c.shapes, c.options); });
+  choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.options); });
 
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
   file_option(grad, c);

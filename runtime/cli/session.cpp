@@ -88,23 +88,39 @@ std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
   return layouts;
 }
 
+namespace {
+
+std::vector<TensorView> views(const std::vector<HostTensor>& list) {
+  std::vector<TensorView> result;
+  for (const HostTensor& t : list) {
+    // A run only reads its inputs; the view type has no const.
+    result.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<Executable> executable_for(LoadedProgram& program,
+                                           const std::vector<HostTensor>& inputs,
+                                           const std::vector<size_t>& constants) {
+  if (constants.empty()) return program.executable(layouts_of(inputs));
+  return program.executable(std::span<const TensorView>(views(inputs)), constants);
+}
+
+std::vector<HostTensor> run_once(const Executable& e, const std::vector<HostTensor>& inputs,
+                                 const RunOptions& options) {
+  std::vector<HostTensor> outputs;
+  for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
+    outputs.emplace_back(e.output(i).type, e.output(i).shape);
+  }
+  run(e, views(inputs), views(outputs), options);
+  return outputs;
+}
+
 std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs,
                                  const RunOptions& options) {
-  std::shared_ptr<Executable> e = program.executable(layouts_of(inputs));
-  std::vector<HostTensor> outputs;
-  for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
-    outputs.emplace_back(e->output(i).type, e->output(i).shape);
-  }
-  auto views = [](const std::vector<HostTensor>& list) {
-    std::vector<TensorView> result;
-    for (const HostTensor& t : list) {
-      // A run only reads its inputs; the view type has no const.
-      result.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
-    }
-    return result;
-  };
-  run(*e, views(inputs), views(outputs), options);
-  return outputs;
+  return run_once(*program.executable(layouts_of(inputs)), inputs, options);
 }
 
 }  // namespace tile::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/engine/constants.h"
 #include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/engine.h"
 
@@ -23,6 +24,9 @@ CallPlan::Argument argument_of(const Executable& e, TensorId id) {
   const Place& place = e.places[static_cast<size_t>(id)];
   switch (place.kind) {
     case Place::Kind::input:
+      if (const ConstantInput* c = constant_at(e, place.at); c != nullptr && c->host) {
+        return {Base::constant, reinterpret_cast<uintptr_t>(c->copy.data)};
+      }
       return {Base::given, place.at};
     case Place::Kind::output:
       return {Base::given, e.inputs.size() + place.at};
@@ -74,8 +78,15 @@ CallPlan call_plan(const Executable& e) {
   for (size_t i = 0; i < e.inputs.size(); ++i) {
     if (e.inputs[i].type.value) plan.sizing.push_back(i);
   }
+  for (const ConstantInput& c : e.constants) {
+    plan.constants.push_back({c.input, c.given, c.copy.data});
+  }
   for (const Launch& launch : e.launches) {
     for (TensorId id : launch.arguments) plan.arguments.push_back(argument_of(e, id));
+    for (const PreparedCopy& p : launch.prepared) {
+      plan.arguments.push_back(
+          {CallPlan::Argument::Base::constant, reinterpret_cast<uintptr_t>(p.copy->data())});
+    }
   }
   take_function(plan, e);
   if (takes_pointers(e, plan)) {

@@ -39,6 +39,13 @@ struct CallPlan {
   };
   std::vector<Argument> arguments;  // of the launches, one launch after the other
   std::vector<size_t> sizing;       // inputs whose values sizes are made of
+  // Inputs declared constant, which a caller may leave out: where theirs is, and the copy.
+  struct Constant {
+    size_t input;
+    const void* given;
+    void* copy;
+  };
+  std::vector<Constant> constants;
 
   // A run is a call of this function with these given tensors, and these parameters of the launch.
   Code::Function function = nullptr;

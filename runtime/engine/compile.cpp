@@ -4,6 +4,7 @@
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
 #include "core/schedule/lower.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/executable_record.h"
@@ -51,6 +52,19 @@ nest::Nest finished(nest::Nest nest) {
   return nest;
 }
 
+std::vector<PreparedCopy> without_code(std::vector<Preparation> list) {
+  std::vector<PreparedCopy> copies;
+  for (Preparation& p : list) {
+    PreparedCopy copy;
+    copy.source = p.source;
+    copy.nest = finished(std::move(p.nest));
+    const nest::Buffer& made = copy.nest.buffers.at(1);
+    copy.bytes = static_cast<size_t>(element_count(made.shape)) * byte_size(made.type);
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
 // The kernel for the class of sizes that this one is in, where its schedule serves them all.
 bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   Strides strides = strides_of(e);
@@ -64,6 +78,7 @@ bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   if (!schedule) return false;
   launch.schedule = std::move(*schedule);
   launch.nest = finished(lower(*found, launch.schedule, target));
+  launch.prepared = without_code(preparations(found->kernel, launch.schedule, target));
   launch.parameters = {found->size};
   return true;
 }
@@ -76,6 +91,7 @@ Launch launch_of(Executable& e, const Kernel& kernel) {
   if (!tuned && !e.own_code && take_class(e, kernel, launch)) return launch;
   launch.schedule = tuned ? std::move(*tuned) : analytic_schedule(kernel, e.engine->target());
   launch.nest = lowered(e, kernel, launch.schedule);
+  launch.prepared = copies_for(e, kernel, launch.schedule);
   return launch;
 }
 Launch launch_of(Executable&, const Sort& sort) {
@@ -92,13 +108,6 @@ Launch launch_of(Executable& e, const Scatter& scatter) {
   return launch;
 }
 
-void make_code(const Executable& e, Launch& launch) {
-  if (launch.sort) return;
-  KernelCache& kernels = e.engine->kernels();
-  launch.key = kernels.key_of(launch.nest, e.engine->target());
-  launch.code = kernels.get(launch.key, launch.nest, e.engine->target());
-}
-
 // The model counts registers, but only the compiler knows: where its first choice spills, the first
 // of the next ones that does not. If all do, the first choice stays.
 void drop_spilling(const Executable& e, Launch& launch) {
@@ -109,6 +118,7 @@ void drop_spilling(const Executable& e, Launch& launch) {
     if (schedule == launch.schedule) continue;
     Launch other = launch;
     other.nest = lowered(e, *launch.kernel, schedule);
+    other.prepared = copies_for(e, *launch.kernel, schedule);
     other.schedule = std::move(schedule);
     make_code(e, other);
     if (other.code->spills()) continue;
@@ -136,13 +146,31 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& sc
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
   return finished(lower(kernel, form, e.engine->target(), strides_of(e)));
 }
+std::vector<PreparedCopy> copies_for(const Executable& e, const Kernel& kernel,
+                                     const Schedule& schedule) {
+  return without_code(preparations(kernel, schedule, e.engine->target(), strides_of(e)));
+}
+
+void make_code(const Executable& e, Launch& launch) {
+  if (launch.sort) return;
+  KernelCache& kernels = e.engine->kernels();
+  const Target& target = e.engine->target();
+  launch.key = kernels.key_of(launch.nest, target);
+  launch.code = kernels.get(launch.key, launch.nest, target);
+  for (PreparedCopy& p : launch.prepared) {
+    p.key = kernels.key_of(p.nest, target);
+    p.code = kernels.get(p.key, p.nest, target);
+  }
+}
 
 namespace {
 
 std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
                                   const std::shared_ptr<const Program>& program,
-                                  const std::vector<InputLayout>& inputs, bool own_code) {
+                                  const std::vector<InputLayout>& inputs, bool own_code,
+                                  std::vector<ConstantInput> constants) {
   auto e = std::make_shared<Executable>();
+  e->constants = std::move(constants);
   e->own_code = own_code;
   e->engine = engine;
   e->source = program;
@@ -159,6 +187,10 @@ void compile_stages_of(Executable& e) {
   check_assignments(e.bound);
   e.program = e.bound;
   if (engine.is_reference()) return;
+  // Kernels of a GPU read the inputs where they are.
+  for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
+    e.program.tensors[static_cast<size_t>(e.program.inputs[i])].fixed = e.inputs[i].constant;
+  }
   run_pipeline(e.program, engine.target());
   for (const Step& step : group(e.program, engine.target())) {
     if (engine.options().cancelled && engine.options().cancelled()) {
@@ -168,6 +200,7 @@ void compile_stages_of(Executable& e) {
   }
   make_codes(e);
   plan_memory(e, engine.options().memory_limit);
+  prepare_copies(e);
   e.call = call_plan(e);
   if (engine.session() != nullptr) prepare_device(e);
 }
@@ -176,8 +209,9 @@ void compile_stages_of(Executable& e) {
 
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
-                                    const std::vector<InputLayout>& inputs, bool own_code) {
-  std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code);
+                                    const std::vector<InputLayout>& inputs, bool own_code,
+                                    std::vector<ConstantInput> constants) {
+  std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code, std::move(constants));
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
   if (key.empty() || !load_record(*e, key)) {
     compile_stages_of(*e);
@@ -191,8 +225,8 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
 }
 
 std::shared_ptr<Executable> compile_stages(const Executable& executable) {
-  std::shared_ptr<Executable> e =
-      blank(executable.engine, executable.source, executable.inputs, executable.own_code);
+  std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs,
+                                        executable.own_code, executable.constants);
   compile_stages_of(*e);
   return e;
 }

@@ -108,6 +108,26 @@ class DeviceLaunches {
   LaunchOptions launching_;
 };
 
+// The bytes between a tensor's first and last element, whatever its strides, so that the strides
+// compiled for hold for the copy too; `first` becomes the address of the first element.
+std::unique_ptr<DeviceMemory> copied(DeviceSession& session, const TensorView& from, void* stream,
+                                     void*& first) {
+  Extent extent = extent_of(from);
+  auto bytes = static_cast<size_t>(extent.end - extent.begin);
+  auto before = static_cast<size_t>(static_cast<const std::byte*>(from.data) - extent.begin);
+  // The first element, not the lowest, is what must be aligned.
+  size_t lead = (kAlignment - before % kAlignment) % kAlignment;
+  auto memory = std::make_unique<DeviceMemory>(session, bytes == 0 ? 0 : bytes + lead, stream);
+  first = memory->data() + lead + before;
+  if (bytes == 0) return memory;
+  if (from.memory == Memory::host) {
+    session.copy_in(memory->data() + lead, extent.begin, bytes, stream);
+  } else {
+    session.copy(memory->data() + lead, extent.begin, bytes, stream);
+  }
+  return memory;
+}
+
 // A run of tensors anywhere: what the launches cannot use in place is staged.
 class DeviceRun {
  public:
@@ -132,27 +152,13 @@ class DeviceRun {
     return memory_.back()->data();
   }
 
-  // The bytes between an input's first and last element, whatever its strides, so that the strides
-  // compiled for hold for the copy too.
   void bring_in(const TensorView& input) {
     bool host = input.memory == Memory::host;
     if (!host && aligned(input.data)) {
       input_data_.push_back(input.data);
       return;
     }
-    Extent extent = extent_of(input);
-    auto bytes = static_cast<size_t>(extent.end - extent.begin);
-    auto first = static_cast<size_t>(static_cast<const std::byte*>(input.data) - extent.begin);
-    // The first element, not the lowest, is what must be aligned.
-    size_t lead = (kAlignment - first % kAlignment) % kAlignment;
-    std::byte* data = temporary(bytes == 0 ? 0 : bytes + lead);
-    input_data_.push_back(data + lead + first);
-    if (bytes == 0) return;
-    if (host) {
-      session_.copy_in(data + lead, extent.begin, bytes, options_.stream);
-    } else {
-      session_.copy(data + lead, extent.begin, bytes, options_.stream);
-    }
+    memory_.push_back(copied(session_, input, options_.stream, input_data_.emplace_back()));
   }
 
   static bool in_place(const TensorView& output) {
@@ -198,6 +204,13 @@ DeviceConstants::DeviceConstants(const Executable& e) : session_(*e.engine->sess
   }
   // From now on every stream may read them.
   if (!memory_.empty()) session_.synchronize(nullptr);
+}
+
+std::shared_ptr<const DeviceMemory> device_copy(DeviceSession& session, const TensorView& from,
+                                                TensorView& copy) {
+  std::shared_ptr<const DeviceMemory> memory = copied(session, from, nullptr, copy.data);
+  session.synchronize(nullptr);
+  return memory;
 }
 
 void prepare_device(Executable& e) {

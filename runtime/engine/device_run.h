@@ -27,6 +27,11 @@ class DeviceMemory {
   std::byte* data_ = nullptr;
 };
 
+// A tensor's bytes in the device's memory, from where it is; `copy` becomes a view of them with the
+// same strides. Every stream may read them. Throws Failure (run).
+std::shared_ptr<const DeviceMemory> device_copy(DeviceSession& session, const TensorView& from,
+                                                TensorView& copy);
+
 // The constants of an executable, uploaded once. Throws Failure (run).
 class DeviceConstants {
  public:

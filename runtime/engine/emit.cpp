@@ -37,7 +37,19 @@ std::string known_stages() {
 
 std::string code_text(const Executable& e, const Launch& launch, std::string_view stage) {
   if (launch.sort) return "// sort: a routine of the runtime\n";
-  return e.engine->backend().emit(launch.nest, e.engine->target(), stage);
+  std::string before;
+  for (const PreparedCopy& p : launch.prepared) {
+    before += e.engine->backend().emit(p.nest, e.engine->target(), stage) + "\n";
+  }
+  return before + e.engine->backend().emit(launch.nest, e.engine->target(), stage);
+}
+
+// With the nests that make its copies of constants before it.
+std::string nest_text(const Launch& launch) {
+  if (launch.sort) return "# sort\n";
+  std::string text;
+  for (const PreparedCopy& p : launch.prepared) text += "# once\n" + print(p.nest) + "\n";
+  return text + print(launch.nest);
 }
 
 std::string kernel_text(const Launch& launch) {
@@ -67,7 +79,7 @@ std::string emit(const Executable& e, std::string_view stage) {
     });
   }
   if (stage == "nest") {
-    return each_launch(e, [](const Launch& l) { return l.sort ? "# sort\n" : print(l.nest); });
+    return each_launch(e, nest_text);
   }
   if (stage == "llvm" || stage == "asm" || stage == "cuda" || stage == "ptx" || stage == "sass") {
     return each_launch(e, [&](const Launch& l) { return code_text(e, l, stage); });

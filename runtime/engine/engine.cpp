@@ -7,6 +7,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/machine_rates.h"
 
@@ -270,12 +271,27 @@ std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView
   std::string key;
   for (const TensorView& v : inputs) append_key(key, v.type, v.shape, v.strides);
   for (size_t i : sizing_) append_key(key, DType::i64, {*sizing_value(i, inputs[i])}, {});
-  return found_or_compiled(hash, std::move(key), [&] {
-    std::vector<InputLayout> layouts;
-    for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
-    for (size_t i : sizing_) layouts[i].type.value = sizing_value(i, inputs[i]);
-    return layouts;
-  });
+  return found_or_compiled(hash, std::move(key), [&] { return layouts_of(inputs); });
+}
+
+std::vector<InputLayout> LoadedProgram::layouts_of(std::span<const TensorView> inputs) const {
+  std::vector<InputLayout> layouts;
+  for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
+  for (size_t i : sizing_) layouts[i].type.value = sizing_value(i, inputs[i]);
+  return layouts;
+}
+
+std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs,
+                                                      std::span<const size_t> constants) {
+  if (constants.empty()) return executable(inputs);
+  std::vector<InputLayout> layouts = layouts_of(inputs);
+  std::vector<ConstantInput> copies = copied_constants(engine_, inputs, constants);
+  for (const ConstantInput& c : copies) {
+    layouts[c.input].constant = true;
+    layouts[c.input].strides = c.copy.strides;
+  }
+  bool first = !with_constants_.exchange(true) && last() == nullptr;
+  return compile(engine_, program_, layouts, first, std::move(copies));
 }
 
 template <class Layouts>

@@ -42,6 +42,7 @@ struct Statistics {
   std::atomic<uint64_t> binds{0};
   EventCount executable_hits;
   std::atomic<uint64_t> temporary_bytes{0};
+  std::atomic<uint64_t> constant_bytes{0};  // of the host, that executables' constants take now
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {
@@ -103,10 +104,15 @@ class LoadedProgram {
   Executable* last() const { return last_.load(std::memory_order_acquire); }
   // The same for tensors at hand: a hit makes no layouts.
   std::shared_ptr<Executable> executable(std::span<const TensorView> inputs);
+  // An executable of its own in which the inputs with these numbers are constant: their elements
+  // are copied. Throws Failure.
+  std::shared_ptr<Executable> executable(std::span<const TensorView> inputs,
+                                         std::span<const size_t> constants);
 
  private:
   struct Entry;
   std::optional<int64_t> sizing_value(size_t input, const TensorView& view) const;
+  std::vector<InputLayout> layouts_of(std::span<const TensorView> inputs) const;
   // `hash`: of the layouts, where the next look-up finds the executable without a lock.
   template <class Layouts>
   std::shared_ptr<Executable> found_or_compiled(uint64_t hash, std::string key,
@@ -123,6 +129,7 @@ class LoadedProgram {
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
   std::atomic<Executable*> last_{nullptr};
+  std::atomic<bool> with_constants_{false};  // some executable has constants
   // Entries by the hash of their layouts; they live as long as the program and, once here, do not
   // change.
   std::array<std::atomic<const Entry*>, 64> recent_{};

@@ -17,15 +17,39 @@
 
 namespace tile {
 
+class ConstantMemory;
 class DeviceConstants;
+class DeviceMemory;
 class DeviceReplays;
 class Engine;
-
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
 // row-major.
 struct InputLayout {
   InputType type;
   std::vector<int64_t> strides;
+  bool constant = false;  // the same elements in every run
+};
+
+enum class Memory : uint8_t { host, device };
+
+// Elements of one input or output at run time; strides in elements, empty: dense row-major.
+struct TensorView {
+  void* data = nullptr;
+  DType type = DType::f32;
+  Shape shape;
+  std::vector<int64_t> strides;
+  Memory memory = Memory::host;
+  int device = 0;  // whose memory
+};
+
+// An input declared constant: a copy of its elements, which runs read in place of what they are
+// given.
+struct ConstantInput {
+  size_t input = 0;
+  const void* given = nullptr;  // the caller's elements: a run may name them again
+  TensorView copy;              // of the layout compiled for
+  std::shared_ptr<const ConstantMemory> host;
+  std::shared_ptr<const DeviceMemory> device;
 };
 
 // Where a tensor's elements are during a run.
@@ -36,12 +60,24 @@ struct Place {
   size_t at = 0;
 };
 
+// What a launch's code reads of a constant input instead of packing it: made when the program is
+// compiled or its record is loaded.
+struct PreparedCopy {
+  TensorId source = -1;
+  std::shared_ptr<const Code> code;  // that makes it
+  std::string key;                   // of that code in the kernel cache
+  size_t bytes = 0;
+  std::shared_ptr<const ConstantMemory> copy;
+  nest::Nest nest;  // for emit and explain
+};
+
 // One launch: a kernel's code or a sort, with the tensors that it is given in order.
 struct Launch {
   std::shared_ptr<const Code> code;
   std::string key;  // of the code in the kernel cache
   std::vector<TensorId> arguments;
-  std::vector<int64_t> parameters;  // of the code: the extent of a kernel for a class of sizes
+  std::vector<PreparedCopy> prepared;  // further arguments
+  std::vector<int64_t> parameters;     // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
   // For emit and explain: which step of the program it came from.
   std::optional<Kernel> kernel;
@@ -60,8 +96,9 @@ struct Executable {
   std::shared_ptr<const Program> source;  // the program as parsed
   InputDefaults defaults;                 // of its inputs
   std::vector<InputLayout> inputs;
-  BoundProgram bound;    // as bound: what the reference backend runs
-  BoundProgram program;  // after the tensor-level passes
+  std::vector<ConstantInput> constants;  // those of the inputs that are constant
+  BoundProgram bound;                    // as bound: what the reference backend runs
+  BoundProgram program;                  // after the tensor-level passes
   std::vector<Launch> launches;
   std::vector<Place> places;  // by TensorId of `program`, views resolved
   CallPlan call;              // of all this; empty for the reference interpreter
@@ -85,18 +122,6 @@ struct Executable {
   }
 };
 
-enum class Memory : uint8_t { host, device };
-
-// Elements of one input or output at run time; strides in elements, empty: dense row-major.
-struct TensorView {
-  void* data = nullptr;
-  DType type = DType::f32;
-  Shape shape;
-  std::vector<int64_t> strides;
-  Memory memory = Memory::host;
-  int device = 0;  // whose memory
-};
-
 struct RunOptions {
   void* stream = nullptr;
   std::function<bool()> cancelled;
@@ -105,10 +130,12 @@ struct RunOptions {
 };
 
 // Compiles for the given layouts. `own_code`: for these sizes alone, which run a little faster than
-// a kernel for the class of sizes that they are in. Throws Failure.
+// a kernel for the class of sizes that they are in. `constants`: of the inputs whose layouts say
+// so. Throws Failure.
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
-                                    const std::vector<InputLayout>& inputs, bool own_code = false);
+                                    const std::vector<InputLayout>& inputs, bool own_code = false,
+                                    std::vector<ConstantInput> constants = {});
 
 // The executable compiled anew, with everything that its stages made; where code is cached nothing
 // is generated.
@@ -117,12 +144,19 @@ std::shared_ptr<Executable> compile_stages(const Executable& executable);
 // The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const SharedForm& form);
+// What such a nest reads packed before all runs, without code.
+std::vector<PreparedCopy> copies_for(const Executable& executable, const Kernel& kernel,
+                                     const Schedule& schedule);
+// Gives the launch's nests their code.
+void make_code(const Executable& executable, Launch& launch);
 
-// Thread safe for distinct outputs. Throws Failure of stage run. Tensors must fit the executable
+// Thread safe for distinct outputs. A constant input may be any tensor: its copy is read. Throws
+// Failure of stage run. Tensors must fit the executable
 // (checked by the caller: see check_tensors).
 void run(const Executable& executable, std::span<const TensorView> inputs,
          std::span<const TensorView> outputs, const RunOptions& options = {});
-// Types, shapes, strides, null pointers and overlap of the tensors of a run. Throws Failure.
+// Types, shapes, strides, null pointers and overlap of the tensors of a run; a constant input is
+// the tensor that was declared, or has a null pointer. Throws Failure.
 void check_tensors(const Executable& executable, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs);
 

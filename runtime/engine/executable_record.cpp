@@ -4,12 +4,13 @@
 #include <cstring>
 
 #include "core/passes/bind.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 
 // Numbers of 64 bits and texts with their length, one after the other.
 class Writer {
@@ -130,6 +131,12 @@ void write(Writer& out, const Launch& launch) {
   } else {
     out.text(launch.key);
   }
+  out.number(static_cast<int64_t>(launch.prepared.size()));
+  for (const PreparedCopy& p : launch.prepared) {
+    out.number(p.source);
+    out.text(p.key);
+    out.number(static_cast<int64_t>(p.bytes));
+  }
 }
 
 Launch read_launch(Reader& in, size_t tensors) {
@@ -138,13 +145,19 @@ Launch read_launch(Reader& in, size_t tensors) {
   launch.parameters = in.numbers();
   if (in.count(2) == 0) {
     launch.key = in.text();
-    return launch;
+  } else {
+    launch.sort.emplace();
+    launch.sort->source = static_cast<TensorId>(in.count(tensors));
+    launch.sort->result = static_cast<TensorId>(in.count(tensors));
+    launch.sort->axis = in.number();
+    launch.sort->indices = in.count(2) != 0;
   }
-  launch.sort.emplace();
-  launch.sort->source = static_cast<TensorId>(in.count(tensors));
-  launch.sort->result = static_cast<TensorId>(in.count(tensors));
-  launch.sort->axis = in.number();
-  launch.sort->indices = in.count(2) != 0;
+  launch.prepared.resize(in.count());
+  for (PreparedCopy& p : launch.prepared) {
+    p.source = static_cast<TensorId>(in.count(tensors));
+    p.key = in.text();
+    p.bytes = in.size();
+  }
   return launch;
 }
 
@@ -197,6 +210,13 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   e.launches.resize(in.count());
   for (Launch& launch : e.launches) launch = read_launch(in, tensors);
   for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
+  for (const Launch& launch : e.launches) {
+    for (const PreparedCopy& p : launch.prepared) {
+      const Place& place = e.places[static_cast<size_t>(p.source)];
+      bool constant = place.kind == Place::Kind::input && constant_at(e, place.at) != nullptr;
+      if (!constant) throw Damaged{};
+    }
+  }
   e.copies.resize(in.count());
   for (OutputCopy& copy : e.copies) {
     copy.from = static_cast<TensorId>(in.count(tensors));
@@ -218,6 +238,10 @@ bool find_codes(Executable& e) {
     if (launch.sort) continue;
     launch.code = e.engine->kernels().find(launch.key, e.engine->target());
     if (!launch.code) return false;
+    for (PreparedCopy& p : launch.prepared) {
+      p.code = e.engine->kernels().find(p.key, e.engine->target());
+      if (!p.code) return false;
+    }
   }
   return true;
 }
@@ -252,6 +276,7 @@ std::string record_key(Engine& engine, const Program& program,
     if (i.type.value) key += " value " + std::to_string(*i.type.value);
     if (!i.strides.empty()) key += " strides";
     for (int64_t n : i.strides) key += " " + std::to_string(n);
+    if (i.constant) key += " constant";
   }
   return key + "\n" + conditions_of(program) + "\n" + print(program);
 }
@@ -267,8 +292,9 @@ bool load_record(Executable& executable, const std::string& key) {
     return false;
   }
   size_t limit = e.engine->options().memory_limit;
-  bool fits = limit == 0 || e.arena_bytes + e.workspace_bytes <= limit;
+  bool fits = limit == 0 || e.arena_bytes + e.workspace_bytes + constant_bytes(e) <= limit;
   if (!fits || !find_codes(e)) return false;
+  prepare_copies(e);
   e.restored = true;
   e.call = call_plan(e);
   e.own_code = std::all_of(e.launches.begin(), e.launches.end(),

@@ -162,6 +162,11 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
          std::to_string(s.summary.scalar_stores) + " scalar statements\n";
   out += "  " + std::to_string(s.summary.versions) + " tiles with an interior body, " +
          std::to_string(s.summary.guards) + " guards remain\n";
+  for (const PreparedCopy& p : launch.prepared) {
+    const BoundTensor& t = launch.kernel->tensors[static_cast<size_t>(p.source)];
+    out +=
+        "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";
+  }
   if (launch.kernel) out += "  tiles:\n" + print(launch.schedule);
   return out;
 }

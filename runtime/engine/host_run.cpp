@@ -58,7 +58,7 @@ class HostRun {
         fail(Stage::run, "cancelled", {}, "the run was cancelled");
       }
       options_.profile == nullptr ? start(launch, arguments) : profile(launch, arguments);
-      arguments += launch.arguments.size();
+      arguments += launch.arguments.size() + launch.prepared.size();
     }
     for (const OutputCopy& copy : e_.copies) this->copy(copy);
   }
@@ -73,7 +73,7 @@ class HostRun {
   }
 
   void start(const Launch& launch, const CallPlan::Argument* arguments) const {
-    size_t count = launch.arguments.size();
+    size_t count = launch.arguments.size() + launch.prepared.size();
     Addresses pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(arguments[i]);
     Backend& backend = e_.engine->backend();

@@ -48,7 +48,7 @@ struct KernelTimer::Memory {
   Memory(const Engine& engine, const Launch& launch) : session(engine.session()) {
     std::vector<size_t> sizes;
     size_t total = 0;
-    for (size_t i = 0; i < launch.nest.argument_count(); ++i) {
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
       sizes.push_back(reach(launch, launch.nest.buffers[i]));
       total += sizes.back();
     }
@@ -90,20 +90,26 @@ struct KernelTimer::Memory {
     }
     return data;
   }
-  std::byte* workspace(size_t bytes) {
-    if (bytes > workspace_bytes) {
-      workspace_data = static_cast<std::byte*>(add(bytes));
-      workspace_bytes = bytes;
-    }
-    return workspace_data;
+  std::byte* workspace(size_t bytes) { return grown(own, bytes); }
+  std::byte* copy(size_t number, size_t bytes) {
+    copies.resize(std::max(copies.size(), number + 1));
+    return grown(copies[number], bytes);
   }
 
   DeviceSession* session;
   std::vector<std::pair<void*, size_t>> blocks;
   std::vector<std::vector<void*>> sets;
   size_t next = 0;  // of the sets
-  std::byte* workspace_data = nullptr;
-  size_t workspace_bytes = 0;
+  struct Block {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  std::byte* grown(Block& block, size_t bytes) {
+    if (bytes > block.bytes) block = {static_cast<std::byte*>(add(bytes)), bytes};
+    return block.data;
+  }
+  Block own;                  // the workspace
+  std::vector<Block> copies;  // packed ones, one for each further argument
 };
 
 KernelTimer::KernelTimer(const Executable& executable, const Launch& launch)
@@ -113,25 +119,32 @@ KernelTimer::KernelTimer(const Executable& executable, const Launch& launch)
       memory_(std::make_unique<Memory>(*executable.engine, launch)) {}
 KernelTimer::~KernelTimer() = default;
 
-double KernelTimer::run(const Code& code, const std::vector<int64_t>& parameters) {
+double KernelTimer::run(const Code& code, const Given& given) {
   const Engine& engine = *executable_.engine;
   LaunchOptions options;
   options.threads = engine.options().threads;
   options.workspace = memory_->workspace(code.workspace_bytes());
   options.session = engine.session();
-  const std::vector<void*>& pointers = memory_->sets[memory_->next];
+  std::vector<void*> pointers = memory_->sets[memory_->next];
+  for (size_t i = 0; i < given.copies.size(); ++i) {
+    pointers.push_back(memory_->copy(i, given.copies[i]));
+  }
   memory_->next = (memory_->next + 1) % memory_->sets.size();
-  auto launch = [&] { engine.backend().launch(code, pointers, parameters, options); };
+  auto launch = [&] { engine.backend().launch(code, pointers, given.parameters, options); };
   if (options.session != nullptr) return options.session->elapsed_ns(nullptr, launch);
   double start = now_ns();
   launch();
   return now_ns() - start;
 }
 
-std::shared_ptr<const Code> KernelTimer::compiled(const Schedule& schedule) const {
+void KernelTimer::compile(Trial& trial, const Schedule& schedule) const {
   const Engine& engine = *executable_.engine;
-  return executable_.engine->kernels().trial(lowered(executable_, kernel_, schedule),
-                                             engine.target());
+  trial.copies.clear();
+  for (const PreparedCopy& p : copies_for(executable_, kernel_, schedule)) {
+    trial.copies.push_back(p.bytes);
+  }
+  trial.code =
+      executable_.engine->kernels().trial(lowered(executable_, kernel_, schedule), engine.target());
 }
 std::shared_ptr<const Code> KernelTimer::compiled(const SharedForm& form) const {
   const Engine& engine = *executable_.engine;
@@ -178,8 +191,8 @@ void KernelTimer::prepare(std::span<const Schedule> schedules, size_t most) {
     std::shared_ptr<const Code>& code = code_of(trial);
     if (code || !listed.insert(&code).second) continue;
     fresh.emplace_back([this, &code, &trial, &schedule] {
-      code = trial.shared < 0 ? compiled(schedule)
-                              : compiled(shared_[static_cast<size_t>(trial.shared)].form);
+      if (trial.shared < 0) return compile(trial, schedule);
+      code = compiled(shared_[static_cast<size_t>(trial.shared)].form);
     });
   }
   double start = now_ns();
@@ -194,20 +207,24 @@ double KernelTimer::operator()(const Schedule& schedule) {
   const Code& code = *code_of(trial);
   if (code.spills()) return std::numeric_limits<double>::infinity();
   double start = now_ns();
-  double ns = settled(code, trial.parameters);
+  double ns = settled(code, {trial.parameters, trial.copies});
   spent_.running_ns += now_ns() - start;
   trial.best = std::min(trial.best, ns);
   best_ = std::min(best_, ns);
   return ns;
 }
 
-double KernelTimer::as_compiled() { return settled(*launch_.code, launch_.parameters); }
+double KernelTimer::as_compiled() {
+  std::vector<size_t> copies;
+  for (const PreparedCopy& p : launch_.prepared) copies.push_back(p.bytes);
+  return settled(*launch_.code, {launch_.parameters, copies});
+}
 
 // A device's events time what runs alone: the median counts. A CPU's runs are disturbed by others:
 // the least does.
-double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parameters) {
+double KernelTimer::settled(const Code& code, const Given& given) {
   bool device = executable_.engine->session() != nullptr;
-  double warming = run(code, parameters);
+  double warming = run(code, given);
   if (!device && warming > std::max(kEnoughNanoseconds, kHopeless * best_)) return warming;
   std::vector<double> times;
   double spent = 0;
@@ -216,7 +233,7 @@ double KernelTimer::settled(const Code& code, const std::vector<int64_t>& parame
     return spent < (times.size() < kRuns ? kEnoughNanoseconds : kSettlingNanoseconds);
   };
   while (more()) {
-    times.push_back(run(code, parameters));
+    times.push_back(run(code, given));
     spent += times.back();
   }
   std::sort(times.begin(), times.end());

@@ -60,6 +60,7 @@ class KernelTimer {
     std::shared_ptr<const Code> code;
     int shared = -1;                  // of `shared_`
     std::vector<int64_t> parameters;  // of its launches
+    std::vector<size_t> copies;       // bytes of what it reads packed before all runs
     double best = std::numeric_limits<double>::infinity();
   };
   struct SharedCode {
@@ -69,10 +70,15 @@ class KernelTimer {
   std::shared_ptr<const Code>& code_of(Trial& trial) {
     return trial.shared < 0 ? trial.code : shared_[static_cast<size_t>(trial.shared)].code;
   }
-  std::shared_ptr<const Code> compiled(const Schedule& schedule) const;
+  void compile(Trial& trial, const Schedule& schedule) const;
   std::shared_ptr<const Code> compiled(const SharedForm& form) const;
-  double run(const Code& code, const std::vector<int64_t>& parameters);
-  double settled(const Code& code, const std::vector<int64_t>& parameters);
+  // What a code is launched with beside the kernel's arguments.
+  struct Given {
+    const std::vector<int64_t>& parameters;
+    const std::vector<size_t>& copies;
+  };
+  double run(const Code& code, const Given& given);
+  double settled(const Code& code, const Given& given);
   const Executable& executable_;
   const Launch& launch_;
   const Kernel& kernel_;

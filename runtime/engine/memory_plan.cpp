@@ -5,6 +5,7 @@
 
 #include "core/passes/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 
 namespace tile {
@@ -154,10 +155,12 @@ class Planner {
 
 void plan_memory(Executable& executable, size_t memory_limit) {
   Planner(executable).run();
-  size_t total = executable.arena_bytes + executable.workspace_bytes;
+  size_t constants = constant_bytes(executable);
+  size_t total = executable.arena_bytes + executable.workspace_bytes + constants;
   if (memory_limit != 0 && total > memory_limit) {
     fail(Stage::compile, "memory", {},
-         "this program needs " + std::to_string(total) + " bytes of temporaries; the limit is " +
+         "this program needs " + std::to_string(total) + " bytes of temporaries" +
+             (constants == 0 ? "" : " and constants") + "; the limit is " +
              std::to_string(memory_limit));
   }
 }

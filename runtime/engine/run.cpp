@@ -2,6 +2,7 @@
 
 #include "core/interpret/interpret.h"
 #include "runtime/engine/addresses.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/host_run.h"
@@ -72,6 +73,25 @@ void check_tensor(const char* kind, const TensorView& given, const BoundTensor& 
   }
 }
 
+// Of an input declared constant what a run is given, if anything, must be what was declared.
+void check_constant(const ConstantInput& constant, const TensorView& given,
+                    const BoundTensor& expected) {
+  if (given.data == nullptr) return;
+  bool same =
+      given.data == constant.given && given.type == expected.type && given.shape == expected.shape;
+  if (same) return;
+  fail(Stage::run, "argument", {},
+       "input " + expected.name + " was declared constant and is another tensor here",
+       "leave it out (NULL), or compile for the other tensor");
+}
+
+// The inputs with the copies of those that are constant.
+std::vector<TensorView> with_copies(const Executable& e, std::span<const TensorView> inputs) {
+  std::vector<TensorView> all(inputs.begin(), inputs.end());
+  for (const ConstantInput& c : e.constants) all[c.input] = c.copy;
+  return all;
+}
+
 // As run_plainly(), of views.
 bool run_views_plainly(const CallPlan& call, std::span<const TensorView> inputs,
                        std::span<const TensorView> outputs) {
@@ -102,6 +122,10 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
   count("outputs", outputs.size(), e.bound.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    if (const ConstantInput* constant = constant_at(e, i)) {
+      check_constant(*constant, inputs[i], t);
+      continue;
+    }
     check_tensor("input", inputs[i], t);
     check_memory(*e.engine, "input", inputs[i], t);
     if (inputs[i].strides != e.inputs[i].strides) {
@@ -120,8 +144,8 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
     const BoundTensor& t = e.output(i);
     check_tensor("output", outputs[i], t);
     check_memory(*e.engine, "output", outputs[i], t);
-    for (const TensorView& input : inputs) {
-      if (overlap(outputs[i], input)) {
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      if (constant_at(e, j) == nullptr && overlap(outputs[i], inputs[j])) {
         fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps an input");
       }
     }
@@ -138,6 +162,11 @@ void run(const Executable& e, std::span<const TensorView> inputs,
          std::span<const TensorView> outputs, const RunOptions& options) {
   bool plain = !options.cancelled && options.profile == nullptr;
   if (plain && run_views_plainly(e.call, inputs, outputs)) return;
+  std::vector<TensorView> copies;
+  if (!e.constants.empty()) {
+    copies = with_copies(e, inputs);
+    inputs = copies;
+  }
   if (e.engine->is_reference()) {
     run_reference(e, inputs, outputs, options);
     return;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/schedule/preparation.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
@@ -31,6 +33,11 @@ size_t compiled_together(const KernelTimer::Spent& spent, double left_ns) {
   return static_cast<size_t>(std::clamp(left_ns / each, static_cast<double>(cores), most));
 }
 
+bool reads_fixed(const Kernel& kernel) {
+  return std::any_of(kernel.reads.begin(), kernel.reads.end(),
+                     [&](TensorId id) { return is_fixed(kernel.tensors, id); });
+}
+
 }  // namespace
 
 Schedule race(const Executable& e, const Launch& launch, KernelTimer& timer, double budget_ms,
@@ -44,7 +51,8 @@ Schedule race(const Executable& e, const Launch& launch, KernelTimer& timer, dou
   options.also = e.engine->kernels().nearest_schedules(kernel, target, kNeighbours);
   options.also.push_back(launch.schedule);  // what runs now, where that is not the model's pick
   if (!is_gpu(target)) options.bound_ns = bound_ns(kernel, target, e.engine->measured_rates());
-  bool shares = !is_gpu(target);
+  // Copies that are made before all runs are of one schedule's blocks.
+  bool shares = !is_gpu(target) && !reads_fixed(kernel);
   if (shares) options.candidates *= kShortLists;
   std::vector<Schedule> field = field_of(kernel, target, options);
   // A GPU's compiler takes so long that its time is not the race's.
@@ -96,17 +104,18 @@ void tune(Executable& e, double budget_ms,
     e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule),
                                           timer.best(launch.schedule));
     launch.nest = lowered(e, kernel, launch.schedule);
+    launch.prepared = copies_for(e, kernel, launch.schedule);
     launch.parameters.clear();
     std::shared_ptr<const Code> trial = timer.code(launch.schedule);
-    KernelCache& cache = e.engine->kernels();
-    launch.code = trial ? cache.keep(launch.nest, e.engine->target(), trial)
-                        : cache.get(launch.nest, e.engine->target());
+    if (trial) e.engine->kernels().keep(launch.nest, e.engine->target(), trial);
+    make_code(e, launch);
   }
   Executable tuned = e;
   tuned.launches = std::move(launches);
   tuned.copies.clear();
   tuned.densified.clear();
   plan_memory(tuned, e.engine->options().memory_limit);
+  prepare_copies(tuned);
   tuned.call = call_plan(tuned);
   if (e.engine->session() != nullptr) prepare_device(tuned);
   e = std::move(tuned);

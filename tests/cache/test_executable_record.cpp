@@ -90,6 +90,33 @@ TEST_F(Records, StridedInputsAndClassesOfSizes) {
   EXPECT_FALSE(executable(warm, 22, {})->restored);
 }
 
+// Of a constant the record has no elements: copies are made when it is loaded.
+TEST_F(Records, ConstantInputs) {
+  const char* text = "function (X[B, K], W[K, N]) -> (O) { O[b, n: B, N] = +(X[b, k] * W[k, n]); }";
+  HostTensor x = integers({64, 300}, 1), w = integers({300, 200}, 2);
+  auto executable = [&](const std::shared_ptr<Engine>& engine, bool constant) {
+    std::vector<TensorView> views{{x.bytes.data(), x.type, x.shape, {}},
+                                  {w.bytes.data(), w.type, w.shape, {}}};
+    std::vector<size_t> numbers(constant ? 1 : 0, 1);
+    return loaded(engine, text)->executable(std::span<const TensorView>(views), numbers);
+  };
+  std::shared_ptr<Executable> cold = executable(engine(), true);
+  EXPECT_FALSE(cold->restored);
+  ASSERT_FALSE(cold->launches[0].prepared.empty());
+  EXPECT_FALSE(executable(engine(), false)->restored) << "another record";
+  w = integers({300, 200}, 3);
+  std::shared_ptr<Engine> warm = engine();
+  std::shared_ptr<Executable> restored = executable(warm, true);
+  EXPECT_TRUE(restored->restored);
+  EXPECT_EQ(warm->kernels().compiled, 0U);
+  std::vector<HostTensor> inputs{x, w};
+  std::vector<HostTensor> expected = interpret(cold->bound, inputs).outputs;
+  EXPECT_EQ(run_code(*restored, inputs)[0].bytes, expected[0].bytes);
+  EXPECT_EQ(emit(*restored, "nest"), emit(*cold, "nest"));
+  tune(*restored, 1);
+  EXPECT_EQ(run_code(*restored, inputs)[0].bytes, expected[0].bytes);
+}
+
 TEST_F(Records, StagesAreMadeAgainWhenAskedFor) {
   std::shared_ptr<Executable> full = product(engine());
   std::shared_ptr<Engine> warm = engine();

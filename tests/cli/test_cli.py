@@ -54,6 +54,15 @@ class Cli(unittest.TestCase):
         again = self.tile("run", "copy.tile", "--in", "A=c.npy", "--out", "O=-")
         self.assertEqual(again.split(), out.split())
 
+    def test_constant_inputs(self):
+        given = ["mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=-"]
+        plain = self.tile("run", *given)
+        self.assertEqual(self.tile("run", *given, "--constant", "B", "--repeat", "3"), plain)
+        self.assertIn("Q", self.tile("run", *given, "--constant", "Q", fails=True))
+        shapes = ["mm.tile", "--backend", "cpu", "--shape", "A=200x300", "--shape", "B=300x200"]
+        self.assertIn("B is packed once", self.tile("explain", *shapes, "--constant", "B"))
+        self.assertNotIn("once", self.tile("explain", *shapes))
+
     def test_backends_agree(self):
         texts = [self.tile("run", "mm.tile", "--in", "A=random:9x17", "--in", "B=random:17x5",
                            "--out", "C=-", "--backend", backend, "--features", features)

@@ -100,6 +100,74 @@ TEST_F(Runs, CInterfaceTakesDeviceTensorsAsTheyAre) {
   tile_engine_free(engine);
 }
 
+// A constant is copied on the device once, from wherever it is, with its strides; later runs copy
+// nothing and do not look at the tensor that was declared.
+TEST_F(Runs, ConstantInputsAreCopiedToTheDeviceOnce) {
+  std::shared_ptr<Engine> engine = cuda_engine();
+  constexpr const char* kAdd = "function (A[M, N], W[M, N]) -> (B) { B = A + W; }";
+  for (Memory where : {Memory::host, Memory::device}) {
+    HostTensor a = ramp(DType::f32, {8, 16}), w = ramp(DType::f32, {16, 8});
+    HostTensor b(DType::f32, {8, 16});
+    std::vector<TensorView> inputs = {view(a, Memory::device), view(w, where)};
+    std::vector<TensorView> outputs = {view(b, Memory::device)};
+    inputs[1].shape = {8, 16};
+    inputs[1].strides = {1, 8};
+    const size_t constants[] = {1};
+    std::shared_ptr<Executable> e =
+        program_of(engine, kAdd)->executable(std::span<const TensorView>(inputs), constants);
+    std::fill(w.bytes.begin(), w.bytes.end(), std::byte{0x7e});
+    inputs[1] = {};
+    check_tensors(*e, inputs, outputs);
+    int before = copies();
+    run(*e, inputs, outputs);
+    EXPECT_EQ(copies(), before);
+    for (int64_t i = 0; i < 8; ++i) {
+      for (int64_t j = 0; j < 16; ++j) {
+        EXPECT_EQ(b.at(16 * i + j).f, static_cast<double>(16 * i + j + 8 * j + i));
+      }
+    }
+  }
+}
+
+TEST_F(Runs, CInterfaceTakesConstantsOfTheDevice) {
+  tile_engine_options options{};
+  options.struct_size = sizeof options;
+  options.backend = "cuda";
+  options.cache_mode = "off";
+  tile_engine* engine = nullptr;
+  tile_program* program = nullptr;
+  ASSERT_EQ(tile_engine_create(&options, &engine), nullptr);
+  constexpr const char* kAdd = "function (A[M, N], W[M, N]) -> (B) { B = A + W; }";
+  ASSERT_EQ(tile_program_parse(engine, "tile", nullptr, kAdd, strlen(kAdd), &program), nullptr);
+  alignas(16) std::array<float, 32> a{}, w{}, b{};
+  w.fill(3);
+  int64_t shape[2] = {4, 8};
+  DLTensor in{a.data(), {kDLCUDA, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
+  DLTensor weights = in, out = in;
+  weights.data = w.data();
+  out.data = b.data();
+  const DLTensor* inputs[] = {&in, &weights};
+  DLTensor* outputs[] = {&out};
+  const size_t constants[] = {1};
+  tile_compile_options declared{};
+  declared.struct_size = sizeof declared;
+  declared.constants = constants;
+  declared.constant_count = 1;
+  tile_executable* executable = nullptr;
+  ASSERT_EQ(tile_program_compile_with(program, inputs, 2, &declared, &executable), nullptr);
+  w.fill(100);
+  for (const DLTensor* second :
+       {static_cast<const DLTensor*>(&weights), static_cast<const DLTensor*>(nullptr)}) {
+    inputs[1] = second;
+    b.fill(0);
+    ASSERT_EQ(tile_executable_run(executable, inputs, 2, outputs, 1, nullptr), nullptr);
+    EXPECT_EQ(b[5], 3);
+  }
+  tile_executable_free(executable);
+  tile_program_free(program);
+  tile_engine_free(engine);
+}
+
 constexpr const char* kSeveralKernels =
     "function (A[M, N]) -> (T) { S[j: N] = +(A[i, j]); T[i: M] = >(A[i, j] * S[j]); }";
 

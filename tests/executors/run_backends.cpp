@@ -128,8 +128,15 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
       e.engine->backend().sort(*launch.sort, source, arguments[0].bytes.data(),
                                arguments[1].bytes.data(), {});
     } else {
+      std::vector<HostTensor> copies;
+      for (const PreparedCopy& p : launch.prepared) {
+        HostTensor source = memory.get(p.source);
+        copies.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
+        nest::interpret(p.nest, {&source, &copies.back()});
+      }
       std::vector<HostTensor*> pointers;
       for (HostTensor& t : arguments) pointers.push_back(&t);
+      for (HostTensor& t : copies) pointers.push_back(&t);
       nest::interpret(launch.nest, pointers, launch.parameters);
     }
     for (size_t i = 0; i < arguments.size(); ++i) {

@@ -198,8 +198,26 @@ void brute_force(const Kernel& kernel, Values& values) {
   }
 }
 
+Values prepared_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                       const Values& inputs) {
+  Values copies;
+  for (const Preparation& p : preparations(kernel, schedule, target)) {
+    nest::verify(p.nest);
+    HostTensor source = inputs[static_cast<size_t>(p.source)];
+    const nest::Buffer& b = p.nest.buffers.at(1);
+    HostTensor whole(b.type, b.shape), parts(b.type, b.shape);
+    std::vector<HostTensor*> arguments{&source, &whole};
+    nest::interpret(p.nest, arguments);
+    arguments[1] = &parts;
+    nest::interpret(nest::partition(p.nest), arguments);
+    internal_check(whole.bytes == parts.bytes, "a partitioned preparation makes another copy");
+    copies.push_back(std::move(whole));
+  }
+  return copies;
+}
+
 Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inputs,
-                nest::NestCounts* counts) {
+                nest::NestCounts* counts, Values prepared) {
   Values values = inputs;
   for (TensorId id : kernel.writes) {
     std::fill(values[static_cast<size_t>(id)].bytes.begin(),
@@ -211,6 +229,7 @@ Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inpu
     if (!written) arguments.push_back(&values[static_cast<size_t>(id)]);
   }
   for (TensorId id : kernel.writes) arguments.push_back(&values[static_cast<size_t>(id)]);
+  for (HostTensor& copy : prepared) arguments.push_back(&copy);
   nest::interpret(nest, arguments, {}, counts);
   return values;
 }
@@ -239,11 +258,12 @@ void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, cons
   try {
     nest::Nest nest = lower(kernel, schedule, target);
     nest::verify(nest);
-    ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "")
+    Values copies = prepared_copies(kernel, schedule, target, inputs);
+    ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs, nullptr, copies)), "")
         << nest::print(nest);
     nest::Nest parts = nest::partition(nest);
     nest::verify(parts);
-    ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "")
+    ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs, nullptr, copies)), "")
         << nest::print(nest) << nest::print(parts);
   } catch (const InternalError& e) {
     FAIL() << e.what() << "\n" << nest::print(lower(kernel, schedule, target));

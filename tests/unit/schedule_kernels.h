@@ -43,9 +43,13 @@ using Values = std::vector<HostTensor>;
 Values small_integers(const Kernel& kernel, uint64_t seed);
 // Runs every stage by visiting all points of its boxes.
 void brute_force(const Kernel& kernel, Values& values);
-// Runs the nest on copies of the inputs; the written tensors first hold nonsense.
+// Runs the nest on copies of the inputs; the written tensors first hold nonsense. `prepared`: what
+// the nest reads packed before all runs.
 Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inputs,
-                nest::NestCounts* counts = nullptr);
+                nest::NestCounts* counts = nullptr, Values prepared = {});
+// What preparations() make of the inputs.
+Values prepared_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                       const Values& inputs);
 // Compares what the kernel writes; an empty text if all is equal.
 std::string difference(const Kernel& kernel, const Values& a, const Values& b);
 

@@ -34,7 +34,8 @@ class StepRunner {
       Schedule schedule =
           seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
       ASSERT_EQ(illegal(schedule, *kernel, target), "");
-      run(nest::partition(lower(*kernel, schedule, target)), arguments_of(*kernel));
+      run(nest::partition(lower(*kernel, schedule, target)), arguments_of(*kernel), {},
+          copies(*kernel, schedule, target));
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
       run(nest::partition(lower_scatter(*scatter, program_.tensors, target)),
           {scatter->updates, scatter->indices, scatter->result});
@@ -44,8 +45,9 @@ class StepRunner {
     }
   }
 
-  // How many kernels ran as those of a class of sizes.
+  // How many kernels ran as those of a class of sizes, and with so many copies made before.
   int classes() const { return classes_; }
+  int prepared() const { return prepared_; }
 
   std::vector<HostTensor> outputs() {
     std::vector<HostTensor> all;
@@ -63,7 +65,8 @@ class StepRunner {
     std::optional<Schedule> schedule =
         seed == 0 ? class_schedule(*found, target) : random_schedule(found->kernel, target, seed);
     if (!schedule || !suits_class(*schedule, *found)) return false;
-    run(nest::partition(lower(*found, *schedule, target)), arguments_of(kernel), {found->size});
+    run(nest::partition(lower(*found, *schedule, target)), arguments_of(kernel), {found->size},
+        copies(found->kernel, *schedule, target));
     ++classes_;
     return true;
   }
@@ -73,8 +76,22 @@ class StepRunner {
     return values_[static_cast<size_t>(declared.view_of.value_or(id))];
   }
 
+  std::vector<HostTensor> copies(const Kernel& kernel, const Schedule& schedule,
+                                 const Target& target) {
+    std::vector<HostTensor> all;
+    for (const Preparation& p : preparations(kernel, schedule, target)) {
+      nest::verify(p.nest);
+      HostTensor source = value(p.source);
+      source.shape = p.nest.buffers[0].shape;
+      all.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
+      nest::interpret(nest::partition(p.nest), {&source, &all.back()});
+    }
+    prepared_ += static_cast<int>(all.size());
+    return all;
+  }
+
   void run(const nest::Nest& nest, const std::vector<TensorId>& arguments,
-           const std::vector<int64_t>& parameters = {}) {
+           const std::vector<int64_t>& parameters = {}, std::vector<HostTensor> prepared = {}) {
     nest::verify(nest);
     std::vector<HostTensor> holders;
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -86,6 +103,7 @@ class StepRunner {
     }
     std::vector<HostTensor*> pointers;
     for (HostTensor& holder : holders) pointers.push_back(&holder);
+    for (HostTensor& copy : prepared) pointers.push_back(&copy);
     nest::interpret(nest, pointers, parameters);
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (nest.buffers[i].written) value(arguments[i]).bytes = holders[i].bytes;
@@ -94,7 +112,7 @@ class StepRunner {
 
   const BoundProgram& program_;
   std::vector<HostTensor> values_;
-  int classes_ = 0;
+  int classes_ = 0, prepared_ = 0;
 };
 
 // Runs the steps under the analytic and `count` random schedules and expects these outputs.

@@ -8,7 +8,7 @@ BoundProgram parsed(const std::string& text) {
   return parse_bound(std::make_shared<const Source>(Source{"test.bound", text}));
 }
 
-const char* const kText = R"(tensor A: f32 [4, 3] input
+const char* const kText = R"(tensor A: f32 [4, 3] input fixed
 tensor I': i32 [5] input
 tensor T: f32 [5, 3] temporary
 tensor V: f32 [15] temporary view T

@@ -86,6 +86,32 @@ TEST(LowerRandom, ClassesOfSizes) {
   EXPECT_GT(classes, 5);
 }
 
+// What schedules pack of inputs that stay the same is packed before the kernels run.
+TEST(LowerRandom, InputsThatStayTheSame) {
+  int prepared = 0;
+  for (uint64_t seed : seeds(0, 300)) {
+    RandomCase drawn = random_case(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
+    BoundProgram program = bind_text(drawn.text, drawn.types);
+    Interpretation expected = interpret(program, drawn.inputs, {}, true);
+    Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
+    if (seed % 3 == 0) target.class_work_ns = 0;
+    for (TensorId id : program.inputs) program.tensors[static_cast<size_t>(id)].fixed = true;
+    run_pipeline(program, target);
+    std::vector<Step> steps = group(program, target);
+    for (uint64_t schedule : {uint64_t{0}, seed + 1, seed + 1000, seed + 2000}) {
+      StepRunner runner(program, drawn.inputs);
+      for (const Step& step : steps) {
+        ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
+      }
+      EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
+      prepared += runner.prepared();
+    }
+  }
+  std::printf("%d copies made before\n", prepared);
+  EXPECT_GT(prepared, 100);
+}
+
 // Issue 5, item 4: the nests of GPU schedules run in the interpreter.
 TEST(LowerRandom, GpuAnalyticSchedules) {
   for (uint64_t seed : seeds(0, 150)) {

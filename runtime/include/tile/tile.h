@@ -79,7 +79,8 @@ typedef struct {
   const char* backend;    /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
   const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
   int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena */
-  size_t memory_limit;    /* bytes of temporaries of one run; 0: no limit of our own */
+  size_t memory_limit;    /* bytes of temporaries of one run, and of the executable's constant
+                           * inputs; 0: no limit of our own */
   const char* cache_dir;  /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile */
   const char* cache_mode; /* NULL: TILE_CACHE, else "rw"; "ro", "off", "verify" */
   int strict_skip;        /* forbid computing skipped points with a zero factor (CPU: always) */
@@ -108,6 +109,7 @@ typedef struct {
   uint64_t kernel_hits;      /* kernels found in memory */
   uint64_t kernel_disk_hits; /* kernels loaded from the disk cache */
   uint64_t temporary_bytes;  /* largest planned temporary memory of any executable */
+  uint64_t constant_bytes;   /* of the host, that executables hold of their constant inputs now */
 } tile_engine_statistics;
 TILE_API tile_error* tile_engine_statistics_get(const tile_engine* engine,
                                                 tile_engine_statistics* statistics);
@@ -167,6 +169,27 @@ TILE_API tile_error* tile_program_with_outputs(tile_program* program, const char
  * stands in an @bounds), its value is read here too; NULL data is its default. */
 TILE_API tile_error* tile_program_compile(tile_program* program, const DLTensor* const* inputs,
                                           size_t input_count, tile_executable** executable);
+
+typedef struct {
+  size_t struct_size;
+  /* Inputs whose elements are the same in every run, such as weights, by their numbers in the
+   * program. They are copied here, so that what the caller does with the tensors later is not seen;
+   * on a CPU what kernels read in another order is also packed here, once, instead of in every run.
+   * Runs read the copies; a run may leave such an input out (a NULL pointer, or fewer inputs where
+   * it stands at the end) or name the tensor that was given here again; another one is an error
+   * of code "argument". */
+  const size_t* constants;
+  size_t constant_count;
+} tile_compile_options;
+
+/* The same with options, which may be NULL. With constants their data pointers are read, and the
+ * executable is one of its own at every call, with copies of its own, which go with it; its code is
+ * cached as ever. The copies count with the temporaries against the engine's memory_limit (with the
+ * cuda backend against that of its device). Runs from several threads share them. */
+TILE_API tile_error* tile_program_compile_with(tile_program* program, const DLTensor* const* inputs,
+                                               size_t input_count,
+                                               const tile_compile_options* options,
+                                               tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
 
 /* Shape and type of output i; the arrays live as long as the executable. data and strides are NULL.

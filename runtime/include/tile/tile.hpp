@@ -157,10 +157,16 @@ class Program {
     }
     return names;
   }
-  Executable compile(const std::vector<View>& inputs) const {
+  // `constants`: the numbers of inputs that stay the same (tile_compile_options).
+  Executable compile(const std::vector<View>& inputs,
+                     const std::vector<size_t>& constants = {}) const {
     detail::Tensors in(inputs);
+    tile_compile_options options{};
+    options.struct_size = sizeof options;
+    options.constants = constants.data();
+    options.constant_count = constants.size();
     tile_executable* made = nullptr;
-    check(tile_program_compile(get(), in.data(), in.size(), &made));
+    check(tile_program_compile_with(get(), in.data(), in.size(), &options, &made));
     return Executable(made);
   }
   void run(const std::vector<View>& inputs, const std::vector<View>& outputs,

@@ -77,6 +77,9 @@ TEST(Cases, AreReadFromTheirHeaders) {
   EXPECT_EQ(one[0].shapes.at("A").shape, (Shape{64, 64}));
   EXPECT_EQ(one[0].workload->kind, "matrix_product");
   EXPECT_EQ(chosen(cases, {}, "matmul_13x21").size(), 1U);
+  EXPECT_TRUE(one[0].workload->constants.empty());
+  EXPECT_EQ(chosen(cases, {"layer_7x512"}, "")[0].workload->constants,
+            std::vector<std::string>{"K"});
   EXPECT_THROW(chosen(cases, {"no such benchmark"}, ""), Failure);
 }
 

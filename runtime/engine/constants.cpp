@@ -1,0 +1,108 @@
+#include "runtime/engine/constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "runtime/engine/call_plan.h"
+#include "runtime/engine/device_run.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/strided_copy.h"
+
+namespace tile {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& from, size_t number) {
+  ConstantInput constant;
+  constant.input = number;
+  constant.given = from.data;
+  constant.copy = from;
+  if (engine->session() != nullptr) {
+    constant.device = device_copy(*engine->session(), from, constant.copy);
+    return constant;
+  }
+  constant.host = std::make_shared<const ConstantMemory>(engine, byte_count(from));
+  constant.copy.data = constant.host->data();
+  constant.copy.strides.clear();
+  if (byte_count(from) != 0) copy_to_dense(from, constant.host->data());
+  return constant;
+}
+
+}  // namespace
+
+ConstantMemory::ConstantMemory(std::shared_ptr<Engine> engine, size_t bytes)
+    : engine_(std::move(engine)), bytes_(bytes) {
+  // A vector may be read where there are fewer elements.
+  size_t size = std::max<size_t>(bytes, static_cast<size_t>(kAlignment));
+  data_ = static_cast<std::byte*>(::operator new(size, kAlignment));
+  std::memset(data_, 0, size);
+  engine_->statistics.constant_bytes += bytes_;
+}
+ConstantMemory::~ConstantMemory() {
+  ::operator delete(data_, kAlignment);
+  engine_->statistics.constant_bytes -= bytes_;
+}
+
+std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engine,
+                                            std::span<const TensorView> inputs,
+                                            std::span<const size_t> numbers) {
+  std::vector<ConstantInput> constants;
+  for (size_t number : numbers) {
+    auto bad = [&](const std::string& why) {
+      fail(Stage::run, "argument", {}, "constant input " + std::to_string(number) + " " + why);
+    };
+    if (number >= inputs.size()) bad("is not there");
+    const TensorView& from = inputs[number];
+    if (from.data == nullptr && byte_count(from) != 0) bad("has a null data pointer");
+    bool elsewhere = from.memory == Memory::device &&
+                     (engine->session() == nullptr || from.device != engine->ordinal());
+    if (elsewhere) bad("is in the memory of a GPU that this engine does not run on");
+    bool known = std::any_of(constants.begin(), constants.end(),
+                             [&](const ConstantInput& c) { return c.input == number; });
+    if (!known) constants.push_back(copied(engine, from, number));
+  }
+  return constants;
+}
+
+const ConstantInput* constant_at(const Executable& e, size_t input) {
+  for (const ConstantInput& c : e.constants) {
+    if (c.input == input) return &c;
+  }
+  return nullptr;
+}
+
+void prepare_copies(Executable& e) {
+  std::map<std::pair<const void*, std::string>, std::shared_ptr<const ConstantMemory>> made;
+  for (Launch& launch : e.launches) {
+    for (PreparedCopy& p : launch.prepared) {
+      // Constants' places are addresses already.
+      auto* source = reinterpret_cast<void*>(argument_of(e, p.source).at);
+      std::shared_ptr<const ConstantMemory>& copy = made[{source, p.key}];
+      if (!copy) {
+        auto memory = std::make_shared<const ConstantMemory>(e.engine, p.bytes);
+        std::vector<std::byte> workspace(p.code->workspace_bytes());
+        void* pointers[] = {source, memory->data()};
+        LaunchOptions options;
+        options.threads = e.engine->options().threads;
+        options.workspace = workspace.data();
+        e.engine->backend().launch(*p.code, pointers, {}, options);
+        copy = std::move(memory);
+      }
+      p.copy = copy;
+    }
+  }
+}
+
+size_t constant_bytes(const Executable& e) {
+  size_t total = 0;
+  for (const ConstantInput& c : e.constants) total += c.host ? c.host->bytes() : 0;
+  for (const Launch& launch : e.launches) {
+    for (const PreparedCopy& p : launch.prepared) total += p.bytes;
+  }
+  return total;
+}
+
+}  // namespace tile

@@ -1,0 +1,46 @@
+// Inputs declared constant: copies of their elements, taken when a program is compiled, and what
+// its kernels read of them packed.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/engine/executable.h"
+
+namespace tile {
+
+// Memory of the host that an engine's constants take, counted in its statistics: aligned to cache
+// lines, zero at first.
+class ConstantMemory {
+ public:
+  ConstantMemory(std::shared_ptr<Engine> engine, size_t bytes);
+  ~ConstantMemory();
+  ConstantMemory(const ConstantMemory&) = delete;
+  ConstantMemory& operator=(const ConstantMemory&) = delete;
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+// Copies the inputs with these numbers: dense in the host's memory or, with the strides given, in
+// that of the engine's device. Throws Failure (run: "argument" for a number that is none, or
+// elements that the engine cannot read; "memory").
+std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engine,
+                                            std::span<const TensorView> inputs,
+                                            std::span<const size_t> numbers);
+// Null: that input is none.
+const ConstantInput* constant_at(const Executable& executable, size_t input);
+
+// Makes the packed copies of the executable's launches, whose code is there. What launches have in
+// common is made once.
+void prepare_copies(Executable& executable);
+// Of the host, that the executable's constants take, packed copies included.
+size_t constant_bytes(const Executable& executable);
+
+}  // namespace tile
