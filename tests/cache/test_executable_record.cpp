@@ -92,8 +92,8 @@ TEST_F(Records, StridedInputsAndClassesOfSizes) {
 
 // Of a constant the record has no elements: copies are made when it is loaded.
 TEST_F(Records, ConstantInputs) {
-  const char* text = "function (X[B, K], W[K, N]) -> (O) { O[b, n: B, N] = +(X[b, k] * W[k, n]); }";
-  HostTensor x = integers({64, 300}, 1), w = integers({300, 200}, 2);
+  const char* text = "function (X[B, K], W[N, K]) -> (O) { O[b, n: B, N] = +(X[b, k] * W[n, k]); }";
+  HostTensor x = integers({64, 300}, 1), w = integers({200, 300}, 2);
   auto executable = [&](const std::shared_ptr<Engine>& engine, bool constant) {
     std::vector<TensorView> views{{x.bytes.data(), x.type, x.shape, {}},
                                   {w.bytes.data(), w.type, w.shape, {}}};
@@ -104,7 +104,7 @@ TEST_F(Records, ConstantInputs) {
   EXPECT_FALSE(cold->restored);
   ASSERT_FALSE(cold->launches[0].prepared.empty());
   EXPECT_FALSE(executable(engine(), false)->restored) << "another record";
-  w = integers({300, 200}, 3);
+  w = integers({200, 300}, 3);
   std::shared_ptr<Engine> warm = engine();
   std::shared_ptr<Executable> restored = executable(warm, true);
   EXPECT_TRUE(restored->restored);
