@@ -59,8 +59,10 @@ class Cli(unittest.TestCase):
         plain = self.tile("run", *given)
         self.assertEqual(self.tile("run", *given, "--constant", "B", "--repeat", "3"), plain)
         self.assertIn("Q", self.tile("run", *given, "--constant", "Q", fails=True))
-        shapes = ["mm.tile", "--backend", "cpu", "--shape", "A=200x300", "--shape", "B=300x200"]
-        self.assertIn("B is packed once", self.tile("explain", *shapes, "--constant", "B"))
+        self.write("filter.tile", "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {\n"
+                   "  O[n, y, x, co: N, H, W, CO] = +(I[n, y + j - 1, x + i - 1, ci] * K[j, i, ci, co]);\n}\n")
+        shapes = ["filter.tile", "--backend", "cpu", "--shape", "I=2x14x14x64", "--shape", "K=3x3x64x96"]
+        self.assertIn("K is packed once", self.tile("explain", *shapes, "--constant", "K"))
         self.assertNotIn("once", self.tile("explain", *shapes))
 
     def test_backends_agree(self):
