@@ -326,6 +326,9 @@ class PieceRules {
   }
   std::string packing(const Packing& p) const {
     const Access& access = piece_.loads[static_cast<size_t>(p.load)];
+    // Of what is packed once blocks of a reduction are wanted where others have conditions.
+    bool fixed = is_fixed(kernel_.tensors, access.tensor);
+    auto conditioned = [&](size_t u) { return fixed ? in_conditions(u) : constrained_reduction(); };
     for (const Index& index : access.index) {
       if (index.value >= 0) return "a packed gather";
     }
@@ -354,7 +357,7 @@ class PieceRules {
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
       bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().unknown;
-      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours && in_conditions(u)) {
+      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours && conditioned(u)) {
         return "a packed reduction with conditions of its own and blocks";
       }
     }
