@@ -90,9 +90,10 @@ Prepared Session::prepare(const Case& c) { return Prepared(engine_of(*c.workload
 double Session::neighbours_advantage(const Prepared& prepared) const {
   const Target& target = engine_->target();
   auto rate = [&](DType type) {
-    if (type == DType::bf16) return target.dot_bf16_per_ns;
+    if (type == DType::bf16) return std::max(target.dot_bf16_per_ns, target.tiles.bf16_per_ns);
     if (type == DType::i16) return target.dot_i16_per_ns;
-    return type == DType::i8 || type == DType::u8 ? target.dot_i8_per_ns : 0;
+    bool byte = type == DType::i8 || type == DType::u8;
+    return byte ? std::max(target.dot_i8_per_ns, target.tiles.i8_per_ns) : 0;
   };
   const std::vector<Tensor>& inputs = prepared.inputs();
   if (inputs.size() < 2) return 1;

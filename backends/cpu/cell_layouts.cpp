@@ -92,6 +92,7 @@ class Layouts {
   void statement(const nest::Sync&) {}
   void statement(const nest::Copy&) {}
   void statement(const nest::MatrixTile&) {}
+  void statement(const nest::MatrixMove&) {}
 
   void access(const nest::Access& a) {
     State& state = of_[static_cast<size_t>(a.buffer)];

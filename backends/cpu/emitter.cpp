@@ -75,6 +75,7 @@ void FunctionEmitter::run(const Entry& entry) {
       std::visit([&](const auto& what) { statement(what); }, s.what);
     }
   }
+  if (configured_ != nullptr) ir_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
   // Streamed stores become visible to other threads in order only behind a fence.
   if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   ir_.CreateRetVoid();
@@ -95,6 +96,7 @@ void FunctionEmitter::block(const nest::Block& statements) {
       i += components;
       continue;
     }
+    if (begins_tiles(statements, i)) configure_tiles(statements, i);
     std::visit([&](const auto& what) { statement(what); }, statements[i].what);
     ++i;
   }

@@ -53,9 +53,28 @@ class FunctionEmitter {
   [[noreturn]] void statement(const nest::Copy&) {
     fail(Stage::compile, "unsupported", {}, "a nest with bulk copies is for GPUs");
   }
-  [[noreturn]] void statement(const nest::MatrixTile&) {
-    fail(Stage::compile, "unsupported", {}, "a nest with matrix tiles is for GPUs");
-  }
+  void statement(const nest::MatrixTile& m);
+  void statement(const nest::MatrixMove& m);
+
+  // Tile registers (emit_matrix_tiles.cpp).
+  struct TilePool {  // registers for operands of one size
+    std::vector<unsigned> registers;
+    std::vector<Key> held;  // what each one holds
+    size_t next = 0;        // the one that is filled next
+  };
+  using TileSize = std::pair<int64_t, int64_t>;  // rows, bytes of a row
+  struct TileRegisters {
+    std::map<int, unsigned> sums;  // by fragment
+    std::map<TileSize, TilePool> rows, columns;
+  };
+  bool begins_tiles(const nest::Block& statements, size_t first) const;
+  void configure_tiles(const nest::Block& statements, size_t first);
+  void load_configuration(const std::string& bytes);
+  static TileSize rows_of(const nest::MatrixTile& m, const nest::Buffer& sum);
+  static TileSize columns_of(const nest::MatrixTile& m, const nest::Buffer& sum);
+  unsigned tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part);
+  Form place_of(int buffer, const nest::MatrixPart& part);
+  llvm::Value* row_bytes(int buffer, const nest::MatrixPart& part);
 
   // Loops.
   void written_out(const nest::For& f, const Form& begin, int64_t extent);
@@ -212,6 +231,9 @@ class FunctionEmitter {
   bool mirrored_ = false;                         // of that loop: its last iteration is in lane 0
   // Running values that such loops left, and the vectors that have them on every lane.
   std::map<llvm::Value*, llvm::Value*> on_lanes_;
+  TileRegisters tiles_;                             // of the fragments that are alive
+  std::map<std::string, uint32_t> configurations_;  // numbered, from 1
+  llvm::AllocaInst* configured_ = nullptr;          // which one the processor has; 0: none
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/probe_dots.h"
+#include "backends/cpu/probe_tiles.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -50,6 +51,7 @@ void apply(const Level& level, Target& target) {
   target.l2_bytes_per_ns = 2 * level.fma_per_ns;
   target.l3_bytes_per_ns = 30;
   target.dot_bf16_per_ns = target.dot_i16_per_ns = target.dot_i8_per_ns = 0;
+  target.tiles = {};
 }
 
 // "48K" as bytes; 0 if it is no size.
@@ -100,6 +102,7 @@ Target probe() {
     if (has(found, level)) apply(level, target);
   }
   probe_dots(found, target);
+  if (target.vector_bits == 512) target.tiles = host_tiles(found, target.fma_per_ns);
   probe_caches(target);
   target.l2_shared_bytes = target.l2_bytes / 4;
   return target;

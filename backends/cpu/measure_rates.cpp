@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/cpu/probe_loops.h"
+#include "backends/cpu/probe_tiles.h"
 
 namespace tile::cpu {
 namespace {
@@ -88,6 +89,13 @@ double fma_rate(int bits) {
   if (loop.run == nullptr) return 0;
   constexpr int64_t kCalls = 16;
   return loop.multiply_adds_per_call * kCalls / least_ns([&] { loop.run(kCalls); });
+}
+
+// Multiply-adds of whole tiles, whose rows have `groups` groups of neighbours.
+double tile_rate(const MatrixTiles& tiles, void (*run)(int64_t), int64_t neighbours) {
+  constexpr int64_t kCalls = 8;
+  auto each = static_cast<double>(tiles.rows * tiles.columns() * tiles.groups() * neighbours);
+  return each * kCalls * kProductsPerCall / least_ns([&] { run(kCalls); });
 }
 
 // Two digits.
@@ -171,13 +179,17 @@ MachineRates measure_rates(const Target& host) {
     double rate = fma_rate(bits);
     if (rate > 0) r.fma_per_ns[bits] = rounded(rate);
   }
+  const MatrixTiles& tiles = host.tiles;
+  if (tiles.bf16_per_ns > 0) r.tile_bf16_per_ns = tile_rate(tiles, multiply_tiles_bf16, 2);
+  if (tiles.i8_per_ns > 0) r.tile_i8_per_ns = tile_rate(tiles, multiply_tiles_i8, 4);
   measure_memory(host, r);
   r.threads = host.threads;
   int widest = r.fma_per_ns.empty() ? 128 : r.fma_per_ns.rbegin()->first;
   r.all_fma_per_ns = together(host.threads, [&](int) { return fma_rate(widest); });
-  for (double* rate : {&r.l1_bytes_per_ns, &r.l2_bytes_per_ns, &r.l3_bytes_per_ns,
-                       &r.dram_bytes_per_ns, &r.all_fma_per_ns, &r.all_l2_bytes_per_ns,
-                       &r.all_l3_bytes_per_ns, &r.all_dram_bytes_per_ns}) {
+  for (double* rate :
+       {&r.tile_bf16_per_ns, &r.tile_i8_per_ns, &r.l1_bytes_per_ns, &r.l2_bytes_per_ns,
+        &r.l3_bytes_per_ns, &r.dram_bytes_per_ns, &r.all_fma_per_ns, &r.all_l2_bytes_per_ns,
+        &r.all_l3_bytes_per_ns, &r.all_dram_bytes_per_ns}) {
     *rate = rounded(*rate);
   }
   return r;

@@ -19,7 +19,7 @@ void Memory::begin(llvm::Value* arguments, llvm::Value* workspace, llvm::Value* 
     if (p.home == Home::argument) {
       llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getPtrTy(), arguments, i);
       base = ir_.CreateLoad(ir_.getPtrTy(), at, nest_.buffers[i].name);
-    } else if (p.home != Home::cells) {
+    } else if (p.home != Home::cells && p.home != Home::tiles) {
       llvm::Value* from = p.home == Home::workspace ? workspace : scratch;
       base = ir_.CreateConstGEP1_64(ir_.getInt8Ty(), from, static_cast<uint64_t>(p.offset));
     }

@@ -69,6 +69,7 @@ class Memory {
   void read_turned(const Reference& first, unsigned count, const Lanes& lanes);
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
+  llvm::Value* address(int buffer, const Form& offset);
   // Brings the line of the element at the offset near; it need not exist.
   void prefetch(int buffer, const Form& offset, bool to_write = false);
   bool streamed(int buffer) const { return place(buffer).streamed; }

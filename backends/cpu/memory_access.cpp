@@ -31,9 +31,13 @@ Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
 
 }  // namespace
 
-void Memory::prefetch(int id, const Form& offset, bool to_write) {
+llvm::Value* Memory::address(int id, const Form& offset) {
   auto size = static_cast<int64_t>(byte_size(buffer(id).type));
-  llvm::Value* p = indices_.pointer(bases_[static_cast<size_t>(id)], offset, size);
+  return indices_.pointer(bases_[static_cast<size_t>(id)], offset, size);
+}
+
+void Memory::prefetch(int id, const Form& offset, bool to_write) {
+  llvm::Value* p = address(id, offset);
   constexpr uint32_t kNearest = 3, kData = 1;
   ir_.CreateIntrinsic(
       llvm::Intrinsic::prefetch, {p->getType()},

@@ -45,7 +45,14 @@ void collect_used(const nest::Block& block, std::set<int>& used);
 void collect_used(const std::vector<nest::Access>& accesses, std::set<int>& used) {
   for (const nest::Access& a : accesses) used.insert(a.buffer);
 }
+// What a matrix product or a tile register's move reads and writes in memory.
 void collect_used(const nest::Statement& s, std::set<int>& used) {
+  if (const auto* m = std::get_if<nest::MatrixTile>(&s.what)) {
+    used.insert({m->sum, m->a, m->b});
+  } else if (const auto* move = std::get_if<nest::MatrixMove>(&s.what)) {
+    used.insert(move->fragment);
+    if (move->kind != nest::MatrixMove::Kind::zero) used.insert(move->buffer);
+  }
   if (const auto* f = std::get_if<nest::For>(&s.what)) {
     collect_used(f->body, used);
   } else if (const auto* i = std::get_if<nest::If>(&s.what)) {
@@ -100,6 +107,8 @@ void collect_read(const nest::Block& block, std::set<int>& read) {
     } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
       collect_used(store->loads, read);
       if (store->kind != nest::StoreKind::assign) read.insert(store->target.buffer);
+    } else {
+      collect_used(s, read);
     }
   }
 }
@@ -118,6 +127,8 @@ void place_all(const nest::Nest& nest, Plan& result) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
     } else if (b.scope == nest::Scope::registers && cells[i]) {
       place = {Home::cells, 0, *cells[i]};
+    } else if (b.scope == nest::Scope::fragment) {
+      place = {Home::tiles, 0, {}};
     } else if (b.scope != nest::Scope::argument) {
       place = {Home::scratch, reserve(result.scratch_bytes, b), {}};
     }
@@ -162,6 +173,8 @@ std::set<int> stored_buffers(const nest::Block& block) {
       stored.insert(store->target.buffer);
     } else if (const auto* begins = std::get_if<nest::Alloc>(&s.what)) {
       stored.insert(begins->buffer);
+    } else if (const auto* move = std::get_if<nest::MatrixMove>(&s.what)) {
+      if (move->kind == nest::MatrixMove::Kind::store) stored.insert(move->buffer);
     }
   }
   return stored;

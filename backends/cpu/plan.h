@@ -29,7 +29,8 @@ struct CellLayout {
   bool loose = false;
 };
 
-enum class Home : uint8_t { argument, workspace, scratch, cells };
+// `tiles`: in a tile register.
+enum class Home : uint8_t { argument, workspace, scratch, cells, tiles };
 struct Place {
   Home home = Home::argument;
   int64_t offset = 0;  // bytes into the workspace or scratch memory

@@ -368,6 +368,9 @@ void Printer::statement(const nest::Copy&) {
 void Printer::statement(const nest::MatrixTile&) {
   throw InternalError("cuda: a matrix tile outside a product on tensor cores");
 }
+void Printer::statement(const nest::MatrixMove&) {
+  throw InternalError("cuda: a tile register of a CPU");
+}
 
 CudaSource print_cuda(const nest::Nest& nest, const Target& target) {
   return Printer(nest, target).run();

@@ -57,6 +57,7 @@ class Printer {
   void statement(const nest::Sync& sync);
   void statement(const nest::Copy& copy);
   void statement(const nest::MatrixTile& multiply);
+  void statement(const nest::MatrixMove& move);
   void thread_loop(const nest::For& loop);
   void counted_loop(const nest::For& loop);
   void vector_loop(const nest::For& loop);

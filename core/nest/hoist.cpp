@@ -40,6 +40,8 @@ void collect_stored(const Block& block, std::set<int>& stored) {
       stored.insert(store->target.buffer);
     } else if (const Alloc* alloc = std::get_if<Alloc>(&s.what)) {
       stored.insert(alloc->buffer);
+    } else if (const MatrixMove* move = std::get_if<MatrixMove>(&s.what)) {
+      if (move->kind == MatrixMove::Kind::store) stored.insert(move->buffer);
     }
   }
 }

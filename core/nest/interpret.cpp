@@ -255,7 +255,90 @@ class Machine final : private Leaves {
     }
     return values;
   }
+  int64_t place(int buffer, const MatrixPart& p, const std::vector<int64_t>& origin, int64_t i,
+                int64_t j) const {
+    const Shape& shape = shapes_[static_cast<size_t>(buffer)];
+    int64_t flat = 0;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      int64_t at = origin[d] + i * p.row[d] + j * p.column[d];
+      internal_check(at >= 0 && at < shape[d], "nest: a part of a matrix outside its buffer");
+      flat = flat * shape[d] + at;
+    }
+    return flat;
+  }
+  std::vector<int64_t> origin_of(const MatrixPart& p) {
+    std::vector<int64_t> origin;
+    for (const Expr& e : p.origin) origin.push_back(number(e));
+    return origin;
+  }
+  // Factor number `at` of those that a u32 has.
+  static Scalar unpacked(uint64_t bits, int64_t at, DType type) {
+    bits >>= at * bit_width(type);
+    if (type == DType::bf16) {
+      return real_scalar(std::bit_cast<float>(static_cast<uint32_t>(bits << 16)), type);
+    }
+    bits &= 0xff;
+    bool negative = type == DType::i8 && bits > 127;
+    return integer_scalar(static_cast<int64_t>(bits) - (negative ? 256 : 0), type);
+  }
+  // Rows (of a) or columns (of b) of `terms` factors each.
+  std::vector<Scalar> factors(int buffer, const MatrixPart& p, DType type, int64_t lines,
+                              int64_t terms, bool down) {
+    const HostTensor& from = memory(buffer);
+    std::vector<int64_t> origin = origin_of(p);
+    int64_t together = from.type == DType::u32 ? packed_factors(type) : 1;
+    std::vector<Scalar> all;
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t k = 0; k < terms; ++k) {
+        int64_t group = k / together;
+        Scalar s = from.at(down ? place(buffer, p, origin, group, line)
+                                : place(buffer, p, origin, line, group));
+        if (from.type == DType::u32) s = unpacked(static_cast<uint64_t>(s.i), k % together, type);
+        all.push_back(s);
+      }
+    }
+    return all;
+  }
+  void multiply_parts(const MatrixTile& m) {
+    HostTensor& sum = memory(m.sum);
+    int64_t rows = sum.shape[0], columns = sum.shape[1];
+    std::vector<Scalar> a = factors(m.a, m.a_part, m.a_type, rows, m.terms, false);
+    std::vector<Scalar> b = factors(m.b, m.b_part, m.b_type, columns, m.terms, true);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        Scalar old = sum.at(i * columns + j);
+        auto real = static_cast<float>(old.f);
+        auto whole = static_cast<uint32_t>(old.i);
+        for (int64_t k = 0; k < m.terms; ++k) {
+          const Scalar& x = a[static_cast<size_t>(i * m.terms + k)];
+          const Scalar& y = b[static_cast<size_t>(j * m.terms + k)];
+          if (sum.type == DType::f32) real += static_cast<float>(x.f) * static_cast<float>(y.f);
+          if (sum.type == DType::i32) whole += static_cast<uint32_t>(x.i * y.i);
+        }
+        sum.set(i * columns + j, sum.type == DType::f32
+                                     ? real_scalar(real, DType::f32)
+                                     : integer_scalar(static_cast<int32_t>(whole), DType::i32));
+      }
+    }
+    counts.multiply_adds += rows * columns * m.terms;
+  }
+  void statement(const MatrixMove& m) {
+    HostTensor& tile = memory(m.fragment);
+    int64_t columns = tile.shape[1];
+    std::vector<int64_t> origin = origin_of(m.part);
+    for (int64_t cell = 0, cells = tile.count(); cell < cells; ++cell) {
+      if (m.kind == MatrixMove::Kind::zero) {
+        tile.set(cell, Scalar{tile.type, 0, 0});
+        continue;
+      }
+      int64_t at = place(m.buffer, m.part, origin, cell / columns, cell % columns);
+      HostTensor& other = memory(m.buffer);
+      bool load = m.kind == MatrixMove::Kind::load;
+      (load ? tile : other).set(load ? cell : at, (load ? other : tile).at(load ? at : cell));
+    }
+  }
   void statement(const MatrixTile& m) {
+    if (m.terms > 0) return multiply_parts(m);
     HostTensor& sum = memory(m.sum);
     std::vector<float> a_rest, b_rest;
     std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);

@@ -18,8 +18,9 @@ enum class Scope : uint8_t {
   workspace,  // shared by all threads of a launch, lives for the launch
   shared,     // a GPU block's: private to one iteration of the enclosing grid loop
   scratch,    // private to the thread that runs one iteration of the enclosing parallel loop
-  fragment,   // a GPU block's matrix of two dimensions, spread over the registers of its threads: a
-              // MatrixTile's sum; else indexed by the variables of two thread loops alone
+  fragment,   // a matrix of two dimensions, a MatrixTile's sum. Of a GPU's block: spread over the
+              // registers of its threads, else indexed by the variables of two thread loops alone.
+              // On a CPU: in a tile register, else named by MatrixMove alone
   registers,  // scratch that every access indexes by unrolled and vector loops and constants only
 };
 
@@ -156,21 +157,47 @@ struct Copy {
   std::vector<int> order;
 };
 
+// A matrix inside a buffer: its element (i, j) is at origin[d] + i * row[d] + j * column[d].
+struct MatrixPart {
+  std::vector<Expr> origin;
+  std::vector<int64_t> row, column;  // one for each dimension of the buffer
+};
+
 // sum[i, j] += over k of a[i, k] * b[k, j], in any order, with the whole block of threads. `sum` is
 // a fragment of f32; products are exact and sums in f32. Where a and b are f32 both are first
 // rounded to the 10 fraction bits of tf32; `split` adds the products of each one's rounded value
 // and what the rounding of the other left, rounded likewise: a_rest and b_rest where given, which
 // have the shapes of a and b.
+//
+// With `terms` > 0, by tile registers of a CPU: a and b are parts of their buffers, k runs to
+// `terms`. Factors are bf16, their subnormals anything between themselves and zero, and summed in
+// f32; or bytes, whose sums wrap in i32. A buffer of u32 holds neighbours along k packed, the first
+// in the lowest bits: two bf16 or four bytes, which its part counts as one column (a) or row (b).
+// All of b's are packed, a's are or are themselves one element apart.
 struct MatrixTile {
   int sum = -1, a = -1, b = -1;
   int a_rest = -1, b_rest = -1;  // of a split product: both or none
   bool a_transposed = false;     // a is [k, i]
   bool b_transposed = false;     // b is [j, k]
   bool split = false;            // of f32
+  int64_t terms = 0;
+  MatrixPart a_part, b_part;
+  DType a_type = DType::none, b_type = DType::none;  // of the factors, where there are parts
+};
+// How many factors of the type are packed together: those of 32 bits.
+int64_t packed_factors(DType type);
+
+// A CPU's fragment set to zero, or copied from or to the part of a buffer of the same type.
+struct MatrixMove {
+  enum class Kind : uint8_t { zero, load, store };
+  Kind kind = Kind::zero;
+  int fragment = -1;
+  int buffer = -1;  // of load and store
+  MatrixPart part;
 };
 
 struct Statement {
-  std::variant<For, If, Store, Alloc, Sync, Copy, MatrixTile> what;
+  std::variant<For, If, Store, Alloc, Sync, Copy, MatrixTile, MatrixMove> what;
 };
 
 struct Nest {

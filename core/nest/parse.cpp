@@ -113,6 +113,7 @@ class Parser {
     }
     if (reader_.accept("copy")) return {copy()};
     if (reader_.accept("matrix")) return {matrix_tile()};
+    if (reader_.accept("move")) return {matrix_move()};
     if (reader_.accept("if")) return {condition(depth)};
     if (reader_.accept("alloc")) return {Alloc{buffer_reference()}};
     if (reader_.accept("assign")) return {store(StoreKind::assign)};
@@ -187,6 +188,36 @@ class Parser {
       m.a_rest = buffer_reference();
       m.b_rest = buffer_reference();
     }
+    if (reader_.accept("terms")) {
+      m.terms = reader_.integer();
+      m.a_type = reader_.type();
+      m.a_part = part();
+      m.b_type = reader_.type();
+      m.b_part = part();
+    }
+    return m;
+  }
+  MatrixPart part() {
+    MatrixPart p;
+    reader_.expect("origin");
+    p.origin = reader_.expressions();
+    reader_.expect("row");
+    p.row = reader_.integers();
+    reader_.expect("column");
+    p.column = reader_.integers();
+    return p;
+  }
+  MatrixMove matrix_move() {
+    MatrixMove m;
+    bool zero = reader_.accept("zero"), load = !zero && reader_.accept("load");
+    if (!zero && !load) reader_.expect("store");
+    m.kind = zero   ? MatrixMove::Kind::zero
+             : load ? MatrixMove::Kind::load
+                    : MatrixMove::Kind::store;
+    m.fragment = buffer_reference();
+    if (zero) return m;
+    m.buffer = buffer_reference();
+    m.part = part();
     return m;
   }
   Store store(StoreKind kind) {

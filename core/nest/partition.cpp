@@ -246,7 +246,19 @@ class Partitioner {
     for (Expr& e : copy.origin) e = clean(e);
     return {Statement{std::move(copy)}};
   }
-  Block statement(const MatrixTile& m, bool) { return {Statement{m}}; }
+  Block statement(const MatrixTile& m, bool) {
+    MatrixTile tile = m;
+    for (MatrixPart* part : {&tile.a_part, &tile.b_part}) settle(*part);
+    return {Statement{std::move(tile)}};
+  }
+  Block statement(const MatrixMove& m, bool) {
+    MatrixMove move = m;
+    settle(move.part);
+    return {Statement{std::move(move)}};
+  }
+  void settle(MatrixPart& part) const {
+    for (Expr& e : part.origin) e = settled(e);
+  }
 
   Access access(Access a) const {
     for (Expr& e : a.index) e = settled(e);

@@ -185,14 +185,31 @@ class Printer {
                     " limit " + print_integers(c.limit) + " order " + print_integers(order));
   }
   void statement(const MatrixTile& m, int depth) {
-    line(depth, "matrix " + buffer_name(static_cast<size_t>(m.sum)) + " " +
-                    buffer_name(static_cast<size_t>(m.a)) +
-                    (m.a_transposed ? " transposed " : " ") +
-                    buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : "") +
-                    (m.split ? " split" : "") +
-                    (m.a_rest < 0 ? ""
-                                  : " rest " + buffer_name(static_cast<size_t>(m.a_rest)) + " " +
-                                        buffer_name(static_cast<size_t>(m.b_rest))));
+    line(depth,
+         "matrix " + buffer_name(static_cast<size_t>(m.sum)) + " " +
+             buffer_name(static_cast<size_t>(m.a)) + (m.a_transposed ? " transposed " : " ") +
+             buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : "") +
+             (m.split ? " split" : "") +
+             (m.a_rest < 0 ? ""
+                           : " rest " + buffer_name(static_cast<size_t>(m.a_rest)) + " " +
+                                 buffer_name(static_cast<size_t>(m.b_rest))) +
+             (m.terms == 0
+                  ? ""
+                  : " terms " + std::to_string(m.terms) + " " + std::string(to_string(m.a_type)) +
+                        part(m.a_part) + " " + std::string(to_string(m.b_type)) + part(m.b_part)));
+  }
+  void statement(const MatrixMove& m, int depth) {
+    constexpr const char* kKinds[] = {"zero", "load", "store"};
+    std::string s = std::string("move ") + kKinds[static_cast<size_t>(m.kind)] + " " +
+                    buffer_name(static_cast<size_t>(m.fragment));
+    if (m.kind != MatrixMove::Kind::zero) {
+      s += " " + buffer_name(static_cast<size_t>(m.buffer)) + part(m.part);
+    }
+    line(depth, s);
+  }
+  std::string part(const MatrixPart& p) {
+    return " origin " + text(p.origin) + " row " + print_integers(p.row) + " column " +
+           print_integers(p.column);
   }
 
   const Nest& nest_;
@@ -204,6 +221,8 @@ class Printer {
 }  // namespace
 
 std::string print(const Nest& nest, bool anonymous) { return Printer(nest, anonymous).run(); }
+
+int64_t packed_factors(DType type) { return 32 / bit_width(type); }
 
 size_t Nest::argument_count() const {
   size_t n = 0;

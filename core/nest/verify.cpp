@@ -206,9 +206,9 @@ class Verifier {
   void statement(const Alloc& a) {
     Scope scope = buffer(a.buffer).scope;
     internal_check(scope != Scope::argument, "nest: an allocated argument");
-    internal_check(
-        (scope != Scope::shared && scope != Scope::fragment) || (around_.grid && !around_.threads),
-        "nest: a shared buffer begins inside a grid loop, outside its threads");
+    bool of_block = scope == Scope::shared || scope == Scope::fragment;
+    internal_check(!of_block || ((around_.grid || scope == Scope::fragment) && !around_.threads),
+                   "nest: a shared buffer begins inside a grid loop, outside its threads");
   }
   void statement(const Sync& s) {
     internal_check(s.pending >= 0, "nest: a barrier with fewer than no groups");
@@ -238,7 +238,46 @@ class Verifier {
                    "nest: a copy into a buffer of another size or type");
     internal_check(!around_.threads, "nest: a block's copy inside threads");
   }
+  void part(int id, const MatrixPart& p) const {
+    size_t rank = buffer(id).shape.size();
+    internal_check(p.origin.size() == rank && p.row.size() == rank && p.column.size() == rank,
+                   "nest: a part of another rank");
+    for (const Expr& e : p.origin) expression(e);
+  }
+  void fragment(int id) const {
+    const Buffer& b = buffer(id);
+    bool fits = b.scope == Scope::fragment && b.shape.size() == 2 && b.shape[0] > 0 &&
+                b.shape[1] > 0 && (b.type == DType::f32 || b.type == DType::i32);
+    internal_check(fits && !around_.vector && !around_.grid,
+                   "nest: a tile register that is none or in a vector");
+  }
+  void statement(const MatrixMove& m) {
+    fragment(m.fragment);
+    if (m.kind == MatrixMove::Kind::zero) return;
+    const Buffer& b = buffer(m.buffer);
+    part(m.buffer, m.part);
+    bool may = m.kind == MatrixMove::Kind::load || b.scope != Scope::argument || b.written;
+    internal_check(may && b.type == buffer(m.fragment).type && b.scope != Scope::fragment,
+                   "nest: a tile moved to or from another type, or into what is only read");
+  }
+  void parts(const MatrixTile& m) const {
+    fragment(m.sum);
+    part(m.a, m.a_part);
+    part(m.b, m.b_part);
+    auto byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
+    bool real =
+        m.a_type == DType::bf16 && m.b_type == DType::bf16 && buffer(m.sum).type == DType::f32;
+    bool whole = byte(m.a_type) && byte(m.b_type) && buffer(m.sum).type == DType::i32;
+    internal_check(real || whole, "nest: a product of tiles of other types");
+    DType a = buffer(m.a).type, b = buffer(m.b).type;
+    internal_check((a == m.a_type || a == DType::u32) && b == DType::u32 &&
+                       m.terms % packed_factors(m.a_type) == 0,
+                   "nest: factors that are not packed");
+    bool other = m.a_transposed || m.b_transposed || m.split || m.a_rest >= 0;
+    internal_check(!other, "nest: a product of tiles in another form");
+  }
   void statement(const MatrixTile& m) {
+    if (m.terms > 0) return parts(m);
     const Buffer& sum = buffer(m.sum);
     const Buffer& a = buffer(m.a);
     const Buffer& b = buffer(m.b);

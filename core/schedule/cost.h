@@ -122,6 +122,8 @@ class PieceModel {
   double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
+  double tiles_cycles(const PieceSchedule& s) const;
+  double tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n, double steps) const;
   double carried_ns(const PieceSchedule& s) const;
   double far_steps_ns(int carried) const;
   double running_cycles(const TileShape& t, double vectors) const;

@@ -4,6 +4,7 @@
 
 #include "core/schedule/cost.h"
 #include "core/schedule/cost_cycles.h"
+#include "core/schedule/matrix_tiles.h"
 
 namespace tile {
 namespace {
@@ -343,6 +344,7 @@ double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const
 
 // All tiles: full ones and the remainders of each unknown.
 double PieceModel::compute_cycles(const PieceSchedule& s) const {
+  if (uses_tiles(s)) return tiles_cycles(s);
   TileShape t = tile_of(s);
   double steps = 1, tiles = 1;
   for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {

@@ -53,21 +53,28 @@ bool along_result(const Access& access, const Piece& piece) {
 
 }  // namespace
 
-std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
-                                const std::vector<BoundTensor>& tensors, int64_t group) {
+std::optional<std::pair<size_t, size_t>> product_of_loads(const Piece& piece,
+                                                          const Contraction& c) {
   if (c.aggregation != Aggregation::sum || piece.body.results.size() != 1) return std::nullopt;
   const Node& root = piece.body[piece.body.results[0]];
   bool product = root.kind == NodeKind::operation && root.op == Op::mul;
   if (!product || root.type != c.accumulator) return std::nullopt;
   int a = factor(piece.body, root.args[0]), b = factor(piece.body, root.args[1]);
   if (a < 0 || b < 0 || a == b) return std::nullopt;
-  auto type = [&](int load) {
-    const Access& access = piece.loads[static_cast<size_t>(load)];
-    return tensors[static_cast<size_t>(access.tensor)].type;
+  return std::pair(static_cast<size_t>(a), static_cast<size_t>(b));
+}
+
+std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
+                                const std::vector<BoundTensor>& tensors, int64_t group) {
+  std::optional<std::pair<size_t, size_t>> loads = product_of_loads(piece, c);
+  if (!loads) return std::nullopt;
+  auto [a, b] = *loads;
+  auto type = [&](size_t load) {
+    return tensors[static_cast<size_t>(piece.loads[load].tensor)].type;
   };
   bool real = type(a) == DType::bf16;
-  if (root.type != (real ? DType::f32 : DType::i32)) return std::nullopt;
-  auto left = static_cast<size_t>(a), right = static_cast<size_t>(b);
+  if (c.accumulator != (real ? DType::f32 : DType::i32)) return std::nullopt;
+  size_t left = a, right = b;
   bool equal = type(a) == type(b) && (type(a) == DType::i8 || type(a) == DType::u8);
   if (group != 4 || !equal) return of_types(left, right, type(a), type(b), group);
   // A point that a condition leaves out would have to be left out of the other load's sums too.

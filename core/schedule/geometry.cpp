@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/matrix_tiles.h"
 
 namespace tile {
 namespace {
@@ -95,7 +96,7 @@ int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType
 int64_t accumulator_copies(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                            const Target& target, size_t& loop) {
   bool lanes = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
-  for (size_t i = schedule.reduce.size(); i-- > 0;) {
+  for (size_t i = schedule.reduce.size(); i-- > 0 && !uses_tiles(schedule);) {
     const Loop& l = schedule.reduce[i];
     if (l.binding != Binding::unroll) continue;
     int64_t count = ceil_div(block_before(schedule, schedule.reduce, i, piece), l.step);

@@ -6,6 +6,7 @@
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 #include "core/schedule/stream.h"
@@ -29,9 +30,10 @@ class PieceRules {
     if (s_.gpu_reduction || s_.gpu_matrix || s_.gpu_scan || s_.gpu_transpose) {
       return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
     }
-    for (auto rule : {&PieceRules::sections, &PieceRules::carry, &PieceRules::steps,
-                      &PieceRules::bindings, &PieceRules::parallel, &PieceRules::blocked,
-                      &PieceRules::registers, &PieceRules::packings, &PieceRules::dots}) {
+    for (auto rule :
+         {&PieceRules::sections, &PieceRules::carry, &PieceRules::steps, &PieceRules::bindings,
+          &PieceRules::matrices, &PieceRules::parallel, &PieceRules::blocked,
+          &PieceRules::registers, &PieceRules::packings, &PieceRules::dots}) {
       std::string text = (this->*rule)();
       if (!text.empty()) return text;
     }
@@ -191,6 +193,8 @@ class PieceRules {
     return loops > 1 ? "joined lanes over a part of the last unknown" : "";
   }
 
+  std::string matrices() const { return illegal_tiles(s_, piece_, c_, kernel_.tensors, target_); }
+
   std::string parallel() const {
     bool ended = false;
     std::vector<int> seen;
@@ -230,7 +234,7 @@ class PieceRules {
   // Registers for what the flipped neighbours of a dot add to the sums.
   int64_t correction_vectors() const {
     if (dot_group(s_) == 1) return 0;
-    std::optional<DotForm> form = dot_form(piece_, c_, kernel_.tensors, dot_group(s_));
+    std::optional<DotForm> form = form_of(s_, piece_, c_, kernel_.tensors);
     if (!form || !form->flipped) return 0;
     std::vector<int64_t> shape = tile_shape(s_, piece_);
     int64_t native = std::max(1, target_.vector_bits / bit_width(c_.accumulator)), count = 1;
@@ -247,6 +251,7 @@ class PieceRules {
     std::vector<int64_t> shape = tile_shape(s_, piece_);
     for (size_t i = 0; i < shape.size(); ++i) {
       bool vector = s_.tile[i].binding == Binding::vector;
+      if (s_.tile[i].binding == Binding::matrix) continue;
       if (vector && shape[i] > kMostLanes) return "a vector loop that is too long";
       if (!vector) statements = checked_mul(statements, shape[i]);
       if (statements > kMostTileStatements) return "a register tile with too many statements";
@@ -259,7 +264,7 @@ class PieceRules {
     // Beside them two, or one and the vectors that corrections are sums of.
     int64_t corrections = correction_vectors();
     int64_t beside = corrections > 0 ? 2 * corrections + 1 : 2;
-    if (reduces && vectors > 1 && vectors + beside > target_.vector_registers) {
+    if (reduces && !uses_tiles(s_) && vectors > 1 && vectors + beside > target_.vector_registers) {
       return "a register tile larger than the registers";
     }
     for (size_t i = 0; i < s_.reduce.size(); ++i) {
@@ -282,7 +287,7 @@ class PieceRules {
   // The last loop over packed neighbours.
   std::string dots() const {
     if (s_.reduce.empty() || s_.reduce.back().binding != Binding::dot) return {};
-    std::optional<DotForm> form = dot_form(piece_, c_, kernel_.tensors, dot_group(s_));
+    std::optional<DotForm> form = form_of(s_, piece_, c_, kernel_.tensors);
     auto u = static_cast<size_t>(s_.reduce.back().unknown);
     if (!form || !packs_along(*form, piece_, u) || is_gpu(target_)) return "a dot of other terms";
     if (form->flipped && joins_lanes(s_)) return "flipped neighbours in lanes of two unknowns";

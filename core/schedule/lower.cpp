@@ -147,7 +147,7 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
       stage_(stage),
       number_in_stage_(piece),
       piece_(contraction_.pieces[piece]),
-      schedule_(schedule),
+      schedule_(fitted(schedule, frame, piece_, contraction_)),
       constraints_(place_constraints(piece_, schedule, has_stream(frame.kernel))),
       names_(plain_names(piece_.unknowns)) {
   reduces_ = piece_.owners < piece_.box.size();
@@ -162,8 +162,10 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
   carried_loops_ = carried_tile_loops(schedule);
   copies_ = accumulator_copies(schedule, piece_, contraction_, frame.target, copy_loop_);
   if (dot_group(schedule) > 1) {
-    dot_ = dot_form(piece_, contraction_, frame.kernel.tensors, dot_group(schedule));
+    dot_ = form_of(schedule, piece_, contraction_, frame.kernel.tensors);
   }
+  tiles_ = uses_tiles(schedule);
+  if (tiles_) sizes_ = tile_sizes(schedule, piece_);
   if (!schedule.tile.empty()) tile_test_ = tile_test_place();
   if (tile_test_ && !is_gpu(frame.target)) tap_test_ = tap_test_place();
   for (const Frame::Prepared& p : frame.prepared) {

@@ -285,6 +285,7 @@ Block PieceLowering::reduce_loops(size_t i, const State& s) {
 Block PieceLowering::reduce_inside(size_t i, const State& s) {
   bool test = s.guards == Guards::untested && tile_test_ == std::optional<size_t>(i);
   if (test) return test_whole_tile(i, s);
+  if (tiles_ && schedule_.reduce[i].binding == Binding::matrix) return multiply_tiles(s);
   if (i == schedule_.reduce.size() || schedule_.reduce[i].binding == Binding::dot) {
     Block out = tile_loops(0, s, [&](const State& inner) { return accumulate(inner); });
     append(out, add_corrections(s));
@@ -373,7 +374,11 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   std::string name = variable(l.unknown, s);
   if (l.binding == Binding::vector && i + 1 < schedule_.tile.size())
     return joined_lanes(i, s, leaf);
-  if (l.binding == Binding::vector) {
+  bool last = i + 1 == schedule_.tile.size();
+  if (l.binding == Binding::matrix && !last) {
+    return counted(name, p.size, LoopKind::serial, [&](const Expr& v) { return inside(v, 1); });
+  }
+  if (l.binding == Binding::vector || l.binding == Binding::matrix) {
     nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
     loop.width = tile_shape_[i];
     loop.ordered = l.unknown == schedule_.carried;

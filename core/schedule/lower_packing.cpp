@@ -22,7 +22,7 @@ int64_t step_before(const Packing& packing, size_t entry) {
 int Frame::add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written) {
   const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
   int id = add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
-                      nest::Scope::argument, packed_shape(what.packing, schedule, piece.box));
+                      nest::Scope::argument, packed_shape(what.packing, schedule, piece, piece.box));
   nest.buffers[static_cast<size_t>(id)].written = written;
   return id;
 }
@@ -79,7 +79,7 @@ nest::Block PieceLowering::pack(const Packing& packing, State& s) {
     nest::Scope scope =
         packing.level == 0 && parallel_ > 0 ? nest::Scope::workspace : nest::Scope::scratch;
     known->second =
-        frame_.add_buffer("packed", type, scope, packed_shape(packing, schedule_, bounds(s)));
+        frame_.add_buffer("packed", type, scope, packed_shape(packing, schedule_, piece_, bounds(s)));
   }
   s.packed[load] = known->second;
   s.outside[load].clear();
@@ -261,6 +261,16 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
     such.then = {statement(std::move(last))};
     out.push_back(statement(std::move(such)));
   }
+  if (!tiles_) return out;
+  // Groups of zeros up to a whole number of tiles.
+  Expr first = floor_div(tidy(size + Expr(l.step - 1)), Expr(l.step));
+  Expr tiles = floor_div(tidy(size + Expr(sizes_.terms() - 1)), Expr(sizes_.terms()));
+  Expr missing = tidy(Expr(sizes_.groups) * tiles - first);
+  if (missing.is_constant(0)) return out;
+  std::string name = variable(l.unknown, s) + "z";
+  nest::For zeros = make_loop(name, first, missing, nest::LoopKind::serial);
+  zeros.body = inside(Expr::variable(name), 0);
+  out.push_back(statement(std::move(zeros)));
   return out;
 }
 

@@ -88,7 +88,9 @@ nest::Store PieceLowering::neutral_store(nest::Access target) const {
 
 int PieceLowering::register_buffer(const std::string& name, DType type, Shape shape) {
   if (shape.empty()) shape = {1};
-  return frame_.add_buffer(name, type, nest::Scope::registers, std::move(shape));
+  // Rows of a tile register are walked by a loop.
+  nest::Scope scope = tiles_ ? nest::Scope::scratch : nest::Scope::registers;
+  return frame_.add_buffer(name, type, scope, std::move(shape));
 }
 
 // The register buffers of a piece: made once, alive in each version of the tile.
@@ -123,27 +125,45 @@ Block PieceLowering::allocations() const {
   return out;
 }
 
+// A cell at the sums of the blocks before.
+Block PieceLowering::resumed(const State& at) {
+  Block out;
+  for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
+    nest::Store first = neutral_store(accumulator(o, at)), again;
+    again.target = first.target;
+    again.loads = {partial(o, at)};
+    again.body.results = {again.body.load(0, contraction_.accumulator)};
+    rescale(again, at);
+    Block sums{statement(std::move(again))};
+    Block valid = guarded(sums, at, true);
+    // A cell outside the domain has no partial sum: its index may be outside the output.
+    bool everywhere = std::holds_alternative<nest::Store>(valid.front().what);
+    if (!everywhere) out.push_back(statement(std::move(first)));
+    append(out, std::move(valid));
+  }
+  return out;
+}
+
+// A cell's sums, until the next block.
+Block PieceLowering::kept(const State& at) {
+  Block out;
+  for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
+    nest::Store store;
+    store.target = partial(o, at);
+    store.loads = {accumulator(o, at)};
+    store.body.results = {store.body.load(0, contraction_.accumulator)};
+    out.push_back(statement(std::move(store)));
+  }
+  return guarded(std::move(out), at, true);
+}
+
 // A register tile's accumulators at their neutral element, or at the sums of the blocks before.
 Block PieceLowering::initialise(const State& s) {
   auto start = [&](const State& at, bool resume) {
     Block out;
-    for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
-      nest::Store first = neutral_store(accumulator(o, at));
-      if (!resume) {
-        out.push_back(statement(std::move(first)));
-        continue;
-      }
-      nest::Store again;
-      again.target = first.target;
-      again.loads = {partial(o, at)};
-      again.body.results = {again.body.load(0, contraction_.accumulator)};
-      rescale(again, at);
-      Block sums{statement(std::move(again))};
-      Block valid = guarded(sums, at, true);
-      // A cell outside the domain has no partial sum: its index may be outside the output.
-      bool everywhere = std::holds_alternative<nest::Store>(valid.front().what);
-      if (!everywhere) out.push_back(statement(std::move(first)));
-      append(out, std::move(valid));
+    if (resume) out = resumed(at);
+    for (size_t o = 0; o < contraction_.outputs.size() && !resume; ++o) {
+      out.push_back(statement(neutral_store(accumulator(o, at))));
     }
     if (may_be_empty_) {
       nest::Store none;
@@ -287,17 +307,7 @@ Block PieceLowering::finish(const State& s) {
   nest::If choice;
   choice.predicate = last_block(s);
   choice.then = std::move(done);
-  choice.otherwise = tile_loops(0, s, [&](const State& at) {
-    Block out;
-    for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
-      nest::Store store;
-      store.target = partial(o, at);
-      store.loads = {accumulator(o, at)};
-      store.body.results = {store.body.load(0, contraction_.accumulator)};
-      out.push_back(statement(std::move(store)));
-    }
-    return guarded(std::move(out), at, true);
-  });
+  choice.otherwise = tile_loops(0, s, [&](const State& at) { return kept(at); });
   return {statement(std::move(choice))};
 }
 
@@ -307,6 +317,10 @@ Block PieceLowering::region(const State& s) {
     bool window = window_form(piece_, contraction_).has_value(), lanes = carried_loops_ > 0;
     if (window) inside = lanes ? window_lanes(s) : window_loop(s);
     if (!window) inside = lanes ? carried_lanes(s) : carried_loop(s);
+  } else if (tiles_) {
+    inside = start_tiles(s);
+    append(inside, reduce_loops(0, s));
+    append(inside, finish_tiles(s));
   } else if (reduces_) {
     inside = initialise(s);
     append(inside, start_corrections(s));

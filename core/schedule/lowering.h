@@ -14,6 +14,7 @@
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/schedule/preparation.h"
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
@@ -283,6 +284,8 @@ class PieceLowering {
   void make_accumulators();
   nest::Block allocations() const;
   nest::Block initialise(const State& s);
+  nest::Block resumed(const State& s);
+  nest::Block kept(const State& s);
   nest::Block initialise_copies(const State& s);
   nest::Block over_lanes(const State& s,
                          const std::function<nest::Store(const State&)>& make) const;
@@ -303,6 +306,23 @@ class PieceLowering {
   nest::Access accumulator(size_t output, const State& s) const;
   nest::Access lane_accumulator(size_t output, const State& s) const;
   nest::Access present(const State& s) const;
+
+  // Registers of sums (lower_matrix_tiles.cpp): the tile's loops but the last two written out.
+  using TileLeaf = std::function<nest::Statement(int fragment, const State&)>;
+  nest::Block each_tile(const State& s, const TileLeaf& leaf);
+  int fragment(const State& s);
+  nest::Block zero_tiles(const State& s);
+  nest::Block start_tiles(const State& s);
+  nest::Block multiply_tiles(const State& s);
+  nest::Block finish_tiles(const State& s);
+  nest::Block finished_tiles(const State& s);
+  // Where the cell of a register goes, or comes from.
+  using Cell = std::function<nest::Access(const State&)>;
+  nest::Block move_tiles(nest::MatrixMove::Kind kind, const Cell& cell, const State& s);
+  bool moves_tiles(const Cell& cell, const State& s) const;
+  State at_cell(const State& s, int64_t row, int64_t column) const;
+  nest::Access summed(const State& s) const { return accumulator(0, s); }
+  nest::Access operand(size_t load, const State& s) const;
 
   // Carried reductions (lower_scan.cpp).
   nest::Block carried_loop(const State& s);
@@ -442,15 +462,18 @@ class PieceLowering {
   size_t stage_;
   size_t number_in_stage_;
   const Piece& piece_;
-  const PieceSchedule& schedule_;
+  const PieceSchedule schedule_;
   std::vector<PlacedConstraint> constraints_;
   std::vector<std::string> names_;
-  bool reduces_ = false;             // accumulators are needed
-  bool blocked_ = false;             // reductions in the outer loops
-  bool may_be_empty_ = false;        // an owner may have no valid point and must then keep the fill
-  bool lanes_reduce_ = false;        // the vector loop is over a reduction
-  size_t carried_loops_ = 0;         // of the tile, its last ones: those over the carried owner
-  std::optional<DotForm> dot_;       // the reduction's last loop is one operation
+  bool reduces_ = false;        // accumulators are needed
+  bool blocked_ = false;        // reductions in the outer loops
+  bool may_be_empty_ = false;   // an owner may have no valid point and must then keep the fill
+  bool lanes_reduce_ = false;   // the vector loop is over a reduction
+  size_t carried_loops_ = 0;    // of the tile, its last ones: those over the carried owner
+  std::optional<DotForm> dot_;  // the reduction's last loop is one operation
+  bool tiles_ = false;          // by registers that hold matrices
+  TileSizes sizes_;
+  std::map<std::pair<Shape, Shape>, int> fragments_;  // by place in the tile and shape
   int64_t copies_ = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop_ = 0;             // the loop in `reduce` that tells them apart
   std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested…
@@ -481,6 +504,10 @@ class PieceLowering {
   SharedBody shared_body_;
   double shared_ns_ = 0;  // what all those stages take
 };
+
+// The schedule with copies of rows for tile registers that the tensors' strides leave apart.
+PieceSchedule fitted(const PieceSchedule& schedule, const Frame& frame, const Piece& piece,
+                     const Contraction& c);
 
 // The stages of a kernel with row loops.
 nest::Block lower_lines(Frame& frame, const Schedule& schedule);

@@ -31,7 +31,9 @@ int64_t PieceSpace::reach(int u) const {
 }
 
 int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
-  if (u == t.vector && owner(u)) return t.vectors * model_.lanes();
+  if (u == t.vector && owner(u)) {
+    return t.vectors * (tiles_ ? target_.tiles.columns() : model_.lanes());
+  }
   int64_t values = u == t.joined ? t.rows : 1;
   for (auto [m, rows] : t.unrolled) {
     if (m == u) return values * rows;
@@ -113,7 +115,7 @@ std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
     write_out_picks(t, loops);
     return loops;
   }
-  int tap = written_out_tap(t);
+  int tap = tiles_ ? -1 : written_out_tap(t);
   if (tap >= 0) {
     list.erase(std::find(list.begin(), list.end(), tap));
     for (int u : list) loops.push_back({u, 1, Binding::serial});
@@ -122,6 +124,13 @@ std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
   }
   for (int u : list) {
     bool last = u == list.back();
+    if (u == dot && tiles_) {
+      int64_t terms = dot_->group * target_.tiles.groups();
+      if (extent(u) > terms) loops.push_back({u, terms, Binding::serial});
+      loops.push_back({u, dot_->group, Binding::matrix});
+      loops.push_back({u, 1, Binding::dot});
+      continue;
+    }
     int64_t inner = u == t.vector ? model_.lanes() : u == dot ? dot_->group : 1;
     bool copied = last && t.copies > 1 && extent(u) > inner;
     if (copied) {
@@ -186,6 +195,14 @@ PieceSchedule PieceSpace::with(const RegisterTile& t, std::vector<Loop> outer) c
   PieceSchedule s;
   s.outer = std::move(outer);
   s.reduce = reduce_loops(t);
+  if (tiles_) {
+    auto [m, rows] = t.unrolled[0];
+    if (rows > target_.tiles.rows) s.tile.push_back({m, target_.tiles.rows, Binding::unroll});
+    if (t.vectors > 1) s.tile.push_back({t.vector, target_.tiles.columns(), Binding::unroll});
+    s.tile.push_back({m, 1, Binding::matrix});
+    s.tile.push_back({t.vector, 1, Binding::matrix});
+    return s;
+  }
   for (auto [m, rows] : t.unrolled) {
     if (rows > 1) s.tile.push_back({m, m == t.joined ? t.rows : 1, Binding::unroll});
   }

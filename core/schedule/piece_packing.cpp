@@ -58,6 +58,10 @@ std::vector<Loop> PieceSpace::packed_lanes(const RegisterTile& t, const PieceSch
   return order;
 }
 
+int64_t PieceSpace::panel_of(const RegisterTile& t, int u) const {
+  return tiles_ && u == t.vector ? target_.tiles.columns() : tile_step(t, u);
+}
+
 std::vector<Loop> PieceSpace::packed_order(const RegisterTile& t, const PieceSchedule& s,
                                            const std::vector<Loop>& inside,
                                            const PieceModel::AccessModel& a) const {
@@ -72,8 +76,9 @@ std::vector<Loop> PieceSpace::packed_order(const RegisterTile& t, const PieceSch
     auto unknown = static_cast<int>(u);
     if (!uses(unknown) || !looped(unknown, 0)) continue;
     // An owner that memory has contiguous stays so within its tile: copied a run at a time.
-    int64_t step = tile_step(t, unknown);
-    bool run = unknown == t.vector || unknown == t.joined || (a.strides[u] == 1 && step > 1);
+    int64_t step = panel_of(t, unknown);
+    bool run =
+        unknown == t.vector || unknown == t.joined || (!tiles_ && a.strides[u] == 1 && step > 1);
     if (run && step > 1 && looped(unknown, step)) {
       tiles.push_back({unknown, step, Binding::serial});
     }

@@ -23,6 +23,9 @@ std::vector<RankedPiece> PieceSpace::ranked() {
     dot_ = dot_form(piece_, contraction_, kernel_.tensors, group);
     if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0) tiled();
   }
+  dot_ = tile_factors(piece_, contraction_, kernel_.tensors);
+  tiles_ = dot_ && tiles_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0;
+  if (tiles_) tiled();
   if (ranked_.empty())
     ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
   std::stable_sort(ranked_.begin(), ranked_.end(),
@@ -48,7 +51,9 @@ void PieceSpace::tiled() {
 
 std::vector<RegisterTile> PieceSpace::best_tiles() {
   std::vector<std::pair<double, RegisterTile>> scored;
-  for (RegisterTile& t : register_tiles(piece_, contraction_, model_, target_)) {
+  std::vector<RegisterTile> all =
+      tiles_ ? matrix_tiles() : register_tiles(piece_, contraction_, model_, target_);
+  for (RegisterTile& t : all) {
     PieceSchedule s = with(t, natural_order(t));
     double ns = std::numeric_limits<double>::infinity();
     if (legal(s)) ns = model_.compute_ns(s);
@@ -69,6 +74,27 @@ std::vector<RegisterTile> PieceSpace::best_tiles() {
     best.push_back(std::move(tile));
   }
   return best;
+}
+
+// Rows along an owner of one factor, columns along one of the other, in which the results are
+// contiguous if there is a choice.
+std::vector<RegisterTile> PieceSpace::matrix_tiles() const {
+  constexpr std::pair<int64_t, int64_t> kShapes[] = {{2, 2}, {1, 4}, {4, 1}, {1, 3},
+                                                     {3, 1}, {1, 2}, {2, 1}, {1, 1}};
+  std::vector<RegisterTile> tiles;
+  const MatrixTiles& limits = target_.tiles;
+  for (size_t n = 0; n < piece_.owners; ++n) {
+    for (size_t m = 0; m < piece_.owners; ++m) {
+      for (auto [rows, columns] : kShapes) {
+        bool fewer = (rows > 1 && (rows - 1) * limits.rows >= piece_.box[m]) ||
+                     (columns > 1 && (columns - 1) * limits.columns() >= piece_.box[n]);
+        if (m == n || fewer) continue;
+        int64_t all = rows == 1 ? std::min(limits.rows, piece_.box[m]) : rows * limits.rows;
+        tiles.push_back({static_cast<int>(n), columns, {{static_cast<int>(m), all}}, 1});
+      }
+    }
+  }
+  return tiles;
 }
 
 void PieceSpace::carried() {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/schedule/dots.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/schedule/space.h"
 
 namespace tile {
@@ -26,6 +26,8 @@ class PieceSpace {
 
   // The loops around each of the best register tiles.
   void tiled();
+  // Tiles of registers that hold matrices.
+  std::vector<RegisterTile> matrix_tiles() const;
   // The best tiles by their own cycles, in the simplest order of loops.
   std::vector<RegisterTile> best_tiles();
   // Prefix and suffix reductions and sliding windows: vectors along an owner that memory has
@@ -112,6 +114,8 @@ class PieceSpace {
   void copy_through_buffer(const RegisterTile& t, int along, int64_t block);
 
   // Copies of operands: piece_packing.cpp.
+  // Values of the owner that the copy has together.
+  int64_t panel_of(const RegisterTile& t, int u) const;
   // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
   // them.
   void pack_operands(const RegisterTile& t, PieceSchedule& s, int level) const;
@@ -133,6 +137,7 @@ class PieceSpace {
   Breadth breadth_;
   PieceModel model_;
   std::optional<DotForm> dot_;  // of the schedules being built
+  bool tiles_ = false;          // they use registers that hold matrices
   std::vector<RankedPiece> ranked_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/schedule/collapse.h"
 #include "core/schedule/dots.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/support/checked.h"
 
 namespace tile {
@@ -22,11 +23,14 @@ bool is_fixed(const std::vector<BoundTensor>& tensors, TensorId id) {
 }
 
 std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& schedule,
-                                  const std::vector<int64_t>& range) {
+                                  const Piece& piece, const std::vector<int64_t>& range) {
+  std::optional<TileSizes> tiles;
+  if (uses_tiles(schedule)) tiles = tile_sizes(schedule, piece);
   std::vector<int64_t> shape, left = range;
   for (size_t e = 0; e < packed_loops(packing, schedule); ++e) {
     const Loop& entry = packing.order[e];
     int64_t& block = left[static_cast<size_t>(entry.unknown)];
+    if (tiles && entry.unknown == tiles->k) block = ceil_div(block, tiles->terms()) * tiles->terms();
     shape.push_back(std::max<int64_t>(1, ceil_div(block, entry.step)));
     block = entry.step;
   }
@@ -56,7 +60,7 @@ std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& 
   whole.order.insert(whole.order.end(), packing.order.begin(), packing.order.end());
   const Shape& shape = kernel.tensors[static_cast<size_t>(access.tensor)].shape;
   int64_t elements = 1, most = std::max(kSmall, checked_mul(kMostGrowth, element_count(shape)));
-  for (int64_t extent : packed_shape(whole, schedule, piece.box)) {
+  for (int64_t extent : packed_shape(whole, schedule, piece, piece.box)) {
     if (extent > most / elements) return std::nullopt;
     elements *= extent;
   }

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <random>
 
+#include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/stream.h"
 #include "core/schedule/window.h"
@@ -18,9 +20,13 @@ class RandomPiece {
               std::mt19937_64& random)
       : piece_(piece), target_(target), random_(random) {
     if (!is_gpu(target)) dot_ = dot_form(piece, c, kernel.tensors, chance(1, 2) ? 2 : 4);
+    factors_ = tile_factors(piece, c, kernel.tensors);
+    if (factors_ && tiles_per_ns(*factors_, target) <= 0) factors_.reset();
   }
 
   PieceSchedule make(const std::optional<size_t>& along) {
+    bool pairs = piece_.owners > 1 && piece_.owners < piece_.box.size();
+    if (factors_ && pairs && chance(1, 2)) return matrices();
     PieceSchedule s;
     if (along && chance(1, 3)) s.carried = static_cast<int>(*along);
     size_t n = piece_.box.size();
@@ -83,6 +89,68 @@ class RandomPiece {
       s.outer.push_back({unknown, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
     }
     s.outer.push_back({unknown, block, Binding::serial});
+  }
+
+  // Registers of sums along two owners; not legal where a factor moves with both or a condition
+  // names one.
+  PieceSchedule matrices() {
+    PieceSchedule s;
+    size_t m = pick(piece_.owners), n = pick(piece_.owners);
+    size_t k = piece_.owners + pick(piece_.box.size() - piece_.owners);
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      auto unknown = static_cast<int>(u);
+      int64_t block = u == m || u == n ? size(target_.tiles.rows) : 1;
+      if (block > 1 && chance(1, 2)) {
+        s.tile.push_back({unknown, block, Binding::unroll});
+        block *= static_cast<int64_t>(2 + pick(2));
+      }
+      if (chance(1, 3)) s.outer.push_back({unknown, block * size(3), Binding::serial});
+      if (s.outer.empty() || s.outer.back().unknown != unknown || s.outer.back().step > block) {
+        s.outer.push_back({unknown, block, Binding::serial});
+      }
+    }
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+      auto unknown = static_cast<int>(u);
+      int64_t block = u == k ? factors_->group * size(target_.tiles.groups()) : 1;
+      int64_t outer = block * size(3);
+      if (chance(1, 4) && outer > block) s.outer.push_back({unknown, outer, Binding::serial});
+      if (u != k || block > factors_->group) s.reduce.push_back({unknown, block, Binding::serial});
+    }
+    shuffle(s.outer);
+    shuffle(s.reduce);
+    shuffle(s.tile);
+    s.tile.push_back({static_cast<int>(m), 1, Binding::matrix});
+    s.tile.push_back({static_cast<int>(n), 1, Binding::matrix});
+    s.reduce.push_back({static_cast<int>(k), factors_->group, Binding::matrix});
+    s.reduce.push_back({static_cast<int>(k), 1, Binding::dot});
+    for (Loop& l : s.outer) {
+      if (static_cast<size_t>(l.unknown) >= piece_.owners || chance(2, 3)) break;
+      l.binding = Binding::parallel;
+    }
+    for (size_t load : {factors_->x, factors_->y}) {
+      if (chance(4, 5)) packing(static_cast<int>(load), s);
+    }
+    return s;
+  }
+  int64_t size(int64_t most) {
+    return chance(1, 2) ? most : 1 + static_cast<int64_t>(pick(static_cast<size_t>(most)));
+  }
+  // The last unknown of each copy: the columns, or the groups of neighbours.
+  void copied_for_tiles(int load, PieceSchedule& s, Packing& p) {
+    bool columns = moves_with(piece_.loads[static_cast<size_t>(load)],
+                              static_cast<size_t>(s.tile.back().unknown));
+    int k = s.reduce.back().unknown;
+    if (std::none_of(p.order.begin(), p.order.end(),
+                     [&](const Loop& l) { return l.unknown == k && l.step == factors_->group; })) {
+      p.order.push_back({k, factors_->group, Binding::serial});
+    }
+    auto last = [&](const Loop& l) {
+      if (columns) return l.unknown == s.tile.back().unknown && l.step == 1;
+      return l.unknown == k && l.step == factors_->group;
+    };
+    std::stable_partition(p.order.begin(), p.order.end(), [&](const Loop& l) { return !last(l); });
+    std::stable_partition(p.order.begin(), p.order.end(),
+                          [&](const Loop& l) { return l.unknown != k || l.step != 1; });
   }
 
   // Not legal along a window of run-time length or beside another vector loop.
@@ -182,6 +250,7 @@ class RandomPiece {
         return l.step != 1 || l.unknown != s.reduce.back().unknown;
       });
     }
+    if (uses_tiles(s)) copied_for_tiles(load, s, p);
     s.packings.push_back(std::move(p));
   }
 
@@ -189,6 +258,7 @@ class RandomPiece {
   const Target& target_;
   std::mt19937_64& random_;
   std::optional<DotForm> dot_;
+  std::optional<DotForm> factors_;  // of tile registers, where the target has such
 };
 
 }  // namespace

@@ -68,6 +68,8 @@ void apply(const MachineRates& rates, Target& target) {
   auto take = [](double measured, double& constant) {
     if (measured > 0) constant = measured;
   };
+  if (target.tiles.bf16_per_ns > 0) take(rates.tile_bf16_per_ns, target.tiles.bf16_per_ns);
+  if (target.tiles.i8_per_ns > 0) take(rates.tile_i8_per_ns, target.tiles.i8_per_ns);
   take(kUsefulBandwidth * rates.l2_bytes_per_ns, target.l2_bytes_per_ns);
   take(kUsefulBandwidth * rates.l3_bytes_per_ns, target.l3_bytes_per_ns);
   take(rates.dram_bytes_per_ns, target.dram_bytes_per_ns);
@@ -84,6 +86,8 @@ Target without_rates(const Target& target) {
   plain.dot_bf16_per_ns = defaults.dot_bf16_per_ns;
   plain.dot_i16_per_ns = defaults.dot_i16_per_ns;
   plain.dot_i8_per_ns = defaults.dot_i8_per_ns;
+  plain.tiles.bf16_per_ns = defaults.tiles.bf16_per_ns;
+  plain.tiles.i8_per_ns = defaults.tiles.i8_per_ns;
   plain.l2_bytes_per_ns = defaults.l2_bytes_per_ns;
   plain.l3_bytes_per_ns = defaults.l3_bytes_per_ns;
   plain.dram_bytes_per_ns = defaults.dram_bytes_per_ns;

@@ -11,7 +11,9 @@ namespace tile {
 // Of one thread where nothing else is said; 0: not measured.
 struct MachineRates {
   std::map<int, double> fma_per_ns;  // f32 multiply-adds, by bits of a vector
-  double l1_bytes_per_ns = 0;        // read
+  double tile_bf16_per_ns = 0;       // multiply-adds of matrix tiles
+  double tile_i8_per_ns = 0;
+  double l1_bytes_per_ns = 0;  // read
   double l2_bytes_per_ns = 0;
   double l3_bytes_per_ns = 0;
   double dram_bytes_per_ns = 0;

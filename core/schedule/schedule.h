@@ -15,8 +15,11 @@
 namespace tile {
 
 // `dot`: a reduction's last loop, of two or four iterations, which are one operation on packed
-// neighbours (core/schedule/dots.h); it stands last in `reduce`.
-enum class Binding : uint8_t { serial, parallel, unroll, vector, dot };
+// neighbours (core/schedule/dots.h); it stands last in `reduce`. `matrix`: the rows and the columns
+// of a tile register's sums, the last two loops of `tile` in this order, and the groups of
+// neighbours that one instruction multiplies, the loop before the dot
+// (core/schedule/matrix_tiles.h).
+enum class Binding : uint8_t { serial, parallel, unroll, vector, dot, matrix };
 
 // One loop over an unknown. The loops of one unknown, outermost first, have strictly decreasing
 // steps, the last step 1: a loop with step s visits the multiples of s inside the block of the loop
@@ -117,7 +120,7 @@ struct GpuLines {
 // last two loops may both be vector loops: one vector takes the pairs of both owners, all values of
 // the last one for each of the other's (few channels of several groups). A
 // vector loop over a reduction stands last in `reduce`: lanes are combined when the tile is
-// finished.
+// finished. Or they are matrix loops, and the others of the tile run over registers of sums.
 struct PieceSchedule {
   std::vector<Loop> outer;
   std::vector<Loop> reduce;

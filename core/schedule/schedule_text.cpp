@@ -20,6 +20,8 @@ std::string_view word(Binding b) {
       return "vector";
     case Binding::dot:
       return "dot";
+    case Binding::matrix:
+      return "matrix";
   }
   return "?";
 }
@@ -44,13 +46,13 @@ std::vector<Loop> parse_loops(TextReader& in) {
     in.expect(":");
     l.step = in.integer();
     bool known = false;
-    for (Binding b :
-         {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector, Binding::dot}) {
+    for (Binding b : {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector,
+                      Binding::dot, Binding::matrix}) {
       if (known || !in.accept(word(b))) continue;
       l.binding = b;
       known = true;
     }
-    if (!known) in.wrong("serial, parallel, unroll, vector or dot");
+    if (!known) in.wrong("serial, parallel, unroll, vector, dot or matrix");
     loops.push_back(l);
   }
   return loops;

@@ -43,6 +43,13 @@ std::string to_string(const Target& t) {
   add("dot_bf16_per_ns", rate(t.dot_bf16_per_ns));
   add("dot_i16_per_ns", rate(t.dot_i16_per_ns));
   add("dot_i8_per_ns", rate(t.dot_i8_per_ns));
+  if (t.tiles.count > 0) {
+    add("tiles", std::to_string(t.tiles.count));
+    add("tile_rows", std::to_string(t.tiles.rows));
+    add("tile_row_bytes", std::to_string(t.tiles.row_bytes));
+    add("tile_bf16_per_ns", rate(t.tiles.bf16_per_ns));
+    add("tile_i8_per_ns", rate(t.tiles.i8_per_ns));
+  }
   add("l2_per_ns", rate(t.l2_bytes_per_ns));
   add("l3_per_ns", rate(t.l3_bytes_per_ns));
   add("dram_per_ns", rate(t.dram_bytes_per_ns));

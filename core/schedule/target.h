@@ -24,6 +24,18 @@ struct GpuLimits {
   double matrix_per_ns = 0;  // bf16 multiply-adds of the tensor cores, per multiprocessor
 };
 
+// Registers of a CPU that hold matrices, and the instructions that multiply them: of neighbours
+// packed in 32 bits, sum[rows][columns] += a[rows][groups] * b[groups][columns].
+struct MatrixTiles {
+  int64_t count = 0;  // 0: there are none, or the system does not grant them
+  int64_t rows = 16;
+  int64_t row_bytes = 64;
+  double bf16_per_ns = 0;  // multiply-adds
+  double i8_per_ns = 0;
+  int64_t columns() const { return row_bytes / 4; }                       // of 32 bits
+  int64_t groups() const { return rows < columns() ? rows : columns(); }  // in a's rows and b's
+};
+
 // How products of f32 may be computed where the target has tensor cores; elsewhere each is f32.
 enum class Precision : uint8_t {
   f32,   // factors as they are
@@ -52,6 +64,7 @@ struct Target {
   double dot_bf16_per_ns = 0;
   double dot_i16_per_ns = 0;
   double dot_i8_per_ns = 0;
+  MatrixTiles tiles;
   double l2_bytes_per_ns = 60;
   double l3_bytes_per_ns = 20;
   double dram_bytes_per_ns = 15;

@@ -51,6 +51,7 @@ class Summarizer {
   void statement(const nest::Sync&, bool) {}
   void statement(const nest::Copy&, bool) {}
   void statement(const nest::MatrixTile&, bool) {}
+  void statement(const nest::MatrixMove&, bool) {}
 };
 
 std::string domain_text(const Piece& piece, const PieceClass& kind) {

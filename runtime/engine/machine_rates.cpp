@@ -23,6 +23,8 @@ std::string path_of(const std::string& directory, const std::string& identity) {
 
 using Field = std::pair<const char*, double MachineRates::*>;
 constexpr Field kFields[] = {
+    {"tile_bf16_per_ns", &MachineRates::tile_bf16_per_ns},
+    {"tile_i8_per_ns", &MachineRates::tile_i8_per_ns},
     {"l1_bytes_per_ns", &MachineRates::l1_bytes_per_ns},
     {"l2_bytes_per_ns", &MachineRates::l2_bytes_per_ns},
     {"l3_bytes_per_ns", &MachineRates::l3_bytes_per_ns},
@@ -112,6 +114,11 @@ std::string describe(const MachineRates& r) {
   char part[200];
   for (const auto& [bits, rate] : r.fma_per_ns) {
     std::snprintf(part, sizeof part, " %.3g (%d bits)", rate, bits);
+    text += part;
+  }
+  if (r.tile_bf16_per_ns > 0 || r.tile_i8_per_ns > 0) {
+    std::snprintf(part, sizeof part, "; of tiles bf16 %.3g, bytes %.3g", r.tile_bf16_per_ns,
+                  r.tile_i8_per_ns);
     text += part;
   }
   std::snprintf(part, sizeof part,

@@ -60,6 +60,7 @@ class Counter {
   void statement(const nest::Sync&, double, bool) {}
   void statement(const nest::Copy&, double, bool) {}
   void statement(const nest::MatrixTile&, double, bool) {}
+  void statement(const nest::MatrixMove&, double, bool) {}
   void statement(const nest::Store&, double times, bool vector) {
     count.all += times;
     if (!vector) count.scalar += times;

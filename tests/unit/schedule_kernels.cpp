@@ -286,12 +286,14 @@ void expect_all_schedules_agree(const Kernel& kernel, int count, uint64_t first_
 
 void expect_chosen_schedules_agree(const Kernel& kernel, const Values& inputs, int wanted,
                                    uint64_t seeds,
-                                   const std::function<bool(const Schedule&)>& chosen) {
+                                   const std::function<bool(const Schedule&)>& chosen,
+                                   const std::vector<Target>& targets) {
   Values expected = inputs;
   brute_force(kernel, expected);
   int tried = 0;
   for (uint64_t seed = 1; seed < seeds && tried < wanted; ++seed) {
     Target target = seed % 2 == 0 ? small_target() : wide_target();
+    if (!targets.empty()) target = targets[seed % targets.size()];
     Schedule schedule = random_schedule(kernel, target, seed);
     if (!chosen(schedule)) continue;
     ++tried;
@@ -312,6 +314,13 @@ Target wide_target() {
   t.vector_bits = 512;
   t.vector_registers = 32;
   t.threads = 8;
+  return t;
+}
+Target tile_target() {
+  Target t = wide_target();
+  t.tiles.count = 8;
+  t.tiles.bf16_per_ns = 16 * t.fma_per_ns;
+  t.tiles.i8_per_ns = 32 * t.fma_per_ns;
   return t;
 }
 

@@ -57,15 +57,17 @@ std::string difference(const Kernel& kernel, const Values& a, const Values& b);
 // schedules, and expects the brute-force results.
 void expect_all_schedules_agree(const Kernel& kernel, int count, uint64_t first_seed = 1);
 // The same for one legal schedule, and for the first `wanted` random ones below `seeds` that are
-// `chosen`; so many there must be.
+// `chosen`; so many there must be. Targets take turns.
 void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, const Target& target,
                             const Values& inputs, const Values& expected);
 void expect_chosen_schedules_agree(const Kernel& kernel, const Values& inputs, int wanted,
                                    uint64_t seeds,
-                                   const std::function<bool(const Schedule&)>& chosen);
+                                   const std::function<bool(const Schedule&)>& chosen,
+                                   const std::vector<Target>& targets = {});
 
 Target small_target();  // 256 bits, 16 registers, 2 threads
 Target wide_target();   // 512 bits, 32 registers, 8 threads
+Target tile_target();   // the same, with registers that hold matrices
 
 // Kernels of each class.
 Kernel matrix_product(int64_t m, int64_t n, int64_t k, DType type = DType::f32);
