@@ -69,6 +69,7 @@ void FunctionEmitter::run(const Entry& entry) {
   }
   for (size_t i = entry.first; i < entry.last; ++i) {
     const nest::Statement& s = nest_.body[i];
+    if (begins_tiles(nest_.body, i)) configure_tiles(nest_.body, i);
     if (entry.parallel) {
       parallel_loop(std::get<nest::For>(s.what));
     } else {

@@ -31,7 +31,9 @@ std::vector<Entry> divide(const nest::Nest& nest) {
       continue;
     }
     bool parallel = is_parallel(body[i]);
-    bool begins = std::holds_alternative<nest::Alloc>(body[i].what);
+    const auto* alloc = std::get_if<nest::Alloc>(&body[i].what);
+    bool begins = alloc != nullptr &&
+                  nest.buffers[static_cast<size_t>(alloc->buffer)].scope != nest::Scope::fragment;
     if (!parallel && !entries.empty() && !entries.back().parallel) {
       entries.back().last = i + 1;
     } else if (parallel || !begins) {  // a buffer's life may begin outside of functions

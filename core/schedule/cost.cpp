@@ -9,6 +9,7 @@
 
 #include "core/schedule/cost_cycles.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/window.h"
 
@@ -169,7 +170,9 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
     most = std::max(most, part);
     sum += part;
   }
-  return most + kOverlap * (sum - most) + packing_ns(s) + crowded_ns(s, r);
+  // Rows of a register that holds a matrix are lines that are used up at once.
+  double crowded = uses_tiles(s) ? 0 : crowded_ns(s, r);
+  return most + kOverlap * (sum - most) + packing_ns(s) + crowded;
 }
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {

@@ -50,16 +50,6 @@ double PieceModel::tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t
 
 double PieceModel::tiles_cycles(const PieceSchedule& s) const {
   TileSizes t = tile_sizes(s, piece_);
-  double steps = 1, blocks = 1, others = 1;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
-    int64_t cut_at = piece_.box[u];
-    for (const Loop& l : s.outer) {
-      if (l.unknown == static_cast<int>(u)) cut_at = std::min(cut_at, l.step);
-    }
-    blocks *= static_cast<double>(ceil_div(piece_.box[u], cut_at));
-    int64_t together = static_cast<int>(u) == t.k ? t.terms() : 1;
-    steps *= static_cast<double>(ceil_div(cut_at, together));
-  }
   auto block_of = [&](int u) {
     int64_t block = piece_.box[static_cast<size_t>(u)];
     for (const Loop& l : s.outer) {
@@ -67,23 +57,28 @@ double PieceModel::tiles_cycles(const PieceSchedule& s) const {
     }
     return block;
   };
-  for (size_t u = 0; u < piece_.owners; ++u) {
-    bool tiled = static_cast<int>(u) == t.m || static_cast<int>(u) == t.n;
-    if (!tiled) others *= static_cast<double>(piece_.box[u]);
+  double steps = 1, times = 1;  // of a block's reduction, and such blocks
+  for (int u = 0; u < static_cast<int>(piece_.box.size()); ++u) {
+    int64_t extent = piece_.box[static_cast<size_t>(u)], block = block_of(u);
+    if (u < static_cast<int>(piece_.owners)) {
+      if (u != t.m && u != t.n) times *= static_cast<double>(extent);
+      continue;
+    }
+    times *= static_cast<double>(ceil_div(extent, block));
+    steps *= static_cast<double>(ceil_div(block, u == t.k ? t.terms() : 1));
   }
   double total = 0;
   int64_t rows = block_of(t.m), columns = block_of(t.n);
-  for (int64_t m : {rows, piece_.box[static_cast<size_t>(t.m)] % rows}) {
-    for (int64_t n : {columns, piece_.box[static_cast<size_t>(t.n)] % columns}) {
+  int64_t all_rows = piece_.box[static_cast<size_t>(t.m)];
+  int64_t all_columns = piece_.box[static_cast<size_t>(t.n)];
+  for (auto [m, down] : {std::pair(rows, all_rows / rows), {all_rows % rows, int64_t{1}}}) {
+    for (auto [n, along] :
+         {std::pair(columns, all_columns / columns), {all_columns % columns, int64_t{1}}}) {
       if (m == 0 || n == 0) continue;
-      double times =
-          m == rows ? static_cast<double>(piece_.box[static_cast<size_t>(t.m)] / rows) : 1;
-      times *=
-          n == columns ? static_cast<double>(piece_.box[static_cast<size_t>(t.n)] / columns) : 1;
-      total += times * tiles_block_cycles(s, m, n, steps);
+      total += static_cast<double>(down * along) * tiles_block_cycles(s, m, n, steps);
     }
   }
-  return total * blocks * others;
+  return total * times;
 }
 
 }  // namespace tile

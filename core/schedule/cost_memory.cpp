@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/matrix_tiles.h"
 
 namespace tile {
 namespace {
@@ -168,7 +169,12 @@ double PieceModel::packed_bytes(const AccessModel& a, const std::vector<int64_t>
 PieceModel::LoopRanges PieceModel::loop_ranges(const PieceSchedule& s) const {
   LoopRanges r;
   for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
-    for (const Loop& l : *part) r.loops.push_back(&l);
+    for (const Loop& l : *part) {
+      // What registers that hold matrices read and multiply comes at once.
+      bool inside = uses_tiles(s) &&
+                    (part == &s.tile || l.binding == Binding::matrix || l.binding == Binding::dot);
+      if (!inside) r.loops.push_back(&l);
+    }
   }
   r.ranges.push_back(piece_.box);
   for (const Loop* l : r.loops) {

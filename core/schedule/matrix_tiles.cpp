@@ -136,10 +136,9 @@ TileSizes tile_sizes(const PieceSchedule& s, const Piece& piece) {
   return t;
 }
 
-std::string illegal_tiles(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                          const std::vector<BoundTensor>& tensors, const Target& target) {
-  bool any = any_matrix(s.outer) || any_matrix(s.reduce) || any_matrix(s.tile);
-  if (!any) return {};
+namespace {
+
+std::string broken_loops(const PieceSchedule& s, const Piece& piece) {
   auto count = [](const std::vector<Loop>& loops) {
     return std::count_if(loops.begin(), loops.end(),
                          [](const Loop& l) { return l.binding == Binding::matrix; });
@@ -148,41 +147,60 @@ std::string illegal_tiles(const PieceSchedule& s, const Piece& piece, const Cont
   if (!placed || s.carried >= 0) return "matrix loops elsewhere than last";
   const Loop &m = s.tile[s.tile.size() - 2], &n = s.tile.back();
   const Loop& groups = s.reduce[s.reduce.size() - 2];
-  bool empty = std::any_of(piece.box.begin(), piece.box.end(), [](int64_t extent) { return extent < 1; });
-  if (empty) return "tiles without points";
-  std::optional<DotForm> form = tile_form(s, piece, c, tensors);
-  if (!form || is_gpu(target) || tiles_per_ns(*form, target) <= 0) return "tiles of other terms";
-  bool whole = m.step == 1 && n.step == 1 && groups.unknown == s.reduce.back().unknown &&
-               groups.step == form->group;
+  bool whole = m.step == 1 && n.step == 1 && groups.unknown == s.reduce.back().unknown;
   if (!whole) return "a tile of more than its neighbours";
   for (const Loop& l : s.tile) {
     if (l.unknown != m.unknown && l.unknown != n.unknown) return "tiles along another owner";
   }
-  if (conditioned(piece, m.unknown) || conditioned(piece, n.unknown)) {
-    return "tiles with conditions on their rows or columns";
-  }
-  if (c.fill && !lowering::surely_nonempty(piece)) return "tiles of sums that may be empty";
-  TileSizes t = tile_sizes(s, piece);
-  const MatrixTiles& limits = target.tiles;
+  bool empty =
+      std::any_of(piece.box.begin(), piece.box.end(), [](int64_t extent) { return extent < 1; });
+  if (empty) return "tiles without points";
+  bool conditions = conditioned(piece, m.unknown) || conditioned(piece, n.unknown);
+  return conditions ? "tiles with conditions on their rows or columns" : "";
+}
+
+std::string broken_sizes(const TileSizes& t, const MatrixTiles& limits) {
   if (t.rows > limits.rows || t.columns > limits.columns() || t.groups > limits.groups()) {
     return "a tile larger than its register";
   }
-  // Operands of each form that the tiles have, whole ones and remainders.
-  int64_t forms = std::min<int64_t>(t.row_tiles, 2) + std::min<int64_t>(t.column_tiles, 2);
-  if (t.row_tiles * t.column_tiles + forms > limits.count) return "more tiles than registers";
-  const Loop* last = contiguous(s, form->y);
-  if (last == nullptr || last->unknown != n.unknown) return "columns that are not copied";
+  // Operands of each size that the tiles have, whole ones and remainders.
+  int64_t sizes = std::min<int64_t>(t.row_tiles, 2) + std::min<int64_t>(t.column_tiles, 2);
+  bool fit = t.row_tiles * t.column_tiles + sizes <= limits.count;
+  return fit ? "" : "more tiles than registers";
+}
+
+// Columns are copied; rows lie side by side in a copy or in memory, there without zeros behind the
+// last.
+std::string broken_operands(const PieceSchedule& s, const Piece& piece, const DotForm& form,
+                            const TileSizes& t, const std::vector<BoundTensor>& tensors) {
+  const Loop* last = contiguous(s, form.y);
+  if (last == nullptr || last->unknown != t.n) return "columns that are not copied";
+  if (is_packed(s, form.x)) {
+    last = contiguous(s, form.x);
+    return last != nullptr && last->unknown == t.k ? "" : "rows that are copied otherwise";
+  }
   auto k = static_cast<size_t>(t.k);
-  if (is_packed(s, form->x)) {
-    last = contiguous(s, form->x);
-    return last->unknown == t.k ? "" : "rows that are copied otherwise";
-  }
-  int64_t block = piece.box[k];
+  bool whole = piece.box[k] % t.terms() == 0;
   for (const Loop& l : s.outer) {
-    if (l.unknown == t.k && block % l.step != 0) return "rows without their last terms";
+    whole = whole && (l.unknown != t.k || piece.box[k] % l.step == 0);
   }
-  bool full = block % t.terms() == 0 && in_memory(piece.loads[form->x], k, tensors);
+  bool full = whole && in_memory(piece.loads[form.x], k, tensors);
   return full ? "" : "rows that memory does not have";
+}
+
+}  // namespace
+
+std::string illegal_tiles(const PieceSchedule& s, const Piece& piece, const Contraction& c,
+                          const std::vector<BoundTensor>& tensors, const Target& target) {
+  if (!any_matrix(s.outer) && !any_matrix(s.reduce) && !any_matrix(s.tile)) return {};
+  if (std::string text = broken_loops(s, piece); !text.empty()) return text;
+  std::optional<DotForm> form = tile_form(s, piece, c, tensors);
+  if (!form || is_gpu(target) || tiles_per_ns(*form, target) <= 0) return "tiles of other terms";
+  if (s.reduce[s.reduce.size() - 2].step != form->group) return "a tile of other neighbours";
+  if (c.fill && !lowering::surely_nonempty(piece)) return "tiles of sums that may be empty";
+  TileSizes t = tile_sizes(s, piece);
+  if (std::string text = broken_sizes(t, target.tiles); !text.empty()) return text;
+  return broken_operands(s, piece, *form, t, tensors);
 }
 
 }  // namespace tile

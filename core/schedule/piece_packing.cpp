@@ -29,7 +29,16 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
 
 bool PieceSpace::in_place(const Packing& p, const PieceModel::AccessModel& a) const {
   int64_t stride = 1;
-  for (size_t i = p.order.size(); i-- > 0 && p.level == 0;) {
+  size_t entries = p.order.size();
+  if (tiles_ && p.level == 0 && p.order[entries - 2].step == dot_->group) {
+    // Groups of neighbours that memory has, without zeros behind the last.
+    int k = p.order[--entries].unknown;
+    bool whole = extent(k) % (dot_->group * target_.tiles.groups()) == 0;
+    if (!whole || p.order[--entries].unknown != k) return false;
+    if (a.strides[static_cast<size_t>(k)] != 1) return false;
+    stride = extent(k);
+  }
+  for (size_t i = entries; i-- > 0 && p.level == 0;) {
     const Loop& l = p.order[i];
     if (l.step != 1 || a.strides[static_cast<size_t>(l.unknown)] != stride) return false;
     stride *= extent(l.unknown);

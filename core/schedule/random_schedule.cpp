@@ -97,25 +97,8 @@ class RandomPiece {
     PieceSchedule s;
     size_t m = pick(piece_.owners), n = pick(piece_.owners);
     size_t k = piece_.owners + pick(piece_.box.size() - piece_.owners);
-    for (size_t u = 0; u < piece_.owners; ++u) {
-      auto unknown = static_cast<int>(u);
-      int64_t block = u == m || u == n ? size(target_.tiles.rows) : 1;
-      if (block > 1 && chance(1, 2)) {
-        s.tile.push_back({unknown, block, Binding::unroll});
-        block *= static_cast<int64_t>(2 + pick(2));
-      }
-      if (chance(1, 3)) s.outer.push_back({unknown, block * size(3), Binding::serial});
-      if (s.outer.empty() || s.outer.back().unknown != unknown || s.outer.back().step > block) {
-        s.outer.push_back({unknown, block, Binding::serial});
-      }
-    }
-    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
-      auto unknown = static_cast<int>(u);
-      int64_t block = u == k ? factors_->group * size(target_.tiles.groups()) : 1;
-      int64_t outer = block * size(3);
-      if (chance(1, 4) && outer > block) s.outer.push_back({unknown, outer, Binding::serial});
-      if (u != k || block > factors_->group) s.reduce.push_back({unknown, block, Binding::serial});
-    }
+    for (size_t u = 0; u < piece_.owners; ++u) tiled_owner(u, u == m || u == n, s);
+    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) grouped_reduction(u, u == k, s);
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
@@ -131,6 +114,25 @@ class RandomPiece {
       if (chance(4, 5)) packing(static_cast<int>(load), s);
     }
     return s;
+  }
+  void tiled_owner(size_t u, bool tiled, PieceSchedule& s) {
+    auto unknown = static_cast<int>(u);
+    int64_t block = tiled ? size(target_.tiles.rows) : 1;
+    if (block > 1 && chance(1, 2)) {
+      s.tile.push_back({unknown, block, Binding::unroll});
+      block *= static_cast<int64_t>(2 + pick(2));
+    }
+    int64_t outer = block * size(3);
+    if (outer > block && chance(1, 3)) s.outer.push_back({unknown, outer, Binding::serial});
+    s.outer.push_back({unknown, block, Binding::serial});
+  }
+  void grouped_reduction(size_t u, bool grouped, PieceSchedule& s) {
+    auto unknown = static_cast<int>(u);
+    int64_t block = grouped ? factors_->group * size(target_.tiles.groups()) : 1;
+    int64_t outer = block * size(3);
+    if (outer > block && chance(1, 4)) s.outer.push_back({unknown, outer, Binding::serial});
+    bool one = grouped && block == factors_->group;  // the matrix loop is the block
+    if (!one) s.reduce.push_back({unknown, block, Binding::serial});
   }
   int64_t size(int64_t most) {
     return chance(1, 2) ? most : 1 + static_cast<int64_t>(pick(static_cast<size_t>(most)));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,25 @@ TEST(MachineRates, SpoiledFilesAreNone) {
   MachineRates spoiled = free_machine();
   spoiled.fma_per_ns[512] = 10;
   ASSERT_TRUE(store_rates(directory, "here", spoiled));
+  EXPECT_EQ(load_rates(directory, "here"), std::nullopt);
+  fs::remove_all(directory);
+}
+
+// What an earlier version did not measure is measured again.
+TEST(MachineRates, FilesWithoutARateAreNone) {
+  fs::path directory = fs::temp_directory_path() / ("tile-rates-old-" + std::to_string(getpid()));
+  fs::create_directory(directory);
+  MachineRates rates = free_machine();
+  rates.tile_bf16_per_ns = 680;
+  ASSERT_TRUE(store_rates(directory, "here", rates));
+  EXPECT_EQ(load_rates(directory, "here"), rates);
+  fs::path file = fs::directory_iterator(directory)->path();
+  std::string text, line;
+  std::ifstream in(file);
+  while (std::getline(in, line)) {
+    if (line.find("tile_bf16") == std::string::npos) text += line + "\n";
+  }
+  std::ofstream(file) << text;
   EXPECT_EQ(load_rates(directory, "here"), std::nullopt);
   fs::remove_all(directory);
 }

@@ -2,11 +2,14 @@
 // where the processor has such registers and the system grants them.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "backends/cpu/host.h"
+#include "core/schedule/matrix_tiles.h"
 #include "tests/cpu/nests.h"
+#include "tests/unit/narrow_kernels.h"
 
 namespace tile::cpu {
 namespace {
@@ -41,9 +44,13 @@ std::string product(DType left, DType right, Size size, bool packed) {
 
 bool has_tiles() { return probe_host().tiles.count > 0; }
 
-void check(DType left, DType right, const std::vector<double>& values) {
+Run native() {
   Run run;
   run.targets = {"native"};
+  return run;
+}
+
+void check(DType left, DType right, const std::vector<double>& values) {
   int64_t most = left == DType::bf16 ? 32 : 64;
   for (Size size : {Size{16, 16, most}, {1, 1, 4}, {5, 16, most}, {16, 3, 8}, {7, 9, 12}}) {
     for (bool packed : {false, true}) {
@@ -72,7 +79,7 @@ void check(DType left, DType right, const std::vector<double>& values) {
           t.set(e, integer_scalar(bits, DType::u32));
         }
       }
-      expect_as_interpreted(nest, arguments, run);
+      expect_as_interpreted(nest, arguments, native());
     }
   }
 }
@@ -88,6 +95,32 @@ TEST(CpuMatrixTiles, BytesOfAllSigns) {
   if (!has_tiles()) GTEST_SKIP() << "no tile registers, or the system does not grant them";
   for (DType left : {DType::i8, DType::u8}) {
     for (DType right : {DType::i8, DType::u8}) check(left, right, {255, -128, 127, 0, 1, 128, -1});
+  }
+}
+
+// Random schedules of products and convolutions: blocked sums, remainders, copies, threads.
+TEST(CpuMatrixTiles, RandomSchedules) {
+  if (!has_tiles()) GTEST_SKIP() << "no tile registers, or the system does not grant them";
+  Target target = probe_host();
+  target.threads = 2;
+  std::vector<Kernel> kernels;
+  for (auto [l, r] : {std::pair{DType::bf16, DType::bf16}, {DType::u8, DType::i8}}) {
+    kernels.push_back(testing::narrow_product(37, 41, 70, l, r));
+    kernels.push_back(testing::narrow_product(64, 33, 128, l, r));
+    kernels.push_back(testing::inner_convolution(8, l, r));
+  }
+  for (const Kernel& kernel : kernels) {
+    constexpr int kTried = 10;
+    int tried = 0;
+    for (uint64_t seed = 1; seed < 3000 && tried < kTried; ++seed) {
+      Schedule schedule = random_schedule(kernel, target, seed);
+      if (!uses_tiles(schedule.stages[0][0])) continue;
+      ++tried;
+      SCOPED_TRACE(print(schedule));
+      nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+      expect_as_interpreted(nest, small_integers(nest, seed), native());
+    }
+    EXPECT_EQ(tried, kTried);
   }
 }
 
