@@ -104,5 +104,29 @@ TEST(MatrixTiles, IllegalWhereARegisterCannot) {
   EXPECT_EQ(rule(matrix_product(64, 64, 64), tile, reduce, columns), "tiles of other terms");
 }
 
+// Rows are read where they lie only if their terms are neighbours there.
+TEST(MatrixTiles, RowsThatStridesLeaveApartAreCopied) {
+  Kernel kernel = narrow_product(40, 33, 64, DType::bf16, DType::bf16);
+  Schedule schedule = parse_schedule(
+      "schedule { stage { piece outer (0:32 serial, 1:32 serial) reduce (2:32 serial, 2:2 matrix, "
+      "2:1 dot) tile (0:16 unroll, 1:16 unroll, 0:1 matrix, 1:1 matrix) pack 1 level 0 (1:16 "
+      "serial, 2:2 serial, 1:1 serial, 2:1 serial) } }");
+  ASSERT_EQ(illegal(schedule, kernel, tile_target()), "");
+  Values inputs = small_integers(kernel, 5), expected = inputs;
+  brute_force(kernel, expected);
+  Strides apart(kernel.tensors.size());
+  apart[0] = {128, 2};
+  nest::Nest dense = lower(kernel, schedule, tile_target());
+  nest::Nest strided = lower(kernel, schedule, tile_target(), apart);
+  EXPECT_EQ(strided.buffers.size(), dense.buffers.size() + 1);
+  for (const nest::Nest* nest : {&dense, &strided}) {
+    nest::verify(*nest);
+    EXPECT_EQ(
+        nest::print(nest::parse_nest(std::make_shared<Source>(Source{"nest", nest::print(*nest)}))),
+        nest::print(*nest));
+    EXPECT_EQ(difference(kernel, run_nest(*nest, kernel, inputs), expected), "");
+  }
+}
+
 }  // namespace
 }  // namespace tile::testing
