@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kTilesStart = 90;  // of waiting for the first operands and the last products
 constexpr double kRowStored = 1;    // of a register's row that goes to memory
-constexpr double kRowFinished = 3;  // …and is read there again, converted and stored
+constexpr double kRowFinished = 5;  // …and is read there again, converted and stored
+constexpr double kRowResumed = 3;   // …and comes back from the second cache for the next block
+constexpr double kFarSums = 300;    // of waiting for sums that the blocks before have left far away
 constexpr double kOthers = 6;       // of a step's other instructions, beside the products
 
 // Registers along an unknown in a block of `size` values: of whole size, and what is left.
@@ -44,7 +46,7 @@ double PieceModel::tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t
     return l.unknown >= static_cast<int>(piece_.owners);
   });
   double ends = all_rows * tiles * (as_they_are || blocked ? kRowStored : kRowFinished);
-  if (blocked) ends += all_rows * tiles * kLoad;
+  if (blocked) ends += all_rows * tiles * kRowResumed + kFarSums;
   return steps * step + ends + kTilesStart;
 }
 

@@ -28,17 +28,15 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
 }
 
 bool PieceSpace::in_place(const Packing& p, const PieceModel::AccessModel& a) const {
-  int64_t stride = 1;
-  size_t entries = p.order.size();
-  if (tiles_ && p.level == 0 && p.order[entries - 2].step == dot_->group) {
-    // Groups of neighbours that memory has, without zeros behind the last.
-    int k = p.order[--entries].unknown;
+  if (tiles_ && p.order[p.order.size() - 2].step == dot_->group) {
+    // Rows of whole groups that memory has are read there, whatever lies between them.
+    int k = p.order.back().unknown;
     bool whole = extent(k) % (dot_->group * target_.tiles.groups()) == 0;
-    if (!whole || p.order[--entries].unknown != k) return false;
-    if (a.strides[static_cast<size_t>(k)] != 1) return false;
-    stride = extent(k);
+    return whole && p.order[p.order.size() - 2].unknown == k &&
+           a.strides[static_cast<size_t>(k)] == 1;
   }
-  for (size_t i = entries; i-- > 0 && p.level == 0;) {
+  int64_t stride = 1;
+  for (size_t i = p.order.size(); i-- > 0 && p.level == 0;) {
     const Loop& l = p.order[i];
     if (l.step != 1 || a.strides[static_cast<size_t>(l.unknown)] != stride) return false;
     stride *= extent(l.unknown);
