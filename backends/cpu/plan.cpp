@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "backends/cpu/chains.h"
 #include "core/support/checked.h"
@@ -13,8 +14,10 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kUnrollLimit = 512;
 constexpr int64_t kLaneLimit = 256;
-// What a core can count on of the last cache level is far below what virtual machines report.
+// Of all tensors: what a core can count on of the last cache level is far below what virtual
+// machines report.
 constexpr int64_t kStreamedBytes = 32 << 20;
+constexpr int64_t kNearResult = 4 << 20;  // up to it cores' own caches may hold a result
 
 bool is_parallel(const nest::Statement& s) {
   const auto* f = std::get_if<nest::For>(&s.what);
@@ -120,11 +123,15 @@ void place_all(const nest::Nest& nest, Plan& result) {
   std::vector<std::optional<CellLayout>> cells = cell_layouts(nest);
   std::set<int> read;
   collect_read(nest.body, read);
+  int64_t touched = 0;  // bytes of all tensors
+  for (const nest::Buffer& b : nest.buffers) {
+    if (b.scope == nest::Scope::argument) touched = checked_add(touched, std::abs(bytes_of(b)));
+  }
   for (size_t i = 0; i < nest.buffers.size(); ++i) {
     const nest::Buffer& b = nest.buffers[i];
     Place place;
     place.streamed = b.scope == nest::Scope::argument && !read.contains(static_cast<int>(i)) &&
-                     bytes_of(b) >= kStreamedBytes;
+                     touched >= kStreamedBytes && bytes_of(b) >= kNearResult;
     if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[i] > 1)) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
     } else if (b.scope == nest::Scope::registers && cells[i]) {

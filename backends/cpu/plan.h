@@ -35,8 +35,8 @@ struct Place {
   Home home = Home::argument;
   int64_t offset = 0;  // bytes into the workspace or scratch memory
   CellLayout cells;
-  // An argument larger than the caches that the nest only assigns to: whole cache lines may be
-  // written past the caches, which saves reading them first.
+  // A large argument that a nest of more than the caches hold only assigns to: whole cache lines
+  // may be written past the caches, which saves reading them first.
   bool streamed = false;
 };
 

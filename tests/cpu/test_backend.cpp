@@ -229,6 +229,30 @@ unrolled i2 from [0] extent [6] { unrolled j2 from [0] extent [4] { vector l2 fr
   EXPECT_EQ(count("vmovups"), 4 + 24);
 }
 
+// What the caches cannot hold is all that a kernel touches: then also a result that alone would
+// fit.
+TEST(CpuBackend, ResultsOfLargeInputsAreStreamed) {
+  auto backend = shared_backend();
+  auto streams = [&](int64_t rows, int64_t kept) {
+    std::string n = std::to_string(rows), k = std::to_string(kept);
+    nest::Nest nest =
+        parse("nest large\nargument X: f32 [" + n + ", 16] strides [16, 1]\nargument Z: f32 [" + k +
+              R"(, 16] strides [16, 1] written
+parallel i from [0] extent [)" +
+              k + R"(] grain 1000 {
+  vector l from [0] extent [16] width 16 {
+    assign Z[i, l] (X[i, l]) { %0:f32 = load 0; yield %0 }
+  }
+}
+)");
+    return backend->emit(nest, backend->target(), "llvm").find("!nontemporal") != std::string::npos;
+  };
+  EXPECT_TRUE(streams(300'000, 300'000));
+  EXPECT_TRUE(streams(500'000, 100'000));
+  EXPECT_FALSE(streams(200'000, 200'000));
+  EXPECT_FALSE(streams(600'000, 1'000)) << "a result that stays near";
+}
+
 // Outputs beyond the caches are written past them, whole lines at a time; where the buffer is not
 // aligned to lines, or a row is not, as usual. The values are the same.
 TEST(CpuBackend, LargeOutputsAreStreamed) {
