@@ -6,9 +6,29 @@
 #include "backends/cpu/types.h"
 
 namespace tile::cpu {
+namespace {
+
+constexpr int64_t kLine = 64;          // bytes
+constexpr int64_t kReadsAhead = 2048;  // bytes
+
+// Of neighbours that lanes read, whole lines of them, where those lie that a later iteration reads;
+// `back`: iterations move backwards.
+std::optional<Form> read_later(const std::optional<Indices::Strided>& lanes, unsigned width,
+                               int64_t size, bool back) {
+  if (!lanes || lanes->stride != 1 || width * size < kLine) return std::nullopt;
+  return lanes->uniform + Form{{}, (back ? -kReadsAhead : kReadsAhead) / size};
+}
+
+}  // namespace
 
 // Before the statements of an ordered loop: each cell that they update, as every lane finds it.
+// Where results go past the caches, memory is the limit, and what a later vector reads is asked for
+// across the ends of pages, where the processor's own prefetchers stop.
 void FunctionEmitter::begin_running(const nest::Block& statements) {
+  bool streams = false;
+  for (size_t b = 0; b < nest_.buffers.size(); ++b) {
+    streams = streams || memory_.streamed(static_cast<int>(b));
+  }
   for (const nest::Statement& s : statements) {
     if (const auto* guard = std::get_if<nest::If>(&s.what)) {
       begin_running(guard->then);
@@ -17,6 +37,13 @@ void FunctionEmitter::begin_running(const nest::Block& statements) {
     }
     const auto& store = std::get<nest::Store>(s.what);
     if (store.kind == nest::StoreKind::assign) continue;
+    for (const nest::Access& a : store.loads) {
+      const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+      if (!streams || !a.values.empty() || b.scope != nest::Scope::argument) continue;
+      auto size = static_cast<int64_t>(byte_size(b.type));
+      auto line = read_later(indices_.strided(offset_of(a)), lanes_.width, size, mirrored_);
+      if (line) memory_.prefetch(a.buffer, *line);
+    }
     Reference target = memory_.resolve(store.target, {}, lanes_);
     internal_check(target.cell >= 0, "cpu: a running value that is no register");
     if (target.lanes || running_.contains({target.buffer, target.cell})) continue;

@@ -12,8 +12,9 @@
 namespace tile::cpu {
 namespace {
 
-constexpr int64_t kLine = 64;       // bytes of a cache line
-constexpr int64_t kMostPicked = 4;  // vectors that are read where lanes pick from them
+constexpr int64_t kLine = 64;           // bytes of a cache line
+constexpr int64_t kStoresAhead = 1024;  // bytes
+constexpr int64_t kMostPicked = 4;      // vectors that are read where lanes pick from them
 
 Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
   Key key{static_cast<uint64_t>(r.stride),
@@ -273,6 +274,12 @@ void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {
   } else if (r.offsets != nullptr) {
     store_scattered(ir_, value, p, r.offsets, lanes);
   } else {
+    // Rows that begin inside lines cannot go past the caches: their lines are asked for early.
+    auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
+    bool whole = r.stride == 1 && r.moved == nullptr && lanes.width * size >= kLine;
+    if (place(r.buffer).streamed && whole) {
+      prefetch(r.buffer, r.uniform + Form{{}, kStoresAhead / size}, true);
+    }
     store_strided(ir_, value, p, r.stride, lanes);
   }
   scopes_.forget(r.buffer);

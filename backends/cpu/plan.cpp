@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kUnrollLimit = 512;
 constexpr int64_t kLaneLimit = 256;
-// Of all tensors: what a core can count on of the last cache level is far below what virtual
-// machines report.
-constexpr int64_t kStreamedBytes = 32 << 20;
+// Of all tensors: what cores can count on of the last cache level is far below what virtual
+// machines report, and not all of it is found again.
+constexpr int64_t kStreamedBytes = 24 << 20;
 constexpr int64_t kNearResult = 4 << 20;  // up to it cores' own caches may hold a result
 
 bool is_parallel(const nest::Statement& s) {

@@ -4,6 +4,7 @@
 
 #include "core/schedule/cost.h"
 #include "core/schedule/cost_cycles.h"
+#include "core/schedule/long_tile.h"
 
 namespace tile {
 namespace {
@@ -27,6 +28,7 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   }
   for (const AccessModel& a : accesses_) bytes += footprint(a, piece_.box);
   double step = std::max(kFmaLatency, vectors * (body_ + 3 * kLoad)) + kIteration;
+  if (is_long_tile(s)) step += vectors * 2 * kLoad + vectors * kIteration / kLongTilePart;
   if (window_) {
     // Each value is computed twice and joined three times.
     double reads = 0;

@@ -5,6 +5,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/long_tile.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
@@ -129,6 +130,13 @@ class PieceRules {
     return i < s_.outer.size() ? own == 1 : own == 0;
   }
 
+  // A prefix's or suffix's tile may be longer than the registers, if its lanes are no neighbours
+  // along the carried owner.
+  bool may_be_long() const {
+    return s_.carried >= 0 && carried_tile_loops(s_) == 0 && shared_ == 0 && !is_gpu(target_) &&
+           scan_form(piece_, c_).has_value();
+  }
+
   // Decreasing to 1, each dividing the one before.
   std::string steps() const {
     std::vector<Loop> all = all_loops();
@@ -166,7 +174,8 @@ class PieceRules {
         }
         if (outer && (b == Binding::vector || b == Binding::unroll)) text = "a bound outer loop";
         if (!outer && b == Binding::parallel) text = "a parallel loop inside";
-        if (tile && b == Binding::serial) text = "a serial loop in the register tile";
+        bool open = i == 0 && !last && may_be_long();
+        if (tile && b == Binding::serial && !open) text = "a serial loop in the register tile";
       }
     };
     check(s_.outer, true, false);
@@ -253,7 +262,8 @@ class PieceRules {
       bool vector = s_.tile[i].binding == Binding::vector;
       if (s_.tile[i].binding == Binding::matrix) continue;
       if (vector && shape[i] > kMostLanes) return "a vector loop that is too long";
-      if (!vector) statements = checked_mul(statements, shape[i]);
+      bool loop = i == 0 && is_long_tile(s_);
+      if (!vector && !loop) statements = checked_mul(statements, shape[i]);
       if (statements > kMostTileStatements) return "a register tile with too many statements";
     }
     if (lane_count(s_.reduce, piece_) > kMostLanes) return "a vector loop that is too long";
@@ -264,7 +274,8 @@ class PieceRules {
     // Beside them two, or one and the vectors that corrections are sums of.
     int64_t corrections = correction_vectors();
     int64_t beside = corrections > 0 ? 2 * corrections + 1 : 2;
-    if (reduces && !uses_tiles(s_) && vectors > 1 && vectors + beside > target_.vector_registers) {
+    bool held = reduces && vectors > 1 && !is_long_tile(s_) && !uses_tiles(s_);
+    if (held && vectors + beside > target_.vector_registers) {
       return "a register tile larger than the registers";
     }
     for (size_t i = 0; i < s_.reduce.size(); ++i) {

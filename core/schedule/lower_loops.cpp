@@ -392,8 +392,8 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
     return {statement(std::move(loop))};
   }
   int64_t full = p.size.value() / l.step, rest = p.size.value() % l.step;
-  Block out =
-      counted(name, full, LoopKind::unrolled, [&](const Expr& v) { return inside(v, l.step); });
+  LoopKind kind = l.binding == Binding::serial ? LoopKind::serial : LoopKind::unrolled;
+  Block out = counted(name, full, kind, [&](const Expr& v) { return inside(v, l.step); });
   if (rest != 0) append(out, inside(full, rest));
   return out;
 }

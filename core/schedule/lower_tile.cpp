@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/schedule/collapse.h"
+#include "core/schedule/long_tile.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {
@@ -88,8 +89,9 @@ nest::Store PieceLowering::neutral_store(nest::Access target) const {
 
 int PieceLowering::register_buffer(const std::string& name, DType type, Shape shape) {
   if (shape.empty()) shape = {1};
-  // Rows of a tile register are walked by a loop.
-  nest::Scope scope = tiles_ ? nest::Scope::scratch : nest::Scope::registers;
+  // Rows of a tile register, and of a long tile, are walked by a loop.
+  bool walked = tiles_ || is_long_tile(schedule_);
+  nest::Scope scope = walked ? nest::Scope::scratch : nest::Scope::registers;
   return frame_.add_buffer(name, type, scope, std::move(shape));
 }
 

@@ -5,14 +5,33 @@
 #include <cmath>
 #include <limits>
 
+#include "core/schedule/long_tile.h"
 #include "core/schedule/window.h"
 
 namespace tile {
 namespace {
 
 constexpr int64_t kTasksPerThread = 4;
-constexpr int64_t kTurnsInCache = 2;  // values of a turn along a row, of the second cache
+constexpr int64_t kTurnsInCache = 8;  // values of a turn along a row, of the second cache
+constexpr int64_t kPageVectors = 64;  // of 64 bytes
 constexpr int64_t kLeastTurn = 4096;  // cells
+
+// Whole pages of neighbouring rows' cells, vectors of `lanes`: memory is read and written in longer
+// runs than those of what registers hold.
+std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int unknown, int64_t extent,
+                                      int64_t lanes) {
+  std::vector<PieceSchedule> result;
+  for (int64_t block : {kPageVectors * lanes, 2 * kPageVectors * lanes}) {
+    if (block > extent) continue;
+    PieceSchedule s = plain;
+    for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
+    s.tile = {{unknown, kLongTilePart * lanes, Binding::serial},
+              {unknown, lanes, Binding::unroll},
+              {unknown, 1, Binding::vector}};
+    result.push_back(std::move(s));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -126,6 +145,10 @@ void PieceSpace::carried() {
       for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
       if (contiguous && n > 1) s.tile.push_back({unknown, lanes, Binding::unroll});
       s.tile.push_back({unknown, 1, contiguous ? Binding::vector : Binding::unroll});
+      consider(std::move(s));
+    }
+    if (!contiguous || window) continue;
+    for (PieceSchedule& s : long_tiles(plain(), unknown, extent(unknown), lanes)) {
       consider(std::move(s));
     }
   }

@@ -50,6 +50,9 @@ class RandomPiece {
     dot_last(s.reduce);
     vector_last(s.tile);
     joined_last(vector_unknown, s.tile);
+    if (s.carried >= 0 && s.tile.size() > 1 && chance(1, 3)) {
+      s.tile.front().binding = Binding::serial;  // not legal along a window
+    }
     if (s.carried >= 0 && chance(1, 2)) lanes_along_carried(s);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {

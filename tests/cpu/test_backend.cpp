@@ -249,7 +249,7 @@ parallel i from [0] extent [)" +
   };
   EXPECT_TRUE(streams(300'000, 300'000));
   EXPECT_TRUE(streams(500'000, 100'000));
-  EXPECT_FALSE(streams(200'000, 200'000));
+  EXPECT_FALSE(streams(150'000, 150'000));
   EXPECT_FALSE(streams(600'000, 1'000)) << "a result that stays near";
 }
 

@@ -99,6 +99,66 @@ TEST(CpuChainedScans, OnlyOneWholeRowOfCells) {
   EXPECT_NE(illegal(in_turns(kernel, 32, 4, target), kernel, target), "");
 }
 
+// Tiles longer than the registers down columns: the nest against the one of single cells, the code
+// against the nest.
+TEST(CpuLongTiles, ColumnsOfAllKinds) {
+  Target target = wide_target();
+  for (char aggregation : {'+', '*', '>', '<'}) {
+    for (int64_t columns : {64, 75, 300}) {
+      std::string rule = aggregation == '*' ? "k - i < 9" : "i - k < 9";
+      std::string text = std::string("function (X[M, N]) -> (O, R) { O[i, n: M, N] = ") +
+                         aggregation + "(X[k, n]), " + rule + "; R = O + X; }";
+      BoundProgram program = test::bind_text(text, {{DType::f32, {9, columns}}});
+      run_pipeline(program, target);
+      Kernel kernel = std::get<Kernel>(group(program, target).at(0));
+      Schedule plain = analytic_schedule(kernel, target), schedule = plain;
+      PieceSchedule s;
+      s.carried = 0;
+      s.outer = {{1, 1, Binding::serial}};
+      plain.stages[0] = {s};
+      s.outer = {{1, 64, Binding::serial}};
+      s.tile = {{1, 32, Binding::serial}, {1, 16, Binding::unroll}, {1, 1, Binding::vector}};
+      schedule.stages[0] = {s};
+      SCOPED_TRACE(print(kernel) + print(schedule));
+      ASSERT_EQ(illegal(schedule, kernel, target), "");
+      nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+      std::vector<HostTensor> given = small_integers(nest, static_cast<uint64_t>(columns));
+      expect_as_interpreted(nest, given, {.threads = 2});
+      std::vector<HostTensor> longer = given, single = given;
+      auto run = [&](const nest::Nest& n, std::vector<HostTensor>& tensors) {
+        std::vector<HostTensor*> list;
+        for (HostTensor& t : tensors) list.push_back(&t);
+        nest::interpret(n, list);
+      };
+      run(nest, longer);
+      run(lower(kernel, plain, target), single);
+      for (size_t t = 0; t < single.size(); ++t) {
+        for (int64_t i = 0; i < single[t].count(); ++i) {
+          ASSERT_TRUE(same_value(longer[t].at(i), single[t].at(i))) << t << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuLongTiles, OnlyOfPrefixesAndSuffixes) {
+  Target target = wide_target();
+  auto legal = [&](const std::string& text) {
+    BoundProgram program = test::bind_text(text, {{DType::f32, {20, 64}}});
+    run_pipeline(program, target);
+    Kernel kernel = std::get<Kernel>(group(program, target).at(0));
+    Schedule schedule = analytic_schedule(kernel, target);
+    PieceSchedule s;
+    s.carried = 0;
+    s.outer = {{1, 64, Binding::serial}};
+    s.tile = {{1, 16, Binding::serial}, {1, 1, Binding::vector}};
+    schedule.stages[0] = {s};
+    return illegal(schedule, kernel, target).empty();
+  };
+  EXPECT_TRUE(legal("function (X[M, N]) -> (O) { O[i, n: M, N] = +(X[k, n]), i - k < M; }"));
+  EXPECT_FALSE(legal("function (X[M, N]) -> (O) { O[i, n: M - 9, N] = +(X[i + k, n]), k < 10; }"));
+}
+
 // The sums of turn t in T[t], those of the turns before in B[t].
 std::string chain(const std::string& total, const std::string& link, const std::string& read) {
   return "nest n\nargument X: f32 [8, 4] strides [4, 1]\nargument Z: f32 [8, 4] strides [4, 1] "

@@ -48,6 +48,30 @@ TEST(CpuPrefetch, NothingOfWhatIsNear) {
   EXPECT_EQ(prefetches(product(1000, "t + i")), 1) << "rows that this tile reads too";
 }
 
+// Prefix sums of rows of so many values, and so many of them.
+std::string scans(int64_t rows, int64_t cells) {
+  std::string r = std::to_string(rows), n = std::to_string(cells);
+  std::string shape = ": f32 [" + r + ", " + n + "] strides [" + n + ", 1]";
+  return "nest scans\nargument X" + shape + "\nargument Z" + shape +
+         " written\nregisters acc: f32 [1] strides [1] written align 64\n"
+         "parallel t from [0] extent [" +
+         r +
+         "] grain 1 {\n  alloc acc\n  assign acc[0] () { %0:f32 = real 0; yield %0 }\n"
+         "  serial k from [0] extent [" +
+         std::to_string(cells / 16) +
+         "] {\n    vector l from [0] extent [16] width 16 ordered {\n"
+         "      add acc[0] (X[t, 16*k + l]) { %0:f32 = load 0; yield %0 }\n"
+         "      assign Z[t, 16*k + l] (acc[0]) { %0:f32 = load 0; yield %0 }\n    }\n  }\n}\n";
+}
+
+// Results past the caches: what a scan reads is asked for early, and lines that rows share with
+// their neighbours, which cannot go past them, before they are written.
+TEST(CpuPrefetch, ScansOfMoreThanTheCaches) {
+  EXPECT_EQ(prefetches(scans(1024, 4096)), 1) << "of the reads";
+  EXPECT_EQ(prefetches(scans(1024, 4100)), 2) << "rows that begin inside lines";
+  EXPECT_EQ(prefetches(scans(256, 4096)), 0) << "what caches hold";
+}
+
 // The rows of the last tile's successor do not exist.
 TEST(CpuPrefetch, BeyondTheLastRow) { expect_as_interpreted(product(1000, "988 + 3*t + i")); }
 
