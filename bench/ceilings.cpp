@@ -108,6 +108,59 @@ double memory_gbps(Traffic traffic, int threads, size_t bytes) {
   return best_rate(threads, static_cast<double>(buffers * size), calls) / 1e9;
 }
 
+struct PlainCopy::Part {
+  explicit Part(int64_t bytes)
+      : from(InputType{DType::u8, {bytes}}), to(InputType{DType::u8, {bytes}}) {}
+  void copy(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to.data(), from.data(), from.bytes());
+      asm volatile("" : : : "memory");
+    }
+  }
+
+  Tensor from, to;
+  std::thread thread;
+};
+
+PlainCopy::PlainCopy(int threads, double bytes) {
+  auto part = static_cast<int64_t>(bytes) / 2 / threads;
+  for (int i = 0; i < threads; ++i) parts_.push_back(std::make_unique<Part>(part));
+  for (int i = 1; i < threads; ++i) {
+    Part& p = *parts_[static_cast<size_t>(i)];
+    p.thread = std::thread([this, &p] { serve(p); });
+  }
+  bytes_ = 2.0 * static_cast<double>(part) * threads;
+}
+
+PlainCopy::~PlainCopy() {
+  over_ = true;
+  ++round_;
+  round_.notify_all();
+  for (auto& p : parts_) {
+    if (p->thread.joinable()) p->thread.join();
+  }
+}
+
+void PlainCopy::serve(Part& part) {
+  for (int seen = 0;; ++seen) {
+    round_.wait(seen);
+    if (over_) return;
+    part.copy(count_);
+    --busy_;
+  }
+}
+
+double PlainCopy::nanoseconds(int64_t count) {
+  auto start = Clock::now();
+  count_ = count;
+  busy_ = static_cast<int>(parts_.size()) - 1;
+  ++round_;
+  round_.notify_all();
+  parts_.front()->copy(count);
+  while (busy_ > 0) std::this_thread::yield();
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
 double device_copy_gbps(DeviceSession& session) {
   constexpr size_t kBytes = size_t{1} << 30;
   void* from = session.allocate(kBytes, nullptr);

@@ -16,6 +16,11 @@ namespace {
 // their last bits.
 constexpr double kTolerance = 5e-5;
 
+constexpr double kCopiedBytes = 1 << 16;  // less is a call's cost
+
+// What mostly reads is not held back by a copy's writes.
+bool mostly_reads(const Work& work) { return work.written < work.bytes / 8; }
+
 double tolerance_of(const Prepared& prepared) {
   double stated = prepared.what().workload->tolerance;
   return is_float(prepared.output().type()) ? std::max(kTolerance, stated) : stated;
@@ -107,9 +112,16 @@ double Session::ceiling(const Prepared& prepared) {
   if (prepared.what().workload->measure == Measure::gflops) {
     return ceilings_.gflops(threads_) * neighbours_advantage(prepared);
   }
-  // What mostly reads is not held back by a copy's writes.
-  Traffic traffic = work.written < work.bytes / 8 ? Traffic::read : Traffic::copy;
+  Traffic traffic = mostly_reads(work) ? Traffic::read : Traffic::copy;
   return ceilings_.gbps(traffic, threads_, work.bytes);
+}
+
+// Where memory is the limit and written too: what a copy takes differs from process to process and
+// from second to second, so that one takes turns with the contenders.
+bool Session::against_a_copy(const Prepared& prepared) const {
+  bool memory = prepared.what().workload->measure == Measure::gbps;
+  return memory && !is_gpu(engine_->target()) && !mostly_reads(prepared.work()) &&
+         prepared.work().bytes >= kCopiedBytes;
 }
 
 // Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.
@@ -201,6 +213,14 @@ bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, R
                             return others[i].calls(count);
                           }});
   }
+  std::optional<PlainCopy> copy;
+  if (against_a_copy(prepared)) {
+    copy.emplace(threads_, prepared.work().bytes);
+    contenders.push_back({"copy", [&](int64_t count) {
+                            timed.reset();
+                            return copy->nanoseconds(count);
+                          }});
+  }
   try {
     std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
       progress_.show(result.name + ": round " + std::to_string(round + 1) + " of " +
@@ -210,6 +230,7 @@ bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, R
     for (size_t i = 0; i < others.size(); ++i) {
       result.peers.push_back({others[i].name, std::move(times[i + 1])});
     }
+    if (copy) result.ceiling = copy->bytes() / times.back().median();
   } catch (const Failure& failure) {
     if (!timed) throw;
     result.failed_peers.push_back({others[*timed].name, failure.what()});

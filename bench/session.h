@@ -25,6 +25,7 @@ class Session {
   std::vector<double> tune(Prepared& prepared, double budget_ms);
   // The ceiling of a case, in units of its measure.
   double ceiling(const Prepared& prepared);
+  bool against_a_copy(const Prepared& prepared) const;
   double device_ceiling(const Prepared& prepared);
   double device_copy();  // GB/s
   Progress& progress() { return progress_; }
