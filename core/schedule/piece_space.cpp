@@ -78,8 +78,15 @@ std::vector<RegisterTile> PieceSpace::best_tiles() {
     if (legal(s)) ns = model_.compute_ns(s);
     if (t.vector >= 0 && piece_.owners < piece_.box.size()) {
       pack_operands(t, s, 0);
-      if (!s.packings.empty() && legal(s))
+      auto with_copies = [&] {
+        if (s.packings.empty() || !legal(s)) return;
         ns = std::min(ns, model_.compute_ns(s) + model_.packing_ns(s));
+      };
+      with_copies();
+      // Of operands that scalars are read from a copy may cost more than it spares.
+      if (std::erase_if(s.packings, [&](const Packing& p) { return !along(t, p, s); }) > 0) {
+        with_copies();
+      }
     }
     if (std::isfinite(ns)) scored.emplace_back(ns, std::move(t));
   }
