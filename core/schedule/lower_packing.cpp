@@ -21,8 +21,9 @@ int64_t step_before(const Packing& packing, size_t entry) {
 
 int Frame::add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written) {
   const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
-  int id = add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
-                      nest::Scope::argument, packed_shape(what.packing, schedule, piece, piece.box));
+  int id =
+      add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
+                 nest::Scope::argument, packed_shape(what.packing, schedule, piece, piece.box));
   nest.buffers[static_cast<size_t>(id)].written = written;
   return id;
 }
@@ -78,8 +79,8 @@ nest::Block PieceLowering::pack(const Packing& packing, State& s) {
   if (added) {
     nest::Scope scope =
         packing.level == 0 && parallel_ > 0 ? nest::Scope::workspace : nest::Scope::scratch;
-    known->second =
-        frame_.add_buffer("packed", type, scope, packed_shape(packing, schedule_, piece_, bounds(s)));
+    known->second = frame_.add_buffer("packed", type, scope,
+                                      packed_shape(packing, schedule_, piece_, bounds(s)));
   }
   s.packed[load] = known->second;
   s.outside[load].clear();

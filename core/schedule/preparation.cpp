@@ -30,7 +30,8 @@ std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& s
   for (size_t e = 0; e < packed_loops(packing, schedule); ++e) {
     const Loop& entry = packing.order[e];
     int64_t& block = left[static_cast<size_t>(entry.unknown)];
-    if (tiles && entry.unknown == tiles->k) block = ceil_div(block, tiles->terms()) * tiles->terms();
+    if (tiles && entry.unknown == tiles->k)
+      block = ceil_div(block, tiles->terms()) * tiles->terms();
     shape.push_back(std::max<int64_t>(1, ceil_div(block, entry.step)));
     block = entry.step;
   }
