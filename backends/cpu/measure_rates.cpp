@@ -22,7 +22,6 @@ constexpr int kTrials = 20;
 constexpr double kPartNs = 25e6;    // of one measurement, whatever its trials take…
 constexpr double kLongestNs = 1e8;  // …unless others disturbed all of them
 constexpr double kUndisturbed = 0.9;
-constexpr double kAsFast = 0.75;
 constexpr size_t kMultiple = 1024;
 constexpr int64_t kLargestRead = int64_t{96} << 20;  // bytes
 
@@ -119,18 +118,6 @@ int64_t effective_bytes(const Buffer& buffer, const Target& host, double l3, dou
   return found;
 }
 
-// Each thread's second cache holds as much of data of its own as `own` says; of the same data for
-// all threads it may hold less before others' copies displace it. The largest of halving sizes that
-// are read as fast.
-int64_t shared_bytes(const Target& host, const Buffer& buffer, double own) {
-  for (int64_t bytes = host.l2_bytes / 2; bytes > host.l1_bytes; bytes /= 2) {
-    double rate = together(host.threads, [&](int) { return buffer.rate(bytes_of(bytes)); });
-    bool all = bytes == host.l2_bytes / 2;
-    if (rate >= kAsFast * own) return all ? host.l2_bytes : bytes;
-  }
-  return host.l1_bytes;
-}
-
 void measure_memory(const Target& host, MachineRates& r) {
   int64_t far = std::clamp<int64_t>(2 * host.l3_bytes, 4 * host.l2_bytes, kLargestRead);
   Buffer buffer(bytes_of(far));
@@ -150,7 +137,6 @@ void measure_memory(const Target& host, MachineRates& r) {
     });
   };
   r.all_l2_bytes_per_ns = read(host.l2_bytes / 2);
-  r.l2_shared_bytes = shared_bytes(host, buffer, r.all_l2_bytes_per_ns);
   r.all_l3_bytes_per_ns = read(near);
   r.all_dram_bytes_per_ns = read(far / host.threads);
 }

@@ -73,9 +73,6 @@ void apply(const MachineRates& rates, Target& target) {
   take(kUsefulBandwidth * rates.l2_bytes_per_ns, target.l2_bytes_per_ns);
   take(kUsefulBandwidth * rates.l3_bytes_per_ns, target.l3_bytes_per_ns);
   take(rates.dram_bytes_per_ns, target.dram_bytes_per_ns);
-  if (rates.l2_shared_bytes > 0) {
-    target.l2_shared_bytes = std::min(rates.l2_shared_bytes, target.l2_bytes);
-  }
   if (rates.l3_bytes > 0) target.l3_bytes = std::max(rates.l3_bytes, target.l2_bytes);
 }
 
@@ -92,7 +89,6 @@ Target without_rates(const Target& target) {
   plain.l3_bytes_per_ns = defaults.l3_bytes_per_ns;
   plain.dram_bytes_per_ns = defaults.dram_bytes_per_ns;
   plain.l3_bytes = defaults.l3_bytes;
-  plain.l2_shared_bytes = defaults.l2_shared_bytes;
   return plain;
 }
 

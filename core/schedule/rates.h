@@ -17,9 +17,8 @@ struct MachineRates {
   double l2_bytes_per_ns = 0;
   double l3_bytes_per_ns = 0;
   double dram_bytes_per_ns = 0;
-  int64_t l3_bytes = 0;         // of the third cache, as much as is found there again
-  int64_t l2_shared_bytes = 0;  // of the second cache, as much as all threads keep of the same data
-  int threads = 1;              // of the measurements below, each of all threads together
+  int64_t l3_bytes = 0;  // of the third cache, as much as is found there again
+  int threads = 1;       // of the measurements below, each of all threads together
   double all_fma_per_ns = 0;
   double all_l2_bytes_per_ns = 0;
   double all_l3_bytes_per_ns = 0;

@@ -75,7 +75,6 @@ std::optional<MachineRates> load_rates(const std::string& directory, const std::
     if (json.at("identity").get<std::string>() != identity) return std::nullopt;
     for (const auto& [name, field] : kFields) rates.*field = json.at(name).get<double>();
     rates.l3_bytes = json.at("l3_bytes").get<int64_t>();
-    rates.l2_shared_bytes = json.at("l2_shared_bytes").get<int64_t>();
     rates.threads = json.at("threads").get<int>();
     for (const auto& [bits, rate] : json.at("fma_per_ns").items()) {
       rates.fma_per_ns[std::stoi(bits)] = rate.get<double>();
@@ -94,7 +93,6 @@ bool store_rates(const std::string& directory, const std::string& identity,
   json["fma_per_ns"] = fma;
   for (const auto& [name, field] : kFields) json[name] = rates.*field;
   json["l3_bytes"] = rates.l3_bytes;
-  json["l2_shared_bytes"] = rates.l2_shared_bytes;
   json["threads"] = rates.threads;
   json["identity"] = identity;
   std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -126,12 +124,9 @@ std::string describe(const MachineRates& r) {
                 r.l1_bytes_per_ns, r.l2_bytes_per_ns, r.l3_bytes_per_ns,
                 static_cast<long long>(r.l3_bytes >> 20), r.dram_bytes_per_ns);
   text += part;
-  std::snprintf(
-      part, sizeof part,
-      "; %d threads together %.3g, L2 %.3g (the same data up to %lld KiB), L3 %.3g, memory %.3g",
-      r.threads, r.all_fma_per_ns, r.all_l2_bytes_per_ns,
-      static_cast<long long>(r.l2_shared_bytes >> 10), r.all_l3_bytes_per_ns,
-      r.all_dram_bytes_per_ns);
+  std::snprintf(part, sizeof part, "; %d threads together %.3g, L2 %.3g, L3 %.3g, memory %.3g",
+                r.threads, r.all_fma_per_ns, r.all_l2_bytes_per_ns, r.all_l3_bytes_per_ns,
+                r.all_dram_bytes_per_ns);
   return text + part;
 }
 

@@ -65,7 +65,6 @@ MachineRates free_machine() {
   r.l3_bytes_per_ns = 110;
   r.dram_bytes_per_ns = 55;
   r.l3_bytes = 16 << 20;
-  r.l2_shared_bytes = 512 << 10;
   r.threads = 2;
   r.all_fma_per_ns = 240;
   r.all_l2_bytes_per_ns = 470;

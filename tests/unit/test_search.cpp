@@ -224,13 +224,11 @@ TEST(Rates, ReplaceTheModelsConstantsAndNothingElse) {
   rates.l3_bytes_per_ns = 60;
   rates.dram_bytes_per_ns = 20;
   rates.l3_bytes = 16 << 20;
-  rates.l2_shared_bytes = 384 << 10;
   Target before = wide_target(), target = before;
   apply(rates, target);
   EXPECT_EQ(target.fma_per_ns, 130);
   EXPECT_EQ(target.dram_bytes_per_ns, 20);
   EXPECT_EQ(target.l3_bytes, 16 << 20);
-  EXPECT_EQ(target.l2_shared_bytes, 384 << 10);
   EXPECT_NE(to_string(target), to_string(before));
   EXPECT_EQ(to_string(without_rates(target)), to_string(without_rates(before)));
   Target untouched = before;
