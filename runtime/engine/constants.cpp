@@ -22,6 +22,8 @@ ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& fr
   constant.copy = from;
   if (engine->session() != nullptr) {
     constant.device = device_copy(*engine->session(), from, constant.copy);
+    constant.copy.memory = Memory::device;
+    constant.copy.device = engine->ordinal();
     return constant;
   }
   constant.host = std::make_shared<const ConstantMemory>(engine, byte_count(from));
@@ -83,11 +85,9 @@ void prepare_copies(Executable& e) {
       std::shared_ptr<const ConstantMemory>& copy = made[{source, p.key}];
       if (!copy) {
         auto memory = std::make_shared<const ConstantMemory>(e.engine, p.bytes);
-        std::vector<std::byte> workspace(p.code->workspace_bytes());
         void* pointers[] = {source, memory->data()};
-        LaunchOptions options;
+        LaunchOptions options;  // the launch allocates its workspace
         options.threads = e.engine->options().threads;
-        options.workspace = workspace.data();
         e.engine->backend().launch(*p.code, pointers, {}, options);
         copy = std::move(memory);
       }
