@@ -23,8 +23,8 @@ bool is_fixed(const std::vector<BoundTensor>& tensors, TensorId id);
 std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& schedule,
                                    const Piece& piece, const Kernel& kernel, const Target& target);
 
-// Extents of a packed block's dimensions where each unknown has `range` values; of tiles, terms that
-// zeros fill up count.
+// Extents of a packed block's dimensions where each unknown has `range` values; of tiles, terms
+// that zeros fill up count.
 std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& schedule,
                                   const Piece& piece, const std::vector<int64_t>& range);
 
