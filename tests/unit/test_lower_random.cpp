@@ -1,6 +1,7 @@
 // Random programs through the passes, grouping, lowering and the nest interpreter, against the
 // reference interpreter.
 #include <algorithm>
+#include <functional>
 
 #include "core/interpret/whole_tensor.h"
 #include "core/nest/nest.h"
@@ -41,6 +42,22 @@ void expect_lowered_agrees(uint64_t seed, uint64_t schedule, const RandomOptions
   }
 }
 
+// The model's pick and random schedules of a program's kernels, each run against `expected`; `ran`
+// is told of each run.
+void expect_schedules_agree(const BoundProgram& program, const RandomCase& drawn,
+                            const Interpretation& expected, uint64_t seed, const Target& target,
+                            const std::function<void(const StepRunner&)>& ran) {
+  std::vector<Step> steps = group(program, target);
+  for (uint64_t schedule : {uint64_t{0}, seed + 1, seed + 1000, seed + 2000}) {
+    StepRunner runner(program, drawn.inputs);
+    for (const Step& step : steps) {
+      ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
+    }
+    EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
+    ran(runner);
+  }
+}
+
 TEST(LowerRandom, AnalyticSchedules) {
   for (uint64_t seed : seeds(0, 150)) expect_lowered_agrees(seed, 0, {});
 }
@@ -72,15 +89,9 @@ TEST(LowerRandom, ClassesOfSizes) {
     Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
     target.class_work_ns = 0;
     run_pipeline(program, target);
-    std::vector<Step> steps = group(program, target);
-    for (uint64_t schedule : {uint64_t{0}, seed + 1, seed + 1000, seed + 2000}) {
-      StepRunner runner(program, drawn.inputs);
-      for (const Step& step : steps) {
-        ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
-      }
-      EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
-      classes += runner.classes();
-    }
+    ASSERT_NO_FATAL_FAILURE(
+        expect_schedules_agree(program, drawn, expected, seed, target,
+                               [&](const StepRunner& runner) { classes += runner.classes(); }));
   }
   std::printf("%d kernels for classes of sizes\n", classes);
   EXPECT_GT(classes, 5);
@@ -98,15 +109,9 @@ TEST(LowerRandom, InputsThatStayTheSame) {
     if (seed % 3 == 0) target.class_work_ns = 0;
     for (TensorId id : program.inputs) program.tensors[static_cast<size_t>(id)].fixed = true;
     run_pipeline(program, target);
-    std::vector<Step> steps = group(program, target);
-    for (uint64_t schedule : {uint64_t{0}, seed + 1, seed + 1000, seed + 2000}) {
-      StepRunner runner(program, drawn.inputs);
-      for (const Step& step : steps) {
-        ASSERT_NO_FATAL_FAILURE(runner.run(step, schedule, target));
-      }
-      EXPECT_EQ(difference(expected, runner.outputs(), drawn.exact), "");
-      prepared += runner.prepared();
-    }
+    ASSERT_NO_FATAL_FAILURE(
+        expect_schedules_agree(program, drawn, expected, seed, target,
+                               [&](const StepRunner& runner) { prepared += runner.prepared(); }));
   }
   std::printf("%d copies made before\n", prepared);
   EXPECT_GT(prepared, 100);
