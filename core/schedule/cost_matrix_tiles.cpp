@@ -14,7 +14,6 @@ constexpr double kTilesStart = 90;  // of waiting for the first operands and the
 constexpr double kRowStored = 1;    // of a register's row that goes to memory
 constexpr double kRowFinished = 5;  // …and is read there again, converted and stored
 constexpr double kRowResumed = 3;   // …and comes back from the second cache for the next block
-constexpr double kFarSums = 300;    // of waiting for sums that the blocks before have left far away
 constexpr double kOthers = 6;       // of a step's other instructions, beside the products
 
 // Registers along an unknown in a block of `size` values: of whole size, and what is left.

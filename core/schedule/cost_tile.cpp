@@ -20,7 +20,6 @@ constexpr double kTileStart = 12;    // of entering and leaving a register tile�
 constexpr double kShortStart = 4;    // …whose reduction's end the processor foresees…
 constexpr double kForeseen = 32;     // …among so many iterations: the next tile begins beside it
 constexpr double kResume = 2;        // of a vector of sums that earlier blocks have begun
-constexpr double kFarSums = 300;     // of waiting for a tile's sums from behind the second cache
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 // The same where the next row does not wait for the result: one row at a time; several at once.
 constexpr double kFreeCombine = 8;

@@ -60,15 +60,19 @@ TEST_F(Runs, EnginesOfTwoDevices) {
   }
 }
 
-// The first call compiles, the others go the short way; a misaligned tensor goes the long one.
-TEST_F(Runs, CInterfaceTakesDeviceTensorsAsTheyAre) {
+tile_error* create_engine(tile_engine*& engine) {
   tile_engine_options options{};
   options.struct_size = sizeof options;
   options.backend = "cuda";
   options.cache_mode = "off";
+  return tile_engine_create(&options, &engine);
+}
+
+// The first call compiles, the others go the short way; a misaligned tensor goes the long one.
+TEST_F(Runs, CInterfaceTakesDeviceTensorsAsTheyAre) {
   tile_engine* engine = nullptr;
   tile_program* program = nullptr;
-  ASSERT_EQ(tile_engine_create(&options, &engine), nullptr);
+  ASSERT_EQ(create_engine(engine), nullptr);
   ASSERT_EQ(tile_program_parse(engine, "tile", nullptr, kDouble, strlen(kDouble), &program),
             nullptr);
   alignas(16) std::array<float, 36> a{}, b{};
@@ -130,13 +134,9 @@ TEST_F(Runs, ConstantInputsAreCopiedToTheDeviceOnce) {
 }
 
 TEST_F(Runs, CInterfaceTakesConstantsOfTheDevice) {
-  tile_engine_options options{};
-  options.struct_size = sizeof options;
-  options.backend = "cuda";
-  options.cache_mode = "off";
   tile_engine* engine = nullptr;
   tile_program* program = nullptr;
-  ASSERT_EQ(tile_engine_create(&options, &engine), nullptr);
+  ASSERT_EQ(create_engine(engine), nullptr);
   constexpr const char* kAdd = "function (A[M, N], W[M, N]) -> (B) { B = A + W; }";
   ASSERT_EQ(tile_program_parse(engine, "tile", nullptr, kAdd, strlen(kAdd), &program), nullptr);
   alignas(16) std::array<float, 32> a{}, w{}, b{};
