@@ -1,6 +1,6 @@
 // Prefetches of far operands: while a register tile is reduced, the lines that the next tile will
 // read. The processor's own prefetcher begins anew with each row of a tile, and at each page. And
-// of results whose rows are pages apart: while one is stored, the lines of a later one.
+// of far results: while a row is stored, its lines further on, or those of a later row pages apart.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,6 +14,7 @@ constexpr int64_t kNearBytes = 1 << 20;  // tensors up to it stay in a core's ow
 constexpr size_t kMostLines = 32;        // of one tile
 constexpr int64_t kPage = 4096;          // bytes
 constexpr int64_t kRowsAhead = 2;
+constexpr int64_t kStoresAhead = 128;  // bytes
 
 int64_t bytes_of(const nest::Buffer& b) {
   auto bytes = static_cast<int64_t>(byte_size(b.type));
@@ -116,25 +117,54 @@ void FunctionEmitter::prefetch_next_tile(const nest::For& f, const Form& at, llv
   indices_.unbind(f.variable);
 }
 
+// What a vector store assigns to far memory that is not streamed: the place of its first lane, if
+// the lanes are neighbours.
+std::optional<Form> FunctionEmitter::far_row(const nest::Store& s) {
+  bool plain = s.kind == nest::StoreKind::assign && s.target.values.empty() && lanes_.width > 1;
+  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(s.target.buffer)];
+  bool far = is_far(b) && !memory_.streamed(s.target.buffer);
+  if (!plain || !far || loops_.empty()) return std::nullopt;
+  std::optional<Indices::Strided> lanes = indices_.strided(offset_of(s.target));
+  if (!lanes || lanes->stride != 1) return std::nullopt;
+  return lanes->uniform;
+}
+
 // Of a running value that a loop stores in each iteration, a page further: the lines that a later
 // iteration will store to.
-void FunctionEmitter::prefetch_next_row(const nest::Store& s) {
-  bool plain = s.kind == nest::StoreKind::assign && s.target.values.empty() && lanes_.width > 1;
-  if (!plain || loops_.empty() || memory_.streamed(s.target.buffer)) return;
-  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(s.target.buffer)];
+void FunctionEmitter::prefetch_next_row(const nest::Store& s, const Form& row, int64_t size) {
   bool running = std::any_of(s.loads.begin(), s.loads.end(), [&](const nest::Access& a) {
     auto begun = begun_.find(a.buffer);
     bool cells = nest_.buffers[static_cast<size_t>(a.buffer)].scope == nest::Scope::registers;
     return cells && begun != begun_.end() && begun->second < loops_.size();
   });
-  if (!running || !is_far(b)) return;
+  if (!running) return;
   const TileLoop loop = loops_.back();
   int64_t move = move_of(s.target, loop.variable, loop.at);
-  auto size = static_cast<int64_t>(byte_size(b.type));
   if (std::abs(move) * size < kPage) return;
-  std::optional<Indices::Strided> lanes = indices_.strided(offset_of(s.target));
-  if (!lanes || lanes->stride != 1) return;
-  memory_.prefetch(s.target.buffer, lanes->uniform + Form{{}, kRowsAhead * move}, true);
+  memory_.prefetch(s.target.buffer, row + Form{{}, kRowsAhead * move}, true);
+}
+
+// Of a row that the loop around goes along: its lines further on. Stores reach the caches one after
+// the other, and each waits for its lines, two where the row begins inside a line.
+void FunctionEmitter::prefetch_along_row(const nest::Store& s, const Form& row, int64_t size) {
+  for (size_t l = loops_.size(); l-- > 0;) {
+    const TileLoop loop = loops_[l];
+    int64_t move = move_of(s.target, loop.variable, loop.at) * size;
+    if (move == 0) continue;
+    if (move > 0 && move <= kStoresAhead) {
+      memory_.prefetch(s.target.buffer, row + Form{{}, kStoresAhead / size}, true);
+    }
+    return;
+  }
+}
+
+void FunctionEmitter::prefetch_later_stores(const nest::Store& s) {
+  std::optional<Form> row = far_row(s);
+  if (!row) return;
+  auto size =
+      static_cast<int64_t>(byte_size(nest_.buffers[static_cast<size_t>(s.target.buffer)].type));
+  prefetch_next_row(s, *row, size);
+  prefetch_along_row(s, *row, size);
 }
 
 }  // namespace tile::cpu

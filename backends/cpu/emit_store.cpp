@@ -57,7 +57,7 @@ bool FunctionEmitter::store_together(const nest::Block& statements, size_t first
 }
 
 void FunctionEmitter::statement(const nest::Store& s) {
-  prefetch_next_row(s);
+  prefetch_later_stores(s);
   Nodes nodes = values(s.body, s.loads, s.target.values);
   auto result = [&](size_t i) { return nodes[static_cast<size_t>(s.body.results[i])]; };
   llvm::Value* value = result(0);

@@ -107,7 +107,10 @@ class FunctionEmitter {
   bool visit_reads(const nest::Block& body, const std::function<void(const nest::Access&)>& visit);
   FarLines lines_ahead(const nest::For& f, const Form& at);
   void prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i);
-  void prefetch_next_row(const nest::Store& s);
+  std::optional<Form> far_row(const nest::Store& s);
+  void prefetch_next_row(const nest::Store& s, const Form& row, int64_t size);
+  void prefetch_along_row(const nest::Store& s, const Form& row, int64_t size);
+  void prefetch_later_stores(const nest::Store& s);
 
   // Blocks turned in registers (emit_turned.cpp).
   struct WrittenOut {

@@ -1,4 +1,4 @@
-// Prefetches of what the next register tile reads.
+// Prefetches of what the next register tile reads, and of what far results' rows go on with.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_backend.h"
@@ -69,7 +69,26 @@ std::string scans(int64_t rows, int64_t cells) {
 TEST(CpuPrefetch, ScansOfMoreThanTheCaches) {
   EXPECT_EQ(prefetches(scans(1024, 4096)), 1) << "of the reads";
   EXPECT_EQ(prefetches(scans(1024, 4100)), 2) << "rows that begin inside lines";
-  EXPECT_EQ(prefetches(scans(256, 4096)), 0) << "what caches hold";
+  EXPECT_EQ(prefetches(scans(256, 4096)), 1) << "what caches hold together, of the stores";
+  EXPECT_EQ(prefetches(scans(32, 4096)), 0) << "what a core's caches hold";
+}
+
+// Vectors stored to a matrix of so many rows, the innermost loop going along or across them.
+std::string fills(int64_t rows, const std::string& place) {
+  return "nest fills\nargument Z: f32 [" + std::to_string(rows) +
+         ", 1000] strides [1000, 1] written\nparallel t from [0] extent [" +
+         std::to_string(rows / 16) +
+         "] grain 1 {\n  serial a from [0] extent [16] {\n    serial b from [0] extent [16] {\n"
+         "      vector l from [0] extent [16] width 16 {\n        assign Z[" +
+         place + "] () { %0:f32 = real 1; yield %0 }\n      }\n    }\n  }\n}\n";
+}
+
+TEST(CpuPrefetch, StoresAlongRowsOfALargeResult) {
+  EXPECT_EQ(prefetches(fills(1024, "16*t + a, 16*b + l")), 1);
+  EXPECT_EQ(prefetches(fills(1024, "16*t + a, 60*b + l")), 0) << "lines that are not the next ones";
+  EXPECT_EQ(prefetches(fills(1024, "16*t + b, 16*a + l")), 0) << "other rows come first";
+  EXPECT_EQ(prefetches(fills(64, "16*t + a, 16*b + l")), 0) << "a result that stays near";
+  expect_as_interpreted(fills(1024, "16*t + a, 16*b + l"));
 }
 
 // The rows of the last tile's successor do not exist.
