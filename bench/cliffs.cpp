@@ -19,6 +19,7 @@ constexpr double kCliff = 1.25;
 constexpr int64_t kOther = 128;  // the sizes that stay
 constexpr int kRuns = 20;        // of each size, each the least of a few
 constexpr int kTurns = 60;       // of a suspicious pair
+constexpr int kTimes = 5;        // that it must be one
 constexpr const char* kAxes[] = {"M", "N", "K"};
 
 // One product and its timer.
@@ -81,7 +82,7 @@ class Cliffs {
     if (n == from_) return;
     double before = times[std::to_string(n - 1)];
     double ratio = time / before;
-    if (ratio > kCliff) ratio = in_turns(axis, n, times);
+    for (int i = 0; i < kTimes && ratio > kCliff; ++i) ratio = in_turns(axis, n);
     if (ratio > steepest_) {
       steepest_ = ratio;
       where_ = std::string(kAxes[axis]) + " = " + key;
@@ -93,16 +94,15 @@ class Cliffs {
     ++cliffs_;
   }
 
-  // What looks like a cliff may be a disturbance of one of the two.
-  double in_turns(int axis, int64_t n, Json& times) {
+  // What looks like a cliff may be a disturbance of one of the two, or since the other was timed:
+  // the two anew, in turns.
+  double in_turns(int axis, int64_t n) {
     Product smaller(engine_, axis, n - 1), larger(engine_, axis, n);
-    double before = times[std::to_string(n - 1)], time = times[std::to_string(n)];
-    for (int i = 0; i < kTurns; ++i) {
+    double before = smaller.least(1), time = larger.least(1);
+    for (int i = 1; i < kTurns; ++i) {
       before = std::min(before, smaller.least(1));
       time = std::min(time, larger.least(1));
     }
-    times[std::to_string(n - 1)] = before;
-    times[std::to_string(n)] = time;
     return time / before;
   }
 
