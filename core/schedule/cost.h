@@ -163,6 +163,7 @@ class PieceModel {
   double traffic(const LoopRanges& r, double capacity, const Measure& held,
                  const Measure& moved) const;
   Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
+  bool leaves_runs(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
   bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;
   Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
                      size_t level) const;

@@ -12,6 +12,7 @@ namespace {
 constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
 constexpr double kLostRun = 128;  // the same of a tile's part where it walks more at a time…
 constexpr double kRuns = 16;      // …than are fetched ahead from behind the second cache
+constexpr double kLeftRun = 128;  // of what is read once: lines fetched ahead that come much later
 constexpr double kPage = 4096;
 constexpr double kPagesKnown = 1024;  // translations held at once
 constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
@@ -240,6 +241,18 @@ bool PieceModel::walks_along(const PieceSchedule& s, const LoopRanges& r, size_t
   return step > 0 && step < block_at(s, r, access, loop).run;
 }
 
+// Whether the runs of what is read once go on when all else has been read, not in the next
+// iteration of the loop around the level: then what was fetched ahead of them is lost.
+bool PieceModel::leaves_runs(const PieceSchedule& s, const LoopRanges& r, size_t access,
+                             size_t level) const {
+  const AccessModel& a = accesses_[access];
+  if (a.store || level < 2 || uses(a) > 1 || walks_along(s, r, access, level - 1)) return false;
+  for (size_t loop = 0; loop + 1 < level; ++loop) {
+    if (r.trips[loop] > 1 && walks_along(s, r, access, loop)) return true;
+  }
+  return false;
+}
+
 // What the access of one tile brings that is new: of windows that slide along an owner from tile to
 // tile, and reduce nothing else, the earlier taps' elements have come before.
 PieceModel::Block PieceModel::walked_block(const PieceSchedule& s, const LoopRanges& r,
@@ -308,8 +321,10 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     if (along) return block.rows * std::max(block.exact, stride);
     // A tile walks its runs side by side; a longer block's are finished by later tiles.
     Block walked = walked_block(s, r, i, level);
-    bool lost = bytes > target_.l1_bytes && walked.rows > kRuns && walked.run < block.run;
-    double start = lost ? kLostRun * block.run / walked.run : kShortRun;
+    bool behind = bytes > target_.l1_bytes, dense = block.rows == 1 && uses(accesses_[i]) <= 1;
+    bool lost = behind && !dense && walked.rows > kRuns && walked.run < block.run;
+    bool left = behind && leaves_runs(s, r, i, level);
+    double start = lost ? kLostRun * block.run / walked.run : left ? kLeftRun : kShortRun;
     return block.rows * (block.run + start);
   };
   return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;

@@ -211,6 +211,36 @@ TEST(ScheduleSpace, RowsAreSummedOneByOne) {
   EXPECT_EQ(s.reduce.back(), (Loop{1, 1, Binding::vector}));
 }
 
+// Of the sum over a middle axis, what a row holds is read before the rows of other sums: what the
+// processor fetches ahead past a part of a row would be lost until the rest is read.
+TEST(ScheduleSpace, RowsAreReadWholeBeforeOthers) {
+  KernelBuilder b;
+  TensorId X = b.tensor("X", DType::f32, {256, 64, 256}), O = b.tensor("O", DType::f32, {256, 256});
+  b.stage(O, Aggregation::sum, DType::f32,
+          {{{"l", "n", "m"},
+            {256, 256, 64},
+            2,
+            {"l", "n"},
+            {{X, {"l", "m", "n"}}},
+            {},
+            [](Body&, const std::vector<NodeId>& loads) { return loads[0]; }}});
+  Kernel kernel = b.finish();
+  Target target = wide_target();
+  target.threads = 2;
+  target.l3_bytes = 64 << 20;
+  auto nanoseconds = [&](const std::string& outer) {
+    return estimate(parse_schedule("schedule { stage { piece outer (" + outer +
+                                   ") reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 "
+                                   "vector) } }"),
+                    kernel, target);
+  };
+  const double apart = nanoseconds("1:64 parallel, 0:4 parallel");
+  EXPECT_GT(apart, 1.2 * nanoseconds("0:4 parallel, 1:64 serial"));
+  EXPECT_GT(apart, 1.2 * nanoseconds("0:8 parallel, 1:64 serial, 0:4 serial"));
+  PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
+  EXPECT_EQ(s.outer.front().unknown, 0);
+}
+
 // Tiles of short sums overlap: copies of an operand that lies across the lanes pay at once.
 TEST(ScheduleSpace, ShortSumsOverlapTheirNeighbours) {
   KernelBuilder b;
