@@ -105,6 +105,7 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   std::erase_if(s.packings,
                 [&](const Packing& p) { return uses(p, m) || !uses(p, k) || !along(t, p, s); });
   if (s.packings.empty()) return;
+  consider(t, with(t, outer));
   for (Packing& p : s.packings) {
     if (depth > 0) p.order.insert(p.order.begin(), {k, depth, Binding::serial});
   }

@@ -12,6 +12,8 @@ namespace tile {
 namespace {
 
 constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kMostTasksPerThread = 16;  // of at least so many nanoseconds each
+constexpr double kTaskNanoseconds = 1000;
 constexpr int64_t kTurnsInCache = 8;  // values of a turn along a row, of the second cache
 constexpr int64_t kPageVectors = 64;  // of 64 bytes
 constexpr int64_t kLeastTurn = 4096;  // cells
@@ -191,7 +193,8 @@ void PieceSpace::chained(PieceSchedule s) {
 }
 
 void PieceSpace::bind_threads(PieceSchedule& s) const {
-  if (target_.threads < 2 || model_.serial_ns(s) < 2 * kChunkNanoseconds) return;
+  double serial = target_.threads < 2 ? 0 : model_.serial_ns(s);
+  if (serial < 2 * kChunkNanoseconds) return;
   size_t most = s.outer.size();
   for (const Packing& p : s.packings) {
     if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
@@ -202,10 +205,13 @@ void PieceSpace::bind_threads(PieceSchedule& s) const {
     Loop& l = s.outer[i];
     if (l.unknown == s.carried) return;
     bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
-    if (!owner(l.unknown) || again || tasks >= kTasksPerThread * target_.threads) return;
+    int64_t more = tasks * ceil_div(extent(l.unknown), l.step);
+    int64_t wanted = serial / static_cast<double>(more) < kTaskNanoseconds ? kTasksPerThread
+                                                                           : kMostTasksPerThread;
+    if (!owner(l.unknown) || again || tasks >= wanted * target_.threads) return;
     seen.push_back(l.unknown);
     l.binding = Binding::parallel;
-    tasks *= ceil_div(extent(l.unknown), l.step);
+    tasks = more;
   }
 }
 

@@ -102,10 +102,15 @@ class PieceSpace {
   // Sums of a part of the cells stay in the second-level cache while blocks of the reductions pass
   // by, so that operands are read once, whatever those cells share of them: piece_sums.cpp.
   void kept_sums(const RegisterTile& t);
-  void kept_sums_of(const RegisterTile& t, int split, int64_t width);
+  void kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares);
+  // Parts of the owner in whole tiles, one or two for each thread.
+  std::vector<Loop> shares_of(const RegisterTile& t, int u) const;
+  void consider_sums(const RegisterTile& t, const std::vector<Loop>& shares,
+                     const std::vector<Loop>& blocks);
   // Blocks of the reductions, those that reach furthest first, of which the cells of `range` need
-  // no more than half the cache; none where all fit or nothing does.
-  std::vector<Loop> passing_blocks(const RegisterTile& t, std::vector<int64_t> range) const;
+  // no more than so many bytes; none where all fit or nothing does.
+  std::vector<Loop> passing_blocks(const RegisterTile& t, std::vector<int64_t> range,
+                                   int64_t most) const;
   // Blocks of a transposed copy: every line of both sides is used up while it is in the cache.
   void blocked_copy(const RegisterTile& t);
   void blocked_tiles(const RegisterTile& t, int along);

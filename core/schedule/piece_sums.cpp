@@ -7,45 +7,70 @@ namespace tile {
 
 void PieceSpace::kept_sums(const RegisterTile& t) {
   if (t.vector < 0 || !owner(t.vector)) return;
-  std::vector<int> splits{t.vector};
-  for (auto [m, rows] : t.unrolled) splits.push_back(m);
-  std::vector<std::pair<int, int64_t>> tried;
-  for (int u : splits) {
-    for (int64_t parts : {target_.threads, 2 * target_.threads}) {
-      int64_t step = tile_step(t, u);
-      int64_t width = ceil_div(ceil_div(extent(u), parts), step) * step;
-      bool known = std::find(tried.begin(), tried.end(), std::pair(u, width)) != tried.end();
-      if (known || (width >= extent(u) && parts > 1)) continue;
-      tried.emplace_back(u, width);
-      kept_sums_of(t, u, width);
+  std::vector<Loop> columns = shares_of(t, t.vector), rows;
+  for (auto [m, count] : t.unrolled) {
+    for (const Loop& l : shares_of(t, m)) rows.push_back(l);
+  }
+  for (const Loop& l : columns) kept_sums_of(t, {l});
+  for (const Loop& l : rows) kept_sums_of(t, {l});
+  // Shares of both, so that threads have enough of them.
+  for (const Loop& column : columns) {
+    for (const Loop& row : rows) {
+      bool both = column.step < extent(column.unknown) && row.step < extent(row.unknown);
+      if (both) kept_sums_of(t, {column, row});
     }
   }
 }
 
-void PieceSpace::kept_sums_of(const RegisterTile& t, int split, int64_t width) {
+std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, int u) const {
+  std::vector<Loop> shares;
+  for (int64_t parts : {target_.threads, 2 * target_.threads}) {
+    int64_t step = tile_step(t, u);
+    Loop share{u, ceil_div(ceil_div(extent(u), parts), step) * step, Binding::serial};
+    bool known = std::find(shares.begin(), shares.end(), share) != shares.end();
+    if (!known && (share.step < extent(u) || parts == 1)) shares.push_back(share);
+  }
+  return shares;
+}
+
+void PieceSpace::kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares) {
   std::vector<int64_t> range = piece_.box;
-  range[static_cast<size_t>(split)] = std::min(width, extent(split));
-  std::vector<Loop> outer = passing_blocks(t, std::move(range));
-  if (outer.empty()) return;
-  outer.insert(outer.begin(), {split, width, Binding::serial});
+  for (const Loop& l : shares) {
+    range[static_cast<size_t>(l.unknown)] = std::min(l.step, extent(l.unknown));
+  }
+  std::vector<Loop> blocks, before;
+  for (int64_t part : {2, 4}) {
+    blocks = passing_blocks(t, range, target_.l2_bytes / part);
+    if (!blocks.empty() && blocks != before) consider_sums(t, shares, blocks);
+    before = blocks;
+  }
+}
+
+void PieceSpace::consider_sums(const RegisterTile& t, const std::vector<Loop>& shares,
+                               const std::vector<Loop>& blocks) {
+  std::vector<Loop> outer = shares;
+  outer.insert(outer.end(), blocks.begin(), blocks.end());
   for (const Loop& l : natural_order(t)) {
-    if (l.unknown != split || l.step < width) outer.push_back(l);
+    bool whole = std::any_of(shares.begin(), shares.end(), [&](const Loop& share) {
+      return share.unknown == l.unknown && share.step <= l.step;
+    });
+    if (!whole) outer.push_back(l);
   }
   PieceSchedule s = with(t, outer);
   std::erase_if(s.reduce, [&](const Loop& l) {
-    return std::any_of(outer.begin(), outer.end(), [&](const Loop& block) {
+    return std::any_of(blocks.begin(), blocks.end(), [&](const Loop& block) {
       return block.unknown == l.unknown && block.step <= l.step;
     });
   });
   consider(t, s);
 }
 
-std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t,
-                                             std::vector<int64_t> range) const {
+std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t, std::vector<int64_t> range,
+                                             int64_t most) const {
   auto fit = [&] {
     double bytes = 0;
     for (const PieceModel::AccessModel& a : model_.accesses()) bytes += model_.footprint(a, range);
-    return bytes <= static_cast<double>(target_.l2_bytes) / 2;
+    return bytes <= static_cast<double>(most);
   };
   std::vector<Loop> blocks;
   for (const Loop& l : reduce_loops(t)) {

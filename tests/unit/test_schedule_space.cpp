@@ -125,7 +125,37 @@ TEST(ScheduleSpace, SmallCopiesStartNoThreads) {
   ASSERT_EQ(illegal_piece(s, c.pieces[0], c, kernel, target), "");
   double serial = model.serial_ns(s);
   ASSERT_GE(serial, 2 * kChunkNanoseconds);
-  EXPECT_DOUBLE_EQ(model.nanoseconds(s), target.parallel_overhead_ns + serial / 2);
+  EXPECT_DOUBLE_EQ(model.nanoseconds(s), threaded_ns(serial, 30, target));
+}
+
+// Threads that are not equally fast wait for less where the last tasks are small.
+TEST(ScheduleSpace, SmallTasksLeaveLittleToWaitFor) {
+  Target target = wide_target();
+  target.threads = 2;
+  double serial = 1e6, half = target.parallel_overhead_ns + serial / 2;
+  EXPECT_GT(threaded_ns(serial, 2, target), 1.02 * threaded_ns(serial, 8, target));
+  EXPECT_GT(threaded_ns(serial, 8, target), threaded_ns(serial, 64, target));
+  EXPECT_LT(threaded_ns(serial, 64, target), 1.01 * half);
+  EXPECT_EQ(threaded_ns(serial, 1, target), serial);
+}
+
+// Tiles of both owners become tasks where each is work enough, rows of tiles where they are many.
+TEST(ScheduleSpace, TasksAreManyWhereTheirWorkIsEnough) {
+  Target target = wide_target();
+  target.threads = 2;
+  auto tasks = [&](int64_t size) {
+    Kernel kernel = matrix_product(size, size, size);
+    const Piece& piece = kernel.stages[0].contraction.pieces[0];
+    Schedule schedule = analytic_schedule(kernel, target);
+    int64_t count = 1;
+    for (const Loop& l : schedule.stages[0][0].outer) {
+      if (l.binding != Binding::parallel) break;
+      count *= ceil_div(piece.box[static_cast<size_t>(l.unknown)], l.step);
+    }
+    return count;
+  };
+  EXPECT_GE(tasks(256), 16);
+  EXPECT_GE(tasks(512), 16);
 }
 
 // Of four blocks with a short last one, the thread that takes the first two has more than half.
@@ -134,7 +164,7 @@ TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
   Target target = small_target();
   const Contraction& c = kernel.stages[0].contraction;
   PieceModel model(c.pieces[0], c, kernel, target);
-  auto share = [&](const std::vector<int64_t>& steps) {
+  auto expect_share = [&](const std::vector<int64_t>& steps, double tasks, double first) {
     PieceSchedule s = plain_schedule(c.pieces[0]);
     std::erase_if(s.outer, [](const Loop& l) { return l.unknown < 2; });
     for (size_t u = steps.size(); u-- > 0;) {
@@ -143,14 +173,14 @@ TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
     }
     if (steps.size() < 2) s.outer.push_back({1, 1, Binding::serial});
     EXPECT_EQ(illegal_piece(s, c.pieces[0], c, kernel, target), "");
-    return (model.nanoseconds(s) - target.parallel_overhead_ns) / model.serial_ns(s);
+    EXPECT_DOUBLE_EQ(model.nanoseconds(s), threaded_ns(model.serial_ns(s), tasks, target, first));
   };
-  EXPECT_DOUBLE_EQ(share({128}), 0.5);
-  EXPECT_DOUBLE_EQ(share({144}), 288.0 / 512);
-  EXPECT_DOUBLE_EQ(share({300}), 300.0 / 512);
+  expect_share({128}, 4, 0);
+  expect_share({144}, 4, 288.0 / 512);
+  expect_share({300}, 2, 300.0 / 512);
   // Three blocks of rows, for each two of columns: the first thread has one row of blocks and a
   // half of the second.
-  EXPECT_DOUBLE_EQ(share({200, 300}), 200.0 / 512 * (1 + 300.0 / 480));
+  expect_share({200, 300}, 6, 200.0 / 512 * (1 + 300.0 / 480));
 }
 
 TEST(ScheduleSpace, PrefixSumsAreLinear) {
