@@ -18,9 +18,8 @@ namespace {
 
 constexpr double kSecondLevelWays = 16;
 constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing out
-constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide…
-constexpr double kFarOverlap = 0.3;     // …and of what comes from behind the second cache
-constexpr double kUneven = 0.15;        // of a task, what the last ones keep one thread busy alone
+constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
+constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
 constexpr double kBesides = 1.5;        // more time that streams take which a tile reads in turns
 
 double operation_cycles(const Node& node) {
@@ -162,22 +161,19 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;
   double beside = lanes_reduce && !s.tile.empty() && s.packings.empty() ? kBesides : 1;
-  constexpr size_t kFar = 2;
-  double parts[] = {
+  double parts[5] = {
       compute_ns(s),
       beside * memory_ns(s, r, target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
       memory_ns(s, r, target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
       memory_ns(s, r, target_.l3_bytes, 1, target_.dram_bytes_per_ns), translation_ns(s, r)};
-  size_t most = 0;
-  double sum = 0;
-  for (size_t i = 0; i < std::size(parts); ++i) {
-    if (parts[i] > parts[most]) most = i;
-    sum += (i == kFar ? kFarOverlap : kOverlap) * parts[i];
+  double most = 0, sum = 0;
+  for (double part : parts) {
+    most = std::max(most, part);
+    sum += part;
   }
-  sum += (1 - (most == kFar ? kFarOverlap : kOverlap)) * parts[most];
   // Rows of a register that holds a matrix are lines that are used up at once.
   double crowded = uses_tiles(s) ? 0 : crowded_ns(s, r);
-  return sum + packing_ns(s) + crowded;
+  return most + kOverlap * (sum - most) + packing_ns(s) + crowded;
 }
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {

@@ -298,17 +298,15 @@ bool PieceModel::shared_by_threads(const PieceSchedule& s, const LoopRanges& r, 
 double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
                              double ways, double rate) const {
   double way = static_cast<double>(bytes) / ways;
-  double capacity = kUsableCache * static_cast<double>(bytes);
   Measure held = [&](size_t i, size_t level) {
     // While a tile is reduced its sums are in registers.
     if (reduces_ && accesses_[i].store && level >= s.outer.size()) return 0.0;
     Block block = block_at(s, r, i, level);
-    double bytes_held = block.run * block.rows;
-    double held_bytes = ways > 1 ? occupied(block, way) : bytes_held;
+    double held_bytes = ways > 1 ? occupied(block, way) : block.run * block.rows;
     bool shared = bytes == target_.l2_bytes && shared_by_threads(s, r, i, level);
-    if (!shared) return held_bytes;
-    double part = bytes_held / static_cast<double>(target_.l2_shared_bytes);
-    return std::max(held_bytes, part * capacity);
+    return shared ? held_bytes * static_cast<double>(bytes) /
+                        static_cast<double>(target_.l2_shared_bytes)
+                  : held_bytes;
   };
   Measure moved = [&](size_t i, size_t level) {
     Block block = block_at(s, r, i, level);
@@ -329,7 +327,7 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     double start = lost ? kLostRun * block.run / walked.run : left ? kLeftRun : kShortRun;
     return block.rows * (block.run + start);
   };
-  return traffic(r, capacity, held, moved) / rate;
+  return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;
 }
 
 // Lines that the hardware fetches ahead along the rows of one tile, for the tile beside it, are

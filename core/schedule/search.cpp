@@ -1,4 +1,6 @@
 // The race: rungs of candidates, each rung measured again, the faster third kept.
+#include "core/schedule/search.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -283,10 +285,14 @@ class Finalists {
 Schedule search(const Kernel& kernel, const Target& target,
                 const std::function<double(const Schedule&)>& measure,
                 const SearchOptions& options) {
+  return search_in(field_of(kernel, target, options), kernel, target, measure, options);
+}
+
+Schedule search_in(const std::vector<Schedule>& schedules, const Kernel& kernel,
+                   const Target& target, const std::function<double(const Schedule&)>& measure,
+                   const SearchOptions& options) {
   std::vector<Entry> field;
-  for (Schedule& s : field_of(kernel, target, options)) {
-    field.push_back({std::move(s), field.size()});
-  }
+  for (const Schedule& s : schedules) field.push_back({s, field.size()});
   Race race(measure, options, field.size());
   Finalists finalists(options);
   bool told = static_cast<bool>(options.finalists);

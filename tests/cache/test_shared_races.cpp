@@ -1,5 +1,6 @@
 // A race compiles few kernels (issue 4, items 1 and 5): schedules that differ in blocks share one,
-// only the last few get code of their own, and what wins computes what it should.
+// only the last few get code of their own, and what wins computes what it should. A short race
+// compiles no shared ones.
 #include <gtest/gtest.h>
 
 #include "core/interpret/interpret.h"
@@ -28,11 +29,15 @@ void expect_few_compiled(const char* text, const std::vector<Shape>& shapes) {
   uint64_t compiled = engine->kernels().compiled;
   size_t tried = 0;
   KernelTimer timer(*e, launch);
-  Schedule found = race(*e, launch, timer, kAmple, [&](size_t n, size_t, double) { tried = n; });
+  std::optional<Schedule> found =
+      race(*e, launch, timer, kAmple, [&](size_t n, size_t, double) { tried = n; });
   EXPECT_GE(tried, 2 * 36U);  // two short lists of 36, of eight kernels each
   EXPECT_LE(engine->kernels().compiled - compiled, 2 * kSharedKernels + kFinalists);
-  EXPECT_EQ(illegal(found, *launch.kernel, engine->target()), "");
-  EXPECT_NE(timer.code(found), nullptr);  // its own
+  if (found) {  // something is faster than what runs now
+    EXPECT_EQ(illegal(*found, *launch.kernel, engine->target()), "");
+    EXPECT_NE(timer.code(*found), nullptr);  // its own
+    EXPECT_LT(timer.best(*found), std::numeric_limits<double>::infinity());
+  }
   Executable tuned = *e;
   tune(tuned, kAmple, {});
   EXPECT_EQ(run_code(tuned, inputs)[0].bytes, before.bytes);
@@ -50,6 +55,30 @@ TEST(SharedRaces, ConvolutionCompilesFewKernels) {
       " O[n, y, x, co: N, H, W, CO] ="
       "  +(I[n, y + j - (KH - 1) / 2, x + i - (KW - 1) / 2, ci] * K[j, i, ci, co]); }",
       {{2, 14, 14, 32}, {3, 3, 32, 64}});
+}
+
+// A short race compiles codes of their own alone, as many as its time allows, and without time
+// nothing changes.
+TEST(SharedRaces, AShortRaceStopsCompiling) {
+  constexpr double kShort = 30;  // milliseconds
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  std::shared_ptr<LoadedProgram> program = loaded(
+      engine, "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }");
+  std::vector<HostTensor> inputs{integers({90, 70}, 1), integers({70, 110}, 2)};
+  std::shared_ptr<Executable> e =
+      program->executable({{{DType::f32, {90, 70}}, {}}, {{DType::f32, {70, 110}}, {}}});
+  HostTensor before = run_code(*e, inputs)[0];
+  uint64_t compiled = engine->kernels().compiled;
+  KernelTimer none(*e, e->launches.at(0));
+  EXPECT_FALSE(race(*e, e->launches.at(0), none, 0));
+  EXPECT_EQ(engine->kernels().compiled, compiled);
+  KernelTimer timer(*e, e->launches.at(0));
+  std::optional<Schedule> found = race(*e, e->launches.at(0), timer, kShort);
+  EXPECT_LT(engine->kernels().compiled - compiled, 72U);  // not the whole field
+  EXPECT_TRUE(!found || timer.code(*found) != nullptr);
+  Executable tuned = *e;
+  tune(tuned, kShort, {});
+  EXPECT_EQ(run_code(tuned, inputs)[0].bytes, before.bytes);
 }
 
 }  // namespace
