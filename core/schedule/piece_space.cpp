@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kMostTasksPerThread = 16;  // of at least so many nanoseconds each
-constexpr double kTaskNanoseconds = 1000;
+constexpr double kTaskNanoseconds = 500;
 constexpr int64_t kTurnsInCache = 8;  // values of a turn along a row, of the second cache
 constexpr int64_t kPageVectors = 64;  // of 64 bytes
 constexpr int64_t kLeastTurn = 4096;  // cells
