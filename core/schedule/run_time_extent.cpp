@@ -17,12 +17,12 @@ constexpr int64_t kClassRatio = 8;
 constexpr int64_t kSmallSize = kClassRatio * kClassRatio;
 // Blocks of a large size: so many that what is left of the last one does not show.
 constexpr int64_t kManyBlocks = 16;
-// Schedules looked at for one that suits a class, and how much more than the best it may cost.
-constexpr size_t kCandidates = 48;
-constexpr double kClearlyBetter = 1.3;
-// Times the best of this size alone, from which it gets code of its own.
+// Schedules looked at for each of some sizes.
+constexpr size_t kCandidates = 24;
+// Times the cost of two schedules at the size that they serve worst, from which one alone is too
+// dear; and times that of the best for the size alone, from which each size has its own.
+constexpr double kOneServes = 1.15;
 constexpr double kWorthOwnCode = 1.5;
-constexpr double kTolerated = 1.1;
 // Far from where indices in bytes overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 46;
 
@@ -142,6 +142,27 @@ Kernel with_size(const Kernel& kernel, const RunTimeExtent& extent, int64_t size
   return other;
 }
 
+// The program's other tensors may have the size too, and the shapes before merging.
+void forget_others(Kernel& kernel) {
+  kernel.shapes.clear();  // needed for strided tensors alone
+  std::vector<bool> named(kernel.tensors.size());
+  auto name = [&](TensorId id) {
+    named[static_cast<size_t>(id)] = true;
+    const std::optional<TensorId>& whole = kernel.tensors[static_cast<size_t>(id)].view_of;
+    if (whole) named[static_cast<size_t>(*whole)] = true;
+  };
+  for (const KernelStage& stage : kernel.stages) {
+    std::for_each(stage.contraction.outputs.begin(), stage.contraction.outputs.end(), name);
+    for (const Piece& piece : stage.contraction.pieces) {
+      for (const Access& a : piece.stores) name(a.tensor);
+      for (const Access& a : piece.loads) name(a.tensor);
+    }
+  }
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (!named[i]) kernel.tensors[i] = {};
+  }
+}
+
 class ClassRules {
  public:
   ClassRules(const ClassKernel& kernel, size_t stage, const PieceSchedule& schedule,
@@ -211,6 +232,7 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   int64_t size = piece.box[static_cast<size_t>(walking_unknown(piece))];
   ClassKernel found{with_size(kernel, *extent, typical_size(size)), std::move(*extent), size};
+  forget_others(found.kernel);
   if (!is_heavy(with_size(kernel, found.extent, largest_size(size)), target)) return std::nullopt;
   int64_t row = 1;
   for (TensorId id : found.extent.tensors) {
@@ -241,57 +263,104 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
 
 namespace {
 
-// The class's own choice, or that for its smallest size where it is clearly better at this one:
-// what tiles the extent may leave most of its tile empty here. There are only two choices, so that
-// the sizes of a class share two codes.
-std::optional<Schedule> of_typical_size(const ClassKernel& kernel, const Kernel& actual,
-                                        const Target& target) {
-  std::vector<Schedule> all = candidates(kernel.kernel, target, kCandidates);
-  auto suits = [&](const Schedule& s) { return suits_class(s, kernel); };
-  auto first = std::find_if(all.begin(), all.end(), suits);
-  if (first == all.end()) return std::nullopt;
-  bool good = first == all.begin() || estimate(*first, kernel.kernel, target) <=
-                                          kTolerated * estimate(all[0], kernel.kernel, target);
-  if (!good) return std::nullopt;
-  Kernel smallest = with_size(kernel.kernel, kernel.extent, smallest_size(kernel.size));
-  double least = std::numeric_limits<double>::infinity();
-  auto best = first;
-  for (auto other = first; other != all.end(); ++other) {
-    if (!suits(*other) || !illegal(*other, smallest, target).empty()) continue;
-    double ns = estimate(*other, smallest, target);
-    if (ns >= least) continue;
-    least = ns;
-    best = other;
+// At most two schedules that serve every size of a class, chosen by the class alone: whichever of
+// its sizes come, they share two codes.
+class ClassChoice {
+ public:
+  ClassChoice(const ClassKernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
+    int64_t least = smallest_size(kernel.size), most = largest_size(kernel.size);
+    int64_t typical = typical_size(kernel.size);
+    for (int64_t size : {least, typical, most}) search(size);
+    // A little more than a whole number of blocks or of threads.
+    for (int64_t size : {least + ceil_div(least, 3), typical / 2 + 1, typical + 1}) {
+      if (least < size && size < most) add(size);
+    }
+    for (size_t i = 0; i < pool_.size(); ++i) costs_.push_back(ratios(pool_[i]));
   }
-  bool better =
-      illegal(*best, actual, target).empty() &&
-      kClearlyBetter * estimate(*best, actual, target) <= estimate(*first, actual, target);
-  return std::move(better ? *best : *first);
-}
 
-// The choice for the largest size: threads may pay there and not in the middle of the class.
-std::optional<Schedule> of_largest_size(const ClassKernel& kernel, const Kernel& actual,
-                                        const Target& target) {
-  Kernel largest = with_size(kernel.kernel, kernel.extent, largest_size(kernel.size));
-  for (Schedule& s : candidates(largest, target, kCandidates)) {
-    bool fits = suits_class(s, kernel) && illegal(s, kernel.kernel, target).empty() &&
-                illegal(s, actual, target).empty();
-    if (fits) return std::move(s);
+  std::vector<Schedule> schedules() const {
+    Choice one = best([](size_t i, size_t j) { return i == j; });
+    Choice two = best([](size_t i, size_t j) { return i < j; });
+    bool alone = one.worst <= kOneServes * two.worst;
+    if ((alone ? one : two).worst > kWorthOwnCode) return {};
+    if (alone) return {pool_[one.first]};
+    return {pool_[two.first], pool_[two.second]};
   }
-  return std::nullopt;
-}
+
+ private:
+  void add(int64_t size) {
+    sizes_.push_back(with_size(kernel_.kernel, kernel_.extent, size));
+    least_ns_.push_back(kNever);
+  }
+  void search(int64_t size) {
+    add(size);
+    std::vector<Schedule> all = candidates(sizes_.back(), target_, kCandidates);
+    if (!all.empty()) least_ns_.back() = estimate(all[0], sizes_.back(), target_);
+    for (Schedule& s : all) {
+      bool new_one = std::find(pool_.begin(), pool_.end(), s) == pool_.end();
+      if (new_one && suits_class(s, kernel_) && legal(s)) pool_.push_back(std::move(s));
+    }
+  }
+  bool legal(const Schedule& s) const { return illegal(s, kernel_.kernel, target_).empty(); }
+
+  // Its cost at each of the sizes relative to the best there.
+  std::vector<double> ratios(const Schedule& s) {
+    std::vector<double> list;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      list.push_back(illegal(s, sizes_[i], target_).empty() ? estimate(s, sizes_[i], target_)
+                                                            : kNever);
+      least_ns_[i] = std::min(least_ns_[i], list.back());
+    }
+    return list;
+  }
+
+  // Two places in the pool; alike: one schedule.
+  struct Choice {
+    size_t first = 0, second = 0;
+    double worst = 0;  // its cost at some size, relative to the least there
+  };
+  template <class Accepts>
+  Choice best(Accepts accepts) const {
+    Choice found{0, 0, kNever};
+    for (size_t i = 0; i < pool_.size(); ++i) {
+      for (size_t j = i; j < pool_.size(); ++j) {
+        if (!accepts(i, j)) continue;
+        double worst = 0;
+        for (size_t k = 0; k < sizes_.size(); ++k) {
+          worst = std::max(worst, std::min(costs_[i][k], costs_[j][k]) / least_ns_[k]);
+        }
+        if (worst < found.worst) found = {i, j, worst};
+      }
+    }
+    return found;
+  }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  const ClassKernel& kernel_;
+  const Target& target_;
+  std::vector<Kernel> sizes_;
+  std::vector<double> least_ns_;            // of any schedule, for each of the sizes
+  std::vector<Schedule> pool_;              // those that suit the class
+  std::vector<std::vector<double>> costs_;  // [schedule][size] ns
+};
 
 }  // namespace
 
-std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target) {
+std::vector<Schedule> class_schedules(const ClassKernel& kernel, const Target& target) {
+  return ClassChoice(kernel, target).schedules();
+}
+
+const Schedule& best_for_size(const std::vector<Schedule>& choices, const ClassKernel& kernel,
+                              const Target& target) {
+  internal_check(!choices.empty(), "best_for_size: no schedule");
   Kernel actual = with_size(kernel.kernel, kernel.extent, kernel.size);
-  double most = kWorthOwnCode * estimate(analytic_schedule(actual, target), actual, target);
-  std::optional<Schedule> found = of_typical_size(kernel, actual, target);
-  if (!found) return std::nullopt;
-  if (estimate(*found, actual, target) <= most) return found;
-  found = of_largest_size(kernel, actual, target);
-  if (!found || estimate(*found, actual, target) > most) return std::nullopt;
-  return found;
+  auto ns = [&](const Schedule& s) {
+    return illegal(s, actual, target).empty() ? estimate(s, actual, target)
+                                              : std::numeric_limits<double>::infinity();
+  };
+  bool second = choices.size() > 1 && ns(choices[1]) < ns(choices[0]);
+  return choices[second ? 1 : 0];
 }
 
 std::vector<int64_t> short_blocks(int64_t step, int64_t typical) {

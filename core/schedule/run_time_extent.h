@@ -37,9 +37,12 @@ int walking_unknown(const Piece& piece);
 // extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
 bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
 
-// The model's pick among the schedules that suit the class; nullopt where those cost much more than
-// the best one.
-std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target);
+// The model's choice for all sizes of the class, the same whichever of them is at hand: one
+// schedule, two where none is good for all, none where two are not either.
+std::vector<Schedule> class_schedules(const ClassKernel& kernel, const Target& target);
+// Which of those is best for the size at hand.
+const Schedule& best_for_size(const std::vector<Schedule>& choices, const ClassKernel& kernel,
+                              const Target& target);
 
 // The sizes of the blocks with code of their own in which what is left of a block of `step` is
 // done, largest first, when `typical` is the extent as a rule: each at most once.

@@ -65,6 +65,18 @@ std::vector<PreparedCopy> without_code(std::vector<Preparation> list) {
   return copies;
 }
 
+ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
+  return {finished(lower(kernel, schedule, target)),
+          without_code(preparations(kernel.kernel, schedule, target))};
+}
+
+// What the choice and the form of a class depend on.
+std::string class_key(const ClassKernel& kernel) {
+  std::string key = print(kernel.kernel) + "\nfixed";
+  for (const BoundTensor& t : kernel.kernel.tensors) key += t.fixed ? " 1" : " 0";
+  return key;
+}
+
 // The kernel for the class of sizes that this one is in, where its schedule serves them all.
 bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   Strides strides = strides_of(e);
@@ -74,11 +86,15 @@ bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   std::optional<ClassKernel> found;
   if (dense) found = for_class_of_sizes(kernel, target);
   if (!found) return false;
-  std::optional<Schedule> schedule = class_schedule(*found, target);
-  if (!schedule) return false;
-  launch.schedule = std::move(*schedule);
-  launch.nest = finished(lower(*found, launch.schedule, target));
-  launch.prepared = without_code(preparations(found->kernel, launch.schedule, target));
+  SizeClasses& classes = e.engine->size_classes();
+  std::string key = class_key(*found);
+  auto choices = classes.schedules.get(key, [&] { return class_schedules(*found, target); });
+  if (choices->empty()) return false;
+  launch.schedule = best_for_size(*choices, *found, target);
+  auto form = classes.forms.get(key + "\n" + print(launch.schedule),
+                                [&] { return class_form(*found, launch.schedule, target); });
+  launch.nest = form->nest;
+  launch.prepared = form->prepared;
   launch.parameters = {found->size};
   return true;
 }

@@ -16,6 +16,7 @@
 #include "runtime/engine/event_count.h"
 #include "runtime/engine/executable.h"
 #include "runtime/engine/kernel_cache.h"
+#include "runtime/engine/made_once.h"
 
 namespace tile {
 
@@ -45,6 +46,17 @@ struct Statistics {
   std::atomic<uint64_t> constant_bytes{0};  // of the host, that executables' constants take now
 };
 
+// A kernel for a class of sizes under one of its schedules, without code.
+struct ClassForm {
+  nest::Nest nest;
+  std::vector<PreparedCopy> prepared;
+};
+// Made for the first size of a class that is compiled; later ones find them.
+struct SizeClasses {
+  MadeOnce<std::vector<Schedule>> schedules;  // see class_schedules
+  MadeOnce<ClassForm> forms;
+};
+
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   // Throws Failure (stage run, code "argument") for an unknown backend, features or cache mode.
@@ -59,6 +71,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::string& device() const { return device_; }
   int ordinal() const { return ordinal_; }  // of the GPU
   KernelCache& kernels() { return *kernels_; }
+  SizeClasses& size_classes() { return size_classes_; }
   // Of this CPU, stored or measured when the engine was made; nullopt: neither.
   const std::optional<MachineRates>& rates() const { return rates_; }
   // The same, measured and stored now where there are none: later engines count with them, this
@@ -81,6 +94,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   int ordinal_ = 0;
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
+  SizeClasses size_classes_;
   std::optional<MachineRates> rates_;
   std::mutex measuring_;
   std::optional<MachineRates> measured_later_;

@@ -67,6 +67,8 @@ void expect_few_kernels(const Layer& layer, uint64_t most) {
   EXPECT_LE(compiled, most);
   std::printf("%d sizes: %d kernels compiled\n", static_cast<int>(kBatches),
               static_cast<int>(compiled));
+  // What is walked has up to 64 or, merged with the image's rows, 64 * 7 * 7 sizes.
+  EXPECT_LE(engine->size_classes().schedules.size(), 3U);
   std::vector<HostTensor> one = inputs;
   one[0] = part(inputs[0], 1);  // the reference is slow
   EXPECT_EQ(interpret(executable(one)->bound, one).outputs[0].bytes, part(all, 1).bytes);
@@ -75,6 +77,33 @@ void expect_few_kernels(const Layer& layer, uint64_t most) {
 TEST(ClassKernels, Convolution3x3) { expect_few_kernels(kConvolution3x3, 4); }
 TEST(ClassKernels, Convolution1x1) { expect_few_kernels(kConvolution1x1, 4); }
 TEST(ClassKernels, DenseLayer) { expect_few_kernels(kDense, 4); }
+
+// The sizes of one layer's tensors are in the other's program too, and no part of its class.
+TEST(ClassKernels, LayersOfAProgram) {
+  std::shared_ptr<Engine> engine = test_engine("cpu");
+  std::shared_ptr<LoadedProgram> program =
+      loaded(engine,
+             "function (X[B, K], W[K, N], V[N, M]) -> (Z) {"
+             " Y[b, n: B, N] = +(X[b, k] * W[k, n]); R = relu(Y);"
+             " Z[b, m: B, M] = +(R[b, n] * V[n, m]); }");
+  std::vector<HostTensor> inputs{integers({40, 768}, 1), integers({768, 512}, 2),
+                                 integers({512, 640}, 3)};
+  size_t made = 0;
+  for (int64_t batch : {40, 17, 23, 64}) {
+    std::vector<InputLayout> layouts{{{DType::f32, {batch, 768}}, {}},
+                                     {{DType::f32, {768, 512}}, {}},
+                                     {{DType::f32, {512, 640}}, {}}};
+    std::shared_ptr<Executable> e = program->executable(layouts);
+    EXPECT_EQ(e->launches.size(), 2U);
+    for (const Launch& launch : e->launches) {
+      EXPECT_EQ(launch.parameters.size(), batch == 40 ? 0U : 1U);
+    }
+    if (batch == 17) made = engine->size_classes().schedules.size();
+  }
+  EXPECT_EQ(made, 2U);  // one a layer
+  EXPECT_EQ(engine->size_classes().schedules.size(), made);
+  EXPECT_LE(engine->kernels().compiled, 6U);
+}
 
 // The extent is a parameter of the nest; the first sizes, a strided input and a tuned schedule take
 // code of their own.
