@@ -2,6 +2,7 @@
 // then those that differ from it in one piece.
 #include <algorithm>
 
+#include "core/schedule/common_tasks.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/space.h"
@@ -18,30 +19,56 @@ bool repeats(const std::vector<RankedPiece>& ranked, size_t at) {
   return false;
 }
 
-// The best choice of every piece, then those that differ from it in one piece.
+// Another choice for a stage.
+struct Option {
+  double more = 0;  // nanoseconds than the best
+  size_t stage = 0;
+  std::vector<PieceSchedule> pieces;
+};
+
+// The best choice for the pieces of a stage, and others: of one piece each, or of all in common
+// tasks.
+std::vector<PieceSchedule> choose_stage(const Kernel& kernel, size_t stage, const Target& target,
+                                        size_t limit, const Breadth& breadth,
+                                        std::vector<Option>& options) {
+  const Contraction& c = kernel.stages[stage].contraction;
+  std::vector<std::vector<RankedPiece>> ranked;
+  RankedStage best;
+  for (size_t p = 0; p < c.pieces.size(); ++p) {
+    ranked.push_back(piece_candidates(kernel, stage, p, target, breadth));
+    best.nanoseconds += ranked[p][0].nanoseconds;
+    best.pieces.push_back(ranked[p][0].schedule);
+    if (p > 0) best.nanoseconds += apart_ns(c, p, best.pieces, target);
+  }
+  RankedStage apart = best;
+  std::vector<RankedStage> common = choices_with_common_tasks(kernel, stage, ranked, target);
+  if (!common.empty() && common[0].nanoseconds < best.nanoseconds) best = common[0];
+  for (const RankedStage& s : common) {
+    options.push_back({s.nanoseconds - best.nanoseconds, stage, s.pieces});
+  }
+  for (size_t p = 0; p < ranked.size(); ++p) {
+    size_t kept = 1;
+    for (size_t i = 1; i < ranked[p].size() && kept < limit; ++i) {
+      if (repeats(ranked[p], i)) continue;
+      double ns = apart.nanoseconds + ranked[p][i].nanoseconds - ranked[p][0].nanoseconds;
+      Option o{ns - best.nanoseconds, stage, apart.pieces};
+      o.pieces[p] = ranked[p][i].schedule;
+      options.push_back(std::move(o));
+      ++kept;
+    }
+  }
+  return std::move(best.pieces);
+}
+
+// The best choice of every stage, then those that differ from it in one stage.
 std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target, size_t limit,
                                       const Breadth& breadth) {
   Schedule best;
   best.stages.resize(kernel.stages.size());
-  struct Option {
-    double more;
-    size_t stage, piece;
-    PieceSchedule schedule;
-  };
   std::vector<Option> options;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
-    for (size_t p = 0; p < kernel.stages[s].contraction.pieces.size(); ++p) {
-      std::vector<RankedPiece> ranked = piece_candidates(kernel, s, p, target, breadth);
-      best.stages[s].push_back(ranked[0].schedule);
-      size_t kept = 1;
-      for (size_t i = 1; i < ranked.size() && kept < limit; ++i) {
-        if (repeats(ranked, i)) continue;
-        options.push_back(
-            {ranked[i].nanoseconds - ranked[0].nanoseconds, s, p, ranked[i].schedule});
-        ++kept;
-      }
-    }
+    best.stages[s] = choose_stage(kernel, s, target, limit, breadth, options);
   }
   std::stable_sort(options.begin(), options.end(),
                    [](const Option& a, const Option& b) { return a.more < b.more; });
@@ -49,7 +76,7 @@ std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target
   for (Option& o : options) {
     if (all.size() >= limit) break;
     Schedule s = best;
-    s.stages[o.stage][o.piece] = std::move(o.schedule);
+    s.stages[o.stage] = std::move(o.pieces);
     if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(std::move(s));
   }
   return all;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/common_tasks.h"
 #include "core/schedule/cost_cycles.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/matrix_tiles.h"
@@ -176,23 +177,35 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
   return most + kOverlap * (sum - most) + packing_ns(s) + crowded;
 }
 
-double PieceModel::nanoseconds(const PieceSchedule& s) const {
+double PieceModel::task_count(const PieceSchedule& s) const {
   double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
     auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
     tasks *= std::ceil(extent / static_cast<double>(l.step));
   }
-  double serial = serial_ns(s);
-  double first = first_share(s, tasks, workers_for(serial, tasks, target_));
-  // Copies outside of all loops are parallel loops of their own where they are worth it.
+  return tasks;
+}
+
+// Copies outside of all loops are parallel loops of their own where they are worth it.
+double PieceModel::copying_overhead_ns(const PieceSchedule& s, double tasks) const {
   bool threads = tasks > 1 && target_.threads > 1 && packing_ns(s) >= kChunkNanoseconds;
-  double copies = threads
-                      ? static_cast<double>(std::count_if(
-                            s.packings.begin(), s.packings.end(),
-                            [&](const Packing& p) { return p.level == 0 && !packed_once(s, p); }))
-                      : 0;
-  return threaded_ns(serial, tasks, target_, first) + copies * target_.parallel_overhead_ns;
+  if (!threads) return 0;
+  auto copies = std::count_if(s.packings.begin(), s.packings.end(),
+                              [&](const Packing& p) { return p.level == 0 && !packed_once(s, p); });
+  return static_cast<double>(copies) * target_.parallel_overhead_ns;
+}
+
+double PieceModel::nanoseconds(const PieceSchedule& s) const {
+  double tasks = task_count(s), serial = serial_ns(s);
+  double first = first_share(s, tasks, workers_for(serial, tasks, target_));
+  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, tasks);
+}
+
+double PieceModel::joining_ns(const PieceSchedule& s) const {
+  double tasks = task_count(s);
+  double workers = std::min(tasks, static_cast<double>(std::max(target_.threads, 1)));
+  return serial_ns(s) * first_share(s, tasks, workers) + copying_overhead_ns(s, tasks);
 }
 
 // Of the work, what the first of the threads' equal runs of tasks is: no other has fewer short
@@ -264,8 +277,12 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
                                      stage.contraction, kernel, target);
         continue;
       }
-      PieceModel model(stage.contraction.pieces[p], stage.contraction, kernel, target);
-      total += model.nanoseconds(schedule.stages[s][p]);
+      const std::vector<Piece>& pieces = stage.contraction.pieces;
+      const std::vector<PieceSchedule>& how = schedule.stages[s];
+      PieceModel model(pieces[p], stage.contraction, kernel, target);
+      bool joins = p > 0 && share_tasks(how[0], how[p], pieces[0], pieces[p]);
+      total += joins ? model.joining_ns(how[p]) : model.nanoseconds(how[p]);
+      if (p > 0) total += apart_ns(stage.contraction, p, how, target);
     }
   }
   return total;

@@ -36,6 +36,8 @@ class PieceModel {
 
   double serial_ns(const PieceSchedule& schedule) const;
   double nanoseconds(const PieceSchedule& schedule) const;  // with the target's threads
+  // The same inside another piece's tasks, which are worth the threads (common_tasks.h).
+  double joining_ns(const PieceSchedule& schedule) const;
   double compute_ns(const PieceSchedule& schedule) const {
     return compute_cycles(schedule) * cycle_ns_;
   }
@@ -135,6 +137,8 @@ class PieceModel {
   double all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
                    bool taps) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
+  double copying_overhead_ns(const PieceSchedule& s, double tasks) const;
+  double task_count(const PieceSchedule& s) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
   // count and distance in bytes.

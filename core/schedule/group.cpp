@@ -10,6 +10,7 @@
 #include "core/passes/uses.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/lowering.h"
+#include "core/schedule/thin_edge.h"
 
 namespace tile {
 namespace {
@@ -73,6 +74,7 @@ class Grouping {
       finish(*kernel);
       if (!is_gpu(target_)) drop_points(*kernel);
       collapse(*kernel);
+      if (!is_gpu(target_)) divide_thin_edge(*kernel, target_);
     }
     return std::move(steps_);
   }
