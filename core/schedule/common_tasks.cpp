@@ -9,9 +9,10 @@
 namespace tile {
 namespace {
 
-// Choices looked at, of the first piece and of each other one.
-constexpr size_t kFirst = 32;
+// Choices looked at, of the first piece and of each other one, and tasks for each thread.
+constexpr size_t kFirst = 8;
 constexpr size_t kOthers = 6;
+constexpr int64_t kMostTasks = 16;
 // Nanoseconds until a line that another processor's cache holds is here, one store after another.
 constexpr double kLineOfAnother = 40;
 
@@ -54,6 +55,79 @@ double separate_stores(const Piece& piece) {
   return row < 0 ? stores : stores / static_cast<double>(piece.box[static_cast<size_t>(row)]);
 }
 
+// Cells of a tile along an owner.
+int64_t unit_of(const PieceSchedule& s, int owner) {
+  int64_t unit = 1;
+  for (const Loop& l : s.outer) {
+    if (l.unknown == owner) unit = l.step;
+  }
+  return unit;
+}
+
+class CommonTasks {
+ public:
+  CommonTasks(const Kernel& kernel, size_t stage,
+              const std::vector<std::vector<RankedPiece>>& ranked, const Target& target)
+      : kernel_(kernel), c_(kernel.stages[stage].contraction), ranked_(ranked), target_(target) {
+    for (const Piece& piece : c_.pieces) models_.emplace_back(piece, c_, kernel, target);
+  }
+
+  std::vector<RankedStage> run() {
+    for (size_t i = 0; i < std::min(kFirst, ranked_[0].size()); ++i) {
+      const PieceSchedule& first = ranked_[0][i].schedule;
+      if (task_loop(first) != nullptr) consider(first);
+      for (size_t u = 0; u < c_.pieces[0].owners; ++u) divide(first, static_cast<int>(u));
+    }
+    std::stable_sort(all_.begin(), all_.end(), [](const RankedStage& a, const RankedStage& b) {
+      return a.nanoseconds < b.nanoseconds;
+    });
+    return std::move(all_);
+  }
+
+ private:
+  bool legal(const PieceSchedule& s, size_t piece) const {
+    return illegal_piece(s, c_.pieces[piece], c_, kernel_, target_).empty();
+  }
+  // Blocks of one owner instead of the choice's own tasks.
+  void divide(const PieceSchedule& first, int owner) {
+    int64_t size = c_.pieces[0].box[static_cast<size_t>(owner)], unit = unit_of(first, owner);
+    int64_t before = 0;
+    for (int64_t tasks = target_.threads; tasks <= kMostTasks * target_.threads; tasks *= 2) {
+      int64_t step = ceil_div(ceil_div(size, tasks), unit) * unit;
+      if (step == before || step >= size) continue;
+      before = step;
+      std::optional<PieceSchedule> s = inside({owner, step, Binding::parallel}, first);
+      if (s && legal(*s, 0)) consider(*s);
+    }
+  }
+  // The other pieces' best choices in the tasks of the first.
+  void consider(const PieceSchedule& first) {
+    if (!models_[0].threaded(first)) return;
+    RankedStage joint{models_[0].nanoseconds(first), {first}};
+    for (size_t p = 1; p < ranked_.size(); ++p) {
+      std::optional<RankedPiece> best;
+      for (size_t j = 0; j < std::min(kOthers, ranked_[p].size()); ++j) {
+        std::optional<PieceSchedule> s = inside(first.outer[0], ranked_[p][j].schedule);
+        bool shares = s && share_tasks(first, *s, c_.pieces[0], c_.pieces[p]) && legal(*s, p);
+        if (!shares) continue;
+        double ns = models_[p].joining_ns(*s);
+        if (!best || ns < best->nanoseconds) best = {ns, std::move(*s)};
+      }
+      if (!best) return;
+      joint.nanoseconds += best->nanoseconds;
+      joint.pieces.push_back(std::move(best->schedule));
+    }
+    all_.push_back(std::move(joint));
+  }
+
+  const Kernel& kernel_;
+  const Contraction& c_;
+  const std::vector<std::vector<RankedPiece>>& ranked_;
+  const Target& target_;
+  std::vector<PieceModel> models_;
+  std::vector<RankedStage> all_;
+};
+
 }  // namespace
 
 double apart_ns(const Contraction& c, size_t piece, const std::vector<PieceSchedule>& schedules,
@@ -79,34 +153,8 @@ bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& fi
 std::vector<RankedStage> choices_with_common_tasks(
     const Kernel& kernel, size_t stage, const std::vector<std::vector<RankedPiece>>& ranked,
     const Target& target) {
-  const Contraction& c = kernel.stages[stage].contraction;
-  std::vector<RankedStage> all;
-  if (ranked.size() < 2 || target.threads < 2) return all;
-  std::vector<PieceModel> models;
-  for (const Piece& piece : c.pieces) models.emplace_back(piece, c, kernel, target);
-  for (size_t i = 0; i < std::min(kFirst, ranked[0].size()); ++i) {
-    const PieceSchedule& first = ranked[0][i].schedule;
-    RankedStage joint{ranked[0][i].nanoseconds, {first}};
-    for (size_t p = 1; p < ranked.size() && task_loop(first) != nullptr; ++p) {
-      std::optional<RankedPiece> best;
-      for (size_t j = 0; j < std::min(kOthers, ranked[p].size()); ++j) {
-        std::optional<PieceSchedule> s = inside(first.outer[0], ranked[p][j].schedule);
-        bool shares = s && share_tasks(first, *s, c.pieces[0], c.pieces[p]) &&
-                      illegal_piece(*s, c.pieces[p], c, kernel, target).empty();
-        if (!shares) continue;
-        double ns = models[p].joining_ns(*s);
-        if (!best || ns < best->nanoseconds) best = {ns, std::move(*s)};
-      }
-      if (!best) break;
-      joint.nanoseconds += best->nanoseconds;
-      joint.pieces.push_back(std::move(best->schedule));
-    }
-    if (joint.pieces.size() == ranked.size()) all.push_back(std::move(joint));
-  }
-  std::stable_sort(all.begin(), all.end(), [](const RankedStage& a, const RankedStage& b) {
-    return a.nanoseconds < b.nanoseconds;
-  });
-  return all;
+  if (ranked.size() < 2 || target.threads < 2) return {};
+  return CommonTasks(kernel, stage, ranked, target).run();
 }
 
 }  // namespace tile

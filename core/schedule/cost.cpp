@@ -202,6 +202,10 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
   return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, tasks);
 }
 
+bool PieceModel::threaded(const PieceSchedule& s) const {
+  return workers_for(serial_ns(s), task_count(s), target_) >= 2;
+}
+
 double PieceModel::joining_ns(const PieceSchedule& s) const {
   double tasks = task_count(s);
   double workers = std::min(tasks, static_cast<double>(std::max(target_.threads, 1)));
@@ -280,7 +284,8 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
       const std::vector<Piece>& pieces = stage.contraction.pieces;
       const std::vector<PieceSchedule>& how = schedule.stages[s];
       PieceModel model(pieces[p], stage.contraction, kernel, target);
-      bool joins = p > 0 && share_tasks(how[0], how[p], pieces[0], pieces[p]);
+      bool joins = p > 0 && share_tasks(how[0], how[p], pieces[0], pieces[p]) &&
+                   PieceModel(pieces[0], stage.contraction, kernel, target).threaded(how[0]);
       total += joins ? model.joining_ns(how[p]) : model.nanoseconds(how[p]);
       if (p > 0) total += apart_ns(stage.contraction, p, how, target);
     }

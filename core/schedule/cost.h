@@ -36,7 +36,8 @@ class PieceModel {
 
   double serial_ns(const PieceSchedule& schedule) const;
   double nanoseconds(const PieceSchedule& schedule) const;  // with the target's threads
-  // The same inside another piece's tasks, which are worth the threads (common_tasks.h).
+  bool threaded(const PieceSchedule& schedule) const;       // the work is worth several
+  // The same inside the tasks of another piece that is threaded (common_tasks.h).
   double joining_ns(const PieceSchedule& schedule) const;
   double compute_ns(const PieceSchedule& schedule) const {
     return compute_cycles(schedule) * cycle_ns_;
