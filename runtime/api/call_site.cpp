@@ -10,16 +10,6 @@
 namespace tile::api {
 namespace {
 
-// Whether strides are those of dense elements, whatever they are in dimensions of extent one.
-bool are_dense(const int64_t* strides, const int64_t* shape, int rank) {
-  int64_t elements = 1;
-  for (int d = rank; d-- > 0;) {
-    if (strides[d] != elements && shape[d] != 1) return false;
-    elements *= shape[d];  // fits: the executable was compiled for it
-  }
-  return true;
-}
-
 // Whether parameters that set sizes have the values that the executable is for.
 bool has_sizes(const Executable& e, void* const* pointers) {
   return std::all_of(e.call.sizing.begin(), e.call.sizing.end(), [&](size_t i) {
@@ -30,14 +20,13 @@ bool has_sizes(const Executable& e, void* const* pointers) {
 
 }  // namespace
 
-bool is_exact_and_dense(const DLTensor& t, const CallPlan::Tensor& expected, const int64_t* shape,
-                        uintptr_t misaligned) {
-  if (difference(SideBySide(t), SideBySide(expected)) != 0) return false;
-  auto address = reinterpret_cast<uintptr_t>(t.data);
-  if (address == 0 || ((address & misaligned) | t.byte_offset) != 0) return false;
-  if (expected.ndim == 0) return true;
-  if (t.shape == nullptr || !same_extents(t.shape, shape, rank_of(expected))) return false;
-  return t.strides == nullptr || are_dense(t.strides, shape, expected.ndim);
+bool are_dense(const int64_t* strides, const int64_t* layout, size_t rank) {
+  const int64_t *shape = layout, *dense = layout + rank;
+  if (same_numbers(strides, dense, rank)) return true;
+  for (size_t d = 0; d < rank; ++d) {
+    if (strides[d] != dense[d] && shape[d] != 1) return false;
+  }
+  return true;
 }
 
 bool is_constant(const CallPlan& call, size_t input) {

@@ -14,10 +14,9 @@ namespace tile::api {
 
 // What takes longer, out of the way of the rest.
 
-// Whether the tensor is where the engine runs, dense (whatever its strides are in dimensions of
-// extent one) and exactly as planned.
-bool is_exact_and_dense(const DLTensor& t, const CallPlan::Tensor& expected, const int64_t* shape,
-                        uintptr_t misaligned);
+// Whether strides are those of dense elements, whatever they are in dimensions of extent one;
+// `layout` is a plan's, of a rank that is not zero.
+bool are_dense(const int64_t* strides, const int64_t* layout, size_t rank);
 bool is_constant(const CallPlan& call, size_t input);
 // Puts the copies in place of constants; false where one is given that is not the one declared.
 bool take_constants(const CallPlan& call, void** pointers);
@@ -47,12 +46,13 @@ inline size_t rank_of(const CallPlan::Tensor& planned) {
   return static_cast<uint32_t>(planned.ndim);
 }
 
-// Whether two shapes of this rank, which is not zero, are the same: from both ends inwards, so that
-// few ranks need a loop.
-inline bool same_extents(const int64_t* a, const int64_t* b, size_t rank) {
+// Whether two lists of numbers, one for each dimension of a rank that is not zero, are the same:
+// from both ends inwards, so that few ranks need a loop.
+inline bool same_numbers(const int64_t* a, const int64_t* b, size_t rank) {
   size_t last = rank - 1;
   if (((a[0] ^ b[0]) | (a[last] ^ b[last])) != 0) return false;
-  if (rank <= 2) return true;
+  if (rank <= 2) [[likely]]
+    return true;
   if (((a[1] ^ b[1]) | (a[last - 1] ^ b[last - 1])) != 0) return false;
   for (size_t d = 2; d + 2 < rank; ++d) {
     if (a[d] != b[d]) return false;
@@ -60,26 +60,30 @@ inline bool same_extents(const int64_t* a, const int64_t* b, size_t rank) {
   return true;
 }
 
-// As is_exact_and_dense(). What is zero of a dense tensor without strides is tested at once.
-inline bool is_exact(const DLTensor& t, const CallPlan::Tensor& expected, const int64_t* shape,
+// Whether the tensor is where the engine runs, dense and exactly as planned; `layout` is the
+// plan's, its extents and strides.
+inline bool is_exact(const DLTensor& t, const CallPlan::Tensor& expected, const int64_t* layout,
                      uintptr_t misaligned) {
   auto address = reinterpret_cast<uintptr_t>(t.data);
   uint64_t unlike = difference(SideBySide(t), SideBySide(expected));
-  unlike |= (address & misaligned) | t.byte_offset | reinterpret_cast<uintptr_t>(t.strides);
-  if (unlike != 0 || rank_of(expected) == 0) {
-    return is_exact_and_dense(t, expected, shape, misaligned);
-  }
-  return address != 0 && t.shape != nullptr && same_extents(t.shape, shape, rank_of(expected));
+  unlike |= (address & misaligned) | t.byte_offset;
+  if (unlike != 0 || address == 0) return false;
+  size_t rank = rank_of(expected);
+  if (rank == 0) return true;
+  if (t.shape == nullptr || !same_numbers(t.shape, layout, rank)) return false;
+  return t.strides == nullptr || are_dense(t.strides, layout, rank);
 }
 
-// Whether `bytes` from `data` share some with one of the first `count` tensors.
+// Whether `bytes` from `data` share some with one of the first `count` tensors; all have bytes. One
+// comparison for each: its last byte may lie nowhere from the first of `data` to as many bytes
+// further as both have, less one.
 inline bool overlaps(const void* data, size_t bytes, void* const* tensors, const CallPlan& call,
                      size_t count) {
   auto begin = reinterpret_cast<uintptr_t>(data);
   const CallPlan::Tensor* planned = call.tensors.data();
   for (size_t i = 0; i < count; ++i) {
-    auto other = reinterpret_cast<uintptr_t>(tensors[i]);
-    if (begin < other + planned[i].bytes && other < begin + bytes) return true;
+    uintptr_t last = reinterpret_cast<uintptr_t>(tensors[i]) + planned[i].bytes - 1;
+    if (last - begin < planned[i].bytes + bytes - 1) return true;
   }
   return false;
 }
@@ -92,13 +96,13 @@ inline bool overlaps(const void* data, size_t bytes, void* const* tensors, const
                                                  DLTensor* const* outputs, void** pointers) {
   if (inputs == nullptr || outputs == nullptr) return false;
   const CallPlan::Tensor* expected = call.tensors.data();
-  const int64_t* shape = call.shapes.data();
+  const int64_t* layout = call.layouts.data();
   const uintptr_t misaligned = call.misaligned;
   const size_t count = call.inputs, all = count + call.outputs;
-  for (size_t i = 0; i < count; ++i, shape += rank_of(*expected), ++expected) {
+  for (size_t i = 0; i < count; ++i, layout += 2 * rank_of(*expected), ++expected) {
     const DLTensor* t = inputs[i];
-    if (t != nullptr) {
-      if (!is_exact(*t, *expected, shape, misaligned)) return false;
+    if (t != nullptr) [[likely]] {
+      if (!is_exact(*t, *expected, layout, misaligned)) return false;
       pointers[i] = t->data;
     } else {
       if (!is_constant(call, i)) return false;
@@ -106,9 +110,9 @@ inline bool overlaps(const void* data, size_t bytes, void* const* tensors, const
     }
   }
   if (!call.constants.empty() && !take_constants(call, pointers)) return false;
-  for (size_t i = count; i < all; ++i, shape += rank_of(*expected), ++expected) {
+  for (size_t i = count; i < all; ++i, layout += 2 * rank_of(*expected), ++expected) {
     const DLTensor* t = *outputs++;
-    if (t == nullptr || !is_exact(*t, *expected, shape, misaligned)) return false;
+    if (t == nullptr || !is_exact(*t, *expected, layout, misaligned)) return false;
     if (overlaps(t->data, expected->bytes, pointers, call, i)) return false;
     pointers[i] = t->data;
   }

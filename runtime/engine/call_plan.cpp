@@ -14,7 +14,11 @@ constexpr uintptr_t kDeviceAlignment = 16;
 void add_tensor(CallPlan& plan, const BoundTensor& t, const DLDevice& device) {
   size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
   plan.tensors.push_back({device, static_cast<int32_t>(t.shape.size()), dl_type(t.type), bytes});
-  plan.shapes.insert(plan.shapes.end(), t.shape.begin(), t.shape.end());
+  plan.layouts.insert(plan.layouts.end(), t.shape.begin(), t.shape.end());
+  // Those of no elements may be more than a number holds, and no call is compared with them.
+  std::vector<int64_t> strides(t.shape.size());
+  if (bytes != 0) strides = dense_strides(t.shape);
+  plan.layouts.insert(plan.layouts.end(), strides.begin(), strides.end());
 }
 
 }  // namespace

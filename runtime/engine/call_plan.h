@@ -29,7 +29,8 @@ struct CallPlan {
     size_t bytes;
   };
   std::vector<Tensor> tensors;  // the inputs, then the outputs
-  std::vector<int64_t> shapes;  // of all of them, one after the other
+  // Of all of them, one after the other: the extents, then the strides of dense elements.
+  std::vector<int64_t> layouts;
   // Inputs declared constant, which a caller may leave out: where theirs is, and the copy.
   struct Constant {
     size_t input;
