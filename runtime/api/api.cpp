@@ -7,9 +7,7 @@
 
 #include "runtime/api/handles.h"
 #include "runtime/engine/constants.h"
-#include "runtime/engine/device_run.h"
 #include "runtime/engine/dlpack_types.h"
-#include "runtime/engine/host_run.h"
 
 using namespace tile;
 using namespace tile::api;
@@ -129,43 +127,41 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
   run(e, inputs, outputs, options);
 }
 
-// Whether the call was run the short way: the executable fits the tensors, and nothing but a stream
-// is asked for beside the results.
-bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t input_count,
-                  DLTensor* const* outputs, size_t output_count, const tile_run_options* given) {
-  const CallPlan& call = e.call;
-  void* pointers[CallPlan::kMost];
-  bool asks = given != nullptr && given_options(given).cancel != nullptr;
-  if (asks || input_count != call.inputs || output_count != call.outputs ||
-      !take_pointers(call, inputs, outputs, pointers)) {
-    return false;
-  }
-  bool on_device = e.engine->session() != nullptr;
-  for (size_t i : call.sizing) {
-    // A parameter that sets a size: the executable is for one value of it.
-    if (on_device) return false;
-    const InputType& type = e.inputs[i].type;
-    if (load_element(static_cast<const std::byte*>(pointers[i]), type.type).i != *type.value)
-      return false;
-  }
-  if (run_plainly(call, pointers)) return true;
-  RunOptions options;
-  if (given != nullptr) options.stream = given_options(given).stream;
-  if (on_device) {
-    std::span<void* const> all(pointers, input_count + output_count);
-    run_in_place(e, all.first(input_count), all.subspan(input_count), options);
-  } else {
-    run_on_host(e, pointers, options);
-  }
-  return true;
-}
-
 const Source* source_of(const tile_program* program) {
   return program->loaded->program().source.get();
 }
 
 const char* name_at(const Program& program, const std::vector<TensorId>& ids, size_t i) {
   return i < ids.size() ? program.tensors[static_cast<size_t>(ids[i])].name.c_str() : nullptr;
+}
+
+// All that a call may be, apart from the shortest way, which would pay for the objects' places on
+// the stack.
+[[gnu::noinline]] tile_error* run_executable(const Executable& e, const DLTensor* const* inputs,
+                                             size_t input_count, DLTensor* const* outputs,
+                                             size_t output_count, const tile_run_options* options) {
+  return guarded(e.source->source.get(), [&] {
+    if (run_directly(e, inputs, input_count, outputs, output_count, given_options(options))) return;
+    run_views(e, input_views(e.defaults, &e, inputs, input_count, true),
+              views(outputs, output_count, "output", true), options);
+  });
+}
+
+[[gnu::noinline]] tile_error* run_program(LoadedProgram& loaded, const DLTensor* const* inputs,
+                                          size_t input_count, DLTensor* const* outputs,
+                                          size_t output_count, const tile_run_options* options) {
+  return guarded(loaded.program().source.get(), [&] {
+    const Executable* last = loaded.last();
+    if (last != nullptr &&
+        run_directly(*last, inputs, input_count, outputs, output_count, given_options(options))) {
+      loaded.engine()->statistics.executable_hits.add();
+      return;
+    }
+    std::vector<TensorView> given =
+        input_views(loaded.defaults(), nullptr, inputs, input_count, true);
+    std::shared_ptr<Executable> e = loaded.executable(std::span(std::as_const(given)));
+    run_views(*e, given, views(outputs, output_count, "output", true), options);
+  });
 }
 
 }  // namespace
@@ -377,30 +373,24 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
                                 const tile_run_options* options) {
   REQUIRE(executable);
   const Executable& e = *executable->executable;
-  return guarded(e.source->source.get(), [&] {
-    if (run_directly(e, inputs, input_count, outputs, output_count, options)) return;
-    run_views(e, input_views(e.defaults, &e, inputs, input_count, true),
-              views(outputs, output_count, "output", true), options);
-  });
+  if (options == nullptr && run_at_once(e.call, inputs, input_count, outputs, output_count)) {
+    return nullptr;
+  }
+  return run_executable(e, inputs, input_count, outputs, output_count, options);
 }
 
 tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,
                              size_t input_count, DLTensor* const* outputs, size_t output_count,
                              const tile_run_options* options) {
   REQUIRE(program);
-  return guarded(source_of(program), [&] {
-    LoadedProgram& loaded = *program->loaded;
-    const Executable* last = loaded.last();
-    if (last != nullptr &&
-        run_directly(*last, inputs, input_count, outputs, output_count, options)) {
-      loaded.engine()->statistics.executable_hits.add();
-      return;
-    }
-    std::vector<TensorView> given =
-        input_views(program->loaded->defaults(), nullptr, inputs, input_count, true);
-    std::shared_ptr<Executable> e = program->loaded->executable(std::span(std::as_const(given)));
-    run_views(*e, given, views(outputs, output_count, "output", true), options);
-  });
+  LoadedProgram& loaded = *program->loaded;
+  const Executable* last = loaded.last();
+  if (last != nullptr && options == nullptr &&
+      run_at_once(last->call, inputs, input_count, outputs, output_count)) {
+    loaded.engine()->statistics.executable_hits.add();
+    return nullptr;
+  }
+  return run_program(loaded, inputs, input_count, outputs, output_count, options);
 }
 
 tile_error* tile_executable_tune(tile_executable* executable, double budget_ms) {

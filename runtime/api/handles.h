@@ -9,6 +9,7 @@
 #include "core/passes/differentiate.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
+#include "runtime/api/call_site.h"
 #include "runtime/engine/engine.h"
 #include "tile/tile.h"
 
@@ -74,11 +75,5 @@ struct Argument {
 TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
 // A tensor that a run only reads.
 TensorView view_of(const HostTensor& tensor);
-
-// The short way of a call with as many tensors as planned: pointers to the inputs, then to the
-// outputs, if all are dense, lie where the engine runs, are exactly what the executable was
-// compiled for and do not overlap. False for anything else, errors included.
-bool take_pointers(const CallPlan& call, const DLTensor* const* inputs, DLTensor* const* outputs,
-                   void** pointers);
 
 }  // namespace tile::api

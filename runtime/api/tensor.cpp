@@ -1,7 +1,4 @@
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <limits>
 
 #include "runtime/api/handles.h"
 #include "runtime/engine/dlpack_types.h"
@@ -77,84 +74,6 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
     view.data = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
   }
   return view;
-}
-
-namespace {
-
-// Device, rank and type stand side by side in a DLTensor and in the plan, and are compared at once.
-constexpr size_t kSideBySide = sizeof(DLDevice) + sizeof(int32_t) + sizeof(DLDataType);
-static_assert(offsetof(DLTensor, shape) - offsetof(DLTensor, device) == kSideBySide);
-static_assert(offsetof(CallPlan::Tensor, bytes) - offsetof(CallPlan::Tensor, device) ==
-              kSideBySide);
-
-// Whether strides are those of dense elements, whatever they are in dimensions of extent one.
-bool are_dense(const int64_t* strides, const int64_t* shape, int rank) {
-  int64_t elements = 1;
-  for (int d = rank; d-- > 0;) {
-    if (strides[d] != elements && shape[d] != 1) return false;
-    elements *= shape[d];  // fits: the executable was compiled for it
-  }
-  return true;
-}
-
-// Whether the tensor is where the engine runs, dense and exactly as planned; `shape` is that of the
-// plan, and goes on to the next tensor's.
-inline bool is_exact(const DLTensor* t, const CallPlan::Tensor& expected, uintptr_t misaligned,
-                     const int64_t*& shape) {
-  if (t == nullptr || std::memcmp(&t->device, &expected.device, kSideBySide) != 0) return false;
-  auto address = reinterpret_cast<uintptr_t>(t->data);
-  if (address == 0 || ((address & misaligned) | t->byte_offset) != 0) return false;
-  const int64_t *given = t->shape, *begin = shape, *end = shape + expected.ndim;
-  for (; shape != end; ++shape, ++given) {
-    if (*given != *shape) return false;
-  }
-  return t->strides == nullptr || are_dense(t->strides, begin, expected.ndim);
-}
-
-bool is_constant(const CallPlan& call, size_t input) {
-  return std::any_of(call.constants.begin(), call.constants.end(),
-                     [&](const CallPlan::Constant& c) { return c.input == input; });
-}
-
-// Whether `bytes` from `data` share some with one of the first `count` tensors.
-bool overlaps(const void* data, size_t bytes, void* const* tensors, const CallPlan& call,
-              size_t count) {
-  auto begin = reinterpret_cast<uintptr_t>(data);
-  for (size_t i = 0; i < count; ++i) {
-    auto other = reinterpret_cast<uintptr_t>(tensors[i]);
-    if (begin < other + call.tensors[i].bytes && other < begin + bytes) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool take_pointers(const CallPlan& call, const DLTensor* const* inputs, DLTensor* const* outputs,
-                   void** pointers) {
-  if (inputs == nullptr || outputs == nullptr) return false;
-  const CallPlan::Tensor* expected = call.tensors.data();
-  const int64_t* shape = call.shapes.data();
-  const uintptr_t misaligned = call.misaligned;
-  for (size_t i = 0; i < call.inputs; ++i, ++expected) {
-    if (is_exact(inputs[i], *expected, misaligned, shape)) {
-      pointers[i] = inputs[i]->data;
-      continue;
-    }
-    if (inputs[i] != nullptr || !is_constant(call, i)) return false;
-    pointers[i] = nullptr;
-    shape += expected->ndim;
-  }
-  for (const CallPlan::Constant& c : call.constants) {
-    if (pointers[c.input] != nullptr && pointers[c.input] != c.given) return false;
-    pointers[c.input] = c.copy;
-  }
-  for (size_t i = 0; i < call.outputs; ++i, ++expected) {
-    if (!is_exact(outputs[i], *expected, misaligned, shape)) return false;
-    void* data = outputs[i]->data;
-    if (overlaps(data, expected->bytes, pointers, call, call.inputs + i)) return false;
-    pointers[call.inputs + i] = data;
-  }
-  return true;
 }
 
 TensorView view_of(const HostTensor& tensor) {

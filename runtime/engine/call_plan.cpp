@@ -14,7 +14,11 @@ constexpr uintptr_t kDeviceAlignment = 16;
 void add_tensor(CallPlan& plan, const BoundTensor& t, const DLDevice& device) {
   size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
   plan.tensors.push_back({device, static_cast<int32_t>(t.shape.size()), dl_type(t.type), bytes});
-  plan.shapes.insert(plan.shapes.end(), t.shape.begin(), t.shape.end());
+  plan.layouts.insert(plan.layouts.end(), t.shape.begin(), t.shape.end());
+  // Those of no elements may be more than a number holds, and no call is compared with them.
+  std::vector<int64_t> strides(t.shape.size());
+  if (bytes != 0) strides = dense_strides(t.shape);
+  plan.layouts.insert(plan.layouts.end(), strides.begin(), strides.end());
 }
 
 }  // namespace
@@ -52,6 +56,13 @@ bool takes_pointers(const Executable& e, const CallPlan& plan) {
          plan.tensors.size() <= CallPlan::kMost;
 }
 
+bool is_in_order(const std::vector<uint32_t>& numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != i) return false;
+  }
+  return true;
+}
+
 void take_function(CallPlan& plan, const Executable& e) {
   if (e.launches.size() != 1 || !e.launches[0].code || !e.copies.empty() || !e.densified.empty() ||
       plan.arguments.size() > CallPlan::kMost) {
@@ -61,11 +72,19 @@ void take_function(CallPlan& plan, const Executable& e) {
     if (a.base != CallPlan::Argument::Base::given) return;
     plan.order.push_back(static_cast<uint32_t>(a.at));
   }
+  plan.in_order = is_in_order(plan.order);
   plan.function = e.launches[0].code->plain_function();
   plan.parameters = e.launches[0].parameters;
 }
 
 }  // namespace
+
+void run_reordered(const CallPlan& call, void* const* tensors) {
+  void* ordered[CallPlan::kMost];
+  void** next = ordered;
+  for (uint32_t tensor : call.order) *next++ = tensors[tensor];
+  call.function(ordered, call.parameters.data(), nullptr, nullptr, 0, 1);
+}
 
 CallPlan call_plan(const Executable& e) {
   CallPlan plan;

@@ -20,6 +20,7 @@ struct CallPlan {
   static constexpr size_t kMost = 16;  // tensors of such a call, or arguments
   static constexpr size_t kNever = SIZE_MAX;
   size_t inputs = kNever, outputs = kNever;
+  uintptr_t misaligned = 0;  // bits of an address that must not be set
   // A dense input or output as a caller must give it: fields of a DLTensor, then what they imply.
   struct Tensor {
     DLDevice device;
@@ -28,8 +29,22 @@ struct CallPlan {
     size_t bytes;
   };
   std::vector<Tensor> tensors;  // the inputs, then the outputs
-  std::vector<int64_t> shapes;  // of all of them, one after the other
-  uintptr_t misaligned = 0;     // bits of an address that must not be set
+  // Of all of them, one after the other: the extents, then the strides of dense elements.
+  std::vector<int64_t> layouts;
+  // Inputs declared constant, which a caller may leave out: where theirs is, and the copy.
+  struct Constant {
+    size_t input;
+    const void* given;
+    void* copy;
+  };
+  std::vector<Constant> constants;
+  std::vector<size_t> sizing;  // inputs whose values sizes are made of
+
+  // A run is a call of this function with these given tensors, and these parameters of the launch.
+  Code::Function function = nullptr;
+  bool in_order = false;  // the tensors are the first ones of those given
+  std::vector<uint32_t> order;
+  std::vector<int64_t> parameters;
 
   // One argument of a launch on the host: the number of a given tensor, an offset in the arena, or
   // the address of a constant's elements.
@@ -38,29 +53,15 @@ struct CallPlan {
     uintptr_t at;
   };
   std::vector<Argument> arguments;  // of the launches, one launch after the other
-  std::vector<size_t> sizing;       // inputs whose values sizes are made of
-  // Inputs declared constant, which a caller may leave out: where theirs is, and the copy.
-  struct Constant {
-    size_t input;
-    const void* given;
-    void* copy;
-  };
-  std::vector<Constant> constants;
-
-  // A run is a call of this function with these given tensors, and these parameters of the launch.
-  Code::Function function = nullptr;
-  std::vector<uint32_t> order;
-  std::vector<int64_t> parameters;
 };
 
-// The run, where it is one function's call; tensors as for run_on_host().
-inline bool run_plainly(const CallPlan& call, void* const* tensors) {
-  if (call.function == nullptr) return false;
-  void* pointers[CallPlan::kMost];
-  void** next = pointers;
-  for (uint32_t tensor : call.order) *next++ = tensors[tensor];
-  call.function(pointers, call.parameters.data(), nullptr, nullptr, 0, 1);
-  return true;
+// Calls the function, whose tensors are not all in order, with tensors as for run_on_host().
+void run_reordered(const CallPlan& call, void* const* tensors);
+
+// Calls the function with tensors as for run_on_host().
+inline void run_function(const CallPlan& call, void* const* tensors) {
+  if (!call.in_order) return run_reordered(call, tensors);
+  call.function(tensors, call.parameters.data(), nullptr, nullptr, 0, 1);
 }
 
 // Of an executable whose launches and places are final.

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <thread>
 
 namespace tile {
 
@@ -12,7 +11,7 @@ namespace tile {
 class EventCount {
  public:
   void add() {
-    if (owner_.load(std::memory_order_relaxed) != std::this_thread::get_id() && !take()) {
+    if (owner_.load(std::memory_order_relaxed) != this_thread() && !take()) {
       others_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
@@ -25,11 +24,13 @@ class EventCount {
 
  private:
   bool take() {
-    std::thread::id nobody;
+    const void* nobody = nullptr;
     return owner_.load(std::memory_order_relaxed) == nobody &&
-           owner_.compare_exchange_strong(nobody, std::this_thread::get_id());
+           owner_.compare_exchange_strong(nobody, this_thread());
   }
-  std::atomic<std::thread::id> owner_{std::thread::id()};
+  // What pthread_self() is too, without the call into the C library.
+  static const void* this_thread() { return __builtin_thread_pointer(); }
+  std::atomic<const void*> owner_{nullptr};
   std::atomic<uint64_t> owners_{0}, others_{0};
 };
 
