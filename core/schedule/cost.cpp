@@ -162,8 +162,9 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;
   double beside = lanes_reduce && !s.tile.empty() && s.packings.empty() ? kBesides : 1;
+  double resuming = resuming_ns(s);
   double parts[5] = {
-      compute_ns(s),
+      compute_ns(s) - resuming,
       beside * memory_ns(s, r, target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
       memory_ns(s, r, target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
       memory_ns(s, r, target_.l3_bytes, 1, target_.dram_bytes_per_ns), translation_ns(s, r)};
@@ -174,7 +175,7 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
   }
   // Rows of a register that holds a matrix are lines that are used up at once.
   double crowded = uses_tiles(s) ? 0 : crowded_ns(s, r);
-  return most + kOverlap * (sum - most) + packing_ns(s) + crowded;
+  return resuming + most + kOverlap * (sum - most) + packing_ns(s) + crowded;
 }
 
 double PieceModel::task_count(const PieceSchedule& s) const {

@@ -135,6 +135,9 @@ class PieceModel {
   double at_border(const PieceSchedule& s, const TileShape& t, size_t tiled) const;
   double border_factor(const PieceSchedule& s, const TileShape& t) const;
   double tested_taps(const PieceSchedule& s, const TileShape& t) const;
+  double reduction_blocks(const PieceSchedule& s) const;
+  double cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps) const;
+  double resuming_ns(const PieceSchedule& s) const;
   double all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
                    bool taps) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
@@ -172,6 +175,7 @@ class PieceModel {
   bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;
   Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
                      size_t level) const;
+  bool divided_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access) const;
   bool shared_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access,
                          size_t level) const;
   double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,

@@ -294,6 +294,19 @@ bool PieceModel::shared_by_threads(const PieceSchedule& s, const LoopRanges& r, 
   return false;
 }
 
+// Whether each thread has a part of the whole tensor that no other touches, the same in every run.
+bool PieceModel::divided_by_threads(const PieceSchedule& s, const LoopRanges& r,
+                                    size_t access) const {
+  double tasks = 1;
+  for (size_t i = 0; i < s.outer.size() && s.outer[i].binding == Binding::parallel; ++i) {
+    tasks *= r.trips[i];
+    bool moves = accesses_[access].strides[static_cast<size_t>(s.outer[i].unknown)] != 0;
+    if (moves && r.trips[i] > 1) return tasks >= target_.threads;
+    if (r.trips[i] > 1) return false;
+  }
+  return false;
+}
+
 // Nanoseconds that data take to come into a cache of `bytes` from the level behind it.
 double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes,
                              double ways, double rate) const {
@@ -303,7 +316,8 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     if (reduces_ && accesses_[i].store && level >= s.outer.size()) return 0.0;
     Block block = block_at(s, r, i, level);
     double held_bytes = ways > 1 ? occupied(block, way) : block.run * block.rows;
-    bool shared = bytes == target_.l2_bytes && shared_by_threads(s, r, i, level);
+    bool second = bytes == target_.l2_bytes, shared = second && shared_by_threads(s, r, i, level);
+    if (second && level == 0 && divided_by_threads(s, r, i)) held_bytes /= target_.threads;
     return shared ? held_bytes * static_cast<double>(bytes) /
                         static_cast<double>(target_.l2_shared_bytes)
                   : held_bytes;

@@ -345,7 +345,7 @@ double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const
 double PieceModel::compute_cycles(const PieceSchedule& s) const {
   if (uses_tiles(s)) return tiles_cycles(s);
   TileShape t = tile_of(s);
-  double steps = 1, tiles = 1;
+  double steps = 1;
   for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
     bool vector = static_cast<int>(u) == t.vector;
     auto extent = static_cast<double>(piece_.box[u]);
@@ -353,7 +353,11 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
-  // Blocks of every reduction that is cut: the sums wait while the others pass by.
+  return cycles_of_steps(s, t, steps / reduction_blocks(s));
+}
+
+// Blocks of every reduction that is cut: the sums wait while the others pass by.
+double PieceModel::reduction_blocks(const PieceSchedule& s) const {
   double blocks = 1;
   for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
     int64_t step = piece_.box[u];
@@ -362,15 +366,27 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     }
     blocks *= std::ceil(static_cast<double>(piece_.box[u]) / static_cast<double>(step));
   }
-  steps /= blocks;
+  return blocks;
+}
+
+// Of tiles that do so many steps of the reduction in each of its blocks.
+double PieceModel::cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps) const {
+  double tiles = reduction_blocks(s);
   for (size_t u = 0; u < piece_.owners; ++u) {
     bool tiled = std::find(t.unknowns.begin(), t.unknowns.end(), u) != t.unknowns.end();
     if (!tiled) tiles *= static_cast<double>(piece_.box[u]);
   }
   double tested = tested_taps(s, t), total = 0;
-  if (tested < 1) total += (1 - tested) * all_tiles(s, t, steps, tiles * blocks, true);
-  if (tested > 0) total += tested * all_tiles(s, t, steps, tiles * blocks, false);
+  if (tested < 1) total += (1 - tested) * all_tiles(s, t, steps, tiles, true);
+  if (tested > 0) total += tested * all_tiles(s, t, steps, tiles, false);
   return total * border_factor(s, t);
+}
+
+// Between two blocks of a reduction sums leave the registers and others come: meanwhile no operand
+// is asked for.
+double PieceModel::resuming_ns(const PieceSchedule& s) const {
+  if (uses_tiles(s) || reduction_blocks(s) <= 1) return 0;
+  return cycles_of_steps(s, tile_of(s), 0) * cycle_ns_;
 }
 
 double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
