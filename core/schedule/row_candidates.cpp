@@ -81,9 +81,10 @@ class RowModel {
     return total * attached_share_;
   }
 
-  // What comes from memory for one block: each global tensor once.
+  // What comes from memory for one block: each global tensor once. Of what rows name, each thread
+  // has its own rows' part in its second cache.
   double cold_block(const Kernel& kernel) const {
-    double bytes = 0;
+    double bytes = 0, second = 0;
     std::set<TensorId> seen;
     std::vector<std::pair<size_t, size_t>> moved;  // stage, access
     for (size_t s = 0; s < kernel.stages.size(); ++s) {
@@ -93,11 +94,14 @@ class RowModel {
         const PieceModel::AccessModel& access = model.accesses()[a];
         TensorId id = access.access->tensor;
         if (!is_global(kernel, id) || !seen.insert(id).second) continue;
-        bytes += model.footprint(access, c.pieces[0].box);
+        double all = model.footprint(access, c.pieces[0].box);
+        bool by_rows = model.footprint(access, block_.stages[s].contraction.pieces[0].box) < all;
+        bytes += all;
+        second += by_rows ? all / std::max(1, target_.threads) : all;
         moved.emplace_back(s, a);
       }
     }
-    if (bytes <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
+    if (second <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
     bool near = bytes <= kResident * static_cast<double>(target_.l3_bytes);
     double rate = near ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns;
     double total = 0;
