@@ -28,6 +28,7 @@ constexpr std::array kPasses = {
     Pass{"narrow-bodies", narrow_bodies, true},
     Pass{"split-reduction", split_reduction, true},
     Pass{"arrange-factors", arrange_factors, true},
+    Pass{"group-dimensions", group_dimensions, true},
 };
 
 }  // namespace

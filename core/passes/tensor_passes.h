@@ -48,5 +48,8 @@ void split_reduction(BoundProgram& program, const Target& target);
 // Copies a factor of a matrix product, on a GPU, to where tiles of it are fetched faster: with
 // neighbours in memory that the tiles want, or with a row of terms for each output.
 void arrange_factors(BoundProgram& program, const Target& target);
+// Copies factors of a product of many dimensions, on a CPU, to where the dimensions of its rows,
+// columns and terms stand together and are walked as one each.
+void group_dimensions(BoundProgram& program, const Target& target);
 
 }  // namespace tile
