@@ -67,6 +67,10 @@ std::optional<Groups> groups_of(const Contraction& c, const std::vector<BoundTen
   PieceClass kind = classify(piece, c, tensors);
   if (kind.kind != KernelClass::matrix) return std::nullopt;
   auto shape = [&](const Access& a) { return tensors[static_cast<size_t>(a.tensor)].shape; };
+  auto copies_keep = [&](const Access& a) {
+    return tensors[static_cast<size_t>(a.tensor)].type == DType::f32;
+  };
+  if (!std::all_of(piece.loads.begin(), piece.loads.end(), copies_keep)) return std::nullopt;
   Groups g;
   for (size_t i = 0; i < 2; ++i) {
     auto factor = unknowns_of(piece.loads[i], piece, shape(piece.loads[i]));

@@ -59,6 +59,10 @@ TEST(GroupDimensions, OneFactorIsEnoughWhereTheOtherIsGrouped) {
 TEST(GroupDimensions, OthersStayAsTheyAre) {
   BoundProgram small = grouped(kAlternating, {{3, 5, 2, 4}, {4, 4, 3, 5}}, one_thread());
   EXPECT_EQ(small.statements.size(), 1U);
+  BoundProgram wide =
+      bind_text(kAlternating, {{DType::f64, {8, 12, 9, 24}}, {DType::f64, {17, 24, 5, 12}}});
+  run_pipeline(wide, one_thread(), {});
+  EXPECT_EQ(wide.statements.size(), 1U);
   BoundProgram apart = grouped(
       "function (X[E, A, F, D], Y[F, B, E, C]) -> (O) {"
       " O[a, b, c, d : A, B, C, D] = +(X[e, a, f, d] * Y[f, b, e, c]); }",
