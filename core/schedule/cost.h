@@ -122,6 +122,8 @@ class PieceModel {
   double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
                      const std::vector<double>& counts) const;
   double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
+  double vectors_written(const TileShape& t) const;
+  double code_factor(const TileShape& t, double cycles) const;
   double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;

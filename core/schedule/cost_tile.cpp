@@ -370,7 +370,8 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
   double tested = tested_taps(s, t), total = 0;
   if (tested < 1) total += (1 - tested) * all_tiles(s, t, steps, tiles * blocks, true);
   if (tested > 0) total += tested * all_tiles(s, t, steps, tiles * blocks, false);
-  return total * border_factor(s, t);
+  total *= border_factor(s, t);
+  return total * code_factor(t, total);
 }
 
 double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
