@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -180,6 +181,8 @@ class PieceModel {
                    double rate) const;
   double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;
 
+  double serial_parts_ns(const PieceSchedule& s) const;
+
   const Piece& piece_;
   const Contraction& contraction_;
   const Kernel& kernel_;
@@ -194,6 +197,8 @@ class PieceModel {
   double round_ = 0;     // cycles of a window's one value
   double chain_ = 0;     // cycles that the rounds of folds take at least, one after the other
   double cycle_ns_ = 1;
+  // What was asked for last: the space asks whether a schedule is worth threads, then for its time.
+  mutable std::optional<std::pair<PieceSchedule, double>> last_;
 };
 
 // What starting one kernel costs, how many threads share `serial` nanoseconds of work in `tasks`
