@@ -9,7 +9,7 @@ namespace tile {
 namespace {
 
 constexpr double kHalfTheCode = 0.02;       // is worth this part of a short kernel's time
-constexpr double kShortNanoseconds = 4000;  // of longer kernels a part that shrinks
+constexpr double kShortNanoseconds = 4000;  // none of those of twice that
 constexpr double kLittleCode = 8;           // vectors: less of them spares nothing
 
 }  // namespace
@@ -28,7 +28,8 @@ double PieceModel::vectors_written(const TileShape& t) const {
 
 double PieceModel::code_factor(const TileShape& t, double cycles) const {
   double halvings = std::log2(std::max(vectors_written(t) / kLittleCode, 1.0));
-  return 1 + kHalfTheCode * halvings * std::min(1.0, kShortNanoseconds / (cycles * cycle_ns_));
+  double length = cycles * cycle_ns_ / kShortNanoseconds;
+  return 1 + kHalfTheCode * halvings * std::clamp(2 - length, 0.0, 1.0);
 }
 
 }  // namespace tile
