@@ -8,9 +8,15 @@
 #include <llvm/Pass.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/Transforms/Scalar.h>
 #include <llvm/Transforms/Utils.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "backends/cpu/emitter.h"
 #include "core/support/diagnostic.h"
@@ -60,46 +66,14 @@ class Pipeline : public llvm::legacy::PassManager {
   }
 };
 
-}  // namespace
+using Machine = std::unique_ptr<llvm::TargetMachine>;
 
-// A machine taken from the idle ones, or a new one, and given back at the end.
-class CodeGenerator::Loan {
- public:
-  Loan(CodeGenerator& owner, const std::string& features) : owner_(owner), features_(features) {
-    std::lock_guard lock(owner.mutex_);
-    auto& idle = owner.idle_[features];
-    if (idle.empty()) return;
-    machine_ = std::move(idle.back());
-    idle.pop_back();
-  }
-  ~Loan() {
-    std::lock_guard lock(owner_.mutex_);
-    if (machine_) owner_.idle_[features_].push_back(std::move(machine_));
-  }
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  llvm::TargetMachine& operator*() {
-    if (!machine_) machine_ = owner_.make(features_);
-    return *machine_;
-  }
-
- private:
-  CodeGenerator& owner_;
-  std::string features_;
-  Machine machine_;
-};
-
-CodeGenerator::CodeGenerator() {
-  if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) {
-    fail_backend("LLVM makes no code for this machine");
-  }
-}
-
-CodeGenerator::Machine CodeGenerator::make(const std::string& text) const {
+// `features`: the CPU, and what to switch on and off.
+Machine make_machine(const std::string& features) {
   llvm::SmallVector<llvm::StringRef> words;
-  llvm::StringRef(text).split(words, ' ', -1, false);
+  llvm::StringRef(features).split(words, ' ', -1, false);
   if (words.empty()) fail_backend("a target without a CPU");
-  std::string features = llvm::join(llvm::ArrayRef(words).drop_front(), ",");
+  std::string list = llvm::join(llvm::ArrayRef(words).drop_front(), ",");
   std::string triple = llvm::sys::getProcessTriple(), error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (target == nullptr) fail_backend(error);
@@ -110,47 +84,136 @@ CodeGenerator::Machine CodeGenerator::make(const std::string& text) const {
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  Machine machine(target->createTargetMachine(triple, words[0], features, options,
-                                              llvm::Reloc::PIC_, llvm::CodeModel::Small,
+  Machine machine(target->createTargetMachine(triple, words[0], list, options, llvm::Reloc::PIC_,
+                                              llvm::CodeModel::Small,
                                               llvm::CodeGenOptLevel::Default, true));
   if (!machine) fail_backend("LLVM makes no code for this machine");
   return machine;
 }
 
+// The passes from a module to bytes. Setting them up takes as long as a fifth of a small kernel's
+// compilation, so they run for one module after the other; all of these are of one context, which
+// keeps every type and constant that it has seen.
+class Passes {
+ public:
+  Passes(llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+    context_.setDiscardValueNames(true);
+    if (machine.addPassesToEmitFile(pipeline_, out_, nullptr, type)) {
+      fail_backend("LLVM cannot write code for this target");
+    }
+  }
+  Passes(const Passes&) = delete;
+  Passes& operator=(const Passes&) = delete;
+
+  bool worn() const { return runs_ == kMostRuns; }
+  llvm::LLVMContext& context() { return context_; }
+  // What the module becomes, until the next run.
+  llvm::StringRef run(llvm::Module& module) {
+    bytes_.clear();
+    ++runs_;
+    pipeline_.run(module);
+    return {bytes_.data(), bytes_.size()};
+  }
+
+ private:
+  static constexpr int kMostRuns = 64;  // what the context and the passes keep is then given back
+
+  int runs_ = 0;
+  llvm::LLVMContext context_;
+  llvm::SmallVector<char, 0> bytes_;
+  llvm::raw_svector_ostream out_{bytes_};
+  Pipeline pipeline_;
+};
+
+// What one thread compiles with.
+class Workshop {
+ public:
+  explicit Workshop(const std::string& features) : machine_(make_machine(features)) {}
+
+  llvm::TargetMachine& machine() { return *machine_; }
+  Passes& passes() {
+    if (!passes_ || passes_->worn()) {
+      passes_.reset();
+      passes_ = std::make_unique<Passes>(*machine_, llvm::CodeGenFileType::ObjectFile);
+    }
+    return *passes_;
+  }
+
+ private:
+  Machine machine_;
+  std::unique_ptr<Passes> passes_;
+};
+
+// Those that nobody uses, by features.
+struct Idle {
+  std::mutex mutex;
+  std::map<std::string, std::vector<std::unique_ptr<Workshop>>> workshops;
+};
+
+// Never destroyed: threads may still compile while the process ends.
+Idle& idle() {
+  static Idle& all = *new Idle;
+  return all;
+}
+
+// A workshop taken from the idle ones, or a new one, and given back at the end.
+class Loan {
+ public:
+  explicit Loan(const std::string& features) : features_(features) {
+    std::lock_guard lock(idle().mutex);
+    auto& free = idle().workshops[features];
+    if (free.empty()) return;
+    workshop_ = std::move(free.back());
+    free.pop_back();
+  }
+  ~Loan() {
+    std::lock_guard lock(idle().mutex);
+    if (workshop_) idle().workshops[features_].push_back(std::move(workshop_));
+  }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  Workshop& operator*() {
+    if (!workshop_) workshop_ = std::make_unique<Workshop>(features_);
+    return *workshop_;
+  }
+  Workshop* operator->() { return &**this; }
+
+ private:
+  std::string features_;
+  std::unique_ptr<Workshop> workshop_;
+};
+
+}  // namespace
+
+CodeGenerator::CodeGenerator() {
+  if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) {
+    fail_backend("LLVM makes no code for this machine");
+  }
+}
+
 llvm::SmallVector<char> CodeGenerator::object(const nest::Nest& nest, const Plan& plan,
                                               const Target& target) {
-  std::string bytes = generate(nest, plan, target, llvm::CodeGenFileType::ObjectFile);
+  Loan workshop(target.features);
+  Passes& passes = workshop->passes();
+  std::unique_ptr<llvm::Module> module = emit(passes.context(), nest, plan, workshop->machine());
+  llvm::StringRef bytes = passes.run(*module);
   return {bytes.begin(), bytes.end()};
 }
 
 std::string CodeGenerator::assembly(const nest::Nest& nest, const Plan& plan,
                                     const Target& target) {
-  return generate(nest, plan, target, llvm::CodeGenFileType::AssemblyFile);
+  Loan workshop(target.features);
+  Passes passes(workshop->machine(), llvm::CodeGenFileType::AssemblyFile);
+  return passes.run(*emit(passes.context(), nest, plan, workshop->machine())).str();
 }
 
 std::string CodeGenerator::ir(const nest::Nest& nest, const Plan& plan, const Target& target) {
-  Loan machine(*this, target.features);
+  Loan workshop(target.features);
   llvm::LLVMContext context;
   std::string text;
   llvm::raw_string_ostream out(text);
-  emit(context, nest, plan, *machine)->print(out, nullptr);
+  emit(context, nest, plan, workshop->machine())->print(out, nullptr);
   return text;
-}
-
-std::string CodeGenerator::generate(const nest::Nest& nest, const Plan& plan, const Target& target,
-                                    llvm::CodeGenFileType type) {
-  Loan machine(*this, target.features);
-  llvm::LLVMContext context;
-  context.setDiscardValueNames(true);
-  std::unique_ptr<llvm::Module> module = emit(context, nest, plan, *machine);
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream out(bytes);
-  Pipeline passes;
-  if ((*machine).addPassesToEmitFile(passes, out, nullptr, type)) {
-    fail_backend("LLVM cannot write code for this target");
-  }
-  passes.run(*module);
-  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace tile::cpu

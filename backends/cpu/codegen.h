@@ -2,13 +2,8 @@
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
-#include <llvm/Target/TargetMachine.h>
 
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "backends/cpu/plan.h"
 #include "core/nest/nest.h"
@@ -16,7 +11,8 @@
 
 namespace tile::cpu {
 
-// Lends target machines, one to each compiling thread, and keeps them for the next.
+// Lends workshops (a target machine with LLVM's passes for it), one to each compiling thread, and
+// keeps them for the next, also for generators made later.
 class CodeGenerator {
  public:
   CodeGenerator();
@@ -25,16 +21,6 @@ class CodeGenerator {
   llvm::SmallVector<char> object(const nest::Nest& nest, const Plan& plan, const Target& target);
   std::string assembly(const nest::Nest& nest, const Plan& plan, const Target& target);
   std::string ir(const nest::Nest& nest, const Plan& plan, const Target& target);
-
- private:
-  using Machine = std::unique_ptr<llvm::TargetMachine>;
-  class Loan;
-  Machine make(const std::string& features) const;
-  std::string generate(const nest::Nest& nest, const Plan& plan, const Target& target,
-                       llvm::CodeGenFileType type);
-
-  std::mutex mutex_;
-  std::map<std::string, std::vector<Machine>> idle_;
 };
 
 }  // namespace tile::cpu

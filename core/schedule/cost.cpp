@@ -158,6 +158,11 @@ double PieceModel::refetch_ns(const TileShape& t) const {
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {
   if (s.carried >= 0) return carried_ns(s);
+  if (!last_ || last_->first != s) last_.emplace(s, serial_parts_ns(s));
+  return last_->second;
+}
+
+double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
   LoopRanges r = loop_ranges(s);
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -122,6 +123,8 @@ class PieceModel {
   double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
                      const std::vector<double>& counts) const;
   double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
+  double vectors_written(const TileShape& t) const;
+  double code_factor(const TileShape& t, double cycles) const;
   double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
@@ -182,6 +185,8 @@ class PieceModel {
                    double rate) const;
   double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;
 
+  double serial_parts_ns(const PieceSchedule& s) const;
+
   const Piece& piece_;
   const Contraction& contraction_;
   const Kernel& kernel_;
@@ -196,6 +201,8 @@ class PieceModel {
   double round_ = 0;     // cycles of a window's one value
   double chain_ = 0;     // cycles that the rounds of folds take at least, one after the other
   double cycle_ns_ = 1;
+  // What was asked for last: the space asks whether a schedule is worth threads, then for its time.
+  mutable std::optional<std::pair<PieceSchedule, double>> last_;
 };
 
 // What starting one kernel costs, how many threads share `serial` nanoseconds of work in `tasks`

@@ -353,7 +353,8 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
-  return cycles_of_steps(s, t, steps / reduction_blocks(s));
+  double cycles = cycles_of_steps(s, t, steps / reduction_blocks(s));
+  return cycles * code_factor(t, cycles);
 }
 
 // Blocks of every reduction that is cut: the sums wait while the others pass by.

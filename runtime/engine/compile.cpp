@@ -143,14 +143,11 @@ void drop_spilling(const Executable& e, Launch& launch) {
   }
 }
 
-// NVRTC takes its time for each kernel and compiles several at once.
 void make_codes(Executable& e) {
-  auto make = [&](size_t i) {
+  side_by_side(e.launches.size(), [&](size_t i) {
     make_code(e, e.launches[i]);
     drop_spilling(e, e.launches[i]);
-  };
-  if (is_gpu(e.engine->target())) return side_by_side(e.launches.size(), make);
-  for (size_t i = 0; i < e.launches.size(); ++i) make(i);
+  });
 }
 
 }  // namespace

@@ -68,6 +68,28 @@ TEST(CpuBackend, ObjectsAreTheSameEveryTime) {
   EXPECT_TRUE(std::ranges::equal(a->object(), b->object()));
 }
 
+// The passes that made a kernel make the next ones, up to some number.
+TEST(CpuBackend, ObjectsDoNotDependOnWhatWasCompiledBefore) {
+  auto backend = shared_backend();
+  const nest::Nest nests[] = {parse(kSum), parse(R"(
+nest exponentials
+argument X: f32 [4096] strides [1]
+argument Z: f32 [4096] strides [1] written
+serial i from [0] extent [256] {
+  vector l from [0] extent [13] width 16 {
+    assign Z[16*i + l] (X[16*i + l]) { %0:f32 = load 0; %1:f32 = exp %0; yield %1 }
+  }
+}
+)")};
+  std::shared_ptr<const Code> first[] = {backend->compile(nests[0], backend->target()),
+                                         backend->compile(nests[1], backend->target())};
+  for (size_t i = 0; i < 150; ++i) {
+    auto code = backend->compile(nests[i % 2], backend->target());
+    ASSERT_TRUE(std::ranges::equal(code->object(), first[i % 2]->object())) << i;
+  }
+  EXPECT_TRUE(works(*backend, *first[0]));
+}
+
 TEST(CpuBackend, WhatIsNoObjectDoesNotLoad) {
   auto backend = shared_backend();
   nest::Nest nest = parse(kSum);
