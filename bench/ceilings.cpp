@@ -19,10 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // Many short probes: on a machine that others use, some of them are left alone.
 constexpr int kRepeats = 60;
-constexpr double kProbeSeconds = 0.002;
+constexpr double kProbeNs = 2e6;
 
-// Runs `work(thread)` on every thread at once; seconds from the common start to the last end.
-double together(int threads, const std::function<void(int)>& work) {
+// Runs `work(thread)` on every thread at once.
+void together(int threads, const std::function<void(int)>& work) {
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
   auto body = [&](int thread) {
@@ -33,24 +33,9 @@ double together(int threads, const std::function<void(int)>& work) {
   std::vector<std::thread> others;
   for (int i = 1; i < threads; ++i) others.emplace_back(body, i);
   while (ready < threads - 1) std::this_thread::yield();
-  auto start = Clock::now();
   go = true;
   work(0);
   for (std::thread& t : others) t.join();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The best of several timings of `calls(thread, count)`, with a count that takes long enough to be
-// timed well.
-double best_rate(int threads, double units_per_call,
-                 const std::function<void(int, int64_t)>& calls) {
-  int64_t count = 1;
-  while (together(threads, [&](int t) { calls(t, count); }) < kProbeSeconds) count *= 2;
-  double seconds = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kRepeats; ++i) {
-    seconds = std::min(seconds, together(threads, [&](int t) { calls(t, count); }));
-  }
-  return units_per_call * static_cast<double>(count) * threads / seconds;
 }
 
 // The least seconds of one call out of many.
@@ -83,82 +68,79 @@ double multiply_add_gflops(int threads) {
 }
 
 double memory_gbps(Traffic traffic, int threads, size_t bytes) {
-  constexpr size_t kMultiple = 1024;  // what the reading loop takes
-  size_t buffers = traffic == Traffic::copy ? 2 : 1;
-  size_t size = std::max(bytes / buffers / static_cast<size_t>(threads), kMultiple);
-  size = size / kMultiple * kMultiple;
-  auto elements = static_cast<int64_t>(size);
-  std::vector<Tensor> from, to;
-  for (int i = 0; i < threads; ++i) {
-    from.emplace_back(InputType{DType::u8, {elements}});
-    if (traffic == Traffic::copy) to.emplace_back(InputType{DType::u8, {elements}});
+  std::unique_ptr<PlainWork> work = plain_traffic(traffic, threads, static_cast<double>(bytes));
+  int64_t count = 1;
+  while (work->nanoseconds(count) < kProbeNs) count *= 2;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepeats; ++i) least = std::min(least, work->nanoseconds(count));
+  return work->amount() * static_cast<double>(count) / least;
+}
+
+PlainWork::PlainWork(int threads, double amount, std::function<void(int, int64_t)> part)
+    : part_(std::move(part)), amount_(amount) {
+  for (int i = 1; i < threads; ++i) others_.emplace_back([this, i] { serve(i); });
+}
+
+PlainWork::~PlainWork() {
+  over_ = true;
+  ++round_;
+  round_.notify_all();
+  for (std::thread& t : others_) t.join();
+}
+
+void PlainWork::serve(int thread) {
+  for (int seen = 0;; ++seen) {
+    round_.wait(seen);
+    if (over_) return;
+    ++awake_;
+    while (started_ <= seen) std::this_thread::yield();
+    part_(thread, count_);
+    --busy_;
   }
-  auto calls = [&](int thread, int64_t count) {
-    auto t = static_cast<size_t>(thread);
+}
+
+double PlainWork::nanoseconds(int64_t count) {
+  auto others = static_cast<int>(others_.size());
+  count_ = count;
+  awake_ = 0;
+  busy_ = others;
+  ++round_;
+  round_.notify_all();
+  while (awake_ < others) std::this_thread::yield();
+  auto start = Clock::now();
+  ++started_;
+  part_(0, count);
+  while (busy_ > 0) std::this_thread::yield();
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+std::unique_ptr<PlainWork> plain_multiply_adds(int threads) {
+  const cpu::ProbeLoops& loops = cpu::probe_loops();
+  return std::make_unique<PlainWork>(threads, loops.operations_per_call * threads,
+                                     [&](int, int64_t count) { loops.multiply_add(count); });
+}
+
+std::unique_ptr<PlainWork> plain_traffic(Traffic traffic, int threads, double bytes) {
+  constexpr int64_t kMultiple = 1024;  // what the reading loop takes
+  int buffers = traffic == Traffic::copy ? 2 : 1;
+  auto size = static_cast<int64_t>(bytes) / buffers / threads / kMultiple * kMultiple;
+  size = std::max(size, kMultiple);
+  auto memory = std::make_shared<std::vector<Tensor>>();
+  for (int i = 0; i < threads * buffers; ++i) memory->emplace_back(InputType{DType::u8, {size}});
+  auto part = [=](int thread, int64_t count) {
+    Tensor& from = (*memory)[static_cast<size_t>(thread * buffers)];
+    Tensor& to = (*memory)[static_cast<size_t>((thread + 1) * buffers - 1)];
     for (int64_t i = 0; i < count; ++i) {
       if (traffic == Traffic::read) {
-        cpu::probe_loops().read(from[t].data(), size);
+        cpu::probe_loops().read(from.data(), from.bytes());
       } else {
-        std::memcpy(to[t].data(), from[t].data(), size);
+        std::memcpy(to.data(), from.data(), from.bytes());
       }
       // The compiler must not drop or merge calls.
       asm volatile("" : : : "memory");
     }
   };
-  return best_rate(threads, static_cast<double>(buffers * size), calls) / 1e9;
-}
-
-struct PlainCopy::Part {
-  explicit Part(int64_t bytes)
-      : from(InputType{DType::u8, {bytes}}), to(InputType{DType::u8, {bytes}}) {}
-  void copy(int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to.data(), from.data(), from.bytes());
-      asm volatile("" : : : "memory");
-    }
-  }
-
-  Tensor from, to;
-  std::thread thread;
-};
-
-PlainCopy::PlainCopy(int threads, double bytes) {
-  auto part = static_cast<int64_t>(bytes) / 2 / threads;
-  for (int i = 0; i < threads; ++i) parts_.push_back(std::make_unique<Part>(part));
-  for (int i = 1; i < threads; ++i) {
-    Part& p = *parts_[static_cast<size_t>(i)];
-    p.thread = std::thread([this, &p] { serve(p); });
-  }
-  bytes_ = 2.0 * static_cast<double>(part) * threads;
-}
-
-PlainCopy::~PlainCopy() {
-  over_ = true;
-  ++round_;
-  round_.notify_all();
-  for (auto& p : parts_) {
-    if (p->thread.joinable()) p->thread.join();
-  }
-}
-
-void PlainCopy::serve(Part& part) {
-  for (int seen = 0;; ++seen) {
-    round_.wait(seen);
-    if (over_) return;
-    part.copy(count_);
-    --busy_;
-  }
-}
-
-double PlainCopy::nanoseconds(int64_t count) {
-  auto start = Clock::now();
-  count_ = count;
-  busy_ = static_cast<int>(parts_.size()) - 1;
-  ++round_;
-  round_.notify_all();
-  parts_.front()->copy(count);
-  while (busy_ > 0) std::this_thread::yield();
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  return std::make_unique<PlainWork>(threads, static_cast<double>(size * buffers * threads), part);
 }
 
 double device_copy_gbps(DeviceSession& session) {

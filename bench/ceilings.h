@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -20,30 +22,35 @@ enum class Traffic : uint8_t { copy, read };
 // `threads` threads at once with the widest vectors of this CPU.
 double multiply_add_gflops(int threads);
 std::string probe_name();  // "avx512", "avx2", "generic"
-// 10^9 bytes in a second within `bytes` of memory, divided among the threads: read, or half read
-// and half written (memcpy).
+// 10^9 bytes in a second of plain_traffic at its best.
 double memory_gbps(Traffic traffic, int threads, size_t bytes);
 
-// A plain copy (memcpy) that can take turns with what is measured beside it: threads of its own and
-// `bytes` of memory, half of it read and half written, divided among them.
-class PlainCopy {
+// The machine's best at one thing, that can take turns with what is measured beside it: threads of
+// its own, each of which does its part again and again.
+class PlainWork {
  public:
-  PlainCopy(int threads, double bytes);
-  ~PlainCopy();
-  PlainCopy(const PlainCopy&) = delete;
-  PlainCopy& operator=(const PlainCopy&) = delete;
-  double nanoseconds(int64_t count);  // of so many copies
-  double bytes() const { return bytes_; }
+  // `part(thread, count)` does the thread's part so many times; `amount`: operations or bytes of
+  // all parts done once.
+  PlainWork(int threads, double amount, std::function<void(int, int64_t)> part);
+  ~PlainWork();
+  PlainWork(const PlainWork&) = delete;
+  PlainWork& operator=(const PlainWork&) = delete;
+  double nanoseconds(int64_t count);  // from when all threads are awake
+  double amount() const { return amount_; }
 
  private:
-  struct Part;
-  void serve(Part& part);
-  std::vector<std::unique_ptr<Part>> parts_;  // the first one is the caller's
-  std::atomic<int64_t> count_{0};
-  std::atomic<int> round_{0}, busy_{0};
+  void serve(int thread);
+  std::function<void(int, int64_t)> part_;
+  double amount_;
+  int64_t count_ = 0;
+  std::atomic<int> round_{0}, awake_{0}, started_{0}, busy_{0};
   std::atomic<bool> over_{false};
-  double bytes_ = 0;
+  std::vector<std::thread> others_;
 };
+// f32 multiply-adds on registers alone.
+std::unique_ptr<PlainWork> plain_multiply_adds(int threads);
+// `bytes` of memory, divided among the threads: read, or half read and half written (memcpy).
+std::unique_ptr<PlainWork> plain_traffic(Traffic traffic, int threads, double bytes);
 
 // The same of a device's own memory, copied by its driver.
 double device_copy_gbps(DeviceSession& session);

@@ -70,15 +70,15 @@ std::string roof(const Results& r, const Frame& f) {
 std::string dot(const Frame& f, const Row& row) {
   double x = f.x(row.operations / row.bytes);
   std::string out;
-  if (const auto* peer = row.best_peer()) {
-    double rate = row.operations / peer->second;
+  if (const Row::Peer* peer = row.best_peer()) {
+    double rate = row.operations / peer->median;
     out += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" class=\"ring\"><title>", x, f.y(rate)) +
-           escaped(row.name + ", " + peer->first) + text(": %.1f GFLOP/s</title></circle>", rate);
+           escaped(row.name + ", " + peer->name) + text(": %.1f GFLOP/s</title></circle>", rate);
   }
   double rate = row.operations / row.median;
   out += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" class=\"dot\"><title>", x, f.y(rate));
   return out + escaped(row.name) +
-         text(": %.1f GFLOP/s, %.0f %% of its ceiling", rate, 100 * row.share()) +
+         text(": %.1f GFLOP/s, %.0f %% of its ceiling", rate, 100 * row.share) +
          "</title></circle>";
 }
 
@@ -99,15 +99,15 @@ std::string row_bars(const Row& row, const std::vector<std::string>& peers, doub
   double scale = kBars / 1.1;
   std::string mark = row.untrusted.empty() ? "" : " †";
   std::string out = label(kNames - 8, y + 9, "end", row.name + mark);
-  out += bar(
-      kNames, y, std::min(row.share(), 1.1) * scale, "var(--ours)",
-      text("ours: %s, %.0f %% of the ceiling", time_text(row.median).c_str(), 100 * row.share()));
-  for (const auto& [name, time] : row.peers) {
-    auto which = static_cast<size_t>(std::find(peers.begin(), peers.end(), name) - peers.begin());
+  out +=
+      bar(kNames, y, std::min(row.share, 1.1) * scale, "var(--ours)",
+          text("ours: %s, %.0f %% of the ceiling", time_text(row.median).c_str(), 100 * row.share));
+  for (const Row::Peer& p : row.peers) {
+    auto which = static_cast<size_t>(std::find(peers.begin(), peers.end(), p.name) - peers.begin());
     y += 10;
-    double share = row.share_of(time);
-    out += bar(kNames, y, std::min(share, 1.1) * scale, peer_colour(which),
-               name + text(": %s, %.0f %% of the ceiling", time_text(time).c_str(), 100 * share));
+    out += bar(kNames, y, std::min(p.share, 1.1) * scale, peer_colour(which),
+               p.name + text(": %s, %.0f %% of the ceiling, %.2f times ours",
+                             time_text(p.median).c_str(), 100 * p.share, p.ratio));
   }
   return out;
 }
@@ -150,8 +150,8 @@ std::string escaped(const std::string& words) {
 std::vector<std::string> peer_names(const Results& results) {
   std::vector<std::string> names;
   for (const Row& row : results.rows) {
-    for (const auto& [name, time] : row.peers) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    for (const Row::Peer& p : row.peers) {
+      if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
     }
   }
   return names;

@@ -80,11 +80,10 @@ std::string case_row(const Row& row) {
   }
   out += cell(time_text(row.median)) +
          cell(number("%.1f ", row.rate) + (row.measure == "gbps" ? "GB/s" : "GFLOP/s"));
-  out += cell(number("%.0f %%", 100 * row.share()));
-  const auto* peer = row.best_peer();
+  out += cell(number("%.0f %%", 100 * row.share));
+  const Row::Peer* peer = row.best_peer();
   if (peer == nullptr) return out + cell("") + cell("") + cell("") + "</tr>";
-  return out + cell(escaped(peer->first)) +
-         cell(number("%.0f %%", 100 * row.share_of(peer->second))) +
+  return out + cell(escaped(peer->name)) + cell(number("%.0f %%", 100 * peer->share)) +
          cell(number("%.2f", row.ratio())) + "</tr>";
 }
 

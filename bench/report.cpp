@@ -82,6 +82,14 @@ Json context_fields(const Context& context) {
   return c;
 }
 
+// Each contender's times, a value for each round.
+Json rounds_json(const Result& r) {
+  Json rounds = {{"tile", r.times.real}};
+  for (const PeerResult& peer : r.peers) rounds[peer.name] = peer.times.real;
+  if (!r.ceiling_times.real.empty()) rounds["ceiling"] = r.ceiling_times.real;
+  return rounds;
+}
+
 Json entry(const Result& r) {
   Json e;
   e["name"] = r.name;
@@ -117,26 +125,40 @@ Json entry(const Result& r) {
     e["peer_" + peer.name + "_time"] = peer.times.median();
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
     e["peer_" + peer.name + "_share_of_ceiling"] = r.share_of_ceiling(peer.times);
+    e["peer_" + peer.name + "_ratio"] = in_turns(peer.times, r.times);
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {
     e["peer_" + peer.name + "_error"] = peer.reason;
   }
   if (!r.peers.empty()) {
-    e["ratio_best_peer"] = r.ratio_best_peer(&Times::median);
-    e["ratio_best_peer_min"] = r.ratio_best_peer(&Times::least);
+    e["ratio_best_peer"] = r.ratio_best_peer();
+    e["ratio_best_peer_min"] = r.ratio_best_peer_least();
     e["trusted"] = r.untrusted.empty();
     if (!r.untrusted.empty()) e["untrusted_because"] = r.untrusted;
   }
+  e["rounds"] = rounds_json(r);
   return e;
 }
 
 }  // namespace
 
-double Result::ratio_best_peer(double (Times::*statistic)() const) const {
+double Result::share_of_ceiling(const Times& of) const {
+  if (ceiling_times.real.empty()) return work_done() / of.median() / ceiling;
+  return work_done() / ceiling_work * in_turns(ceiling_times, of);
+}
+
+double Result::ratio_best_peer() const {
   if (peers.empty()) return 0;
   double best = std::numeric_limits<double>::infinity();
-  for (const PeerResult& peer : peers) best = std::min(best, (peer.times.*statistic)());
-  return best / (times.*statistic)();
+  for (const PeerResult& peer : peers) best = std::min(best, in_turns(peer.times, times));
+  return best;
+}
+
+double Result::ratio_best_peer_least() const {
+  if (peers.empty()) return 0;
+  double best = std::numeric_limits<double>::infinity();
+  for (const PeerResult& peer : peers) best = std::min(best, peer.times.least());
+  return best / times.least();
 }
 
 namespace {
@@ -183,8 +205,8 @@ void print_row(std::ostream& out, const Result& r) {
   for (const PeerResult& peer : r.peers) {
     out << "; " << peer.name << " " << time_text(peer.times.least()) << " "
         << time_text(peer.times.median()) << " ("
+        << formatted("%.2fx in turns, ", in_turns(peer.times, r.times))
         << formatted("%.2fx least, ", peer.times.least() / r.times.least())
-        << formatted("%.2fx median, ", peer.times.median() / r.times.median())
         << formatted("%.0f %% of ceiling)", 100 * r.share_of_ceiling(peer.times));
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {

@@ -25,6 +25,10 @@ struct Result {
   Measure measure = Measure::gflops;
   Work work;
   double ceiling = 0;  // in units of the measure
+  // Of what took turns with the contenders as the ceiling, if anything did: its times, and the
+  // operations or bytes of one call.
+  Times ceiling_times;
+  double ceiling_work = 0;
   Times times;
   double compile_ms = 0;
   std::string checked_with;  // what the values were compared with; empty: nothing
@@ -40,9 +44,11 @@ struct Result {
   // 10^9 operations or bytes in a second, from the median.
   double rate() const { return work_done() / times.median(); }
   double share_of_ceiling() const { return share_of_ceiling(times); }
-  double share_of_ceiling(const Times& of) const { return work_done() / of.median() / ceiling; }
-  // The fastest peer's time over ours: above 1, we are faster. 0 without peers.
-  double ratio_best_peer(double (Times::*statistic)() const) const;
+  double share_of_ceiling(const Times& of) const;  // in turns, where the ceiling took turns
+  // The fastest peer's time over ours: above 1, we are faster; 0 without peers. In turns, or of
+  // both the least.
+  double ratio_best_peer() const;
+  double ratio_best_peer_least() const;
 };
 
 struct Context {

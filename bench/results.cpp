@@ -59,12 +59,16 @@ Row row_of(const Json& entry) {
   row.bytes = number(entry, "bytes");
   row.rate = number(entry, row.measure.c_str());
   row.ceiling = number(entry, "ceiling");
+  row.share = number(entry, "share_of_ceiling");
   row.target_geomean = number(entry, "target_geomean");
   row.target_worst = number(entry, "target_worst");
   if (entry.contains("tuning")) row.tuning = entry["tuning"].get<std::vector<double>>();
   for (const auto& [key, value] : entry.items()) {
     std::optional<std::string> peer = peer_of(key);
-    if (peer && value.is_number()) row.peers.emplace_back(*peer, value.get<double>());
+    if (!peer || !value.is_number()) continue;
+    std::string start = "peer_" + *peer;
+    row.peers.push_back({*peer, value.get<double>(), number(entry, (start + "_ratio").c_str()),
+                         number(entry, (start + "_share_of_ceiling").c_str())});
   }
   return row;
 }
@@ -124,15 +128,15 @@ void ResultsFile::write() const {
   replace_file(path_, json.dump(2) + "\n");
 }
 
-const std::pair<std::string, double>* Row::best_peer() const {
+const Row::Peer* Row::best_peer() const {
   auto best = std::min_element(peers.begin(), peers.end(),
-                               [](const auto& a, const auto& b) { return a.second < b.second; });
+                               [](const Peer& a, const Peer& b) { return a.ratio < b.ratio; });
   return best == peers.end() ? nullptr : &*best;
 }
 
 double Row::ratio() const {
-  const auto* best = best_peer();
-  return best == nullptr || median == 0 ? 0 : best->second / median;
+  const Peer* best = best_peer();
+  return best == nullptr ? 0 : best->ratio;
 }
 
 const Row* Results::find(const std::string& name) const {
@@ -160,7 +164,7 @@ bool Suite::met() const {
   constexpr double kAtTheCeiling = 0.95;
   if (geomean == 0) return false;
   bool each = std::all_of(rows.begin(), rows.end(), [&](const Row* row) {
-    return row->ratio() == 0 || row->ratio() >= target_worst || row->share() >= kAtTheCeiling;
+    return row->ratio() == 0 || row->ratio() >= target_worst || row->share >= kAtTheCeiling;
   });
   return (geomean >= target_geomean || share_geomean >= kAtTheCeiling) && each;
 }
@@ -183,7 +187,7 @@ std::vector<Suite> suites(const Results& results) {
     double ratios = 0, shares = 0;
     int compared = 0;
     for (const Row* row : suite.rows) {
-      shares += std::log(std::max(row->share(), 1e-9));
+      shares += std::log(std::max(row->share, 1e-9));
       if (row->ratio() <= 0) continue;
       ratios += std::log(row->ratio());
       ++compared;

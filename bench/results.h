@@ -40,15 +40,18 @@ struct Row {
   double operations = 0, bytes = 0;
   double rate = 0, ceiling = 0;
   double target_geomean = 0, target_worst = 0;
-  std::vector<std::pair<std::string, double>> peers;  // name, median ns
-  std::vector<double> tuning;                         // the best after each candidate, ns
+  double share = 0;  // of the ceiling
+  // Their median in ns, their time over ours in turns, and their share of the ceiling.
+  struct Peer {
+    std::string name;
+    double median = 0, ratio = 0, share = 0;
+  };
+  std::vector<Peer> peers;
+  std::vector<double> tuning;  // the best after each candidate, ns
 
-  double share() const { return ceiling > 0 ? rate / ceiling : 0; }
   // The fastest peer's time over ours; 0 without peers.
   double ratio() const;
-  // Its name and median; null without peers.
-  const std::pair<std::string, double>* best_peer() const;
-  double share_of(double time) const { return time > 0 ? share() * median / time : 0; }
+  const Peer* best_peer() const;  // null without peers
 };
 struct Results {
   std::string path, device, date;

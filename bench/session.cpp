@@ -116,12 +116,15 @@ double Session::ceiling(const Prepared& prepared) {
   return ceilings_.gbps(traffic, threads_, work.bytes);
 }
 
-// Where memory is the limit and written too: what a copy takes differs from process to process and
-// from second to second, so that one takes turns with the contenders.
-bool Session::against_a_copy(const Prepared& prepared) const {
-  bool memory = prepared.what().workload->measure == Measure::gbps;
-  return memory && !is_gpu(engine_->target()) && !mostly_reads(prepared.work()) &&
-         prepared.work().bytes >= kCopiedBytes;
+// What a processor or its memory can do differs from second to second where others use the machine
+// too, and what a copy takes from process to process: the ceiling takes turns with the contenders.
+// Null where it does not.
+std::unique_ptr<PlainWork> Session::plain_work(const Prepared& prepared) const {
+  if (is_gpu(engine_->target())) return nullptr;
+  if (prepared.what().workload->measure == Measure::gflops) return plain_multiply_adds(threads_);
+  const Work& work = prepared.work();
+  if (work.bytes < kCopiedBytes) return nullptr;
+  return plain_traffic(mostly_reads(work) ? Traffic::read : Traffic::copy, threads_, work.bytes);
 }
 
 // Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.
@@ -187,17 +190,25 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   result.measure = workload.measure;
   result.work = prepared.work();
   result.compile_ms = prepared.compile_ms();
-  result.ceiling = ceiling(prepared);
   std::vector<Opponent> others = opponents(prepared, result);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);
   while (!time_in_turns(prepared, others, result)) {
   }
+  if (result.ceiling == 0) result.ceiling = ceiling(prepared);
   progress_.clear();
   if (!is_gpu(engine_->target())) {
     result.untrusted = distrust(workload, prepared.inputs().front().type(), result);
   }
   return result;
+}
+
+void Session::keep_ceiling(const Prepared& prepared, double amount, Times times,
+                           Result& result) const {
+  bool arithmetic = prepared.what().workload->measure == Measure::gflops;
+  result.ceiling_work = amount * (arithmetic ? neighbours_advantage(prepared) : 1);
+  result.ceiling = result.ceiling_work / times.median();
+  result.ceiling_times = std::move(times);
 }
 
 // False: a peer failed at it. It is named in the result and no longer among the others.
@@ -213,12 +224,11 @@ bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, R
                             return others[i].calls(count);
                           }});
   }
-  std::optional<PlainCopy> copy;
-  if (against_a_copy(prepared)) {
-    copy.emplace(threads_, prepared.work().bytes);
-    contenders.push_back({"copy", [&](int64_t count) {
+  std::unique_ptr<PlainWork> best = plain_work(prepared);
+  if (best) {
+    contenders.push_back({"ceiling", [&](int64_t count) {
                             timed.reset();
-                            return copy->nanoseconds(count);
+                            return best->nanoseconds(count);
                           }});
   }
   try {
@@ -230,7 +240,7 @@ bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, R
     for (size_t i = 0; i < others.size(); ++i) {
       result.peers.push_back({others[i].name, std::move(times[i + 1])});
     }
-    if (copy) result.ceiling = copy->bytes() / times.back().median();
+    if (best) keep_ceiling(prepared, best->amount(), std::move(times.back()), result);
   } catch (const Failure& failure) {
     if (!timed) throw;
     result.failed_peers.push_back({others[*timed].name, failure.what()});

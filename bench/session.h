@@ -25,7 +25,7 @@ class Session {
   std::vector<double> tune(Prepared& prepared, double budget_ms);
   // The ceiling of a case, in units of its measure.
   double ceiling(const Prepared& prepared);
-  bool against_a_copy(const Prepared& prepared) const;
+  std::unique_ptr<PlainWork> plain_work(const Prepared& prepared) const;
   double device_ceiling(const Prepared& prepared);
   double device_copy();  // GB/s
   Progress& progress() { return progress_; }
@@ -39,6 +39,7 @@ class Session {
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
+  void keep_ceiling(const Prepared& prepared, double amount, Times times, Result& result) const;
   double neighbours_advantage(const Prepared& prepared) const;
   const std::shared_ptr<Engine>& engine_of(const Workload& workload);
 

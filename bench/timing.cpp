@@ -102,6 +102,13 @@ double Times::quantile(double part) const {
 double Times::median() const { return median_of(real); }
 double Times::median_cpu() const { return median_of(cpu); }
 
+double in_turns(const Times& first, const Times& second) {
+  std::vector<double> ratios;
+  size_t rounds = std::min(first.real.size(), second.real.size());
+  for (size_t i = 0; i < rounds; ++i) ratios.push_back(first.real[i] / second.real[i]);
+  return median_of(std::move(ratios));
+}
+
 Calls timed(std::function<void()> call) {
   return [call = std::move(call)](int64_t count) {
     double start = real_ns();

@@ -28,6 +28,10 @@ struct Times {
   double median_cpu() const;
 };
 
+// Of two contenders that took turns: the median over the rounds of the first one's time over the
+// second's. A spell in which the machine is slow meets both of a round.
+double in_turns(const Times& first, const Times& second);
+
 struct TimingOptions {
   int rounds = 15;
   double round_ms = 15;      // calls are repeated until a round takes this long

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <sstream>
 
 #include "bench/report.h"
@@ -128,11 +129,36 @@ TEST(Timing, InterleavesAndCounts) {
 
 TEST(Report, RatioIsTheBestPeersTimeOverOurs) {
   Result r;
-  r.times.real = {4, 2, 3};
-  EXPECT_EQ(r.ratio_best_peer(&Times::median), 0);
-  r.peers = {{"slow", {{9}, {9}, 1}}, {"fast", {{5, 6, 7}, {6}, 1}}};
-  EXPECT_EQ(r.ratio_best_peer(&Times::median), 2);
-  EXPECT_EQ(r.ratio_best_peer(&Times::least), 2.5);
+  r.times.real = {4, 2, 30};  // the machine was ten times slower in the last round
+  EXPECT_EQ(r.ratio_best_peer(), 0);
+  r.peers = {{"slow", {{9, 9, 90}, {9}, 1}}, {"fast", {{8, 5, 60}, {6}, 1}}};
+  EXPECT_EQ(r.ratio_best_peer(), 2);  // of 2, 2.5 and 2
+  EXPECT_EQ(r.ratio_best_peer_least(), 2.5);
+}
+
+TEST(Report, TheShareIsOfACeilingThatTookTurns) {
+  Result r;
+  r.ceiling = 1;
+  r.work = {1e9, 2e9, 1e6, 5e5};
+  r.times.real = {1e7, 3e7, 1e7};
+  EXPECT_EQ(r.share_of_ceiling(), 200);  // of the median
+  r.ceiling_work = 1e9;
+  r.ceiling_times.real = {4e6, 12e6, 4e6};
+  EXPECT_DOUBLE_EQ(r.share_of_ceiling(), 0.8);
+}
+
+TEST(Ceilings, PlainWorkIsDoneByAllThreadsEachTime) {
+  std::atomic<int64_t> parts[3] = {};
+  {
+    PlainWork work(3, 6, [&](int thread, int64_t count) { parts[thread] += count; });
+    EXPECT_EQ(work.amount(), 6);
+    for (int64_t count : {1, 5, 2}) EXPECT_GT(work.nanoseconds(count), 0);
+    for (auto& part : parts) EXPECT_EQ(part, 8);
+  }
+  std::unique_ptr<PlainWork> copy = plain_traffic(Traffic::copy, 2, 1 << 20);
+  EXPECT_EQ(copy->amount(), 1 << 20);
+  EXPECT_GT(copy->nanoseconds(2), 0);
+  EXPECT_EQ(plain_traffic(Traffic::read, 2, 1 << 20)->amount(), 1 << 20);
 }
 
 TEST(Report, APeerBelowWhatIsKnownOfItMakesARowUntrusted) {
