@@ -173,6 +173,7 @@ class PieceModel {
   using Measure = std::function<double(size_t access, size_t level)>;
   double traffic(const LoopRanges& r, double capacity, const Measure& held,
                  const Measure& moved) const;
+  double fresh_part(size_t access, const LoopRanges& r, size_t level) const;
   Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
   bool leaves_runs(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
   bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;

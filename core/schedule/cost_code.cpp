@@ -8,7 +8,7 @@
 namespace tile {
 namespace {
 
-constexpr double kHalfTheCode = 0.02;       // is worth this part of a short kernel's time
+constexpr double kHalfTheCode = 0.03;       // is worth this part of a short kernel's time
 constexpr double kShortNanoseconds = 4000;  // none of those of twice that
 constexpr double kLittleCode = 8;           // vectors: less of them spares nothing
 

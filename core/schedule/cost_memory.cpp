@@ -10,6 +10,7 @@ namespace tile {
 namespace {
 
 constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
+constexpr double kFarRun = 48;    // the same from behind the second cache
 constexpr double kLostRun = 128;  // the same of a tile's part where it walks more at a time…
 constexpr double kRuns = 16;      // …than are fetched ahead from behind the second cache
 constexpr double kLeftRun = 128;  // of what is read once: lines fetched ahead that come much later
@@ -114,6 +115,18 @@ bool PieceModel::near(const AccessModel& a, const AccessModel& b,
   return true;
 }
 
+// Of the blocks that the loop around a level walks through, the part that the block before did not
+// have: those of windows overlap.
+double PieceModel::fresh_part(size_t access, const LoopRanges& r, size_t level) const {
+  auto elements = [&](size_t at) {
+    Block block = block_of(accesses_[access], r.ranges[at]);
+    return block.exact * block.rows;
+  };
+  double apart = elements(level) * r.trips[level - 1];
+  bool walks = accesses_[access].strides[static_cast<size_t>(r.loops[level - 1]->unknown)] != 0;
+  return walks ? std::min(1.0, elements(level - 1) / std::max(apart, 1.0)) : 1;
+}
+
 double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {
   Block block = block_of(a, range);
   return block.run * block.rows;
@@ -212,6 +225,7 @@ double PieceModel::traffic(const LoopRanges& r, double capacity, const Measure& 
       reused = reused && !depends;
       if (!reused) fetched *= r.trips[j];
     }
+    if (!reused) fetched *= fresh_part(i, r, level);
     total += fetched;
   }
   return total;
@@ -338,7 +352,9 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     bool behind = bytes > target_.l1_bytes, dense = block.rows == 1 && uses(accesses_[i]) <= 1;
     bool lost = behind && !dense && walked.rows > kRuns && walked.run < block.run;
     bool left = behind && leaves_runs(s, r, i, level);
-    double start = lost ? kLostRun * block.run / walked.run : left ? kLeftRun : kShortRun;
+    double start = behind ? kFarRun : kShortRun;
+    if (left) start = kLeftRun;
+    if (lost) start = kLostRun * block.run / walked.run;
     return block.rows * (block.run + start);
   };
   return traffic(r, kUsableCache * static_cast<double>(bytes), held, moved) / rate;

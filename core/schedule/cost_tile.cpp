@@ -16,10 +16,13 @@ constexpr int64_t kComponents = 4;
 constexpr double kMostPicked = 4;    // registers that lanes pick from
 constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
 constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
+// Of the loads, what the arithmetic does not hide: on a shared machine another thread works on the
+// same core, and its instructions take turns with ours.
+constexpr double kLoadsBeside = 0.4;
 constexpr double kTileStart = 12;    // of entering and leaving a register tile…
 constexpr double kShortStart = 4;    // …whose reduction's end the processor foresees…
 constexpr double kForeseen = 32;     // …among so many iterations: the next tile begins beside it
-constexpr double kResume = 2;        // of a vector of sums that earlier blocks have begun
+constexpr double kResume = 4;        // of a vector of sums that earlier blocks have begun
 constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
 // The same where the next row does not wait for the result: one row at a time; several at once.
 constexpr double kFreeCombine = 8;
@@ -211,7 +214,8 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   double work = (vectors + corrections) * (t.group > 1 ? dot_cycles(form, t.group) : body_) +
                 kJoinShare * joins;
   double instructions = t.group > 1 ? vectors + corrections : work / kOperation;
-  double step = std::max({work, loads, (instructions + load_count) * kIssue});
+  double step = std::max({work, loads, (instructions + load_count) * kIssue}) +
+                kLoadsBeside * std::min(work, loads);
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
