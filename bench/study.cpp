@@ -14,6 +14,7 @@
 #include "bench/json_file.h"
 #include "bench/progress.h"
 #include "bench/study_shapes.h"
+#include "bench/timing.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/kernel_timer.h"
 #include "runtime/engine/tune.h"
@@ -33,7 +34,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// One kernel: least nanoseconds of the model's pick, the race's and the best schedule of all.
+// One kernel: nanoseconds of the model's pick, the race's and the best schedule of all.
 struct KernelOutcome {
   double first = 0, tuned = 0, best = 0, race_ms = 0;
   double beside = 0, again = 0;  // the best schedule, and compiled once more
@@ -65,17 +66,12 @@ class KernelStudy {
     o.race = timer_.spent();
     screen();
     std::vector<Schedule> last = finalists(o.tuned_schedule);
-    std::vector<double> least(last.size(), std::numeric_limits<double>::infinity());
-    o.first = timer_.as_compiled();
-    for (int round = 0; round < kFinalRounds; ++round) {
-      for (size_t i = 0; i < last.size(); ++i) least[i] = std::min(least[i], timer_(last[i]));
-      o.first = std::min(o.first, timer_.as_compiled());
-    }
-    o.tuned = found ? least[0] : o.first;  // what was kept runs as it is
-    auto best = std::min_element(least.begin(), least.end());
+    std::vector<double> times = in_final_turns(last, o.first);
+    o.tuned = found ? times[0] : o.first;  // what was kept runs as it is
+    auto best = std::min_element(times.begin(), times.end());
     o.best = std::min(*best, o.first);
     o.best_schedule =
-        *best < o.first ? last[static_cast<size_t>(best - least.begin())] : launch_.schedule;
+        *best < o.first ? last[static_cast<size_t>(best - times.begin())] : launch_.schedule;
     measure_again(o);
     o.space = space_.size();
     o.measured = screened_.size();
@@ -113,15 +109,31 @@ class KernelStudy {
     }
   }
 
+  // Nanoseconds of each schedule: what an untuned call takes, times their ratio to it in turns.
+  std::vector<double> in_final_turns(const std::vector<Schedule>& last, double& untuned) {
+    Times first;
+    std::vector<Times> times(last.size());
+    for (int round = 0; round < kFinalRounds; ++round) {
+      for (size_t i = 0; i < last.size(); ++i) times[i].real.push_back(timer_(last[i]));
+      first.real.push_back(timer_.as_compiled());
+    }
+    untuned = first.median();
+    std::vector<double> result;
+    for (const Times& t : times) result.push_back(untuned * in_turns(t, first));
+    return result;
+  }
+
   // The best schedule as if it were a pick: compiled anew, on other memory, timed in turns with
   // itself. No pick can be expected to come nearer.
   void measure_again(KernelOutcome& o) {
     KernelTimer timer(executable_, launch_);
-    o.beside = o.again = std::numeric_limits<double>::infinity();
+    Times beside, again;
     for (int round = 0; round < kFinalRounds; ++round) {
-      o.beside = std::min(o.beside, timer_(o.best_schedule));
-      o.again = std::min(o.again, timer(o.best_schedule));
+      beside.real.push_back(timer_(o.best_schedule));
+      again.real.push_back(timer(o.best_schedule));
     }
+    o.beside = beside.median();
+    o.again = o.beside * in_turns(again, beside);
   }
 
   // The race's pick, then the fastest of the screened ones.
