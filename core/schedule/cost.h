@@ -76,6 +76,7 @@ class PieceModel {
   static bool turns(const AccessModel& a, int vector, size_t rows);
   // How often each element that the access touches is read or written.
   double uses(const AccessModel& a) const;
+  double lines_of_vector(const AccessModel& a, int vector) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
   // The same where a vector takes all values of `last` for each of `rows` of `first`'s.

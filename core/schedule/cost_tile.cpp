@@ -41,6 +41,18 @@ bool PieceModel::is_fused(const Body& body) const {
          root.kind == NodeKind::operation && is_float(root.type);
 }
 
+// Lines that a vector of neighbours lies in, on average: rows that are no multiple of a line begin
+// anywhere.
+double PieceModel::lines_of_vector(const AccessModel& a, int vector) const {
+  constexpr auto kLine = static_cast<int64_t>(kCacheLine);
+  int64_t apart = kLine, bytes = std::min(lanes_ * a.bytes, kLine);
+  for (size_t u = 0; u < a.strides.size(); ++u) {
+    bool moves = static_cast<int>(u) != vector && piece_.box[u] > 1;
+    if (moves) apart = gcd(apart, std::abs(a.strides[u]) * a.bytes);
+  }
+  return 1 + static_cast<double>(std::max<int64_t>(bytes - apart, 0)) / kCacheLine;
+}
+
 double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) const {
   if (vector < 0) return kLoad;
   int64_t stride = a.strides[static_cast<size_t>(vector)];
@@ -52,7 +64,8 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
     bool together = stride > 1 && stride == static_cast<int64_t>(piece_.stores.size());
     return stride == 1 || together ? 2 * kLoad : lanes * kScatteredLane;
   }
-  if (stride == 0 || stride == 1 || packed) return kLoad;
+  if (stride == 0 || packed) return kLoad;
+  if (stride == 1) return kLoad * lines_of_vector(a, vector);
   // Components of pixels are read together and told apart by shifts or shuffles.
   if (stride > 1 && stride <= kComponents) return 3 * kLoad;
   return lanes * kGatheredLane;
