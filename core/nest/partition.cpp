@@ -4,14 +4,17 @@
 // the middle of the iteration space (interior.h). The region's interior test asks that each form's
 // minimum over the variables bound inside the region is not negative. Where the test holds, a copy
 // of the region runs without guards and without choices; elsewhere the general body does. So a
-// region has two bodies however many borders its domain has. On a GPU a region is the code of a
-// block: all its threads take the same body. Blocks with barriers stay whole.
+// region has two bodies however many borders its domain has. What the conditions around a statement
+// say decides those inside (known.h): a branch that cannot be reached has no code. On a GPU a
+// region is the code of a block: all its threads take the same body. Blocks with barriers stay
+// whole.
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "core/nest/interior_tests.h"
+#include "core/nest/known.h"
 #include "core/nest/nest.h"
 #include "core/nest/surroundings.h"
 #include "core/nest/taken.h"
@@ -101,7 +104,14 @@ class Partitioner {
   // Both bodies of a region, or one where the ranges decide the interior test.
   Block region(const Block& statements) {
     std::vector<Expr> open = interior_tests(statements, at_).open;
+    bool never = std::any_of(open.begin(), open.end(),
+                             [&](const Expr& e) { return known_.proves_negative(e, at_); });
+    if (never) open.clear();
+    std::erase_if(open, [&](const Expr& e) { return known_.proves_nonnegative(e, at_); });
+    if (open.empty() && !never) return block(statements, true);
+    size_t before = known_.learn_failed(open, at_);
     Block general = block(statements, true);
+    known_.forget(before);
     if (open.empty()) return general;
     Facts saved = facts_;
     facts_.insert(facts_.end(), open.begin(), open.end());
@@ -149,7 +159,7 @@ class Partitioner {
   }
 
   bool known_nonnegative(const Expr& e) const {
-    if (proves_nonnegative(e, at_.ranges())) return true;
+    if (proves_nonnegative(e, at_.ranges()) || known_.proves_nonnegative(e, at_)) return true;
     if (facts_.empty()) return false;
     // A fact is the minimum over the inside variables, so it implies the form everywhere inside.
     std::optional<Expr> least = at_.region_minimum(e);
@@ -217,7 +227,8 @@ class Partitioner {
     If copy;
     for (const Expr& e : i.nonnegative) {
       Expr condition = clean(e);
-      if (proves_negative(condition, at_.ranges())) return block(i.otherwise, inside_region);
+      bool never = proves_negative(condition, at_.ranges());
+      if (never || known_.proves_negative(condition, at_)) return block(i.otherwise, inside_region);
       if (!known_nonnegative(condition)) copy.nonnegative.push_back(condition);
     }
     if (copy.nonnegative.empty() && i.predicate.results.empty()) {
@@ -227,8 +238,12 @@ class Partitioner {
     copy.predicate = i.predicate;
     body(copy.predicate, copy.loads);
     drop_untaken(copy);
+    size_t before = known_.learn(copy.nonnegative);
     copy.then = block(i.then, inside_region);
+    known_.forget(before);
+    if (i.predicate.results.empty()) known_.learn_failed(copy.nonnegative, at_);
     copy.otherwise = block(i.otherwise, inside_region);
+    known_.forget(before);
     if (copy.then.empty() && copy.otherwise.empty()) return {};
     return {Statement{std::move(copy)}};
   }
@@ -305,6 +320,7 @@ class Partitioner {
   const Nest& nest_;
   Surroundings at_;
   Facts facts_;
+  Known known_;
 };
 
 }  // namespace

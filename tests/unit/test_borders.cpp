@@ -62,5 +62,19 @@ TEST(Borders, OneTileForEachNumberOfMissingRows) {
   EXPECT_EQ(count(text(3, 1, 0), "extent [6]"), 0U);  // no border
 }
 
+// What the conditions around it say decides a branch: a tile at the first end is not at the last,
+// nor has it rows that each are tested, and the rest of a row, at the last end, has no whole
+// window.
+TEST(Borders, BranchesThatNoTileReachesHaveNoCode) {
+  Kernel kernel = convolution(1, 28, 16, 16, 3, 1, 1);
+  Target target = wide_target();
+  std::string six = nest::print(nest::partition(lower(kernel, along_x(kernel, 6), target)));
+  EXPECT_EQ(count(six, "x_1 from [1] extent [5]"), 1U) << six;  // the first end
+  EXPECT_EQ(count(six, "x_1 from [0] extent [5]"), 0U) << six;
+  EXPECT_EQ(count(six, "x_1 from [0] extent [3]"), 1U) << six;  // the last end, of the rest
+  EXPECT_EQ(count(six, "x_1 from [1] extent [3]"), 0U) << six;
+  EXPECT_EQ(count(six, "fma "), 4U) << six;
+}
+
 }  // namespace
 }  // namespace tile::testing

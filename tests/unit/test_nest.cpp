@@ -289,6 +289,36 @@ TEST(Nest, PartitionOfABlockIsTakenByAllItsThreads) {
   EXPECT_EQ(run_blocks(parts), run_blocks(text));
 }
 
+// A condition holds in its branch, and the one that failed is below zero in the other: multiples of
+// them decide the conditions inside. Two that failed together say nothing of either.
+TEST(Nest, ConditionsDecideThoseInside) {
+  auto split = [](const std::string& around, const std::string& inside) {
+    return print(
+        partition(parsed("nest known\nargument A: f32 [40] strides [1]\n"
+                         "argument C: f32 [40] strides [1] written\n"
+                         "serial t from [0] extent [8] {\n  if [" +
+                         around +
+                         "] {\n    assign C[t] (A[t]) { %0:f32 = load 0; yield %0 }\n"
+                         "  } else {\n    if [" +
+                         inside +
+                         "] {\n      assign C[t + 8] (A[t]) { %0:f32 = load 0; yield %0 }\n"
+                         "    } else {\n"
+                         "      assign C[t + 16] (A[t]) { %0:f32 = load 0; yield %0 }\n"
+                         "    }\n  }\n}\n")));
+  };
+  auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  std::string at_least = split("3 - t", "5*t - 19");  // t >= 4
+  EXPECT_TRUE(has(at_least, "C[8 + t]") && !has(at_least, "C[16 + t]")) << at_least;
+  std::string never = split("3 - t", "7 - 2*t");
+  EXPECT_TRUE(!has(never, "C[8 + t]") && has(never, "C[16 + t]")) << never;
+  std::string open = split("3 - t", "5*t - 21");
+  EXPECT_TRUE(has(open, "C[8 + t]") && has(open, "C[16 + t]")) << open;
+  std::string either = split("3 - t, t - 1", "5*t - 19");
+  EXPECT_TRUE(has(either, "C[8 + t]") && has(either, "C[16 + t]")) << either;
+}
+
 TEST(Nest, ASingleLaneOfARegisterStaysALane) {
   const char* text = R"(nest single
 argument A: f32 [17] strides [1]
