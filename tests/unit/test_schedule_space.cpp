@@ -139,8 +139,8 @@ TEST(ScheduleSpace, SmallTasksLeaveLittleToWaitFor) {
   EXPECT_EQ(threaded_ns(serial, 1, target), serial);
 }
 
-// Tiles of both owners become tasks where each is work enough, panels with a copy of their own where
-// they are several for each thread.
+// Tiles of both owners become tasks where each is work enough, panels with a copy of their own
+// where they are several for each thread.
 TEST(ScheduleSpace, TasksAreManyWhereTheirWorkIsEnough) {
   Target target = wide_target();
   target.threads = 2;
