@@ -20,7 +20,7 @@ constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to confl
 constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are read together
 
 // Work below this is not worth a thread.
-constexpr double kChunkNanoseconds = 2000;
+constexpr double kChunkNanoseconds = 2500;
 
 // Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
 // loops are around all stages of the kernel.

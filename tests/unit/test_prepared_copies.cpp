@@ -63,7 +63,7 @@ TEST(PreparedCopies, CandidatesAgreeAndThePickPacks) {
     Values expected = inputs;
     brute_force(kernel, expected);
     size_t copies = 0;
-    for (const Schedule& s : candidates(kernel, wide_target(), 12)) {
+    for (const Schedule& s : candidates(kernel, wide_target(), 30)) {
       ASSERT_NO_FATAL_FAILURE(expect_schedule_agrees(kernel, s, wide_target(), inputs, expected));
       copies += prepares(s, kernel) ? 1 : 0;
     }
