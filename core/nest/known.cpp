@@ -44,8 +44,9 @@ std::vector<int64_t> multiples(const Expr& e, const Expr& form) {
   std::vector<int64_t> found;
   for (const auto& [have, term] : of_e) {
     for (const auto& [each, same] : of_form) {
-      if (each == 0 || !(term == same) || have % each != 0 || have / each < 1) continue;
-      found.push_back(have / each);
+      if (each == 0 || !(term == same) || trunc_mod(have, each) != 0) continue;
+      int64_t times = trunc_div(have, each);
+      if (times > 0) found.push_back(times);
     }
   }
   return found;

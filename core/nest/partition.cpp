@@ -108,11 +108,10 @@ class Partitioner {
                              [&](const Expr& e) { return known_.proves_negative(e, at_); });
     if (never) open.clear();
     std::erase_if(open, [&](const Expr& e) { return known_.proves_nonnegative(e, at_); });
-    if (open.empty() && !never) return block(statements, true);
+    if (open.empty()) return block(statements, true);
     size_t before = known_.learn_failed(open, at_);
     Block general = block(statements, true);
     known_.forget(before);
-    if (open.empty()) return general;
     Facts saved = facts_;
     facts_.insert(facts_.end(), open.begin(), open.end());
     Block interior = block(statements, true);

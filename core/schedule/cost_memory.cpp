@@ -118,13 +118,14 @@ bool PieceModel::near(const AccessModel& a, const AccessModel& b,
 // Of the blocks that the loop around a level walks through, the part that the block before did not
 // have: those of windows overlap.
 double PieceModel::fresh_part(size_t access, const LoopRanges& r, size_t level) const {
-  auto elements = [&](size_t at) {
-    Block block = block_of(accesses_[access], r.ranges[at]);
+  const AccessModel& a = accesses_[access];
+  if (a.strides[static_cast<size_t>(r.loops[level - 1]->unknown)] == 0) return 1;
+  auto bytes = [&](size_t at) {
+    Block block = block_of(a, r.ranges[at]);
     return block.exact * block.rows;
   };
-  double apart = elements(level) * r.trips[level - 1];
-  bool walks = accesses_[access].strides[static_cast<size_t>(r.loops[level - 1]->unknown)] != 0;
-  return walks ? std::min(1.0, elements(level - 1) / std::max(apart, 1.0)) : 1;
+  double apart = bytes(level) * r.trips[level - 1];
+  return std::min(1.0, bytes(level - 1) / std::max(apart, 1.0));
 }
 
 double PieceModel::footprint(const AccessModel& a, const std::vector<int64_t>& range) const {

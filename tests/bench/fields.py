@@ -33,8 +33,10 @@ def check_entry(entry, rate):
     rounds = entry["rounds"]
     check(all(len(times) == entry["repetitions"] for times in rounds.values()), "contenders with other rounds")
     check(statistics.median(rounds["tile"]) == entry["real_time"], "the time is not the rounds' median")
-    near = entry["share_of_ceiling"] * entry["ceiling"] / entry[rate]
-    check(0.2 < near < 5, "the share is far from rate / ceiling")
+    share = entry[rate] / entry["ceiling"]  # of the medians
+    if "ceiling" in rounds:
+        share *= entry["real_time"] / statistics.median(rounds["ceiling"]) * in_turns(rounds, "ceiling", "tile")
+    check(abs(entry["share_of_ceiling"] - share) < 1e-9 * share, "a wrong share of the ceiling")
 
 
 def in_turns(rounds, first, second):
