@@ -1,9 +1,5 @@
 #include "backends/cpu/code.h"
 
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
@@ -12,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "backends/cpu/crew.h"
 #include "backends/cpu/shares.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
@@ -208,11 +205,7 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
     }
   };
   int64_t workers = std::clamp<int64_t>(turns / entries[2].grain, 1, call.threads);
-  if (workers == 1) return work();
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(
-        int64_t{0}, workers, int64_t{1}, [&](int64_t) { work(); }, tbb::static_partitioner());
-  });
+  Crew::mine().run(workers, [&work](int64_t) { work(); });
 }
 
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
@@ -224,15 +217,8 @@ void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
     return;
   }
   Shares shares(extent, workers, entry.grain);
-  // While it waits for the others, the thread takes up none of the host's own tasks: one of them
-  // could run another program and use this thread's memory for temporaries.
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(
-        int64_t{0}, workers, int64_t{1},
-        [&](int64_t worker) {
-          while (auto run = shares.take(worker)) run_chunk(entry, call, run->begin, run->end);
-        },
-        tbb::static_partitioner());
+  Crew::mine().run(workers, [this, &shares, &entry, &call](int64_t worker) {
+    while (auto run = shares.take(worker)) run_chunk(entry, call, run->begin, run->end);
   });
 }
 

@@ -87,7 +87,7 @@ void probe_caches(Target& target) {
 // include the second level: a product's threads that all walk 1 MiB took twice as long as with
 // copies of their own; with 512 KiB, as long).
 constexpr int64_t kPartForAll = 4;
-constexpr double kAwakeParallelNanoseconds = 800;  // of oneTBB's threads while they have work
+constexpr double kAwakeParallelNanoseconds = 500;  // of helpers that watch for the next job
 
 // What does not change while the process runs.
 Target probe() {

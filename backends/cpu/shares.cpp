@@ -60,6 +60,7 @@ Shares::Left* Shares::fullest() {
 std::optional<Shares::Run> Shares::take(int64_t worker) {
   auto own = static_cast<size_t>(worker);
   if (own < shares_) {
+    __builtin_prefetch(&left_[own], 1);  // the word is read to be changed
     if (std::optional<Run> run = take_of(left_[own], Side::front)) return run;
   }
   while (Left* other = fullest()) {
