@@ -20,7 +20,7 @@ constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to confl
 constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are read together
 
 // Work below this is not worth a thread.
-constexpr double kChunkNanoseconds = 2500;
+constexpr double kChunkNanoseconds = 1500;
 
 // Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
 // loops are around all stages of the kernel.
@@ -163,6 +163,7 @@ class PieceModel {
   static bool near(const AccessModel& a, const AccessModel& b, const std::vector<int64_t>& range);
   static double occupied(const Block& block, double way);
   static double pages(const Block& block);
+  static double runs_ahead(const Block& block);
   // All loops, outermost first; before each (and after the last) the range of every unknown.
   struct LoopRanges {
     std::vector<const Loop*> loops;

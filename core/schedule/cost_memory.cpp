@@ -9,10 +9,11 @@
 namespace tile {
 namespace {
 
-constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
-constexpr double kFarRun = 48;    // the same from behind the second cache
-constexpr double kLostRun = 128;  // the same of a tile's part where it walks more at a time…
-constexpr double kRuns = 16;      // …than are fetched ahead from behind the second cache
+constexpr double kShortRun = 32;     // bytes that starting a run of lines costs
+constexpr double kFarRun = 48;       // the same from behind the second cache
+constexpr double kLostRun = 128;     // the same of a tile's part where it walks more at a time…
+constexpr double kRuns = 16;         // …than are fetched ahead from behind the second cache,
+constexpr double kRunsOfPages = 32;  // where each is in pages of its own
 constexpr double kLeftRun = 128;  // of what is read once: lines fetched ahead that come much later
 constexpr double kPage = 4096;
 constexpr double kPagesKnown = 1024;  // translations held at once
@@ -115,6 +116,15 @@ bool PieceModel::near(const AccessModel& a, const AccessModel& b,
   return true;
 }
 
+// Of the rows of one tile, how many the second cache's prefetcher follows: it keeps so many
+// streams, and one of each page (Intel 64 and IA-32 Architectures Optimization Reference Manual,
+// "Data Prefetching").
+double PieceModel::runs_ahead(const Block& block) {
+  bool apart = std::all_of(block.row_strides.begin(), block.row_strides.end(),
+                           [](const auto& row) { return row.second >= kPage; });
+  return apart ? kRunsOfPages : kRuns;
+}
+
 // Of the blocks that the loop around a level walks through, the part that the block before did not
 // have: those of windows overlap.
 double PieceModel::fresh_part(size_t access, const LoopRanges& r, size_t level) const {
@@ -149,15 +159,18 @@ double PieceModel::uses(const AccessModel& a) const {
 }
 
 // Bytes of the cache that the block occupies where its rows fall on the same sets: `way` bytes map
-// to different sets.
+// to different sets. Rows of several dimensions share the places of what divides all their strides.
 double PieceModel::occupied(const Block& block, double way) {
-  double covered = block.run, distinct = 1;
+  auto bytes_of_way = static_cast<int64_t>(way);
+  double distinct = 1;
+  int64_t apart = bytes_of_way;
   for (auto [count, stride] : block.row_strides) {
-    auto step = gcd(static_cast<int64_t>(stride), static_cast<int64_t>(way));
-    double places = std::max(1.0, way / static_cast<double>(std::max<int64_t>(step, 1)));
-    distinct *= std::min(count, places);
+    int64_t step = std::max<int64_t>(gcd(static_cast<int64_t>(stride), bytes_of_way), 1);
+    distinct *= std::min(count, std::max(1.0, way / static_cast<double>(step)));
+    apart = gcd(apart, step);
   }
-  covered = std::min(way, block.run * distinct);
+  distinct = std::min(distinct, std::max(1.0, way / static_cast<double>(apart)));
+  double covered = std::min(way, block.run * distinct);
   double bytes = block.run * block.rows;
   // Conflicts are what makes a part of the cache unusable: here they are counted.
   return distinct >= block.rows ? bytes : bytes * std::max(1.0, kUsableCache * way / covered);
@@ -351,7 +364,7 @@ double PieceModel::memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_
     // A tile walks its runs side by side; a longer block's are finished by later tiles.
     Block walked = walked_block(s, r, i, level);
     bool behind = bytes > target_.l1_bytes, dense = block.rows == 1 && uses(accesses_[i]) <= 1;
-    bool lost = behind && !dense && walked.rows > kRuns && walked.run < block.run;
+    bool lost = behind && !dense && walked.rows > runs_ahead(walked) && walked.run < block.run;
     bool left = behind && leaves_runs(s, r, i, level);
     double start = behind ? kFarRun : kShortRun;
     if (left) start = kLeftRun;
