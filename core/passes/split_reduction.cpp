@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/passes/tensor_passes.h"
@@ -11,6 +12,8 @@ namespace {
 constexpr double kChunkPoints = 1 << 16;
 constexpr double kFewOwners = 16;
 constexpr int64_t kMostChunks = 64;
+constexpr double kWorthwhile = 0.2;  // of a thread's arithmetic, what less reading must save
+constexpr double kSmallPart = 0.1;   // of what is read, partial results at most
 
 double owner_count(const Piece& piece) {
   double n = 1;
@@ -18,13 +21,11 @@ double owner_count(const Piece& piece) {
   return n;
 }
 
-// The reduction unknown to cut: the outermost one that is long enough.
-std::optional<size_t> unknown_to_cut(const Piece& piece, int64_t chunks) {
-  for (size_t i = piece.owners; i < piece.unknowns.size(); ++i) {
-    if (piece.box[i] >= 2 * chunks) return i;
-  }
-  return std::nullopt;
-}
+// Where a reduction is cut, and into how many chunks at first.
+struct Cut {
+  size_t unknown = 0;
+  int64_t chunks = 0;
+};
 
 // Only contractions whose every cell surely has a point can go through partial results: an empty
 // chunk would contribute a neutral element where there is none of the type.
@@ -32,8 +33,74 @@ bool splittable(const Contraction& c) {
   if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return false;
   const Piece& piece = c.pieces[0];
   return c.aggregation != Aggregation::assign && piece.constraints.empty() &&
-         piece.owners < piece.unknowns.size() && owner_count(piece) <= kFewOwners &&
-         point_count(piece) >= 4 * kChunkPoints;
+         piece.owners < piece.unknowns.size() && point_count(piece) >= 4 * kChunkPoints;
+}
+
+// Too few owners for all threads: the outermost reduction that is long enough is cut.
+std::optional<Cut> cut_for_threads(const Piece& piece) {
+  auto wanted = static_cast<int64_t>(point_count(piece) / kChunkPoints);
+  int64_t chunks = std::clamp<int64_t>(wanted, 2, kMostChunks);
+  for (size_t i = piece.owners; i < piece.unknowns.size(); ++i) {
+    if (piece.box[i] >= 2 * chunks) return Cut{i, chunks};
+  }
+  return std::nullopt;
+}
+
+// Bytes of the loads, of which those that move with the unknown count for a `part`.
+double bytes_read(const Piece& piece, const BoundProgram& program, size_t unknown, double part) {
+  double sum = 0;
+  for (const Access& a : piece.loads) {
+    const BoundTensor& t = program.tensors[static_cast<size_t>(a.tensor)];
+    std::vector<bool> moves(piece.unknowns.size());
+    for (const Index& index : a.index) {
+      for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
+        moves[u] = moves[u] || index.value >= 0 || !index.affine.coefficients[u].is_zero();
+      }
+    }
+    double elements = 1, all = 1;
+    for (size_t u = 0; u < moves.size(); ++u) {
+      if (moves[u]) elements *= static_cast<double>(piece.box[u]);
+    }
+    for (int64_t n : t.shape) all *= static_cast<double>(n);
+    sum += std::min(elements, all) * static_cast<double>(byte_size(t.type)) *
+           (moves[unknown] ? part : 1);
+  }
+  return sum;
+}
+
+// Long reductions to a small result: threads that divide the result all read the whole of some
+// factor from far memory, those that divide the reduction each read a part of every one.
+std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& program,
+                                  const Target& target, double result_bytes) {
+  if (is_gpu(target) || target.threads < 2) return std::nullopt;
+  double part = 1.0 / target.threads, divided = 0, best = 0;
+  for (size_t u = 0; u < piece.owners; ++u) {
+    double read = bytes_read(piece, program, u, part);
+    if (divided == 0 || read < divided) divided = read;
+  }
+  Cut cut;
+  for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+    double read = bytes_read(piece, program, u, part);
+    if (best == 0 || read < best) cut.unknown = u;
+    if (best == 0 || read < best) best = read;
+  }
+  auto cache = static_cast<double>(target.l2_bytes);
+  double arithmetic = point_count(piece) * part / target.fma_per_ns;
+  bool pays =
+      best > cache / 2 && (divided - best) / target.l3_bytes_per_ns > kWorthwhile * arithmetic;
+  if (!pays) return std::nullopt;
+  cut.chunks = target.threads * static_cast<int64_t>(std::ceil(2 * best / cache));
+  bool small = result_bytes * static_cast<double>(cut.chunks) <= kSmallPart * best;
+  bool long_enough = piece.box[cut.unknown] >= 64 * cut.chunks;
+  return small && long_enough && cut.chunks <= kMostChunks ? std::optional(cut) : std::nullopt;
+}
+
+std::optional<Cut> cut_of(const Contraction& c, const BoundProgram& program, const Target& target) {
+  if (!splittable(c)) return std::nullopt;
+  const Piece& piece = c.pieces[0];
+  if (owner_count(piece) <= kFewOwners) return cut_for_threads(piece);
+  double result_bytes = owner_count(piece) * static_cast<double>(byte_size(c.accumulator));
+  return cut_for_memory(piece, program, target, result_bytes);
 }
 
 // Unknown `cut` becomes chunk * size + inside. The chunk is the first owner.
@@ -102,24 +169,18 @@ bool uses_index(const Piece& piece, size_t unknown) {
 
 }  // namespace
 
-void split_reduction(BoundProgram& program, const Target&) {
+void split_reduction(BoundProgram& program, const Target& target) {
   std::vector<BoundStatement> statements;
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
-    if (c == nullptr || !splittable(*c)) {
+    std::optional<Cut> cut = c == nullptr ? std::nullopt : cut_of(*c, program, target);
+    if (!cut || uses_index(c->pieces[0], cut->unknown)) {
       statements.push_back(std::move(statement));
       continue;
     }
     const Piece piece = c->pieces[0];
-    auto wanted = static_cast<int64_t>(point_count(piece) / kChunkPoints);
-    int64_t chunks = std::clamp<int64_t>(wanted, 2, kMostChunks);
-    std::optional<size_t> cut = unknown_to_cut(piece, chunks);
-    if (!cut || uses_index(piece, *cut)) {
-      statements.push_back(std::move(statement));
-      continue;
-    }
-    int64_t size = ceil_div(piece.box[*cut], chunks);
-    chunks = ceil_div(piece.box[*cut], size);
+    int64_t size = ceil_div(piece.box[cut->unknown], cut->chunks);
+    int64_t chunks = ceil_div(piece.box[cut->unknown], size);
     BoundTensor partial;
     partial.name = program.tensors[static_cast<size_t>(c->outputs[0])].name + "_partial";
     partial.type = c->accumulator;
@@ -129,7 +190,7 @@ void split_reduction(BoundProgram& program, const Target&) {
     program.tensors.push_back(partial);
     Contraction first = *c;
     first.outputs = {id};
-    first.pieces = {partial_piece(piece, *cut, chunks, size, id)};
+    first.pieces = {partial_piece(piece, cut->unknown, chunks, size, id)};
     Contraction second = *c;
     second.pieces = {combining_piece(piece, *c, chunks, id)};
     statements.emplace_back(std::move(first));
