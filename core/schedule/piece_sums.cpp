@@ -20,6 +20,19 @@ void PieceSpace::kept_sums(const RegisterTile& t) {
       if (both) kept_sums_of(t, {column, row});
     }
   }
+  // Shares that threads cannot divide equally, for each value of an owner outside the tile.
+  for (const Loop& row : rows) {
+    bool equal = extent(row.unknown) % (row.step * target_.threads) == 0;
+    if (!equal && row.step < extent(row.unknown)) outer_shares(t, row);
+  }
+}
+
+void PieceSpace::outer_shares(const RegisterTile& t, const Loop& row) {
+  for (const Loop& l : natural_order(t)) {
+    if (tile_step(t, l.unknown) > 1 || extent(l.unknown) < 2) continue;
+    kept_sums_of(t, {l, row});
+    return;
+  }
 }
 
 std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, int u) const {
