@@ -22,6 +22,7 @@ constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing
 constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
 constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
 constexpr double kBesides = 1.5;        // more time that streams take which a tile reads in turns
+constexpr double kContended = 40;       // nanoseconds of a line that two threads write
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -202,10 +203,37 @@ double PieceModel::copying_overhead_ns(const PieceSchedule& s, double tasks) con
   return static_cast<double>(copies) * target_.parallel_overhead_ns;
 }
 
+// Lines of the results in which the threads' shares meet: where the outermost parallel loop cuts
+// rows inside of lines, each row has one.
+double PieceModel::contended_ns(const PieceSchedule& s, double workers) const {
+  auto loop = std::find_if(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
+    return l.binding == Binding::parallel && piece_.box[static_cast<size_t>(l.unknown)] > l.step;
+  });
+  if (loop == s.outer.end() || workers < 2) return 0;
+  auto cut = static_cast<size_t>(loop->unknown);
+  double lines = 0;
+  for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
+    const AccessModel& a = accesses_[i];
+    int64_t move = std::abs(a.strides[cut]), apart = move * loop->step * a.bytes;
+    double rows = 1;
+    for (size_t u = 0; u < piece_.owners; ++u) {
+      int64_t stride = std::abs(a.strides[u]);
+      if (stride <= move) continue;
+      rows *= static_cast<double>(piece_.box[u]);
+      apart = gcd(apart, stride * a.bytes);
+    }
+    bool meet = move > 0 && apart % static_cast<int64_t>(kCacheLine) != 0;
+    if (meet) lines += rows * (workers - 1);
+  }
+  return lines * kContended;
+}
+
 double PieceModel::nanoseconds(const PieceSchedule& s) const {
   double tasks = task_count(s), serial = serial_ns(s);
-  double first = first_share(s, tasks, workers_for(serial, tasks, target_));
-  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, tasks);
+  double workers = workers_for(serial, tasks, target_);
+  double first = first_share(s, tasks, workers);
+  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, tasks) +
+         contended_ns(s, workers);
 }
 
 bool PieceModel::threaded(const PieceSchedule& s) const {

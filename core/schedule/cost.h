@@ -146,6 +146,7 @@ class PieceModel {
                    bool taps) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
   double copying_overhead_ns(const PieceSchedule& s, double tasks) const;
+  double contended_ns(const PieceSchedule& s, double workers) const;
   double task_count(const PieceSchedule& s) const;
   double compute_cycles(const PieceSchedule& s) const;
   // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
