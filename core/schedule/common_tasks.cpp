@@ -13,8 +13,6 @@ namespace {
 constexpr size_t kFirst = 8;
 constexpr size_t kOthers = 6;
 constexpr int64_t kMostTasks = 16;
-// Nanoseconds until a line that another processor's cache holds is here, one store after another.
-constexpr double kLineOfAnother = 40;
 
 // The blocks that are the threads' tasks, if one loop alone gives them.
 const Loop* task_loop(const PieceSchedule& s) {

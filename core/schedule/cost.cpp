@@ -22,7 +22,6 @@ constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing
 constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
 constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
 constexpr double kBesides = 1.5;        // more time that streams take which a tile reads in turns
-constexpr double kContended = 40;       // nanoseconds of a line that two threads write
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -225,7 +224,7 @@ double PieceModel::contended_ns(const PieceSchedule& s, double workers) const {
     bool meet = move > 0 && apart % static_cast<int64_t>(kCacheLine) != 0;
     if (meet) lines += rows * (workers - 1);
   }
-  return lines * kContended;
+  return lines * kLineOfAnother;
 }
 
 double PieceModel::nanoseconds(const PieceSchedule& s) const {

@@ -18,6 +18,8 @@ constexpr double kCacheLine = 64;       // bytes
 constexpr double kFirstLevelWays = 12;  // of the first cache
 constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to conflicts
 constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are read together
+// Nanoseconds until a line that another processor's cache holds is here, one store after another.
+constexpr double kLineOfAnother = 40;
 
 // Work below this is not worth a thread.
 constexpr double kChunkNanoseconds = 1500;

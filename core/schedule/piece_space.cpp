@@ -199,20 +199,23 @@ void PieceSpace::bind_threads(PieceSchedule& s) const {
   for (const Packing& p : s.packings) {
     if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
   }
+  auto trips = [&](const Loop& l) { return ceil_div(extent(l.unknown), l.step); };
   int64_t tasks = 1;
   std::vector<int> seen;
-  for (size_t i = 0; i < most; ++i) {
-    Loop& l = s.outer[i];
-    if (l.unknown == s.carried) return;
+  for (; seen.size() < most; seen.push_back(s.outer[seen.size()].unknown)) {
+    const Loop& l = s.outer[seen.size()];
     bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
-    int64_t more = tasks * ceil_div(extent(l.unknown), l.step);
+    int64_t more = tasks * trips(l);
     int64_t wanted = serial / static_cast<double>(more) < kTaskNanoseconds ? kTasksPerThread
                                                                            : kMostTasksPerThread;
-    if (!owner(l.unknown) || again || tasks >= wanted * target_.threads) return;
-    seen.push_back(l.unknown);
-    l.binding = Binding::parallel;
+    bool enough = tasks >= wanted * target_.threads;
+    if (!owner(l.unknown) || l.unknown == s.carried || again || enough) break;
     tasks = more;
   }
+  // Loops of one iteration make no tasks, and would hide that pieces have tasks in common.
+  auto end = s.outer.begin() + static_cast<std::ptrdiff_t>(seen.size());
+  end = std::stable_partition(s.outer.begin(), end, [&](const Loop& l) { return trips(l) > 1; });
+  for (auto l = s.outer.begin(); l != end; ++l) l->binding = Binding::parallel;
 }
 
 bool PieceSpace::legal(const PieceSchedule& s) const {

@@ -185,10 +185,10 @@ std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t
   return other;
 }
 
-// Blocks of run-time sizes cost no code: a group of few gets more of them.
-void add_blocks(std::vector<size_t>& group, std::vector<Schedule>& ranked, const Kernel& kernel,
-                const Target& target) {
-  const Schedule first = ranked[group[0]];
+// Blocks of run-time sizes cost no code: a group of few gets more of them, around the loops of a
+// member.
+void add_blocks(std::vector<size_t>& group, Schedule first, std::vector<Schedule>& ranked,
+                const Kernel& kernel, const Target& target) {
   for (size_t s = 0; s < first.stages.size(); ++s) {
     for (size_t p = 0; p < first.stages[s].size(); ++p) {
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
@@ -218,7 +218,11 @@ std::vector<Schedule> model_field(const Kernel& kernel, const Target& target, si
   std::vector<Schedule> field;
   for (size_t at = 0; at < groups.size() && field.size() < most; at += kSharedKernels) {
     auto some = std::span(groups).subspan(at, std::min(kSharedKernels, groups.size() - at));
-    for (std::vector<size_t>& group : some) add_blocks(group, ranked, kernel, target);
+    for (std::vector<size_t>& group : some) {
+      for (size_t i = 0, members = group.size(); i < members; ++i) {
+        add_blocks(group, ranked[group[i]], ranked, kernel, target);
+      }
+    }
     for (size_t i : in_turns(some)) {
       if (field.size() < most) field.push_back(ranked[i]);
     }
