@@ -269,7 +269,7 @@ double workers_for(double serial, double tasks, const Target& target) {
 
 int64_t parallel_grain(double nanoseconds, int64_t tasks) {
   double each = nanoseconds / static_cast<double>(std::max<int64_t>(tasks, 1));
-  double grain = kChunkNanoseconds / std::max(each, 1e-3);
+  double grain = kRunNanoseconds / std::max(each, 1e-3);
   return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
 }
 

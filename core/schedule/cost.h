@@ -21,8 +21,11 @@ constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are 
 // Nanoseconds until a line that another processor's cache holds is here, one store after another.
 constexpr double kLineOfAnother = 40;
 
-// Work below this is not worth a thread.
-constexpr double kChunkNanoseconds = 1500;
+// Work below this is not worth a thread: it gains little even where helpers watch for it, and loses
+// where other threads have the processors at first.
+constexpr double kChunkNanoseconds = 3500;
+// Work that a thread takes at a time, at least.
+constexpr double kRunNanoseconds = 1500;
 
 // Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
 // loops are around all stages of the kernel.
