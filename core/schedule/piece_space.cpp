@@ -193,7 +193,8 @@ void PieceSpace::chained(PieceSchedule s) {
 }
 
 void PieceSpace::bind_threads(PieceSchedule& s) const {
-  double serial = target_.threads < 2 ? 0 : model_.serial_ns(s);
+  // Copies are no reason for threads: what is copied for nothing would seem worth them.
+  double serial = target_.threads < 2 ? 0 : model_.serial_ns(s) - model_.packing_ns(s);
   if (serial < 2 * kChunkNanoseconds) return;
   size_t most = s.outer.size();
   for (const Packing& p : s.packings) {
