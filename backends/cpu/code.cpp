@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <map>
 #include <new>
-#include <thread>
 
 #include "backends/cpu/crew.h"
 #include "backends/cpu/shares.h"
+#include "backends/cpu/spin.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -17,7 +17,6 @@ namespace tile::cpu {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr int kSpins = 4096;  // before a waiting thread lets others run
 struct Release {
   void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
 };
@@ -183,9 +182,7 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
   int64_t links = extent_of(entries[0], call.parameters);
   std::atomic<int64_t> next{0}, linked{0};
   auto wait_for = [&](int64_t turn) {
-    for (int i = 0; linked.load(std::memory_order_acquire) < turn; ++i) {
-      if (i >= kSpins) std::this_thread::yield();
-    }
+    for (Spin spin; linked.load(std::memory_order_acquire) < turn;) spin.next();
   };
   auto take_turns = [&] {
     for (int64_t i = next++; i < turns; i = next++) {

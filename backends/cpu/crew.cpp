@@ -7,14 +7,14 @@
 #include <chrono>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
+
+#include "backends/cpu/spin.h"
 
 namespace tile::cpu {
 namespace {
 
-constexpr int kSpins = 4096;  // before a waiting thread lets others run
-constexpr int kLooks = 32;    // of a watching helper, between two looks at the clock
+constexpr int kLooks = 32;  // of a watching helper, between two looks at the clock
 constexpr std::chrono::microseconds kStay{20};
 
 // The word of an open job; workers fit, as do the numbers of a century's jobs.
@@ -24,12 +24,6 @@ uint64_t opened(uint64_t number, int64_t workers) {
 }
 int64_t workers_of(uint64_t word) {
   return static_cast<int64_t>(word & ((uint64_t{1} << kWorkersBits) - 1));
-}
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 // Crews of threads that have ended, for those that begin.
@@ -57,7 +51,10 @@ struct alignas(64) Crew::Helper {
 
   const int64_t worker;
   std::atomic<State> state{away};
-  tbb::task_group task;
+  // A group of tasks that lives on must not belong to the host's group in which it was first run:
+  // that one may be cancelled, and ends.
+  tbb::task_group_context context{tbb::task_group_context::isolated};
+  tbb::task_group task{context};
   // Only the helper writes this line: the jobs that it begins, and those that it has done.
   alignas(64) std::atomic<uint64_t> begun{0};
   std::atomic<uint64_t> done{0};
@@ -131,9 +128,7 @@ void Crew::do_job(const Work& work, int64_t helpers) {
       is_closed = true;
     }
     if (helper.begun.load() != word) continue;
-    for (int i = 0; helper.done.load(std::memory_order_acquire) != word; ++i) {
-      i < kSpins ? pause() : std::this_thread::yield();
-    }
+    for (Spin spin; helper.done.load(std::memory_order_acquire) != word;) spin.next();
   }
 }
 

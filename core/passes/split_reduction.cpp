@@ -57,11 +57,11 @@ double bytes_read(const Piece& piece, const BoundProgram& program, size_t unknow
         moves[u] = moves[u] || index.value >= 0 || !index.affine.coefficients[u].is_zero();
       }
     }
-    double elements = 1, all = 1;
+    double elements = 1;
     for (size_t u = 0; u < moves.size(); ++u) {
       if (moves[u]) elements *= static_cast<double>(piece.box[u]);
     }
-    for (int64_t n : t.shape) all *= static_cast<double>(n);
+    auto all = static_cast<double>(element_count(t.shape));
     sum += std::min(elements, all) * static_cast<double>(byte_size(t.type)) *
            (moves[unknown] ? part : 1);
   }

@@ -103,6 +103,7 @@ class PieceSpace {
   // by, so that operands are read once, whatever those cells share of them: piece_sums.cpp.
   void kept_sums(const RegisterTile& t);
   void kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares);
+  // Shares of rows that threads cannot divide equally, for each value of an owner outside the tile.
   void outer_shares(const RegisterTile& t, const Loop& row);
   // Parts of the owner in whole tiles, one or two for each thread.
   std::vector<Loop> shares_of(const RegisterTile& t, int u) const;

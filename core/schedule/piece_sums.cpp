@@ -20,7 +20,6 @@ void PieceSpace::kept_sums(const RegisterTile& t) {
       if (both) kept_sums_of(t, {column, row});
     }
   }
-  // Shares that threads cannot divide equally, for each value of an owner outside the tile.
   for (const Loop& row : rows) {
     bool equal = extent(row.unknown) % (row.step * target_.threads) == 0;
     if (!equal && row.step < extent(row.unknown)) outer_shares(t, row);

@@ -1,8 +1,5 @@
 // Factors of contractions copied to where the dimensions of rows, columns and terms stand together.
-#include "core/passes/pipeline.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/schedule_kernels.h"
-#include "tests/unit/step_runner.h"
+#include "tests/unit/after_passes.h"
 
 namespace tile::test {
 namespace {
@@ -13,34 +10,12 @@ Target one_thread() {
   return target;
 }
 
-// After all passes, once small integers gave the same by the definition and by the nests.
-BoundProgram grouped(const std::string& text, const std::vector<Shape>& shapes,
-                     const Target& target) {
-  std::vector<InputType> types;
-  std::vector<HostTensor> inputs;
-  for (const Shape& shape : shapes) {
-    types.push_back({DType::f32, shape});
-    HostTensor t(DType::f32, shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      t.set(i, real_scalar(static_cast<double>(i * 7 % 5 - 2), DType::f32));
-    }
-    inputs.push_back(std::move(t));
-  }
-  BoundProgram program = bind_text(text, types);
-  Interpretation expected = interpret(program, inputs);
-  run_pipeline(program, target, {});
-  StepRunner runner(program, inputs);
-  for (const Step& step : group(program, target)) runner.run(step, 0, target);
-  EXPECT_EQ(runner.outputs()[0].bytes, expected.outputs[0].bytes) << print(program);
-  return program;
-}
-
 constexpr const char* kAlternating =
     "function (X[A, E, B, F], Y[D, F, C, E]) -> (O) {"
     " O[a, b, c, d : A, B, C, D] = +(X[a, e, b, f] * Y[d, f, c, e]); }";
 
 TEST(GroupDimensions, AlternatingDimensionsBecomeThoseOfMatrices) {
-  BoundProgram p = grouped(kAlternating, {{8, 12, 9, 24}, {17, 24, 5, 12}}, one_thread());
+  BoundProgram p = after_passes(kAlternating, {{8, 12, 9, 24}, {17, 24, 5, 12}}, one_thread());
   EXPECT_EQ(p.statements.size(), 3U) << print(p);
   std::vector<Step> steps = group(p, one_thread());
   const Piece& product = std::get<Kernel>(steps.back()).stages[0].contraction.pieces.at(0);
@@ -48,7 +23,7 @@ TEST(GroupDimensions, AlternatingDimensionsBecomeThoseOfMatrices) {
 }
 
 TEST(GroupDimensions, OneFactorIsEnoughWhereTheOtherIsGrouped) {
-  BoundProgram p = grouped(
+  BoundProgram p = after_passes(
       "function (X[A, B, E, F], Y[D, F, C, E]) -> (O) {"
       " O[a, b, c, d : A, B, C, D] = +(X[a, b, e, f] * Y[d, f, c, e]); }",
       {{8, 9, 12, 24}, {9, 24, 8, 12}}, one_thread());
@@ -57,20 +32,20 @@ TEST(GroupDimensions, OneFactorIsEnoughWhereTheOtherIsGrouped) {
 
 // Little work, groups that others interrupt in the result, a matrix already.
 TEST(GroupDimensions, OthersStayAsTheyAre) {
-  BoundProgram small = grouped(kAlternating, {{3, 5, 2, 4}, {4, 4, 3, 5}}, one_thread());
+  BoundProgram small = after_passes(kAlternating, {{3, 5, 2, 4}, {4, 4, 3, 5}}, one_thread());
   EXPECT_EQ(small.statements.size(), 1U);
   BoundProgram wide =
       bind_text(kAlternating, {{DType::f64, {8, 12, 9, 24}}, {DType::f64, {17, 24, 5, 12}}});
   run_pipeline(wide, one_thread(), {});
   EXPECT_EQ(wide.statements.size(), 1U);
-  BoundProgram apart = grouped(
+  BoundProgram apart = after_passes(
       "function (X[E, A, F, D], Y[F, B, E, C]) -> (O) {"
       " O[a, b, c, d : A, B, C, D] = +(X[e, a, f, d] * Y[f, b, e, c]); }",
       {{12, 8, 24, 9}, {24, 8, 12, 9}}, one_thread());
   EXPECT_EQ(apart.statements.size(), 1U);
   BoundProgram matrix =
-      grouped("function (X[M, K], Y[K, N]) -> (O) { O[m, n : M, N] = +(X[m, k] * Y[k, n]); }",
-              {{128, 96}, {96, 100}}, one_thread());
+      after_passes("function (X[M, K], Y[K, N]) -> (O) { O[m, n : M, N] = +(X[m, k] * Y[k, n]); }",
+                   {{128, 96}, {96, 100}}, one_thread());
   EXPECT_EQ(matrix.statements.size(), 1U);
 }
 

@@ -1,0 +1,25 @@
+// Waiting for what another thread is about to do.
+#pragma once
+
+#include <thread>
+
+namespace tile::cpu {
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// One wait: next() between two looks. It watches first, and lets other threads run when what it
+// waits for takes long.
+class Spin {
+ public:
+  void next() { ++looks_ < kLooks ? pause() : std::this_thread::yield(); }
+
+ private:
+  static constexpr int kLooks = 4096;
+  int looks_ = 0;
+};
+
+}  // namespace tile::cpu
