@@ -52,6 +52,14 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   work_ = work_of(executable_->bound, engine->target());
 }
 
+std::vector<std::string> Prepared::schedules() const {
+  std::vector<std::string> all;
+  for (const Launch& launch : executable_->launches) {
+    if (launch.kernel) all.push_back(print(launch.schedule));
+  }
+  return all;
+}
+
 // Copies of the tensors in a device's memory.
 struct Prepared::OnDevice {
   explicit OnDevice(DeviceSession& s) : session(s) {}

@@ -20,6 +20,8 @@ class Prepared {
   const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
+  // As text, one for each kernel in the order of launches.
+  std::vector<std::string> schedules() const;
   void run() const { tile::run(*executable_, input_views_, output_views_); }
   // Of run(): on a device with memory of its own the tensors lie there, and the device's time
   // counts.

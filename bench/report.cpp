@@ -110,6 +110,7 @@ Json entry(const Result& r) {
   e["quartile_low"] = r.times.quantile(0.25);
   e["quartile_high"] = r.times.quantile(0.75);
   e["compile_ms"] = r.compile_ms;
+  e["schedules"] = r.schedules;
   e["operations"] = r.work.operations;
   e["bytes"] = r.work.bytes;
   e[r.measure == Measure::gflops ? "gflops" : "gbps"] = r.rate();

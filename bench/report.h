@@ -31,6 +31,7 @@ struct Result {
   double ceiling_work = 0;
   Times times;
   double compile_ms = 0;
+  std::vector<std::string> schedules;  // of our kernels
   std::string checked_with;  // what the values were compared with; empty: nothing
   std::vector<PeerResult> peers;
   struct FailedPeer {

@@ -190,6 +190,7 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   result.measure = workload.measure;
   result.work = prepared.work();
   result.compile_ms = prepared.compile_ms();
+  result.schedules = prepared.schedules();
   std::vector<Opponent> others = opponents(prepared, result);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);

@@ -113,7 +113,7 @@ void FunctionEmitter::counted_loop(const nest::For& f, const Form& begin, const 
   llvm::Value* to = indices_.value(begin + extent, 1);
   count_up(from, to, extent.is_constant(), stored_buffers(f.body), [&](llvm::Value* i) {
     Form variable = indices_.variable(i);
-    prefetch_next_tile(f, variable, i);
+    prefetch_operands(f, variable, i);
     counted_body(f, variable);
   });
 }

@@ -1,6 +1,7 @@
 // Prefetches of far operands: while a register tile is reduced, the lines that the next tile will
-// read. The processor's own prefetcher begins anew with each row of a tile, and at each page. And
-// of far results: while a row is stored, its lines further on, or those of a later row pages apart.
+// read. The processor's own prefetcher begins anew with each row of a tile, and at each page. Of
+// operands of which each step of a reduction reads further lines: those of a later step. And of far
+// results: while a row is stored, its lines further on, or those of a later row pages apart.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,6 +14,8 @@ constexpr int64_t kLine = 64;            // bytes
 constexpr int64_t kNearBytes = 1 << 20;  // tensors up to it stay in a core's own caches
 constexpr size_t kMostLines = 32;        // of one tile
 constexpr int64_t kPage = 4096;          // bytes
+// Vector operations between a step's prefetches and its reads, and at least for each prefetch.
+constexpr int64_t kOperationsAhead = 192, kOperationsPerLine = 4;
 constexpr int64_t kRowsAhead = 2;
 constexpr int64_t kStoresAhead = 128;  // bytes
 
@@ -47,15 +50,15 @@ int64_t FunctionEmitter::move_of(const nest::Access& a, const std::string& varia
   return move.is_constant() ? move.constant : 0;
 }
 
-// Calls `visit` for each read, as often as written-out loops repeat it; false where the body is not
-// one of a register tile whose life began in the innermost loop around.
-bool FunctionEmitter::visit_reads(const nest::Block& body,
-                                  const std::function<void(const nest::Access&)>& visit) {
+// Calls `visit` for each store, as often as written-out loops repeat it; false where the body is
+// not one of register tiles whose life began inside the loop with this number or further in.
+bool FunctionEmitter::visit_stores(const nest::Block& body, size_t loop,
+                                   const std::function<void(const nest::Store&)>& visit) {
   for (const nest::Statement& s : body) {
     if (const auto* store = std::get_if<nest::Store>(&s.what)) {
       auto begun = begun_.find(store->target.buffer);
-      if (begun == begun_.end() || begun->second != loops_.size()) return false;
-      for (const nest::Access& a : store->loads) visit(a);
+      if (begun == begun_.end() || begun->second < loop) return false;
+      visit(*store);
       continue;
     }
     const auto* f = std::get_if<nest::For>(&s.what);
@@ -66,7 +69,7 @@ bool FunctionEmitter::visit_reads(const nest::Block& body,
     bool known = true;
     for (int64_t i = 0; i < count && known; ++i) {
       indices_.bind(f->variable, begin + Form{{}, i});
-      known = visit_reads(f->body, visit);
+      known = visit_stores(f->body, loop, visit);
     }
     indices_.unbind(f->variable);
     if (!known) return false;
@@ -74,46 +77,88 @@ bool FunctionEmitter::visit_reads(const nest::Block& body,
   return true;
 }
 
+Key FunctionEmitter::Line::key() const {
+  Key key{static_cast<uint64_t>(buffer)};
+  append(key, offset);
+  return key;
+}
+
 // Of the loop `f`, whose variable is bound to `at`: what the next tile reads along with this
-// iteration, by its place.
+// iteration.
 FunctionEmitter::FarLines FunctionEmitter::lines_ahead(const nest::For& f, const Form& at) {
   const TileLoop tile = loops_.back();
   FarLines result;
+  std::map<Key, Line> next;
   std::set<Key> present;
-  auto place_of = [](int buffer, const Form& offset) {
-    Key key{static_cast<uint64_t>(buffer)};
-    append(key, offset);
-    return key;
-  };
-  bool known = visit_reads(f.body, [&](const nest::Access& a) {
+  auto read = [&](const nest::Access& a) {
     const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
     if (!is_far(b) || !a.values.empty()) return;
     auto size = static_cast<int64_t>(byte_size(b.type));
     int64_t step = std::abs(move_of(a, f.variable, at)) * size;
     int64_t move = move_of(a, tile.variable, tile.at);
     if (step == 0 || step >= kLine || kLine % step != 0 || std::abs(move) * size < kLine) return;
-    Form here = offset_of(a), next = here + Form{{}, move};
-    present.insert(place_of(a.buffer, here));
-    result.places.try_emplace(place_of(a.buffer, next), a.buffer, next);
+    Line here{a.buffer, offset_of(a)}, there{a.buffer, here.offset + Form{{}, move}};
+    present.insert(here.key());
+    next.try_emplace(there.key(), there);
     result.period = std::min(result.period, kLine / step);
+  };
+  bool known = visit_stores(f.body, loops_.size(), [&](const nest::Store& s) {
+    for (const nest::Access& a : s.loads) read(a);
   });
-  for (const Key& here : present) result.places.erase(here);
-  if (!known || result.places.size() > kMostLines) result.places.clear();
+  for (const Key& here : present) next.erase(here);
+  if (!known || next.size() > kMostLines) return result;
+  for (const auto& [key, line] : next) result.lines.push_back(line);
   return result;
 }
 
 void FunctionEmitter::prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i) {
   bool far = std::any_of(nest_.buffers.begin(), nest_.buffers.end(), is_far);
-  if (!far || f.kind != nest::LoopKind::serial || loops_.empty() || lanes_.width != 1) return;
-  indices_.bind(f.variable, at);
-  FarLines lines = lines_ahead(f, at);
-  if (!lines.places.empty()) {
-    llvm::Value* within_line =
-        ir_.CreateAnd(i, ir_.getInt64(static_cast<uint64_t>(lines.period - 1)));
-    conditional(ir_.CreateIsNull(within_line), [&] {
-      for (const auto& [key, place] : lines.places) memory_.prefetch(place.first, place.second);
-    });
+  if (!far || loops_.empty()) return;
+  FarLines ahead = lines_ahead(f, at);
+  if (ahead.lines.empty()) return;
+  llvm::Value* within_line =
+      ir_.CreateAnd(i, ir_.getInt64(static_cast<uint64_t>(ahead.period - 1)));
+  conditional(ir_.CreateIsNull(within_line), [&] {
+    for (const Line& line : ahead.lines) memory_.prefetch(line.buffer, line.offset);
+  });
+}
+
+// Of the loop `f`, whose variable is bound to `at`: the lines that an iteration some way on reads
+// and those before it do not. None where there is little arithmetic for each.
+std::vector<FunctionEmitter::Line> FunctionEmitter::lines_later(const nest::For& f,
+                                                                const Form& at) {
+  std::map<Key, std::pair<Line, int64_t>> lines;  // by place within a line, with their move
+  int64_t operations = 0;
+  auto read = [&](const nest::Access& a) {
+    const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+    auto size = static_cast<int64_t>(byte_size(b.type));
+    // What has been packed is read in the order of memory, and was near not long ago.
+    bool far = b.scope == nest::Scope::argument && is_far(b) && a.values.empty();
+    int64_t move = far ? move_of(a, f.variable, at) : 0;
+    if (std::abs(move) * size < kLine) return;
+    Line line{a.buffer, offset_of(a)}, whole = line;
+    whole.offset.constant = floor_div(line.offset.constant * size, kLine);
+    lines.try_emplace(whole.key(), line, move);
+  };
+  bool known = visit_stores(f.body, 0, [&](const nest::Store& s) {
+    for (const nest::Access& a : s.loads) read(a);
+    ++operations;
+  });
+  auto count = static_cast<int64_t>(lines.size());
+  std::vector<Line> later;
+  if (!known || operations < kOperationsPerLine * count) return later;
+  int64_t steps = ceil_div(kOperationsAhead, operations);
+  for (auto& [key, line] : lines) {
+    later.push_back({line.first.buffer, line.first.offset + Form{{}, line.second * steps}});
   }
+  return later;
+}
+
+void FunctionEmitter::prefetch_operands(const nest::For& f, const Form& at, llvm::Value* i) {
+  if (f.kind != nest::LoopKind::serial || lanes_.width != 1) return;
+  indices_.bind(f.variable, at);
+  prefetch_next_tile(f, at, i);
+  for (const Line& line : lines_later(f, at)) memory_.prefetch(line.buffer, line.offset);
   indices_.unbind(f.variable);
 }
 

@@ -98,15 +98,23 @@ class FunctionEmitter {
     std::string variable;
     Form at;
   };
+  struct Line {
+    int buffer = -1;
+    Form offset;
+    Key key() const;
+  };
   struct FarLines {
-    std::map<Key, std::pair<int, Form>> places;  // buffers and offsets
-    int64_t period = 64;                         // iterations of the reduction along one line
+    std::vector<Line> lines;
+    int64_t period = 64;  // iterations of the reduction along one line
   };
   Form offset_of(const nest::Access& a);
   int64_t move_of(const nest::Access& a, const std::string& variable, const Form& at);
-  bool visit_reads(const nest::Block& body, const std::function<void(const nest::Access&)>& visit);
+  bool visit_stores(const nest::Block& body, size_t loop,
+                    const std::function<void(const nest::Store&)>& visit);
   FarLines lines_ahead(const nest::For& f, const Form& at);
   void prefetch_next_tile(const nest::For& f, const Form& at, llvm::Value* i);
+  std::vector<Line> lines_later(const nest::For& f, const Form& at);
+  void prefetch_operands(const nest::For& f, const Form& at, llvm::Value* i);
   std::optional<Form> far_row(const nest::Store& s);
   void prefetch_next_row(const nest::Store& s, const Form& row, int64_t size);
   void prefetch_along_row(const nest::Store& s, const Form& row, int64_t size);

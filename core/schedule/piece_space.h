@@ -102,6 +102,7 @@ class PieceSpace {
   // Sums of a part of the cells stay in the second-level cache while blocks of the reductions pass
   // by, so that operands are read once, whatever those cells share of them: piece_sums.cpp.
   void kept_sums(const RegisterTile& t);
+  bool shares_operands() const;
   void kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares);
   // Shares of rows that threads cannot divide equally, for each value of an owner outside the tile.
   void outer_shares(const RegisterTile& t, const Loop& row);

@@ -5,8 +5,16 @@
 
 namespace tile {
 
+// What no two cells share is read once in any order.
+bool PieceSpace::shares_operands() const {
+  const auto& accesses = model_.accesses();
+  auto loads = static_cast<std::ptrdiff_t>(piece_.loads.size());
+  return std::any_of(accesses.begin(), accesses.begin() + loads,
+                     [&](const PieceModel::AccessModel& a) { return model_.uses(a) > 1; });
+}
+
 void PieceSpace::kept_sums(const RegisterTile& t) {
-  if (t.vector < 0 || !owner(t.vector)) return;
+  if (t.vector < 0 || !owner(t.vector) || !shares_operands()) return;
   std::vector<Loop> columns = shares_of(t, t.vector), rows;
   for (auto [m, count] : t.unrolled) {
     for (const Loop& l : shares_of(t, m)) rows.push_back(l);

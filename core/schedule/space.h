@@ -15,7 +15,7 @@ struct RankedPiece {
 // those blocks for the caches.
 struct Breadth {
   size_t tiles = 8;
-  size_t blocked = 4;
+  size_t blocked = 6;
 };
 constexpr Breadth kWholeSpace{size_t{1} << 20, size_t{1} << 20};
 // Legal candidates, best first by the model; never empty.

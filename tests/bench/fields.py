@@ -53,6 +53,7 @@ def main():
     check_entry(entry, "gflops")
     check(abs(entry["gflops"] * entry["real_time"] - 2 * 64**3) < 1, "not the operations of a 64^3 product")
     check(entry["checked_with"] != "", "the values were not checked")
+    check(len(entry["schedules"]) == 1 and "piece" in entry["schedules"][0], "not the schedule of one kernel")
     peers = [entry[key] for key in entry if key.startswith("peer_") and key.endswith("_time") and not key.endswith("_min_time")]
     built_in = [peer for peer in context["peers"] if "not found" not in peer]
     check(len(peers) <= len(built_in), f"{len(built_in)} peers but {len(peers)} peer times")

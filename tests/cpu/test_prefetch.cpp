@@ -1,4 +1,5 @@
-// Prefetches of what the next register tile reads, and of what far results' rows go on with.
+// Prefetches of what the next register tile and later steps of a reduction read, and of what far
+// results' rows go on with.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_backend.h"
@@ -46,6 +47,30 @@ TEST(CpuPrefetch, NothingOfWhatIsNear) {
   EXPECT_EQ(prefetches(product(100)), 0) << "a small operand";
   EXPECT_EQ(prefetches(product(1000, "i")), 0) << "the same rows for every tile";
   EXPECT_EQ(prefetches(product(1000, "t + i")), 1) << "rows that this tile reads too";
+}
+
+// A tile of so many rows by 16 of the product of two operands of which each step of the reduction
+// reads a row.
+std::string outer_product(int64_t steps, int64_t rows) {
+  std::string k = std::to_string(steps), m = std::to_string(rows);
+  std::string all =
+      "  unrolled i from [0] extent [" + m + "] { vector l from [0] extent [16] width 16 {\n    ";
+  return "nest outer\nargument A: f32 [" + k + ", 16] strides [16, 1]\nargument B: f32 [" + k +
+         ", 16] strides [16, 1]\nargument C: f32 [" + m +
+         ", 16] strides [16, 1] written\nregisters acc: f32 [" + m +
+         ", 16] strides [16, 1] written align 64\nserial t from [0] extent [1] {\n  alloc acc\n" +
+         all + "assign acc[i, l] () { %0:f32 = real 0; yield %0 } } }\n" +
+         "  serial k from [0] extent [" + k + "] {\n" + all +
+         "fma acc[i, l] (A[k, i], B[k, l]) { %0:f32 = load 0; %1:f32 = load 1; yield %0, %1 } } }\n"
+         "  }\n" +
+         all + "assign C[i, l] (acc[i, l]) { %0:f32 = load 0; yield %0 } } }\n}\n";
+}
+
+TEST(CpuPrefetch, RowsOfLaterStepsOfLargeOperands) {
+  EXPECT_EQ(prefetches(outer_product(20000, 8)), 2);
+  expect_as_interpreted(outer_product(20000, 8));
+  EXPECT_EQ(prefetches(outer_product(1000, 8)), 0) << "small operands";
+  EXPECT_EQ(prefetches(outer_product(20000, 7)), 0) << "little arithmetic for each line";
 }
 
 // Prefix sums of rows of so many values, and so many of them.
