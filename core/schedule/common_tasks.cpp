@@ -62,6 +62,17 @@ int64_t unit_of(const PieceSchedule& s, int owner) {
   return unit;
 }
 
+// The same with the rows of a task innermost: what they share passes by once for all of them.
+std::optional<PieceSchedule> rows_innermost(const PieceSchedule& s) {
+  int rows = s.outer[0].unknown;
+  if (s.outer.size() < 3 || s.outer[1].unknown != rows || s.outer.back().unknown == rows) {
+    return std::nullopt;
+  }
+  PieceSchedule other = s;
+  std::rotate(other.outer.begin() + 1, other.outer.begin() + 2, other.outer.end());
+  return other;
+}
+
 class CommonTasks {
  public:
   CommonTasks(const Kernel& kernel, size_t stage,
@@ -95,7 +106,9 @@ class CommonTasks {
       if (step == before || step >= size) continue;
       before = step;
       std::optional<PieceSchedule> s = inside({owner, step, Binding::parallel}, first);
-      if (s && legal(*s, 0)) consider(*s);
+      for (; s; s = rows_innermost(*s)) {
+        if (legal(*s, 0)) consider(*s);
+      }
     }
   }
   // The other pieces' best choices in the tasks of the first.

@@ -49,6 +49,7 @@ std::vector<int64_t> PieceLowering::bounds(const State& s) const {
 }
 
 nest::Block PieceLowering::prepare_copy(const Packing& whole) {
+  copied_by_threads_ = parallel_ > 0;
   return packing_loops(whole, 0, whole_box());
 }
 
@@ -85,9 +86,18 @@ nest::Block PieceLowering::pack(const Packing& packing, State& s) {
   s.packed[load] = known->second;
   s.outside[load].clear();
   for (const Position& p : s.at) s.outside[load].push_back(p.levels.size());
+  copied_by_threads_ = copied_by_threads();
   nest::Block out{{nest::Alloc{known->second}}};
   append(out, packing_loops(packing, 0, s));
   return out;
+}
+
+// Small copies are made by the calling thread: others would take longer to come.
+bool PieceLowering::copied_by_threads() const {
+  bool known = walker_ < 0 && !is_gpu(frame_.target);
+  if (parallel_ == 0 || !known) return parallel_ > 0;
+  PieceModel model(piece_, contraction_, frame_.kernel, frame_.target);
+  return model.packing_ns(schedule_) >= kChunkNanoseconds;
 }
 
 // Indices in range wherever a valid point reads; other elements of the block are never used.
@@ -150,7 +160,7 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
   };
   if (entry + 1 < entries || l.step != 1) {
     Expr count = floor_div(tidy(p.size + Expr(l.step - 1)), Expr(l.step));
-    bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+    bool shared = entry == 0 && packing.level == 0 && copied_by_threads_;
     nest::For loop =
         make_loop(name, 0, count, shared ? nest::LoopKind::parallel : nest::LoopKind::serial);
     Expr v = Expr::variable(name);
@@ -184,7 +194,7 @@ int64_t PieceLowering::moved_by(size_t load, int unknown) const {
 nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, const State& s) {
   size_t entries = packed_loops(packing, schedule_);
   bool last = entry + 2 == entries && entries == packing.order.size();
-  bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+  bool shared = entry == 0 && packing.level == 0 && copied_by_threads_;
   if (!last || shared || is_gpu(frame_.target)) return {};
   const Loop &rows = packing.order[entry], &lanes = packing.order[entry + 1];
   auto load = static_cast<size_t>(packing.load);
@@ -241,7 +251,7 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
     out = packing_lanes(packing, entry, whole, s,
                         [&](const Expr& v, const Expr&) { return inside(v, l.step); }, {});
   } else if (!whole.is_constant(0)) {
-    bool shared = entry == 0 && packing.level == 0 && parallel_ > 0;
+    bool shared = entry == 0 && packing.level == 0 && copied_by_threads_;
     std::string name = variable(l.unknown, s);
     nest::For loop =
         make_loop(name, 0, whole, shared ? nest::LoopKind::parallel : nest::LoopKind::serial);

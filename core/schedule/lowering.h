@@ -437,6 +437,7 @@ class PieceLowering {
 
   // Packing (lower_packing.cpp).
   nest::Block pack(const Packing& packing, State& s);
+  bool copied_by_threads() const;
   const Packing& packing_of(size_t load) const;
   bool prepared(size_t load) const { return prepared_.contains(load); }
   nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
@@ -479,6 +480,7 @@ class PieceLowering {
   std::optional<size_t> tile_test_;  // the loop in `reduce` where a whole tile is tested…
   std::optional<size_t> tap_test_;  // …and before it, with all values of those that are written out
   size_t parallel_ = 0;             // leading outer loops that are parallel
+  bool copied_by_threads_ = false;  // copies outside of all loops are
   int walker_ = -1;                 // the unknown with a run-time extent
   size_t run_time_blocks_ = 0;      // leading outer loops over blocks of run-time sizes
   std::vector<int64_t> tile_shape_;

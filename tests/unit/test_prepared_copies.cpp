@@ -71,6 +71,26 @@ TEST(PreparedCopies, CandidatesAgreeAndThePickPacks) {
   }
 }
 
+// Copies outside of all loops are shared among threads where they are large.
+TEST(PreparedCopies, SmallCopiesAreTheCallingThreads) {
+  Target target = wide_target();
+  target.threads = 2;
+  auto parallel_loops = [&](int64_t columns, int64_t terms) {
+    Kernel kernel = matrix_product(64, columns, terms);
+    Schedule s = parse_schedule(
+        "schedule { stage { piece outer (0:8 parallel, 1:32 serial) reduce (2:1 serial) tile (0:1 "
+        "unroll, 1:16 unroll, 1:1 vector) pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial) } "
+        "}");
+    EXPECT_EQ(illegal(s, kernel, target), "");
+    std::string nest = nest::print(lower(kernel, s, target));
+    int count = 0;
+    for (size_t at = 0; (at = nest.find("\nparallel", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(parallel_loops(32, 64), 1);
+  EXPECT_EQ(parallel_loops(1024, 1024), 2);
+}
+
 // The packing stands outside the kernel: the nest copies nothing.
 TEST(PreparedCopies, TheKernelPacksNothing) {
   Kernel plain = matrix_product(64, 64, 64), kernel = with_fixed(plain, {1});

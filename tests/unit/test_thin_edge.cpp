@@ -70,5 +70,19 @@ TEST(ThinEdge, EdgesAreDoneInTheTasksOfTheirRows) {
   EXPECT_EQ(nest.find("parallel task", tasks + 1), std::string::npos) << nest;
 }
 
+// In each task a panel of columns may pass by all of its rows before the next one does.
+TEST(ThinEdge, TasksMayHaveTheirRowsInnermost) {
+  Target target = wide_target();
+  target.threads = 2;
+  Kernel kernel = divided(matrix_product(128, 129, 128), target);
+  std::vector<Schedule> all = candidates(kernel, target, 36);
+  bool found = std::any_of(all.begin(), all.end(), [](const Schedule& s) {
+    const std::vector<Loop>& outer = s.stages[0][0].outer;
+    return outer.size() == 3 && outer[0].unknown == 0 && outer[1].unknown == 1 &&
+           outer[2].unknown == 0 && outer[0].binding == Binding::parallel;
+  });
+  EXPECT_TRUE(found);
+}
+
 }  // namespace
 }  // namespace tile::testing
