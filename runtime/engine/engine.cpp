@@ -74,17 +74,31 @@ Precision precision_of(const EngineOptions& options) {
   return *precision;
 }
 
-// Of layouts, from what their keys hold.
+// Of layouts, from what their keys hold: a product for each number; the last step brings what the
+// high bits have of all of them to the low ones, which choose a place.
 uint64_t mixed(uint64_t hash, uint64_t value) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-  hash = (hash ^ value) * kOdd;
-  return hash ^ (hash >> 32);
+  return (hash ^ value) * kOdd;
 }
 uint64_t mixed(uint64_t hash, DType type, const Shape& shape, const std::vector<int64_t>& strides) {
   hash = mixed(hash, static_cast<uint64_t>(type) + 256 * shape.size());
   for (int64_t n : shape) hash = mixed(hash, static_cast<uint64_t>(n));
   for (int64_t n : strides) hash = mixed(hash, static_cast<uint64_t>(n));
-  return hash;
+  return hash ^ (hash >> 32);
+}
+
+// Of a few numbers, where a call of memcmp costs more than they do.
+bool same_numbers(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+bool same_layout(const InputLayout& known, DType type, const Shape& shape,
+                 const std::vector<int64_t>& strides) {
+  return known.type.type == type && same_numbers(known.type.shape, shape) &&
+         same_numbers(known.strides, strides);
 }
 
 // A GPU with everything that it takes to use it; null without.
@@ -230,11 +244,8 @@ std::shared_ptr<Executable> LoadedProgram::recent(uint64_t hash, const Fits& fit
 bool LoadedProgram::fits(const Executable& e, std::span<const TensorView> inputs) const {
   if (inputs.size() != e.inputs.size()) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputLayout& known = e.inputs[i];
     const TensorView& v = inputs[i];
-    bool same =
-        v.type == known.type.type && v.shape == known.type.shape && v.strides == known.strides;
-    if (!same) return false;
+    if (!same_layout(e.inputs[i], v.type, v.shape, v.strides)) return false;
   }
   return std::all_of(sizing_.begin(), sizing_.end(), [&](size_t i) {
     return sizing_value(i, inputs[i]) == e.inputs[i].type.value;
@@ -247,8 +258,8 @@ std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLay
   auto same = [&](const Executable& e) {
     return std::equal(inputs.begin(), inputs.end(), e.inputs.begin(), e.inputs.end(),
                       [](const InputLayout& a, const InputLayout& b) {
-                        return a.type.type == b.type.type && a.type.shape == b.type.shape &&
-                               a.strides == b.strides && a.type.value == b.type.value;
+                        return same_layout(b, a.type.type, a.type.shape, a.strides) &&
+                               a.type.value == b.type.value;
                       });
   };
   if (std::shared_ptr<Executable> known = recent(hash, same)) return known;
