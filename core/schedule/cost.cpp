@@ -22,6 +22,7 @@ constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing
 constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
 constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
 constexpr double kBesides = 1.5;        // more time that streams take which a tile reads in turns
+constexpr double kLineCopied = 25;      // nanoseconds of a line that goes there and back
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -193,13 +194,18 @@ double PieceModel::task_count(const PieceSchedule& s) const {
   return tasks;
 }
 
-// Copies outside of all loops are parallel loops of their own where they are worth it.
-double PieceModel::copying_overhead_ns(const PieceSchedule& s, double tasks) const {
-  bool threads = tasks > 1 && target_.threads > 1 && packing_ns(s) >= kChunkNanoseconds;
-  if (!threads) return 0;
-  auto copies = std::count_if(s.packings.begin(), s.packings.end(),
-                              [&](const Packing& p) { return p.level == 0 && !packed_once(s, p); });
-  return static_cast<double>(copies) * target_.parallel_overhead_ns;
+// Copies outside of all loops are parallel loops of their own where they are worth it; of others
+// each line is the calling thread's, and goes from cache to cache on every run.
+double PieceModel::copying_overhead_ns(const PieceSchedule& s, double workers) const {
+  if (workers < 2) return 0;
+  bool threads = packing_ns(s) >= kChunkNanoseconds;
+  double total = 0;
+  for (const Packing& p : s.packings) {
+    if (p.level > 0 || packed_once(s, p)) continue;
+    double bytes = packed_bytes(accesses_[static_cast<size_t>(p.load)], piece_.box);
+    total += threads ? target_.parallel_overhead_ns : bytes / kCacheLine * kLineCopied;
+  }
+  return total;
 }
 
 // Lines of the results in which the threads' shares meet: where the outermost parallel loop cuts
@@ -231,7 +237,7 @@ double PieceModel::nanoseconds(const PieceSchedule& s) const {
   double tasks = task_count(s), serial = serial_ns(s);
   double workers = workers_for(serial, tasks, target_);
   double first = first_share(s, tasks, workers);
-  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, tasks) +
+  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, workers) +
          contended_ns(s, workers);
 }
 
@@ -242,7 +248,7 @@ bool PieceModel::threaded(const PieceSchedule& s) const {
 double PieceModel::joining_ns(const PieceSchedule& s) const {
   double tasks = task_count(s);
   double workers = std::min(tasks, static_cast<double>(std::max(target_.threads, 1)));
-  return serial_ns(s) * first_share(s, tasks, workers) + copying_overhead_ns(s, tasks);
+  return serial_ns(s) * first_share(s, tasks, workers) + copying_overhead_ns(s, workers);
 }
 
 // Of the work, what the first of the threads' equal runs of tasks is: no other has fewer short

@@ -150,7 +150,7 @@ class PieceModel {
   double all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
                    bool taps) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
-  double copying_overhead_ns(const PieceSchedule& s, double tasks) const;
+  double copying_overhead_ns(const PieceSchedule& s, double workers) const;
   double contended_ns(const PieceSchedule& s, double workers) const;
   double task_count(const PieceSchedule& s) const;
   double compute_cycles(const PieceSchedule& s) const;
