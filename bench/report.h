@@ -32,7 +32,7 @@ struct Result {
   Times times;
   double compile_ms = 0;
   std::vector<std::string> schedules;  // of our kernels
-  std::string checked_with;  // what the values were compared with; empty: nothing
+  std::string checked_with;            // what the values were compared with; empty: nothing
   std::vector<PeerResult> peers;
   struct FailedPeer {
     std::string name, reason;
