@@ -1,53 +1,22 @@
 #include "core/nest/known.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "core/simplify/polynomial.h"
 #include "core/support/checked.h"
 
 namespace tile::nest {
 namespace {
 
-using Terms = std::vector<std::pair<int64_t, Expr>>;  // coefficient, what it multiplies
-
-void collect(const Expr& e, int64_t factor, Terms& terms) {
-  switch (e.kind()) {
-    case ExprKind::add:
-      for (const Expr& arg : e.args()) collect(arg, factor, terms);
-      return;
-    case ExprKind::sub:
-      collect(e.args()[0], factor, terms);
-      collect(e.args()[1], checked_neg(factor), terms);
-      return;
-    case ExprKind::neg:
-      collect(e.args()[0], checked_neg(factor), terms);
-      return;
-    case ExprKind::mul:
-      if (e.args().size() == 2 && e.args()[0].is_constant()) {
-        terms.emplace_back(checked_mul(factor, e.args()[0].value()), e.args()[1]);
-        return;
-      }
-      break;
-    case ExprKind::constant:
-      return;
-    default:
-      break;
-  }
-  terms.emplace_back(factor, e);
-}
-
 // Multiples of `form` that leave `e` without one of its terms.
 std::vector<int64_t> multiples(const Expr& e, const Expr& form) {
-  Terms of_e, of_form;
-  collect(e, 1, of_e);
-  collect(form, 1, of_form);
+  algebra::Polynomial of_e = algebra::expand(e);
   std::vector<int64_t> found;
-  for (const auto& [have, term] : of_e) {
-    for (const auto& [each, same] : of_form) {
-      if (each == 0 || !(term == same) || trunc_mod(have, each) != 0) continue;
-      int64_t times = trunc_div(have, each);
-      if (times > 0) found.push_back(times);
-    }
+  for (const algebra::Term& each : algebra::expand(form).terms) {
+    const algebra::Term* have = each.atoms.empty() ? nullptr : find_term(of_e, each.atoms);
+    if (have == nullptr || trunc_mod(have->coefficient, each.coefficient) != 0) continue;
+    int64_t times = trunc_div(have->coefficient, each.coefficient);
+    if (times > 0) found.push_back(times);
   }
   return found;
 }

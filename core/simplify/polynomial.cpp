@@ -263,4 +263,34 @@ const Term* find_term(const Polynomial& p, const std::vector<Expr>& monomial) {
   return &*at;
 }
 
+Polynomial expand(const Expr& e) {
+  switch (e.kind()) {
+    case ExprKind::constant:
+      return constant(e.value());
+    case ExprKind::add: {
+      Polynomial sum;
+      for (const Expr& arg : e.args()) sum = sum + expand(arg);
+      return sum;
+    }
+    case ExprKind::sub:
+      return expand(e.args()[0]) - expand(e.args()[1]);
+    case ExprKind::neg:
+      return -expand(e.args()[0]);
+    case ExprKind::mul: {
+      // Products of sums are kept as atoms where expanding them is too large.
+      auto is_sum = [](const Expr& x) {
+        return x.kind() == ExprKind::add || x.kind() == ExprKind::sub;
+      };
+      if (std::any_of(e.args().begin(), e.args().end(), is_sum)) return atom(e);
+      Polynomial product = constant(1);
+      for (const Expr& arg : e.args()) {
+        product = product * (arg.is_constant() ? constant(arg.value()) : atom(arg));
+      }
+      return product;
+    }
+    default:
+      return atom(e);
+  }
+}
+
 }  // namespace tile::algebra

@@ -62,6 +62,8 @@ std::vector<Expr> common_monomial(const Polynomial& p);
 // monomial / divisor; nullopt if it is no multiple.
 std::optional<std::vector<Expr>> quotient_monomial(const std::vector<Expr>& monomial,
                                                    const std::vector<Expr>& divisor);
+// The polynomial of a canonical expression, without simplifying.
+Polynomial expand(const Expr& canonical);
 // The term of `p` with this monomial; nullptr if there is none.
 const Term* find_term(const Polynomial& p, const std::vector<Expr>& monomial);
 

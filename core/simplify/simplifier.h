@@ -144,9 +144,6 @@ class Simplifier {
   int budget_ = 0;
 };
 
-// The polynomial of a canonical expression, without simplifying.
-Polynomial expand(const Expr& canonical);
-
 // Counts nesting of recursive calls.
 class Nesting {
  public:
