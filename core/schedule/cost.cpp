@@ -1,7 +1,7 @@
 // The analytic model: what it knows of accesses, threads, and all parts together. The parts: cycles
 // of the register tile (cost_tile.cpp), copies (cost_packing.cpp), scans (cost_carried.cpp),
-// traffic between the levels of memory (cost_memory.cpp). Every constant is a property of machines
-// of this kind or comes from the Target.
+// traffic between the levels of memory (traffic.cpp, access_block.cpp). Every constant is a
+// property of machines of this kind or comes from the Target.
 #include "core/schedule/cost.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/traffic.h"
 #include "core/schedule/window.h"
 
 namespace tile {
@@ -89,6 +90,7 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
     if (reduces_) accesses_[i].conversion = facts.loads[i].conversion;
     if (!reduces_) facts.cycles += facts.loads[i].conversion;
   }
+  for (AccessModel& a : accesses_) a.uses = uses_of(a);
   auto additions = static_cast<double>(piece.body.results.size()) - (is_fused(piece.body) ? 1 : 0);
   body_ = facts.cycles + (reduces_ ? additions * kOperation : 0);
   chain_ = facts.chain;
@@ -120,19 +122,20 @@ PieceModel::AccessModel PieceModel::access_model(const Access& access, const Ker
   if (load != nullptr) m.times = std::max(1.0, load->times);
   if (load != nullptr) m.moves = load->moves;
   m.moves.resize(t.shape.size());
+  m.decided.resize(t.shape.size());
+  m.steps.resize(t.shape.size());
   m.strides.assign(piece_.box.size(), 0);
   int64_t stride = 1;
   for (size_t d = t.shape.size(); d-- > 0;) {
     const Index& index = access.index[d];
-    m.gathers = m.gathers || (index.value >= 0 && !m.moves[d]);
-    for (size_t u = 0; index.value >= 0 && m.moves[d] && u < m.strides.size(); ++u) {
-      m.strides[u] += (*m.moves[d])[u] * stride;
-      m.fixed = m.fixed && (*m.moves[d])[u] == 0;
-    }
-    for (size_t u = 0; u < index.affine.coefficients.size() && index.value < 0; ++u) {
-      const Rational& factor = index.affine.coefficients[u];
+    m.decided[d] = index.value >= 0 && !m.moves[d];
+    m.gathers = m.gathers || m.decided[d];
+    for (size_t u = 0; u < m.strides.size() && !m.decided[d]; ++u) {
+      Rational factor = index.value >= 0 ? Rational((*m.moves[d])[u]) : index.affine.coefficient(u);
       if (factor.is_zero()) continue;
       m.strides[u] += factor.floor() * stride;
+      m.steps[d].emplace_back(
+          u, std::abs(static_cast<double>(factor.num())) / static_cast<double>(factor.den()));
       m.fixed = false;
     }
     stride *= std::max<int64_t>(t.shape[d], 1);
@@ -150,9 +153,9 @@ double PieceModel::refetch_ns(const TileShape& t) const {
   auto capacity = static_cast<double>(target_.l1_bytes);
   double held = 0, moved = 0;
   for (const AccessModel& a : accesses_) {
-    Block block = block_of(a, range);
-    held += occupied(block, capacity / kFirstLevelWays);
-    moved += block.run * block.rows * (a.store ? 2 : 1);
+    AccessBlock block = block_of(a, range);
+    held += block.occupied(capacity / kFirstLevelWays);
+    moved += block.bytes() * (a.store ? 2 : 1);
   }
   return held > kUsableCache * capacity ? moved / target_.l2_bytes_per_ns : 0;
 }
@@ -164,23 +167,23 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
 }
 
 double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
-  LoopRanges r = loop_ranges(s);
+  Traffic traffic(*this, s);
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;
   double beside = lanes_reduce && !s.tile.empty() && s.packings.empty() ? kBesides : 1;
   double resuming = resuming_ns(s);
   double parts[5] = {
       compute_ns(s) - resuming,
-      beside * memory_ns(s, r, target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
-      memory_ns(s, r, target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
-      memory_ns(s, r, target_.l3_bytes, 1, target_.dram_bytes_per_ns), translation_ns(s, r)};
+      beside * traffic.memory_ns(target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
+      traffic.memory_ns(target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
+      traffic.memory_ns(target_.l3_bytes, 1, target_.dram_bytes_per_ns), traffic.translation_ns()};
   double most = 0, sum = 0;
   for (double part : parts) {
     most = std::max(most, part);
     sum += part;
   }
   // Rows of a register that holds a matrix are lines that are used up at once.
-  double crowded = uses_tiles(s) ? 0 : crowded_ns(s, r);
+  double crowded = uses_tiles(s) ? 0 : traffic.crowded_ns();
   return resuming + most + kOverlap * (sum - most) + packing_ns(s) + crowded;
 }
 

@@ -1,11 +1,11 @@
 // The analytic model's parts, and sizes of a piece's loops, for the files of this folder.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/schedule/access_block.h"
 #include "core/schedule/body_facts.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/kernel.h"
@@ -14,9 +14,7 @@
 
 namespace tile {
 
-constexpr double kCacheLine = 64;       // bytes
 constexpr double kFirstLevelWays = 12;  // of the first cache
-constexpr double kUsableCache = 0.75;   // of a cache, the rest is lost to conflicts
 constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are read together
 // Nanoseconds until a line that another processor's cache holds is here, one store after another.
 constexpr double kLineOfAnother = 40;
@@ -63,8 +61,12 @@ class PieceModel {
     double times = 1;                     // how often a point reads it
     double conversion = 0;                // cycles of converting a vector of it, once for each read
     std::vector<BodyFacts::Moves> moves;  // by dimension, of indices that are values
-    bool fixed = true;                    // no unknown in it
-    bool kept = false;                    // copies of it may be made before all runs
+    std::vector<bool> decided;            // by dimension: data decide the index
+    // By dimension: the unknowns that move the index, and how far.
+    std::vector<std::vector<std::pair<size_t, double>>> steps;
+    double uses = 1;    // how often each element that the access touches is read or written
+    bool fixed = true;  // no unknown in it
+    bool kept = false;  // copies of it may be made before all runs
   };
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
   // Whether copies of the load are made before all runs, which pay for reading them alone.
@@ -72,15 +74,14 @@ class PieceModel {
     return accesses_[static_cast<size_t>(p.load)].kept &&
            tile::packed_once(p, s, piece_, kernel_, target_).has_value();
   }
-  double footprint(const AccessModel& a, const std::vector<int64_t>& range) const;
+  static AccessBlock block_of(const AccessModel& a, Range range);
+  static double footprint(const AccessModel& a, Range range) { return block_of(a, range).bytes(); }
   // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
   // runs and translations cost more.
-  double fetch_ns(const AccessModel& a, const std::vector<int64_t>& range, double rate) const;
+  static double fetch_ns(const AccessModel& a, Range range, double rate);
   // Whether a tile that unrolls `rows` reads blocks of the access whose lanes along `vector` memory
   // has apart as vectors along the rows, and turns them in registers.
   static bool turns(const AccessModel& a, int vector, size_t rows);
-  // How often each element that the access touches is read or written.
-  double uses(const AccessModel& a) const;
   double lines_of_vector(const AccessModel& a, int vector) const;
   // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
@@ -101,6 +102,7 @@ class PieceModel {
   bool slides(size_t owner, size_t reduction) const;
 
  private:
+  friend class Traffic;
   struct TileShape {
     std::vector<size_t> unknowns;  // of the register tile
     std::vector<int64_t> blocks;   // their sizes in a full tile
@@ -115,8 +117,11 @@ class PieceModel {
   AccessModel access_model(const Access& access, const Kernel& kernel,
                            const BodyFacts::Load* load) const;
   bool is_fused(const Body& body) const;
-  static double value_span(const std::vector<int64_t>& moves, const std::vector<int64_t>& range);
-  double packed_bytes(const AccessModel& a, const std::vector<int64_t>& range) const;
+  double uses_of(const AccessModel& a) const;
+  // The bytes of a packed block, which is dense.
+  static double packed_bytes(const AccessModel& a, Range range);
+  // Whether an earlier access of the same kind touches the block's lines.
+  bool shares_lines(size_t access, Range range) const;
   double copy_ns(double bytes) const;
   TileShape tile_of(const PieceSchedule& s) const;
   // `taps`: whether rows share what their windows overlap in.
@@ -154,46 +159,6 @@ class PieceModel {
   double contended_ns(const PieceSchedule& s, double workers) const;
   double task_count(const PieceSchedule& s) const;
   double compute_cycles(const PieceSchedule& s) const;
-  // A block of one access: `rows` runs of `run` contiguous bytes; for each dimension of rows their
-  // count and distance in bytes.
-  struct Block {
-    double run = 0;    // whole cache lines
-    double exact = 0;  // the bytes asked for
-    double rows = 1;
-    std::vector<std::pair<double, double>> row_strides;
-  };
-  Block block_of(const AccessModel& a, const std::vector<int64_t>& range) const;
-  static void limit_to_points(Block& block, const AccessModel& a,
-                              const std::vector<int64_t>& range);
-  bool shares_lines(size_t access, const std::vector<int64_t>& range) const;
-  static bool near(const AccessModel& a, const AccessModel& b, const std::vector<int64_t>& range);
-  static double occupied(const Block& block, double way);
-  static double pages(const Block& block);
-  static double runs_ahead(const Block& block);
-  // All loops, outermost first; before each (and after the last) the range of every unknown.
-  struct LoopRanges {
-    std::vector<const Loop*> loops;
-    std::vector<double> trips;
-    std::vector<std::vector<int64_t>> ranges;
-  };
-  LoopRanges loop_ranges(const PieceSchedule& s) const;
-  double crowded_ns(const PieceSchedule& s, const LoopRanges& r) const;
-  using Measure = std::function<double(size_t access, size_t level)>;
-  double traffic(const LoopRanges& r, double capacity, const Measure& held,
-                 const Measure& moved) const;
-  double fresh_part(size_t access, const LoopRanges& r, size_t level) const;
-  Block block_at(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
-  bool leaves_runs(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t level) const;
-  bool walks_along(const PieceSchedule& s, const LoopRanges& r, size_t access, size_t loop) const;
-  Block walked_block(const PieceSchedule& s, const LoopRanges& r, size_t access,
-                     size_t level) const;
-  bool divided_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access) const;
-  bool shared_by_threads(const PieceSchedule& s, const LoopRanges& r, size_t access,
-                         size_t level) const;
-  double memory_ns(const PieceSchedule& s, const LoopRanges& r, int64_t bytes, double ways,
-                   double rate) const;
-  double translation_ns(const PieceSchedule& s, const LoopRanges& r) const;
-
   double serial_parts_ns(const PieceSchedule& s) const;
 
   const Piece& piece_;

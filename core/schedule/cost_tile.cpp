@@ -5,6 +5,7 @@
 #include "core/schedule/cost.h"
 #include "core/schedule/cost_cycles.h"
 #include "core/schedule/matrix_tiles.h"
+#include "core/schedule/traffic.h"
 
 namespace tile {
 namespace {
@@ -246,9 +247,9 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   if (cut != s.outer.rend()) {
     // What is touched between two blocks of the reduction.
     auto block = static_cast<size_t>(s.outer.rend() - cut);
-    std::vector<int64_t> range = loop_ranges(s).ranges[block];
+    LoopRanges loops(piece_, s);
     double touched = 0;
-    for (const AccessModel& a : accesses_) touched += footprint(a, range);
+    for (const AccessModel& a : accesses_) touched += footprint(a, loops.at(block));
     bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
     ends += vectors * kResume + (far ? kFarSums : 0);
   }

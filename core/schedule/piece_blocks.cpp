@@ -170,7 +170,7 @@ bool PieceSpace::along(const RegisterTile& t, const Packing& p, const PieceSched
 
 bool PieceSpace::reused(int load) const {
   const PieceModel::AccessModel& a = model_.accesses()[static_cast<size_t>(load)];
-  return a.kept || model_.uses(a) >= kReuses;
+  return a.kept || a.uses >= kReuses;
 }
 
 void PieceSpace::streamed(const RegisterTile& t) {

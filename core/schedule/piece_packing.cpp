@@ -19,7 +19,7 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
     const PieceModel::AccessModel& a = model_.accesses()[i];
     // What is read once, in whole vectors, is read where it lies.
     bool vectors = t.vector >= 0 && a.strides[static_cast<size_t>(t.vector)] == 1;
-    if (vectors && model_.uses(a) <= 1) continue;
+    if (vectors && a.uses <= 1) continue;
     bool lanes_reduce = t.vector >= 0 && !owner(t.vector);
     Packing p{static_cast<int>(i), level,
               lanes_reduce ? packed_lanes(t, s, inside, a) : packed_order(t, s, inside, a)};

@@ -10,7 +10,7 @@ bool PieceSpace::shares_operands() const {
   const auto& accesses = model_.accesses();
   auto loads = static_cast<std::ptrdiff_t>(piece_.loads.size());
   return std::any_of(accesses.begin(), accesses.begin() + loads,
-                     [&](const PieceModel::AccessModel& a) { return model_.uses(a) > 1; });
+                     [&](const PieceModel::AccessModel& a) { return a.uses > 1; });
 }
 
 void PieceSpace::kept_sums(const RegisterTile& t) {

@@ -25,9 +25,9 @@ bool constrains(const Piece& piece, size_t u) {
 }
 
 // A load whose elements are used many times can be packed: then its vectors are contiguous.
-bool packable(const Piece& piece, const PieceModel& model, const PieceModel::AccessModel& a) {
+bool packable(const Piece& piece, const PieceModel::AccessModel& a) {
   if (a.store || a.gathers || piece.owners == piece.box.size()) return false;
-  return model.uses(a) >= kReuse;
+  return a.uses >= kReuse;
 }
 
 // Cycles of one vector of points along u, for each lane in use. A reduction's cells are stored once
@@ -40,7 +40,7 @@ double vector_score(const Piece& piece, const PieceModel& model, size_t u) {
   for (const PieceModel::AccessModel& a : model.accesses()) {
     bool store_of_lanes = a.store && u >= piece.owners;
     if (store_of_lanes) continue;
-    double each = model.vector_cycles(a, static_cast<int>(u), packable(piece, model, a));
+    double each = model.vector_cycles(a, static_cast<int>(u), packable(piece, a));
     cycles += a.store ? each / points : each;
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(model.lanes());
@@ -235,7 +235,7 @@ class Tiles {
   double joined_score(const PieceModel::JoinedLanes& lanes) const {
     double cycles = model_.body();
     for (const PieceModel::AccessModel& a : model_.accesses()) {
-      cycles += model_.joined_cycles(a, lanes, packable(piece_, model_, a));
+      cycles += model_.joined_cycles(a, lanes, packable(piece_, a));
     }
     int64_t used = lanes.rows * extent(lanes.last);
     return cycles / static_cast<double>(used);

@@ -1,0 +1,36 @@
+// What one access touches of its tensor, as memory sees it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tile {
+
+constexpr double kCacheLine = 64;      // bytes
+constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
+
+using Range = std::span<const int64_t>;  // how many values each unknown takes
+
+// `rows` runs of `run` contiguous bytes; for each dimension of rows their count and distance in
+// bytes.
+struct AccessBlock {
+  double run = 0;    // whole cache lines
+  double exact = 0;  // the bytes asked for
+  double rows = 1;
+  std::vector<std::pair<double, double>> row_strides;
+
+  double bytes() const { return run * rows; }
+  // Bytes of a cache that it occupies where rows fall on the same sets: `way` bytes map to
+  // different sets.
+  double occupied(double way) const;
+  double pages() const;
+  // Of the rows, how many the second cache's prefetcher follows.
+  double runs_ahead() const;
+};
+
+constexpr double kPagesKnown = 1024;  // translations held at once
+constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
+
+}  // namespace tile
