@@ -4,7 +4,8 @@
 // the middle of the iteration space (interior.h). The region's interior test asks that each form's
 // minimum over the variables bound inside the region is not negative. Where the test holds, a copy
 // of the region runs without guards and without choices; elsewhere the general body does. So a
-// region has two bodies however many borders its domain has. What the conditions around a statement
+// region has two bodies however many borders its domain has, and one where what the general body
+// tests is little beside what it computes (rare_tests.h). What the conditions around a statement
 // say decides those inside (known.h): a branch that cannot be reached has no code. On a GPU a
 // region is the code of a block: all its threads take the same body. Blocks with barriers stay
 // whole.
@@ -16,6 +17,7 @@
 #include "core/nest/interior_tests.h"
 #include "core/nest/known.h"
 #include "core/nest/nest.h"
+#include "core/nest/rare_tests.h"
 #include "core/nest/surroundings.h"
 #include "core/nest/taken.h"
 #include "core/nest/value_range.h"
@@ -86,11 +88,14 @@ class Partitioner {
   }
 
   Block block(const Block& statements, bool inside_region) {
-    if (!inside_region && allocates_registers(nest_, statements)) return region(statements);
+    if (!inside_region && allocates_registers(nest_, statements)) {
+      return region(statements, interior_tests(statements, at_).open, false);
+    }
     Block out;
     for (const Statement& s : statements) {
       if (!inside_region && is_tile_loop(s)) {
-        append(out, region({s}));
+        Block one{s};
+        append(out, region(one, interior_tests(one, at_).open, false));
       } else {
         std::visit([&](const auto& what) { append(out, statement(what, inside_region)); }, s.what);
       }
@@ -102,8 +107,7 @@ class Partitioner {
   }
 
   // Both bodies of a region, or one where the ranges decide the interior test.
-  Block region(const Block& statements) {
-    std::vector<Expr> open = interior_tests(statements, at_).open;
+  Block region(const Block& statements, std::vector<Expr> open, bool spares) {
     bool never = std::any_of(open.begin(), open.end(),
                              [&](const Expr& e) { return known_.proves_negative(e, at_); });
     if (never) open.clear();
@@ -112,6 +116,7 @@ class Partitioner {
     size_t before = known_.learn_failed(open, at_);
     Block general = block(statements, true);
     known_.forget(before);
+    if (!spares && tests_are_rare(general, at_.ranges())) return block(statements, true);
     Facts saved = facts_;
     facts_.insert(facts_.end(), open.begin(), open.end());
     Block interior = block(statements, true);
@@ -154,7 +159,7 @@ class Partitioner {
     }
     if (synchronises(statements)) return statements;
     InteriorTests tests = interior_tests(statements, at_);
-    return !tests.open.empty() && tests.spares ? region(statements) : block(statements, true);
+    return tests.spares ? region(statements, std::move(tests.open), true) : block(statements, true);
   }
 
   bool known_nonnegative(const Expr& e) const {

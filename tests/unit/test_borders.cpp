@@ -76,5 +76,17 @@ TEST(Borders, BranchesThatNoTileReachesHaveNoCode) {
   EXPECT_EQ(count(six, "fma "), 4U) << six;
 }
 
+// A tile that is tested once for each tap has no second body for the interior where many channels
+// are summed for each test, and has one where few are.
+TEST(Borders, OneBodyWhereTestsAreRare) {
+  Target target = wide_target();
+  auto bodies = [&](int64_t channels) {
+    Kernel kernel = convolution(1, 28, channels, 16, 3, 1, 1);
+    return count(nest::print(nest::partition(lower(kernel, along_x(kernel, 7), target))), "alloc ");
+  };
+  EXPECT_EQ(bodies(512), 1U);
+  EXPECT_EQ(bodies(4), 2U);
+}
+
 }  // namespace
 }  // namespace tile::testing
