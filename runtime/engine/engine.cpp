@@ -193,6 +193,7 @@ MachineRates Engine::measured_rates() {
     // What a busy machine shows counts for nothing; a later process measures again.
     bool useful = plausible(rates);
     measured_later_ = useful ? rates : MachineRates{};
+    if (!useful) log(LogLevel::info, "rates that no machine has, not used: " + describe(rates));
     if (useful && kernels_->writes()) {
       store_rates(kernels_->directory(), rates_identity(), rates);
     }
