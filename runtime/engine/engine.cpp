@@ -190,11 +190,14 @@ MachineRates Engine::measured_rates() {
   if (!measured_later_) {
     MachineRates rates = cpu::measure_rates(backend_->target());
     if (!plausible(rates)) rates = cpu::measure_rates(backend_->target());
-    // What a busy machine shows counts for nothing; a later process measures again.
-    bool useful = plausible(rates);
-    measured_later_ = useful ? rates : MachineRates{};
-    if (!useful) log(LogLevel::info, "rates that no machine has, not used: " + describe(rates));
-    if (useful && kernels_->writes()) {
+    // What a busy machine shows is not kept: a later process measures again.
+    bool keep = plausible(rates);
+    if (!keep) {
+      log(LogLevel::info, "rates that no machine has, raised: " + describe(rates));
+      rates = raised(rates);
+    }
+    measured_later_ = plausible(rates) ? rates : MachineRates{};
+    if (keep && kernels_->writes()) {
       store_rates(kernels_->directory(), rates_identity(), rates);
     }
   }

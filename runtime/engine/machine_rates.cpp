@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,25 @@ bool plausible(const MachineRates& r) {
                   r.all_l3_bytes_per_ns >= kNotSlower * r.l3_bytes_per_ns &&
                   r.all_dram_bytes_per_ns >= kNotSlower * r.dram_bytes_per_ns;
   return together && (r.fma_per_ns.empty() || plausible_arithmetic(r));
+}
+
+MachineRates raised(MachineRates r) {
+  auto raise = [](double& rate, double least) {
+    if (rate > 0) rate = std::max(rate, least);
+  };
+  raise(r.l3_bytes_per_ns, r.dram_bytes_per_ns);
+  raise(r.l2_bytes_per_ns, r.l3_bytes_per_ns);
+  raise(r.l1_bytes_per_ns, r.l2_bytes_per_ns);
+  double widest = 0;
+  for (auto& [bits, rate] : r.fma_per_ns) {
+    raise(rate, std::max(bits / kLaneBits, widest));
+    widest = rate;
+  }
+  raise(r.all_fma_per_ns, kTogether * r.threads * widest);
+  raise(r.all_l2_bytes_per_ns, kTogether * r.threads * r.l2_bytes_per_ns);
+  raise(r.all_l3_bytes_per_ns, r.l3_bytes_per_ns);
+  raise(r.all_dram_bytes_per_ns, r.dram_bytes_per_ns);
+  return r;
 }
 
 std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity) {

@@ -13,6 +13,9 @@ namespace tile {
 // nearer memory not slower, threads together not much slower than each alone. What is not was
 // measured on a machine busy with other work.
 bool plausible(const MachineRates& rates);
+// The same with what is too low raised to the least that is plausible: other work makes rates low,
+// never high. What was not measured stays so.
+MachineRates raised(MachineRates rates);
 std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity);
 // Replaces the file as a whole; false where it cannot be written.
 bool store_rates(const std::string& directory, const std::string& identity,

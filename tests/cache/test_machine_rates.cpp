@@ -91,6 +91,25 @@ TEST(MachineRates, WhatNoMachineHasIsNotPlausible) {
   EXPECT_FALSE(spoiled([](MachineRates& r) { r.threads = 1, r.all_l2_bytes_per_ns = 0; }));
 }
 
+TEST(MachineRates, WhatIsTooLowIsRaised) {
+  EXPECT_EQ(raised(free_machine()), free_machine());
+  auto mended = [](auto change) {
+    MachineRates r = free_machine();
+    change(r);
+    EXPECT_FALSE(plausible(r));
+    return plausible(raised(r));
+  };
+  EXPECT_TRUE(mended([](MachineRates& r) { r.fma_per_ns[512] = 10; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.fma_per_ns[128] = 3; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.l1_bytes_per_ns = 9; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.l2_bytes_per_ns = 60; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.dram_bytes_per_ns = 500; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.all_fma_per_ns = 90; }));
+  EXPECT_TRUE(mended([](MachineRates& r) { r.threads = 64; }));
+  EXPECT_FALSE(mended([](MachineRates& r) { r.l3_bytes_per_ns = 0; })) << "not measured";
+  EXPECT_FALSE(mended([](MachineRates& r) { r.all_fma_per_ns = 0; }));
+}
+
 // A file of an earlier version may hold them.
 TEST(MachineRates, SpoiledFilesAreNone) {
   fs::path directory = fs::temp_directory_path() / ("tile-rates-" + std::to_string(getpid()));
