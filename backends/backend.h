@@ -13,6 +13,7 @@
 #include "core/ir/bound.h"
 #include "core/nest/nest.h"
 #include "core/schedule/target.h"
+#include "core/support/control.h"
 
 namespace tile {
 
@@ -24,6 +25,8 @@ class Code {
   virtual std::span<const std::byte> object() const = 0;
   // Bytes that launch() needs as workspace (aligned to 64), shared by the threads of the launch.
   virtual size_t workspace_bytes() const = 0;
+  // Bytes of its own that each thread of a launch takes beside, and keeps.
+  virtual size_t scratch_bytes() const { return 0; }
   // Whether the compiler had to put registers into memory: a search drops such a candidate.
   virtual bool spills() const { return false; }
   // How many kernels one launch() gives a device.
@@ -80,6 +83,10 @@ struct LaunchOptions {
   void* stream = nullptr;            // a GPU stream; unused on the CPU
   std::byte* workspace = nullptr;    // at least workspace_bytes()
   DeviceSession* session = nullptr;  // of the same backend, where that has one
+  // Ends a launch on the CPU early, on whichever of its threads, and then throws its reason; null:
+  // nothing does. On a device it is asked between launches.
+  Control* control = nullptr;
+  Span where;  // of what is launched, in the program's text
 };
 
 class Backend {

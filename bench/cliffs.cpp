@@ -40,7 +40,7 @@ struct Product {
     for (int i = 1; i < runs; ++i) ns = std::min(ns, timer->as_compiled());
     return ns;
   }
-  std::shared_ptr<Executable> executable;
+  std::shared_ptr<const Executable> executable;
   std::optional<KernelTimer> timer;
 };
 

@@ -16,12 +16,14 @@ class Prepared {
   const Case& what() const { return case_; }
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& output() const { return outputs_.front(); }
-  Executable& executable() { return *executable_; }
   const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
   // As text, one for each kernel in the order of launches.
   std::vector<std::string> schedules() const;
+  void tune(double budget_ms, const TuningProgress& progress) {
+    executable_ = tuned(*executable_, budget_ms, progress);
+  }
   void run() const { tile::run(*executable_, input_views_, output_views_); }
   // Of run(): on a device with memory of its own the tensors lie there, and the device's time
   // counts.
@@ -34,7 +36,7 @@ class Prepared {
   void move_to_device(DeviceSession& session);
   Case case_;
   std::shared_ptr<LoadedProgram> program_;
-  std::shared_ptr<Executable> executable_;
+  std::shared_ptr<const Executable> executable_;
   std::vector<Tensor> inputs_, outputs_;
   std::vector<TensorView> input_views_, output_views_;
   Work work_;

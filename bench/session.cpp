@@ -277,7 +277,7 @@ std::vector<double> Session::tune(Prepared& prepared, double budget_ms) {
     std::snprintf(text, sizeof text, ", at most %.1f s left for it", left);
     progress_.show(line + text);
   };
-  tile::tune(prepared.executable(), budget_ms, report);
+  prepared.tune(budget_ms, report);
   progress_.clear();
   return curve;
 }

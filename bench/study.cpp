@@ -157,19 +157,20 @@ class KernelStudy {
   std::vector<std::pair<double, size_t>> screened_;  // nanoseconds, place in the space
 };
 
-std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine, const StudyCase& c) {
+std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                           const StudyCase& c) {
   auto source = std::make_shared<Source>(Source{"study", c.text});
   LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
   std::vector<InputLayout> layouts;
   for (const Shape& shape : c.shapes) layouts.push_back({{DType::f32, shape}, {}});
-  std::shared_ptr<Executable> e = program.executable(layouts);
+  std::shared_ptr<const Executable> e = program.executable(layouts);
   return e->restored ? compile_stages(*e) : e;
 }
 
 // The sums over a program's kernels.
 Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const StudyOptions& options,
              Progress& progress) {
-  std::shared_ptr<Executable> e = compiled(engine, c);
+  std::shared_ptr<const Executable> e = compiled(engine, c);
   double first = 0, tuned = 0, best = 0, beside = 0, again = 0, race_ms = 0;
   Json entry, kernels = Json::array();
   for (const Launch& launch : e->launches) {

@@ -17,9 +17,9 @@ struct Known {
 constexpr double kOperationsPerByte = 60;
 
 constexpr std::string_view kSkylakeX =
-    "performance notes, section 5: with SkylakeX kernels; its default picks ones 5 times slower";
+    "measured with SkylakeX kernels; the kernels that it picks by default are 5 times slower";
 constexpr std::string_view kLevel =
-    "performance notes, section 5: the aim of 1.02 takes the best peer to be near the ceiling";
+    "the best peer of such products is known to be near the ceiling";
 constexpr std::array kKnown{
     Known{"openblas", "matrix_product", 0.6, kSkylakeX},
     Known{"onednn", "matrix_product", 0.6, kLevel},

@@ -5,9 +5,10 @@
 #include <cinttypes>
 #include <cstdio>
 #include <map>
-#include <new>
 
+#include "backends/cpu/aligned_memory.h"
 #include "backends/cpu/crew.h"
+#include "backends/cpu/scratch.h"
 #include "backends/cpu/shares.h"
 #include "backends/cpu/spin.h"
 #include "core/support/checked.h"
@@ -16,33 +17,14 @@
 namespace tile::cpu {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-struct Release {
-  void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
+// What code that asks is given: the control's answer.
+struct Answer : Question {
+  explicit Answer(Control* of) : Question{ask}, control(of) {}
+  static bool ask(const Question* question) {
+    return static_cast<const Answer*>(question)->control->is_over();
+  }
+  Control* control;
 };
-using Memory = std::unique_ptr<std::byte, Release>;
-
-Memory allocate(size_t bytes) {
-  try {
-    return Memory(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
-  } catch (const std::bad_alloc&) {
-    fail(Stage::run, "memory", {}, "no memory for " + std::to_string(bytes) + " bytes");
-  }
-}
-
-// The calling thread's scratch memory; it grows and stays. Code never waits while it uses it, so
-// the thread runs no other code in between.
-std::byte* scratch(size_t bytes) {
-  thread_local Memory memory;
-  thread_local size_t capacity = 0;
-  if (bytes > capacity) {
-    memory.reset();
-    capacity = 0;
-    memory = allocate(bytes);
-    capacity = bytes;
-  }
-  return memory.get();
-}
 
 }  // namespace
 
@@ -51,6 +33,7 @@ LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
   result.arguments = nest.argument_count();
   result.workspace_bytes = static_cast<size_t>(plan.workspace_bytes);
   result.scratch_bytes = static_cast<size_t>(plan.scratch_bytes);
+  result.asks = !plan.long_loops.empty();
   // Nests that differ in names alone have one object.
   std::map<std::string, Expr> renamed;
   for (const nest::Parameter& p : nest.parameters) {
@@ -76,7 +59,7 @@ std::vector<char> packed(const LaunchPlan& plan, std::span<const char> code) {
   std::string head = "arguments " + std::to_string(plan.arguments) + " parameters " +
                      std::to_string(plan.parameters.size()) + " workspace " +
                      std::to_string(plan.workspace_bytes) + " scratch " +
-                     std::to_string(plan.scratch_bytes) + "\n";
+                     std::to_string(plan.scratch_bytes) + (plan.asks ? " asks" : "") + "\n";
   for (const LaunchPlan::Entry& e : plan.entries) {
     const char* kind = e.chained ? "chained " : "parallel ";
     head +=
@@ -105,6 +88,7 @@ std::optional<Unpacked> unpacked(std::span<const char> object) {
                            &plan.workspace_bytes, &plan.scratch_bytes) != 4) {
     return std::nullopt;
   }
+  plan.asks = text->ends_with(" asks");
   for (size_t i = 0; i < parameters && i < object.size(); ++i)
     plan.parameters.push_back("p" + std::to_string(i));
   for (text = line(); text && *text != "code"; text = line()) {
@@ -143,7 +127,7 @@ CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
 
 Code::Function CpuCode::plain_function() const {
   bool plain = entries_.size() == 1 && !entries_.front().parallel && plan_.workspace_bytes == 0 &&
-               plan_.scratch_bytes == 0;
+               plan_.scratch_bytes == 0 && !plan_.asks;
   return plain ? entries_.front().function : nullptr;
 }
 
@@ -158,14 +142,26 @@ void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> p
   internal_check(pointers.size() == plan_.arguments, "cpu: the number of arguments");
   internal_check(parameters.size() == plan_.parameters.size(), "cpu: the number of parameters");
   if (options.workspace == nullptr && plan_.workspace_bytes > 0) {
-    Memory own = allocate(plan_.workspace_bytes);
+    AlignedMemory own = allocate_aligned(plan_.workspace_bytes);
     LaunchOptions with_workspace = options;
     with_workspace.workspace = own.get();
     return launch(pointers, parameters, with_workspace);
   }
   int limit = options.threads > 0 ? options.threads : threads_;
-  Call call{pointers.data(), parameters.data(), options.workspace, limit};
-  for (size_t i = 0; i < entries_.size(); ++i) {
+  Call call{pointers.data(), parameters.data(), options.workspace, limit, options.control};
+  Answer answer(options.control);
+  std::vector<int64_t> with_question(plan_.asks ? parameters.size() + 1 : 0);
+  if (plan_.asks) {
+    std::copy(parameters.begin(), parameters.end(), with_question.begin());
+    with_question.back() = options.control == nullptr ? 0 : reinterpret_cast<intptr_t>(&answer);
+    call.parameters = with_question.data();
+  }
+  run_entries(call);
+  if (call.is_over()) throw call.control->reason(options.where);
+}
+
+void CpuCode::run_entries(const Call& call) const {
+  for (size_t i = 0; i < entries_.size() && !call.is_over(); ++i) {
     const EntryPoint& entry = entries_[i];
     if (entry.chained && i + 2 < entries_.size()) {
       run_chain(&entry, call);
@@ -185,7 +181,7 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
     for (Spin spin; linked.load(std::memory_order_acquire) < turn;) spin.next();
   };
   auto take_turns = [&] {
-    for (int64_t i = next++; i < turns; i = next++) {
+    for (int64_t i = next++; i < turns && !call.is_over(); i = next++) {
       if (i < links) run_chunk(entries[0], call, i, i + 1);
       wait_for(i);
       if (i < links) run_chunk(entries[1], call, i, i + 1);
@@ -200,9 +196,10 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
       linked.store(turns, std::memory_order_release);  // nobody waits for this one
       throw;
     }
+    if (call.is_over()) linked.store(turns, std::memory_order_release);
   };
   int64_t workers = std::clamp<int64_t>(turns / entries[2].grain, 1, call.threads);
-  Crew::mine().run(workers, [&work](int64_t) { work(); });
+  Crew::mine().run(workers, [&work](int64_t) { work(); }, call.control);
 }
 
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
@@ -214,9 +211,14 @@ void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
     return;
   }
   Shares shares(extent, workers, entry.grain);
-  Crew::mine().run(workers, [this, &shares, &entry, &call](int64_t worker) {
-    while (auto run = shares.take(worker)) run_chunk(entry, call, run->begin, run->end);
-  });
+  Crew::mine().run(
+      workers,
+      [this, &shares, &entry, &call](int64_t worker) {
+        for (auto run = shares.take(worker); run && !call.is_over(); run = shares.take(worker)) {
+          run_chunk(entry, call, run->begin, run->end);
+        }
+      },
+      call.control);
 }
 
 int64_t CpuCode::extent_of(const EntryPoint& entry, const int64_t* parameters) const {

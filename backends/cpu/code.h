@@ -25,6 +25,7 @@ struct LaunchPlan {
   std::vector<std::string> parameters;  // given at launch, in order
   size_t workspace_bytes = 0;
   size_t scratch_bytes = 0;
+  bool asks = false;  // whether it is to end (long_loops.h)
   std::vector<Entry> entries;
 };
 LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan);
@@ -44,6 +45,7 @@ class CpuCode : public Code {
 
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
+  size_t scratch_bytes() const override { return plan_.scratch_bytes; }
   Function plain_function() const override;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
@@ -61,7 +63,10 @@ class CpuCode : public Code {
     const int64_t* parameters;
     std::byte* workspace;
     int threads;
+    Control* control;
+    bool is_over() const { return control != nullptr && control->is_over(); }
   };
+  void run_entries(const Call& call) const;
   void run_parallel(const EntryPoint& entry, const Call& call) const;
   void run_chain(const EntryPoint* entries, const Call& call) const;
   void run_chunk(const EntryPoint& entry, const Call& call, int64_t begin, int64_t end) const;

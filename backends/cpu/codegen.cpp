@@ -6,7 +6,6 @@
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Pass.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "backends/cpu/emitter.h"
+#include "backends/cpu/llvm_memory.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -28,21 +28,23 @@ namespace {
   fail(Stage::compile, "backend", {}, message);
 }
 
-// The module of a nest, checked: code generation may end the process on an invalid one.
-std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const nest::Nest& nest,
-                                   const Plan& plan, const llvm::TargetMachine& machine) {
-  auto module = std::make_unique<llvm::Module>("tile", context);
-  module->setTargetTriple(machine.getTargetTriple().str());
-  module->setDataLayout(machine.createDataLayout());
+std::unique_ptr<llvm::Module> new_module(llvm::LLVMContext& context) {
+  return std::make_unique<llvm::Module>("tile", context);
+}
+
+// Fills the module of a nest and checks it: code generation may end the process on an invalid one.
+void emit(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
+          const llvm::TargetMachine& machine) {
+  module.setTargetTriple(machine.getTargetTriple().str());
+  module.setDataLayout(machine.createDataLayout());
   const llvm::MCSubtargetInfo& features = *machine.getMCSubtargetInfo();
-  if (features.checkFeatures("+avx512dq,+avx512vl")) use_range_instructions(*module);
+  if (features.checkFeatures("+avx512dq,+avx512vl")) use_range_instructions(module);
   bool hardware = features.checkFeatures("+f16c");
-  emit_module(*module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer,
+  emit_module(module, nest, plan, hardware ? HalfConversion::Hardware : HalfConversion::Integer,
               dot_instructions(features));
   std::string broken;
   llvm::raw_string_ostream out(broken);
-  if (llvm::verifyModule(*module, &out)) throw InternalError("cpu: invalid LLVM IR: " + broken);
-  return module;
+  if (llvm::verifyModule(module, &out)) throw InternalError("cpu: invalid LLVM IR: " + broken);
 }
 
 // LLVM's code generation without loop strength reduction, which with its analyses takes a sixth of
@@ -105,12 +107,14 @@ class Passes {
   Passes(const Passes&) = delete;
   Passes& operator=(const Passes&) = delete;
 
-  bool worn() const { return runs_ == kMostRuns; }
-  llvm::LLVMContext& context() { return context_; }
+  bool worn() const { return runs_ >= kMostRuns; }
+  llvm::LLVMContext& context() {
+    ++runs_;
+    return context_;
+  }
   // What the module becomes, until the next run.
   llvm::StringRef run(llvm::Module& module) {
     bytes_.clear();
-    ++runs_;
     pipeline_.run(module);
     return {bytes_.data(), bytes_.size()};
   }
@@ -139,15 +143,17 @@ class Workshop {
     return *passes_;
   }
 
+  std::unique_ptr<Workshop> next;  // of those that nobody uses
+
  private:
   Machine machine_;
   std::unique_ptr<Passes> passes_;
 };
 
-// Those that nobody uses, by features.
+// Those that nobody uses, by features: the first of each list.
 struct Idle {
   std::mutex mutex;
-  std::map<std::string, std::vector<std::unique_ptr<Workshop>>> workshops;
+  std::map<std::string, std::unique_ptr<Workshop>> workshops;
 };
 
 // Never destroyed: threads may still compile while the process ends.
@@ -156,64 +162,83 @@ Idle& idle() {
   return all;
 }
 
-// A workshop taken from the idle ones, or a new one, and given back at the end.
+// A workshop taken from the idle ones, or a new one, and given back at the end. Giving back takes
+// no memory.
 class Loan {
  public:
   explicit Loan(const std::string& features) : features_(features) {
     std::lock_guard lock(idle().mutex);
-    auto& free = idle().workshops[features];
-    if (free.empty()) return;
-    workshop_ = std::move(free.back());
-    free.pop_back();
+    free_ = &idle().workshops[features];
+    if (!*free_) return;
+    workshop_ = std::move(*free_);
+    *free_ = std::move(workshop_->next);
   }
   ~Loan() {
+    if (!workshop_) return;
     std::lock_guard lock(idle().mutex);
-    if (workshop_) idle().workshops[features_].push_back(std::move(workshop_));
+    workshop_->next = std::move(*free_);
+    *free_ = std::move(workshop_);
   }
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
-  Workshop& operator*() {
-    if (!workshop_) workshop_ = std::make_unique<Workshop>(features_);
-    return *workshop_;
+
+  // work(workshop), with enough memory that it is likely to end well. Where memory runs out in LLVM
+  // the workshop is not used again.
+  template <class Work>
+  auto use(const Work& work) {
+    require_memory(kWorkBytes);
+    return guarded_llvm(
+        [&] {
+          if (!workshop_) workshop_ = std::make_unique<Workshop>(features_);
+          return work(*workshop_);
+        },
+        [&] { static_cast<void>(workshop_.release()); });
   }
-  Workshop* operator->() { return &**this; }
 
  private:
+  // Three times what was seen: the gradients of attention, 20 MB more than a process without them.
+  static constexpr size_t kWorkBytes = size_t{64} << 20;
   std::string features_;
+  std::unique_ptr<Workshop>* free_ = nullptr;  // nodes of a map stay where they are
   std::unique_ptr<Workshop> workshop_;
 };
 
 }  // namespace
 
-CodeGenerator::CodeGenerator() {
-  if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) {
-    fail_backend("LLVM makes no code for this machine");
-  }
-}
+CodeGenerator::CodeGenerator() { prepare_llvm(); }
 
 llvm::SmallVector<char> CodeGenerator::object(const nest::Nest& nest, const Plan& plan,
                                               const Target& target) {
-  Loan workshop(target.features);
-  Passes& passes = workshop->passes();
-  std::unique_ptr<llvm::Module> module = emit(passes.context(), nest, plan, workshop->machine());
-  llvm::StringRef bytes = passes.run(*module);
-  return {bytes.begin(), bytes.end()};
+  return Loan(target.features).use([&](Workshop& workshop) -> llvm::SmallVector<char> {
+    Passes& passes = workshop.passes();
+    Held<llvm::Module> module(new_module(passes.context()));
+    emit(*module, nest, plan, workshop.machine());
+    llvm::StringRef bytes = passes.run(*module);
+    return {bytes.begin(), bytes.end()};
+  });
 }
 
 std::string CodeGenerator::assembly(const nest::Nest& nest, const Plan& plan,
                                     const Target& target) {
-  Loan workshop(target.features);
-  Passes passes(workshop->machine(), llvm::CodeGenFileType::AssemblyFile);
-  return passes.run(*emit(passes.context(), nest, plan, workshop->machine())).str();
+  return Loan(target.features).use([&](Workshop& workshop) {
+    Held<Passes> passes(
+        std::make_unique<Passes>(workshop.machine(), llvm::CodeGenFileType::AssemblyFile));
+    Held<llvm::Module> module(new_module(passes->context()));
+    emit(*module, nest, plan, workshop.machine());
+    return passes->run(*module).str();
+  });
 }
 
 std::string CodeGenerator::ir(const nest::Nest& nest, const Plan& plan, const Target& target) {
-  Loan workshop(target.features);
-  llvm::LLVMContext context;
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  emit(context, nest, plan, workshop->machine())->print(out, nullptr);
-  return text;
+  return Loan(target.features).use([&](Workshop& workshop) {
+    Held<llvm::LLVMContext> context(std::make_unique<llvm::LLVMContext>());
+    Held<llvm::Module> module(new_module(*context));
+    emit(*module, nest, plan, workshop.machine());
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    module->print(out, nullptr);
+    return text;
+  });
 }
 
 }  // namespace tile::cpu

@@ -3,9 +3,11 @@
 #include <llvm/Config/llvm-config.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "backends/build_identity.h"
+#include "backends/cpu/aligned_memory.h"
 #include "backends/cpu/code.h"
 #include "backends/cpu/codegen.h"
 #include "backends/cpu/host.h"
@@ -29,7 +31,7 @@ class CpuBackend : public Backend {
     Plan p = plan(nest);
     llvm::SmallVector<char> object = generator_.object(nest, p, target);
     std::span<const char> code(object.data(), object.size());
-    return std::make_shared<CpuCode>(packed(launch_plan(nest, p), code), target, *jit_);
+    return std::make_shared<CpuCode>(packed(launch_plan(nest, p), code), target, *Jit::shared());
   }
 
   std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
@@ -45,7 +47,7 @@ class CpuBackend : public Backend {
     try {
       const auto* bytes = reinterpret_cast<const char*>(object.data());
       return std::make_shared<CpuCode>(std::vector<char>(bytes, bytes + object.size()), target,
-                                       *jit_);
+                                       *Jit::shared());
     } catch (const Failure&) {
       return nullptr;
     }
@@ -65,10 +67,20 @@ class CpuBackend : public Backend {
 
   void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
             const LaunchOptions& options) override {
+    AlignedMemory own;
+    std::byte* workspace = options.workspace;
+    if (workspace == nullptr) {
+      own = allocate_aligned(std::max<size_t>(1, sort_workspace(sort, source)));
+      workspace = own.get();
+    }
+    int threads = options.threads > 0 ? std::min(options.threads, host_.threads) : host_.threads;
+    SortCall call{sort, source, from, to, threads, workspace, options.control, options.where};
     // As in CpuCode::run: no host task runs on this thread while it waits.
-    tbb::this_task_arena::isolate([&] {
-      sort_axis(sort, source, from, to, options.threads > 0 ? options.threads : host_.threads);
-    });
+    tbb::this_task_arena::isolate([&] { sort_axis(call); });
+  }
+  // Fewer threads need no more.
+  size_t sort_workspace(const Sort& sort, const BoundTensor& source) const override {
+    return cpu::sort_workspace(sort, source, host_.threads);
   }
 
   std::string identity() const override {
@@ -79,7 +91,6 @@ class CpuBackend : public Backend {
  private:
   Target host_ = probe_host();
   CodeGenerator generator_;
-  std::shared_ptr<Jit> jit_ = Jit::make();
 };
 
 }  // namespace

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include "backends/cpu/spin.h"
+#include "backends/fork.h"
+#include "backends/thread_exit.h"
 
 namespace tile::cpu {
 namespace {
@@ -28,20 +30,18 @@ int64_t workers_of(uint64_t word) {
 
 // Crews of threads that have ended, for those that begin.
 struct Pool {
+  constexpr Pool() = default;
   std::mutex mutex;
-  std::vector<Crew*> free;
+  Crew* first = nullptr;
 };
-Pool& pool() {
-  static Pool& all = *new Pool;  // threads may end after all else has
-  return all;
-}
+constinit Pool pool;  // without a destructor: threads may end after all else has
 
 }  // namespace
 
 // One place for a helper. The owner asks and withdraws, the helper comes and goes: each step is the
 // exchange of one state for another, which only one of them can win.
 struct alignas(64) Crew::Helper {
-  enum State { away, asked, here };
+  enum State { away, asked, here, lost };
   explicit Helper(int64_t number) : worker(number) {}
   bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
   // Whether the job is for this helper, which has not been at it.
@@ -60,48 +60,68 @@ struct alignas(64) Crew::Helper {
   std::atomic<uint64_t> done{0};
 };
 
-struct Crew::Lease {
-  Lease() {
-    std::lock_guard lock(pool().mutex);
-    std::vector<Crew*>& free = pool().free;
-    crew = free.empty() ? new Crew : free.back();
-    if (!free.empty()) free.pop_back();
+// Giving back takes no memory.
+struct Crew::Lease : ThreadExit {
+  Crew* crew = nullptr;
+  // In a forked child another thread may have held the pool's lock for ever.
+  void take() {
+    at_thread_exit(*this, [](ThreadExit& self) { static_cast<Lease&>(self).give_back(); });
+    if (helpers_are_lost()) {
+      crew = new Crew;
+      return;
+    }
+    std::lock_guard lock(pool.mutex);
+    crew = pool.first != nullptr ? std::exchange(pool.first, pool.first->next_) : new Crew;
   }
-  ~Lease() {
-    std::lock_guard lock(pool().mutex);
-    pool().free.push_back(crew);
+  void give_back() {
+    if (crew == nullptr || helpers_are_lost()) return;
+    std::lock_guard lock(pool.mutex);
+    crew->next_ = std::exchange(pool.first, crew);
+    crew = nullptr;
   }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  Crew* crew;
 };
 
 Crew& Crew::mine() {
-  thread_local Lease lease;
+  [[gnu::tls_model("initial-exec")]] constinit thread_local Lease lease;
+  if (lease.crew == nullptr) lease.take();
   return *lease.crew;
 }
 
-void Crew::run_job(int64_t workers, const Work& work) {
-  if (workers <= 1 || busy_) return work(0);
-  int64_t helpers = std::min(workers, kMost) - 1;
-  while (static_cast<int64_t>(helpers_.size()) < helpers) {
-    helpers_.push_back(std::make_unique<Helper>(static_cast<int64_t>(helpers_.size()) + 1));
+// Fewer where there is no memory for more.
+int64_t Crew::make_helpers(int64_t wanted) {
+  try {
+    while (static_cast<int64_t>(helpers_.size()) < wanted) {
+      helpers_.push_back(std::make_unique<Helper>(static_cast<int64_t>(helpers_.size()) + 1));
+    }
+  } catch (const std::exception&) {
   }
+  return std::min(wanted, static_cast<int64_t>(helpers_.size()));
+}
+
+void Crew::run_job(int64_t workers, const Work& work, Control* control) {
+  if (workers <= 1 || busy_ || helpers_are_lost()) return work(0);
+  int64_t helpers = make_helpers(std::min(workers, kMost) - 1);
   busy_ = true;
   posted_.work = work;
   // No fence: a helper that leaves just now looks at the word once more after some time. Should
   // both miss each other, the owner does this one job without it.
   posted_.word.store(opened(++number_, helpers + 1), std::memory_order_release);
-  if (are_here(helpers)) {
-    do_job(work, helpers);
+  bool is_done = are_here(helpers);
+  if (is_done) {
+    do_job(work, helpers, control);
   } else {
     // While it waits for a helper that has come too late, the thread takes up none of the host's
     // own tasks: one of them could run another program and use this thread's temporaries.
-    tbb::this_task_arena::isolate([&] {
-      ask(helpers);
-      do_job(work, helpers);
-      withdraw(helpers);
-    });
+    try {
+      tbb::this_task_arena::isolate([&] {
+        ask(helpers);
+        do_job(work, helpers, control);
+        is_done = true;
+        withdraw(helpers);
+      });
+    } catch (const std::exception&) {  // oneTBB has no memory or threads; what jobs throw is kept
+    }
+    if (!is_done) do_job(work, helpers, control);
   }
   busy_ = false;
   if (failed_.load(std::memory_order_relaxed)) {
@@ -113,7 +133,7 @@ void Crew::run_job(int64_t workers, const Work& work) {
 // A helper first says that it begins and then looks whether the job is still open, the owner first
 // closes it and then looks who has begun: one of the two sees the other. Where all have begun
 // nobody needs to be kept out.
-void Crew::do_job(const Work& work, int64_t helpers) {
+void Crew::do_job(const Work& work, int64_t helpers, Control* control) {
   try {
     work(0);
   } catch (...) {
@@ -128,7 +148,9 @@ void Crew::do_job(const Work& work, int64_t helpers) {
       is_closed = true;
     }
     if (helper.begun.load() != word) continue;
-    for (Spin spin; helper.done.load(std::memory_order_acquire) != word;) spin.next();
+    for (Spin spin; helper.done.load(std::memory_order_acquire) != word;) {
+      if (spin.next() && control != nullptr) control->is_over();
+    }
   }
 }
 
@@ -142,13 +164,16 @@ bool Crew::are_here(int64_t helpers) const {
 }
 
 void Crew::ask(int64_t helpers) {
+  note_helpers();
   for (int64_t i = 0; i < helpers; ++i) {
     Helper& helper = *helpers_[static_cast<size_t>(i)];
     if (!helper.change(Helper::away, Helper::asked)) continue;
     try {
       helper.task.run([this, &helper] { help(helper); });
-    } catch (const std::bad_alloc&) {
-      helper.state = Helper::away;  // the job is done with those that are here
+    } catch (const std::exception&) {
+      // No memory for the task: the job is done with those that are here. The group may count a
+      // task that never comes, so it is waited for no more.
+      helper.state = Helper::lost;
       return;
     }
   }

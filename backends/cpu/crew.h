@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/support/control.h"
+
 namespace tile::cpu {
 
 // A thread's helpers. They are tasks of oneTBB in the arena of the caller, so that the host decides
@@ -31,15 +33,15 @@ class Crew {
   // number once at most: job(0) alone must do all that then is left to do. Helpers call a copy of
   // the job. Returns when all calls have, and throws what one of them threw. Only the crew's thread
   // may call it; a job that begins a job does that one alone. `workers` >= 1; those beyond kMost
-  // are not asked.
+  // are not asked. `control`, if any, is asked while the thread waits for helpers.
   template <class Job>
-  void run(int64_t workers, const Job& job) {
+  void run(int64_t workers, const Job& job, Control* control = nullptr) {
     static_assert(sizeof(Job) <= sizeof(Work::job) && std::is_trivially_copyable_v<Job>,
                   "a job is copied into one line with its number: capture references");
     Work work;
     work.call = [](const void* j, int64_t worker) { (*static_cast<const Job*>(j))(worker); };
     std::memcpy(work.job, &job, sizeof(Job));
-    run_job(workers, work);
+    run_job(workers, work, control);
   }
 
   static constexpr int64_t kMost = 1024;
@@ -53,8 +55,9 @@ class Crew {
   struct Helper;
   struct Lease;
 
-  void run_job(int64_t workers, const Work& work);
-  void do_job(const Work& work, int64_t helpers);
+  int64_t make_helpers(int64_t wanted);
+  void run_job(int64_t workers, const Work& work, Control* control);
+  void do_job(const Work& work, int64_t helpers, Control* control);
   bool are_here(int64_t helpers) const;
   void ask(int64_t helpers);
   void withdraw(int64_t helpers);
@@ -74,6 +77,7 @@ class Crew {
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
   std::vector<std::unique_ptr<Helper>> helpers_;
+  Crew* next_ = nullptr;  // of those that nobody uses
 };
 
 }  // namespace tile::cpu

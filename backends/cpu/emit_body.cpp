@@ -21,10 +21,21 @@ llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType ty
 
 }  // namespace
 
+// Whether the value is known in the whole function.
+bool FunctionEmitter::is_settled(llvm::Value* value) const {
+  return llvm::isa<llvm::Constant>(value) || settled_.contains(value);
+}
+
+// A settled scalar's vector is settled too: what is computed from it stands in the function's scope
+// and needs its operands there.
 llvm::Value* FunctionEmitter::splat(llvm::Value* value) {
   if (lanes_.width == 1 || value->getType()->isVectorTy()) return value;
-  return scopes_.once({key_of(value), lanes_.width, 's'},
+  bool settled = is_settled(value);
+  llvm::Value* lanes =
+      scopes_.once_at(settled ? 0 : scopes_.current(), {key_of(value), lanes_.width, 's'},
                       [&] { return ir_.CreateVectorSplat(lanes_.width, value); });
+  if (settled) settled_.insert(lanes);
+  return lanes;
 }
 
 FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
@@ -129,7 +140,7 @@ llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, cons
     operands.push_back({nodes[static_cast<size_t>(id)], body[id].type});
     llvm::Value* value = operands.back().value;
     lanes = lanes || value->getType()->isVectorTy();
-    settled = settled && (llvm::isa<llvm::Constant>(value) || settled_.contains(value));
+    settled = settled && is_settled(value);
   }
   Key key{'o', static_cast<uint64_t>(node.op), static_cast<uint64_t>(node.type)};
   for (Operand& x : operands) {

@@ -206,34 +206,59 @@ FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, cons
   for (size_t k = 0; k < carried; ++k) {
     if (varies[k]) starts[k] = splat(starts[k]);
   }
-  auto* inside = llvm::BasicBlock::Create(context, "", &function_);
   auto* after = llvm::BasicBlock::Create(context, "");
   llvm::BasicBlock* before = ir_.GetInsertBlock();
+  int64_t run = run_of(&node);
+  // With questions: the rounds in runs, with one question behind each but the last.
+  Rounds runs = run > 0 ? begin_rounds() : Rounds{};
+  Rounds rounds = begin_rounds();
+  llvm::BasicBlock* first = run > 0 ? runs.block : rounds.block;
+  llvm::Value *from = ir_.getInt64(0), *end = loop.rounds;
+  if (run > 0) end = first_end(from, loop.rounds, run);
   llvm::Instruction* entry =
       loop.certain
-          ? ir_.CreateBr(inside)
-          : ir_.CreateCondBr(ir_.CreateICmpSGT(loop.rounds, ir_.getInt64(0)), inside, after);
-  ir_.SetInsertPoint(inside);
-  llvm::PHINode* round = ir_.CreatePHI(ir_.getInt64Ty(), 2);
-  round->addIncoming(ir_.getInt64(0), before);
-  Nodes arguments{nullptr};
-  std::vector<llvm::PHINode*> phis;
-  for (size_t k = 0; k < carried; ++k) {
-    phis.push_back(ir_.CreatePHI(starts[k]->getType(), 2));
-    phis[k]->addIncoming(starts[k], before);
-    arguments.push_back(phis[k]);
+          ? ir_.CreateBr(first)
+          : ir_.CreateCondBr(ir_.CreateICmpSGT(loop.rounds, ir_.getInt64(0)), first, after);
+  Nodes carried_in(starts.begin(), starts.begin() + node.slot);
+  llvm::BasicBlock* outer = before;
+  if (run > 0) {
+    enter(runs, outer, from, carried_in);
+    runs.end = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+    runs.end->addIncoming(end, before);
+    end = runs.end;
+    ir_.CreateBr(rounds.block);
+    from = runs.number;
+    carried_in.assign(runs.carried.begin(), runs.carried.end());
+    outer = runs.block;
   }
+  enter(rounds, outer, from, carried_in);
+  Nodes arguments{nullptr};
+  arguments.insert(arguments.end(), rounds.carried.begin(), rounds.carried.end());
   arguments.insert(arguments.end(), starts.begin() + node.slot, starts.end());
   scopes_.open(entry);
-  indices_.bind(counter, loop.begin + indices_.variable(round));
-  Nodes next = fold_round(values, node, round, arguments, loop);
+  indices_.bind(counter, loop.begin + indices_.variable(rounds.number));
+  Nodes next = fold_round(values, node, rounds.number, arguments, loop);
   indices_.unbind(counter);
   scopes_.close();
-  llvm::Value* done = ir_.CreateNSWAdd(round, ir_.getInt64(1));
-  llvm::BasicBlock* latch = ir_.GetInsertBlock();
-  round->addIncoming(done, latch);
-  for (size_t k = 0; k < carried; ++k) phis[k]->addIncoming(next[k], latch);
-  ir_.CreateCondBr(ir_.CreateICmpSLT(done, loop.rounds), inside, after);
+  llvm::Value* done = ir_.CreateNSWAdd(rounds.number, ir_.getInt64(1));
+  auto* behind = run > 0 ? llvm::BasicBlock::Create(context, "", &function_) : after;
+  again(rounds, done, next);
+  ir_.CreateCondBr(ir_.CreateICmpSLT(done, end), rounds.block, behind);
+  llvm::BasicBlock* latch = rounds.latch;
+  if (run > 0) {
+    auto* more = llvm::BasicBlock::Create(context, "", &function_);
+    auto* asked = llvm::BasicBlock::Create(context, "", &function_);
+    ir_.SetInsertPoint(behind);
+    latch = behind;
+    ir_.CreateCondBr(ir_.CreateICmpSLT(end, loop.rounds), more, after);
+    ir_.SetInsertPoint(more);
+    ask(asked);
+    ir_.SetInsertPoint(asked);
+    again(runs, end, next);
+    llvm::Value* length = ir_.getInt64(static_cast<uint64_t>(run));
+    runs.end->addIncoming(ir_.CreateNSWAdd(end, length), asked);
+    ir_.CreateBr(runs.block);
+  }
   after->insertInto(&function_);
   ir_.SetInsertPoint(after);
   if (loop.certain) return next;
@@ -244,6 +269,31 @@ FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, cons
     next[k] = result;
   }
   return next;
+}
+
+FunctionEmitter::Rounds FunctionEmitter::begin_rounds() {
+  Rounds r;
+  r.block = llvm::BasicBlock::Create(function_.getContext(), "", &function_);
+  return r;
+}
+
+// From here on in the loop's block, which is entered from `before` with these values.
+void FunctionEmitter::enter(Rounds& r, llvm::BasicBlock* before, llvm::Value* number,
+                            const Nodes& carried) {
+  ir_.SetInsertPoint(r.block);
+  r.number = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+  r.number->addIncoming(number, before);
+  for (llvm::Value* value : carried) {
+    r.carried.push_back(ir_.CreatePHI(value->getType(), 2));
+    r.carried.back()->addIncoming(value, before);
+  }
+}
+
+// What the loop goes on with from the present block.
+void FunctionEmitter::again(Rounds& r, llvm::Value* number, const Nodes& carried) {
+  r.latch = ir_.GetInsertBlock();
+  r.number->addIncoming(number, r.latch);
+  for (size_t k = 0; k < carried.size(); ++k) r.carried[k]->addIncoming(carried[k], r.latch);
 }
 
 // One round: the carried values after it.

@@ -116,15 +116,18 @@ void FunctionEmitter::configure_tiles(const nest::Block& statements, size_t firs
   load_configuration(bytes);
 }
 
+void FunctionEmitter::begin_configuration() {
+  if (configured_ != nullptr) return;
+  llvm::BasicBlock& entry = function_.getEntryBlock();
+  llvm::IRBuilder<> begin(&entry, entry.getFirstInsertionPt());
+  configured_ = begin.CreateAlloca(begin.getInt32Ty());
+  begin.CreateStore(begin.getInt32(0), configured_);
+  running_cells_.push_back(configured_);
+}
+
 // Loading takes longer than a test, and tiles of one size follow each other.
 void FunctionEmitter::load_configuration(const std::string& bytes) {
-  if (configured_ == nullptr) {
-    llvm::BasicBlock& entry = function_.getEntryBlock();
-    llvm::IRBuilder<> begin(&entry, entry.getFirstInsertionPt());
-    configured_ = begin.CreateAlloca(begin.getInt32Ty());
-    begin.CreateStore(begin.getInt32(0), configured_);
-    running_cells_.push_back(configured_);
-  }
+  begin_configuration();
   uint32_t number =
       configurations_.try_emplace(bytes, static_cast<uint32_t>(configurations_.size()) + 1)
           .first->second;

@@ -8,7 +8,7 @@ namespace tile::cpu {
 
 // Whether a vector loop is all of the written-out loop's body, the same in each of its iterations,
 // and only stores.
-bool FunctionEmitter::turns(const nest::For& f, const Form& begin) {
+bool FunctionEmitter::turns(const nest::For& f, const WrittenOut& loop) {
   if (f.body.size() != 1) return false;
   const auto* lanes = std::get_if<nest::For>(&f.body[0].what);
   bool vector = lanes != nullptr && lanes->kind == nest::LoopKind::vector && !lanes->ordered &&
@@ -17,18 +17,26 @@ bool FunctionEmitter::turns(const nest::For& f, const Form& begin) {
   bool stores = std::all_of(lanes->body.begin(), lanes->body.end(), [](const nest::Statement& s) {
     return std::holds_alternative<nest::Store>(s.what);
   });
-  auto moves = [&](const Expr& e) { return !(moved_by(f.variable, begin, e) == Form{}); };
-  return stores && !moves(lanes->begin) && !moves(lanes->extent);
+  if (!stores) return false;
+  auto stays = [&](const Expr& e) { return advances(loop, 0, [&] { return indices_.form(e); }); };
+  bool same = stays(lanes->begin) && stays(lanes->extent);
+  indices_.unbind(loop.variable);
+  return same;
 }
 
-// What the next iteration of a written-out loop adds to the expression.
-Form FunctionEmitter::moved_by(const std::string& variable, const Form& begin, const Expr& e) {
-  indices_.bind(variable, begin + Form{{}, 1});
-  Form next = indices_.form(e);
-  indices_.bind(variable, begin);
-  Form move = next - indices_.form(e);
-  indices_.unbind(variable);
-  return move;
+// Whether each iteration of the written-out loop adds `step` to the form. All of them are asked: a
+// clamped index bends after any. Leaves the variable at its first value.
+bool FunctionEmitter::advances(const WrittenOut& loop, int64_t step,
+                               const std::function<Form()>& form) {
+  indices_.bind(loop.variable, loop.begin);
+  const Form first = form();
+  bool each = true;
+  for (int64_t i = 1; each && i < loop.extent; ++i) {
+    indices_.bind(loop.variable, loop.begin + Form{{}, i});
+    each = form() == first + Form{{}, i * step};
+  }
+  indices_.bind(loop.variable, loop.begin);
+  return each;
 }
 
 void FunctionEmitter::read_turned(const WrittenOut& loop, const nest::Block& stores) {
@@ -39,13 +47,9 @@ void FunctionEmitter::read_turned(const WrittenOut& loop, const nest::Block& sto
       if (node.kind != NodeKind::load || !node.args.empty()) continue;
       const nest::Access& access = s.loads[static_cast<size_t>(node.slot)];
       if (stored.contains(access.buffer)) continue;
-      indices_.bind(loop.variable, loop.begin + Form{{}, 1});
-      Reference next = memory_.resolve(access, {}, lanes_);
-      indices_.bind(loop.variable, loop.begin);
+      if (!advances(loop, 1, [&] { return offset_of(access); })) continue;
       Reference first = memory_.resolve(access, {}, lanes_);
-      bool neighbours = next.offsets == nullptr && next.stride == first.stride &&
-                        next.uniform - first.uniform == Form{{}, 1};
-      if (neighbours) memory_.read_turned(first, static_cast<unsigned>(loop.extent), lanes_);
+      memory_.read_turned(first, static_cast<unsigned>(loop.extent), lanes_);
     }
   }
 }

@@ -4,15 +4,16 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
+#include <algorithm>
 #include <string>
 
 #include "backends/cpu/convert.h"
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
 namespace {
 
-constexpr int64_t kStatementLimit = 20'000;
 // LLVM's scheduler relates every store of a basic block to every load.
 constexpr int kBlockStores = 64;
 
@@ -50,7 +51,8 @@ FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nes
       ir_(llvm::BasicBlock::Create(function.getContext(), "", &function)),
       scopes_(ir_),
       indices_(ir_, scopes_),
-      memory_(ir_, scopes_, indices_, nest, plan) {}
+      memory_(ir_, scopes_, indices_, nest, plan),
+      long_loops_(plan.long_loops) {}
 
 void FunctionEmitter::run(const Entry& entry) {
   memory_.begin(function_.getArg(0), function_.getArg(2), function_.getArg(3));
@@ -67,6 +69,13 @@ void FunctionEmitter::run(const Entry& entry) {
     }
     indices_.bind(p.name, indices_.variable(value, p.lo > 0));
   }
+  if (!long_loops_.empty()) {
+    llvm::Value* at = ir_.CreateConstGEP1_64(ir_.getInt64Ty(), function_.getArg(1), given);
+    question_ = ir_.CreateLoad(ir_.getPtrTy(), at);
+    bool tiles = std::any_of(nest_.buffers.begin(), nest_.buffers.end(),
+                             [](const auto& b) { return b.scope == nest::Scope::fragment; });
+    if (tiles) begin_configuration();
+  }
   for (size_t i = entry.first; i < entry.last; ++i) {
     const nest::Statement& s = nest_.body[i];
     if (begins_tiles(nest_.body, i)) configure_tiles(nest_.body, i);
@@ -76,10 +85,12 @@ void FunctionEmitter::run(const Entry& entry) {
       std::visit([&](const auto& what) { statement(what); }, s.what);
     }
   }
-  if (configured_ != nullptr) ir_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
-  // Streamed stores become visible to other threads in order only behind a fence.
-  if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
-  ir_.CreateRetVoid();
+  finish();
+  if (stopped_ != nullptr) {
+    stopped_->insertInto(&function_);
+    ir_.SetInsertPoint(stopped_);
+    finish();
+  }
   std::vector<llvm::AllocaInst*> cells = memory_.cells();
   cells.insert(cells.end(), running_cells_.begin(), running_cells_.end());
   if (cells.empty()) return;
@@ -87,11 +98,20 @@ void FunctionEmitter::run(const Entry& entry) {
   llvm::PromoteMemToReg(cells, tree);
 }
 
+void FunctionEmitter::finish() {
+  if (configured_ != nullptr) ir_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
+  // Streamed stores become visible to other threads in order only behind a fence.
+  if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  ir_.CreateRetVoid();
+}
+
 void FunctionEmitter::block(const nest::Block& statements) {
   for (size_t i = 0; i < statements.size();) {
-    if (++statements_ > kStatementLimit) {
-      fail(Stage::compile, "limit", {}, "the written-out loops of " + nest_.name + " are too long");
+    if (++statements_ > limits().code) {
+      fail_limit(Stage::compile, {}, "the written-out loops of " + nest_.name + " are too long",
+                 "limit_code");
     }
+    checkpoint();
     size_t components = components_from(statements, i);
     if (components > 0 && store_together(statements, i, components)) {
       i += components;

@@ -70,6 +70,7 @@ class FunctionEmitter {
   bool begins_tiles(const nest::Block& statements, size_t first) const;
   void configure_tiles(const nest::Block& statements, size_t first);
   void load_configuration(const std::string& bytes);
+  void begin_configuration();
   static TileSize rows_of(const nest::MatrixTile& m, const nest::Buffer& sum);
   static TileSize columns_of(const nest::MatrixTile& m, const nest::Buffer& sum);
   unsigned tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part);
@@ -88,8 +89,18 @@ class FunctionEmitter {
   void counted_loop(const nest::For& f, const Form& begin, const Form& extent);
   void loop_by_lane(const nest::For& f, const Form& begin, const Form& extent);
   void parallel_loop(const nest::For& f);
-  void count_up(llvm::Value* begin, llvm::Value* end, bool certain, const std::set<int>& stored,
+  struct Count {
+    llvm::Value *begin = nullptr, *end = nullptr;
+    bool certain = false;  // at least one iteration
+    int64_t run = 0;       // iterations between two questions; 0: none are asked
+  };
+  void count_up(const Count& count, const std::set<int>& stored,
                 const std::function<void(llvm::Value*)>& body);
+  // Iterations of a loop between two questions; 0: it asks none.
+  int64_t run_of(const void* loop) const;
+  void ask(llvm::BasicBlock* next);
+  llvm::Value* first_end(llvm::Value* begin, llvm::Value* end, int64_t run);
+  void finish();
   void body_with(const nest::For& f, Form variable);
   void counted_body(const nest::For& f, const Form& variable);
 
@@ -126,8 +137,8 @@ class FunctionEmitter {
     Form begin;
     int64_t extent = 0;
   };
-  bool turns(const nest::For& f, const Form& begin);
-  Form moved_by(const std::string& variable, const Form& begin, const Expr& e);
+  bool turns(const nest::For& f, const WrittenOut& loop);
+  bool advances(const WrittenOut& loop, int64_t step, const std::function<Form()>& form);
   void read_turned(const WrittenOut& loop, const nest::Block& stores);
 
   // Guards.
@@ -203,6 +214,14 @@ class FunctionEmitter {
                 std::set<int>& buffers);
   Nodes fold(const BodyValues& values, const Node& node);
   Nodes new_fold(const BodyValues& values, const Node& node);
+  struct Rounds {  // a loop that carries values
+    llvm::BasicBlock *block = nullptr, *latch = nullptr;
+    llvm::PHINode *number = nullptr, *end = nullptr;  // `end`: of a run
+    std::vector<llvm::PHINode*> carried;
+  };
+  Rounds begin_rounds();
+  void enter(Rounds& r, llvm::BasicBlock* before, llvm::Value* number, const Nodes& carried);
+  void again(Rounds& r, llvm::Value* number, const Nodes& carried);
   Nodes fold_loop(const BodyValues& values, const Node& node, Nodes starts, const FoldLoop& loop);
   Nodes fold_round(const BodyValues& values, const Node& node, llvm::Value* round,
                    const Nodes& arguments, const FoldLoop& loop);
@@ -215,6 +234,7 @@ class FunctionEmitter {
   std::vector<std::optional<IntegerRange>> ranges_of(const Body& body) const;
   llvm::Value* small_quotient(const BodyValues& values, const Node& node);
   llvm::Value* literal(const Node& node);
+  bool is_settled(llvm::Value* value) const;
   llvm::Value* splat(llvm::Value* value);
 
   DType type_of(int buffer) const { return nest_.buffers[static_cast<size_t>(buffer)].type; }
@@ -232,7 +252,7 @@ class FunctionEmitter {
   std::vector<TileLoop> loops_;           // counted ones around the present statement
   std::map<int, size_t> begun_;           // buffers' lives: within how many of these
   std::map<std::string, Form> counters_;  // nominal ones
-  // Scalars of the function's scope: run-time parameters and what is computed from them alone.
+  // Values of the function's scope: run-time parameters and what is computed from them alone.
   std::set<llvm::Value*> settled_;
   // Of the ordered vector loop that is being emitted: by buffer and cell, what the cell holds in
   // each lane's iteration.
@@ -245,6 +265,9 @@ class FunctionEmitter {
   TileRegisters tiles_;                             // of the fragments that are alive
   std::map<std::string, uint32_t> configurations_;  // numbered, from 1
   llvm::AllocaInst* configured_ = nullptr;          // which one the processor has; 0: none
+  const LongLoops& long_loops_;
+  llvm::Value* question_ = nullptr;      // pointer to a Question or null, in code that asks
+  llvm::BasicBlock* stopped_ = nullptr;  // where a question that is answered with yes ends
   int64_t statements_ = 0;
   llvm::BasicBlock* stores_in_ = nullptr;  // the block that stores_ counts
   int stores_ = 0;

@@ -62,10 +62,7 @@ Value* load_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsign
                   const Lanes& lanes) {
   llvm::FixedVectorType* type = group_type(element, count, lanes.width);
   Value* mask = group_mask(ir, element, count, lanes);
-  if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, alignment_of(element));
-  llvm::Constant* off = llvm::Constant::getNullValue(type);
-  if (type->isFPOrFPVectorTy()) off = llvm::UndefValue::get(type);
-  return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask, off);
+  return load_masked(ir, type, pointer, mask, alignment_of(element));
 }
 
 bool gathers_whole(llvm::Type* element, unsigned count) {
@@ -124,11 +121,7 @@ Value* group_of(IRBuilderBase& ir, std::span<Value* const> components) {
 void store_group(IRBuilderBase& ir, Value* group, llvm::Type* element, Value* pointer,
                  unsigned count, const Lanes& lanes) {
   Value* mask = group_mask(ir, element, count, lanes);
-  if (mask == nullptr) {
-    ir.CreateAlignedStore(group, pointer, alignment_of(element));
-  } else {
-    ir.CreateMaskedStore(group, pointer, alignment_of(element), mask);
-  }
+  store_masked(ir, group, pointer, mask, alignment_of(element));
 }
 
 }  // namespace tile::cpu

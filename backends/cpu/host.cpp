@@ -8,6 +8,7 @@
 #include <fstream>
 #include <vector>
 
+#include "backends/cpu/llvm_memory.h"
 #include "backends/cpu/probe_dots.h"
 #include "backends/cpu/probe_tiles.h"
 #include "core/support/diagnostic.h"
@@ -35,6 +36,12 @@ std::vector<Level> levels() {
        96,
        {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma"}},
   };
+}
+
+// What this processor can do.
+llvm::StringMap<bool> host_features() {
+  prepare_llvm();
+  return guarded_llvm([] { return llvm::sys::getHostCPUFeatures(); }, [] {});
 }
 
 bool has(const llvm::StringMap<bool>& features, const Level& level) {
@@ -95,7 +102,7 @@ Target probe() {
   target.parallel_overhead_ns = kAwakeParallelNanoseconds;
   target.device = "cpu";
   target.features = llvm::sys::getHostCPUName().str();
-  llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
+  llvm::StringMap<bool> found = host_features();
   std::vector<std::string> features;
   for (const auto& entry : found) {
     features.push_back((entry.second ? "+" : "-") + entry.first().str());
@@ -126,7 +133,7 @@ Target limited_to(const Target& host, std::string_view name) {
   if (name == "native" || name == host.features) return host;
   for (const Level& level : levels()) {
     if (level.name != name && level.cpu != name) continue;
-    if (!has(llvm::sys::getHostCPUFeatures(), level)) {
+    if (!has(host_features(), level)) {
       fail(Stage::compile, "target", {}, "this CPU has no " + std::string(name));
     }
     Target target = host;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,11 +14,10 @@ namespace tile::cpu {
 
 class Jit;
 
-// One linked object; unlinked when destroyed.
+// One linked object; unlinked when destroyed, which frees its memory.
 class Linked {
  public:
-  Linked(std::shared_ptr<Jit> jit, llvm::orc::JITDylib& library)
-      : jit_(std::move(jit)), library_(library) {}
+  explicit Linked(std::shared_ptr<Jit> jit) : jit_(std::move(jit)) {}
   ~Linked();
   Linked(const Linked&) = delete;
   Linked& operator=(const Linked&) = delete;
@@ -25,23 +25,34 @@ class Linked {
   void* address(const std::string& symbol);
 
  private:
+  friend class Jit;
   std::shared_ptr<Jit> jit_;
-  llvm::orc::JITDylib& library_;
+  llvm::orc::JITDylib* library_ = nullptr;
 };
 
+// One thread at a time is in LLVM's session; where memory runs out there, the session links and
+// unlinks nothing any more, and another one is made. Its code stays good.
 class Jit : public std::enable_shared_from_this<Jit> {
  public:
-  // Throws Failure (compile, "backend").
-  static std::shared_ptr<Jit> make();
+  // The process's, made when first asked for and never destroyed, which would take memory. Throws
+  // Failure (compile, "backend").
+  static std::shared_ptr<Jit> shared();
+  bool is_lost() const { return lost_; }
   // Throws Failure (compile, "backend") where the bytes are no object that links.
   std::unique_ptr<Linked> link(std::span<const char> object);
 
  private:
   friend class Linked;
-  explicit Jit(std::unique_ptr<llvm::orc::LLJIT> jit) : jit_(std::move(jit)) {}
+  Jit() = default;
+  static std::shared_ptr<Jit> make();
+  // Calls work() in the session.
+  template <class Work>
+  auto use(const Work& work);
 
   std::unique_ptr<llvm::orc::LLJIT> jit_;
-  std::atomic<uint64_t> count_ = 0;
+  std::mutex mutex_;
+  uint64_t count_ = 0;
+  std::atomic<bool> lost_{false};
 };
 
 }  // namespace tile::cpu

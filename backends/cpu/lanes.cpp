@@ -1,8 +1,13 @@
 #include "backends/cpu/lanes.h"
 
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Instructions.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 namespace tile::cpu {
 namespace {
@@ -29,7 +34,7 @@ Value* full_mask(IRBuilderBase& ir, const Lanes& lanes) {
 // its zeroing loads and keeps no register for the lanes. Not zero: the instruction selection of
 // LLVM 19 takes the quotient of two lanes known to be zero for zero, and drops the blend that hides
 // the NaN.
-static llvm::Constant* inactive_lanes(llvm::Type* type) {
+llvm::Constant* inactive_lanes(llvm::Type* type) {
   if (type->isFPOrFPVectorTy()) return llvm::UndefValue::get(type);
   return llvm::Constant::getNullValue(type);
 }
@@ -37,8 +42,7 @@ static llvm::Constant* inactive_lanes(llvm::Type* type) {
 Value* load_contiguous(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* mask,
                        unsigned width) {
   auto* type = llvm::FixedVectorType::get(element, width);
-  if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, alignment_of(element));
-  return ir.CreateMaskedLoad(type, pointer, alignment_of(element), mask, inactive_lanes(type));
+  return load_masked(ir, type, pointer, mask, alignment_of(element));
 }
 
 // Every stride-th element of one load that ends with the last lane's element.
@@ -51,7 +55,105 @@ Value* load_by_shuffle(IRBuilderBase& ir, llvm::Type* element, Value* pointer, i
   return ir.CreateShuffleVector(all, picks);
 }
 
+// Whether constants among what the mask is made of leave the lane off.
+bool certainly_off(Value* mask, unsigned lane) {
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(mask)) {
+    llvm::Constant* on = constant->getAggregateElement(lane);
+    return on != nullptr && on->isNullValue();
+  }
+  if (auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(mask)) {
+    Value* of = shuffle->getOperand(0);
+    auto size = llvm::cast<llvm::FixedVectorType>(of->getType())->getNumElements();
+    int from = shuffle->getMaskValue(lane);
+    return from >= 0 && static_cast<unsigned>(from) < size &&
+           certainly_off(of, static_cast<unsigned>(from));
+  }
+  auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask);
+  return both != nullptr && both->getOpcode() == llvm::Instruction::And &&
+         (certainly_off(both->getOperand(0), lane) || certainly_off(both->getOperand(1), lane));
+}
+
+struct Span {
+  unsigned begin = 0, end = 0;
+};
+
+// The runs of blocks of which a lane may be on. A register of which constants leave every lane off
+// must not be accessed at all where the mask is no constant: LLVM 19 loses what such a part of the
+// mask says on its way to AVX's masked loads, and reads the whole register.
+std::vector<Span> spans_on(Value* mask, llvm::FixedVectorType* type) {
+  constexpr unsigned kBlock = 128;  // bits: the narrowest register
+  unsigned width = type->getNumElements(), bits = type->getScalarSizeInBits();
+  unsigned block = std::max(1U, kBlock / bits);
+  std::vector<Span> spans;
+  for (unsigned begin = 0; begin < width; begin += block) {
+    unsigned end = std::min(begin + block, width), lane = begin;
+    while (lane < end && certainly_off(mask, lane)) ++lane;
+    if (lane == end) continue;
+    if (spans.empty() || spans.back().end != begin) spans.push_back({begin, begin});
+    spans.back().end = end;
+  }
+  return spans;
+}
+
+// The lanes [begin, end).
+Value* part_of(IRBuilderBase& ir, Value* vector, const Span& span) {
+  llvm::SmallVector<int> picks;
+  for (unsigned l = span.begin; l < span.end; ++l) picks.push_back(static_cast<int>(l));
+  return ir.CreateShuffleVector(vector, picks);
+}
+
+// `all`, whose lanes of the span are those of the part.
+Value* with_part(IRBuilderBase& ir, Value* all, Value* part, const Span& span) {
+  unsigned width = llvm::cast<llvm::FixedVectorType>(all->getType())->getNumElements();
+  llvm::SmallVector<int> longer, picks;
+  for (unsigned l = 0; l < width; ++l) {
+    bool inside = l >= span.begin && l < span.end;
+    longer.push_back(inside ? static_cast<int>(l - span.begin) : -1);
+    picks.push_back(static_cast<int>(inside ? width + l : l));
+  }
+  return ir.CreateShuffleVector(all, ir.CreateShuffleVector(part, longer), picks);
+}
+
+bool is_whole(const std::vector<Span>& spans, llvm::FixedVectorType* type) {
+  return spans.size() == 1 && spans[0].begin == 0 && spans[0].end == type->getNumElements();
+}
+
 }  // namespace
+
+Value* load_masked(IRBuilderBase& ir, llvm::FixedVectorType* type, Value* pointer, Value* mask,
+                   llvm::Align align) {
+  if (mask == nullptr) return ir.CreateAlignedLoad(type, pointer, align);
+  std::vector<Span> spans = spans_on(mask, type);
+  if (llvm::isa<llvm::Constant>(mask) || is_whole(spans, type)) {
+    return ir.CreateMaskedLoad(type, pointer, align, mask, inactive_lanes(type));
+  }
+  llvm::Type* element = type->getElementType();
+  Value* all = llvm::PoisonValue::get(type);
+  for (const Span& span : spans) {
+    auto* narrow = llvm::FixedVectorType::get(element, span.end - span.begin);
+    Value* part = ir.CreateMaskedLoad(narrow, advanced(ir, element, pointer, span.begin), align,
+                                      part_of(ir, mask, span), inactive_lanes(narrow));
+    all = with_part(ir, all, part, span);
+  }
+  return all;
+}
+
+void store_masked(IRBuilderBase& ir, Value* value, Value* pointer, Value* mask, llvm::Align align) {
+  if (mask == nullptr) {
+    ir.CreateAlignedStore(value, pointer, align);
+    return;
+  }
+  auto* type = llvm::cast<llvm::FixedVectorType>(value->getType());
+  std::vector<Span> spans = spans_on(mask, type);
+  if (llvm::isa<llvm::Constant>(mask) || is_whole(spans, type)) {
+    ir.CreateMaskedStore(value, pointer, align, mask);
+    return;
+  }
+  for (const Span& span : spans) {
+    Value* at = advanced(ir, type->getElementType(), pointer, span.begin);
+    ir.CreateMaskedStore(part_of(ir, value, span), at, align, part_of(ir, mask, span));
+  }
+}
 
 Value* lane_offsets(IRBuilderBase& ir, int64_t stride, unsigned width) {
   int64_t limit = std::numeric_limits<int32_t>::max() / (8 * static_cast<int64_t>(width));
@@ -100,11 +202,7 @@ void store_strided(IRBuilderBase& ir, Value* value, Value* pointer, int64_t stri
     value = ir.CreateVectorReverse(value);
     if (mask != nullptr) mask = ir.CreateVectorReverse(mask);
   }
-  if (mask == nullptr) {
-    ir.CreateAlignedStore(value, pointer, alignment_of(element));
-  } else {
-    ir.CreateMaskedStore(value, pointer, alignment_of(element), mask);
-  }
+  store_masked(ir, value, pointer, mask, alignment_of(element));
 }
 
 namespace {

@@ -15,6 +15,12 @@ struct Lanes {
   unsigned count() const { return mask == nullptr ? width : leading; }
 };
 
+// Neighbours, of which those whose bit is off are not touched, and read as anything; no mask: all.
+llvm::Value* load_masked(llvm::IRBuilderBase& ir, llvm::FixedVectorType* type, llvm::Value* pointer,
+                         llvm::Value* mask, llvm::Align align);
+void store_masked(llvm::IRBuilderBase& ir, llvm::Value* value, llvm::Value* pointer,
+                  llvm::Value* mask, llvm::Align align);
+
 // Lane l's element is at pointer + l * stride elements, stride != 0. Elements of lanes that are off
 // are not touched, and read as anything.
 llvm::Value* load_strided(llvm::IRBuilderBase& ir, llvm::Type* element, llvm::Value* pointer,

@@ -95,7 +95,7 @@ llvm::Value* Memory::load_row(const Reference& first, unsigned lane, unsigned co
   every.width = lanes.width;
   llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);
   unsigned width = std::bit_ceil(count);
-  llvm::Type* type = with_lanes(element, width);
+  auto* type = llvm::FixedVectorType::get(element, width);
   llvm::Value* p = pointer(at_lane(first, lane), every);
   if (lanes.count() > lane) return load_block(ir_, element, p, count);
   if (lanes.leading > 0) return llvm::PoisonValue::get(type);
@@ -104,7 +104,7 @@ llvm::Value* Memory::load_row(const Reference& first, unsigned lane, unsigned co
   llvm::Value* on = ir_.CreateVectorSplat(width, ir_.CreateExtractElement(lanes.mask, lane));
   if (count < width) on = ir_.CreateAnd(on, llvm::ConstantVector::get(wanted));
   llvm::Align align(byte_size(buffer(first.buffer).type));
-  return ir_.CreateMaskedLoad(type, p, align, on, llvm::PoisonValue::get(type));
+  return load_masked(ir_, type, p, on, align);
 }
 
 void Memory::read_turned(const Reference& first, unsigned count, const Lanes& lanes) {

@@ -152,6 +152,7 @@ Plan plan(const nest::Nest& nest) {
   result.entries = divide(nest);
   try {
     place_all(nest, result);
+    result.long_loops = long_loops(nest);
   } catch (const Overflow&) {
     fail(Stage::compile, "limit", {}, "kernel " + nest.name + " needs more memory than exists");
   }

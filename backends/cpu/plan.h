@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "backends/cpu/long_loops.h"
 #include "core/nest/nest.h"
 
 namespace tile::cpu {
@@ -43,6 +44,7 @@ struct Place {
 struct Plan {
   std::vector<Entry> entries;
   std::vector<Place> places;  // one for each buffer
+  LongLoops long_loops;       // of the nest that was planned, which must outlive this
   int64_t workspace_bytes = 0;
   int64_t scratch_bytes = 0;
 };

@@ -7,12 +7,18 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <type_traits>
-#include <vector>
 
+#include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
+
+void SortCall::look() const {
+  if (control != nullptr && control->is_over()) throw control->reason(where);
+}
+
 namespace {
 
 constexpr int64_t kParallelRow = 1 << 16;
@@ -64,23 +70,55 @@ struct Element {
   int64_t at;
 };
 
+// Of any type, as the workspace does not depend on it.
+constexpr size_t kElement = sizeof(Element<int64_t>);
+
+// With the position as the second key no two elements are equal: any sort is stable.
 template <class T>
-void sort_row(const T* from, void* to, const Rows& rows, bool indices, bool parallel) {
+bool less(const Element<T>& a, const Element<T>& b) {
+  if (before(a.value, b.value)) return true;
+  return !before(b.value, a.value) && a.at < b.at;
+}
+
+// A comparison of two elements, which asks now and then whether it is still wanted.
+template <class T>
+struct Asking {
+  static constexpr int kBetween = 1 << 16;  // comparisons, of some nanoseconds
+  const SortCall& call;
+  bool operator()(const Element<T>& a, const Element<T>& b) const {
+    thread_local int left = kBetween;
+    if (--left < 0) {
+      left = kBetween;
+      call.look();
+    }
+    return less(a, b);
+  }
+};
+
+template <class T, class Less>
+void sort_elements(std::span<Element<T>> row, bool parallel, const Less& before_other) {
+  if (parallel) {
+    tbb::parallel_sort(row.begin(), row.end(), before_other);
+  } else {
+    std::sort(row.begin(), row.end(), before_other);
+  }
+}
+
+// `row` has room for the row's elements.
+template <class T>
+void sort_row(const T* from, void* to, const Rows& rows, Element<T>* row, bool indices,
+              bool parallel, const SortCall& call) {
+  static_assert(sizeof(Element<T>) <= kElement);
   auto n = static_cast<size_t>(rows.length);
-  std::vector<Element<T>> row(n);
   for (size_t i = 0; i < n; ++i) {
     auto at = static_cast<int64_t>(i);
     row[i] = {from[at * rows.step], at};
   }
-  // With the position as the second key no two elements are equal: any sort is stable.
-  auto less = [](const Element<T>& a, const Element<T>& b) {
-    if (before(a.value, b.value)) return true;
-    return !before(b.value, a.value) && a.at < b.at;
-  };
-  if (parallel) {
-    tbb::parallel_sort(row.begin(), row.end(), less);
+  std::span<Element<T>> elements(row, n);
+  if (call.control != nullptr) {
+    sort_elements(elements, parallel, Asking<T>{call});
   } else {
-    std::sort(row.begin(), row.end(), less);
+    sort_elements(elements, parallel, [](const auto& a, const auto& b) { return less(a, b); });
   }
   for (size_t i = 0; i < n; ++i) {
     int64_t at = static_cast<int64_t>(i) * rows.step;
@@ -92,59 +130,77 @@ void sort_row(const T* from, void* to, const Rows& rows, bool indices, bool para
   }
 }
 
+// How a sort is divided.
+struct Division {
+  Division(const Rows& rows, int threads) {
+    bool several = threads > 1 && rows.count * rows.length >= 4096;
+    if (several && rows.count >= threads) chunks = threads;
+    within_rows = several && chunks == 1 && rows.length >= kParallelRow;
+  }
+  int64_t chunks = 1;  // of rows, at a time
+  bool within_rows = false;
+};
+
 template <class T>
-void sort_typed(const Sort& sort, const BoundTensor& source, const void* from, void* to,
-                int threads) {
-  Rows rows = rows_of(source, sort.axis);
+void sort_typed(const SortCall& call) {
+  Rows rows = rows_of(call.source, call.sort.axis);
   if (rows.count == 0 || rows.length == 0) return;
-  auto one = [&](int64_t r, bool parallel) {
-    int64_t first = r / rows.step * rows.step * rows.length + r % rows.step;
-    size_t size = sort.indices ? sizeof(int64_t) : sizeof(T);
-    sort_row(static_cast<const T*>(from) + first,
-             static_cast<std::byte*>(to) + static_cast<size_t>(first) * size, rows, sort.indices,
-             parallel);
+  Division division(rows, call.threads);
+  auto chunk = [&](int64_t c) {
+    auto* row = reinterpret_cast<Element<T>*>(call.workspace +
+                                              static_cast<size_t>(c * rows.length) * kElement);
+    for (int64_t r = c; r < rows.count; r += division.chunks) {
+      call.look();
+      int64_t first = r / rows.step * rows.step * rows.length + r % rows.step;
+      size_t size = call.sort.indices ? sizeof(int64_t) : sizeof(T);
+      sort_row(static_cast<const T*>(call.from) + first,
+               static_cast<std::byte*>(call.to) + static_cast<size_t>(first) * size, rows, row,
+               call.sort.indices, division.within_rows, call);
+    }
   };
-  bool several = threads > 1 && rows.count * rows.length >= 4096;
-  if (rows.count < threads || !several) {
-    for (int64_t r = 0; r < rows.count; ++r) one(r, several && rows.length >= kParallelRow);
+  if (division.chunks == 1) {
+    chunk(0);
   } else {
-    int64_t chunks = std::min<int64_t>(rows.count, threads);
-    tbb::parallel_for(int64_t{0}, chunks, [&](int64_t c) {
-      for (int64_t r = c; r < rows.count; r += chunks) one(r, false);
-    });
+    tbb::parallel_for(int64_t{0}, division.chunks, chunk);
   }
 }
 
 }  // namespace
 
-void sort_axis(const Sort& sort, const BoundTensor& source, const void* from, void* to,
-               int threads) {
-  switch (source.type) {
+size_t sort_workspace(const Sort& sort, const BoundTensor& source, int threads) {
+  Rows rows = rows_of(source, sort.axis);
+  if (rows.count == 0) return 0;
+  int64_t elements = checked_mul(Division(rows, threads).chunks, rows.length);
+  return static_cast<size_t>(checked_mul(elements, static_cast<int64_t>(kElement)));
+}
+
+void sort_axis(const SortCall& call) {
+  switch (call.source.type) {
     case DType::bool_:
     case DType::u8:
-      return sort_typed<uint8_t>(sort, source, from, to, threads);
+      return sort_typed<uint8_t>(call);
     case DType::i8:
-      return sort_typed<int8_t>(sort, source, from, to, threads);
+      return sort_typed<int8_t>(call);
     case DType::i16:
-      return sort_typed<int16_t>(sort, source, from, to, threads);
+      return sort_typed<int16_t>(call);
     case DType::i32:
-      return sort_typed<int32_t>(sort, source, from, to, threads);
+      return sort_typed<int32_t>(call);
     case DType::i64:
-      return sort_typed<int64_t>(sort, source, from, to, threads);
+      return sort_typed<int64_t>(call);
     case DType::u16:
-      return sort_typed<uint16_t>(sort, source, from, to, threads);
+      return sort_typed<uint16_t>(call);
     case DType::u32:
-      return sort_typed<uint32_t>(sort, source, from, to, threads);
+      return sort_typed<uint32_t>(call);
     case DType::u64:
-      return sort_typed<uint64_t>(sort, source, from, to, threads);
+      return sort_typed<uint64_t>(call);
     case DType::f16:
-      return sort_typed<Narrow<10>>(sort, source, from, to, threads);
+      return sort_typed<Narrow<10>>(call);
     case DType::bf16:
-      return sort_typed<Narrow<7>>(sort, source, from, to, threads);
+      return sort_typed<Narrow<7>>(call);
     case DType::f32:
-      return sort_typed<float>(sort, source, from, to, threads);
+      return sort_typed<float>(call);
     case DType::f64:
-      return sort_typed<double>(sort, source, from, to, threads);
+      return sort_typed<double>(call);
     case DType::none:
       break;
   }

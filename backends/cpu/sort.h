@@ -1,13 +1,28 @@
 // Sorting along one axis (rule 6.4).
 #pragma once
 
+#include <cstddef>
+
 #include "core/ir/bound.h"
+#include "core/support/control.h"
 
 namespace tile::cpu {
 
-// Stable, ascending, NaN last; `sort.indices`: the positions (i64) instead of the elements. Rows
-// are sorted by up to `threads` threads; a single long row too.
-void sort_axis(const Sort& sort, const BoundTensor& source, const void* from, void* to,
-               int threads);
+struct SortCall {
+  const Sort& sort;
+  const BoundTensor& source;
+  const void* from;
+  void* to;
+  int threads;                 // at most; a single long row may take them all
+  std::byte* workspace;        // of sort_workspace() for so many threads, aligned to 8
+  Control* control = nullptr;  // ends it early; null: nothing does
+  Span where = {};
+  void look() const;  // throws the control's reason where the work is over
+};
+
+// Stable, ascending, NaN last; `sort.indices`: the positions (i64) instead of the elements.
+void sort_axis(const SortCall& call);
+// Bytes. Throws Overflow.
+size_t sort_workspace(const Sort& sort, const BoundTensor& source, int threads);
 
 }  // namespace tile::cpu

@@ -12,10 +12,18 @@ inline void pause() {
 }
 
 // One wait: next() between two looks. It watches first, and lets other threads run when what it
-// waits for takes long.
+// waits for takes long; true: it does.
 class Spin {
  public:
-  void next() { ++looks_ < kLooks ? pause() : std::this_thread::yield(); }
+  bool next() {
+    if (looks_ == kLooks) {
+      std::this_thread::yield();
+      return true;
+    }
+    ++looks_;
+    pause();
+    return false;
+  }
 
  private:
   static constexpr int kLooks = 4096;

@@ -57,6 +57,27 @@ Extents block_extents(const nest::Block& block) {
   return fits ? extents : Extents{};
 }
 
+// The buffers that some thread stores to.
+void find_written(const nest::Block& block, std::set<int>& written) {
+  for (const nest::Statement& s : block) {
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) {
+      find_written(loop->body, written);
+    } else if (const auto* condition = std::get_if<nest::If>(&s.what)) {
+      find_written(condition->then, written);
+      find_written(condition->otherwise, written);
+    } else if (const auto* store = std::get_if<nest::Store>(&s.what)) {
+      written.insert(store->target.buffer);
+    } else if (const auto* copy = std::get_if<nest::Copy>(&s.what)) {
+      written.insert(copy->to);
+    }
+  }
+}
+std::set<int> written_in(const nest::Block& block) {
+  std::set<int> written;
+  find_written(block, written);
+  return written;
+}
+
 // A loop of several turns has barriers in it.
 bool turns_synchronise(const nest::Block& block) {
   return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
@@ -129,16 +150,21 @@ void Printer::place_shared(const nest::Block& statements, size_t& bytes) {
   }
 }
 
+// Of memory that `__restrict__` names the compiler knows what this thread writes there, and takes
+// it that no other does: it moves loads over barriers, and reads through the cache that sees no
+// writes. Only what the kernel leaves alone may have it: another thread may have written the rest.
 std::string Printer::parameters() const {
   std::string text;
   for (size_t i = 0; i < nest_.argument_count(); ++i) {
     const nest::Buffer& b = nest_.buffers[i];
+    bool written = written_.contains(static_cast<int>(i));
+    internal_check(b.written || !written, "cuda: a store to an argument that is only read");
     // Loads of memory that is known not to change move behind barriers, to where they are used:
     // what a turn reads for the next one would be waited for.
     text += (b.written ? "" : "const ") + std::string(memory_type(b.type)) +
-            (ordered_loads_ ? "* " : "* __restrict__ ") + names_[i] + ", ";
+            (written || ordered_loads_ ? "* " : "* __restrict__ ") + names_[i] + ", ";
   }
-  text += "u8* __restrict__ workspace";
+  text += "u8* workspace";
   for (size_t i = 0; i < nest_.parameters.size(); ++i) {
     text += ", long long q" + std::to_string(i);
   }
@@ -223,6 +249,8 @@ void Printer::enter_block(const GridLoops& loops, size_t next) {
 }
 
 void Printer::kernel(const nest::For& grid) {
+  written_ = written_in(grid.body);
+  ordered_loads_ = false;
   if (is_matrix_kernel(grid)) return matrix_kernel(grid);
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());

@@ -66,6 +66,7 @@ std::string Printer::coordinate(const Expr& e) const {
 MatrixOperand Printer::matrix_operand(const nest::Copy& copy, bool k_major, int64_t depth,
                                       const char* name, CudaKernel& kernel) {
   const nest::Buffer& from = buffer(copy.from);
+  internal_check(!written_.contains(copy.from), "cuda: a bulk copy of what the kernel writes");
   std::vector<size_t> order(copy.order.rbegin(), copy.order.rend());
   std::vector<size_t> dimensions = mapped(from, order);
   MatrixOperand operand;

@@ -161,6 +161,7 @@ class Printer {
   std::map<std::string, std::vector<std::string>> shared_folds_;
   std::set<int> declared_;              // private buffers of the block being printed
   bool ordered_loads_ = false;          // of arguments, in the kernel being printed
+  std::set<int> written_;               // buffers that the kernel being printed stores to
   const nest::For* cluster_ = nullptr;  // its loop over the blocks of a cluster
   bool clusters_ = false;               // some kernel has one
   bool copies_ = false;                 // some kernel has asynchronous stores

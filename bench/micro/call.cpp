@@ -15,7 +15,7 @@ constexpr int64_t kSize = 16;
 // The kernel alone, as the backend launches it.
 void launch_of_the_kernel(benchmark::State& state) {
   Product product(fresh_engine(), kSize);
-  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  std::shared_ptr<const Executable> executable = product.program().executable(product.layouts());
   const Launch& launch = executable->launches.at(0);
   KernelLaunch kernel(product, *executable, launch, launch.code, launch.parameters);
   for (auto _ : state) kernel();
@@ -24,7 +24,7 @@ BENCHMARK(launch_of_the_kernel);
 
 void run_of_an_executable(benchmark::State& state) {
   Product product(fresh_engine(), kSize);
-  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  std::shared_ptr<const Executable> executable = product.program().executable(product.layouts());
   for (auto _ : state) run(*executable, product.inputs(), product.outputs());
 }
 BENCHMARK(run_of_an_executable);
@@ -72,7 +72,7 @@ BENCHMARK(tile_program_run_of_the_c_interface);
 // site.
 void call_site_hit(benchmark::State& state) {
   Product product(fresh_engine(), kSize);
-  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  std::shared_ptr<const Executable> executable = product.program().executable(product.layouts());
   int64_t shape[2] = {kSize, kSize};
   auto described = [&](const TensorView& v) { return square(static_cast<float*>(v.data), shape); };
   DLTensor left = described(product.inputs()[0]), right = described(product.inputs()[1]),

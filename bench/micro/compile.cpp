@@ -12,7 +12,7 @@ constexpr int64_t kSize = 64;
 
 void first_result(const std::shared_ptr<Engine>& engine) {
   Product product(engine, kSize);
-  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  std::shared_ptr<const Executable> executable = product.program().executable(product.layouts());
   run(*executable, product.inputs(), product.outputs());
 }
 

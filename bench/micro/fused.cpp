@@ -53,7 +53,7 @@ void cold(benchmark::State& state, const Sample& sample) {
   for (auto _ : state) {
     auto source = std::make_shared<Source>(Source{"sample.tile", sample.text});
     LoadedProgram program(fresh_engine(), std::make_shared<Program>(parse(Language::tile, source)));
-    std::shared_ptr<Executable> executable = program.executable(layouts);
+    std::shared_ptr<const Executable> executable = program.executable(layouts);
     const BoundTensor& result = executable->output(0);
     HostTensor output(result.type, result.shape);
     std::vector<TensorView> outputs{{output.bytes.data(), result.type, result.shape, {}}};

@@ -76,7 +76,7 @@ std::optional<Schedule> packing_schedule(const Kernel& kernel, const Target& tar
 
 void measure(benchmark::State& state, bool alone) {
   Product product(fresh_engine(), state.range(0));
-  std::shared_ptr<Executable> executable = product.program().executable(product.layouts());
+  std::shared_ptr<const Executable> executable = product.program().executable(product.layouts());
   const Launch& launch = executable->launches.at(0);
   Backend& backend = executable->engine->backend();
   const Target& target = backend.target();

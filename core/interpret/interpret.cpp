@@ -11,6 +11,7 @@
 #include "core/interpret/points.h"
 #include "core/interpret/whole_tensor.h"
 #include "core/support/checked.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -49,15 +50,14 @@ class Interpreter {
  public:
   Interpreter(const BoundProgram& program, const std::vector<HostTensor>& inputs,
               const InterpretOptions& options, bool with_magnitudes)
-      : program_(program),
-        meter_(options.point_limit, options.cancelled),
-        with_magnitudes_(with_magnitudes) {
+      : program_(program), meter_(options.point_limit), with_magnitudes_(with_magnitudes) {
     check_memory(options.byte_limit);
     allocate(inputs);
   }
 
   Interpretation run() {
     for (const BoundStatement& statement : program_.statements) {
+      checkpoint_at(std::visit([](const auto& s) { return s.span; }, statement));
       if (const auto* contraction = std::get_if<Contraction>(&statement)) {
         execute(*contraction);
       } else if (const auto* sort = std::get_if<Sort>(&statement)) {
@@ -108,14 +108,18 @@ class Interpreter {
       total = checked_add(total, bytes);
       most = std::max(most, checked_mul(count, with_magnitudes_ ? 17 : 9));
       if (checked_add(total, most) <= limit) continue;
-      fail(Stage::compile, "limit", {},
-           "the tensor " + declared.name + " needs more memory than the interpreter may use");
+      fail_limit(Stage::compile, {},
+                 "the tensor " + declared.name + " needs more memory than the interpreter may use",
+                 "memory_limit");
     }
   }
 
   void execute(const Contraction& contraction) {
     std::map<TensorId, Cells> cells = empty_cells(contraction);
     for (const Piece& piece : contraction.pieces) {
+      size_t nodes = 0;
+      visit_nodes(piece.body, [&](const Node&) { ++nodes; });
+      meter_.weigh(nodes);
       PieceEvaluator evaluator(program_, elements_, piece, [&] { meter_.visit(contraction.span); });
       for_each_point(program_, piece, contraction.span, meter_, [&](std::span<const int64_t> x) {
         if (!evaluator.evaluate(x)) return;
@@ -178,6 +182,7 @@ class Interpreter {
     HostTensor& result = tensor(id);
     const HostTensor* fill = contraction.fill ? &tensor(*contraction.fill) : nullptr;
     for (size_t at = 0; at < cells.bits.size(); ++at) {
+      checkpoint();
       auto cell = static_cast<int64_t>(at);
       if (cells.covered[at]) {
         result.set(cell, convert(cells.value(at), result.type));

@@ -3,7 +3,6 @@
 // tensor-level pass.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "core/ir/bound.h"
@@ -12,11 +11,10 @@
 namespace tile {
 
 struct InterpretOptions {
-  int64_t point_limit = int64_t{1}
-                        << 40;  // candidate points visited before a `limit` error (compile)
+  // Candidate points visited, and iterations of folds, before a `limit` error (compile).
+  int64_t point_limit = int64_t{1} << 40;
   // Bytes of temporaries, outputs and their accumulators before a `limit` error (compile).
   int64_t byte_limit = int64_t{1} << 34;
-  std::function<bool()> cancelled;  // polled now and then; true ends with a run error
 };
 
 struct Interpretation {

@@ -269,13 +269,9 @@ class Enumeration {
 
 }  // namespace
 
-void WorkMeter::poll(Span where) const {
-  if (visited_ > limit_) {
-    fail(Stage::compile, "limit", where,
-         "more than " + std::to_string(limit_) + " points have to be visited",
-         "constrain the indices to smaller ranges");
-  }
-  if (cancelled_ && cancelled_()) fail(Stage::run, "cancelled", where, "the run was cancelled");
+void WorkMeter::fail_visits(Span where) const {
+  fail_limit(Stage::compile, where,
+             "more than " + std::to_string(limit_) + " points have to be visited", "limit_points");
 }
 
 void for_each_point(const BoundProgram& program, const Piece& piece, Span where, WorkMeter& meter,

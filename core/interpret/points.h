@@ -3,30 +3,36 @@
 // solved for the unknowns, and every other condition is tested.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
 
 #include "core/ir/bound.h"
+#include "core/support/control.h"
 
 namespace tile {
 
-// Counts candidate points and stops a run that goes past its limit or is cancelled.
+// Counts candidate points and stops a run that goes past its limit or is over.
 class WorkMeter {
  public:
-  WorkMeter(int64_t limit, const std::function<bool()>& cancelled)
-      : limit_(limit), cancelled_(cancelled) {}
-  // Throws Failure: `limit` of stage compile, `cancelled` of stage run.
+  explicit WorkMeter(int64_t limit) : limit_(limit) {}
+  // What a visit takes from now on, in nodes of a body.
+  void weigh(size_t nodes) {
+    weight_ = static_cast<int>(std::clamp<size_t>(nodes / kNodesOfStep, 1, kMostSteps));
+  }
+  // Throws Failure: `limit` of stage compile, or this thread's control's.
   void visit(Span where) {
-    if ((++visited_ & kPollMask) == 0 || visited_ > limit_) poll(where);
+    if (++visited_ > limit_) fail_visits(where);
+    checkpoint_for(weight_);
   }
 
  private:
-  static constexpr int64_t kPollMask = (1 << 14) - 1;
-  void poll(Span where) const;
+  static constexpr size_t kNodesOfStep = 4, kMostSteps = 1024;
+  [[noreturn]] void fail_visits(Span where) const;
   int64_t limit_;
-  const std::function<bool()>& cancelled_;
   int64_t visited_ = 0;
+  int weight_ = 1;
 };
 
 // Calls `visit` with the unknowns of each valid point. Index values (gather) are not tested here.

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/support/control.h"
+
 namespace tile {
 
 NodeId Body::integer(int64_t value, DType type, Span span) {
@@ -160,6 +162,7 @@ std::vector<NodeId> copy_into(Body& body, const Body& from, const std::vector<No
   std::vector<NodeId> copy(from.nodes.size(), -1);
   for (size_t i = 0; i < from.nodes.size(); ++i) {
     if (!needed[i]) continue;
+    checkpoint();
     Node node = from.nodes[i];
     remap(node.args, copy);
     copy[i] = leaf(body, node);
@@ -220,6 +223,7 @@ Body rewritten(const Body& body, const Leaf& leaf) {
 
 void visit_nodes(const Body& body, const std::function<void(const Node&)>& visit) {
   for (const Node& node : body.nodes) {
+    checkpoint();
     visit(node);
     if (node.region) visit_nodes(*node.region, visit);
   }
@@ -227,6 +231,7 @@ void visit_nodes(const Body& body, const std::function<void(const Node&)>& visit
 
 void change_nodes(Body& body, const std::function<void(Node&)>& change) {
   for (Node& node : body.nodes) {
+    checkpoint();
     change(node);
     if (!node.region) continue;
     Body region = *node.region;
@@ -244,6 +249,7 @@ Body tidied_once(const Body& body) {
   Body out;
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     if (!needed[i]) continue;
+    checkpoint();
     Node node = body.nodes[i];
     remap(node.args, copy);
     if (node.region) tidy_fold(node);

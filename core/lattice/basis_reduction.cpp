@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/lattice/rows.h"
+#include "core/support/control.h"
 
 namespace tile::lattice {
 namespace {
@@ -45,6 +46,7 @@ class Reduction {
 
  private:
   double projection(size_t k, size_t j) const {
+    checkpoint();
     return squares_[j] > 0 ? product(columns_[k], orthogonal_[j]) / squares_[j] : 0;
   }
 

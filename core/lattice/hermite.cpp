@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "core/lattice/rows.h"
+#include "core/support/control.h"
 
 namespace tile::lattice {
 namespace {
@@ -36,6 +37,7 @@ class Columns {
 bool gather(Hermite& h, size_t row, size_t start, size_t columns) {
   Columns ops(h);
   while (true) {
+    checkpoint();
     const Vector& r = h.form[row];
     size_t least = columns, others = 0;
     for (size_t c = start; c < columns; ++c) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "core/lattice/rows.h"
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::lattice {
@@ -96,6 +97,7 @@ Wide column_dot(const Matrix& m, size_t a, size_t b) {
 // Takes from column `to` the multiple of column `by` that shortens it most; false when it is short
 // already.
 bool shorten(Matrix& m, size_t to, size_t by) {
+  checkpoint();
   Wide square = column_dot(m, by, by), product = column_dot(m, to, by);
   Wide size = product < 0 ? -product : product;
   Wide q = wide_add(size, size) <= square ? 0 : (size + square / 2) / square;

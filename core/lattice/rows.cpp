@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/support/control.h"
+
 namespace tile::lattice {
 namespace {
 
@@ -118,6 +120,7 @@ Wide rest(int64_t bound, Wide sum, Wide own) { return wide_add(wide_add(own, -su
 
 // Tightens the box by one row; false when the row cannot be met.
 bool propagate_row(const Row& row, std::vector<Range>& box, bool& changed) {
+  checkpoint();
   End low, high;
   ends(row.a, box, low, high);
   if (row.range.hi != no_upper && low.infinite == 0 && low.finite > row.range.hi) return false;
@@ -159,6 +162,7 @@ int64_t gcd_of(std::span<const int64_t> a) {
 }
 
 void add_row(Rows& rows, Vector a, Wide lo, Wide hi) {
+  checkpoint();
   int64_t g = gcd_of(a);
   if (g == 0) {
     rows.empty = rows.empty || (lo != no_lower && lo > 0) || (hi != no_upper && hi < 0);

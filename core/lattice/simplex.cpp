@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/support/control.h"
+
 namespace tile::lattice {
 
 Simplex::Simplex(const Rows& rows) : unknowns_(rows.unknowns), bounds_(rows.box) {
@@ -65,6 +67,7 @@ void Simplex::pivot(size_t row, size_t column) {
   p[column] = inverse;
   for (size_t r = 0; r < tableau_.size(); ++r) {
     if (r == row || tableau_[r][column].is_zero()) continue;
+    checkpoint();
     WideRational factor = tableau_[r][column];
     tableau_[r][column] = 0;
     for (size_t c = 0; c < p.size(); ++c) {

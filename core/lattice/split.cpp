@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/lattice/residues.h"
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::lattice {
@@ -145,6 +146,7 @@ std::vector<Piece> split(const System& system, size_t owners, int64_t class_limi
   std::vector<Piece> pieces;
   Vector residue(owners, 0);
   do {
+    checkpoint();
     Sublattice change = class_change(residues, residue, system.unknowns);
     if (std::optional<Piece> piece = make_piece(rows, std::move(change), owners)) {
       pieces.push_back(std::move(*piece));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/lattice/rows.h"
+#include "core/support/control.h"
 
 namespace tile::lattice {
 namespace {
@@ -151,14 +152,18 @@ Rows transform(const Rows& rows, const Sublattice& lattice) {
   r.unknowns = lattice.columns;
   r.box.resize(lattice.columns);
   r.empty = rows.empty;
+  std::vector<size_t> used;  // most rows have few unknowns
   auto add = [&](std::span<const int64_t> a, const Range& range) {
     if (range.lo == no_lower && range.hi == no_upper) return;
+    checkpoint();
+    used.clear();
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i] != 0) used.push_back(i);
+    }
     Vector b(lattice.columns);
     for (size_t j = 0; j < b.size(); ++j) {
       Wide sum = 0;
-      for (size_t i = 0; i < a.size(); ++i) {
-        if (a[i] != 0) sum = wide_add(sum, Wide(a[i]) * lattice.basis[i][j]);
-      }
+      for (size_t i : used) sum = wide_add(sum, Wide(a[i]) * lattice.basis[i][j]);
       b[j] = narrow(sum);
     }
     Wide constant = dot(a, lattice.offset);

@@ -8,6 +8,7 @@
 
 #include "core/ir/evaluate_body.h"
 #include "core/nest/nest.h"
+#include "core/nest/races.h"
 
 namespace tile::nest {
 namespace {
@@ -24,7 +25,7 @@ class Machine final : private Leaves {
  public:
   Machine(const Nest& nest, const std::vector<HostTensor*>& arguments,
           const std::vector<int64_t>& parameters)
-      : nest_(nest) {
+      : nest_(nest), races_(nest) {
     internal_check(arguments.size() == nest.argument_count(), "nest: number of arguments");
     internal_check(parameters.size() == nest.launch_parameter_count(),
                    "nest: number of parameters");
@@ -63,6 +64,7 @@ class Machine final : private Leaves {
     std::vector<std::shared_ptr<HostTensor>> own;
     // Asynchronous stores that have not happened yet: they do as late as they may.
     struct Late {
+      int buffer = -1;
       HostTensor* to = nullptr;
       int64_t at = 0;
       Scalar value;
@@ -70,6 +72,7 @@ class Machine final : private Leaves {
     };
     std::vector<Late> late;
     int64_t group = 0;
+    uint32_t number = 0;  // among the block's, from 1
   };
 
   size_t slot(const std::string& name) {
@@ -137,7 +140,9 @@ class Machine final : private Leaves {
   }
   bool load(const Node& node, std::span<const Scalar> operands, Scalar& element) override {
     const Access& a = (*loads_)[static_cast<size_t>(node.slot)];
-    element = memory(a.buffer).at(offset(a, operands));
+    int64_t at = offset(a, operands);
+    races_.load(a.buffer, at);
+    element = memory(a.buffer).at(at);
     return true;
   }
   void iterate(const Node& fold, int64_t counter) override {
@@ -162,11 +167,27 @@ class Machine final : private Leaves {
     }
     int64_t begin = number(f.begin), extent = number(f.extent);
     internal_check(f.kind != LoopKind::vector || extent <= f.width, "nest: more than width lanes");
+    bool tasks = f.kind == LoopKind::grid || f.kind == LoopKind::parallel;
+    uint32_t outer = races_.thread();
+    bool threads = f.kind == LoopKind::thread;
+    if (tasks) races_.begin_tasks(depth_++ == 0);
+    if (threads && outer == 0) races_.barrier();
     size_t at = slot(f.variable);
     for (int64_t i = 0; i < extent; ++i) {
       variable(at) = begin + i;
+      if (tasks) races_.begin_task();
+      if (threads) races_.be_thread(inner_thread(outer, extent, i));
       block(f.body);
     }
+    if (tasks) races_.end_tasks(--depth_ == 0);
+    if (!threads) return;
+    races_.be_thread(outer);
+    if (outer == 0) races_.barrier();
+  }
+  // The number of a thread of a loop inside what thread `outer` does, from 1.
+  static uint32_t inner_thread(uint32_t outer, int64_t extent, int64_t i) {
+    int64_t before = outer == 0 ? 0 : (outer - 1) * extent;
+    return static_cast<uint32_t>(before + i + 1);
   }
   bool holds(const If& i) {
     ++counts.guards;
@@ -184,9 +205,11 @@ class Machine final : private Leaves {
     Scalar result = nodes[static_cast<size_t>(s.body.results[0])];
     ++counts.stores;
     if (s.asynchronous && lockstep_) {
-      thread_.late.push_back({&target, at, result, thread_.group});
+      races_.begin_store(s.target.buffer, at);
+      thread_.late.push_back({s.target.buffer, &target, at, result, thread_.group});
       return;
     }
+    races_.store(s.target.buffer, at);
     if (s.kind == StoreKind::fma) {
       Scalar operands[3] = {result, nodes[static_cast<size_t>(s.body.results[1])], target.at(at)};
       result = evaluate(Op::fma, target.type, operands);
@@ -215,6 +238,7 @@ class Machine final : private Leaves {
     // Whatever was there is gone: reading it before a store shows as nonsense.
     std::fill(own->bytes.begin(), own->bytes.end(), std::byte{0x7f});
     thread_.memory[i] = own.get();
+    races_.forget(a.buffer);
   }
   void statement(const Copy& c) {
     HostTensor& to = memory(c.to);
@@ -231,6 +255,8 @@ class Machine final : private Leaves {
         inside = inside && i >= 0 && i < c.limit[d];
         flat = flat * shape[d] + i;
       }
+      if (inside) races_.load(c.from, flat);
+      races_.store(c.to, cell);
       to.set(cell, inside ? from.at(flat) : zero);
       for (size_t k = c.order.size(); k-- > 0;) {
         auto d = static_cast<size_t>(c.order[k]);
@@ -399,11 +425,13 @@ class Machine final : private Leaves {
   void in_lockstep(const For& f) {
     std::vector<Waiting> threads;
     split(f, threads);
+    races_.barrier();
     Thread outside = thread_;
     lockstep_ = true;
     while (!threads.empty()) {
       for (Waiting& w : threads) {
         std::swap(thread_, w.thread);
+        races_.be_thread(thread_.number);
         w.barrier = run_to_barrier(w.frames);
         std::swap(thread_, w.thread);
         internal_check(w.barrier == threads[0].barrier, "nest: threads wait at different barriers");
@@ -414,15 +442,21 @@ class Machine final : private Leaves {
       }
       int64_t pending = std::get<Sync>(threads[0].barrier->what).pending;
       for (Waiting& w : threads) end_group(w.thread, pending);
+      races_.barrier();
     }
     lockstep_ = false;
+    races_.be_thread(0);
+    races_.barrier();
     thread_ = std::move(outside);
   }
-  static void end_group(Thread& thread, int64_t pending) {
+  void end_group(Thread& thread, int64_t pending) {
     int64_t due = thread.group++ - pending;
     auto first = std::stable_partition(thread.late.begin(), thread.late.end(),
                                        [&](const Thread::Late& l) { return l.group > due; });
-    for (auto it = first; it != thread.late.end(); ++it) it->to->set(it->at, it->value);
+    for (auto it = first; it != thread.late.end(); ++it) {
+      it->to->set(it->at, it->value);
+      races_.end_store(it->buffer, it->at, thread.number);
+    }
     thread.late.erase(first, thread.late.end());
   }
 
@@ -437,6 +471,7 @@ class Machine final : private Leaves {
         continue;
       }
       threads.push_back({thread_, {{&f.body, 0, nullptr, 0, 0}}, nullptr});
+      threads.back().thread.number = static_cast<uint32_t>(threads.size());
       for (size_t b = 0; b < nest_.buffers.size(); ++b) {
         if (is_private(b)) threads.back().thread.own[b].reset();
       }
@@ -492,6 +527,8 @@ class Machine final : private Leaves {
   std::map<const Block*, bool> barriers_;
   Thread thread_;
   bool lockstep_ = false;  // threads with barriers are running
+  Races races_;
+  int depth_ = 0;  // of loops whose iterations are independent
   const std::vector<Access>* loads_ = nullptr;
 };
 

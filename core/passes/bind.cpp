@@ -1,7 +1,10 @@
 #include "core/passes/bind.h"
 
+#include <map>
+
 #include "core/passes/bind_context.h"
 #include "core/support/checked.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -23,11 +26,23 @@ void bind_statement(BindContext& context, const Statement& statement) {
   }
 }
 
+// Inputs that are seeds of differentiation, by the tensor that they belong to.
+using Seeds = std::multimap<TensorId, TensorId>;
+Seeds seeds_of(const Program& program) {
+  Seeds seeds;
+  for (TensorId id : program.inputs) {
+    const Tensor& input = program.tensors[static_cast<size_t>(id)];
+    if (input.seed_of) seeds.emplace(*input.seed_of, id);
+  }
+  return seeds;
+}
+
 // A seed of differentiation fits the output that it belongs to.
-void check_seeds(BindContext& context, TensorId of) {
-  for (TensorId id : context.program.inputs) {
+void check_seeds(BindContext& context, const Seeds& seeds, TensorId of) {
+  auto [first, last] = seeds.equal_range(of);
+  for (auto at = first; at != last; ++at) {
+    TensorId id = at->second;
     const Tensor& seed = context.program.tensors[static_cast<size_t>(id)];
-    if (seed.seed_of != of) continue;
     const BoundTensor &given = context.tensor(id), &output = context.tensor(of);
     for (const BoundTensor* t : {&output, &given}) {
       if (is_float(t->type)) continue;
@@ -49,6 +64,16 @@ void check_differentiated(BindContext& context, TensorId id) {
   fail(Stage::bind, "gradient", input.span,
        "the gradient with respect to " + input.name + " is asked for, but " + input.name + " is " +
            std::string(to_string(type)) + ": only floating-point inputs have gradients");
+}
+
+int64_t node_count(const BoundStatement& statement) {
+  const auto* c = std::get_if<Contraction>(&statement);
+  int64_t count = 1;
+  if (c == nullptr) return count;
+  for (const Piece& piece : c->pieces) {
+    visit_nodes(piece.body, [&](const Node&) { ++count; });
+  }
+  return count;
 }
 
 // The load as a number.
@@ -92,13 +117,25 @@ BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) 
   }
   for (size_t i = 0; i < inputs.size(); ++i) context.bind_input(program.inputs[i], inputs[i]);
   context.check_sizes();
+  const Seeds seeds = seeds_of(program);
   for (TensorId id : program.inputs) {
     check_differentiated(context, id);
-    check_seeds(context, id);
+    check_seeds(context, seeds, id);
   }
+  size_t counted = 0;  // statements
+  int64_t nodes = 0;
   for (const Statement& statement : program.statements) {
+    checkpoint_at(statement.span);
     bind_statement(context, statement);
-    check_seeds(context, statement.result);
+    for (; counted < context.bound.statements.size(); ++counted) {
+      nodes += node_count(context.bound.statements[counted]);
+    }
+    if (nodes > limits().nodes) {
+      fail_limit(Stage::bind, statement.span,
+                 "the program has more than " + std::to_string(limits().nodes) + " operations",
+                 "limit_nodes");
+    }
+    check_seeds(context, seeds, statement.result);
   }
   fix_sizing_parameters(context);
   return std::move(context.bound);

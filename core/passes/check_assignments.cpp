@@ -6,6 +6,7 @@
 #include "core/lattice/lattice.h"
 #include "core/passes/bind.h"
 #include "core/support/checked.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -161,6 +162,7 @@ class Checker {
   }
 
   void require_empty(const System& system, size_t output) const {
+    checkpoint();
     lattice::Emptiness answer = lattice::emptiness(system);
     if (answer == lattice::Emptiness::empty) return;
     const std::string& name =
@@ -188,6 +190,7 @@ void check_assignments(const BoundProgram& program) {
   for (const BoundStatement& statement : program.statements) {
     const auto* contraction = std::get_if<Contraction>(&statement);
     if (contraction == nullptr) continue;
+    checkpoint_at(contraction->span);
     Checker checker(program, *contraction);
     try {
       if (contraction->aggregation == Aggregation::assign) checker.run();

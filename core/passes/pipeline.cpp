@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/passes/domains.h"
 #include "core/passes/tensor_passes.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -40,8 +42,10 @@ void run_pipeline(BoundProgram& program, const Target& target, const PipelineOpt
     bool skipped =
         std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end();
     if (skipped && pass.optional) continue;
+    checkpoint_at({});
     pass.run(program, target);
     verify(program);
+    verify_accesses(program);
     if (options.after) options.after(pass.name, program);
   }
 }

@@ -31,6 +31,7 @@ class Splitter {
     for (BoundStatement& statement : program_.statements) {
       Contraction* c = std::get_if<Contraction>(&statement);
       if (c == nullptr) continue;
+      if (c->pieces.empty()) name_outputs(*c);
       for (Piece& piece : c->pieces) {
         for (Access& a : piece.loads) rename(a);
         for (size_t o = 0; o < piece.stores.size(); ++o) {
@@ -102,6 +103,14 @@ class Splitter {
     auto taken = [&](const BoundTensor& t) { return t.name == name; };
     while (std::any_of(program_.tensors.begin(), program_.tensors.end(), taken)) name += "_";
     return name;
+  }
+  // Of a statement without points, whose stores would name the components.
+  void name_outputs(Contraction& c) const {
+    std::map<TensorId, size_t> seen;
+    for (TensorId& id : c.outputs) {
+      auto it = apart_.find(id);
+      if (it != apart_.end()) id = it->second[seen[id]++];
+    }
   }
   void rename(Access& a) const {
     auto it = apart_.find(a.tensor);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/support/control.h"
+
 namespace tile {
 
 bool contains(const std::vector<TensorId>& list, TensorId id) {
@@ -35,9 +37,11 @@ struct Writes {
 }  // namespace
 
 std::vector<TensorId> read_by(const BoundStatement& statement) {
+  checkpoint();
   return std::visit(Reads{}, statement);
 }
 std::vector<TensorId> written_by(const BoundStatement& statement) {
+  checkpoint();
   return std::visit(Writes{}, statement);
 }
 

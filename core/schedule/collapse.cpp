@@ -212,7 +212,7 @@ void merge_rows(KernelStage& stage, const UnknownPair& p) {
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
-  Shape& shape = kernel.tensors[static_cast<size_t>(d.tensor)].shape;
+  Shape& shape = kernel.tensors.change()[static_cast<size_t>(d.tensor)].shape;
   auto at = static_cast<std::ptrdiff_t>(d.first) + 1;
   int64_t inner = shape[d.first + 1];
   shape[d.first] = checked_mul(shape[d.first], inner);
@@ -258,8 +258,9 @@ void apply(Kernel& kernel, const Closure& closure) {
 }
 
 // A reduction over one value adds nothing to an index and bounds nothing: it can go where only
-// indices and constraints that other unknowns keep alive name it.
-bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u) {
+// indices and constraints that other unknowns keep alive name it. `owned`: those must be
+// reductions, since without one a cell outside of the condition is not zero but never stored.
+bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool owned) {
   if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
   bool named = false;
   visit_nodes(piece.body, [&](const Node& node) {
@@ -268,10 +269,12 @@ bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u) {
   });
   if (named) return false;
   return std::none_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
-    Affine rest = c.form;
-    if (rest.coefficient(u).is_zero()) return false;
-    rest.coefficients[u] = Rational(0);
-    return rest.is_constant();
+    if (c.form.coefficient(u).is_zero()) return false;
+    bool alive = false;
+    for (size_t v = owned ? piece.owners : 0; v < piece.unknowns.size(); ++v) {
+      alive = alive || (v != u && !c.form.coefficient(v).is_zero());
+    }
+    return !alive;
   });
 }
 
@@ -301,10 +304,11 @@ bool merge_one(Kernel& kernel) {
 }  // namespace
 
 void drop_points(Kernel& kernel) {
+  bool owned = kernel.stages.size() > 1;  // a kernel of one stage stores the other cells itself
   for (KernelStage& stage : kernel.stages) {
     for (Piece& piece : stage.contraction.pieces) {
       for (size_t u = piece.unknowns.size(); u-- > piece.owners;) {
-        if (!only_a_point(stage, piece, u)) continue;
+        if (!only_a_point(stage, piece, u, owned)) continue;
         erase_unknown(piece, u);
         stage.stream -= stage.stream > static_cast<int>(u) ? 1 : 0;
       }

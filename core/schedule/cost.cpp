@@ -14,6 +14,7 @@
 #include "core/schedule/rows.h"
 #include "core/schedule/traffic.h"
 #include "core/schedule/window.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -167,6 +168,7 @@ double PieceModel::serial_ns(const PieceSchedule& s) const {
 }
 
 double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
+  checkpoint();
   Traffic traffic(*this, s);
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;

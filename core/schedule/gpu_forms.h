@@ -56,6 +56,13 @@ struct LineForm {
   std::vector<FlatIndex> lines;   // of each stage with loops of its own
   std::vector<TensorId> kept;     // results that are lines, and live for the row
   std::vector<TensorId> scalars;  // results that are one value for each row, and live for it
+  // Results that are one value for each row and that other kernels need too; `read`: stages that
+  // all threads run read them as well.
+  struct Stored {
+    TensorId tensor = -1;
+    bool read = false;
+  };
+  std::vector<Stored> stored;
   // Tensors read at the same positions by several stages: the stage and load of the first.
   struct Cached {
     TensorId tensor = -1;

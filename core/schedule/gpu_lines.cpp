@@ -37,6 +37,7 @@ class LineFinder {
       if (!loads(s)) return std::nullopt;
     }
     if (f_.count < 32) return std::nullopt;
+    find_stored();
     for (auto& [tensor, first] : first_read_) {
       bool several = readers_[tensor].size() > 1 && !spoiled_.contains(tensor);
       if (several) f_.cached.push_back(first);
@@ -127,7 +128,8 @@ class LineFinder {
     for (size_t u = 0; u < p.box.size(); ++u) {
       if (p.box[u] < 1 || (codes_[s][u] == kOther && p.box[u] != 1)) return false;
     }
-    if (line_extents_.empty()) {
+    if (!settled_) {
+      settled_ = true;
       line_extents_ = extents;
       f_.rows = rows;
       for (int64_t r : rows) f_.row_count = checked_mul(f_.row_count, r);
@@ -177,8 +179,29 @@ class LineFinder {
     return true;
   }
 
+  // The stage with loops of its own that stage s runs in.
+  size_t loops_of(size_t s) const {
+    while (kernel_.stages[s].attach >= 0) s = static_cast<size_t>(kernel_.stages[s].attach);
+    return s;
+  }
+  void find_stored() {
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      TensorId out = kernel_.stages[s].contraction.outputs[0];
+      bool global = kernel_.stages[s].residence == Residence::global;
+      if (!global || kind(made_.at(out)) != Kind::scalar) continue;
+      bool read = false;
+      for (size_t t = 0; t < kernel_.stages.size(); ++t) {
+        for (const Access& load : piece(t).loads) {
+          read = read || (load.tensor == out && loops_of(t) != loops_of(s));
+        }
+      }
+      f_.stored.push_back({out, read});
+    }
+  }
+
   const Kernel& kernel_;
   LineForm f_;
+  bool settled_ = false;  // by the first stage with loops of its own: the rows and the line
   std::vector<int64_t> line_extents_;
   std::vector<std::vector<int>> codes_;  // by stage and unknown
   std::map<TensorId, Signature> made_, read_as_;

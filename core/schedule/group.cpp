@@ -11,6 +11,8 @@
 #include "core/schedule/collapse.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/thin_edge.h"
+#include "core/schedule/verify_steps.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -52,22 +54,13 @@ bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& ten
 
 class Grouping {
  public:
-  // Fusions that are made wherever they are legal.
-  struct Always {
-    bool streams = false, pools = false;
-  };
-  Grouping(const BoundProgram& program, const Target& target, Always always)
-      : program_(program), target_(target), always_(always) {}
+  Grouping(const BoundProgram& program, const Target& target, const GroupOptions& options)
+      : program_(program), target_(target), options_(options), tensors_(program.tensors) {}
 
   std::vector<Step> run() {
+    note_readers();
     for (size_t i = 0; i < program_.statements.size(); ++i) place(i);
-    auto complete = [this](Kernel& k) { finish(k); };
-    if (!is_gpu(target_)) {
-      steps_ = fuse_streams(std::move(steps_), program_, target_, complete, gone_, always_.streams);
-      steps_ = fuse_siblings(std::move(steps_), program_, target_, complete);
-      steps_ = fuse_pools(std::move(steps_), program_, target_, complete, always_.pools);
-    }
-    steps_ = fuse_rows(std::move(steps_), program_, target_, complete);
+    fuse();
     for (Step& step : steps_) {
       Kernel* kernel = std::get_if<Kernel>(&step);
       if (kernel == nullptr) continue;
@@ -76,13 +69,35 @@ class Grouping {
       collapse(*kernel);
       if (!is_gpu(target_)) divide_thin_edge(*kernel, target_);
     }
+    verify(steps_, program_);
+    if (options_.after) options_.after("finish", steps_);
     return std::move(steps_);
   }
 
  private:
+  // Each fusion leaves an order in which everything is made before it is read.
+  void fuse() {
+    auto complete = [this](Kernel& k) { finish(k); };
+    auto fused = [&](std::string_view fusion, std::vector<Step> steps) {
+      steps_ = std::move(steps);
+      verify_order(steps_, program_);
+      if (options_.after) options_.after(fusion, steps_);
+    };
+    fused("attach", std::move(steps_));
+    if (!is_gpu(target_)) {
+      fused("streams",
+            fuse_streams(std::move(steps_), program_, target_, complete, gone_, options_.streams));
+      fused("siblings",
+            fuse_siblings(std::move(steps_), program_, target_, complete, options_.siblings));
+      fused("pools", fuse_pools(std::move(steps_), program_, target_, complete, options_.pools));
+    }
+    fused("rows", fuse_rows(std::move(steps_), program_, target_, complete, options_.rows));
+  }
+
   const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
 
   void place(size_t i) {
+    checkpoint();
     const BoundStatement& statement = program_.statements[i];
     const Contraction* c = std::get_if<Contraction>(&statement);
     std::optional<size_t> host = c != nullptr ? host_of(*c) : std::nullopt;
@@ -98,7 +113,7 @@ class Grouping {
       KernelStage stage;
       stage.contraction = *c;
       kernel.stages.push_back(std::move(stage));
-      kernel.tensors = program_.tensors;
+      kernel.tensors = tensors_;
       kernel.name = tensor(c->outputs[0]).name;
       steps_.emplace_back(std::move(kernel));
     } else if (const Sort* sort = std::get_if<Sort>(&statement)) {
@@ -186,7 +201,8 @@ class Grouping {
           if (!made.contains(a.tensor)) list(kernel.reads, a.tensor);
         }
       }
-      if (stage.contraction.fill) list(kernel.reads, *stage.contraction.fill);
+      const std::optional<TensorId>& fill = stage.contraction.fill;
+      if (fill && !made.contains(*fill)) list(kernel.reads, *fill);
       bool outside = false;
       for (TensorId out : stage.contraction.outputs) {
         made.insert(out);
@@ -218,24 +234,35 @@ class Grouping {
       });
     });
   }
-  bool needed_outside(TensorId id, const Kernel& kernel) const {
-    if (std::find(program_.outputs.begin(), program_.outputs.end(), id) != program_.outputs.end()) {
-      return true;
-    }
+  // Who reads what, and what is viewed or an output: programs may have tens of thousands of each.
+  void note_readers() {
     for (const BoundTensor& t : program_.tensors) {
-      if (t.view_of == id) return true;
+      if (t.view_of) kept_.insert(*t.view_of);
     }
+    kept_.insert(program_.outputs.begin(), program_.outputs.end());
+    for (const BoundStatement& s : program_.statements) {
+      checkpoint();
+      for (TensorId id : read_by(s)) {
+        std::vector<const BoundStatement*>& all = readers_[id];
+        if (all.empty() || all.back() != &s) all.push_back(&s);
+      }
+    }
+  }
+
+  bool needed_outside(TensorId id, const Kernel& kernel) const {
+    if (kept_.contains(id)) return true;
     bool read_here = false;
     for (const KernelStage& stage : kernel.stages) {
       for (TensorId read : read_by(BoundStatement(stage.contraction))) {
         read_here = read_here || read == id;
       }
     }
-    bool elsewhere = std::any_of(
-        program_.statements.begin(), program_.statements.end(), [&](const BoundStatement& s) {
-          std::vector<TensorId> reads = read_by(s);
-          if (std::find(reads.begin(), reads.end(), id) == reads.end()) return false;
-          std::vector<TensorId> writes = written_by(s);
+    if (!read_here) return true;
+    auto readers = readers_.find(id);
+    if (readers == readers_.end()) return false;
+    return std::any_of(
+        readers->second.begin(), readers->second.end(), [&](const BoundStatement* s) {
+          std::vector<TensorId> writes = written_by(*s);
           if (std::all_of(writes.begin(), writes.end(),
                           [&](TensorId w) { return gone_.contains(w); })) {
             return false;
@@ -244,13 +271,15 @@ class Grouping {
             return stage.contraction.outputs == writes;
           });
         });
-    return elsewhere || !read_here;
   }
 
   const BoundProgram& program_;
   const Target& target_;
-  Always always_;
+  const GroupOptions& options_;
+  TensorTable tensors_;
   std::vector<Step> steps_;
+  std::map<TensorId, std::vector<const BoundStatement*>> readers_;
+  std::set<TensorId> kept_;  // views of them or the program's caller need them
   std::set<TensorId> gone_;  // no kernel makes them: what reads them is written otherwise
   std::map<TensorId, size_t> made_at_;
   std::map<TensorId, std::vector<Affine>> cells_;  // in the first result's coordinates
@@ -259,13 +288,11 @@ class Grouping {
 }  // namespace
 
 std::vector<Step> group(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target, {}).run();
+  return group(program, target, GroupOptions{});
 }
-std::vector<Step> group_streamed(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target, {.streams = true}).run();
-}
-std::vector<Step> group_pooled(const BoundProgram& program, const Target& target) {
-  return Grouping(program, target, {.pools = true}).run();
+std::vector<Step> group(const BoundProgram& program, const Target& target,
+                        const GroupOptions& options) {
+  return Grouping(program, target, options).run();
 }
 
 }  // namespace tile

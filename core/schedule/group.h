@@ -30,6 +30,7 @@ class OpenSteps {
     const Kernel* k = kernel(i);
     return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
   }
+  const std::vector<std::optional<Step>>& list() const { return steps_; }
   // Takes the steps that are left out of the list.
   std::vector<Step> left() {
     std::vector<Step> list;
@@ -44,13 +45,16 @@ class OpenSteps {
 };
 
 // Merges kernels that share rows (KernelStage::rows) where that is cheaper. `finish` completes a
-// kernel: what it reads and writes, and where its results live.
+// kernel: what it reads and writes, and where its results live. `always`: wherever it is legal.
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
-                            const Target& target, const std::function<void(Kernel&)>& finish);
+                            const Target& target, const std::function<void(Kernel&)>& finish,
+                            bool always);
 
-// Makes one kernel of reductions of one tensor over the same axes where that is cheaper.
+// Makes one kernel of reductions of one tensor over the same axes where that is cheaper, or
+// wherever it is legal with `always`.
 std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& program,
-                                const Target& target, const std::function<void(Kernel&)>& finish);
+                                const Target& target, const std::function<void(Kernel&)>& finish,
+                                bool always);
 
 // The model's time for a kernel as it would be compiled.
 double compiled_cost(const Kernel& raw, const Target& target,
@@ -67,9 +71,13 @@ std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& prog
 std::vector<Step> fuse_pools(std::vector<Step> steps, const BoundProgram& program,
                              const Target& target, const std::function<void(Kernel&)>& finish,
                              bool always);
-// group() with every streamed kernel, or every pool in the kernel before it, that is legal: for
-// tests.
-std::vector<Step> group_streamed(const BoundProgram& program, const Target& target);
-std::vector<Step> group_pooled(const BoundProgram& program, const Target& target);
+// group() for tests: with every fusion of these kinds that is legal, and told of the steps after
+// each kind of fusion by its name (their kernels' lists and residences are settled last).
+struct GroupOptions {
+  bool streams = false, siblings = false, pools = false, rows = false;
+  std::function<void(std::string_view fusion, const std::vector<Step>& steps)> after = {};
+};
+std::vector<Step> group(const BoundProgram& program, const Target& target,
+                        const GroupOptions& options);
 
 }  // namespace tile

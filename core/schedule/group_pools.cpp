@@ -8,7 +8,9 @@
 #include "core/passes/substitution.h"
 #include "core/passes/uses.h"
 #include "core/schedule/group.h"
+#include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/step_order.h"
 #include "core/schedule/stream_pattern.h"
 
 namespace tile {
@@ -90,7 +92,7 @@ class Splitter {
       if (!rewrite(kernel_.stages[s].contraction)) return false;
     }
     for (const auto& [id, split] : splits_) {
-      kernel_.tensors[static_cast<size_t>(id)].shape = split_shape(split);
+      kernel_.tensors.change()[static_cast<size_t>(id)].shape = split_shape(split);
     }
     return true;
   }
@@ -209,6 +211,14 @@ class Splitter {
   std::vector<int> stored_;     // by dimension of the result: the old unknown that it was
 };
 
+// Every cell of what the kernel makes has an owner, so that each digit of a split unknown has one.
+// Else cells without any, which are zero, would get owners that no condition keeps out.
+bool makes_all_cells(const Kernel& k) {
+  return std::all_of(k.stages.begin(), k.stages.end(), [&](const KernelStage& s) {
+    return lowering::covers_output(s.contraction, k.tensors);
+  });
+}
+
 // One stage with loops, of one piece, and stages attached to it.
 bool is_plain(const Kernel& k) {
   auto plain = [](const KernelStage& s) {
@@ -216,6 +226,19 @@ bool is_plain(const Kernel& k) {
            s.contraction.outputs.size() == 1 && s.stream < 0 && s.rows.empty();
   };
   return std::all_of(k.stages.begin(), k.stages.end(), plain);
+}
+
+// The reduction's operand has split dimensions; what else the pool reads of its maker, at whole
+// indices, would have them, too.
+bool reads_more(const Kernel& pool, const Kernel& maker, TensorId operand) {
+  std::vector<TensorId> made;
+  for (const KernelStage& s : maker.stages) made.push_back(s.contraction.outputs[0]);
+  for (size_t s = 0; s < pool.stages.size(); ++s) {
+    for (TensorId id : read_by(BoundStatement(pool.stages[s].contraction))) {
+      if (contains(made, id) && (s > 0 || id != operand)) return true;
+    }
+  }
+  return false;
 }
 
 // The split reductions' kernel and the pool in one, before its rows are chosen.
@@ -228,7 +251,7 @@ struct Joined {
 
 std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
                              const std::vector<BoundTensor>& tensors) {
-  if (!is_plain(maker) || !is_plain(pool)) return std::nullopt;
+  if (!is_plain(maker) || !is_plain(pool) || !makes_all_cells(maker)) return std::nullopt;
   if (maker.stages.size() + pool.stages.size() > kMostStages) return std::nullopt;
   TensorId result = maker.stages.back().contraction.outputs[0];
   const Piece& reduction = pool.stages[0].contraction.pieces[0];
@@ -237,7 +260,7 @@ std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
   if (!reduces || made.owners == made.box.size()) return std::nullopt;
   const Shape& shape = tensors[static_cast<size_t>(result)].shape;
   std::optional<Split> split = split_by(reduction, result, shape);
-  if (!split) return std::nullopt;
+  if (!split || reads_more(pool, maker, result)) return std::nullopt;
   Joined both;
   both.kernel = maker;
   Splitter splitter(both.kernel, result, *split);
@@ -308,7 +331,7 @@ class PoolFusion {
       best = ns;
       chosen = std::move(whole);
     }
-    if (!chosen) return;
+    if (!chosen || !can_stand(steps_, {i, j}, j, program_)) return;
     auto cost = [&](size_t k) { return compiled_cost(*kernel(k), target_, finish_); };
     if (!always_ && best >= cost(i) + cost(j)) return;
     steps_[j] = std::move(*chosen);

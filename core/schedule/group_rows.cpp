@@ -10,6 +10,7 @@
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/step_order.h"
 #include "core/schedule/stream.h"
 
 namespace tile {
@@ -42,8 +43,12 @@ bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
 class RowFusion {
  public:
   RowFusion(std::vector<Step>& steps, const BoundProgram& program, const Target& target,
-            const std::function<void(Kernel&)>& finish)
-      : program_(program), target_(target), finish_(finish), steps_(std::move(steps)) {
+            const std::function<void(Kernel&)>& finish, bool always)
+      : program_(program),
+        target_(target),
+        finish_(finish),
+        always_(always),
+        steps_(std::move(steps)) {
     costs_.resize(steps_.size());
   }
 
@@ -66,48 +71,24 @@ class RowFusion {
                        [&](const auto& s) { return streams(s.contraction, program_.tensors); });
   }
 
-  static std::vector<TensorId> made_by(const Step& step) {
-    std::vector<TensorId> list;
-    if (const Kernel* k = std::get_if<Kernel>(&step)) {
-      for (const KernelStage& s : k->stages) {
-        list.insert(list.end(), s.contraction.outputs.begin(), s.contraction.outputs.end());
-      }
-    } else if (const Sort* sort = std::get_if<Sort>(&step)) {
-      list.push_back(sort->result);
-    } else {
-      list.push_back(std::get<Scatter>(step).result);
-    }
-    return list;
-  }
-  std::vector<TensorId> read_by_kernel(const Kernel& k) const {
-    std::vector<TensorId> list;
-    for (const KernelStage& s : k.stages) {
-      for (TensorId id : read_by(BoundStatement(s.contraction))) {
-        list.push_back(storage_of(program_, id));
-      }
-    }
-    return list;
-  }
-
   // Earlier kernels that step i may join: the latest that makes an operand, and those after it that
   // read a tensor which i reads.
   std::vector<size_t> partners(size_t i) const {
-    std::vector<TensorId> reads = read_by_kernel(*kernel(i));
+    std::vector<TensorId> reads = use_of(*steps_[i], program_).reads;
+    auto among = [&](const std::vector<TensorId>& list) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](TensorId id) { return contains(reads, id); });
+    };
     std::vector<size_t> list;
     for (size_t j = i; j-- > 0;) {
       if (!steps_[j]) continue;
-      std::vector<TensorId> made = made_by(*steps_[j]);
-      bool produces =
-          std::any_of(made.begin(), made.end(), [&](TensorId id) { return contains(reads, id); });
-      if (produces) {
+      StepUse other = use_of(*steps_[j], program_);
+      if (among(other.makes)) {
         if (candidate(j)) list.insert(list.begin(), j);
         break;
       }
       if (!candidate(j) || list.size() >= kSiblings) continue;
-      std::vector<TensorId> others = read_by_kernel(*kernel(j));
-      bool shares = std::any_of(others.begin(), others.end(),
-                                [&](TensorId id) { return contains(reads, id); });
-      if (shares) list.push_back(j);
+      if (among(other.reads)) list.push_back(j);
     }
     return list;
   }
@@ -135,11 +116,8 @@ class RowFusion {
     if (!both) return false;
     double apart = cost(first) + cost(second);
     double together = cost(*both);
-    if (together > apart) return merge_three(first, second, *both, apart);
-    steps_[first] = std::move(*both);
-    costs_[first] = together;
-    steps_[second].reset();
-    return true;
+    if (!always_ && together > apart) return merge_three(first, second, *both, apart);
+    return put({first, second}, std::move(*both), together);
   }
 
   // A result that two of three kernels only hand on is worth nothing before the third has joined.
@@ -152,13 +130,19 @@ class RowFusion {
       if (!all) return false;
       double together = cost(*all);
       if (together > apart + cost(third)) return false;
-      steps_[first] = std::move(*all);
-      costs_[first] = together;
-      steps_[second].reset();
-      steps_[third].reset();
-      return true;
+      return put({first, second, third}, std::move(*all), together);
     }
     return false;
+  }
+
+  // The kernel in the place of its members; false where it can stand at none of theirs.
+  bool put(const std::vector<size_t>& members, Kernel kernel, double cost) {
+    std::optional<size_t> at = common_place(steps_, members, program_);
+    if (!at) return false;
+    for (size_t m : members) steps_[m].reset();
+    steps_[*at] = std::move(kernel);
+    costs_[*at] = cost;
+    return true;
   }
 
   // Every owner of the stages with loops a row, unless the kernel has rows already.
@@ -242,7 +226,19 @@ class RowFusion {
     return list;
   }
 
+  // A default is copied whole, before its stage begins: the same kernel cannot make it row by row.
+  bool fills_from(const Kernel& filled, const Kernel& maker) const {
+    return std::any_of(filled.stages.begin(), filled.stages.end(), [&](const KernelStage& s) {
+      if (!s.contraction.fill) return false;
+      TensorId from = storage_of(program_, *s.contraction.fill);
+      return std::any_of(maker.stages.begin(), maker.stages.end(), [&](const KernelStage& m) {
+        return contains(m.contraction.outputs, from);
+      });
+    });
+  }
+
   std::optional<Kernel> merged(const Kernel& first, const Kernel& second) const {
+    if (fills_from(second, first)) return std::nullopt;
     size_t reads = 0;
     for (const Kernel* k : {&first, &second}) {
       for (const KernelStage& s : k->stages) {
@@ -258,6 +254,13 @@ class RowFusion {
     for (KernelStage& s : a.stages) {
       if (s.attach < 0) s.rows = chosen(s.rows, *pairs, true);
     }
+    // Of what a kernel alone has, it has the shape (a pool's operand is split by its windows).
+    for (const KernelStage& s : b.stages) {
+      for (TensorId out : s.contraction.outputs) {
+        auto at = static_cast<size_t>(out);
+        if (a.tensors[at].shape != b.tensors[at].shape) a.tensors.change()[at] = b.tensors[at];
+      }
+    }
     auto shift = static_cast<int>(a.stages.size());
     for (KernelStage& s : b.stages) {
       if (s.attach < 0) s.rows = chosen(s.rows, *pairs, false);
@@ -270,6 +273,7 @@ class RowFusion {
   const BoundProgram& program_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
+  bool always_;
   OpenSteps steps_;
   std::vector<std::optional<double>> costs_;
 };
@@ -285,8 +289,9 @@ double compiled_cost(const Kernel& raw, const Target& target,
 }
 
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
-                            const Target& target, const std::function<void(Kernel&)>& finish) {
-  return RowFusion(steps, program, target, finish).run();
+                            const Target& target, const std::function<void(Kernel&)>& finish,
+                            bool always) {
+  return RowFusion(steps, program, target, finish, always).run();
 }
 
 }  // namespace tile

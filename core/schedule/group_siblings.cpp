@@ -6,6 +6,8 @@
 #include "core/passes/substitution.h"
 #include "core/passes/uses.h"
 #include "core/schedule/group.h"
+#include "core/schedule/lowering.h"
+#include "core/schedule/step_order.h"
 #include "core/schedule/stream_pattern.h"
 
 namespace tile {
@@ -118,8 +120,12 @@ std::vector<TensorId> made_by(const Kernel& k) {
 class SiblingFusion {
  public:
   SiblingFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
-                const std::function<void(Kernel&)>& finish)
-      : program_(program), target_(target), finish_(finish), steps_(std::move(steps)) {}
+                const std::function<void(Kernel&)>& finish, bool always)
+      : program_(program),
+        target_(target),
+        finish_(finish),
+        always_(always),
+        steps_(std::move(steps)) {}
 
   std::vector<Step> run() {
     for (size_t j = 1; j < steps_.size(); ++j) {
@@ -136,10 +142,6 @@ class SiblingFusion {
     return std::any_of(list.begin(), list.end(), [&](TensorId id) {
       return contains(tensors, id) || contains(tensors, storage_of(program_, id));
     });
-  }
-  bool reads(const Kernel& k, const std::vector<TensorId>& tensors) const {
-    return std::any_of(k.stages.begin(), k.stages.end(),
-                       [&](const KernelStage& s) { return reads(s.contraction, tensors); });
   }
 
   // What the second reads of the first, if anything, it reads at the cell that its tile makes too.
@@ -185,19 +187,11 @@ class SiblingFusion {
     return list;
   }
 
-  // Where the two can be one: at the first if nothing that the second reads is made since, at the
-  // second if nothing in between reads what the first makes.
-  std::optional<size_t> place(size_t i, size_t j) const {
-    bool at_first = true, at_second = true;
-    for (size_t k = i + 1; k < j; ++k) {
-      if (!steps_[k]) continue;
-      const Kernel* between = std::get_if<Kernel>(&*steps_[k]);
-      if (between == nullptr) return std::nullopt;
-      at_first = at_first && !reads(*kernel(j), made_by(*between));
-      at_second = at_second && !reads(*between, made_by(*kernel(i)));
-    }
-    if (at_first) return i;
-    return at_second ? std::optional<size_t>(j) : std::nullopt;
+  // What is attached is computed where a result's cell is: results have all of theirs (one
+  // reduction may own fewer cells than the other's tensor has, the rest being zero).
+  bool carries_attachments(const Kernel& k) const {
+    return k.stages.size() == 1 ||
+           lowering::covers_output(k.stages[0].contraction, program_.tensors);
   }
 
   void join(size_t i, size_t j) {
@@ -206,13 +200,14 @@ class SiblingFusion {
     std::optional<Contraction> both =
         joined(a.stages[0].contraction, b.stages[0].contraction, program_.tensors);
     bool apart = !both || !same_cells(a, b, *both);
-    std::optional<size_t> at = apart ? std::nullopt : place(i, j);
+    std::optional<size_t> at = apart ? std::nullopt : common_place(steps_, {i, j}, program_);
     if (!at) return;
     Kernel one = a;
     one.stages[0].contraction = std::move(*both);
     one.stages.insert(one.stages.end(), b.stages.begin() + 1, b.stages.end());
+    if (!carries_attachments(one)) return;
     auto cost = [&](const Kernel& k) { return compiled_cost(k, target_, finish_); };
-    if (cost(one) >= cost(a) + cost(b)) return;
+    if (!always_ && cost(one) >= cost(a) + cost(b)) return;
     steps_[i].reset();
     steps_[j].reset();
     steps_[*at] = std::move(one);
@@ -221,14 +216,16 @@ class SiblingFusion {
   const BoundProgram& program_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
+  bool always_;
   OpenSteps steps_;
 };
 
 }  // namespace
 
 std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& program,
-                                const Target& target, const std::function<void(Kernel&)>& finish) {
-  return SiblingFusion(std::move(steps), program, target, finish).run();
+                                const Target& target, const std::function<void(Kernel&)>& finish,
+                                bool always) {
+  return SiblingFusion(std::move(steps), program, target, finish, always).run();
 }
 
 }  // namespace tile

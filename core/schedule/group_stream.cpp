@@ -8,6 +8,7 @@
 #include "core/passes/uses.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
+#include "core/schedule/step_order.h"
 #include "core/schedule/stream_parts.h"
 
 namespace tile {
@@ -26,7 +27,7 @@ void put_row_last(Kernel& kernel, int row) {
     auto last = [&](auto& list) {
       std::rotate(list.begin() + at, list.begin() + at + 1, list.end());
     };
-    last(kernel.tensors[static_cast<size_t>(id)].shape);
+    last(kernel.tensors.change()[static_cast<size_t>(id)].shape);
     for (KernelStage& stage : kernel.stages) {
       for (auto* accesses :
            {&stage.contraction.pieces[0].loads, &stage.contraction.pieces[0].stores}) {
@@ -42,20 +43,19 @@ class StreamFusion {
  public:
   StreamFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
                const std::function<void(Kernel&)>& finish, std::set<TensorId>& gone, bool always)
-      : program_(program), target_(target), finish_(finish), gone_(gone), always_(always) {
-    for (Step& s : steps) steps_.emplace_back(std::move(s));
-  }
+      : program_(program),
+        target_(target),
+        finish_(finish),
+        gone_(gone),
+        always_(always),
+        steps_(std::move(steps)) {}
 
   std::vector<Step> run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      std::optional<stream::Parts> parts = stream::find_parts(steps_, program_, i);
+      std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, i);
       if (parts) fuse(*parts);
     }
-    std::vector<Step> left;
-    for (std::optional<Step>& s : steps_) {
-      if (s) left.push_back(std::move(*s));
-    }
-    return left;
+    return steps_.left();
   }
 
  private:
@@ -67,32 +67,11 @@ class StreamFusion {
     return {all.begin(), all.end()};
   }
 
-  // A step between the members reads what a member makes.
-  bool read_between(const std::vector<size_t>& list) const {
-    std::vector<TensorId> made;
-    for (size_t i : list) {
-      for (const KernelStage& s : std::get<Kernel>(*steps_[i]).stages) {
-        made.insert(made.end(), s.contraction.outputs.begin(), s.contraction.outputs.end());
-      }
-    }
-    for (size_t i = list.front(); i < list.back(); ++i) {
-      if (!steps_[i] || std::find(list.begin(), list.end(), i) != list.end()) continue;
-      const Kernel* k = std::get_if<Kernel>(&*steps_[i]);
-      if (k == nullptr) return true;
-      for (const KernelStage& s : k->stages) {
-        for (TensorId id : read_by(BoundStatement(s.contraction))) {
-          if (contains(made, storage_of(program_, id))) return true;
-        }
-      }
-    }
-    return false;
-  }
-
   double cost_apart(const std::vector<size_t>& list) const {
     std::vector<Step> apart;
     for (size_t i : list) apart.push_back(*steps_[i]);
     double total = 0;
-    for (const Step& s : fuse_rows(std::move(apart), program_, target_, finish_)) {
+    for (const Step& s : fuse_rows(std::move(apart), program_, target_, finish_, false)) {
       total += compiled_cost(std::get<Kernel>(s), target_, finish_);
     }
     return total;
@@ -100,7 +79,7 @@ class StreamFusion {
 
   void fuse(const stream::Parts& parts) {
     std::vector<size_t> list = members(parts);
-    if (read_between(list)) return;
+    if (!can_stand(steps_, list, list.back(), program_)) return;
     double apart = always_ ? std::numeric_limits<double>::infinity() : cost_apart(list);
     std::set<TensorId> before = gone_;
     for (size_t i : parts.multiples) {
@@ -118,7 +97,7 @@ class StreamFusion {
   // Nothing where it is not legal or does not cost less than `limit`. A row of many cells is the
   // last dimension of what lives for a block: vectors run along it, and nothing reduces lanes.
   std::optional<Kernel> cheaper(const stream::Parts& parts, double limit) const {
-    std::optional<Kernel> kernel = stream::streamed_kernel(steps_, program_, parts);
+    std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
     if (!kernel) return std::nullopt;
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;
@@ -135,7 +114,7 @@ class StreamFusion {
   const std::function<void(Kernel&)>& finish_;
   std::set<TensorId>& gone_;
   bool always_;
-  std::vector<std::optional<Step>> steps_;
+  OpenSteps steps_;
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ir/bound.h"
@@ -44,11 +46,34 @@ struct KernelStage {
   int rescale = -1;
 };
 
+// The tensors of a program, shared by all its kernels until one changes its own: programs have as
+// many kernels as they have tensors.
+class TensorTable {
+ public:
+  TensorTable() : TensorTable(std::vector<BoundTensor>{}) {}
+  TensorTable(std::vector<BoundTensor> tensors)  // NOLINT: it is one
+      : tensors_(std::make_shared<std::vector<BoundTensor>>(std::move(tensors))) {}
+
+  operator const std::vector<BoundTensor>&() const { return *tensors_; }  // NOLINT
+  const BoundTensor& operator[](size_t i) const { return (*tensors_)[i]; }
+  const BoundTensor& at(size_t i) const { return tensors_->at(i); }
+  size_t size() const { return tensors_->size(); }
+  auto begin() const { return tensors_->cbegin(); }
+  auto end() const { return tensors_->cend(); }
+  std::vector<BoundTensor>& change() {
+    if (tensors_.use_count() > 1) tensors_ = std::make_shared<std::vector<BoundTensor>>(*tensors_);
+    return *tensors_;
+  }
+
+ private:
+  std::shared_ptr<std::vector<BoundTensor>> tensors_;
+};
+
 struct Kernel {
   std::string name;
   std::vector<KernelStage> stages;  // in order; stage 0 is never attached
-  // The tensors that the stages name by position (a copy, with BoundProgram's numbering).
-  std::vector<BoundTensor> tensors;
+  // The tensors that the stages name by position, with BoundProgram's numbering.
+  TensorTable tensors;
   // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
   // as one has fewer loops): the shape that the program gives them. Empty: as in `tensors`.
   std::vector<Shape> shapes;

@@ -44,20 +44,31 @@ std::vector<std::string> plain_names(const std::vector<std::string>& names) {
   return result;
 }
 
+// For each merged dimension the first of those of `shape` that it is; one more for the end. Nothing
+// where the shapes do not fit.
+std::vector<size_t> merged_from(const Shape& merged, const Shape& shape) {
+  std::vector<size_t> first{0};
+  size_t d = 0;
+  for (int64_t extent : merged) {
+    if (d == shape.size()) return {};
+    bool last = first.size() == merged.size();
+    int64_t size = shape[d++];
+    while (d < shape.size() && (size != extent || last)) size = checked_mul(size, shape[d++]);
+    if (size != extent) return {};
+    first.push_back(d);
+  }
+  return first;
+}
+
 // The strides of the merged dimensions where the tensor's own are dense along them.
 std::optional<std::vector<int64_t>> merged_strides(const Shape& merged, const Shape& shape,
                                                    const std::vector<int64_t>& strides) {
+  std::vector<size_t> first = merged_from(merged, shape);
+  if (first.empty()) return std::nullopt;
   std::vector<int64_t> result;
-  size_t d = 0;
-  auto more = [&](int64_t size, int64_t extent) {
-    bool last = result.size() + 1 == merged.size();
-    return size != extent || (last && d < shape.size());
-  };
-  for (int64_t extent : merged) {
-    if (d >= shape.size()) return std::nullopt;
-    int64_t size = shape[d], stride = strides[d];
-    for (++d; more(size, extent); ++d) {
-      if (d >= shape.size()) return std::nullopt;
+  for (size_t m = 0; m < merged.size(); ++m) {
+    int64_t size = shape[first[m]], stride = strides[first[m]];
+    for (size_t d = first[m] + 1; d < first[m + 1]; ++d) {
       bool free = size == 1 || shape[d] == 1;
       if (!free && stride != checked_mul(strides[d], shape[d])) return std::nullopt;
       if (shape[d] != 1) stride = strides[d];
@@ -66,6 +77,31 @@ std::optional<std::vector<int64_t>> merged_strides(const Shape& merged, const Sh
     result.push_back(stride);
   }
   return result;
+}
+
+// Indices of merged dimensions become those of `shape`, each by its own quotients and remainders.
+void split_indices(const Shape& merged, const Shape& shape, nest::Access& access) {
+  std::vector<size_t> first = merged_from(merged, shape);
+  internal_check(!first.empty(), "lower: merged dimensions that are none of the tensor's");
+  nest::Access result;
+  result.index.assign(shape.size(), Expr(0));
+  if (!access.values.empty()) result.values.assign(shape.size(), -1);
+  for (size_t m = 0; m < merged.size(); ++m) {
+    // Only extents of one stand beside a dimension that a value is the index of.
+    if (!access.values.empty() && access.values[m] >= 0) {
+      size_t d = first[m];
+      while (d + 1 < first[m + 1] && shape[d] == 1) ++d;
+      result.values[d] = access.values[m];
+      continue;
+    }
+    Expr rest = access.index[m];
+    for (size_t d = first[m + 1]; d-- > first[m];) {
+      result.index[d] = d == first[m] ? rest : floor_mod(rest, Expr(shape[d]));
+      rest = floor_div(rest, Expr(shape[d]));
+    }
+  }
+  access.index = std::move(result.index);
+  access.values = std::move(result.values);
 }
 
 }  // namespace
@@ -98,30 +134,35 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   nest.buffers.push_back(std::move(buffer));
 }
 
-// The indices of the merged dimensions, split where the buffer keeps the tensor's own shape.
 std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) const {
-  if (auto place = pinned.find(id); place != pinned.end()) return place->second;
-  if (auto rows = in_row.find(id); rows != in_row.end()) {
-    for (size_t d = 0; d < index.size(); ++d) {
+  nest::Access access;
+  access.index = std::move(index);
+  place(id, access);
+  return std::move(access.index);
+}
+
+void Frame::place(TensorId id, nest::Access& access) const {
+  // A pinned tensor is never read where a value says.
+  if (auto place = pinned.find(id); place != pinned.end() && access.values.empty()) {
+    access.index = place->second;
+  } else if (auto rows = in_row.find(id); rows != in_row.end()) {
+    for (size_t d = 0; d < access.index.size(); ++d) {
       int row = rows->second[d];
-      if (row >= 0) index[d] = tidy(index[d] - row_begin[static_cast<size_t>(row)]);
+      if (row < 0) continue;
+      access.index[d] = tidy(access.index[d] - row_begin[static_cast<size_t>(row)]);
     }
-    return index;
+  } else if (split.contains(id)) {
+    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
   }
-  if (!split.contains(id)) return index;
-  const Shape& merged = tensor(id).shape;
-  const Shape& shape = kernel.shapes[static_cast<size_t>(id)];
-  std::vector<int64_t> dense = dense_strides(shape);
-  std::vector<int64_t> outer = dense_strides(merged);
-  Expr flat = 0;
-  for (size_t d = 0; d < merged.size(); ++d) flat = flat + Expr(outer[d]) * index[d];
-  flat = tidy(flat);
-  std::vector<Expr> result;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    Expr quotient = floor_div(flat, Expr(dense[d]));
-    result.push_back(d == 0 ? quotient : floor_mod(quotient, Expr(shape[d])));
+}
+
+std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) const {
+  nest::Access access;
+  access.index = std::move(index);
+  if (split.contains(id)) {
+    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
   }
-  return result;
+  return std::move(access.index);
 }
 
 std::optional<IndexValue> Frame::scalar(TensorId id) {
@@ -210,7 +251,7 @@ nest::Block PieceLowering::run() {
 }
 
 Frame empty_frame(const Kernel& kernel, const Target& target, const RunTimeExtent* extent) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}};
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   return frame;
 }

@@ -42,6 +42,6 @@ nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& tar
                  const Strides& strides = {});
 // The nest of a Scatter: arguments updates, indices, result.
 nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                         const Target& target);
+                         const Target& target, const Strides& strides = {});
 
 }  // namespace tile

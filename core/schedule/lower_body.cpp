@@ -316,7 +316,7 @@ NodeId BodyLowering::read_element(Copy& c, const Node& n, const tile::Access& ac
     read.args.push_back(bounded_value(c.into, value, shape[d], index.boundary));
   }
   if (inside.is_constant(0)) return zero_of(c.into, n.type);
-  to.index = outside_.buffer_index(access.tensor, std::move(to.index), !to.values.empty());
+  outside_.place(access.tensor, to);
   read.slot = load_slot(c, std::move(to));
   NodeId element = c.into.add(std::move(read));
   if (!inside.is_constant()) conditions.push_back(c.into.size(inside, DType::bool_));

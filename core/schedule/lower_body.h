@@ -19,8 +19,8 @@ struct Surroundings {
   std::function<std::optional<nest::Access>(int load)> packed;  // the copy that holds its element
   std::function<const Shape&(TensorId)> shape;
   std::function<int(TensorId)> buffer;
-  // The buffer's indices; by_value: some dimension's index is a value.
-  std::function<std::vector<Expr>(TensorId, std::vector<Expr>, bool by_value)> buffer_index;
+  // Gives an access of the tensor's elements the buffer's indices.
+  std::function<void(TensorId, nest::Access&)> place;
   // A tensor's one element, where it is a run-time parameter of the nest.
   std::function<std::optional<IndexValue>(TensorId)> scalar;
   Replacement replacement;

@@ -1,5 +1,7 @@
 // Cells that no piece stores: they hold another tensor's values or zero.
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "core/schedule/cost.h"
 #include "core/schedule/lowering.h"
@@ -67,24 +69,35 @@ struct Run {
 // By dimension: exactly the cells whose every index is in a stored run are stored.
 using Runs = std::vector<std::vector<Run>>;
 
-// Marks which indices of each dimension the piece stores and gives the number of its cells;
-// nullopt: they are not all combinations of those.
-std::optional<int64_t> mark_stored(const Piece& piece, const Access& store,
-                                   std::vector<std::vector<bool>>& stored) {
+// The indices of one dimension that a piece stores: first, first + step …
+struct Progression {
+  int64_t first = 0, step = 1, count = 0;  // step > 0
+  int64_t last() const { return first + step * (count - 1); }
+  bool has(int64_t i) const { return i >= first && i <= last() && (i - first) % step == 0; }
+};
+using Progressions = std::vector<Progression>;
+
+// Adds, by dimension, which indices the piece stores and gives the number of its cells; nullopt:
+// they are not all combinations of those.
+std::optional<int64_t> add_stored(const Piece& piece, const Access& store,
+                                  std::vector<Progressions>& stored) {
   std::vector<int> uses(piece.owners);
   int64_t cells = 1;
   for (size_t d = 0; d < stored.size(); ++d) {
     const Affine& form = store.index[d].affine;
     if (store.index[d].value >= 0 || !form.is_integral()) return std::nullopt;
-    int64_t first = form.constant.num(), step = 0, count = 1;
+    Progression p{form.constant.num(), 1, 1};
+    bool named = false;
     for (size_t u = 0; u < piece.box.size(); ++u) {
       if (form.coefficient(u).is_zero()) continue;
-      if (step != 0 || u >= piece.owners || ++uses[u] > 1) return std::nullopt;
-      step = form.coefficient(u).num();
-      count = piece.box[u];
+      if (named || u >= piece.owners || ++uses[u] > 1) return std::nullopt;
+      named = true;
+      p.step = form.coefficient(u).num();
+      p.count = piece.box[u];
     }
-    for (int64_t i = 0; i < count; ++i) stored[d][static_cast<size_t>(first + step * i)] = true;
-    cells = checked_mul(cells, count);
+    if (p.step < 0) p = {p.last(), -p.step, p.count};
+    if (p.count > 0) stored[d].push_back(p);
+    cells = checked_mul(cells, p.count);
   }
   for (size_t u = 0; u < piece.owners; ++u) {
     if (uses[u] == 0 && piece.box[u] != 1) return std::nullopt;
@@ -92,12 +105,54 @@ std::optional<int64_t> mark_stored(const Piece& piece, const Access& store,
   return cells;
 }
 
-std::vector<Run> runs_of(const std::vector<bool>& stored) {
+void append_run(std::vector<Run>& runs, const Run& run) {
+  if (runs.empty() || runs.back().stored != run.stored) {
+    runs.push_back(run);
+  } else {
+    runs.back().end = run.end;
+  }
+}
+
+// Appends what is stored of [begin, end), inside which no progression begins or ends: the pattern
+// of their steps repeats. False: in more runs than are wanted.
+bool append_runs(const Progressions& stored, int64_t begin, int64_t end, std::vector<Run>& runs) {
+  constexpr int64_t kLongestPattern = 1 << 12;
+  int64_t pattern = 1;
+  bool any = false, all = false;
+  for (const Progression& p : stored) {
+    if (p.first > begin || p.last() < end - 1) continue;
+    any = true;
+    all = all || p.step == 1;
+    if (pattern <= kLongestPattern) pattern = lcm(pattern, p.step);
+  }
+  if (!any || all) {
+    append_run(runs, {begin, end, all});
+    return true;
+  }
+  int64_t looked = std::min(pattern, end - begin);
+  if (looked > kLongestPattern) return false;
+  auto is_stored = [&](int64_t i) {
+    return std::any_of(stored.begin(), stored.end(), [&](const auto& p) { return p.has(i); });
+  };
+  bool whole = true;
+  for (int64_t i = begin; i < begin + looked; ++i) whole = whole && is_stored(i);
+  if (whole) {
+    append_run(runs, {begin, end, true});
+    return true;
+  }
+  for (int64_t i = begin; i < end && runs.size() <= kMostRuns; ++i) {
+    append_run(runs, {i, i + 1, is_stored(i)});
+  }
+  return runs.size() <= kMostRuns;
+}
+
+// Of a dimension, however long; empty: more runs than are wanted.
+std::vector<Run> runs_of(const Progressions& stored, int64_t extent) {
+  std::set<int64_t> ends{0, extent};
+  for (const Progression& p : stored) ends.insert({p.first, p.last() + 1});
   std::vector<Run> runs;
-  for (size_t i = 0; i < stored.size(); ++i) {
-    auto at = static_cast<int64_t>(i);
-    if (runs.empty() || runs.back().stored != stored[i]) runs.push_back({at, at, stored[i]});
-    runs.back().end = at + 1;
+  for (auto at = ends.begin(); std::next(at) != ends.end(); ++at) {
+    if (!append_runs(stored, *at, *std::next(at), runs) || runs.size() > kMostRuns) return {};
   }
   return runs;
 }
@@ -107,20 +162,21 @@ std::vector<Run> runs_of(const std::vector<bool>& stored) {
 Runs stored_runs(const Contraction& c, TensorId tensor, const Shape& shape) {
   if (std::count(c.outputs.begin(), c.outputs.end(), tensor) != 1) return {};
   auto output = std::find(c.outputs.begin(), c.outputs.end(), tensor) - c.outputs.begin();
-  std::vector<std::vector<bool>> stored;
-  for (int64_t extent : shape) stored.emplace_back(static_cast<size_t>(extent));
+  std::vector<Progressions> stored(shape.size());
   int64_t cells = 0, combinations = 1;
   for (const Piece& piece : c.pieces) {
     if (!stores_all_owners(c, piece)) return {};
-    auto count = mark_stored(piece, piece.stores[static_cast<size_t>(output)], stored);
+    auto count = add_stored(piece, piece.stores[static_cast<size_t>(output)], stored);
     if (!count) return {};
     cells = checked_add(cells, *count);
   }
   Runs runs;
-  for (const std::vector<bool>& indices : stored) {
-    combinations *= std::count(indices.begin(), indices.end(), true);
-    runs.push_back(runs_of(indices));
-    if (runs.back().size() > kMostRuns) return {};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    runs.push_back(runs_of(stored[d], shape[d]));
+    if (runs.back().empty()) return {};
+    int64_t indices = 0;
+    for (const Run& r : runs.back()) indices += r.stored ? r.end - r.begin : 0;
+    combinations = checked_mul(combinations, indices);
   }
   return cells == combinations ? runs : Runs{};
 }

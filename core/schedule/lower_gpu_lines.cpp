@@ -110,7 +110,6 @@ Block PieceLowering::line_stage(const LinePlan& plan, const std::vector<Expr>& r
   if (plan.blocks > 1) append(out, combine_blocks(plan, lane));
   State cell = at;
   cell.tile_index = {Expr(0)};
-  // Each block of a cluster stores the value, and reads what it stored itself.
   append(out, only_if({-lane}, owned_results(cell)));
   out.push_back({nest::Sync{}});
   return out;
@@ -167,6 +166,13 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
   Shape held{turns, g.vector};
   for (TensorId id : form.kept) pin(id, nest::Scope::registers, held, plan.place);
   for (TensorId id : form.scalars) pin(id, nest::Scope::shared, of_blocks({g.rows}), cell);
+  // What other threads of the block read goes through its shared memory, not through the argument;
+  // of a cluster, whose blocks all have the value, the first stores it.
+  for (const LineForm::Stored& s : form.stored) {
+    if (!s.read && g.blocks == 1) continue;
+    frame.stored_too[s.tensor] = {frame.buffer_of.at(s.tensor), plan.block};
+    pin(s.tensor, nest::Scope::shared, of_blocks({g.rows}), cell);
+  }
   Block out;
   std::vector<PieceLowering> stages;
   const std::vector<KernelStage>& all = frame.kernel.stages;

@@ -47,6 +47,7 @@ void PieceLowering::find_attached(bool keep_values) {
 // Statements of the tile that need the tensor's element: its store and the attached stages' loads.
 int PieceLowering::uses_of(TensorId tensor) const {
   int uses = frame_.buffer_of.contains(tensor) ? 1 : 0;
+  if (frame_.stored_too.contains(tensor)) ++uses;
   for (size_t t : attached_) {
     const Piece& piece = frame_.kernel.stages[t].contraction.pieces[0];
     uses += static_cast<int>(std::count_if(piece.loads.begin(), piece.loads.end(),
@@ -76,14 +77,15 @@ State PieceLowering::attached_state(const Piece& piece) const {
 // Makes an element known to the stages that follow, and stores it where it is wanted.
 void PieceLowering::store_made(Block& out, TensorId tensor, const State& s, Made made) {
   DType type = frame_.tensor(tensor).type;
-  auto put = [&](nest::Access target) {
+  auto stored = [&](nest::Access target) {
     Value value;
     value.body.results = {made.value(value)};
     nest::Store store;
     store.target = std::move(target);
     settle(store, std::move(value));
-    out.push_back(statement(std::move(store)));
+    return statement(std::move(store));
   };
+  auto put = [&](nest::Access target) { out.push_back(stored(std::move(target))); };
   if (auto kept = register_values_.find(tensor); kept != register_values_.end()) {
     nest::Access place;
     place.buffer = kept->second;
@@ -100,6 +102,12 @@ void PieceLowering::store_made(Block& out, TensorId tensor, const State& s, Made
     target.buffer = buffer->second;
     target.index = frame_.buffer_index(tensor, made.cell);
     put(target);
+  }
+  if (auto more = frame_.stored_too.find(tensor); more != frame_.stored_too.end()) {
+    nest::Access target{more->second.buffer, frame_.argument_index(tensor, made.cell), {}};
+    bool all = more->second.number.is_constant(0);
+    append(out, only_if(all ? std::vector<Expr>{} : std::vector<Expr>{-more->second.number},
+                        {stored(target)}));
   }
   made_[tensor] = std::move(made);
 }

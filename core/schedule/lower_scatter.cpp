@@ -17,16 +17,19 @@ constexpr int64_t kThreadedElements = 1 << 15;
 class ScatterLowering {
  public:
   ScatterLowering(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                  const Target& target)
-      : updates_(tensors[static_cast<size_t>(scatter.updates)]),
+                  const Target& target, const Strides& strides)
+      : scatter_(scatter),
+        tensors_(tensors),
+        strides_(strides),
+        updates_(tensors[static_cast<size_t>(scatter.updates)]),
         indices_(tensors[static_cast<size_t>(scatter.indices)]),
         result_(tensors[static_cast<size_t>(scatter.result)]),
         target_(target) {}
 
   nest::Nest run() {
     nest_.name = "scatter";
-    int updates = argument(updates_, false), indices = argument(indices_, false);
-    int result = argument(result_, true);
+    int updates = argument(scatter_.updates, false), indices = argument(scatter_.indices, false);
+    int result = argument(scatter_.result, true);
     total_ = result;
     DType wide = compute_type(result_.type);
     bool rounds = is_float(wide) && wide != result_.type;
@@ -53,12 +56,15 @@ class ScatterLowering {
  private:
   using Element = std::function<nest::Store(const std::vector<Expr>&)>;
 
-  int argument(const BoundTensor& t, bool written) {
+  int argument(TensorId id, bool written) {
+    auto number = static_cast<size_t>(id);
+    const BoundTensor& t = tensors_[number];
+    bool dense = number >= strides_.size() || strides_[number].empty();
     nest::Buffer b;
     b.name = "t" + std::to_string(nest_.buffers.size());
     b.type = t.type;
     b.shape = t.shape;
-    b.strides = dense_strides(t.shape);
+    b.strides = dense ? dense_strides(t.shape) : strides_[number];
     b.written = written;
     nest_.buffers.push_back(std::move(b));
     return static_cast<int>(nest_.buffers.size()) - 1;
@@ -191,6 +197,9 @@ class ScatterLowering {
     return {statement(std::move(loop))};
   }
 
+  const Scatter& scatter_;
+  const std::vector<BoundTensor>& tensors_;
+  const Strides& strides_;
   const BoundTensor& updates_;
   const BoundTensor& indices_;
   const BoundTensor& result_;
@@ -202,8 +211,8 @@ class ScatterLowering {
 }  // namespace
 
 nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                         const Target& target) {
-  nest::Nest nest = ScatterLowering(scatter, tensors, target).run();
+                         const Target& target, const Strides& strides) {
+  nest::Nest nest = ScatterLowering(scatter, tensors, target, strides).run();
   return is_gpu(target) ? gpu::bind_grid(std::move(nest), target) : std::move(nest);
 }
 

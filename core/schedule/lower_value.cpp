@@ -64,10 +64,7 @@ Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
       },
       [&](TensorId tensor) -> const Shape& { return frame_.tensor(tensor).shape; },
       [&](TensorId tensor) { return frame_.buffer_of.at(tensor); },
-      [&](TensorId tensor, std::vector<Expr> index, bool by_value) {
-        if (by_value && !frame_.in_row.contains(tensor)) return index;  // never of a pinned tensor
-        return frame_.buffer_index(tensor, std::move(index));
-      },
+      [&](TensorId tensor, nest::Access& access) { frame_.place(tensor, access); },
       [&](TensorId tensor) { return frame_.scalar(tensor); },
       replacement,
       &piece == &piece_ ? known_fold_ : nullptr,

@@ -60,6 +60,13 @@ struct Frame {
   const SharedForm* form = nullptr;       // of a kernel with blocks of run-time sizes
   // Takes the form, and its blocks' sizes as parameters of the nest.
   void take_form(const SharedForm& shared);
+  // Pinned ones that are arguments as well: the buffer, and which threads leave storing there to
+  // others, all but those for which the number is zero.
+  struct StoredToo {
+    int buffer = -1;
+    Expr number;
+  };
+  std::map<TensorId, StoredToo> stored_too;
   // Packings that are made before all runs, and the argument that each one is.
   struct Prepared {
     PreparedPacking what;
@@ -73,6 +80,9 @@ struct Frame {
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
   std::vector<Expr> buffer_index(TensorId id, std::vector<Expr> index) const;
+  // The same of an access, some of whose indices may be values.
+  void place(TensorId id, nest::Access& access) const;
+  std::vector<Expr> argument_index(TensorId id, std::vector<Expr> index) const;
   // The element of an integer tensor of rank 0 as a run-time parameter of the nest, where the
   // target reads such at launch.
   std::optional<IndexValue> scalar(TensorId id);

@@ -1,5 +1,6 @@
 #include "core/schedule/nearest.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <limits>
@@ -10,7 +11,7 @@ namespace {
 // What sizes do not change: accesses, bodies, types, which unknowns own cells.
 std::string structure(Kernel kernel) {
   kernel.name.clear();
-  for (BoundTensor& t : kernel.tensors) {
+  for (BoundTensor& t : kernel.tensors.change()) {
     t.name.clear();
     t.shape.assign(t.shape.size(), 1);
     t.constant.reset();
@@ -56,13 +57,18 @@ double distance(const Kernel& a, const Kernel& b) {
   return sum;
 }
 
+// Parts that the kernels do not have stay as they are: such a schedule is legal for neither.
 Schedule resized(Schedule schedule, const Kernel& from, const Kernel& to) {
-  for (size_t s = 0; s < schedule.stages.size(); ++s) {
-    for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
+  size_t stages = std::min({schedule.stages.size(), from.stages.size(), to.stages.size()});
+  for (size_t s = 0; s < stages; ++s) {
+    size_t pieces = std::min({schedule.stages[s].size(), from.stages[s].contraction.pieces.size(),
+                              to.stages[s].contraction.pieces.size()});
+    for (size_t p = 0; p < pieces; ++p) {
       const std::vector<int64_t>& before = from.stages[s].contraction.pieces[p].box;
       const std::vector<int64_t>& after = to.stages[s].contraction.pieces[p].box;
       for (Loop& l : schedule.stages[s][p].outer) {
         auto u = static_cast<size_t>(l.unknown);
+        if (u >= before.size() || u >= after.size()) continue;
         bool whole = l.step > 1 && l.step == before[u];
         if (whole) l.step = after[u];
       }

@@ -5,6 +5,7 @@
 
 #include "core/schedule/lowering.h"
 #include "core/schedule/stream.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -55,6 +56,7 @@ std::vector<int> row_indices(const Access& access, const std::vector<int>& rows)
 }
 
 size_t row_loops(const Kernel& kernel) {
+  checkpoint();
   return kernel.stages.empty() ? 0 : kernel.stages[0].rows.size();
 }
 
@@ -201,7 +203,7 @@ Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   for (const auto& [id, dims] : map.dimensions) {
     bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
     for (size_t d = 0; !global && d < dims.size(); ++d) {
-      int64_t& extent = block.tensors[static_cast<size_t>(id)].shape[d];
+      int64_t& extent = block.tensors.change()[static_cast<size_t>(id)].shape[d];
       if (dims[d] >= 0) extent = std::min(extent, blocks[static_cast<size_t>(dims[d])]);
     }
   }

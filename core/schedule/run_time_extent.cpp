@@ -17,8 +17,10 @@ constexpr int64_t kClassRatio = 8;
 constexpr int64_t kSmallSize = kClassRatio * kClassRatio;
 // Blocks of a large size: so many that what is left of the last one does not show.
 constexpr int64_t kManyBlocks = 16;
-// Schedules looked at for each of some sizes.
+// Schedules that suit a class, looked at for each of some sizes, and among how many they are looked
+// for: where the best ones all keep partial sums of an attached stage, few of the first suit.
 constexpr size_t kCandidates = 24;
+constexpr size_t kRanked = 400;
 // Times the cost of two schedules at the size that they serve worst, from which one alone is too
 // dear; and times that of the best for the size alone, from which each size has its own.
 constexpr double kOneServes = 1.15;
@@ -133,7 +135,8 @@ bool is_heavy(const Kernel& kernel, const Target& target) {
 
 Kernel with_size(const Kernel& kernel, const RunTimeExtent& extent, int64_t size) {
   Kernel other = kernel;
-  for (TensorId id : extent.tensors) other.tensors[static_cast<size_t>(id)].shape[0] = size;
+  for (TensorId id : extent.tensors)
+    other.tensors.change()[static_cast<size_t>(id)].shape[0] = size;
   for (KernelStage& stage : other.stages) {
     for (Piece& piece : stage.contraction.pieces) {
       piece.box[static_cast<size_t>(walking_unknown(piece))] = size;
@@ -159,7 +162,7 @@ void forget_others(Kernel& kernel) {
     }
   }
   for (size_t i = 0; i < named.size(); ++i) {
-    if (!named[i]) kernel.tensors[i] = {};
+    if (!named[i]) kernel.tensors.change()[i] = {};
   }
 }
 
@@ -237,9 +240,10 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   int64_t row = 1;
   for (TensorId id : found.extent.tensors) {
     // A copy would be of one size.
-    BoundTensor& typical = found.kernel.tensors[static_cast<size_t>(id)];
+    std::vector<BoundTensor>& tensors = found.kernel.tensors.change();
+    BoundTensor& typical = tensors[static_cast<size_t>(id)];
     typical.fixed = false;
-    if (typical.view_of) found.kernel.tensors[static_cast<size_t>(*typical.view_of)].fixed = false;
+    if (typical.view_of) tensors[static_cast<size_t>(*typical.view_of)].fixed = false;
     const BoundTensor& t = kernel.tensors[static_cast<size_t>(id)];
     int64_t bytes = element_count(t.shape) / size * static_cast<int64_t>(byte_size(t.type));
     row = std::max(row, bytes);
@@ -294,11 +298,14 @@ class ClassChoice {
   }
   void search(int64_t size) {
     add(size);
-    std::vector<Schedule> all = candidates(sizes_.back(), target_, kCandidates);
+    std::vector<Schedule> all = candidates(sizes_.back(), target_, kRanked);
     if (!all.empty()) least_ns_.back() = estimate(all[0], sizes_.back(), target_);
-    for (Schedule& s : all) {
-      bool new_one = std::find(pool_.begin(), pool_.end(), s) == pool_.end();
-      if (new_one && suits_class(s, kernel_) && legal(s)) pool_.push_back(std::move(s));
+    size_t suit = 0;
+    for (size_t i = 0; i < all.size() && suit < kCandidates; ++i) {
+      if (!suits_class(all[i], kernel_) || !legal(all[i])) continue;
+      ++suit;
+      bool new_one = std::find(pool_.begin(), pool_.end(), all[i]) == pool_.end();
+      if (new_one) pool_.push_back(std::move(all[i]));
     }
   }
   bool legal(const Schedule& s) const { return illegal(s, kernel_.kernel, target_).empty(); }

@@ -12,6 +12,7 @@
 
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/schedule.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -61,6 +62,7 @@ class Race {
     return best_ <= kNearBound * options_.bound_ns && kNearBound * best_ >= options_.bound_ns;
   }
   void run(Entry& entry) {
+    checkpoint_at({});
     double ns = measure_(entry.schedule);
     ++tried_;
     entry.best = std::min(entry.best, ns);

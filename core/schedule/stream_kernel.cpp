@@ -49,7 +49,7 @@ class StreamBuilder {
     t.name = name;
     t.type = type;
     t.shape = std::move(shape);
-    result_.tensors.push_back(std::move(t));
+    result_.tensors.change().push_back(std::move(t));
     return static_cast<TensorId>(result_.tensors.size()) - 1;
   }
   void add_attached(const Kernel& from, int to) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile {
@@ -85,6 +86,7 @@ double enumerate(const Piece& piece, std::vector<size_t> free,
   std::vector<int64_t> x(piece.box.size(), 0);
   double count = 0;
   for (;;) {
+    checkpoint();
     if (solved) {
       // A constraint that wants an integer does not name the solved unknown.
       bool valid = std::all_of(constraints.begin(), constraints.end(),

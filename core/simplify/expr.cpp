@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/support/checked.h"
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile {
@@ -66,6 +67,7 @@ Expr Expr::variable(std::string name) {
 }
 
 Expr Expr::make(ExprKind kind, std::vector<Expr> args) {
+  checkpoint();
   ExprNode node;
   node.kind = kind;
   node.args = std::move(args);

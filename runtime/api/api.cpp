@@ -8,6 +8,7 @@
 #include "runtime/api/handles.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/dlpack_types.h"
+#include "runtime/engine/lean.h"
 
 using namespace tile;
 using namespace tile::api;
@@ -38,6 +39,11 @@ std::function<bool()> polled(tile_cancel_callback cancel, void* user) {
   return [cancel, user] { return cancel(user) != 0; };
 }
 
+void take_limit(uint64_t given, int64_t& limit) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  if (given != 0) limit = static_cast<int64_t>(std::min(given, kMost));
+}
+
 EngineOptions engine_options(const tile_engine_options& o) {
   EngineOptions options;
   auto text = [](const char* s) { return std::string(s == nullptr ? "" : s); };
@@ -47,6 +53,8 @@ EngineOptions engine_options(const tile_engine_options& o) {
   options.memory_limit = o.memory_limit;
   options.cache_dir = text(o.cache_dir);
   options.cache_mode = text(o.cache_mode);
+  options.cache_limit = o.cache_limit;
+  options.memory_cache_limit = o.memory_cache_limit;
   options.strict_skip = o.strict_skip != 0;
   options.deterministic = o.deterministic != 0;
   if (o.log != nullptr) {
@@ -56,6 +64,15 @@ EngineOptions engine_options(const tile_engine_options& o) {
   }
   options.cancelled = polled(o.cancel, o.cancel_user);
   if (o.precision != nullptr) options.precision = o.precision;
+  if (o.limit_compile_ms == UINT64_MAX) {
+    options.compile_seconds = CallControl::kForever;
+  } else if (o.limit_compile_ms != 0) {
+    options.compile_seconds = 1e-3 * static_cast<double>(o.limit_compile_ms);
+  }
+  take_limit(o.limit_nodes, options.limits.nodes);
+  take_limit(o.limit_code, options.limits.code);
+  take_limit(o.limit_points, options.limits.points);
+  take_limit(o.limit_nesting, options.limits.nesting);
   return options;
 }
 
@@ -116,15 +133,31 @@ std::vector<size_t> constants_of(const tile_compile_options& options, size_t inp
   return numbers;
 }
 
+// The callback that a call is given, else the engine's.
+std::function<bool()> cancelled_by(const Engine& engine, const tile_run_options& o) {
+  return o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : engine.options().cancelled;
+}
+
+void run_controlled(const Executable& e, const std::vector<TensorView>& inputs,
+                    const std::vector<TensorView>& outputs, RunOptions& options,
+                    const tile_run_options& o) {
+  CallControl control(Stage::run, cancelled_by(*e.engine, o));
+  Controlled now(&control, &e.engine->options().limits);
+  options.control = &control;
+  run(e, inputs, outputs, options);
+}
+
 void run_views(const Executable& e, const std::vector<TensorView>& inputs,
                const std::vector<TensorView>& outputs, const tile_run_options* given) {
   tile_run_options o = given_options(given);
   RunOptions options;
   options.stream = o.stream;
-  options.cancelled =
-      o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : e.engine->options().cancelled;
   check_tensors(e, inputs, outputs);
-  run(e, inputs, outputs, options);
+  if (current_control() != nullptr || o.cancel != nullptr || e.engine->options().cancelled) {
+    run_controlled(e, inputs, outputs, options, o);
+  } else {
+    run(e, inputs, outputs, options);
+  }
 }
 
 const Source* source_of(const tile_program* program) {
@@ -137,21 +170,34 @@ const char* name_at(const Program& program, const std::vector<TensorId>& ids, si
 
 // All that a call may be, apart from the shortest way, which would pay for the objects' places on
 // the stack.
-[[gnu::noinline]] tile_error* run_executable(const Executable& e, const DLTensor* const* inputs,
-                                             size_t input_count, DLTensor* const* outputs,
-                                             size_t output_count, const tile_run_options* options) {
-  return guarded(e.source->source.get(), [&] {
+[[gnu::noinline]] tile_error* run_executable(const LiveExecutable& live,
+                                             const DLTensor* const* inputs, size_t input_count,
+                                             DLTensor* const* outputs, size_t output_count,
+                                             const tile_run_options* options) {
+  return guarded(live.source()->source.get(), [&] {
+    // A run of any length keeps its executable, but not what others retire meanwhile.
+    std::shared_ptr<const Executable> kept = live.snapshot();
+    const Executable& e = *kept;
     if (run_directly(e, inputs, input_count, outputs, output_count, given_options(options))) return;
     run_views(e, input_views(e.defaults, &e, inputs, input_count, true),
               views(outputs, output_count, "output", true), options);
   });
 }
 
+// A run that is cancelled compiles no longer either.
+std::shared_ptr<const Executable> executable_for(LoadedProgram& loaded,
+                                                 const std::vector<TensorView>& inputs,
+                                                 const tile_run_options* options) {
+  CallControl control(Stage::compile, cancelled_by(*loaded.engine(), given_options(options)));
+  Controlled now(&control);
+  return loaded.executable(std::span(inputs));
+}
+
 [[gnu::noinline]] tile_error* run_program(LoadedProgram& loaded, const DLTensor* const* inputs,
                                           size_t input_count, DLTensor* const* outputs,
                                           size_t output_count, const tile_run_options* options) {
   return guarded(loaded.program().source.get(), [&] {
-    const Executable* last = loaded.last();
+    std::shared_ptr<const Executable> last = loaded.kept_last();
     if (last != nullptr &&
         run_directly(*last, inputs, input_count, outputs, output_count, given_options(options))) {
       loaded.engine()->statistics.executable_hits.add();
@@ -159,9 +205,16 @@ const char* name_at(const Program& program, const std::vector<TensorId>& ids, si
     }
     std::vector<TensorView> given =
         input_views(loaded.defaults(), nullptr, inputs, input_count, true);
-    std::shared_ptr<Executable> e = loaded.executable(std::span(std::as_const(given)));
+    std::shared_ptr<const Executable> e = executable_for(loaded, given, options);
     run_views(*e, given, views(outputs, output_count, "output", true), options);
   });
+}
+
+// What a run of another thread kept from being freed may be free now.
+template <class Handle>
+void freed(Handle* handle) {
+  delete handle;
+  reclaim();
 }
 
 }  // namespace
@@ -190,7 +243,7 @@ tile_error* tile_engine_create(const tile_engine_options* options, tile_engine**
     *engine = made.release();
   });
 }
-void tile_engine_free(tile_engine* engine) { delete engine; }
+void tile_engine_free(tile_engine* engine) { freed(engine); }
 const char* tile_engine_device(const tile_engine* engine) {
   return engine == nullptr ? "" : engine->engine->device().c_str();
 }
@@ -207,6 +260,8 @@ tile_error* tile_engine_statistics_get(const tile_engine* engine,
     s.executable_hits = e.statistics.executable_hits.value();
     s.temporary_bytes = e.statistics.temporary_bytes;
     s.constant_bytes = e.statistics.constant_bytes;
+    s.cached_bytes = e.budget().bytes();
+    s.evictions = e.budget().evictions();
     if (!e.is_reference()) {
       s.kernels_compiled = e.kernels().compiled;
       s.kernel_hits = e.kernels().hits;
@@ -237,7 +292,7 @@ tile_error* tile_program_parse(tile_engine* engine, const char* language, const 
                                              std::string(text == nullptr ? "" : text, text_size)});
   });
   if (error != nullptr) return error;
-  return guarded(source.get(), [&] {
+  return timed(source.get(), *engine->engine, Stage::parse, [&] {
     std::optional<Language> parsed = parse_language(language);
     if (!parsed) {
       fail(Stage::run, "argument", {}, std::string("unknown language \"") + language + "\"");
@@ -248,7 +303,7 @@ tile_error* tile_program_parse(tile_engine* engine, const char* language, const 
     *program = made.release();
   });
 }
-void tile_program_free(tile_program* program) { delete program; }
+void tile_program_free(tile_program* program) { freed(program); }
 
 size_t tile_program_input_count(const tile_program* program) {
   return program == nullptr ? 0 : program->loaded->program().inputs.size();
@@ -282,7 +337,7 @@ tile_error* tile_program_differentiate(tile_program* program, const char* of,
   REQUIRE(program);
   REQUIRE(of);
   if (wrt_count != 0) REQUIRE(wrt);
-  return guarded(source_of(program), [&] {
+  return timed(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     std::vector<std::string> names;
     for (size_t i = 0; i < wrt_count; ++i) names.emplace_back(wrt[i] == nullptr ? "" : wrt[i]);
     auto made = std::make_unique<tile_program>();
@@ -301,7 +356,7 @@ tile_error* tile_program_with_gradient(tile_program* program, const char* of,
   REQUIRE(program);
   REQUIRE(of);
   REQUIRE(gradient);
-  return guarded(source_of(program), [&] {
+  return timed(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     check_given_gradient(program->loaded->program(), of, gradient->loaded->program());
     auto made = std::make_unique<tile_program>(*program);
     // Shares the ownership of the handle's program.
@@ -317,7 +372,7 @@ tile_error* tile_program_with_outputs(tile_program* program, const char* const* 
   *result = nullptr;
   REQUIRE(program);
   if (count != 0) REQUIRE(names);
-  return guarded(source_of(program), [&] {
+  return timed(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     std::vector<std::string> wanted;
     for (size_t i = 0; i < count; ++i) wanted.emplace_back(names[i] == nullptr ? "" : names[i]);
     auto made = std::make_unique<tile_program>();
@@ -338,33 +393,34 @@ tile_error* tile_program_compile_with(tile_program* program, const DLTensor* con
   REQUIRE(executable);
   *executable = nullptr;
   REQUIRE(program);
-  return guarded(source_of(program), [&] {
+  return watched(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     LoadedProgram& loaded = *program->loaded;
     std::vector<size_t> constants =
         constants_of(given_options(options), loaded.program().inputs.size());
     std::vector<TensorView> views =
         input_views(loaded.defaults(), nullptr, inputs, input_count, false);
     auto made = std::make_unique<tile_executable>();
-    made->executable = loaded.executable(std::span<const TensorView>(views), constants);
+    made->executable = loaded.live(std::span<const TensorView>(views), constants);
     *executable = made.release();
   });
 }
-void tile_executable_free(tile_executable* executable) { delete executable; }
+void tile_executable_free(tile_executable* executable) { freed(executable); }
 
 tile_error* tile_executable_output(const tile_executable* executable, size_t i,
                                    DLTensor* description) {
   REQUIRE(executable);
   REQUIRE(description);
   return guarded(nullptr, [&] {
-    const Executable& e = *executable->executable;
-    if (i >= e.bound.outputs.size()) fail(Stage::run, "argument", {}, "no such output");
-    const BoundTensor& t = e.output(i);
+    const auto& outputs = executable->executable->outputs();
+    if (i >= outputs.size()) fail(Stage::run, "argument", {}, "no such output");
+    const LiveExecutable::Output& t = outputs[i];
     *description = {};
-    description->device = {kDLCPU, 0};
+    description->device = t.device;
     description->ndim = static_cast<int32_t>(t.shape.size());
     description->dtype = dl_type(t.type);
-    // DLPack has no const; the shape belongs to the executable and is only read.
+    // DLPack has no const; these belong to the executable and are only read.
     description->shape = const_cast<int64_t*>(t.shape.data());
+    description->strides = const_cast<int64_t*>(t.strides.data());
   });
 }
 
@@ -372,11 +428,16 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
                                 size_t input_count, DLTensor* const* outputs, size_t output_count,
                                 const tile_run_options* options) {
   REQUIRE(executable);
-  const Executable& e = *executable->executable;
-  if (options == nullptr && run_at_once(e.call, inputs, input_count, outputs, output_count)) {
-    return nullptr;
+  const LiveExecutable& live = *executable->executable;
+  // A thread's first call takes the longer way, and notes the thread.
+  epoch::Reader* reader = epoch::mine;
+  if (options == nullptr && reader != nullptr) {
+    epoch::enter(*reader);
+    bool done = run_at_once(live.current().call, inputs, input_count, outputs, output_count);
+    epoch::leave(*reader);
+    if (done) return nullptr;
   }
-  return run_executable(e, inputs, input_count, outputs, output_count, options);
+  return run_executable(live, inputs, input_count, outputs, output_count, options);
 }
 
 tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,
@@ -384,19 +445,26 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
                              const tile_run_options* options) {
   REQUIRE(program);
   LoadedProgram& loaded = *program->loaded;
-  const Executable* last = loaded.last();
-  if (last != nullptr && options == nullptr &&
-      run_at_once(last->call, inputs, input_count, outputs, output_count)) {
-    loaded.engine()->statistics.executable_hits.add();
-    return nullptr;
+  epoch::Reader* reader = epoch::mine;
+  if (options == nullptr && reader != nullptr) {
+    epoch::enter(*reader);
+    const Executable* last = loaded.last();
+    bool done =
+        last != nullptr && run_at_once(last->call, inputs, input_count, outputs, output_count);
+    epoch::leave(*reader);
+    if (done) {
+      loaded.engine()->statistics.executable_hits.add();
+      return nullptr;
+    }
   }
   return run_program(loaded, inputs, input_count, outputs, output_count, options);
 }
 
 tile_error* tile_executable_tune(tile_executable* executable, double budget_ms) {
   REQUIRE(executable);
-  return guarded(executable->executable->source->source.get(),
-                 [&] { tune(*executable->executable, budget_ms); });
+  LiveExecutable& live = *executable->executable;
+  return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
+                 [&] { live.replace(without_stages(*tuned(*live.snapshot(), budget_ms))); });
 }
 
 tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
@@ -405,15 +473,17 @@ tile_error* tile_executable_emit(const tile_executable* executable, const char* 
   *text = nullptr;
   REQUIRE(executable);
   REQUIRE(stage);
-  return guarded(executable->executable->source->source.get(),
-                 [&] { *text = duplicate(emit(*executable->executable, stage)); });
+  const LiveExecutable& live = *executable->executable;
+  return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
+                 [&] { *text = duplicate(emit(*live.snapshot(), stage)); });
 }
 tile_error* tile_executable_explain(const tile_executable* executable, char** text) {
   REQUIRE(text);
   *text = nullptr;
   REQUIRE(executable);
-  return guarded(executable->executable->source->source.get(),
-                 [&] { *text = duplicate(explain(*executable->executable)); });
+  const LiveExecutable& live = *executable->executable;
+  return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
+                 [&] { *text = duplicate(explain(*live.snapshot())); });
 }
 void tile_string_free(char* text) { std::free(text); }
 

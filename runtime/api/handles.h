@@ -29,7 +29,7 @@ struct tile_program {
 };
 
 struct tile_executable {
-  std::shared_ptr<tile::Executable> executable;
+  std::shared_ptr<tile::LiveExecutable> executable;
 };
 
 namespace tile::api {
@@ -64,6 +64,22 @@ tile_error* guarded(const Source* source, Work&& work) noexcept {
   } catch (...) {
     return out_of_memory();
   }
+}
+
+// The same with work that the engine's options may cancel, and that has its limits.
+template <class Work>
+tile_error* watched(const Source* source, const Engine& engine, Stage stage, Work&& work,
+                    double seconds = CallControl::kForever) noexcept {
+  return guarded(source, [&] {
+    CallControl control(stage, engine.options().cancelled, seconds);
+    Controlled now(&control, &engine.options().limits);
+    work();
+  });
+}
+// The same with the time that the engine allows.
+template <class Work>
+tile_error* timed(const Source* source, const Engine& engine, Stage stage, Work&& work) noexcept {
+  return watched(source, engine, stage, std::forward<Work>(work), engine.options().compile_seconds);
 }
 
 // A DLTensor on the host as the runtime sees it; throws Failure (code "argument").

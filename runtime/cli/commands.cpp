@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -99,7 +100,7 @@ std::vector<size_t> numbers_of(const LoadedProgram& program,
 }
 
 // The elements of constants are zeros.
-std::shared_ptr<Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
   std::vector<InputLayout> layouts;
   std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
   for (size_t i = 0; i < given.size(); ++i) {
@@ -155,7 +156,7 @@ void report_profile(const Executable& executable, const std::vector<HostTensor>&
 int command_check(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!inputs.shapes.empty()) {
-    std::shared_ptr<Executable> e = compiled(*program, inputs);
+    std::shared_ptr<const Executable> e = compiled(*program, inputs);
     for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
       const BoundTensor& t = e->output(i);
       std::cout << t.name << ": " << to_string(t.type);
@@ -193,7 +194,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
     inputs.push_back(std::move(value));
   }
   std::vector<size_t> constants = numbers_of(*program, arguments.constants);
-  std::shared_ptr<Executable> executable;
+  std::shared_ptr<const Executable> executable;
   std::vector<HostTensor> outputs;
   std::vector<double> ms;
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
@@ -227,14 +228,14 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
     std::cout << print_views(program->program());
     return 0;
   }
-  std::shared_ptr<Executable> e = compiled(*program, inputs);
+  std::shared_ptr<const Executable> e = compiled(*program, inputs);
   std::cout << located(program->program().source, [&] { return emit(*e, stage); });
   return 0;
 }
 
 int command_explain(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
-  std::shared_ptr<Executable> e = compiled(*program, inputs);
+  std::shared_ptr<const Executable> e = compiled(*program, inputs);
   std::cout << located(program->program().source, [&] { return explain(*e); });
   return 0;
 }
@@ -247,13 +248,28 @@ int command_grad(const std::string& file, const std::string& of, const std::stri
 }
 
 int command_cache(const std::string& action) {
-  std::string directory = default_cache_directory();
-  if (action == "clear") {
-    std::cout << clear_cache(directory) << " entries removed from " << directory << "\n";
+  std::string path = default_cache_directory(), why = "no home directory";
+  std::error_code none;
+  bool missing =
+      !path.empty() && !std::filesystem::exists(std::filesystem::symlink_status(path, none));
+  if (missing) {
+    std::cout << path << ": 0 entries, 0 bytes (it is made when it is needed)\n";
     return 0;
   }
-  CacheSummary summary = summarize_cache(directory);
-  std::cout << directory << ": " << summary.entries << " entries, " << summary.bytes << " bytes\n";
+  std::shared_ptr<const PrivateDirectory> directory;
+  if (!path.empty()) directory = PrivateDirectory::open(path, false, why);
+  if (!directory) {
+    std::cout << "the disk cache is not used: " << why << "\n";
+    return 1;
+  }
+  if (action == "clear") {
+    std::cout << clear_cache(*directory) << " entries removed from " << path << "\n";
+    return 0;
+  }
+  CacheSummary summary = summarize_cache(*directory);
+  std::cout << path << ": " << summary.entries << " entries, " << summary.bytes << " bytes";
+  if (summary.leftovers != 0) std::cout << ", " << summary.leftovers << " of unfinished writes";
+  std::cout << ", limit " << default_cache_limit().value_or(kCacheLimit) << "\n";
   return 0;
 }
 

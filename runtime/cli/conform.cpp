@@ -94,8 +94,11 @@ Options strict(Options options) {
 
 class Runner {
  public:
-  Runner(const Options& options, const std::string& file)
-      : options_(options), file_(file), engine_(make_engine(strict(options))) {}
+  Runner(const Options& options, const std::string& file, RunProgram run)
+      : options_(options),
+        file_(file),
+        engine_(make_engine(strict(options))),
+        run_program_(std::move(run)) {}
 
   int passed = 0, failed = 0, skipped = 0;
 
@@ -174,7 +177,7 @@ class Runner {
   }
 
   void check_outputs(LoadedProgram& program, const std::vector<HostTensor>& inputs, const Json& c) {
-    std::vector<HostTensor> got = run_once(program, inputs);
+    std::vector<HostTensor> got = run_program_(program, inputs);
     double rtol = c.value("rtol", 0.0), atol = c.value("atol", 0.0);
     for (const auto& [name, expected] : c["outputs"].items()) {
       bool found = false;
@@ -195,7 +198,7 @@ class Runner {
         differentiate(program.program(), g["of"].get<std::string>(), wrt));
     LoadedProgram gradient(engine_, derived);
     inputs.push_back(tensor_of(g["seed"], DType::f32));
-    std::vector<HostTensor> got = run_once(gradient, inputs);
+    std::vector<HostTensor> got = run_program_(gradient, inputs);
     size_t first = got.size() - wrt.size();
     for (size_t i = 0; i < wrt.size(); ++i) {
       compare("gradient of " + wrt[i], got[first + i], g["wrt"][wrt[i]],
@@ -209,7 +212,7 @@ class Runner {
     try {
       std::shared_ptr<LoadedProgram> program = program_of(c);
       std::vector<HostTensor> inputs = inputs_of(*program, c);
-      located(program->program().source, [&] { run_once(*program, inputs); });
+      located(program->program().source, [&] { run_program_(*program, inputs); });
     } catch (const Located& e) {
       std::string text = render(e.diagnostic, *e.source);
       if (to_string(e.diagnostic.stage) != stage) {
@@ -228,12 +231,18 @@ class Runner {
   const Options& options_;
   std::string file_;
   std::shared_ptr<Engine> engine_;
+  RunProgram run_program_;
 };
 
 }  // namespace
 
 int conform(const std::vector<std::string>& files, const std::string& filter,
-            const Options& options) {
+            const Options& options, RunProgram run) {
+  if (!run) {
+    run = [](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+      return run_once(program, inputs);
+    };
+  }
   int passed = 0, failed = 0, skipped = 0;
   for (const std::string& file : files) {
     Json json;
@@ -242,7 +251,7 @@ int conform(const std::vector<std::string>& files, const std::string& filter,
     } catch (const Json::exception& e) {
       fail(Stage::run, "file", {}, file + ": " + e.what());
     }
-    Runner runner(options, file);
+    Runner runner(options, file, run);
     for (const Json& c : json["cases"]) {
       if (c["name"].get<std::string>().find(filter) == std::string::npos) continue;
       runner.run(c);

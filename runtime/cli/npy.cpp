@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/support/checked.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {
@@ -75,6 +76,14 @@ Shape shape_of(const std::string& header, const std::string& path) {
   return shape;
 }
 
+int64_t byte_count(const Shape& shape, DType type, const std::string& path) {
+  try {
+    return checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
+  } catch (const Overflow&) {
+    bad(path, "the shape is too large");
+  }
+}
+
 // Column-major elements to row-major.
 HostTensor transposed(const HostTensor& stored) {
   Shape shape(stored.shape.rbegin(), stored.shape.rend());
@@ -96,8 +105,9 @@ HostTensor transposed(const HostTensor& stored) {
 
 }  // namespace
 
-HostTensor read_npy(const std::string& path) {
-  std::string text = read_text(path);
+HostTensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
+
+HostTensor parse_npy(std::string_view text, const std::string& path) {
   if (text.size() < kPreamble || std::memcmp(text.data(), kMagic, 6) != 0)
     bad(path, "not a .npy file");
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
@@ -106,11 +116,11 @@ HostTensor read_npy(const std::string& path) {
   size_t size = byte(8) | byte(9) << 8;
   if (byte(6) >= 2) size |= byte(10) << 16 | byte(11) << 24;
   if (text.size() < preamble + size) bad(path, "cut short");
-  std::string header = text.substr(preamble, size);
+  std::string header(text.substr(preamble, size));
   DType type = type_of(header, path);
   Shape shape = shape_of(header, path);
-  std::string_view data = std::string_view(text).substr(preamble + size);
-  int64_t bytes = checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
+  std::string_view data = text.substr(preamble + size);
+  int64_t bytes = byte_count(shape, type, path);
   if (data.size() < static_cast<size_t>(bytes)) bad(path, "cut short");
   HostTensor t(type, shape);
   if (bytes != 0) std::memcpy(t.bytes.data(), data.data(), static_cast<size_t>(bytes));

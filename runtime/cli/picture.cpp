@@ -5,6 +5,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 // jpeglib.h needs size_t and FILE declared before it.
@@ -19,68 +20,83 @@ namespace {
   fail(Stage::run, "file", {}, path + ": " + why);
 }
 
-HostTensor read_png(const std::string& path) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  if (png_image_begin_read_from_file(&image, path.c_str()) == 0) bad(path, image.message);
-  image.format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;  // 8 bits, RGB order
-  auto channels = static_cast<int64_t>(PNG_IMAGE_SAMPLE_CHANNELS(image.format));
-  HostTensor t(DType::u8, {image.height, image.width, channels});
-  if (png_image_finish_read(&image, nullptr, t.bytes.data(), 0, nullptr) == 0) {
-    bad(path, image.message);
-  }
-  return t;
+void check_size(const Shape& shape, int64_t most, const std::string& name) {
+  if (shape[0] <= most / std::max<int64_t>(shape[1] * shape[2], 1)) return;
+  bad(name, "the picture of " + std::to_string(shape[1]) + " by " + std::to_string(shape[0]) +
+                " has more than " + std::to_string(most) + " bytes");
 }
+
+// What libpng holds of a picture in the making.
+class Png {
+ public:
+  Png() { image_.version = PNG_IMAGE_VERSION; }
+  ~Png() { png_image_free(&image_); }
+  Png(const Png&) = delete;
+  Png& operator=(const Png&) = delete;
+  png_image* operator->() { return &image_; }
+  png_image* get() { return &image_; }
+
+ private:
+  png_image image_{};
+};
 
 // libjpeg reports errors by a callback that must not return.
-struct JpegErrors {
-  jpeg_error_mgr manager;
-  std::jmp_buf back;
-  char message[JMSG_LENGTH_MAX];
+class Jpeg {
+ public:
+  Jpeg() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = on_error;
+    errors_.manager.output_message = [](j_common_ptr) {};
+  }
+  ~Jpeg() {
+    if (made_) jpeg_destroy_decompress(&info_);
+  }
+  Jpeg(const Jpeg&) = delete;
+  Jpeg& operator=(const Jpeg&) = delete;
+  const char* message() const { return errors_.message; }
+
+  // False: see message(). Between setjmp and longjmp no object with a destructor is made.
+  bool begin(std::string_view file, int64_t (&shape)[3]) {
+    if (setjmp(errors_.back) != 0) return false;
+    jpeg_create_decompress(&info_);
+    made_ = true;
+    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+    jpeg_read_header(&info_, TRUE);
+    bool gray = info_.jpeg_color_space == JCS_GRAYSCALE;
+    info_.out_color_space = gray ? JCS_GRAYSCALE : JCS_RGB;
+    shape[0] = info_.image_height;
+    shape[1] = info_.image_width;
+    shape[2] = gray ? 1 : 3;
+    return true;
+  }
+  bool decode(std::byte* to) {
+    if (setjmp(errors_.back) != 0) return false;
+    jpeg_start_decompress(&info_);
+    size_t row =
+        static_cast<size_t>(info_.output_width) * static_cast<size_t>(info_.output_components);
+    while (info_.output_scanline < info_.output_height) {
+      auto* line = reinterpret_cast<JSAMPROW>(to + row * info_.output_scanline);
+      jpeg_read_scanlines(&info_, &line, 1);
+    }
+    jpeg_finish_decompress(&info_);
+    return true;
+  }
+
+ private:
+  struct Errors {
+    jpeg_error_mgr manager;
+    std::jmp_buf back;
+    char message[JMSG_LENGTH_MAX];
+  };
+  static void on_error(j_common_ptr info) {
+    auto* errors = reinterpret_cast<Errors*>(info->err);
+    (*info->err->format_message)(info, errors->message);
+    std::longjmp(errors->back, 1);
+  }
+  jpeg_decompress_struct info_{};
+  Errors errors_{};
+  bool made_ = false;
 };
-void on_jpeg_error(j_common_ptr info) {
-  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-  (*info->err->format_message)(info, errors->message);
-  std::longjmp(errors->back, 1);
-}
-void on_jpeg_message(j_common_ptr) {}
-
-// No object with a destructor is created between setjmp and longjmp: `bytes` belongs to the caller.
-bool decode_jpeg(std::FILE* file, JpegErrors& errors, std::vector<std::byte>& bytes, Shape& shape) {
-  jpeg_decompress_struct info;
-  info.err = jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = on_jpeg_error;
-  errors.manager.output_message = on_jpeg_message;
-  jpeg_create_decompress(&info);
-  if (setjmp(errors.back) != 0) {
-    jpeg_destroy_decompress(&info);
-    return false;
-  }
-  jpeg_stdio_src(&info, file);
-  jpeg_read_header(&info, TRUE);
-  info.out_color_space = info.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_start_decompress(&info);
-  shape = {info.output_height, info.output_width, info.output_components};
-  size_t row = static_cast<size_t>(info.output_width) * static_cast<size_t>(info.output_components);
-  bytes.resize(row * info.output_height);
-  while (info.output_scanline < info.output_height) {
-    auto* line = reinterpret_cast<JSAMPROW>(bytes.data() + row * info.output_scanline);
-    jpeg_read_scanlines(&info, &line, 1);
-  }
-  jpeg_finish_decompress(&info);
-  jpeg_destroy_decompress(&info);
-  return true;
-}
-
-HostTensor read_jpeg(const std::string& path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) bad(path, "cannot be read");
-  JpegErrors errors{};
-  HostTensor t;
-  t.type = DType::u8;
-  if (!decode_jpeg(file.get(), errors, t.bytes, t.shape)) bad(path, errors.message);
-  return t;
-}
 
 // Values of other types are taken as [0, 1].
 HostTensor as_bytes(const HostTensor& t) {
@@ -95,8 +111,37 @@ HostTensor as_bytes(const HostTensor& t) {
 
 }  // namespace
 
+HostTensor parse_png(std::string_view bytes, const std::string& name, int64_t most) {
+  Png image;
+  if (png_image_begin_read_from_memory(image.get(), bytes.data(), bytes.size()) == 0) {
+    bad(name, image->message);
+  }
+  image->format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;  // 8 bits, RGB order
+  auto channels = static_cast<int64_t>(PNG_IMAGE_SAMPLE_CHANNELS(image->format));
+  Shape shape{image->height, image->width, channels};
+  check_size(shape, most, name);
+  HostTensor t(DType::u8, shape);
+  if (png_image_finish_read(image.get(), nullptr, t.bytes.data(), 0, nullptr) == 0) {
+    bad(name, image->message);
+  }
+  return t;
+}
+
+HostTensor parse_jpeg(std::string_view bytes, const std::string& name, int64_t most) {
+  Jpeg jpeg;
+  int64_t extents[3];
+  if (!jpeg.begin(bytes, extents)) bad(name, jpeg.message());
+  Shape shape(std::begin(extents), std::end(extents));
+  check_size(shape, most, name);
+  HostTensor t(DType::u8, shape);
+  if (!jpeg.decode(t.bytes.data())) bad(name, jpeg.message());
+  return t;
+}
+
 HostTensor read_picture(const std::string& path) {
-  return std::string_view(path).ends_with(".png") ? read_png(path) : read_jpeg(path);
+  std::string bytes = read_text(path);
+  return std::string_view(path).ends_with(".png") ? parse_png(bytes, path)
+                                                  : parse_jpeg(bytes, path);
 }
 
 void write_png(const std::string& path, const HostTensor& tensor) {

@@ -101,9 +101,9 @@ std::vector<TensorView> views(const std::vector<HostTensor>& list) {
 
 }  // namespace
 
-std::shared_ptr<Executable> executable_for(LoadedProgram& program,
-                                           const std::vector<HostTensor>& inputs,
-                                           const std::vector<size_t>& constants) {
+std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
+                                                 const std::vector<HostTensor>& inputs,
+                                                 const std::vector<size_t>& constants) {
   if (constants.empty()) return program.executable(layouts_of(inputs));
   return program.executable(std::span<const TensorView>(views(inputs)), constants);
 }

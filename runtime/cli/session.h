@@ -66,9 +66,9 @@ std::shared_ptr<LoadedProgram> asking_for(const std::shared_ptr<LoadedProgram>& 
 // Layouts of dense inputs, in the program's order.
 std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs);
 // The executable for dense tensors, of which those with the numbers `constants` stay the same.
-std::shared_ptr<Executable> executable_for(LoadedProgram& program,
-                                           const std::vector<HostTensor>& inputs,
-                                           const std::vector<size_t>& constants);
+std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
+                                                 const std::vector<HostTensor>& inputs,
+                                                 const std::vector<size_t>& constants);
 // Runs on dense tensors.
 std::vector<HostTensor> run_once(const Executable& executable,
                                  const std::vector<HostTensor>& inputs,

@@ -1,7 +1,9 @@
 // Tensors from and to files: .npy, PNG and JPEG pictures (u8 [H, W, C]), and generated data.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/ir/scalar.h"
 
@@ -20,6 +22,15 @@ InputType parse_shape(const std::string& text);
 
 // NumPy's format, version 1.0.
 HostTensor read_npy(const std::string& path);
+// The same of a file's bytes, which may be anything; `name` is what errors call them. Throws
+// Failure (code "file").
+HostTensor parse_npy(std::string_view bytes, const std::string& name);
+// A small file may say that its picture is of any size: larger ones than `most` bytes are refused.
+constexpr int64_t kLargestPicture = int64_t{1} << 29;
+HostTensor parse_png(std::string_view bytes, const std::string& name,
+                     int64_t most = kLargestPicture);
+HostTensor parse_jpeg(std::string_view bytes, const std::string& name,
+                      int64_t most = kLargestPicture);
 void write_npy(const std::string& path, const HostTensor& tensor);
 HostTensor read_picture(const std::string& path);
 void write_png(const std::string& path, const HostTensor& tensor);

@@ -1,5 +1,6 @@
 // The way from a program to launches: bind, passes, group, schedule, lower, partition, code.
 #include <algorithm>
+#include <new>
 
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
@@ -8,6 +9,7 @@
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/executable_record.h"
+#include "runtime/engine/input_strides.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/side_by_side.h"
 
@@ -20,18 +22,10 @@ std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
   return types;
 }
 
-// Element strides of the inputs that have their own; every other tensor is dense.
-Strides strides_of(const Executable& e) {
-  Strides strides(e.program.tensors.size());
-  for (size_t i = 0; i < e.inputs.size(); ++i) {
-    strides[static_cast<size_t>(e.program.inputs[i])] = e.inputs[i].strides;
-  }
-  return strides;
-}
-
 // What tuning found earlier on this machine. A record that does not fit is as good as none.
 std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
   const Target& target = engine.target();
+  if (engine.options().deterministic) return std::nullopt;
   std::optional<std::string> tuned = engine.kernels().tuned_schedule(kernel, target);
   if (!tuned) return std::nullopt;
   try {
@@ -39,7 +33,9 @@ std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
     std::string why = illegal(schedule, kernel, target);
     if (why.empty()) return schedule;
     engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
-  } catch (const Failure& failure) {
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& failure) {  // its text is not of this version, or of nobody's
     engine.log(LogLevel::warning,
                "tuned schedule of " + kernel.name + " ignored: " + failure.what());
   }
@@ -77,6 +73,15 @@ std::string class_key(const ClassKernel& kernel) {
   return key;
 }
 
+// About what they take in memory: a nest some times its text.
+constexpr size_t kScheduleBytes = 2 << 10;
+size_t memory_of(const ClassForm& form) {
+  constexpr size_t kTimes = 8;
+  size_t bytes = kTimes * print(form.nest, true).size();
+  for (const PreparedCopy& p : form.prepared) bytes += kTimes * print(p.nest, true).size();
+  return bytes;
+}
+
 // The kernel for the class of sizes that this one is in, where its schedule serves them all.
 bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   Strides strides = strides_of(e);
@@ -88,11 +93,14 @@ bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
   if (!found) return false;
   SizeClasses& classes = e.engine->size_classes();
   std::string key = class_key(*found);
-  auto choices = classes.schedules.get(key, [&] { return class_schedules(*found, target); });
+  auto choices = classes.schedules.get(
+      key, [&] { return class_schedules(*found, target); },
+      [](const std::vector<Schedule>& all) { return all.size() * kScheduleBytes; });
   if (choices->empty()) return false;
   launch.schedule = best_for_size(*choices, *found, target);
-  auto form = classes.forms.get(key + "\n" + print(launch.schedule),
-                                [&] { return class_form(*found, launch.schedule, target); });
+  auto form = classes.forms.get(
+      key + "\n" + print(launch.schedule),
+      [&] { return class_form(*found, launch.schedule, target); }, memory_of);
   launch.nest = form->nest;
   launch.prepared = form->prepared;
   launch.parameters = {found->size};
@@ -119,7 +127,7 @@ Launch launch_of(Executable&, const Sort& sort) {
 Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target));
+  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target, strides_of(e)));
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -192,6 +200,13 @@ std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
   return e;
 }
 
+// Where in the program's text a step begins.
+Span place_of(const Step& step) {
+  if (const auto* kernel = std::get_if<Kernel>(&step)) return kernel->stages[0].contraction.span;
+  if (const auto* sort = std::get_if<Sort>(&step)) return sort->span;
+  return std::get<Scatter>(step).span;
+}
+
 // The whole way from the source to launches.
 void compile_stages_of(Executable& e) {
   Engine& engine = *e.engine;
@@ -199,20 +214,19 @@ void compile_stages_of(Executable& e) {
   e.bound = tile::bind(*e.source, types_of(e.inputs));
   check_assignments(e.bound);
   e.program = e.bound;
-  if (engine.is_reference()) return;
+  if (engine.is_reference()) return check_memory_limit(e, Stage::compile);
   // Kernels of a GPU read the inputs where they are.
   for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
     e.program.tensors[static_cast<size_t>(e.program.inputs[i])].fixed = e.inputs[i].constant;
   }
   run_pipeline(e.program, engine.target());
   for (const Step& step : group(e.program, engine.target())) {
-    if (engine.options().cancelled && engine.options().cancelled()) {
-      fail(Stage::compile, "cancelled", {}, "compilation was cancelled");
-    }
+    checkpoint_at(place_of(step));
     e.launches.push_back(std::visit([&](const auto& what) { return launch_of(e, what); }, step));
+    e.launches.back().where = place_of(step);
   }
   make_codes(e);
-  plan_memory(e, engine.options().memory_limit);
+  plan_memory(e);
   prepare_copies(e);
   e.call = call_plan(e);
   if (engine.session() != nullptr) prepare_device(e);
@@ -224,6 +238,13 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs, bool own_code,
                                     std::vector<ConstantInput> constants) {
+  // A call that nobody watches is the engine's to cancel.
+  CallControl control(Stage::compile,
+                      current_control() == nullptr ? engine->options().cancelled : nullptr,
+                      engine->options().compile_seconds);
+  Controlled now(&control, &engine->options().limits);
+  // Which sizes come first is not to matter.
+  if (engine->options().deterministic) own_code = true;
   std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code, std::move(constants));
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
   if (key.empty() || !load_record(*e, key)) {

@@ -16,13 +16,34 @@ constexpr uintptr_t kAlignment = 16;  // what every launch may count on
 // Temporaries of a recording at most: programs with more spend no time on launches worth saving.
 constexpr size_t kMostRecorded = 64 << 20;
 
+using DimensionStrides = std::vector<int64_t>;  // of one tensor
+
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0; }
+
+// Nests store along strides that are not negative: both sides of a copy walk such a dimension from
+// its other end.
+void turn_backward_stores(DType type, const Shape& shape, void*& from,
+                          DimensionStrides& from_strides, void*& to, DimensionStrides& to_strides) {
+  if (to_strides.empty()) return;
+  if (from_strides.empty()) from_strides = dense_strides(shape);
+  auto size = static_cast<int64_t>(byte_size(type));
+  auto turn = [&](void*& first, int64_t& stride, int64_t steps) {
+    first = static_cast<std::byte*>(first) + steps * stride * size;
+    stride = -stride;
+  };
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (to_strides[d] >= 0) continue;
+    turn(from, from_strides[d], shape[d] - 1);
+    turn(to, to_strides[d], shape[d] - 1);
+  }
+}
 
 // Gives the stream a copy between device memory of different strides.
 void copy_strided(const Executable& e, DType type, const Shape& shape, void* from,
-                  const std::vector<int64_t>& from_strides, void* to,
-                  const std::vector<int64_t>& to_strides, void* stream) {
+                  DimensionStrides from_strides, void* to, DimensionStrides to_strides,
+                  void* stream) {
   if (element_count(shape) == 0) return;
+  turn_backward_stores(type, shape, from, from_strides, to, to_strides);
   Engine& engine = *e.engine;
   std::shared_ptr<const Code> code =
       engine.kernels().get(copy_nest(type, shape, from_strides, to_strides), engine.target());
@@ -52,8 +73,10 @@ class DeviceLaunches {
   void run() const {
     for (auto [input, offset] : e_.densified) densify(input, arena_ + offset);
     for (const Launch& launch : e_.launches) {
-      if (options_.cancelled && options_.cancelled()) {
-        fail(Stage::run, "cancelled", {}, "the run was cancelled");
+      if (options_.control != nullptr) {
+        // What the stream has been given is not taken back: it gets one launch at a time.
+        if (&launch != &e_.launches.front()) session_.synchronize(options_.stream);
+        if (options_.control->is_over()) throw options_.control->reason(launch.where);
       }
       this->launch(launch);
     }
@@ -233,7 +256,7 @@ void run_in_place(const Executable& e, std::span<void* const> inputs,
                   std::span<void* const> outputs, const RunOptions& options) {
   // A recording runs as a whole: nobody looks between its launches.
   bool recorded =
-      e.replays && options.profile == nullptr && !options.cancelled &&
+      e.replays && options.recorded && options.profile == nullptr && options.control == nullptr &&
       e.replays->run(inputs, outputs, options.stream, [&](std::byte* arena, void* stream) {
         RunOptions recording;
         recording.stream = stream;

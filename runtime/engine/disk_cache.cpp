@@ -1,13 +1,10 @@
 #include "runtime/engine/disk_cache.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +23,14 @@ struct Header {
 constexpr char kMagic[8] = {'T', 'I', 'L', 'E', 'K', '0', '0', '1'};
 constexpr size_t kLargestEntry = size_t{1} << 30;
 constexpr std::string_view kSuffix = ".tile-kernel";
-constexpr uint64_t kWritesBetweenWalks = 256;
+// A walk of the directory costs as much as many writes: it comes after one write of so many, or
+// after this part of the limit was written.
+constexpr uint64_t kWritesBetweenWalks = 64;
+constexpr size_t kPartsOfLimit = 16;
+// A writer takes milliseconds; after an hour its file is nobody's.
+constexpr time_t kLeftoverSeconds = 3600;
+// Entries used again within a minute keep their time: a read of one costs no write.
+constexpr time_t kUsedSeconds = 60;
 
 std::string hex(std::string_view key) {
   XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
@@ -35,71 +39,43 @@ std::string hex(std::string_view key) {
                 static_cast<unsigned long long>(h.low64));
   return buffer;
 }
+std::string name_of(std::string_view key) { return hex(key) + std::string(kSuffix); }
 
-// Makes the directory and its parents; true if the last one is ours and closed to others.
-bool prepare_directory(const std::string& path, std::string& why) {
-  for (size_t at = 1; at <= path.size(); ++at) {
-    if (at != path.size() && path[at] != '/') continue;
-    std::string part = path.substr(0, at);
-    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      why = part + ": " + std::strerror(errno);
-      return false;
-    }
-  }
-  struct stat info{};
-  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    why = path + " is not a directory";
-    return false;
-  }
-  if (info.st_uid != geteuid() || (info.st_mode & 0077) != 0) {
-    why = path + " belongs to another user or is open to others";
-    return false;
-  }
-  return true;
+// Whether a file of the directory is the cache's.
+bool is_ours(std::string_view name) {
+  bool tuning = name.starts_with("tuning-") && name.ends_with(".jsonl");
+  bool rates = name.starts_with("machine-") && name.find(".json") != std::string_view::npos;
+  return tuning || rates || name.find(kSuffix) != std::string_view::npos;
 }
 
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-bool read_all(int fd, std::byte* to, size_t size) {
-  while (size != 0) {
-    ssize_t got = ::read(fd, to, size);
-    if (got <= 0) return false;
-    to += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-bool write_all(int fd, const void* from, size_t size) {
-  const char* at = static_cast<const char*>(from);
-  while (size != 0) {
-    ssize_t put = ::write(fd, at, size);
-    if (put <= 0) return false;
-    at += put;
-    size -= static_cast<size_t>(put);
-  }
-  return true;
+time_t seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec;
 }
 
-std::vector<std::byte> entry_bytes(std::string_view key, std::span<const std::byte> payload) {
+// A program that runs with more rights than its user does not take the user's word.
+std::string variable(const char* name) {
+  const char* value = secure_getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool sizes_fit(const Header& header, size_t size) {
+  return std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.key_size <= size &&
+         header.payload_size <= size &&
+         sizeof header + header.key_size + header.payload_size == size;
+}
+
+}  // namespace
+
+std::vector<std::byte> cache_entry(std::string_view key, std::span<const std::byte> payload) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.key_size = key.size();
   header.payload_size = payload.size();
   std::vector<std::byte> bytes(sizeof header + key.size() + payload.size());
   std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, key.data(), key.size());
+  if (!key.empty()) std::memcpy(bytes.data() + sizeof header, key.data(), key.size());
   if (!payload.empty()) {
     std::memcpy(bytes.data() + sizeof header + key.size(), payload.data(), payload.size());
   }
@@ -109,15 +85,12 @@ std::vector<std::byte> entry_bytes(std::string_view key, std::span<const std::by
   return bytes;
 }
 
-// The payload if the bytes are a whole entry for this key; else why not.
-std::optional<std::vector<std::byte>> payload_of(const std::vector<std::byte>& bytes,
-                                                 std::string_view key, std::string& why) {
+std::optional<std::vector<std::byte>> cache_payload(std::span<const std::byte> bytes,
+                                                    std::string_view key, std::string& why) {
   Header header{};
-  std::memcpy(&header, bytes.data(), sizeof header);
+  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
   size_t covered = offsetof(Header, key_size);
-  bool whole = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
-               header.key_size <= bytes.size() && header.payload_size <= bytes.size() &&
-               sizeof header + header.key_size + header.payload_size == bytes.size() &&
+  bool whole = sizes_fit(header, bytes.size()) &&
                XXH3_64bits(bytes.data() + covered, bytes.size() - covered) == header.checksum;
   if (!whole) {
     why = "damaged";
@@ -125,28 +98,25 @@ std::optional<std::vector<std::byte>> payload_of(const std::vector<std::byte>& b
   }
   const auto* stored = reinterpret_cast<const char*>(bytes.data() + sizeof header);
   if (std::string_view(stored, header.key_size) != key) {
-    why = "another key with the same hash";
+    why = "it is of another key";
     return std::nullopt;
   }
-  return std::vector<std::byte>(
-      bytes.begin() + static_cast<std::ptrdiff_t>(sizeof header + key.size()), bytes.end());
+  std::span<const std::byte> payload = bytes.subspan(sizeof header + key.size());
+  return std::vector<std::byte>(payload.begin(), payload.end());
 }
 
-template <class Visit>
-void each_entry(const std::string& directory, Visit visit) {
-  DIR* open = opendir(directory.c_str());
-  if (open == nullptr) return;
-  while (const dirent* entry = readdir(open)) {
-    std::string_view name = entry->d_name;
-    bool tuning = name.starts_with("tuning-") && name.ends_with(".jsonl");
-    bool rates = name.starts_with("machine-") && name.ends_with(".json");
-    if (tuning || rates || name.find(kSuffix) != std::string_view::npos)
-      visit(directory + "/" + std::string(name));
+std::optional<size_t> parse_cache_limit(std::string_view text) {
+  size_t number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  constexpr std::string_view kUnits = "KMG";
+  size_t power = unit.empty() ? 0 : kUnits.find(unit.front()) + 1;
+  bool known = unit.empty() || (unit.size() == 1 && power != 0);
+  if (error != std::errc() || !known || number == 0 || number > SIZE_MAX >> (10 * power)) {
+    return std::nullopt;
   }
-  closedir(open);
+  return number << (10 * power);
 }
-
-}  // namespace
 
 std::optional<CacheMode> parse_cache_mode(std::string_view text) {
   if (text == "rw") return CacheMode::read_write;
@@ -156,11 +126,12 @@ std::optional<CacheMode> parse_cache_mode(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<size_t> default_cache_limit() {
+  std::string text = variable("TILE_CACHE_LIMIT");
+  return text.empty() ? kCacheLimit : parse_cache_limit(text);
+}
+
 std::string default_cache_directory() {
-  auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
   if (std::string own = variable("TILE_CACHE_DIR"); !own.empty()) return own;
   if (std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/tile";
   std::string home = variable("HOME");
@@ -170,109 +141,118 @@ std::string default_cache_directory() {
 DiskCache::DiskCache(CacheOptions options) : options_(std::move(options)) {
   if (options_.directory.empty()) options_.directory = default_cache_directory();
   std::string why = "no home directory";
-  usable_ = !options_.directory.empty() && prepare_directory(options_.directory, why);
-  if (!usable_) log("the disk cache is off: " + why);
+  bool make = options_.mode != CacheMode::read_only;
+  if (!options_.directory.empty()) {
+    directory_ = PrivateDirectory::open(options_.directory, make, why);
+  }
+  if (!directory_) log("the disk cache is off: " + why);
 }
 
 void DiskCache::log(const std::string& message) const {
   if (options_.log) options_.log(message);
 }
 
-std::string DiskCache::path_of(std::string_view key) const {
-  return options_.directory + "/" + hex(key) + std::string(kSuffix);
-}
-
 std::optional<std::vector<std::byte>> DiskCache::read(std::string_view key) const {
-  if (!usable_) return std::nullopt;
-  std::string path = path_of(key), why;
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info{};
-  if (file.get() < 0 || fstat(file.get(), &info) != 0) return std::nullopt;
-  auto size = static_cast<size_t>(info.st_size);
-  if (size < sizeof(Header) || size > kLargestEntry || !S_ISREG(info.st_mode)) {
-    log("cache entry " + path + " ignored: damaged");
+  if (!directory_) return std::nullopt;
+  std::string name = name_of(key), why;
+  auto miss = [&] {
+    if (!why.empty()) tell_once(name, why);
     return std::nullopt;
+  };
+  std::optional<PrivateDirectory::Opened> entry = directory_->open_file(name, why);
+  if (!entry) return miss();
+  // Looked at first, so that a damaged file is not given memory.
+  Header header{};
+  std::span<std::byte> head = std::as_writable_bytes(std::span(&header, 1));
+  why = "damaged";
+  if (entry->size < sizeof header || entry->size > kLargestEntry || !entry->file.read(head) ||
+      !sizes_fit(header, entry->size)) {
+    return miss();
   }
-  std::vector<std::byte> bytes(size);
-  if (!read_all(file.get(), bytes.data(), size)) {
-    log("cache entry " + path + " ignored: it could not be read");
-    return std::nullopt;
-  }
-  auto payload = payload_of(bytes, key, why);
-  if (!payload) log("cache entry " + path + " ignored: " + why);
+  std::vector<std::byte> bytes(entry->size);
+  std::ranges::copy(head, bytes.begin());
+  if (!entry->file.read(std::span(bytes).subspan(sizeof header))) return miss();
+  auto payload = cache_payload(bytes, key, why);
+  if (!payload) return miss();
+  mark_used(*entry);
   return payload;
 }
 
-void DiskCache::write(std::string_view key, std::span<const std::byte> payload) const {
-  if (!usable_ || options_.mode == CacheMode::read_only) return;
-  static std::atomic<uint64_t> counter{0};
-  std::string path = path_of(key);
-  std::string temporary =
-      path + "." + std::to_string(getpid()) + "." + std::to_string(counter++) + ".new";
-  bool written = false;
+void DiskCache::tell_once(const std::string& name, const std::string& why) const {
+  constexpr size_t kMostTold = 1000;
   {
-    File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (file.get() >= 0) {
-      std::vector<std::byte> bytes = entry_bytes(key, payload);
-      written = write_all(file.get(), bytes.data(), bytes.size());
-    }
+    std::lock_guard lock(mutex_);
+    if (told_.size() >= kMostTold || !told_.insert(name).second) return;
   }
-  if (written && rename(temporary.c_str(), path.c_str()) == 0) {
-    // The directory is walked rarely: a walk costs as much as many writes.
-    if (counter % kWritesBetweenWalks == kWritesBetweenWalks / 2) keep_below_limit();
-    return;
-  }
-  unlink(temporary.c_str());
-  log("cache entry " + path + " could not be written");
+  log("cache entry " + directory_->path() + "/" + name + " ignored: " + why);
 }
 
-// Readers leave the access time to the file system, which may not keep it: the time of writing
-// decides then.
-void DiskCache::keep_below_limit() const {
-  struct Old {
-    timespec used;
-    size_t bytes;
-    std::string path;
-  };
-  std::vector<Old> entries;
+// Which entries were used last is their access time. File systems may not keep it: it is set here.
+void DiskCache::mark_used(const PrivateDirectory::Opened& entry) const {
+  if (options_.mode == CacheMode::read_only) return;
+  if (seconds_now() - entry.used.tv_sec < kUsedSeconds) return;
+  const timespec times[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  futimens(entry.file.get(), times);
+}
+
+void DiskCache::write(std::string_view key, std::span<const std::byte> payload) const {
+  if (!directory_ || options_.mode == CacheMode::read_only) return;
+  std::string name = name_of(key), why;
+  std::vector<std::byte> bytes = cache_entry(key, payload);
+  if (!directory_->replace(name, bytes, why)) {
+    // The next ones fail as this one: a full disk, a directory that was removed.
+    if (!cannot_write_.exchange(true)) {
+      log("cache entry " + directory_->path() + "/" + name + " could not be written: " + why);
+    }
+    return;
+  }
+  size_t since = written_ += bytes.size();
+  // Of all processes together: short ones write too few to come to a number of their own.
+  bool drawn = XXH3_64bits(name.data(), name.size()) % kWritesBetweenWalks == 0;
+  if (drawn || since > options_.limit_bytes / kPartsOfLimit) tidy();
+}
+
+void DiskCache::tidy() const {
+  if (!directory_ || options_.mode == CacheMode::read_only) return;
+  written_ = 0;
+  std::vector<PrivateDirectory::Entry> entries;
   size_t total = 0;
-  each_entry(options_.directory, [&](const std::string& path) {
-    struct stat info{};
-    if (!path.ends_with(kSuffix) || stat(path.c_str(), &info) != 0) return;
-    auto later = [](timespec a, timespec b) {
-      return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
-    };
-    timespec used = later(info.st_atim, info.st_mtim) ? info.st_atim : info.st_mtim;
-    entries.push_back({used, static_cast<size_t>(info.st_size), path});
-    total += entries.back().bytes;
-  });
+  time_t now = seconds_now();
+  for (PrivateDirectory::Entry& e : directory_->entries()) {
+    if (!is_ours(e.name)) continue;
+    if (PrivateDirectory::is_leftover(e.name)) {
+      if (now - e.written.tv_sec > kLeftoverSeconds) directory_->remove(e.name);
+    } else if (e.name.ends_with(kSuffix)) {
+      total += e.bytes;
+      entries.push_back(std::move(e));
+    }
+  }
   if (total <= options_.limit_bytes) return;
-  std::sort(entries.begin(), entries.end(), [](const Old& a, const Old& b) {
+  std::ranges::sort(entries, [](const auto& a, const auto& b) {
     return std::tie(a.used.tv_sec, a.used.tv_nsec) < std::tie(b.used.tv_sec, b.used.tv_nsec);
   });
   // To three quarters, so that the next walk finds room.
-  for (const Old& entry : entries) {
+  for (const PrivateDirectory::Entry& entry : entries) {
     if (total <= options_.limit_bytes / 4 * 3) break;
-    if (unlink(entry.path.c_str()) == 0) total -= entry.bytes;
+    if (directory_->remove(entry.name)) total -= entry.bytes;
   }
 }
 
-CacheSummary summarize_cache(const std::string& directory) {
+CacheSummary summarize_cache(const PrivateDirectory& directory) {
   CacheSummary summary;
-  each_entry(directory, [&](const std::string& path) {
-    struct stat info{};
-    if (stat(path.c_str(), &info) != 0) return;
-    ++summary.entries;
-    summary.bytes += static_cast<size_t>(info.st_size);
-  });
+  for (const PrivateDirectory::Entry& e : directory.entries()) {
+    if (!is_ours(e.name)) continue;
+    ++(PrivateDirectory::is_leftover(e.name) ? summary.leftovers : summary.entries);
+    summary.bytes += e.bytes;
+  }
   return summary;
 }
 
-size_t clear_cache(const std::string& directory) {
-  std::vector<std::string> paths;
-  each_entry(directory, [&](const std::string& path) { paths.push_back(path); });
+size_t clear_cache(const PrivateDirectory& directory) {
   size_t removed = 0;
-  for (const std::string& path : paths) removed += unlink(path.c_str()) == 0 ? 1 : 0;
+  for (const PrivateDirectory::Entry& e : directory.entries()) {
+    removed += is_ours(e.name) && directory.remove(e.name) ? 1 : 0;
+  }
   return removed;
 }
 

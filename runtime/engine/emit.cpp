@@ -1,6 +1,7 @@
 // Texts of the stages of a compilation, made again from what the executable was compiled from.
 #include <algorithm>
 
+#include "backends/fork.h"
 #include "core/passes/pipeline.h"
 #include "runtime/engine/engine.h"
 
@@ -60,6 +61,7 @@ std::string kernel_text(const Launch& launch) {
 }  // namespace
 
 std::string emit(const Executable& e, std::string_view stage) {
+  LockingCall call;
   if (stage == "program") return print(*e.source);
   if (e.restored) return emit(*compile_stages(e), stage);
   if (stage == "bound") return print(e.bound);

@@ -7,7 +7,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
-#include "runtime/engine/constants.h"
+#include "backends/fork.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/machine_rates.h"
 
@@ -43,17 +43,14 @@ CacheMode cache_mode(const EngineOptions& options) {
   return *mode;
 }
 
-// A layout as bytes, for the hash table of executables.
-void append_key(std::string& key, DType type, const Shape& shape,
-                const std::vector<int64_t>& strides) {
-  const int64_t head[] = {static_cast<int64_t>(type), static_cast<int64_t>(shape.size()),
-                          static_cast<int64_t>(strides.size())};
-  auto put = [&](const int64_t* values, size_t count) {
-    key.append(reinterpret_cast<const char*>(values), count * sizeof *values);
-  };
-  put(head, 3);
-  put(shape.data(), shape.size());
-  put(strides.data(), strides.size());
+size_t cache_limit(const EngineOptions& options) {
+  if (options.cache_limit != 0) return options.cache_limit;
+  std::optional<size_t> limit = default_cache_limit();
+  if (!limit) {
+    bad_option("TILE_CACHE_LIMIT", environment("TILE_CACHE_LIMIT", ""),
+               "bytes, or a number with K, M or G behind it");
+  }
+  return *limit;
 }
 
 // The GPU that "cuda" or "cuda:N" names; nullopt for another text.
@@ -72,33 +69,6 @@ Precision precision_of(const EngineOptions& options) {
   std::optional<Precision> precision = parse_precision(options.precision);
   if (!precision) bad_option("precision", options.precision, "f32, tf32 or 3xtf32");
   return *precision;
-}
-
-// Of layouts, from what their keys hold: a product for each number; the last step brings what the
-// high bits have of all of them to the low ones, which choose a place.
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-  return (hash ^ value) * kOdd;
-}
-uint64_t mixed(uint64_t hash, DType type, const Shape& shape, const std::vector<int64_t>& strides) {
-  hash = mixed(hash, static_cast<uint64_t>(type) + 256 * shape.size());
-  for (int64_t n : shape) hash = mixed(hash, static_cast<uint64_t>(n));
-  for (int64_t n : strides) hash = mixed(hash, static_cast<uint64_t>(n));
-  return hash ^ (hash >> 32);
-}
-
-// Of a few numbers, where a call of memcmp costs more than they do.
-bool same_numbers(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != b[i]) return false;
-  }
-  return true;
-}
-bool same_layout(const InputLayout& known, DType type, const Shape& shape,
-                 const std::vector<int64_t>& strides) {
-  return known.type.type == type && same_numbers(known.type.shape, shape) &&
-         same_numbers(known.strides, strides);
 }
 
 // A GPU with everything that it takes to use it; null without.
@@ -134,7 +104,9 @@ void Engine::open_backend() {
   }
 }
 
-Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)),
+      budget_(options_.memory_cache_limit != 0 ? options_.memory_cache_limit : kMemoryCache) {
   options_.threads = thread_count(options_);
   Precision precision = precision_of(options_);
   if (options_.backend == "reference") {
@@ -162,11 +134,13 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
     CacheOptions cache;
     cache.directory = options_.cache_dir;
     cache.mode = mode;
+    cache.limit_bytes = cache_limit(options_);
     cache.log = [this](const std::string& message) { log(LogLevel::warning, message); };
     disk = std::make_unique<DiskCache>(std::move(cache));
   }
-  kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk));
-  if (!is_gpu(target_)) take_rates();
+  kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk), budget_);
+  if (is_gpu(target_)) return;
+  options_.deterministic ? forget_measurements() : take_rates();
 }
 
 // What the rates depend on: the processor, the code that measures, the threads.
@@ -175,8 +149,17 @@ std::string Engine::rates_identity() const {
          std::to_string(backend_->target().threads);
 }
 
+// What was timed when the process began may be another thing in the next one.
+void Engine::forget_measurements() {
+  target_.dot_bf16_per_ns = 0;
+  target_.dot_i16_per_ns = 0;
+  target_.dot_i8_per_ns = 0;
+}
+
 void Engine::take_rates() {
-  rates_ = load_rates(kernels_->directory(), rates_identity());
+  std::string why;
+  rates_ = load_rates(kernels_->directory().get(), rates_identity(), why);
+  if (!why.empty()) log(LogLevel::warning, "the stored rates of this machine are ignored: " + why);
   if (!rates_ && options_.measure) {
     MachineRates now = measured_rates();
     if (plausible(now)) rates_ = now;
@@ -198,139 +181,15 @@ MachineRates Engine::measured_rates() {
     }
     measured_later_ = plausible(rates) ? rates : MachineRates{};
     if (keep && kernels_->writes()) {
-      store_rates(kernels_->directory(), rates_identity(), rates);
+      store_rates(kernels_->directory().get(), rates_identity(), rates);
     }
   }
   return *measured_later_;
 }
 
 std::shared_ptr<Engine> Engine::create(EngineOptions options) {
+  LockingCall call;
   return std::shared_ptr<Engine>(new Engine(std::move(options)));
-}
-
-struct LoadedProgram::Entry {
-  std::mutex mutex;
-  std::shared_ptr<Executable> executable;
-};
-
-LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program)
-    : engine_(std::move(engine)),
-      program_(std::move(program)),
-      text_(print(*program_)),
-      defaults_(input_defaults(*program_)) {
-  for (TensorId id : sizing_parameters(*program_)) {
-    auto at = std::find(program_->inputs.begin(), program_->inputs.end(), id);
-    sizing_.push_back(static_cast<size_t>(at - program_->inputs.begin()));
-  }
-}
-
-// The value of a parameter that sizes are made of; its default where only the layout is known.
-std::optional<int64_t> LoadedProgram::sizing_value(size_t input, const TensorView& view) const {
-  if (view.data == nullptr) return defaults_[input]->at(0).i;
-  if (view.memory == Memory::host)
-    return load_element(static_cast<const std::byte*>(view.data), view.type).i;
-  TensorId id = program_->inputs[input];
-  fail(Stage::run, "argument", {},
-       "the parameter " + program_->tensors[static_cast<size_t>(id)].name +
-           " sets a size and is in a device's memory",
-       "give it in the host's memory");
-}
-
-template <class Fits>
-std::shared_ptr<Executable> LoadedProgram::recent(uint64_t hash, const Fits& fits) {
-  const Entry* entry = recent_[hash % recent_.size()].load(std::memory_order_acquire);
-  if (entry == nullptr || !fits(*entry->executable)) return nullptr;
-  engine_->statistics.executable_hits.add();
-  last_.store(entry->executable.get(), std::memory_order_release);
-  return entry->executable;
-}
-
-bool LoadedProgram::fits(const Executable& e, std::span<const TensorView> inputs) const {
-  if (inputs.size() != e.inputs.size()) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorView& v = inputs[i];
-    if (!same_layout(e.inputs[i], v.type, v.shape, v.strides)) return false;
-  }
-  return std::all_of(sizing_.begin(), sizing_.end(), [&](size_t i) {
-    return sizing_value(i, inputs[i]) == e.inputs[i].type.value;
-  });
-}
-
-std::shared_ptr<Executable> LoadedProgram::executable(const std::vector<InputLayout>& inputs) {
-  uint64_t hash = inputs.size();
-  for (const InputLayout& i : inputs) hash = mixed(hash, i.type.type, i.type.shape, i.strides);
-  auto same = [&](const Executable& e) {
-    return std::equal(inputs.begin(), inputs.end(), e.inputs.begin(), e.inputs.end(),
-                      [](const InputLayout& a, const InputLayout& b) {
-                        return same_layout(b, a.type.type, a.type.shape, a.strides) &&
-                               a.type.value == b.type.value;
-                      });
-  };
-  if (std::shared_ptr<Executable> known = recent(hash, same)) return known;
-  std::string key;
-  for (const InputLayout& i : inputs) append_key(key, i.type.type, i.type.shape, i.strides);
-  std::vector<InputLayout> layouts = inputs;
-  for (size_t i : sizing_) {
-    std::optional<int64_t>& value = layouts.at(i).type.value;
-    if (!value) value = defaults_[i]->at(0).i;
-    append_key(key, DType::i64, {*value}, {});
-  }
-  return found_or_compiled(hash, std::move(key), [&] { return layouts; });
-}
-
-std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs) {
-  uint64_t hash = inputs.size();
-  for (const TensorView& v : inputs) hash = mixed(hash, v.type, v.shape, v.strides);
-  auto same = [&](const Executable& e) { return fits(e, inputs); };
-  if (std::shared_ptr<Executable> known = recent(hash, same)) return known;
-  std::string key;
-  for (const TensorView& v : inputs) append_key(key, v.type, v.shape, v.strides);
-  for (size_t i : sizing_) append_key(key, DType::i64, {*sizing_value(i, inputs[i])}, {});
-  return found_or_compiled(hash, std::move(key), [&] { return layouts_of(inputs); });
-}
-
-std::vector<InputLayout> LoadedProgram::layouts_of(std::span<const TensorView> inputs) const {
-  std::vector<InputLayout> layouts;
-  for (const TensorView& v : inputs) layouts.push_back({{v.type, v.shape}, v.strides});
-  for (size_t i : sizing_) layouts[i].type.value = sizing_value(i, inputs[i]);
-  return layouts;
-}
-
-std::shared_ptr<Executable> LoadedProgram::executable(std::span<const TensorView> inputs,
-                                                      std::span<const size_t> constants) {
-  if (constants.empty()) return executable(inputs);
-  std::vector<InputLayout> layouts = layouts_of(inputs);
-  std::vector<ConstantInput> copies = copied_constants(engine_, inputs, constants);
-  for (const ConstantInput& c : copies) {
-    layouts[c.input].constant = true;
-    layouts[c.input].strides = c.copy.strides;
-  }
-  bool first = !with_constants_.exchange(true) && last() == nullptr;
-  return compile(engine_, program_, layouts, first, std::move(copies));
-}
-
-template <class Layouts>
-std::shared_ptr<Executable> LoadedProgram::found_or_compiled(uint64_t hash, std::string key,
-                                                             const Layouts& layouts) {
-  std::shared_ptr<Entry> entry;
-  bool first = false;
-  {
-    std::lock_guard lock(mutex_);
-    first = entries_.empty();
-    std::shared_ptr<Entry>& slot = entries_[std::move(key)];
-    if (!slot) slot = std::make_shared<Entry>();
-    entry = slot;
-  }
-  std::lock_guard lock(entry->mutex);
-  if (entry->executable) {
-    engine_->statistics.executable_hits.add();
-  } else {
-    // The sizes that a program is first run with are the ones that matter most.
-    entry->executable = compile(engine_, program_, layouts(), first);
-  }
-  last_.store(entry->executable.get(), std::memory_order_release);
-  recent_[hash % recent_.size()].store(entry.get(), std::memory_order_release);
-  return entry->executable;
 }
 
 }  // namespace tile

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -13,14 +14,21 @@
 #include "backends/backend.h"
 #include "core/language/language.h"
 #include "core/schedule/rates.h"
+#include "runtime/engine/call_control.h"
 #include "runtime/engine/event_count.h"
 #include "runtime/engine/executable.h"
 #include "runtime/engine/kernel_cache.h"
+#include "runtime/engine/live_executable.h"
 #include "runtime/engine/made_once.h"
 
 namespace tile {
 
 enum class LogLevel : uint8_t { error, warning, info };
+
+// Bytes of what an engine keeps in memory to find it again, where no limit is given: some thousand
+// executables, or some hundred whose sizes take code of their own.
+constexpr size_t kMemoryCache = size_t{64} << 20;
+constexpr double kCompileSeconds = 10;
 
 struct EngineOptions {
   std::string backend = "auto";  // auto, cpu, reference, cuda, cuda:N (the GPU numbered N)
@@ -29,14 +37,18 @@ struct EngineOptions {
   size_t memory_limit = 0;
   std::string cache_dir;
   std::string cache_mode;
-  bool strict_skip = false;  // rule 4.12; the CPU always is
-  bool deterministic = false;
+  size_t cache_limit = 0;         // bytes; 0: TILE_CACHE_LIMIT, else kCacheLimit
+  size_t memory_cache_limit = 0;  // bytes; 0: kMemoryCache
+  bool strict_skip = false;       // rule 4.12; the CPU always is
+  bool deterministic = false;     // nothing measured or tuned counts: see tile.h
   std::string precision = "f32";  // of f32 products on tensor cores; see Precision
   // Measures the rates of this CPU where none are stored (up to 0.3 s); otherwise what is stored
   // counts, or the defaults.
   bool measure = false;
   std::function<void(LogLevel, const std::string&)> log;
   std::function<bool()> cancelled;
+  Limits limits;
+  double compile_seconds = kCompileSeconds;  // of the processor, for one compilation or text
 };
 
 struct Statistics {
@@ -53,6 +65,7 @@ struct ClassForm {
 };
 // Made for the first size of a class that is compiled; later ones find them.
 struct SizeClasses {
+  explicit SizeClasses(MemoryBudget& budget) : schedules(budget), forms(budget) {}
   MadeOnce<std::vector<Schedule>> schedules;  // see class_schedules
   MadeOnce<ClassForm> forms;
 };
@@ -71,6 +84,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::string& device() const { return device_; }
   int ordinal() const { return ordinal_; }  // of the GPU
   KernelCache& kernels() { return *kernels_; }
+  // What the caches of this engine keep in memory.
+  MemoryBudget& budget() { return budget_; }
   SizeClasses& size_classes() { return size_classes_; }
   // Of this CPU, stored or measured when the engine was made; nullopt: neither.
   const std::optional<MachineRates>& rates() const { return rates_; }
@@ -87,23 +102,27 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void open_backend();
   std::string rates_identity() const;
   void take_rates();
+  void forget_measurements();
   EngineOptions options_;
+  MemoryBudget budget_;
   std::shared_ptr<Backend> backend_;  // null: the reference interpreter
   Target target_;
   std::string device_;
   int ordinal_ = 0;
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
-  SizeClasses size_classes_;
+  SizeClasses size_classes_{budget_};
   std::optional<MachineRates> rates_;
   std::mutex measuring_;
   std::optional<MachineRates> measured_later_;
 };
 
-// A program loaded into an engine, with the executables made from it.
-class LoadedProgram {
+// A program loaded into an engine, with the executables made from it. They count against the
+// engine's budget in memory: those unused for longest go, but none under its users. Thread safe.
+class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
  public:
   LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program);
+  ~LoadedProgram();
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   const Program& program() const { return *program_; }
@@ -111,30 +130,74 @@ class LoadedProgram {
   // What inputs are that may be left out.
   const InputDefaults& defaults() const { return defaults_; }
 
-  // The executable for these layouts, compiled at most once however many threads ask. Throws
-  // Failure.
-  std::shared_ptr<Executable> executable(const std::vector<InputLayout>& inputs);
-  // The one that was found or compiled last; null before. It lives as long as the program.
-  Executable* last() const { return last_.load(std::memory_order_acquire); }
+  // The executable for these layouts, compiled at most once however many threads ask. One that was
+  // compiled just now has all of its stages, one that was found what runs need. Throws Failure.
+  std::shared_ptr<const Executable> executable(const std::vector<InputLayout>& inputs);
   // The same for tensors at hand: a hit makes no layouts.
-  std::shared_ptr<Executable> executable(std::span<const TensorView> inputs);
+  std::shared_ptr<const Executable> executable(std::span<const TensorView> inputs);
+  // The same as others tune it.
+  std::shared_ptr<LiveExecutable> live(std::span<const TensorView> inputs);
+  // The one that was found or compiled last; null before. Good as long as the caller is in the
+  // ReadSection in which it asked.
+  const Executable* last() const {
+    Slot& slot = *last_.load(std::memory_order_acquire);
+    if (!slot.used.load(std::memory_order_relaxed)) {
+      slot.used.store(true, std::memory_order_relaxed);
+    }
+    return slot.executable.load(std::memory_order_acquire);
+  }
+  // The same to keep.
+  std::shared_ptr<const Executable> kept_last() const {
+    ReadSection section;
+    const Executable* e = last();
+    return e == nullptr ? nullptr : e->shared_from_this();
+  }
   // An executable of its own in which the inputs with these numbers are constant: their elements
   // are copied. Throws Failure.
-  std::shared_ptr<Executable> executable(std::span<const TensorView> inputs,
-                                         std::span<const size_t> constants);
+  std::shared_ptr<const Executable> executable(std::span<const TensorView> inputs,
+                                               std::span<const size_t> constants);
+  std::shared_ptr<LiveExecutable> live(std::span<const TensorView> inputs,
+                                       std::span<const size_t> constants);
+  // Runs find what the executable runs now. Its caller has put it in the place of another.
+  void replaced(const LiveExecutable& live) noexcept;
 
  private:
   struct Entry;
+  // Where runs find an executable without a lock.
+  struct Slot {
+    std::atomic<const Executable*> executable{nullptr};
+    std::atomic<bool> used{false};  // since the budget asked last
+    const Entry* owner = nullptr;   // under the program's lock
+    void show(const Entry* entry, const Executable* what) {
+      owner = entry;
+      executable.store(what, std::memory_order_release);
+    }
+  };
+  struct Found {
+    std::shared_ptr<LiveExecutable> live;
+    std::shared_ptr<const Executable> stages;  // of one compiled just now
+    std::shared_ptr<const Executable> executable() const {
+      return stages ? stages : live->snapshot();
+    }
+  };
   std::optional<int64_t> sizing_value(size_t input, const TensorView& view) const;
   std::vector<InputLayout> layouts_of(std::span<const TensorView> inputs) const;
+  Found found_or_compiled(std::span<const TensorView> inputs);
   // `hash`: of the layouts, where the next look-up finds the executable without a lock.
   template <class Layouts>
-  std::shared_ptr<Executable> found_or_compiled(uint64_t hash, std::string key,
-                                                const Layouts& layouts);
+  Found found_or_compiled(uint64_t hash, const std::string& key, const Layouts& layouts);
   // The executable seen last with this hash, if `fits` accepts it; else null.
   template <class Fits>
-  std::shared_ptr<Executable> recent(uint64_t hash, const Fits& fits);
+  std::shared_ptr<const Executable> recent(uint64_t hash, const Fits& fits);
   bool fits(const Executable& executable, std::span<const TensorView> inputs) const;
+  std::shared_ptr<const Executable> compiled(std::span<const TensorView> inputs,
+                                             std::span<const size_t> constants);
+  std::shared_ptr<Entry> entry_of(const std::string& key, bool& first);
+  std::shared_ptr<MemoryBudget::Item> evicted(Entry& entry) noexcept;
+  bool was_used(const Entry& entry) noexcept;
+  bool is_in_table(const Entry& entry);
+  void show(uint64_t hash, const Entry& entry);
+
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
   std::string text_;
@@ -142,11 +205,10 @@ class LoadedProgram {
   std::vector<size_t> sizing_;  // numbers of the inputs whose values sizes are made of
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
-  std::atomic<Executable*> last_{nullptr};
-  std::atomic<bool> with_constants_{false};  // some executable has constants
-  // Entries by the hash of their layouts; they live as long as the program and, once here, do not
-  // change.
-  std::array<std::atomic<const Entry*>, 64> recent_{};
+  bool had_entries_ = false;
+  std::array<Slot, 64> recent_;                // by the hash of their layouts
+  std::atomic<Slot*> last_{&recent_.front()};  // empty at first
+  std::atomic<bool> with_constants_{false};    // some executable has constants
 };
 
 }  // namespace tile

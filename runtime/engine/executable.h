@@ -13,6 +13,7 @@
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/schedule.h"
 #include "runtime/engine/call_plan.h"
+#include "runtime/engine/epoch.h"
 #include "runtime/engine/parameters.h"
 
 namespace tile {
@@ -79,6 +80,7 @@ struct Launch {
   std::vector<PreparedCopy> prepared;  // further arguments
   std::vector<int64_t> parameters;     // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
+  Span where;  // in the program's text; made from a record: its beginning
   // For emit and explain: which step of the program it came from.
   std::optional<Kernel> kernel;
   Schedule schedule;
@@ -91,7 +93,9 @@ struct OutputCopy {
   size_t output = 0;
 };
 
-struct Executable {
+// Immutable once it is made: runs under way keep it while tuning puts another in its place (see
+// LiveExecutable).
+struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const Program> source;  // the program as parsed
   InputDefaults defaults;                 // of its inputs
@@ -124,7 +128,11 @@ struct Executable {
 
 struct RunOptions {
   void* stream = nullptr;
-  std::function<bool()> cancelled;
+  Control* control = nullptr;  // ends it early; null: nothing does
+  bool recorded = true;        // whether a device may do it as one recording
+  // Of arena_bytes + workspace_bytes, aligned to 64: where temporaries are on the host. Null: in
+  // memory that the thread keeps for the next run.
+  std::byte* memory = nullptr;
   // Gets the nanoseconds of each launch, in order; the launches then wait for each other.
   std::vector<double>* profile = nullptr;
 };
@@ -166,9 +174,10 @@ std::string emit(const Executable& executable, std::string_view stage);
 // What each kernel is: class, vector width, tiles, domain, remaining guards and why.
 std::string explain(const Executable& executable);
 
-// Races schedules of every kernel and swaps the winners in. Throws Failure.
-void tune(Executable& executable, double budget_ms,
-          const std::function<void(const std::string& kernel, size_t tried, size_t total,
-                                   double best_ns)>& progress = {});
+// The executable with what wins a race of schedules for each kernel. Throws Failure.
+using TuningProgress =
+    std::function<void(const std::string& kernel, size_t tried, size_t total, double best_ns)>;
+std::shared_ptr<const Executable> tuned(const Executable& executable, double budget_ms,
+                                        const TuningProgress& progress = {});
 
 }  // namespace tile

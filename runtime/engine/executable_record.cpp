@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "core/passes/bind.h"
+#include "core/support/checked.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/memory_plan.h"
 
 namespace tile {
 namespace {
@@ -103,15 +105,27 @@ void write(Writer& out, const BoundProgram& program) {
   out.numbers(program.outputs);
 }
 
+size_t byte_count_of(const BoundTensor& t) {
+  if (std::ranges::any_of(t.shape, [](int64_t extent) { return extent < 0; })) throw Damaged{};
+  try {
+    auto bytes = static_cast<int64_t>(byte_size(t.type));
+    return static_cast<size_t>(checked_mul(element_count(t.shape), bytes));
+  } catch (const Overflow&) {
+    throw Damaged{};
+  }
+}
+
 BoundProgram read_program(Reader& in) {
   BoundProgram program;
   program.tensors.resize(in.count());
   for (BoundTensor& t : program.tensors) {
     t.name = in.text();
-    t.type = static_cast<DType>(in.count());
+    t.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
     t.shape = in.numbers();
+    size_t bytes = byte_count_of(t);
     if (in.count(2) == 0) continue;
     std::span<const std::byte> elements = in.bytes();
+    if (elements.size() != bytes) throw Damaged{};
     t.constant = std::make_shared<const std::vector<std::byte>>(elements.begin(), elements.end());
   }
   program.inputs = in.ids(program.tensors.size());
@@ -161,7 +175,9 @@ Launch read_launch(Reader& in, size_t tensors) {
   return launch;
 }
 
-std::vector<std::byte> packed(const Executable& e) {
+}  // namespace
+
+std::vector<std::byte> packed_record(const Executable& e) {
   Writer out;
   out.number(kFormat);
   write(out, e.bound);
@@ -187,6 +203,8 @@ std::vector<std::byte> packed(const Executable& e) {
   return out.take();
 }
 
+namespace {
+
 Place read_place(Reader& in, const Executable& e) {
   Place place;
   place.kind = static_cast<Place::Kind>(in.count(static_cast<size_t>(Place::Kind::constant) + 1));
@@ -198,6 +216,33 @@ Place read_place(Reader& in, const Executable& e) {
   if (place.at >= end) throw Damaged{};
   if (place.kind == Place::Kind::constant && !e.program.tensors[place.at].constant) throw Damaged{};
   return place;
+}
+
+// Inputs and outputs are those of the call, and everything in the arena ends within it.
+void check_extents(const Executable& e) {
+  if (e.program.inputs.size() != e.inputs.size()) throw Damaged{};
+  for (size_t i = 0; i < e.inputs.size(); ++i) {
+    const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    if (t.type != e.inputs[i].type.type || t.shape != e.inputs[i].type.shape) throw Damaged{};
+  }
+  if (e.program.outputs.size() != e.bound.outputs.size()) throw Damaged{};
+  auto fits = [&](size_t at, size_t bytes) {
+    if (at > e.arena_bytes || bytes > e.arena_bytes - at) throw Damaged{};
+  };
+  for (size_t i = 0; i < e.places.size(); ++i) {
+    size_t bytes = byte_count_of(e.program.tensors[i]);
+    if (e.places[i].kind == Place::Kind::arena) fits(e.places[i].at, bytes);
+  }
+  for (auto [input, offset] : e.densified) {
+    fits(offset, byte_count_of(e.bound.tensors[static_cast<size_t>(e.bound.inputs[input])]));
+  }
+}
+
+void check_sort(const Sort& sort, const BoundProgram& program) {
+  const Shape& shape = program.tensors[static_cast<size_t>(sort.source)].shape;
+  const Shape& result = program.tensors[static_cast<size_t>(sort.result)].shape;
+  bool axis = sort.axis >= 0 && static_cast<size_t>(sort.axis) < shape.size();
+  if (!axis || element_count(shape) != element_count(result)) throw Damaged{};
 }
 
 void unpack(std::span<const std::byte> bytes, Executable& e) {
@@ -230,6 +275,10 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   e.arena_bytes = in.size();
   e.workspace_bytes = in.size();
   if (!in.at_end()) throw Damaged{};
+  check_extents(e);
+  for (const Launch& launch : e.launches) {
+    if (launch.sort) check_sort(*launch.sort, e.program);
+  }
 }
 
 // False where a kernel is no longer there.
@@ -264,12 +313,22 @@ std::string conditions_of(const Program& program) {
 
 }  // namespace
 
+bool unpack_record(std::span<const std::byte> bytes, Executable& executable) {
+  try {
+    unpack(bytes, executable);
+    return true;
+  } catch (const Damaged&) {
+    return false;
+  }
+}
+
 std::string record_key(Engine& engine, const Program& program,
                        const std::vector<InputLayout>& inputs) {
   if (is_gpu(engine.target()) || !engine.kernels().keeps_records()) return "";
-  std::string key = "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() +
-                    "\n" + to_string(engine.target()) + "\ntuned " +
-                    engine.kernels().tuning_stamp(engine.target());
+  std::string key =
+      "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() + "\n" +
+      to_string(engine.target()) + "\ntuned " +
+      (engine.options().deterministic ? "never" : engine.kernels().tuning_stamp(engine.target()));
   for (const InputLayout& i : inputs) {
     key += "\n" + std::string(to_string(i.type.type));
     for (int64_t n : i.type.shape) key += " " + std::to_string(n);
@@ -285,15 +344,14 @@ bool load_record(Executable& executable, const std::string& key) {
   std::optional<std::vector<std::byte>> bytes = executable.engine->kernels().record(key);
   if (!bytes) return false;
   Executable e = executable;
-  try {
-    unpack(*bytes, e);
-  } catch (const Damaged&) {
+  if (!unpack_record(*bytes, e)) {
     executable.engine->log(LogLevel::warning, "an executable record was ignored: damaged");
     return false;
   }
+  if (!find_codes(e)) return false;
+  // Beyond the limit it is compiled, which tells so.
   size_t limit = e.engine->options().memory_limit;
-  bool fits = limit == 0 || e.arena_bytes + e.workspace_bytes + constant_bytes(e) <= limit;
-  if (!fits || !find_codes(e)) return false;
+  if (limit != 0 && memory_needed(e) > limit) return false;
   prepare_copies(e);
   e.restored = true;
   e.call = call_plan(e);
@@ -304,7 +362,7 @@ bool load_record(Executable& executable, const std::string& key) {
 }
 
 void save_record(const Executable& executable, const std::string& key) {
-  executable.engine->kernels().keep_record(key, packed(executable));
+  executable.engine->kernels().keep_record(key, packed_record(executable));
 }
 
 }  // namespace tile

@@ -3,7 +3,10 @@
 // beside the kernels, which it names by their keys.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/engine/executable.h"
 
@@ -18,5 +21,11 @@ std::string record_key(Engine& engine, const Program& program,
 // is no record that can be used, and the executable is as before.
 bool load_record(Executable& executable, const std::string& key);
 void save_record(const Executable& executable, const std::string& key);
+
+// The bytes of a record, and back: false for what none holds, which may be anything. Inputs of the
+// executable are set; what is read then fits them and lies within its own memory. Kernels are not
+// looked for.
+std::vector<std::byte> packed_record(const Executable& executable);
+bool unpack_record(std::span<const std::byte> bytes, Executable& executable);
 
 }  // namespace tile

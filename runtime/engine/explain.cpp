@@ -2,6 +2,7 @@
 // guards.
 #include <algorithm>
 
+#include "backends/fork.h"
 #include "core/ir/text.h"
 #include "core/schedule/window_report.h"
 #include "runtime/engine/engine.h"
@@ -175,6 +176,7 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
 }  // namespace
 
 std::string explain(const Executable& e) {
+  LockingCall call;
   if (e.engine->is_reference()) return "the reference interpreter runs the program as bound\n";
   if (e.restored) return explain(*compile_stages(e));
   std::string out;

@@ -2,8 +2,8 @@
 
 #include <chrono>
 #include <cstring>
-#include <new>
 
+#include "backends/thread_exit.h"
 #include "runtime/engine/addresses.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/strided_copy.h"
@@ -12,30 +12,8 @@ namespace tile {
 namespace {
 
 // Memory for temporaries, kept by the thread for the next run.
-class Arena {
- public:
-  std::byte* reserve(size_t bytes) {
-    if (bytes > size_) {
-      release();
-      data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
-      size_ = bytes;
-    }
-    return data_;
-  }
-  ~Arena() { release(); }
-
- private:
-  void release() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
-    data_ = nullptr;
-    size_ = 0;
-  }
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
 std::byte* arena_of_this_thread(size_t bytes) {
-  thread_local Arena memory;
+  [[gnu::tls_model("initial-exec")]] constinit thread_local ThreadMemory memory;
   return memory.reserve(bytes);
 }
 
@@ -44,9 +22,12 @@ class HostRun {
   HostRun(const Executable& e, void* const* tensors, const RunOptions& options)
       : e_(e), tensors_(tensors), options_(options) {
     size_t bytes = e.arena_bytes + e.workspace_bytes;
-    if (bytes != 0) arena_ = arena_of_this_thread(bytes);
+    if (bytes != 0) {
+      arena_ = options.memory != nullptr ? options.memory : arena_of_this_thread(bytes);
+    }
     launching_.threads = e.engine->options().threads;
     launching_.stream = options.stream;
+    launching_.control = options.control;
     launching_.workspace = arena_ + e.arena_bytes;
   }
 
@@ -54,9 +35,10 @@ class HostRun {
     for (auto [input, offset] : e_.densified) densify(input, arena_ + offset);
     const CallPlan::Argument* arguments = e_.call.arguments.data();
     for (const Launch& launch : e_.launches) {
-      if (options_.cancelled && options_.cancelled()) {
-        fail(Stage::run, "cancelled", {}, "the run was cancelled");
+      if (options_.control != nullptr && options_.control->is_over()) {
+        throw options_.control->reason(launch.where);
       }
+      launching_.where = launch.where;
       options_.profile == nullptr ? start(launch, arguments) : profile(launch, arguments);
       arguments += launch.arguments.size() + launch.prepared.size();
     }

@@ -6,30 +6,98 @@
 
 #include "core/schedule/nearest.h"
 #include "core/schedule/rates.h"
+#include "runtime/engine/call_control.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/tuning_records.h"
 
 namespace tile {
 
-// Whoever creates the entry makes the code under the entry's own lock; others wait there.
-struct KernelCache::Entry {
-  std::mutex mutex;
+namespace {
+
+// What linked code takes beside its object, which the linker copies: a page of rounding and what
+// LLVM notes of it (seen: 20 KB for a tiny kernel).
+constexpr size_t kLinkedBytes = 20 << 10;
+
+size_t bytes_of(const std::string& key, const Code* code) {
+  return 2 * key.size() + (code == nullptr ? 0 : 2 * code->object().size() + kLinkedBytes);
+}
+
+}  // namespace
+
+// Whoever comes first makes the code under the entry's own lock; others wait there. An entry lives
+// as long as anyone uses its code: pointers to code own the entry.
+struct KernelCache::Entry : MemoryBudget::Item {
+  Entry(KernelCache& own, Slot& of) : cache(own), slot(of) {}
+  std::shared_ptr<Item> evicted() noexcept override { return cache.evicted(slot); }
+  KernelCache& cache;
+  Slot& slot;
+  std::timed_mutex mutex;
   std::shared_ptr<const Code> code;
 };
 
-KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk)
-    : backend_(backend), disk_(std::move(disk)) {}
+KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget)
+    : backend_(backend), disk_(std::move(disk)), budget_(budget) {}
 KernelCache::~KernelCache() = default;
 
 std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) const {
   return backend_.identity() + "\n" + to_string(without_rates(target)) + "\n" + print(nest, true);
 }
 
-std::shared_ptr<KernelCache::Entry> KernelCache::entry_of(const std::string& key) {
+KernelCache::Found KernelCache::entry_of(const std::string& key) {
   std::lock_guard lock(mutex_);
-  std::shared_ptr<Entry>& slot = entries_[key];
-  if (!slot) slot = std::make_shared<Entry>();
-  return slot;
+  if (slots_.size() > sweep_at_) drop_dead_slots();
+  Slot& slot = slots_[key];
+  if (slot.entry) return {slot.entry};
+  slot.entry = slot.evicted.lock();
+  if (slot.entry) return {slot.entry, true};
+  slot.entry = std::make_shared<Entry>(*this, slot);
+  return {slot.entry};
+}
+
+// Those whose code nobody uses any more.
+void KernelCache::drop_dead_slots() {
+  std::erase_if(slots_, [](const auto& at) {
+    const Slot& slot = at.second;
+    return !slot.entry && slot.evicted.expired();
+  });
+  sweep_at_ = 2 * slots_.size() + 64;
+}
+
+std::shared_ptr<MemoryBudget::Item> KernelCache::evicted(Slot& slot) noexcept {
+  std::lock_guard lock(mutex_);
+  slot.evicted = slot.entry;
+  return std::move(slot.entry);
+}
+
+bool KernelCache::is_evicted(const Entry& entry) {
+  std::lock_guard lock(mutex_);
+  return entry.slot.entry.get() != &entry;
+}
+
+template <class Make>
+std::shared_ptr<const Code> KernelCache::found_or_made(const std::string& key, const Make& make) {
+  for (;;) {
+    auto [entry, again] = entry_of(key);
+    entry->use();
+    std::unique_lock lock = patient_lock(entry->mutex);
+    if (entry->code) {
+      ++hits;
+      if (again) budget_.add(*entry, bytes_of(key, entry->code.get()));
+    } else {
+      // While it is made it counts nothing and stays; what could not be made counts its key.
+      budget_.remove(*entry);
+      if (is_evicted(*entry)) continue;
+      try {
+        entry->code = make();
+      } catch (...) {
+        budget_.add(*entry, bytes_of(key, nullptr));
+        throw;
+      }
+      budget_.add(*entry, bytes_of(key, entry->code.get()));
+      if (!entry->code) return nullptr;
+    }
+    return {entry, entry->code.get()};
+  }
 }
 
 std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Target& target) {
@@ -38,27 +106,16 @@ std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Targe
 
 std::shared_ptr<const Code> KernelCache::get(const std::string& key, const nest::Nest& nest,
                                              const Target& target) {
-  std::shared_ptr<Entry> entry = entry_of(key);
-  std::lock_guard lock(entry->mutex);
-  if (entry->code) {
-    ++hits;
-  } else {
-    entry->code = make(nest, target, key);
-  }
-  return entry->code;
+  return found_or_made(key, [&] { return make(nest, target, key); });
 }
 
 std::shared_ptr<const Code> KernelCache::find(const std::string& key, const Target& target) {
-  std::shared_ptr<Entry> entry = entry_of(key);
-  std::lock_guard lock(entry->mutex);
-  if (entry->code) {
-    ++hits;
-    return entry->code;
-  }
-  std::optional<std::vector<std::byte>> object = disk_ ? disk_->read(key) : std::nullopt;
-  if (object) entry->code = backend_.restore(target, *object);
-  if (entry->code) ++disk_hits;
-  return entry->code;
+  return found_or_made(key, [&]() -> std::shared_ptr<const Code> {
+    std::optional<std::vector<std::byte>> object = disk_ ? disk_->read(key) : std::nullopt;
+    std::shared_ptr<const Code> code = object ? backend_.restore(target, *object) : nullptr;
+    if (code) ++disk_hits;
+    return code;
+  });
 }
 
 std::optional<std::vector<std::byte>> KernelCache::record(const std::string& key) const {
@@ -94,7 +151,9 @@ std::optional<std::string> KernelCache::tuned_schedule(const Kernel& kernel, con
   return records(target).find(print(kernel));
 }
 
-std::string KernelCache::directory() const { return disk_ ? disk_->directory() : ""; }
+std::shared_ptr<const PrivateDirectory> KernelCache::directory() const {
+  return disk_ ? disk_->directory() : nullptr;
+}
 bool KernelCache::writes() const { return disk_ && disk_->mode() != CacheMode::read_only; }
 
 std::vector<Schedule> KernelCache::nearest_schedules(const Kernel& kernel, const Target& target,
@@ -127,10 +186,11 @@ std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Tar
   std::string key = key_of(nest, target);
   {
     std::lock_guard lock(mutex_);
-    auto at = entries_.find(key);
-    if (at != entries_.end() && at->second->mutex.try_lock()) {
-      std::lock_guard entry(at->second->mutex, std::adopt_lock);
-      if (at->second->code) return at->second->code;
+    auto at = slots_.find(key);
+    std::shared_ptr<Entry> entry = at == slots_.end() ? nullptr : at->second.entry;
+    if (entry && entry->mutex.try_lock()) {
+      std::lock_guard own(entry->mutex, std::adopt_lock);
+      if (entry->code) return {entry, entry->code.get()};
     }
   }
   if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
@@ -141,13 +201,10 @@ std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Tar
 std::shared_ptr<const Code> KernelCache::keep(const nest::Nest& nest, const Target& target,
                                               std::shared_ptr<const Code> trial) {
   std::string key = key_of(nest, target);
-  std::shared_ptr<Entry> entry = entry_of(key);
-  std::lock_guard lock(entry->mutex);
-  if (!entry->code) {
+  return found_or_made(key, [&] {
     store(key, *trial);
-    entry->code = std::move(trial);
-  }
-  return entry->code;
+    return std::move(trial);
+  });
 }
 
 std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Target& target,

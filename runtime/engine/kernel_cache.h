@@ -13,16 +13,20 @@
 
 #include "backends/backend.h"
 #include "core/schedule/schedule.h"
+#include "runtime/engine/memory_budget.h"
 
 namespace tile {
 
 class DiskCache;
+class PrivateDirectory;
 class TuningRecords;
 
+// Code counts against the engine's budget in memory; what an executable uses is found here as long
+// as it uses it.
 class KernelCache {
  public:
-  // `disk` may be null: memory only.
-  KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk);
+  // `disk` may be null: memory only. The budget outlives the cache.
+  KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget);
   ~KernelCache();
 
   // Compiled, loaded from disk, or found; each kernel is compiled once however many threads ask.
@@ -50,8 +54,8 @@ class KernelCache {
   // What tuning found for kernels that differ from this one in sizes alone, of the nearest first;
   // at most `limit`.
   std::vector<Schedule> nearest_schedules(const Kernel& kernel, const Target& target, size_t limit);
-  // Of the disk cache; empty without one that can be used.
-  std::string directory() const;
+  // Of the disk cache; null without one that can be used.
+  std::shared_ptr<const PrivateDirectory> directory() const;
   bool writes() const;  // files there
   // Changes with what tuned_schedule() answers.
   std::string tuning_stamp(const Target& target);
@@ -68,7 +72,22 @@ class KernelCache {
 
  private:
   struct Entry;
-  std::shared_ptr<Entry> entry_of(const std::string& key);
+  // The entry, or the one that was evicted and is still in use.
+  struct Slot {
+    std::shared_ptr<Entry> entry;
+    std::weak_ptr<Entry> evicted;
+  };
+  struct Found {
+    std::shared_ptr<Entry> entry;
+    bool again = false;  // it is taken back
+  };
+  Found entry_of(const std::string& key);
+  void drop_dead_slots();
+  bool is_evicted(const Entry& entry);
+  std::shared_ptr<MemoryBudget::Item> evicted(Slot& slot) noexcept;
+  // The entry's code, made by make(entry's key) where there is none; null if that makes none.
+  template <class Make>
+  std::shared_ptr<const Code> found_or_made(const std::string& key, const Make& make);
   std::shared_ptr<const Code> make(const nest::Nest& nest, const Target& target,
                                    const std::string& key);
   std::shared_ptr<const Code> stored(const nest::Nest& nest, const Target& target,
@@ -76,8 +95,10 @@ class KernelCache {
   void store(const std::string& key, const Code& code) const;
   Backend& backend_;
   std::unique_ptr<DiskCache> disk_;
+  MemoryBudget& budget_;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;
+  std::unordered_map<std::string, Slot> slots_;
+  size_t sweep_at_ = 64;  // slots
   TuningRecords& records(const Target& target);
   std::unordered_map<std::string, std::unique_ptr<TuningRecords>> records_;  // by target
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -20,6 +21,7 @@ double now_ns() {
 
 namespace {
 
+constexpr size_t kAlignment = 64;             // of first elements, as of memory
 constexpr size_t kRuns = 5;                   // of one measurement
 constexpr double kEnoughNanoseconds = 200e3;  // on a CPU: longer runs are repeated less
 // …and shorter ones more, until workers that slept while code was compiled have come and settled.
@@ -31,14 +33,22 @@ constexpr double kHopeless = 2, kLongNanoseconds = 2e6;
 constexpr size_t kMostSets = 8;
 constexpr size_t kCachesFilled = 2;
 
-// The bytes that a launch's argument spans, whatever its strides.
-size_t reach(const Launch& launch, const nest::Buffer& b) {
-  int64_t elements = 1;
+// The bytes that a launch's argument spans, whatever its strides: from its first element on, and
+// before it where strides are negative.
+struct Reach {
+  size_t before = 0, bytes = 0;  // `bytes`: of all
+};
+Reach reach(const Launch& launch, const nest::Buffer& b) {
+  int64_t behind = 1, before = 0;
   for (size_t d = 0; d < b.shape.size(); ++d) {
     int64_t extent = d == 0 && !b.extent.empty() ? launch.parameters.at(0) : b.shape[d];
-    elements += std::max<int64_t>(0, extent - 1) * std::max<int64_t>(0, b.strides[d]);
+    int64_t steps = std::max<int64_t>(0, extent - 1);
+    (b.strides[d] < 0 ? before : behind) += steps * std::abs(b.strides[d]);
   }
-  return static_cast<size_t>(elements) * byte_size(b.type);
+  // The first element is what must be aligned.
+  size_t size = byte_size(b.type), lead = static_cast<size_t>(before) * size;
+  lead = (lead + kAlignment - 1) / kAlignment * kAlignment;
+  return {lead, lead + static_cast<size_t>(behind) * size};
 }
 
 }  // namespace
@@ -48,11 +58,11 @@ size_t reach(const Launch& launch, const nest::Buffer& b) {
 // none finds its data in the cache that the one before filled.
 struct KernelTimer::Memory {
   Memory(const Engine& engine, const Launch& launch) : session(engine.session()) {
-    std::vector<size_t> sizes;
+    std::vector<Reach> sizes;
     size_t total = 0;
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       sizes.push_back(reach(launch, launch.nest.buffers[i]));
-      total += sizes.back();
+      total += sizes.back().bytes;
     }
     add_set(sizes);
     if (session == nullptr) return;
@@ -74,9 +84,10 @@ struct KernelTimer::Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  void add_set(const std::vector<size_t>& sizes) {
+  void add_set(const std::vector<Reach>& sizes) {
     std::vector<void*> pointers;
-    for (size_t bytes : sizes) pointers.push_back(add(bytes));
+    for (const Reach& r : sizes)
+      pointers.push_back(static_cast<std::byte*>(add(r.bytes)) + r.before);
     sets.push_back(std::move(pointers));
   }
   void* add(size_t bytes) {
@@ -127,6 +138,8 @@ double KernelTimer::run(const Code& code, const Given& given) {
   options.threads = engine.options().threads;
   options.workspace = memory_->workspace(code.workspace_bytes());
   options.session = engine.session();
+  options.control = current_control();
+  checkpoint_at({});
   std::vector<void*> pointers = memory_->sets[memory_->next];
   for (size_t i = 0; i < given.copies.size(); ++i) {
     pointers.push_back(memory_->copy(i, given.copies[i]));

@@ -1,13 +1,12 @@
 #include "runtime/engine/machine_rates.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 namespace tile {
@@ -15,11 +14,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string path_of(const std::string& directory, const std::string& identity) {
+constexpr size_t kLargestFile = size_t{1} << 20;
+
+std::string name_of(const std::string& identity) {
   char name[48];
-  std::snprintf(name, sizeof name, "/machine-%016llx.json",
+  std::snprintf(name, sizeof name, "machine-%016llx.json",
                 static_cast<unsigned long long>(XXH3_64bits(identity.data(), identity.size())));
-  return directory + name;
+  return name;
 }
 
 using Field = std::pair<const char*, double MachineRates::*>;
@@ -85,29 +86,37 @@ MachineRates raised(MachineRates r) {
   return r;
 }
 
-std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity) {
-  if (directory.empty()) return std::nullopt;
-  std::ifstream file(path_of(directory, identity), std::ios::binary);
+std::optional<MachineRates> load_rates(const PrivateDirectory* directory,
+                                       const std::string& identity, std::string& why) {
+  std::optional<std::vector<std::byte>> file;
+  if (directory != nullptr) file = directory->read(name_of(identity), kLargestFile, why);
   if (!file) return std::nullopt;
-  Json json = Json::parse(file, nullptr, false);
+  std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
+  Json json = Json::parse(text, nullptr, false);
   MachineRates rates;
   try {
+    why = "of another machine";
     if (json.at("identity").get<std::string>() != identity) return std::nullopt;
+    why = "damaged";
     for (const auto& [name, field] : kFields) rates.*field = json.at(name).get<double>();
     rates.l3_bytes = json.at("l3_bytes").get<int64_t>();
     rates.threads = json.at("threads").get<int>();
     for (const auto& [bits, rate] : json.at("fma_per_ns").items()) {
       rates.fma_per_ns[std::stoi(bits)] = rate.get<double>();
     }
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {
+    why = "damaged";
     return std::nullopt;
   }
-  return plausible(rates) ? std::optional(rates) : std::nullopt;
+  why = plausible(rates) ? "" : "rates that no machine has";
+  return why.empty() ? std::optional(rates) : std::nullopt;
 }
 
-bool store_rates(const std::string& directory, const std::string& identity,
+bool store_rates(const PrivateDirectory* directory, const std::string& identity,
                  const MachineRates& rates) {
-  if (directory.empty()) return false;
+  if (directory == nullptr) return false;
   Json json, fma;
   for (const auto& [bits, rate] : rates.fma_per_ns) fma[std::to_string(bits)] = rate;
   json["fma_per_ns"] = fma;
@@ -115,16 +124,8 @@ bool store_rates(const std::string& directory, const std::string& identity,
   json["l3_bytes"] = rates.l3_bytes;
   json["threads"] = rates.threads;
   json["identity"] = identity;
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::string path = path_of(directory, identity);
-  std::string partial = path + "." + std::to_string(getpid());
-  int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return false;
-  bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(file);
-  written = written && std::rename(partial.c_str(), path.c_str()) == 0;
-  if (!written) unlink(partial.c_str());
-  return written;
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n", why;
+  return directory->replace(name_of(identity), std::as_bytes(std::span(text)), why);
 }
 
 std::string describe(const MachineRates& r) {

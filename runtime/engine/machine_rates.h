@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/schedule/rates.h"
+#include "runtime/engine/private_directory.h"
 
 namespace tile {
 
@@ -16,9 +17,11 @@ bool plausible(const MachineRates& rates);
 // The same with what is too low raised to the least that is plausible: other work makes rates low,
 // never high. What was not measured stays so.
 MachineRates raised(MachineRates rates);
-std::optional<MachineRates> load_rates(const std::string& directory, const std::string& identity);
+// `directory` may be null; `why`: what is wrong with a file that is there.
+std::optional<MachineRates> load_rates(const PrivateDirectory* directory,
+                                       const std::string& identity, std::string& why);
 // Replaces the file as a whole; false where it cannot be written.
-bool store_rates(const std::string& directory, const std::string& identity,
+bool store_rates(const PrivateDirectory* directory, const std::string& identity,
                  const MachineRates& rates);
 // For people, in one line.
 std::string describe(const MachineRates& rates);

@@ -1,12 +1,17 @@
 #include "runtime/engine/memory_plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/passes/uses.h"
 #include "core/support/checked.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/input_strides.h"
+#include "runtime/engine/verify_launches.h"
 
 namespace tile {
 namespace {
@@ -61,7 +66,6 @@ class Planner {
     place_inputs();
     place_constants();
     place_outputs();
-    densify_inputs();
     place_temporaries();
     resolve_views();
   }
@@ -90,24 +94,6 @@ class Planner {
       }
     }
   }
-  // Kernels read any strides; a view, a sort and a final copy need dense elements.
-  void densify_inputs() {
-    std::vector<bool> needs(p_.inputs.size(), false);
-    auto mark = [&](TensorId id) {
-      Place at = place(id);
-      if (at.kind == Place::Kind::input && !e_.inputs[at.at].strides.empty()) needs[at.at] = true;
-    };
-    for (const BoundTensor& t : p_.tensors) {
-      if (t.view_of) mark(storage_of(p_, *t.view_of));
-    }
-    for (const Launch& launch : e_.launches) {
-      if (launch.sort) mark(storage_of(p_, launch.sort->source));
-    }
-    for (const OutputCopy& copy : e_.copies) mark(copy.from);
-    for (size_t i = 0; i < needs.size(); ++i) {
-      if (needs[i]) dense_.push_back(i);
-    }
-  }
   void place_temporaries() {
     std::map<TensorId, Life> lives;
     for (size_t at = 0; at < e_.launches.size(); ++at) {
@@ -124,7 +110,7 @@ class Planner {
     for (auto& [id, life] : lives) list.push_back(&life);
     size_t total = place_lives(list);
     for (auto& [id, life] : lives) place(id) = {Place::Kind::arena, life.offset};
-    for (size_t input : dense_) {
+    for (size_t input : inputs_to_densify(e_)) {
       TensorId id = p_.inputs[input];
       e_.densified.emplace_back(input, total);
       place(id) = {Place::Kind::arena, total};
@@ -148,21 +134,59 @@ class Planner {
 
   Executable& e_;
   const BoundProgram& p_;
-  std::vector<size_t> dense_;
 };
+
+// Temporaries that take more than the machine has are no use.
+size_t machine_memory() {
+  static const size_t bytes = [] {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : 0;
+  }();
+  return bytes;
+}
 
 }  // namespace
 
-void plan_memory(Executable& executable, size_t memory_limit) {
-  Planner(executable).run();
-  size_t constants = constant_bytes(executable);
-  size_t total = executable.arena_bytes + executable.workspace_bytes + constants;
-  if (memory_limit != 0 && total > memory_limit) {
-    fail(Stage::compile, "memory", {},
-         "this program needs " + std::to_string(total) + " bytes of temporaries" +
-             (constants == 0 ? "" : " and constants") + "; the limit is " +
-             std::to_string(memory_limit));
+size_t memory_needed(const Executable& e) {
+  if (e.engine->is_reference()) {
+    // The interpreter makes every tensor of the program.
+    size_t bytes = 0;
+    for (const BoundTensor& t : e.bound.tensors) bytes += bytes_of(t);
+    for (TensorId id : e.bound.inputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    std::set<TensorId> outputs(e.bound.outputs.begin(), e.bound.outputs.end());
+    for (TensorId id : e.bound.inputs) outputs.erase(id);
+    for (TensorId id : outputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    return bytes;
   }
+  // Threads of a launch have buffers of their own beside its workspace.
+  const EngineOptions& options = e.engine->options();
+  auto threads = static_cast<size_t>(options.threads > 0 ? options.threads
+                                                         : std::max(1, e.engine->target().threads));
+  size_t scratch = 0;
+  for (const Launch& launch : e.launches) {
+    if (launch.code) scratch = std::max(scratch, launch.code->scratch_bytes());
+  }
+  return e.arena_bytes + e.workspace_bytes + threads * scratch + constant_bytes(e);
+}
+
+void check_memory_limit(const Executable& e, Stage stage, size_t more) {
+  size_t limit = e.engine->options().memory_limit;
+  bool host = e.engine->session() == nullptr && !e.engine->is_reference();
+  if (limit == 0 && host) limit = machine_memory();
+  if (limit == 0) return;
+  size_t needed = memory_needed(e) + more;
+  if (needed <= limit) return;
+  bool constants = constant_bytes(e) != 0;
+  fail(stage, "memory", {},
+       "this program needs " + std::to_string(needed) + " bytes of temporaries" +
+           (constants ? " and constants" : "") + "; the limit is " + std::to_string(limit),
+       "an engine whose option memory_limit is larger allows more");
+}
+
+void plan_memory(Executable& executable) {
+  Planner(executable).run();
+  verify_launches(executable);
+  check_memory_limit(executable, Stage::compile);
 }
 
 }  // namespace tile

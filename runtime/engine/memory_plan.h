@@ -6,8 +6,14 @@
 
 namespace tile {
 
+// Bytes that the engine allocates for one run with dense outputs, and for the executable's
+// constants: what EngineOptions::memory_limit bounds.
+size_t memory_needed(const Executable& executable);
+// Throws Failure of that stage ("memory") if that and `more` is beyond the engine's limit.
+void check_memory_limit(const Executable& executable, Stage stage, size_t more = 0);
+
 // Fills executable.places, copies, densified and arena_bytes from its program and launches. Throws
-// Failure (run, "memory") past the engine's limit.
-void plan_memory(Executable& executable, size_t memory_limit);
+// Failure (compile, "memory") past the engine's limit.
+void plan_memory(Executable& executable);
 
 }  // namespace tile

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "core/interpret/interpret.h"
 #include "runtime/engine/addresses.h"
@@ -6,10 +7,14 @@
 #include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/host_run.h"
+#include "runtime/engine/memory_plan.h"
+#include "runtime/engine/shared_memory.h"
 #include "runtime/engine/strided_copy.h"
 
 namespace tile {
 namespace {
+
+constexpr size_t kInterpreted = size_t{1} << 30;  // bytes that the interpreter may take
 
 void run_reference(const Executable& e, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, const RunOptions& options) {
@@ -19,8 +24,11 @@ void run_reference(const Executable& e, std::span<const TensorView> inputs,
     if (!t.bytes.empty()) copy_to_dense(view, t.bytes.data());
     given.push_back(std::move(t));
   }
+  Controlled now(options.control);
   InterpretOptions limits;
-  limits.cancelled = options.cancelled;
+  limits.point_limit = e.engine->options().limits.points;
+  limits.byte_limit = static_cast<int64_t>(std::clamp<size_t>(
+      e.engine->options().memory_limit, kInterpreted, std::numeric_limits<int64_t>::max()));
   Interpretation result = interpret(e.bound, given, limits);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!result.outputs[i].bytes.empty())
@@ -37,11 +45,15 @@ void run_launches(const Executable& e, std::span<const TensorView> inputs,
   run_on_host(e, tensors.all().data(), options);
 }
 
-std::string text_of(DType type, const Shape& shape) {
-  std::string out(to_string(type));
-  out += "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+std::string text_of(const std::vector<int64_t>& numbers) {
+  std::string out = "[";
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+  }
   return out + "]";
+}
+std::string text_of(DType type, const Shape& shape) {
+  return std::string(to_string(type)) + text_of(shape);
 }
 // Host memory serves every engine, a device's memory the engine of that device.
 void check_memory(const Engine& engine, const char* kind, const TensorView& given,
@@ -144,13 +156,19 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
     const BoundTensor& t = e.output(i);
     check_tensor("output", outputs[i], t);
     check_memory(*e.engine, "output", outputs[i], t);
+    if (shares_with_itself(outputs[i])) {
+      fail(Stage::run, "overlap", {},
+           "output " + t.name + " has strides " + text_of(outputs[i].strides) +
+               ", with which several of its elements are the same memory");
+    }
     for (size_t j = 0; j < inputs.size(); ++j) {
-      if (constant_at(e, j) == nullptr && overlap(outputs[i], inputs[j])) {
-        fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps an input");
+      if (constant_at(e, j) == nullptr && shares_memory(outputs[i], inputs[j])) {
+        const BoundTensor& input = e.bound.tensors[static_cast<size_t>(e.bound.inputs[j])];
+        fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps input " + input.name);
       }
     }
     for (size_t j = 0; j < i; ++j) {
-      if (overlap(outputs[i], outputs[j])) {
+      if (shares_memory(outputs[i], outputs[j])) {
         fail(Stage::run, "overlap", {},
              "output " + t.name + " overlaps output " + e.output(j).name);
       }
@@ -160,7 +178,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
 
 void run(const Executable& e, std::span<const TensorView> inputs,
          std::span<const TensorView> outputs, const RunOptions& options) {
-  bool plain = !options.cancelled && options.profile == nullptr;
+  bool plain = options.control == nullptr && options.profile == nullptr;
   if (plain && run_views_plainly(e.call, inputs, outputs)) return;
   std::vector<TensorView> copies;
   if (!e.constants.empty()) {
@@ -185,6 +203,9 @@ void run(const Executable& e, std::span<const TensorView> inputs,
     run_launches(e, inputs, outputs, options);
     return;
   }
+  size_t staging = 0;
+  for (const TensorView& t : outputs) staging += byte_count(t);
+  check_memory_limit(e, Stage::run, staging);
   std::vector<HostTensor> staged;
   std::vector<TensorView> views(outputs.begin(), outputs.end());
   for (TensorView& view : views) {

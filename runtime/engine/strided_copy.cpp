@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/support/checked.h"
+#include "core/support/control.h"
 #include "runtime/engine/copy_nest.h"
 
 namespace tile {
@@ -24,10 +25,12 @@ class StridedCopy {
       return;
     }
     for (int64_t i = 0; i < shape_[d]; ++i) {
+      if (i % kAsked == 0) checkpoint_for(kAsked / 4);
       level(d + 1, from + i * from_[d] * static_cast<int64_t>(element_),
             to + i * to_[d] * static_cast<int64_t>(element_));
     }
   }
+  static constexpr int kAsked = 1024;  // elements between two checkpoints
   const Shape& shape_;
   size_t element_;
   const std::vector<int64_t>& from_;

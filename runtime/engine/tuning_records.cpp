@@ -1,15 +1,11 @@
 #include "runtime/engine/tuning_records.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 #include "core/schedule/nearest.h"
 
@@ -17,6 +13,8 @@ namespace tile {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kLargestFile = size_t{1} << 30;
 
 std::string hex(std::string_view text) {
   char buffer[17];
@@ -53,9 +51,10 @@ std::optional<TuningRecord> parse_json_line(std::string_view line, std::string_v
   return TuningRecord{json["kernel"], json["schedule"], json["ns"]};
 }
 
-TuningRecords::TuningRecords(std::string directory, bool writable, std::string identity,
-                             std::function<void(const std::string&)> log)
-    : path_(directory.empty() ? "" : directory + "/tuning-" + hex(identity) + ".jsonl"),
+TuningRecords::TuningRecords(std::shared_ptr<const PrivateDirectory> directory, bool writable,
+                             std::string identity, std::function<void(const std::string&)> log)
+    : directory_(std::move(directory)),
+      name_("tuning-" + hex(identity) + ".jsonl"),
       writable_(writable),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
@@ -69,11 +68,19 @@ void TuningRecords::take(std::string_view line) {
 
 void TuningRecords::load() {
   if (loaded_) return;
+  std::string why;
+  std::optional<std::vector<std::byte>> file;
+  if (directory_) file = directory_->read(name_, kLargestFile, why);
+  if (file) {
+    std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
+    while (!text.empty()) {
+      std::string_view line = text.substr(0, text.find('\n'));
+      take(line);
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+  }
   loaded_ = true;
-  struct stat info{};
-  if (path_.empty() || lstat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
-  std::ifstream file(path_, std::ios::binary);
-  for (std::string line; std::getline(file, line);) take(line);
+  if (!why.empty() && log_) log_("tuning records " + name_ + " ignored: " + why);
 }
 
 std::optional<std::string> TuningRecords::find(const std::string& kernel) {
@@ -99,25 +106,22 @@ std::vector<TuningRecord> TuningRecords::similar(const std::string& kernel) {
 
 std::string TuningRecords::stamp() {
   std::lock_guard lock(mutex_);
-  struct stat info{};
-  bool file = !path_.empty() && lstat(path_.c_str(), &info) == 0;
-  return std::to_string(file ? info.st_size : 0) + " " + std::to_string(unwritten_);
+  std::optional<PrivateDirectory::Entry> file;
+  if (directory_) file = directory_->entry(name_);
+  return std::to_string(file ? file->bytes : 0) + " " + std::to_string(unwritten_);
 }
 
 void TuningRecords::add(const TuningRecord& record) {
   std::lock_guard lock(mutex_);
   load();
   best_[record.kernel] = record;
-  if (path_.empty() || !writable_) {
+  if (!directory_ || !writable_) {
     ++unwritten_;
     return;
   }
-  std::string line = to_json_line(record, identity_) + "\n";
-  int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  bool written =
-      file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (file >= 0) close(file);
-  if (!written && log_) log_("the tuning record could not be appended to " + path_);
+  std::string why;
+  bool written = directory_->append(name_, to_json_line(record, identity_) + "\n", why);
+  if (!written && log_) log_("the tuning record could not be appended to " + name_ + ": " + why);
 }
 
 }  // namespace tile

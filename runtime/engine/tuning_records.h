@@ -4,12 +4,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "runtime/engine/private_directory.h"
 
 namespace tile {
 
@@ -21,10 +24,10 @@ struct TuningRecord {
 
 class TuningRecords {
  public:
-  // `directory` empty: records are kept in memory only. `identity`: all that a record depends on
+  // `directory` null: records are kept in memory only. `identity`: all that a record depends on
   // beside the kernel (target, code generator); other records in the file are passed over.
-  TuningRecords(std::string directory, bool writable, std::string identity,
-                std::function<void(const std::string&)> log);
+  TuningRecords(std::shared_ptr<const PrivateDirectory> directory, bool writable,
+                std::string identity, std::function<void(const std::string&)> log);
 
   // Thread safe. The fastest schedule on record.
   std::optional<std::string> find(const std::string& kernel);
@@ -38,7 +41,8 @@ class TuningRecords {
  private:
   void load();
   void take(std::string_view line);
-  std::string path_;
+  std::shared_ptr<const PrivateDirectory> directory_;
+  std::string name_;  // of the file
   bool writable_;
   std::string identity_;
   std::function<void(const std::string&)> log_;

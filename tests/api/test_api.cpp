@@ -80,6 +80,9 @@ TEST_F(Api, RunsAProductWithoutCopies) {
   EXPECT_EQ(description.ndim, 2);
   EXPECT_EQ(description.shape[1], 2);
   EXPECT_EQ(description.dtype.code, kDLFloat);
+  EXPECT_EQ(description.device.device_type, kDLCPU);
+  EXPECT_EQ(description.strides[0], 2);
+  EXPECT_EQ(description.strides[1], 1);
   // The program may go first: the executable keeps what it needs.
   tile_program_free(program);
   DLTensor* outputs[] = {&c.dl};
@@ -298,9 +301,12 @@ TEST_F(Api, MemoryLimitAndCancellation) {
   tile_program_free(program);
   tile_engine_free(small);
   options.memory_limit = 0;
-  options.cancel = [](void*) { return 1; };
+  int is_cancelled = 0;
+  options.cancel = [](void* user) { return *static_cast<int*>(user); };
+  options.cancel_user = &is_cancelled;
   EXPECT_OK(tile_engine_create(&options, &small));
   EXPECT_OK(tile_program_parse(small, "tile", nullptr, text.data(), text.size(), &program));
+  is_cancelled = 1;
   error = tile_program_compile(program, inputs, 1, &executable);
   ASSERT_NE(error, nullptr);
   EXPECT_STREQ(tile_error_code(error), "cancelled");

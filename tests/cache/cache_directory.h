@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/engine/private_directory.h"
+
 namespace tile::test {
 
 class CacheDirectory : public testing::Test {
@@ -18,6 +20,14 @@ class CacheDirectory : public testing::Test {
     directory_ = pattern;
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // The handle of a directory below this test's own, made where it is missing.
+  std::shared_ptr<const PrivateDirectory> opened(const std::string& name) const {
+    std::string why;
+    auto handle = PrivateDirectory::open(directory_ + "/" + name, true, why);
+    EXPECT_EQ(why, "");
+    return handle;
+  }
 
   std::string directory_;
   std::vector<std::string> lines_;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/interpret/interpret.h"
+#include "core/schedule/run_time_extent.h"
 #include "runtime/engine/engine.h"
 #include "tests/executors/run_backends.h"
 
@@ -39,8 +40,19 @@ const Layer kDense{
     {kBatches, 1024},
     {1024, 500}};
 
+// Whether the model finds schedules that serve all sizes of the kernel's class. For sums of blocks
+// with a stage attached, which wait in a buffer of one size, a machine's constants may say no.
+bool shares_code(const Kernel& kernel, const Target& target) {
+  std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
+  return found && !class_schedules(*found, target).empty();
+}
+
+// Batches from 1 to 64 are of three classes: one row, which has code of its own, and two with two
+// schedules each at most.
+constexpr uint64_t kMostKernels = 5;
+
 // Sums of small integers are exact, so that a whole batch's first images are a smaller batch's.
-void expect_few_kernels(const Layer& layer, uint64_t most) {
+void expect_few_kernels(const Layer& layer) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   std::shared_ptr<LoadedProgram> program = loaded(engine, layer.text);
   std::vector<HostTensor> inputs{integers(layer.input, 1), integers(layer.weights, 2)};
@@ -49,6 +61,10 @@ void expect_few_kernels(const Layer& layer, uint64_t most) {
     std::vector<InputLayout> layouts;
     for (const HostTensor& t : given) layouts.push_back({{t.type, t.shape}, {}});
     return program->executable(layouts);
+  };
+  // What the cache keeps has no kernels and statements any more.
+  auto stages = [&](const std::vector<HostTensor>& given) {
+    return compile_stages(*executable(given));
   };
   auto run = [&](int64_t batch) {
     std::vector<HostTensor> given = inputs;
@@ -64,28 +80,36 @@ void expect_few_kernels(const Layer& layer, uint64_t most) {
     EXPECT_EQ(part(result, expected.shape[0]).bytes, expected.bytes) << "batch " << batch;
   }
   uint64_t compiled = engine->kernels().compiled - 1;
-  EXPECT_LE(compiled, most);
+  bool shared = true;
+  for (int64_t batch : {2, 64}) {
+    std::vector<HostTensor> given = inputs;
+    given[0] = part(inputs[0], batch);
+    shared = shared && shares_code(*stages(given)->launches.at(0).kernel, engine->target());
+  }
+  if (shared) {
+    EXPECT_LE(compiled, kMostKernels);
+  }
   std::printf("%d sizes: %d kernels compiled\n", static_cast<int>(kBatches),
               static_cast<int>(compiled));
   // What is walked has up to 64 or, merged with the image's rows, 64 * 7 * 7 sizes.
   EXPECT_LE(engine->size_classes().schedules.size(), 3U);
   std::vector<HostTensor> one = inputs;
   one[0] = part(inputs[0], 1);  // the reference is slow
-  EXPECT_EQ(interpret(executable(one)->bound, one).outputs[0].bytes, part(all, 1).bytes);
+  EXPECT_EQ(interpret(stages(one)->bound, one).outputs[0].bytes, part(all, 1).bytes);
 }
 
-TEST(ClassKernels, Convolution3x3) { expect_few_kernels(kConvolution3x3, 4); }
-TEST(ClassKernels, Convolution1x1) { expect_few_kernels(kConvolution1x1, 4); }
-TEST(ClassKernels, DenseLayer) { expect_few_kernels(kDense, 4); }
+TEST(ClassKernels, Convolution3x3) { expect_few_kernels(kConvolution3x3); }
+TEST(ClassKernels, Convolution1x1) { expect_few_kernels(kConvolution1x1); }
+TEST(ClassKernels, DenseLayer) { expect_few_kernels(kDense); }
 
-// The sizes of one layer's tensors are in the other's program too, and no part of its class.
+// The sizes of one layer's tensors are in the other's program too, and no part of its class. (No
+// stage is attached to these products, so that every machine shares their code.)
 TEST(ClassKernels, LayersOfAProgram) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
-  std::shared_ptr<LoadedProgram> program =
-      loaded(engine,
-             "function (X[B, K], W[K, N], V[N, M]) -> (Z) {"
-             " Y[b, n: B, N] = +(X[b, k] * W[k, n]); R = relu(Y);"
-             " Z[b, m: B, M] = +(R[b, n] * V[n, m]); }");
+  std::shared_ptr<LoadedProgram> program = loaded(engine,
+                                                  "function (X[B, K], W[K, N], V[N, M]) -> (Z) {"
+                                                  " Y[b, n: B, N] = +(X[b, k] * W[k, n]);"
+                                                  " Z[b, m: B, M] = +(Y[b, n] * V[n, m]); }");
   std::vector<HostTensor> inputs{integers({40, 768}, 1), integers({768, 512}, 2),
                                  integers({512, 640}, 3)};
   size_t made = 0;
@@ -93,7 +117,7 @@ TEST(ClassKernels, LayersOfAProgram) {
     std::vector<InputLayout> layouts{{{DType::f32, {batch, 768}}, {}},
                                      {{DType::f32, {768, 512}}, {}},
                                      {{DType::f32, {512, 640}}, {}}};
-    std::shared_ptr<Executable> e = program->executable(layouts);
+    std::shared_ptr<const Executable> e = program->executable(layouts);
     EXPECT_EQ(e->launches.size(), 2U);
     for (const Launch& launch : e->launches) {
       EXPECT_EQ(launch.parameters.size(), batch == 40 ? 0U : 1U);
@@ -106,7 +130,7 @@ TEST(ClassKernels, LayersOfAProgram) {
 }
 
 // The extent is a parameter of the nest; the first sizes, a strided input and a tuned schedule take
-// code of their own.
+// code of their own. A race keeps the class's where it finds none that is faster.
 TEST(ClassKernels, ParametersOfLaunches) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   std::shared_ptr<LoadedProgram> program = loaded(engine, kDense.text);
@@ -116,18 +140,21 @@ TEST(ClassKernels, ParametersOfLaunches) {
                                     {{DType::f32, {500}}, {}}};
   };
   EXPECT_TRUE(program->executable(layouts(19, {}))->launches.at(0).parameters.empty());
-  std::shared_ptr<Executable> dense = program->executable(layouts(17, {}));
-  EXPECT_EQ(dense->launches.at(0).parameters, std::vector<int64_t>{17});
-  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), 1U);
-  std::shared_ptr<Executable> strided = program->executable(layouts(17, {2048, 1}));
+  std::shared_ptr<const Executable> dense = program->executable(layouts(17, {}));
+  if (shares_code(*dense->launches.at(0).kernel, engine->target())) {
+    EXPECT_EQ(dense->launches.at(0).parameters, std::vector<int64_t>{17});
+  }
+  auto parameters = [&] { return dense->launches.at(0).parameters.size(); };
+  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), parameters());
+  std::shared_ptr<const Executable> strided = program->executable(layouts(17, {2048, 1}));
   EXPECT_TRUE(strided->launches.at(0).parameters.empty());
-  Kernel kernel = *program->executable(layouts(23, {}))->launches[0].kernel;
+  Kernel kernel = *compile_stages(*program->executable(layouts(23, {})))->launches[0].kernel;
   Schedule own = analytic_schedule(kernel, engine->target());
   engine->kernels().remember_schedule(kernel, engine->target(), print(own), 1);
   EXPECT_TRUE(
       loaded(engine, kDense.text)->executable(layouts(23, {}))->launches[0].parameters.empty());
-  tune(*dense, 1);
-  EXPECT_TRUE(dense->launches[0].parameters.empty());
+  dense = tuned(*dense, 1);
+  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), parameters());
   std::vector<HostTensor> inputs{integers({17, 1024}, 1), integers({1024, 500}, 2),
                                  integers({500}, 3)};
   EXPECT_EQ(run_code(*dense, inputs)[0].bytes, interpret(dense->bound, inputs).outputs[0].bytes);

@@ -29,7 +29,7 @@ class Records : public CacheDirectory {
     options.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
     return Engine::create(std::move(options));
   }
-  static std::shared_ptr<Executable> product(const std::shared_ptr<Engine>& engine) {
+  static std::shared_ptr<const Executable> product(const std::shared_ptr<Engine>& engine) {
     std::vector<InputLayout> layouts{{{DType::f32, {40, 50}}, {}}, {{DType::f32, {50, 60}}, {}}};
     return loaded(engine, kProduct)->executable(layouts);
   }
@@ -53,7 +53,7 @@ TEST_F(Records, RandomProgramsRunFromTheirRecords) {
     RandomCase drawn = random_case(seed);
     SCOPED_TRACE(drawn.text);
     std::shared_ptr<Engine> cold = engine(), warm = engine();
-    std::shared_ptr<Executable> first = compiled(cold, drawn), second = compiled(warm, drawn);
+    std::shared_ptr<const Executable> first = compiled(cold, drawn), second = compiled(warm, drawn);
     EXPECT_FALSE(first->restored);
     EXPECT_TRUE(second->restored);
     EXPECT_EQ(warm->statistics.binds, 0U);
@@ -100,34 +100,34 @@ TEST_F(Records, ConstantInputs) {
     std::vector<size_t> numbers(constant ? 1 : 0, 1);
     return loaded(engine, text)->executable(std::span<const TensorView>(views), numbers);
   };
-  std::shared_ptr<Executable> cold = executable(engine(), true);
+  std::shared_ptr<const Executable> cold = executable(engine(), true);
   EXPECT_FALSE(cold->restored);
   ASSERT_FALSE(cold->launches[0].prepared.empty());
   EXPECT_FALSE(executable(engine(), false)->restored) << "another record";
   w = integers({200, 300}, 3);
   std::shared_ptr<Engine> warm = engine();
-  std::shared_ptr<Executable> restored = executable(warm, true);
+  std::shared_ptr<const Executable> restored = executable(warm, true);
   EXPECT_TRUE(restored->restored);
   EXPECT_EQ(warm->kernels().compiled, 0U);
   std::vector<HostTensor> inputs{x, w};
   std::vector<HostTensor> expected = interpret(cold->bound, inputs).outputs;
   EXPECT_EQ(run_code(*restored, inputs)[0].bytes, expected[0].bytes);
   EXPECT_EQ(emit(*restored, "nest"), emit(*cold, "nest"));
-  tune(*restored, 1);
+  restored = tuned(*restored, 1);
   EXPECT_EQ(run_code(*restored, inputs)[0].bytes, expected[0].bytes);
 }
 
 TEST_F(Records, StagesAreMadeAgainWhenAskedFor) {
-  std::shared_ptr<Executable> full = product(engine());
+  std::shared_ptr<const Executable> full = product(engine());
   std::shared_ptr<Engine> warm = engine();
-  std::shared_ptr<Executable> restored = product(warm);
+  std::shared_ptr<const Executable> restored = product(warm);
   ASSERT_TRUE(restored->restored);
   for (const char* stage : {"bound", "kernels", "schedule", "nest", "asm"}) {
     EXPECT_EQ(emit(*restored, stage), emit(*full, stage)) << stage;
   }
   EXPECT_EQ(explain(*restored), explain(*full));
   EXPECT_EQ(profile(*restored, {100.0})[0].operations, profile(*full, {100.0})[0].operations);
-  tune(*restored, 1);
+  restored = tuned(*restored, 1);
   EXPECT_FALSE(restored->restored);
   EXPECT_FALSE(product(engine())->restored) << "tuning found another schedule meanwhile";
   EXPECT_TRUE(product(engine())->restored);
@@ -135,7 +135,7 @@ TEST_F(Records, StagesAreMadeAgainWhenAskedFor) {
 
 // Whatever is in the record, whole by its checksum: a miss and one line at most.
 TEST_F(Records, FaultsAreMisses) {
-  std::shared_ptr<Executable> full = product(engine());
+  std::shared_ptr<const Executable> full = product(engine());
   std::string key = key_of(*full);
   std::optional<std::vector<std::byte>> good = disk().read(key);
   ASSERT_TRUE(good);
@@ -176,7 +176,7 @@ TEST_F(Records, FaultsAreMisses) {
 }
 
 TEST_F(Records, MissingKernelsAreCompiled) {
-  std::shared_ptr<Executable> full = product(engine());
+  std::shared_ptr<const Executable> full = product(engine());
   std::string path;
   for (const auto& entry : fs::directory_iterator(directory_ + "/cache")) {
     std::ifstream in(entry.path(), std::ios::binary);
@@ -189,7 +189,7 @@ TEST_F(Records, MissingKernelsAreCompiled) {
 }
 
 TEST_F(Records, VerifyCompares) {
-  std::shared_ptr<Executable> full = product(engine());
+  std::shared_ptr<const Executable> full = product(engine());
   EXPECT_FALSE(product(engine("verify"))->restored);
   std::string key = key_of(*full);
   std::vector<std::byte> other = *disk().read(key);

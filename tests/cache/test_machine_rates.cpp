@@ -1,7 +1,6 @@
 // Rates of a machine that other work keeps busy: trials during which the thread was put aside, and
 // results that no machine has.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "backends/cpu/measure_rates.h"
 #include "runtime/engine/machine_rates.h"
+#include "tests/cache/cache_directory.h"
 
 namespace tile {
 namespace {
@@ -110,36 +110,41 @@ TEST(MachineRates, WhatIsTooLowIsRaised) {
   EXPECT_FALSE(mended([](MachineRates& r) { r.all_fma_per_ns = 0; }));
 }
 
+class StoredRates : public test::CacheDirectory {
+ protected:
+  bool store(const MachineRates& rates) { return store_rates(opened("r").get(), "here", rates); }
+  std::optional<MachineRates> load() {
+    std::string why;
+    std::optional<MachineRates> rates = load_rates(opened("r").get(), "here", why);
+    EXPECT_EQ(why.empty(), rates.has_value());
+    return rates;
+  }
+};
+
 // A file of an earlier version may hold them.
-TEST(MachineRates, SpoiledFilesAreNone) {
-  fs::path directory = fs::temp_directory_path() / ("tile-rates-" + std::to_string(getpid()));
-  fs::create_directory(directory);
-  ASSERT_TRUE(store_rates(directory, "here", free_machine()));
-  EXPECT_EQ(load_rates(directory, "here"), free_machine());
+TEST_F(StoredRates, SpoiledFilesAreNone) {
+  ASSERT_TRUE(store(free_machine()));
+  EXPECT_EQ(load(), free_machine());
   MachineRates spoiled = free_machine();
   spoiled.fma_per_ns[512] = 10;
-  ASSERT_TRUE(store_rates(directory, "here", spoiled));
-  EXPECT_EQ(load_rates(directory, "here"), std::nullopt);
-  fs::remove_all(directory);
+  ASSERT_TRUE(store(spoiled));
+  EXPECT_EQ(load(), std::nullopt);
 }
 
 // What an earlier version did not measure is measured again.
-TEST(MachineRates, FilesWithoutARateAreNone) {
-  fs::path directory = fs::temp_directory_path() / ("tile-rates-old-" + std::to_string(getpid()));
-  fs::create_directory(directory);
+TEST_F(StoredRates, FilesWithoutARateAreNone) {
   MachineRates rates = free_machine();
   rates.tile_bf16_per_ns = 680;
-  ASSERT_TRUE(store_rates(directory, "here", rates));
-  EXPECT_EQ(load_rates(directory, "here"), rates);
-  fs::path file = fs::directory_iterator(directory)->path();
+  ASSERT_TRUE(store(rates));
+  EXPECT_EQ(load(), rates);
+  fs::path file = fs::directory_iterator(directory_ + "/r")->path();
   std::string text, line;
   std::ifstream in(file);
   while (std::getline(in, line)) {
     if (line.find("tile_bf16") == std::string::npos) text += line + "\n";
   }
   std::ofstream(file) << text;
-  EXPECT_EQ(load_rates(directory, "here"), std::nullopt);
-  fs::remove_all(directory);
+  EXPECT_EQ(load(), std::nullopt);
 }
 
 }  // namespace

@@ -5,39 +5,43 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <span>
 
 #include "backends/cpu/cpu_backend.h"
 #include "core/support/diagnostic.h"
+#include "tests/executors/guarded_memory.h"
 
 namespace tile::cpu {
 namespace {
 
-constexpr size_t kMargin = 128;
 constexpr std::byte kSentinel{0xa5};
 
-// A tensor laid out as the nest's buffer says, between margins that nothing may touch.
+// A tensor laid out as the nest's buffer says, against a page that nothing may touch.
 class Laid {
  public:
-  Laid(const nest::Buffer& buffer, const HostTensor& dense) : buffer_(buffer) {
+  Laid(const nest::Buffer& buffer, const HostTensor& dense, test::Edge edge) : buffer_(buffer) {
     int64_t low = 0, high = 0;
     for (size_t d = 0; d < buffer.shape.size(); ++d) {
       int64_t reach = (buffer.shape[d] - 1) * buffer.strides[d];
       (reach < 0 ? low : high) += reach;
     }
     size_t size = byte_size(buffer.type);
-    first_ = kMargin + static_cast<size_t>(-low) * size;
-    bytes_.assign(first_ + static_cast<size_t>(high + 1) * size + kMargin, kSentinel);
+    memory_ = std::make_unique<test::GuardedMemory>(
+        buffer.name, static_cast<size_t>(high - low + 1) * size, edge, kSentinel, size);
+    first_ = memory_->data() + static_cast<size_t>(-low) * size;
     each(dense, [&](int64_t flat, std::byte* at) { store_element(at, dense.at(flat)); });
   }
-  void* data() { return &bytes_[first_]; }
+  void* data() { return first_; }
   // The elements; checks that what lies between and around them is untouched.
   HostTensor gathered(const HostTensor& like) {
     HostTensor dense(like.type, like.shape);
-    std::vector<std::byte> rest = bytes_;
+    std::span<std::byte> all = memory_->accessible();
+    std::vector<std::byte> rest(all.begin(), all.end());
     each(dense, [&](int64_t flat, std::byte* at) {
       dense.set(flat, load_element(at, dense.type));
-      std::fill_n(&rest[static_cast<size_t>(at - bytes_.data())], byte_size(dense.type), kSentinel);
+      std::fill_n(&rest[static_cast<size_t>(at - all.data())], byte_size(dense.type), kSentinel);
     });
     bool intact = std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == kSentinel; });
     EXPECT_TRUE(intact) << "memory around " << buffer_.name << " was written";
@@ -53,13 +57,13 @@ class Laid {
         offset += rest % buffer_.shape[d] * buffer_.strides[d];
         rest /= buffer_.shape[d];
       }
-      f(flat, &bytes_[first_] + offset * static_cast<int64_t>(byte_size(buffer_.type)));
+      f(flat, first_ + offset * static_cast<int64_t>(byte_size(buffer_.type)));
     }
   }
 
   const nest::Buffer& buffer_;
-  std::vector<std::byte> bytes_;
-  size_t first_ = 0;
+  std::unique_ptr<test::GuardedMemory> memory_;
+  std::byte* first_ = nullptr;
 };
 
 int precision(DType type) {
@@ -96,27 +100,26 @@ void compare(const HostTensor& got, const HostTensor& wanted, const std::string&
   }
 }
 
-void launch_and_compare(const nest::Nest& nest, const Target& target,
+void launch_and_compare(const nest::Nest& nest, const Code& code,
                         const std::vector<HostTensor>& arguments,
-                        const std::vector<HostTensor>& wanted, const Run& run,
+                        const std::vector<HostTensor>& wanted, const Run& run, test::Edge edge,
                         const std::string& where) {
-  auto backend = shared_backend();
-  auto code = backend->compile(nest, target);
   std::vector<Laid> laid;
   std::vector<void*> pointers;
   laid.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
-    laid.emplace_back(nest.buffers[i], arguments[i]);
+    laid.emplace_back(nest.buffers[i], arguments[i], edge);
     pointers.push_back(laid.back().data());
   }
-  std::vector<std::byte> workspace(code->workspace_bytes() + 64, std::byte{0x7f});
+  std::vector<std::byte> workspace(code.workspace_bytes() + 64, std::byte{0x7f});
   void* aligned = workspace.data();
   size_t space = workspace.size();
-  std::align(64, code->workspace_bytes(), aligned, space);
+  std::align(64, code.workspace_bytes(), aligned, space);
   LaunchOptions options;
   options.threads = run.threads;
   options.workspace = static_cast<std::byte*>(aligned);
-  backend->launch(*code, pointers, run.parameters, options);
+  shared_backend()->launch(code, pointers, run.parameters, options);
+  EXPECT_EQ(test::touches(), "") << where;
   for (size_t i = 0; i < arguments.size(); ++i) {
     compare(laid[i].gathered(arguments[i]), wanted[i], where + " " + nest.buffers[i].name,
             run.tolerance);
@@ -158,7 +161,8 @@ void expect_as_interpreted(const nest::Nest& nest, const std::vector<HostTensor>
   std::vector<HostTensor*> pointers;
   // Through the layout, so that elements that share memory (stride 0) have one value.
   for (size_t i = 0; i < arguments.size(); ++i) {
-    wanted.push_back(Laid(nest.buffers[i], arguments[i]).gathered(arguments[i]));
+    Laid laid(nest.buffers[i], arguments[i], test::Edge::end);
+    wanted.push_back(laid.gathered(arguments[i]));
   }
   for (HostTensor& t : wanted) pointers.push_back(&t);
   nest::interpret(nest, pointers, run.parameters);
@@ -172,7 +176,10 @@ void expect_as_interpreted(const nest::Nest& nest, const std::vector<HostTensor>
       continue;
     }
     ++tried;
-    launch_and_compare(nest, target, arguments, wanted, run, nest.name + " on " + name);
+    auto code = backend->compile(nest, target);
+    for (test::Edge edge : {test::Edge::end, test::Edge::start}) {
+      launch_and_compare(nest, *code, arguments, wanted, run, edge, nest.name + " on " + name);
+    }
   }
   EXPECT_GT(tried, 0);
 }

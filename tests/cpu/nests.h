@@ -22,7 +22,8 @@ struct Run {
   double tolerance = 0;  // in units of the reference's last place, of the type; 0: the same value
 };
 // Compiles for each target (those that the host lacks are left out), launches on copies of the
-// tensors, and expects what the interpreter leaves; memory around the arguments must stay as it is.
+// tensors, and expects what the interpreter leaves; memory around the arguments must stay as it is,
+// and what lies past their ends is neither written nor read.
 void expect_as_interpreted(const nest::Nest& nest, const std::vector<HostTensor>& arguments,
                            const Run& run = {});
 // The same on text, with small integers.

@@ -68,6 +68,42 @@ TEST(CpuTurned, OnlyBlocks) {
   }
 }
 
+// A row that bends is no block, wherever it does. Only its first two elements were asked whether
+// they are neighbours, and what was read behind the bend could lie past the tensor's end.
+TEST(CpuTurned, BentRowsAreNotReadWhole) {
+  for (const char* index : {"min(u + 62, 63)", "min(u + 49, 63)", "max(u - 1, 0)", "max(u, 2)",
+                            "mod(u + 55, 64)", "max(min(u + 48, 63), 0) + floordiv(u, 15)"}) {
+    EXPECT_GT(gathers(block({"f32", 16, 16, 16, "40", std::string("l, ") + index})), 0) << index;
+  }
+  EXPECT_EQ(gathers(block({"f32", 16, 16, 16, "40", "l, min(u + 48, 63)"})), 0) << "no bend";
+}
+
+TEST(CpuTurned, IndicesThatBend) {
+  for (int bend = 0; bend < 5; ++bend) {
+    SCOPED_TRACE(bend);
+    std::string last = std::to_string(63 - bend);
+    for (const std::string& index : {"min(u + " + last + ", 63)", "mod(u + " + last + ", 64)",
+                                     "max(u - " + std::to_string(bend) + ", 0)"}) {
+      expect_as_interpreted(block({"f32", 4, 4, 4, "40", "l + 60, " + index}));
+    }
+  }
+}
+
+TEST(CpuTurned, LanesThatBend) {
+  for (int bend = 0; bend < 9; ++bend) {
+    SCOPED_TRACE(bend);
+    std::string bent = "max(u - " + std::to_string(bend) + ", 0)";
+    for (const std::string& lanes :
+         {"from [" + bent + "] extent [16]", "from [0] extent [16 - " + bent + "]"}) {
+      expect_as_interpreted(
+          "nest lanes\nargument X: f32 [40, 40] strides [40, 1]\n"
+          "argument Z: f32 [8, 40] strides [40, 1] written\n"
+          "unrolled u from [0] extent [8] {\nvector l " +
+          lanes + " width 16 { add Z[u, l] (X[l, u]) { %0:f32 = load 0; yield %0 } }\n}\n");
+    }
+  }
+}
+
 // What an iteration stores is seen by those behind it; lanes and extents that differ from iteration
 // to iteration are no block.
 TEST(CpuTurned, OrderIsKept) {

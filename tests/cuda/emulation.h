@@ -1,21 +1,14 @@
-// Runs printed SIMT kernels on the host: included before the kernel text, which is then compiled as
-// C++. The threads of a block are fibres of one host thread, so that barriers and warp exchanges
-// are exact; a barrier that only some threads reach, or a block that never ends, aborts the test.
+// Included before the text of printed SIMT kernels, which is then compiled as C++ for the host and
+// run by tests/cuda/machine.h. It is compiled with -fsanitize=thread, whose calls before each
+// access to memory come to the machine instead of the sanitizer's library: they find races.
 #pragma once
 
 #define TILE_HOST_EMULATION 1
 
-#include <ucontext.h>
-
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -31,210 +24,91 @@ struct Dimensions {
   unsigned x = 0, y = 0, z = 0;
 };
 
-constexpr size_t kStack = 256 << 10;
+// What machine.cpp does for a kernel's threads.
+void accessed(const void* memory, size_t bytes, bool writes);
+void block_barrier();
+void cluster_barrier();
+void warp_barrier();
+unsigned current_lane();
+uint64_t exchange(uint64_t value, unsigned source);  // what that lane of the warp gives
+void copy_later(void* to, const void* from, size_t bytes);
+void finish_copies(int pending);
 
-enum class State : char { running, barrier, cluster, warp, done };
-
-struct Fibre {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
-  State state = State::running;
-};
-
-constexpr size_t kMostBlocks = 8;  // of a cluster
-constexpr size_t kShared = 256 << 10;
-
-struct Machine {
-  ucontext_t scheduler;
-  std::vector<Fibre> fibres;
-  unsigned current = 0;
-  unsigned block = 1;  // threads
-  void (*kernel)() = nullptr;
-  int arguments = 0;
-  void* const* values = nullptr;
-  uint64_t exchanged[32][kMostBlocks * 1024 / 32] = {};
-};
-inline Machine machine;
-
-}  // namespace tile_emulation
-
-inline tile_emulation::Dimensions threadIdx, blockIdx, blockDim, gridDim;
-alignas(
-    1024) inline unsigned char shared_memory[tile_emulation::kMostBlocks * tile_emulation::kShared];
-
-namespace tile_emulation {
-
-inline void wait(State state) {
-  Fibre& self = machine.fibres[machine.current];
-  self.state = state;
-  swapcontext(&self.context, &machine.scheduler);
+// Blocks of a cluster: each has a part of the shared memory.
+int cluster_block();
+unsigned char* own_memory(unsigned char* shared);
+unsigned char* memory_in_block(unsigned char* own, int block);
+template <class T>
+T* in_block(T* p, int block) {
+  return reinterpret_cast<T*>(memory_in_block(reinterpret_cast<unsigned char*>(p), block));
 }
-
-// Every parameter of a printed kernel is a pointer or a 64-bit integer: eight-byte values, which
-// the host's calling convention passes alike.
-template <size_t... I>
-void call_with(std::index_sequence<I...>) {
-  uint64_t v[sizeof...(I)] = {};
-  for (int i = 0; i < machine.arguments; ++i) std::memcpy(&v[i], machine.values[i], 8);
-  using Kernel = void (*)(decltype((static_cast<void>(I), uint64_t{}))...);
-  reinterpret_cast<Kernel>(machine.kernel)(v[I]...);
-}
-
-// Arguments beyond those that the kernel takes do no harm.
-constexpr int kFewArguments = 24, kMostArguments = 128;
-inline void call() {
-  if (machine.arguments <= kFewArguments) {
-    call_with(std::make_index_sequence<kFewArguments>());
-  } else {
-    call_with(std::make_index_sequence<kMostArguments>());
-  }
-}
-
-// Copies that have not happened yet, by thread, with the number of barriers before them.
-struct Later {
-  void* to;
-  const void* from;
-  size_t bytes;
-  int group;
-};
-struct Copies {
-  std::vector<Later> later;
-  int group = 0;
-};
-inline std::vector<Copies> copies;
 
 template <int bytes>
 void copy_later(void* to, const void* from) {
-  constexpr uintptr_t kAlignment = std::min(bytes, 16);
-  bool aligned = reinterpret_cast<uintptr_t>(to) % kAlignment == 0 &&
-                 reinterpret_cast<uintptr_t>(from) % kAlignment == 0;
-  if (!aligned) {
-    std::fprintf(stderr, "emulation: a misaligned copy\n");
-    std::abort();
-  }
-  Copies& mine = copies[machine.current];
-  mine.later.push_back({to, from, bytes, mine.group});
+  copy_later(to, from, bytes);
 }
 template <int pending>
 void copy_barrier() {
-  Copies& mine = copies[machine.current];
-  int due = mine.group++ - pending;
-  auto first = std::stable_partition(mine.later.begin(), mine.later.end(),
-                                     [&](const Later& l) { return l.group > due; });
-  for (auto it = first; it != mine.later.end(); ++it) std::memcpy(it->to, it->from, it->bytes);
-  mine.later.erase(first, mine.later.end());
-  wait(State::barrier);
+  finish_copies(pending);
+  block_barrier();
 }
-
-inline void fibre_main() {
-  call();
-  wait(State::done);
-}
-
-inline void fault(const char* what) {
-  std::fprintf(stderr, "emulation: %s\n", what);
-  std::abort();
-}
-
-// Resumes the threads of a cluster's blocks in turn until all wait at a barrier or have ended.
-inline void run_blocks(unsigned first, int block, int blocks) {
-  int threads = block * blocks;
-  copies.assign(static_cast<size_t>(threads), {});
-  for (int t = 0; t < threads; ++t) {
-    Fibre& f = machine.fibres[static_cast<size_t>(t)];
-    getcontext(&f.context);
-    if (!f.stack) f.stack = std::make_unique_for_overwrite<char[]>(kStack);
-    f.context.uc_stack.ss_sp = f.stack.get();
-    f.context.uc_stack.ss_size = kStack;
-    f.context.uc_link = nullptr;
-    f.state = State::running;
-    makecontext(&f.context, fibre_main, 0);
-  }
-  auto count = [&](State state, int from, int to) {
-    int n = 0;
-    for (int t = from; t < to; ++t) n += machine.fibres[static_cast<size_t>(t)].state == state;
-    return n;
-  };
-  while (count(State::done, 0, threads) < threads) {
-    bool moved = false;
-    for (int t = 0; t < threads; ++t) {
-      Fibre& f = machine.fibres[static_cast<size_t>(t)];
-      if (f.state != State::running) continue;
-      moved = true;
-      machine.current = static_cast<unsigned>(t);
-      auto linear = static_cast<unsigned>(t % block);
-      threadIdx.x = linear % blockDim.x;
-      threadIdx.y = linear / blockDim.x % blockDim.y;
-      threadIdx.z = linear / blockDim.x / blockDim.y;
-      blockIdx.x = first + static_cast<unsigned>(t / block);
-      swapcontext(&machine.scheduler, &f.context);
-    }
-    for (int w = 0; w < threads; w += 32) {
-      int end = std::min(w + 32, threads);
-      if (count(State::warp, w, end) != end - w) continue;
-      for (int t = w; t < end; ++t) machine.fibres[static_cast<size_t>(t)].state = State::running;
-      moved = true;
-    }
-    auto pass = [&](State barrier, int from, int to) {
-      if (count(barrier, from, to) != to - from) return;
-      for (int t = from; t < to; ++t) machine.fibres[static_cast<size_t>(t)].state = State::running;
-      moved = true;
-    };
-    for (int b = 0; b < threads; b += block) pass(State::barrier, b, b + block);
-    pass(State::cluster, 0, threads);
-    if (!moved && count(State::done, 0, threads) < threads) {
-      fault("a barrier that some threads do not reach");
-    }
-  }
-}
-
-// Blocks of a cluster: each has a part of the shared memory.
-inline int cluster_block() { return static_cast<int>(machine.current / machine.block); }
-inline unsigned char* own_memory(unsigned char* p) {
-  return p + static_cast<size_t>(cluster_block()) * kShared;
-}
-template <class T>
-T* in_block(T* p, int block) {
-  auto* at = reinterpret_cast<unsigned char*>(p);
-  return reinterpret_cast<T*>(at + (block - cluster_block()) * static_cast<ptrdiff_t>(kShared));
-}
-inline void cluster_barrier() { wait(State::cluster); }
 
 template <class T>
-T exchange(T value, unsigned source) {
-  unsigned t = machine.current, warp = t / 32, lane = t % 32;
+T exchange_of(T value, unsigned source) {
   static_assert(sizeof(T) <= 8);
-  std::memcpy(&machine.exchanged[lane][warp], &value, sizeof value);
-  wait(State::warp);
-  T result;
-  std::memcpy(&result, &machine.exchanged[source % 32][warp], sizeof result);
-  wait(State::warp);
-  return result;
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = exchange(bits, source % 32);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 }  // namespace tile_emulation
 
+extern tile_emulation::Dimensions threadIdx, blockIdx, blockDim, gridDim;
+extern unsigned char shared_memory[];
+
+// The calls of -fsanitize=thread.
+#define TILE_HOOK extern "C" __attribute__((no_sanitize("thread"), visibility("hidden"), used)) void
+#define TILE_ACCESS(bytes)                                                                       \
+  TILE_HOOK __tsan_read##bytes(void* p) { tile_emulation::accessed(p, bytes, false); }           \
+  TILE_HOOK __tsan_write##bytes(void* p) { tile_emulation::accessed(p, bytes, true); }           \
+  TILE_HOOK __tsan_unaligned_read##bytes(void* p) { tile_emulation::accessed(p, bytes, false); } \
+  TILE_HOOK __tsan_unaligned_write##bytes(void* p) { tile_emulation::accessed(p, bytes, true); }
+TILE_ACCESS(1)
+TILE_ACCESS(2)
+TILE_ACCESS(4)
+TILE_ACCESS(8)
+TILE_ACCESS(16)
+TILE_HOOK __tsan_read_range(void* p, size_t n) { tile_emulation::accessed(p, n, false); }
+TILE_HOOK __tsan_write_range(void* p, size_t n) { tile_emulation::accessed(p, n, true); }
+TILE_HOOK __tsan_func_entry(void*) {}
+TILE_HOOK __tsan_func_exit() {}
+TILE_HOOK __tsan_init() {}
+#undef TILE_ACCESS
+#undef TILE_HOOK
+
 // What NVRTC builds in.
-inline void __syncthreads() { tile_emulation::wait(tile_emulation::State::barrier); }
-inline void __syncwarp(unsigned = ~0u) { tile_emulation::wait(tile_emulation::State::warp); }
+inline void __syncthreads() { tile_emulation::block_barrier(); }
+inline void __syncwarp(unsigned = ~0u) { tile_emulation::warp_barrier(); }
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
-  return tile_emulation::exchange(
-      value, (tile_emulation::machine.current ^ static_cast<unsigned>(mask)) & 31u);
+  return tile_emulation::exchange_of(value,
+                                     tile_emulation::current_lane() ^ static_cast<unsigned>(mask));
 }
 template <class T>
 T __shfl_down_sync(unsigned, T value, unsigned delta) {
-  unsigned lane = tile_emulation::machine.current & 31u;
-  return tile_emulation::exchange(value, lane + delta < 32u ? lane + delta : lane);
+  unsigned lane = tile_emulation::current_lane();
+  return tile_emulation::exchange_of(value, lane + delta < 32u ? lane + delta : lane);
 }
 template <class T>
 T __shfl_up_sync(unsigned, T value, unsigned delta) {
-  unsigned lane = tile_emulation::machine.current & 31u;
-  return tile_emulation::exchange(value, lane >= delta ? lane - delta : lane);
+  unsigned lane = tile_emulation::current_lane();
+  return tile_emulation::exchange_of(value, lane >= delta ? lane - delta : lane);
 }
 template <class T>
 T __shfl_sync(unsigned, T value, int source) {
-  return tile_emulation::exchange(value, static_cast<unsigned>(source) & 31u);
+  return tile_emulation::exchange_of(value, static_cast<unsigned>(source));
 }
 inline float __uint_as_float(unsigned bits) {
   float f;
@@ -281,7 +155,7 @@ inline unsigned short half_bits(float x) {
   if (size >= 65520.0f) return static_cast<unsigned short>(sign | 0x7c00u);
   int exponent = 0;
   std::frexp(size, &exponent);
-  int unit = std::max(exponent - 11, -24);
+  int unit = exponent < -13 ? -24 : exponent - 11;
   float steps = std::nearbyintf(std::ldexp(size, -unit));  // ties to even
   float rounded = std::ldexp(steps, unit);
   if (rounded < 0x1p-14f)
@@ -299,34 +173,3 @@ inline float half_value(unsigned short bits) {
 }
 
 }  // namespace tile_emulation
-
-// `grid` and `block`: their three extents. `blocks`: of a cluster, along x.
-extern "C" void tile_emulate(void (*kernel)(), int arguments, void* const* values,
-                             const unsigned* grid, const unsigned* block,
-                             unsigned long shared_bytes, unsigned blocks) {
-  using namespace tile_emulation;
-  unsigned threads = block[0] * block[1] * block[2];
-  if (shared_bytes > kShared || arguments > kMostArguments || threads > 1024 || blocks < 1 ||
-      blocks > kMostBlocks || grid[0] % blocks != 0) {
-    fault("a launch beyond what a block may have");
-  }
-  machine.kernel = kernel;
-  machine.arguments = arguments;
-  machine.values = values;
-  machine.block = threads;
-  size_t fibres = static_cast<size_t>(threads) * blocks;
-  if (machine.fibres.size() < fibres) machine.fibres = std::vector<Fibre>(fibres);
-  blockDim = {block[0], block[1], block[2]};
-  gridDim = {grid[0], grid[1], grid[2]};
-  for (unsigned z = 0; z < grid[2]; ++z) {
-    for (unsigned y = 0; y < grid[1]; ++y) {
-      for (unsigned x = 0; x < grid[0]; x += blocks) {
-        blockIdx = {x, y, z};
-        for (unsigned i = 0; i < blocks; ++i) {
-          std::memset(shared_memory + i * kShared, 0x7f, shared_bytes);
-        }
-        run_blocks(x, static_cast<int>(threads), static_cast<int>(blocks));
-      }
-    }
-  }
-}

@@ -66,7 +66,7 @@ TensorView view(HostTensor& tensor, Memory memory) {
 
 std::vector<HostTensor> run_on(const std::shared_ptr<Engine>& engine, const std::string& text,
                                std::vector<TensorView> inputs) {
-  std::shared_ptr<Executable> e = program_of(engine, text)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, text)->executable(std::span(inputs));
   std::vector<HostTensor> outputs;
   std::vector<TensorView> views;
   for (size_t i = 0; i < e->bound.outputs.size(); ++i) {

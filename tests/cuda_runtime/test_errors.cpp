@@ -142,7 +142,7 @@ TEST_F(Errors, ErrorOfAnEarlierLaunchIsToldLater) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {128}), b(DType::f32, {128});
   std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(b, Memory::device)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   run(*e, inputs, outputs);
   fake_driver().break_all(CUDA_ERROR_ILLEGAL_ADDRESS);
   for (auto work : {std::function<void()>([&] { run(*e, inputs, outputs); }),

@@ -32,7 +32,7 @@ TEST_F(Runs, DeviceTensorsAreUsedWhereTheyAreAndNothingWaits) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {8, 16}), b(DType::f32, {8, 16});
   std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(b, Memory::device)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   int before = copies(), waits = fake_driver().calls("cuStreamSynchronize"),
       allocations = fake_driver().calls("cuMemAllocFromPoolAsync");
   run(*e, inputs, outputs);
@@ -53,7 +53,8 @@ TEST_F(Runs, EnginesOfTwoDevices) {
     inputs[0].device = outputs[0].device = turn % 2;
     const std::shared_ptr<Engine>& engine = engines[turn % 2];
     EXPECT_EQ(engine->ordinal(), turn % 2);
-    std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+    std::shared_ptr<const Executable> e =
+        program_of(engine, kDouble)->executable(std::span(inputs));
     check_tensors(*e, inputs, outputs);
     run(*e, inputs, outputs);
     for (int64_t i = 0; i < b.count(); ++i) EXPECT_EQ(b.at(i).f, 2.0 * static_cast<double>(i));
@@ -117,7 +118,7 @@ TEST_F(Runs, ConstantInputsAreCopiedToTheDeviceOnce) {
     inputs[1].shape = {8, 16};
     inputs[1].strides = {1, 8};
     const size_t constants[] = {1};
-    std::shared_ptr<Executable> e =
+    std::shared_ptr<const Executable> e =
         program_of(engine, kAdd)->executable(std::span<const TensorView>(inputs), constants);
     std::fill(w.bytes.begin(), w.bytes.end(), std::byte{0x7e});
     inputs[1] = {};
@@ -209,7 +210,7 @@ class Replays : public OnFakeDevice {
 
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<LoadedProgram> program_;
-  std::shared_ptr<Executable> executable_;
+  std::shared_ptr<const Executable> executable_;
   int turn_ = 0;
 };
 
@@ -274,7 +275,7 @@ TEST_F(Runs, MisalignedDeviceTensorsAreStaged) {
   in.data = shifted.bytes.data() + 4;  // 1, 2, 3 …
   out.data = room.bytes.data() + 4;
   std::vector<TensorView> inputs = {in}, outputs = {out};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   run(*e, inputs, outputs);
   EXPECT_EQ(room.at(0).f, 0);
   for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(room.at(i + 1).f, 2.0 * static_cast<double>(i + 1));
@@ -324,7 +325,7 @@ TEST_F(Runs, StridedOutputs) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {4, 6});
   std::vector<TensorView> inputs = {view(a)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   for (Memory memory : {Memory::host, Memory::device}) {
     HostTensor b(DType::f32, {6, 8});
     TensorView out = view(a, memory);
@@ -339,6 +340,31 @@ TEST_F(Runs, StridedOutputs) {
   }
 }
 
+// Nests store along strides that are not negative; the copy walks both sides from the other end.
+TEST_F(Runs, BackwardOutputs) {
+  std::shared_ptr<Engine> engine = cuda_engine();
+  HostTensor a = ramp(DType::f32, {4, 6});
+  std::vector<TensorView> inputs = {view(a)};
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  for (Memory memory : {Memory::host, Memory::device}) {
+    for (const std::vector<int64_t>& strides :
+         std::vector<std::vector<int64_t>>{{-8, 1}, {8, -1}, {-1, -8}}) {
+      HostTensor b(DType::f32, {20, 8});
+      TensorView out = view(a, memory);
+      int64_t first = 80;
+      out.data = b.bytes.data() + 4 * first;
+      out.strides = strides;
+      run(*e, inputs, std::vector<TensorView>{out});
+      for (int64_t i = 0; i < 4; ++i) {
+        for (int64_t j = 0; j < 6; ++j) {
+          EXPECT_EQ(b.at(first + i * strides[0] + j * strides[1]).f,
+                    2.0 * static_cast<double>(i * 6 + j));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Runs, EmptyTensors) {
   HostTensor a(DType::f32, {0, 6});
   EXPECT_TRUE(run_on(cuda_engine(), kDouble, {view(a)})[0].bytes.empty());
@@ -348,7 +374,7 @@ TEST_F(Runs, TheCallersStreamGetsTheWork) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {8, 16}), b(DType::f32, {8, 16});
   std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(b, Memory::device)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   RunOptions options;
   options.stream = CU_STREAM_PER_THREAD;
   int before = fake_driver().calls("stream of the thread");
@@ -361,14 +387,14 @@ TEST_F(Runs, WhatSpillsIsDroppedByThePickAndByTuning) {
   setenv("TILE_FAKE_NVRTC_SPILLS", "1", 1);
   HostTensor a = ramp(DType::f32, {64, 48});
   std::vector<TensorView> inputs = {view(a)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   Schedule spilling = analytic_schedule(*e->launches.at(0).kernel, engine->target());
   EXPECT_TRUE(engine->kernels()
                   .get(lowered(*e, *e->launches.at(0).kernel, spilling), engine->target())
                   ->spills());
   EXPECT_FALSE(e->launches.at(0).code->spills());
   EXPECT_NE(e->launches.at(0).schedule, spilling);
-  tune(*e, 1000);
+  e = tuned(*e, 1000);
   unsetenv("TILE_FAKE_NVRTC_SPILLS");
   EXPECT_FALSE(e->launches.at(0).code->spills());
   EXPECT_NE(e->launches.at(0).schedule, spilling);
@@ -381,7 +407,8 @@ TEST_F(Runs, TimedLaunchesTakeTheirArgumentsInTurns) {
     std::shared_ptr<Engine> engine = cuda_engine(memory_limit);
     HostTensor a = ramp(DType::f32, {64, 48});
     std::vector<TensorView> inputs = {view(a)};
-    std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+    std::shared_ptr<const Executable> e =
+        program_of(engine, kDouble)->executable(std::span(inputs));
     KernelTimer timer(*e, e->launches.at(0));
     fake_driver().first_arguments();
     timer(e->launches.at(0).schedule);
@@ -396,7 +423,7 @@ TEST_F(Runs, ProfileHasATimeForEachLaunch) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {8, 16}), b(DType::f32, {8, 16});
   std::vector<TensorView> inputs = {view(a)}, outputs = {view(b)};
-  std::shared_ptr<Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
+  std::shared_ptr<const Executable> e = program_of(engine, kDouble)->executable(std::span(inputs));
   std::vector<double> ns;
   RunOptions options;
   options.profile = &ns;

@@ -19,9 +19,9 @@ std::vector<TensorView> views_of(const std::vector<HostTensor>& list) {
   return views;
 }
 
-std::shared_ptr<Executable> with_constants(const std::shared_ptr<LoadedProgram>& program,
-                                           const std::vector<HostTensor>& inputs,
-                                           const std::vector<size_t>& constants) {
+std::shared_ptr<const Executable> with_constants(const std::shared_ptr<LoadedProgram>& program,
+                                                 const std::vector<HostTensor>& inputs,
+                                                 const std::vector<size_t>& constants) {
   std::vector<TensorView> views = views_of(inputs);
   return program->executable(std::span<const TensorView>(views), constants);
 }
@@ -40,7 +40,7 @@ TEST(ConstantInputs, RandomProgramsAgree) {
     for (size_t i = 0; i < drawn.inputs.size(); ++i) {
       if (random() % 3 != 0) constants.push_back(i);
     }
-    std::shared_ptr<Executable> e =
+    std::shared_ptr<const Executable> e =
         with_constants(loaded(engine, drawn.text), drawn.inputs, constants);
     Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);
     EXPECT_EQ(difference(expected, run_code(*e, drawn.inputs), drawn.exact), "");
@@ -67,7 +67,7 @@ void expect_exact(const std::shared_ptr<Engine>& engine, const std::string& text
                   bool packs) {
   SCOPED_TRACE(text);
   std::shared_ptr<LoadedProgram> program = loaded(engine, text);
-  std::shared_ptr<Executable> e = with_constants(program, inputs, constants);
+  std::shared_ptr<const Executable> e = with_constants(program, inputs, constants);
   Interpretation expected = interpret(e->bound, inputs);
   EXPECT_EQ(difference(expected, run_code(*e, inputs), true), "");
   size_t copies = 0;
@@ -135,11 +135,11 @@ TEST(ConstantInputs, ClassesOfSizes) {
   std::shared_ptr<LoadedProgram> program = loaded(
       engine, "function (A[M, L], B[N, L]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[j, k]); }");
   HostTensor weights = whole(DType::f32, {300, 700}, 2);
-  std::vector<std::shared_ptr<Executable>> all;
+  std::vector<std::shared_ptr<const Executable>> all;
   size_t classes = 0;
   for (int64_t batch : {19, 20, 21, 64, 63, 40}) {
     std::vector<HostTensor> inputs{whole(DType::f32, {batch, 700}, batch), weights};
-    std::shared_ptr<Executable> e = with_constants(program, inputs, {1});
+    std::shared_ptr<const Executable> e = with_constants(program, inputs, {1});
     EXPECT_EQ(difference(interpret(e->bound, inputs), run_code(*e, inputs), true), "") << batch;
     classes += e->launches[0].parameters.empty() ? 0 : 1;
     all.push_back(e);

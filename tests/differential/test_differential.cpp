@@ -12,20 +12,29 @@ namespace {
 constexpr uint64_t kPrograms = 2000;
 constexpr uint64_t kShards = 8;
 
-void expect_agreement(const std::shared_ptr<Engine>& engine, const RandomCase& drawn, uint64_t seed,
-                      bool with_nests) {
-  SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
+void expect_agreement(const std::shared_ptr<Engine>& engine, const RandomCase& drawn,
+                      const Laid& laid, bool with_nests) {
   try {
-    std::shared_ptr<Executable> e = compiled(engine, drawn);
-    Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);
-    EXPECT_EQ(difference(expected, run_code(*e, drawn.inputs), drawn.exact), "") << "compiled code";
+    std::shared_ptr<const Executable> e = compiled(engine, drawn, laid);
+    Interpretation expected = interpret(e->bound, laid.inputs, {}, true);
+    EXPECT_EQ(difference(expected, run_code(*e, laid.inputs), drawn.exact), "") << "compiled code";
     if (!with_nests) return;
-    EXPECT_EQ(difference(expected, run_nests(*e, drawn.inputs), drawn.exact), "") << "nests";
+    EXPECT_EQ(difference(expected, run_nests(*e, laid.inputs), drawn.exact), "") << "nests";
   } catch (const Failure& f) {
     ADD_FAILURE() << to_string(f.diagnostic().stage) << ": " << f.what();
   } catch (const InternalError& error) {
     ADD_FAILURE() << error.what();
   }
+}
+
+// With dense inputs, then with strided ones.
+void expect_agreement(const std::shared_ptr<Engine>& engine, const RandomCase& drawn, uint64_t seed,
+                      bool with_nests) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
+  expect_agreement(engine, drawn, dense_layouts(drawn.types, drawn.inputs), with_nests);
+  Laid strided = random_layouts(seed, drawn.types, drawn.inputs);
+  SCOPED_TRACE(described(strided));
+  expect_agreement(engine, drawn, strided, with_nests);
 }
 
 class Differential : public testing::TestWithParam<uint64_t> {};
@@ -65,7 +74,7 @@ TEST(DifferentialLarge, ProgramsAgreeAndAreVectorised) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     RandomCase drawn = random_case(seed, options);
     SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
-    std::shared_ptr<Executable> e = compiled(engine, drawn);
+    std::shared_ptr<const Executable> e = compiled(engine, drawn);
     Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);
     EXPECT_EQ(difference(expected, run_code(*e, drawn.inputs), drawn.exact), "");
     for (const Launch& launch : e->launches) {

@@ -32,15 +32,14 @@ void expect_close(const std::vector<HostTensor>& expected, const std::vector<Hos
   }
 }
 
-std::vector<InputLayout> layouts_of(const Program& program, const std::vector<HostTensor>& inputs) {
-  std::vector<InputLayout> layouts;
+std::vector<InputType> types_of(const Program& program, const std::vector<HostTensor>& inputs) {
+  std::vector<InputType> types;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& t = program.tensors[static_cast<size_t>(program.inputs[i])];
-    InputType type{inputs[i].type, inputs[i].shape, std::nullopt};
-    if (t.parameter && is_integer(inputs[i].type)) type.value = inputs[i].at(0).i;
-    layouts.push_back({type, {}});
+    types.push_back({inputs[i].type, inputs[i].shape, std::nullopt});
+    if (t.parameter && is_integer(inputs[i].type)) types.back().value = inputs[i].at(0).i;
   }
-  return layouts;
+  return types;
 }
 
 TEST(FilterGradients, CompiledCodeAgrees) {
@@ -54,10 +53,14 @@ TEST(FilterGradients, CompiledCodeAgrees) {
           differentiate(parse_mfg(source), "result_f32", {"input_f32", "p"}));
       // The seed has the shape of the picture.
       std::vector<HostTensor> inputs = filter_inputs(seed, *program, {5, 19}, false);
-      std::shared_ptr<Executable> e = compile(engine, program, layouts_of(*program, inputs));
-      std::vector<HostTensor> expected = interpret(e->bound, inputs).outputs;
-      expect_close(expected, run_nests(*e, inputs));
-      expect_close(expected, run_code(*e, inputs));
+      std::vector<InputType> types = types_of(*program, inputs);
+      for (const Laid& laid : {dense_layouts(types, inputs), random_layouts(seed, types, inputs)}) {
+        SCOPED_TRACE(described(laid));
+        std::shared_ptr<Executable> e = compile(engine, program, laid.layouts);
+        std::vector<HostTensor> expected = interpret(e->bound, laid.inputs).outputs;
+        expect_close(expected, run_nests(*e, laid.inputs));
+        expect_close(expected, run_code(*e, laid.inputs));
+      }
     } catch (const Failure& f) {
       ADD_FAILURE() << to_string(f.diagnostic().stage) << ": " << f.what();
     } catch (const InternalError& error) {

@@ -151,7 +151,7 @@ bool caught_in_nest(NestBug bug) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomCase drawn = random_case(seed);
-    std::shared_ptr<Executable> e = compiled(engine, drawn);
+    auto e = std::make_shared<Executable>(*compiled(engine, drawn));
     bool broken = false;
     for (Launch& launch : e->launches) broken = broken || bug(launch.nest.body);
     if (!broken) continue;

@@ -27,7 +27,7 @@ void expect_borders_stay_finite(int64_t size, const std::string& features) {
     if (i >= 126 + 11 && i < 126 + 21) value = std::nan("");
     drawn.inputs[1].set(i, real_scalar(value, DType::f32));
   }
-  std::shared_ptr<Executable> e = compiled(test_engine("cpu", features), drawn);
+  std::shared_ptr<const Executable> e = compiled(test_engine("cpu", features), drawn);
   Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);
   int finite = 0, other = 0;
   for (int64_t i = 0; i < expected.outputs[0].count(); ++i) {

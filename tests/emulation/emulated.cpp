@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "backends/cuda/prelude.h"
 #include "core/support/diagnostic.h"
+#include "tests/cuda/machine.h"
 
 namespace tile::test {
 namespace {
@@ -30,6 +32,38 @@ std::string renamed(const cuda::CudaSource& source, size_t index) {
   return text;
 }
 
+// Whether each argument and the workspace are declared `__restrict__`.
+std::vector<bool> restricted(const cuda::CudaSource& source, const std::string& kernel) {
+  std::string from = " " + kernel + "(";
+  size_t at = source.text.find(from) + from.size();
+  std::stringstream all(source.text.substr(at, source.text.find(')', at) - at));
+  std::vector<bool> list;
+  for (std::string one; std::getline(all, one, ',');) {
+    list.push_back(one.find("__restrict__") != std::string::npos);
+  }
+  return list;
+}
+
+// Memory that kernels share while this lives, filled with nonsense.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(size_t bytes) {
+    constexpr size_t kAlignment = 256;
+    bytes = (bytes + kAlignment) / kAlignment * kAlignment;
+    data_.reset(std::aligned_alloc(kAlignment, bytes));
+    tile_emulation::fill_with_nonsense(data_.get(), bytes);
+    tile_emulation::add_memory(data_.get(), bytes);
+  }
+  ~DeviceMemory() {
+    if (data_) tile_emulation::drop_memory(data_.get());
+  }
+  DeviceMemory(DeviceMemory&&) = default;
+  void* get() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> data_{nullptr, std::free};
+};
+
 }  // namespace
 
 Emulated::Emulated(const std::vector<cuda::CudaSource>& sources) : sources_(sources) {
@@ -43,9 +77,10 @@ Emulated::Emulated(const std::vector<cuda::CudaSource>& sources) : sources_(sour
     return text;
   }();
   const char* compiler = std::getenv("CXX");
+  // Without the compiler's own libraries, of which one would be the sanitizer's.
   std::string command = std::string(compiler != nullptr ? compiler : "g++") +
                         " -std=c++20 -O1 -fwrapv -fno-strict-aliasing -ffp-contract=off -w -shared"
-                        " -fPIC -o " +
+                        " -fPIC -fsanitize=thread -nodefaultlibs -o " +
                         folder_ + "/kernels.so " + folder_ + "/kernels.cpp 2> " + folder_ + "/log";
   if (std::system(command.c_str()) != 0) {
     std::ifstream log(folder_ + "/log");
@@ -65,32 +100,20 @@ Emulated::~Emulated() {
 
 void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostTensor*>& arguments,
                    const std::vector<int64_t>& parameters) const {
-  using Launch = void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*,
-                          unsigned long, unsigned);
-  auto launch = reinterpret_cast<Launch>(dlsym(library_, "tile_emulate"));
   const cuda::CudaSource& source = sources_[index];
-  auto aligned = [](size_t bytes) {
-    void* memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
-    std::memset(memory, 0x7f, (bytes + 511) / 256 * 256);
-    return std::unique_ptr<void, void (*)(void*)>(memory, std::free);
-  };
-  auto workspace = aligned(source.workspace_bytes);
-  std::vector<std::unique_ptr<void, void (*)(void*)>> copies;
-  std::vector<void*> pointers;
+  std::vector<DeviceMemory> memory;
   for (HostTensor* t : arguments) {
-    copies.push_back(aligned(t->bytes.size()));
-    std::memcpy(copies.back().get(), t->bytes.data(), t->bytes.size());
-    pointers.push_back(copies.back().get());
+    memory.emplace_back(t->bytes.size());
+    std::memcpy(memory.back().get(), t->bytes.data(), t->bytes.size());
   }
-  pointers.push_back(workspace.get());
+  memory.emplace_back(source.workspace_bytes);
+  std::vector<void*> pointers;
+  for (const DeviceMemory& m : memory) pointers.push_back(m.get());
   std::vector<int64_t> numbers = parameters;
   std::vector<void*> values;
   for (void*& p : pointers) values.push_back(&p);
   for (int64_t& n : numbers) values.push_back(&n);
   for (const cuda::CudaKernel& k : source.kernels) {
-    std::string name = kernel_name(index, k.name);
-    auto kernel = reinterpret_cast<void (*)()>(dlsym(library_, name.c_str()));
-    internal_check(kernel != nullptr, "emulation: a kernel that is not there");
     std::optional<int64_t> grid = evaluate(k.grid, [&](std::string_view parameter) {
       for (size_t i = 0; i < numbers.size(); ++i) {
         if (nest.parameters[i].name == parameter) return std::optional<int64_t>(numbers[i]);
@@ -98,18 +121,31 @@ void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostT
       return std::optional<int64_t>();
     });
     if (*grid <= 0) continue;
-    auto extents = [](int64_t x, const std::array<int, 2>& yz) {
-      return std::array{static_cast<unsigned>(x), static_cast<unsigned>(yz[0]),
-                        static_cast<unsigned>(yz[1])};
-    };
-    launch(kernel, static_cast<int>(values.size()), values.data(), extents(*grid, k.grid_yz).data(),
-           extents(k.block, k.block_yz).data(), k.shared_bytes,
-           static_cast<unsigned>(k.cluster.empty() ? 1 : k.cluster[0]));
+    std::vector<bool> of_kernel = restricted(source, k.name);
+    for (size_t i = 0; i < pointers.size(); ++i) {
+      tile_emulation::restrict_memory(pointers[i], of_kernel.at(i));
+    }
+    launch(kernel_name(index, k.name), k, *grid, values);
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!nest.buffers[i].written) continue;
-    std::memcpy(arguments[i]->bytes.data(), copies[i].get(), arguments[i]->bytes.size());
+    std::memcpy(arguments[i]->bytes.data(), pointers[i], arguments[i]->bytes.size());
   }
+}
+
+void Emulated::launch(const std::string& name, const cuda::CudaKernel& k, int64_t grid,
+                      const std::vector<void*>& values) const {
+  auto kernel = reinterpret_cast<void (*)()>(dlsym(library_, name.c_str()));
+  internal_check(kernel != nullptr, "emulation: a kernel that is not there");
+  auto extents = [](int64_t x, const std::array<int, 2>& yz) {
+    return std::array{static_cast<unsigned>(x), static_cast<unsigned>(yz[0]),
+                      static_cast<unsigned>(yz[1])};
+  };
+  const char* wrong = tile_emulation::emulate(
+      kernel, static_cast<int>(values.size()), values.data(), extents(grid, k.grid_yz).data(),
+      extents(k.block, k.block_yz).data(), k.shared_bytes,
+      static_cast<unsigned>(k.cluster.empty() ? 1 : k.cluster[0]));
+  if (wrong != nullptr) throw InternalError(std::string("emulation: ") + wrong);
 }
 
 }  // namespace tile::test

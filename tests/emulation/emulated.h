@@ -1,4 +1,4 @@
-// Printed kernels, compiled for the host with tests/cuda/emulation.h and run there.
+// Printed kernels, compiled for the host with tests/cuda/emulation.h and run by its machine.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,15 @@ class Emulated {
   Emulated(const Emulated&) = delete;
   Emulated& operator=(const Emulated&) = delete;
 
-  // Launches the kernels of source number `index`; written arguments are updated in place.
+  // Launches the kernels of source number `index`; written arguments are updated in place. Throws
+  // InternalError for accesses that no barrier orders and for what else machine.h refuses.
   void run(size_t index, const nest::Nest& nest, const std::vector<HostTensor*>& arguments,
            const std::vector<int64_t>& parameters = {}) const;
 
  private:
+  void launch(const std::string& name, const cuda::CudaKernel& kernel, int64_t grid,
+              const std::vector<void*>& values) const;
+
   std::vector<cuda::CudaSource> sources_;
   void* library_ = nullptr;
   std::string folder_;

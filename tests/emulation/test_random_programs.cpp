@@ -3,19 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <random>
 
-#include "backends/cuda/source.h"
-#include "core/interpret/whole_tensor.h"
-#include "core/nest/nest.h"
 #include "core/passes/pipeline.h"
 #include "core/schedule/gpu_forms.h"
-#include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
-#include "tests/emulation/emulated.h"
-#include "tests/random/agreement.h"
+#include "tests/emulation/cases.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
 #include "tests/unit/interior_cases.h"
@@ -24,142 +17,9 @@
 namespace tile::test {
 namespace {
 
-struct Launch {
-  nest::Nest nest;
-  std::vector<TensorId> arguments;
-};
-
-// A random program, lowered; its launches are numbered from `first` on among all programs'.
-struct Case {
-  uint64_t seed = 0;
-  RandomCase drawn;
-  BoundProgram program;
-  std::vector<std::variant<Launch, Sort>> steps;
-  Interpretation expected;
-  size_t first = 0;
-};
-
-using Pick = std::function<Schedule(const Kernel&)>;
-
-Case lowered(uint64_t seed, const Pick& pick, RandomCase drawn, BoundProgram program,
-             const Target& target) {
-  Case c;
-  c.seed = seed;
-  c.drawn = std::move(drawn);
-  c.program = std::move(program);
-  c.expected = interpret(c.program, c.drawn.inputs, {}, true);
-  run_pipeline(c.program, target);
-  for (const Step& step : group(c.program, target)) {
-    if (const auto* kernel = std::get_if<Kernel>(&step)) {
-      nest::Nest nest = nest::partition(lower(*kernel, pick(*kernel), target));
-      nest::verify(nest);
-      c.steps.push_back(Launch{std::move(nest), arguments_of(*kernel)});
-    } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
-      c.steps.push_back(Launch{nest::partition(lower_scatter(*scatter, c.program.tensors, target)),
-                               {scatter->updates, scatter->indices, scatter->result}});
-    } else {
-      c.steps.push_back(std::get<Sort>(step));
-    }
-  }
-  return c;
-}
-// `schedule` 0 is the analytic pick.
-Case lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
-             const Target& target) {
-  Pick pick = [&](const Kernel& kernel) {
-    return schedule == 0 ? analytic_schedule(kernel, target)
-                         : random_schedule(kernel, target, schedule);
-  };
-  return lowered(seed, pick, std::move(drawn), std::move(program), target);
-}
-Case lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn, const Target& target) {
-  return lowered(seed, schedule, drawn, bind_text(drawn.text, drawn.types), target);
-}
-
-class Runner {
- public:
-  Runner(const Case& c, const Emulated& code) : case_(c), code_(code) {
-    for (const BoundTensor& t : c.program.tensors) values_.emplace_back(t.type, t.shape);
-    for (size_t i = 0; i < c.drawn.inputs.size(); ++i) {
-      values_[static_cast<size_t>(c.program.inputs[i])] = c.drawn.inputs[i];
-    }
-  }
-
-  std::vector<HostTensor> outputs() {
-    size_t next = case_.first;
-    for (const auto& step : case_.steps) {
-      if (const auto* launch = std::get_if<Launch>(&step)) {
-        run(*launch, next++);
-      } else {
-        const Sort& sort = std::get<Sort>(step);
-        run_sort(sort, value(sort.source), value(sort.result));
-      }
-    }
-    std::vector<HostTensor> all;
-    for (TensorId id : case_.program.outputs) {
-      all.push_back(value(id));
-      all.back().shape = case_.program.tensors[static_cast<size_t>(id)].shape;
-    }
-    return all;
-  }
-
- private:
-  HostTensor& value(TensorId id) {
-    const BoundTensor& declared = case_.program.tensors[static_cast<size_t>(id)];
-    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
-  }
-  void run(const Launch& launch, size_t index) {
-    std::vector<HostTensor*> arguments;
-    for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      HostTensor& t = value(launch.arguments[i]);
-      if (launch.nest.buffers[i].written) {
-        std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
-      }
-      arguments.push_back(&t);
-    }
-    code_.run(index, launch.nest, arguments);
-  }
-
-  const Case& case_;
-  const Emulated& code_;
-  std::vector<HostTensor> values_;
-};
-
-// As difference(), where what follows a sum cancels most of it.
-std::string far_apart(const Interpretation& expected, const std::vector<HostTensor>& got) {
-  for (size_t o = 0; o < got.size(); ++o) {
-    for (int64_t i = 0; i < got[o].count(); ++i) {
-      double p = expected.outputs[o].at(i).f, q = got[o].at(i).f;
-      if (std::abs(p - q) <= 2e-6 * std::max(1.0, std::abs(p))) continue;
-      return "output " + std::to_string(o) + ", element " + std::to_string(i) + ": " +
-             std::to_string(p) + " and " + std::to_string(q);
-    }
-  }
-  return {};
-}
-
-void expect_emulated_agree(const std::vector<Case>& cases, const Target& target,
-                           bool close = false) {
-  std::vector<cuda::CudaSource> sources;
-  std::vector<Case> placed = cases;
-  for (Case& c : placed) {
-    c.first = sources.size();
-    for (const auto& step : c.steps) {
-      const auto* launch = std::get_if<Launch>(&step);
-      if (launch != nullptr) sources.push_back(cuda::print_cuda(launch->nest, target));
-    }
-  }
-  Emulated code(sources);
-  for (const Case& c : placed) {
-    SCOPED_TRACE("seed " + std::to_string(c.seed) + ":\n" + c.drawn.text);
-    std::vector<HostTensor> got = Runner(c, code).outputs();
-    EXPECT_EQ(close ? far_apart(c.expected, got) : difference(c.expected, got, c.drawn.exact), "");
-  }
-}
-
 void expect_seeds_agree(const std::vector<uint64_t>& list, bool random_schedules,
                         const RandomOptions& options) {
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (uint64_t seed : list) {
     try {
       cases.push_back(lowered(seed, random_schedules ? seed + 1 : 0, random_case(seed, options),
@@ -183,7 +43,7 @@ TEST(Emulation, RealsNanAndInfinities) {
 
 // Boundary rules, conditions on indices, index values and folds.
 TEST(Emulation, Elements) {
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (uint64_t seed : seeds(0, 60)) {
     ElementOptions options;
     options.large = seed % 4 == 0;
@@ -240,7 +100,7 @@ constexpr const char* kTwoRows = R"(function (I[A, B, M]) -> (O, X) {
 // leave no interior.
 TEST(Emulation, StencilsAndFilters) {
   const std::vector<Shape> sizes = {{40, 272, 4}, {37, 201, 4}, {3, 70, 4}, {1, 1, 4}};
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (const InteriorCase& c : interior_cases()) {
     for (size_t s = 0; s < sizes.size(); ++s) {
       std::vector<Shape> shapes;
@@ -273,7 +133,7 @@ TEST(Emulation, Scans) {
       example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j - 1 < N; }",
               {{2, 100}}),
       example("function (I[A, N]) -> (O) { O[a, i: A, N] = +(I[a, j]), i - j < N; }", {{2, 2500}})};
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (const RandomCase& program : programs) {
     for (uint64_t seed = 0; seed <= 4; ++seed) {
       cases.push_back(lowered(seed, seed, program, h200_target()));
@@ -291,7 +151,7 @@ TEST(Emulation, RowKernels) {
                                       example(kLayerNorm, {{7, 200}, {200}, {200}}),
                                       example(kLayerNorm, {{4, 77}, {77}, {77}}),
                                       example(kTwoRows, {{3, 4, 64}})};
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (const RandomCase& program : programs) {
     cases.push_back(lowered(0, 0, program, h200_target()));
     EXPECT_EQ(cases.back().steps.size(), 1U) << program.text;
@@ -308,10 +168,10 @@ TEST(Emulation, RowsOfClusters) {
   std::vector<RandomCase> programs = {
       example(kSoftmax, {{3, 2052}}), example(kSoftmax, {{2, 9001}}),
       example(kLayerNorm, {{2, 3000}, {3000}, {3000}}), example(kTwoRows, {{2, 2, 4096}})};
-  std::vector<Case> cases;
+  std::vector<EmulatedCase> cases;
   for (const RandomCase& program : programs) {
     for (int64_t blocks : {2, 4, 8}) {
-      Pick pick = [&](const Kernel& kernel) {
+      PickSchedule pick = [&](const Kernel& kernel) {
         std::vector<Schedule> list = gpu::line_schedules(kernel, target);
         auto found = std::find_if(list.begin(), list.end(),
                                   [&](const Schedule& s) { return s.gpu_lines->blocks == blocks; });

@@ -5,6 +5,7 @@
 
 #include "core/language/tile/tile.h"
 #include "core/passes/uses.h"
+#include "tests/executors/guarded_run.h"
 
 namespace tile::test {
 namespace {
@@ -18,6 +19,9 @@ class Memory {
     for (size_t i = 0; i < program.tensors.size(); ++i) {
       const BoundTensor& t = program.tensors[i];
       tensors_.emplace_back(t.type, t.shape);
+      // What no launch has written shows.
+      std::fill(tensors_.back().bytes.begin(), tensors_.back().bytes.end(), std::byte{0x7f});
+      if (t.constant) tensors_.back().bytes = *t.constant;
     }
     for (size_t i = 0; i < inputs.size(); ++i) storage(program.inputs[i]).bytes = inputs[i].bytes;
   }
@@ -70,10 +74,12 @@ class Counter {
 
 }  // namespace
 
-std::shared_ptr<Engine> test_engine(const std::string& backend, const std::string& features) {
+std::shared_ptr<Engine> test_engine(const std::string& backend, const std::string& features,
+                                    int threads) {
   EngineOptions options;
   options.backend = backend;
   options.features = features;
+  options.threads = threads;
   options.cache_mode = "off";
   options.strict_skip = true;
   return Engine::create(std::move(options));
@@ -85,11 +91,13 @@ std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine,
   return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(parse_tile(source)));
 }
 
-std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine,
-                                     const RandomCase& drawn) {
-  std::vector<InputLayout> layouts;
-  for (const InputType& type : drawn.types) layouts.push_back({type, {}});
-  return loaded(engine, drawn.text)->executable(layouts);
+std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                           const RandomCase& drawn) {
+  return compiled(engine, drawn, dense_layouts(drawn.types, drawn.inputs));
+}
+std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                           const RandomCase& drawn, const Laid& laid) {
+  return loaded(engine, drawn.text)->executable(laid.layouts);
 }
 
 HostTensor integers(const Shape& shape, int64_t seed) {
@@ -102,24 +110,11 @@ HostTensor integers(const Shape& shape, int64_t seed) {
 }
 
 std::vector<HostTensor> run_code(const Executable& e, const std::vector<HostTensor>& inputs) {
-  std::vector<HostTensor> outputs;
-  for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
-    outputs.emplace_back(e.output(i).type, e.output(i).shape);
-    // Whatever is not written shows.
-    std::fill(outputs.back().bytes.begin(), outputs.back().bytes.end(), std::byte{0x5a});
-  }
-  auto views = [](const std::vector<HostTensor>& list) {
-    std::vector<TensorView> result;
-    for (const HostTensor& t : list) {
-      result.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
-    }
-    return result;
-  };
-  run(e, views(inputs), views(outputs));
-  return outputs;
+  return run_guarded(e, inputs);
 }
 
 std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTensor>& inputs) {
+  if (e.restored) return run_nests(*compile_stages(e), inputs);
   Memory memory(e.program, inputs);
   for (const Launch& launch : e.launches) {
     std::vector<HostTensor> arguments;

@@ -7,22 +7,26 @@
 
 #include "core/interpret/interpret.h"
 #include "runtime/engine/engine.h"
+#include "tests/executors/layouts.h"
 #include "tests/random/random_program.h"
 
 namespace tile::test {
 
-// An engine without disk cache.
-std::shared_ptr<Engine> test_engine(const std::string& backend, const std::string& features = "");
+// An engine without disk cache. Threads: 0: all.
+std::shared_ptr<Engine> test_engine(const std::string& backend, const std::string& features = "",
+                                    int threads = 0);
 
 std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine,
                                       const std::string& text);
-std::shared_ptr<Executable> compiled(const std::shared_ptr<Engine>& engine,
-                                     const RandomCase& drawn);
+std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                           const RandomCase& drawn);
+std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
+                                           const RandomCase& drawn, const Laid& laid);
 
 // Whole numbers of f32 from -2 to 2: their sums of products are exact in any order.
 HostTensor integers(const Shape& shape, int64_t seed);
 
-// By the compiled code.
+// By the compiled code, in guarded memory (see guarded_run.h).
 std::vector<HostTensor> run_code(const Executable& executable,
                                  const std::vector<HostTensor>& inputs);
 // By the Nest interpreter, launch after launch.

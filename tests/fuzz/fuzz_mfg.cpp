@@ -1,6 +1,6 @@
-// Any text is either a program or a located error of the MFG front end (spec/tile.md 8.2), and
-// parsing is a function of the text. Anything else ends the process: libFuzzer and replay.cpp both
-// report that.
+// Any text is either a program or a located error of the MFG front end
+// (core/language/tile/REFERENCE.md 8.2), and parsing is a function of the text. Anything else ends
+// the process: libFuzzer and replay.cpp both report that.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

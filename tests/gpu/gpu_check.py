@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Everything that must be right on a GPU, from an unpacked portable tarball or a build tree.
 
-    gpu_check.py BIN --cases DIR [--digits FILE] [--json FILE] [--resume] [--only CLASS,...] [--budget SECONDS]
+    gpu_check.py BIN --cases DIR [--networks DIR] [--digits FILE] [--json FILE] [--resume] [--only CLASS,...]
+                 [--budget SECONDS]
 
-BIN holds tile, digits and tile-gpu-check. Classes: devices, several (two GPUs in one process, where there are two),
-conformance, differential, gradients, reals, large, digits, memcheck, synccheck, initcheck and racecheck (reported,
-not required). After each class its result is printed as one JSON line and kept in the file of --json; with --resume
-classes in that file that passed are not run again. A class that would begin after the budget is left for the next
-call. Exit status: 0 all required classes passed, 1 one failed, 2 some are left, 77 no GPU."""
+BIN holds tile, digits, tile-gpu-check and tile-program-check. Classes: devices, several (two GPUs in one process, where
+there are two), conformance, differential, gradients, reals, large, programs (random whole programs of the three
+languages, gradients included), networks (forward, first and second derivatives at three sizes), digits, memcheck,
+synccheck, initcheck and racecheck (the last two reported, not required). After each class its result is printed as one
+JSON line and kept in the file of --json; with --resume classes in that file that passed are not run again. A class that
+would begin after the budget is left for the next call, and programs goes on where the budget ended it. Exit status: 0 all required classes passed, 1 one failed, 2 some are left, 77 no GPU."""
 import argparse
 import concurrent.futures
 import glob
@@ -40,6 +42,12 @@ SANITIZED = {
 }
 
 
+# Networks of several stages, whose kernels hand values on.
+SANITIZED_NETWORKS = ["attention", "attention_causal_bf16", "batch_norm", "convolution_batch_norm", "cross_entropy",
+                      "layer_norm", "transformer_block"]
+PROGRAMS_AT_A_TIME = 1000
+
+
 def report(text):
     """The beginning and the end of what a sanitizer says."""
     lines = [line for line in text.splitlines() if line.strip() and "Host Frame" not in line]
@@ -51,6 +59,10 @@ class Checks:
         self.options = options
         self.jobs = os.cpu_count() or 1
         self.environment = dict(os.environ, TILE_CACHE="off")
+        self.begin = time.monotonic()
+
+    def time_is_left(self):
+        return time.monotonic() - self.begin < self.options.budget
 
     def program(self, name):
         return os.path.join(self.options.bin, name)
@@ -137,6 +149,43 @@ class Checks:
     def large(self):
         return self.random("large", self.options.programs * 3 // 50)
 
+    def program_check(self, arguments):
+        """The last line of tile-program-check, and what it found."""
+        done = self.run([self.program("tile-program-check"), *arguments, "--backend", "cuda"])
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        failures = [row for row in rows if "wrong" in row]
+        if not rows or "programs" not in rows[-1]:
+            failures.append({"wrong": f"status {done.returncode}: {done.stderr[-400:]}"})
+            return {"programs": 0, "runs": 0}, failures
+        return rows[-1], failures
+
+    def programs(self, before):
+        """Random whole programs by language, as many as the budget allows: the rest is for the next call."""
+        wanted = {"tile": self.options.whole, "mfg": self.options.whole // 20, "lift": self.options.whole // 20}
+        result = {"passed": None, "next": {}, "compared": 0, "failed": 0, "failures": [], **(before or {})}
+        for language, count in wanted.items():
+            first = result["next"].get(language, 0)
+            while first < count and self.time_is_left():
+                some = min(PROGRAMS_AT_A_TIME, count - first)
+                last, failures = self.program_check(["run", str(first), str(some), "--language", language, "--jobs",
+                                                     str(self.jobs)])
+                first += some
+                result["next"][language] = first
+                result["compared"] += last["runs"]
+                result["failed"] += len(failures)
+                result["failures"] = (result["failures"] + [dict(row, language=language) for row in failures])[:40]
+        done = all(result["next"].get(language, 0) >= count for language, count in wanted.items())
+        result["passed"] = False if result["failed"] else True if done else None
+        return result
+
+    def networks(self):
+        if not self.options.networks:
+            return {"passed": None, "why": "no --networks"}
+        last, failures = self.program_check(["networks", self.options.networks, "--jobs", str(self.jobs), "--seconds",
+                                             "300"])
+        return {"passed": not failures, "compared": last["runs"], "programs": last["programs"],
+                "failed": len(failures), "failures": failures[:60]}
+
     def digits(self):
         if not self.options.digits:
             return {"passed": None, "why": "no --digits"}
@@ -152,6 +201,8 @@ class Checks:
             return {"passed": None, "why": "no compute-sanitizer"}
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
             results = dict(pool.map(lambda item: self.sanitize(sanitizer, tool, folder, *item), SANITIZED.items()))
+            if self.options.networks and tool in ("memcheck", "racecheck"):
+                results.update(pool.map(lambda name: self.sanitize_network(sanitizer, tool, name), SANITIZED_NETWORKS))
         return {"passed": all(result["clean"] for result in results.values()), "kernels": results}
 
     def sanitize(self, sanitizer, tool, folder, name, case):
@@ -163,8 +214,17 @@ class Checks:
                    "cuda"]
         for given in inputs.split():
             command += ["--in", given]
+        return self.watched(name, command, 150)
+
+    def sanitize_network(self, sanitizer, tool, name):
+        """Forward, first and second derivative at the smallest size, in one process."""
+        return self.watched(name, [sanitizer, "--tool", tool, "--error-exitcode", "9",
+                                   self.program("tile-program-check"), "networks", self.options.networks, "--only", name,
+                                   "--backend", "cuda", "--jobs", "0", "--sizes", "1"], 400)
+
+    def watched(self, name, command, seconds):
         try:
-            done = self.run(command, timeout=150)
+            done = self.run(command, timeout=seconds)
         except subprocess.TimeoutExpired:
             return name, {"clean": False, "output": ["timeout"]}
         clean = done.returncode == 0
@@ -183,8 +243,8 @@ class Checks:
         return self.sanitized("racecheck")
 
 
-CLASSES = ["devices", "several", "conformance", "differential", "gradients", "reals", "large", "digits", "memcheck",
-           "synccheck", "initcheck", "racecheck"]
+CLASSES = ["devices", "several", "conformance", "differential", "gradients", "reals", "large", "networks", "digits",
+           "memcheck", "synccheck", "initcheck", "racecheck", "programs"]
 # initcheck does not see what bulk copies store, and takes the results for uninitialised: it reports a kernel written by
 # hand whose block fills shared memory and stores it by cp.async.bulk.global.shared::cta, or by the tensor variant, waits
 # for the copy and is then read by cudaMemcpy, although every value is right; with plain stores it reports nothing
@@ -196,31 +256,36 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
     parser.add_argument("--cases", required=True)
+    parser.add_argument("--networks", help="the folder of networks")
     parser.add_argument("--digits")
     parser.add_argument("--json")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", help="classes, separated by commas")
     parser.add_argument("--budget", type=float, default=520, help="seconds after which no class begins")
     parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--whole", type=int, default=20000, help="random whole programs")
     options = parser.parse_args()
     results = {}
     if options.resume and options.json and os.path.exists(options.json):
         with open(options.json, encoding="utf-8") as file:
-            results = {name: result for name, result in json.load(file).items() if result.get("passed")}
+            results = json.load(file)
+    before = {name: result for name, result in results.items() if "next" in result and result["passed"] is None}
+    results = {name: result for name, result in results.items() if result.get("passed")}
     checks = Checks(options)
-    begin = time.monotonic()
     wanted = options.only.split(",") if options.only else CLASSES
     left = []
     for name in wanted:
         if name in results:
             continue
-        if time.monotonic() - begin > options.budget:
+        if not checks.time_is_left():
             left.append(name)
             continue
         start = time.monotonic()
-        results[name] = getattr(checks, name)()
+        results[name] = checks.programs(before.get(name)) if name == "programs" else getattr(checks, name)()
         results[name]["seconds"] = round(time.monotonic() - start, 1)
         print(json.dumps({name: results[name]}), flush=True)
+        if "next" in results[name] and results[name]["passed"] is None:
+            left.append(name)
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump(results, file, indent=1)

@@ -79,7 +79,7 @@ class Check {
     if (!draw(seed, drawn)) return "";
     text_ = drawn.text;
     try {
-      std::shared_ptr<Executable> e = compiled(engine_, drawn);
+      std::shared_ptr<const Executable> e = compiled(engine_, drawn);
       bool gradients = kind_ == "gradients";
       Interpretation expected = interpret(e->bound, drawn.inputs, {}, !gradients);
       if (gradients && overflows(expected.outputs)) return "";

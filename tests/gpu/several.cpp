@@ -33,7 +33,7 @@ Json programs(int gpu, uint64_t first) {
   for (uint64_t seed = first; seed < first + kPrograms; ++seed) {
     try {
       RandomCase drawn = random_case(seed, {});
-      std::shared_ptr<Executable> e = compiled(engine, drawn);
+      std::shared_ptr<const Executable> e = compiled(engine, drawn);
       Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);
       std::string apart = difference(expected, run_code(*e, drawn.inputs), drawn.exact);
       if (!apart.empty()) wrong.push_back({{"seed", seed}, {"wrong", apart}});

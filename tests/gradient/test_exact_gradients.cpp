@@ -133,6 +133,20 @@ TEST(ExtremeGradient, SecondDerivative) {
   EXPECT_EQ(hessian(text, vector_of({2, 2})), (Values{3, 3, 3, 3}));
 }
 
+// Rule 7.3a: an empty cell has no gradient, of any order. The share of its adjoint was divided by
+// its number of ties, 0, and the second derivative multiplied the infinity by 0.
+TEST(ExtremeGradient, SecondDerivativeOfEmptyCells) {
+  for (const char* aggregation : {">", "<"}) {
+    SCOPED_TRACE(aggregation);
+    std::string text = std::string("function (A[N]) -> (O) { M[2 * i: 4] = ") + aggregation +
+                       "(A[i + k]), k < 2; O[] = +(M[j] * M[j] * M[j]); }";
+    // Cells 1 and 3 are empty; cell 0 has both elements, cell 2 the second one.
+    bool max = aggregation[0] == '>';
+    EXPECT_EQ(hessian(text, vector_of({1, 3})), (max ? Values{0, 0, 0, 36} : Values{6, 0, 0, 18}));
+    EXPECT_EQ(hessian(text, vector_of({2, 2})), (Values{3, 3, 3, 15}));
+  }
+}
+
 TEST(AssignGradient, GoesThrough) {
   const std::string text = "function (A[N], B[M]) -> (O) { O[2 * i: 6] = =(A[i] * B[i]); }";
   EXPECT_EQ(

@@ -8,7 +8,7 @@
 #include "core/passes/bind.h"
 #include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/gradient/double_precision.h"
+#include "tests/random/double_precision.h"
 #include "tests/random/random_filter.h"
 #include "tests/random/random_program.h"
 

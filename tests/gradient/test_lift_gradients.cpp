@@ -4,7 +4,7 @@
 #include "core/language/lift/lift.h"
 #include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/gradient/double_precision.h"
+#include "tests/random/double_precision.h"
 #include "tests/random/random_lift.h"
 #include "tests/random/random_program.h"
 
@@ -79,10 +79,10 @@ TEST(LiftGradients, OrderedFolds) {
       {{40}});
 }
 
-TEST(LiftGradients, RandomCompositions) {
+void expect_random_gradients(LiftTrial (*draw)(unsigned), uint64_t count) {
   int agreed = 0, programs = 0;
-  for (uint64_t seed : seeds(0, 150)) {
-    LiftTrial trial = lift_trial(static_cast<unsigned>(seed));
+  for (uint64_t seed : seeds(0, count)) {
+    LiftTrial trial = draw(static_cast<unsigned>(seed));
     SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + trial.text);
     try {
       RandomSource random(seed);
@@ -100,6 +100,9 @@ TEST(LiftGradients, RandomCompositions) {
   }
   EXPECT_GT(agreed, programs * 3 / 4);
 }
+
+TEST(LiftGradients, RandomCompositions) { expect_random_gradients(lift_trial, 150); }
+TEST(LiftGradients, RandomViews) { expect_random_gradients(lift_view_trial, 60); }
 
 }  // namespace
 }  // namespace tile::test

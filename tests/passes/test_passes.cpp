@@ -70,7 +70,7 @@ TEST(Passes, MatrixProductStaysAsWritten) {
   EXPECT_TRUE(c.pieces[0].constraints.empty());
 }
 
-// design.md, worked example (b); rule 7.5's split.
+// The worked example of a strided, dilated convolution; rule 7.5's split.
 TEST(Passes, StridedDilatedGradientHasOnePieceForEachResidue) {
   BoundProgram p =
       checked_pipeline("function (DO[N], K[L]) -> (DI) { DI[3 * y + 2 * j: 9] = +(DO[y] * K[j]); }",

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/interpret/interpret.h"
 #include "core/passes/bind.h"
+#include "core/passes/differentiate.h"
 #include "core/passes/pipeline.h"
 #include "tests/unit/mfg_text.h"
 
@@ -158,6 +160,33 @@ def result_u8 |x, y| {
 }
 )"));
   EXPECT_EQ(tables(q), 0u) << print(q);
+}
+
+// The second derivative of an ordered fold stores states of pairs for loops that no pixel runs:
+// their statements have no pieces whose stores would name the components.
+TEST(Temporaries, TuplesThatNoPointMakesAreArraysOfTheirOwn) {
+  Program filter = parse_mfg_text(R"(
+let s = sampler<input_f32>(address=.ClampToEdge)
+def result_f32 |x, y| {
+  reduce(init=[s(x, y), 0.5], 0..<x+1)|i, a| { [a.x*s(x+i, y), a.y + a.x*a.x] }.y
+}
+)");
+  filter = differentiate(filter, "result_f32", {"input_f32"});
+  filter = differentiate(filter, "Dinput_f32", {"input_f32"});
+  HostTensor values(DType::f32, {3, 4});
+  for (int64_t i = 0; i < values.count(); ++i) {
+    values.set(i, real_scalar(0.5 + static_cast<double>(i % 5) * 0.25, DType::f32));
+  }
+  std::vector<HostTensor> inputs(filter.inputs.size(), values);
+  BoundProgram p = tile::bind(filter, std::vector<InputType>(inputs.size(), {DType::f32, {3, 4}}));
+  std::vector<HostTensor> want = interpret(p, inputs).outputs;
+  run_pipeline(p, Target{});
+  std::vector<HostTensor> got = interpret(p, inputs).outputs;
+  for (size_t o = 0; o < want.size(); ++o) {
+    for (int64_t i = 0; i < want[o].count(); ++i) {
+      EXPECT_NEAR(got[o].at(i).f, want[o].at(i).f, 1e-5 * (1 + std::abs(want[o].at(i).f)));
+    }
+  }
 }
 
 }  // namespace

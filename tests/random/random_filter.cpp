@@ -8,9 +8,35 @@ namespace {
 constexpr int kLargestDepth = 4;
 constexpr int kMostLoops = 2;  // inside each other
 
+// A tensor that an earlier pass made.
+struct Pass {
+  std::string name;  // of the tensor or of a sampler of it
+  int rank = 2;
+  int components = 1;
+  bool rows = false;  // of rank 1: one for each row
+};
+
 class Writer {
  public:
   explicit Writer(uint64_t seed) : random_(seed) {}
+
+  FilterPasses write_passes() {
+    FilterPasses result;
+    result.text =
+        "@param_i32 r(SLIDER, label=\"r\", min=1, max=4, init=2)\n"
+        "@param_f32 p(SLIDER, label=\"p\", min=0.5, max=4.0, init=1.3)\n"
+        "let s = sampler<input_f32>(address=.ClampToEdge)\n"
+        "let b = sampler<input_f32>(address=.ClampToBorderValue, border_value=0.25)\n";
+    int64_t count = random_.in(1, 4);
+    for (int64_t i = 0; i < count; ++i) {
+      std::string name = "t" + std::to_string(i);
+      result.text += pass(name);
+      if (random_.percent(30)) result.outputs.push_back(name);
+    }
+    result.text += "def result_f32 |x, y| { " + value(3) + " }\n";
+    result.outputs.emplace_back("result_f32");
+    return result;
+  }
 
   std::string write() {
     std::string text =
@@ -30,6 +56,62 @@ class Writer {
   }
 
  private:
+  // "@bounds(...) def NAME |x, y| { ... }", and perhaps a sampler of it.
+  std::string pass(const std::string& name) {
+    const std::string w = "input_f32.extent(0)", h = "input_f32.extent(1)";
+    Pass made{name};
+    std::string bounds, body, indices = "x, y";
+    int64_t kind = random_.in(0, 9);
+    if (kind < 6) {
+      static const std::vector<std::string> kSizes = {"", "", "/2 + 1", " + 2", "*2"};
+      bounds = w + random_.pick(kSizes) + ", " + h + random_.pick(kSizes);
+      made.components = random_.percent(50) ? 1 : static_cast<int>(random_.in(2, 4));
+      body = tuple(made.components);
+    } else if (kind < 9) {
+      made.rank = 1;
+      made.rows = random_.percent(50);
+      bounds = made.rows ? h : w;
+      indices = made.rows ? "y" : "x";
+      body = statistic(made.rows ? w : h, made.rows ? "x" : "y");
+    } else {
+      made.rank = 1;
+      bounds = "1";
+      indices = "x";
+      body = passes_.empty() ? "p" : total();
+    }
+    passes_.push_back(made);
+    std::string text =
+        "@bounds(" + bounds + ")\ndef " + name + " |" + indices + "| { " + body + " }\n";
+    if (made.rank == 2 && made.components == 1 && random_.percent(50)) {
+      bool clamps = random_.percent(50);
+      text += "let s" + name + " = sampler<" + name + ">(address=." +
+              (clamps ? "ClampToEdge)\n" : "ClampToBorderValue, border_value=-0.5)\n");
+      passes_.push_back({"s" + name});
+    }
+    return text;
+  }
+  std::string tuple(int components) {
+    if (components == 1) return value(2);
+    std::string text;
+    for (int c = 0; c < components; ++c) text += (c == 0 ? "[" : ", ") + value(c == 0 ? 2 : 1);
+    return text + "]";
+  }
+  std::string statistic(const std::string& extent, const std::string& index) {
+    if (random_.percent(60))
+      return "rsum(0..<" + extent + ")|" + index + "| { " + value(1) + " }*0.1";
+    return "reduce(init=-8.0, 0..<" + extent + ")|" + index + ", m| { max(m, " + value(1) + ") }";
+  }
+  std::string total() {
+    const Pass& of = passes_[0];
+    if (of.rank != 2 || of.components != 1) return "p";
+    return of.name + ".sum|i, j, e| { e*0.05 }";
+  }
+  std::string element_of(const Pass& of) {
+    std::string at = of.rank == 2 ? place("x") + ", " + place("y") : place(of.rows ? "y" : "x");
+    std::string component(1, "xyzw"[random_.in(0, of.components - 1)]);
+    return of.name + "(" + at + ")" + (of.components > 1 ? "." + component : "");
+  }
+
   std::string place(const std::string& from) {
     std::string at = from;
     if (!counters_.empty() && random_.percent(70)) at += "+" + random_.pick(counters_);
@@ -37,6 +119,7 @@ class Writer {
     return at;
   }
   std::string element() {
+    if (!passes_.empty() && random_.percent(55)) return element_of(random_.pick(passes_));
     std::string x = place("x"), y = place("y");
     if (has_tuple_ && random_.percent(40)) {
       return "t(" + x + ", " + y + ")" + (random_.percent(50) ? ".x" : ".y");
@@ -138,6 +221,7 @@ class Writer {
   std::vector<std::string> counters_;
   int names_ = 0;
   bool has_tuple_ = false;
+  std::vector<Pass> passes_;
 };
 
 Shape shape_of(const Tensor& t, const Shape& picture) {
@@ -164,6 +248,7 @@ double element(RandomSource& random, const Tensor& t, bool real, int64_t i) {
 }  // namespace
 
 std::string random_filter(uint64_t seed) { return Writer(seed).write(); }
+FilterPasses random_passes(uint64_t seed) { return Writer(seed ^ 0x70617373).write_passes(); }
 
 std::vector<HostTensor> filter_inputs(uint64_t seed, const Program& program, const Shape& picture,
                                       bool wide) {

@@ -35,6 +35,14 @@ int boundary(const std::string& rule, int i, int n) {
   return i;
 }
 
+// As many elements as `like`, all of one value.
+Nested all_of(const Nested& like, double value) {
+  if (like.items.empty()) return number(value);
+  Nested out;
+  for (const Nested& item : like.items) out.items.push_back(all_of(item, value));
+  return out;
+}
+
 Nested transpose(const Nested& x) {
   Nested out;
   for (size_t j = 0; j < x.items[0].items.size(); ++j) {
@@ -59,7 +67,7 @@ Nested slide(const Nested& x, int size, int step) {
 
 class Generator {
  public:
-  explicit Generator(unsigned seed) : random_(seed) {}
+  explicit Generator(unsigned seed, bool views = false) : random_(seed), views_(views) {}
 
   int pick(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
 
@@ -99,7 +107,8 @@ class Generator {
   Step step(const Dims& dims, int depth) {
     for (;;) {
       if (dims.empty()) return scalar_step();
-      Step s = pick(0, 2) == 0 ? computing(dims, depth) : rearranging(dims, depth);
+      bool computes = views_ ? pick(0, 7) == 0 : pick(0, 2) == 0;
+      Step s = computes ? computing(dims, depth) : rearranging(dims, depth);
       if (!s.text.empty() && count(s.dims) <= 400 && s.dims.size() <= 4) return s;
     }
   }
@@ -213,15 +222,16 @@ class Generator {
 
   Step padded(const Dims& dims) {
     int n = dims[0], l = pick(0, 3), r = pick(0, 3);
-    const char* rules[] = {"Clamp", "Mirror", "Wrap", "Constant(1.5f)"};
-    std::string rule = rules[pick(0, dims.size() == 1 ? 3 : 2)];
+    const char* rules[] = {"Clamp", "Mirror", "Wrap", "Constant(1.5f)", "Constant(0.0f)"};
+    std::string rule = rules[pick(0, views_ ? 4 : dims.size() == 1 ? 3 : 2)];
+    double outside = rule.find('1') != std::string::npos ? 1.5 : 0;
     return {"Pad(" + std::to_string(l) + ", " + std::to_string(r) + ", " + rule + ")",
-            [n, l, r, rule](const Nested& x) {
+            [n, l, r, rule, outside](const Nested& x) {
               Nested out;
               for (int i = -l; i < n + r; ++i) {
-                bool outside = rule[0] == 'C' && rule[1] == 'o' && (i < 0 || i >= n);
-                out.items.push_back(outside ? number(1.5)
-                                            : x.items[static_cast<size_t>(boundary(rule, i, n))]);
+                bool filled = rule.starts_with("Con") && (i < 0 || i >= n);
+                out.items.push_back(filled ? all_of(x.items[0], outside)
+                                           : x.items[static_cast<size_t>(boundary(rule, i, n))]);
               }
               return out;
             },
@@ -365,6 +375,7 @@ class Generator {
   }
 
   std::mt19937 random_;
+  bool views_;  // mostly what rearranges and pads, with zeros too
 };
 
 void flatten(const Nested& x, size_t rank, std::vector<double>& out) {
@@ -382,24 +393,99 @@ Nested random_array(Generator& g, const Dims& dims, size_t d, std::vector<double
   return out;
 }
 
-}  // namespace
-
-LiftTrial lift_trial(unsigned seed) {
-  Generator g(seed);
+LiftTrial trial(Generator& g, const std::vector<int>& extents, int least, int most) {
   LiftTrial t;
   std::string type = "Float";
-  for (int d = g.pick(1, 3); d > 0; --d) t.dims.push_back(g.pick(1, 7));
+  for (int d = g.pick(1, 3); d > 0; --d) {
+    t.dims.push_back(extents[static_cast<size_t>(g.pick(0, static_cast<int>(extents.size()) - 1))]);
+  }
   const char* names[] = {"N", "M", "K"};
   for (size_t d = t.dims.size(); d-- > 0;) {
     bool symbolic = g.pick(0, 2) > 0;
     type = "ArrayType(" + type + ", " + (symbolic ? names[d] : std::to_string(t.dims[d])) + ")";
   }
-  Step f = g.function(t.dims, g.pick(1, 5), 2);
+  Step f = g.function(t.dims, g.pick(least, most), 2);
   t.text = "val f = fun(" + type + ", x => " + f.text + " $ x)";
   Nested result = f.apply(random_array(g, t.dims, 0, t.input));
   flatten(result, f.dims.size(), t.expected);
   t.expected_dims = f.dims;
   return t;
+}
+
+}  // namespace
+
+LiftTrial lift_trial(unsigned seed) {
+  Generator g(seed);
+  return trial(g, {1, 2, 3, 4, 5, 6, 7}, 1, 5);
+}
+
+LiftTrial lift_view_trial(unsigned seed) {
+  Generator g(seed, true);
+  return trial(g, {1, 1, 2, 2, 3, 5, 7, 11}, 2, 5);
+}
+
+namespace {
+
+std::string array_type(const Dims& dims) {
+  std::string type = "Float";
+  for (size_t d = dims.size(); d-- > 0;) {
+    type = "ArrayType(" + type + ", " + std::to_string(dims[d]) + ")";
+  }
+  return type;
+}
+
+// Cells of two arrays of one shape, in pairs.
+std::string zipped(Generator& g, size_t rank, const std::string& a, const std::string& b) {
+  static const char* kBodies[] = {"p * q + 1.0f", "p - q * 0.5f", "p > q ? p : q * q",
+                                  "p * p + q * 0.25f"};
+  if (rank == 1) {
+    return std::string("Map((p, q) => ") + kBodies[g.pick(0, 3)] + ") $ Zip(" + a + ", " + b + ")";
+  }
+  std::string row = std::to_string(rank);
+  return "Map((a" + row + ", b" + row + ") => " + zipped(g, rank - 1, "a" + row, "b" + row) +
+         ") $ Zip(" + a + ", " + b + ")";
+}
+
+// A window of two dimensions around each cell.
+std::string stencil(Generator& g) {
+  static const char* kRules[] = {"clamp", "wrap", "mirror"};
+  static const char* kWindows[] = {"Reduce(add, 0.0f) o Join()", "Reduce(max, -100.0f) o Join()",
+                                   "(w => (At(0) o At(1) $ w) * 0.5f + (At(2) o At(0) $ w))",
+                                   "(w => (At(1) o At(1) $ w) * (At(2) o At(1) $ w))"};
+  int window = g.pick(0, 3);
+  return std::string("Map(Map(") + kWindows[window] + ")) o Slide2D(3, 1) o Pad2D(1, 1, " +
+         kRules[g.pick(0, 2)] + ")";
+}
+
+}  // namespace
+
+LiftPair lift_pair(unsigned seed) {
+  Generator g(seed ^ 0x5eedU);
+  LiftPair pair;
+  for (int d = g.pick(1, 3); d > 0; --d) pair.x.push_back(g.pick(1, 9));
+  std::string body;
+  Dims dims;
+  if (pair.x.size() == 2 && g.pick(0, 2) == 0) {
+    pair.z = {pair.x[1], g.pick(1, 9)};
+    dims = {pair.x[0], pair.z[1], 1};
+    body =
+        "Map(row => Map(col => Reduce(add, 0.0f) o Map(mult) $ Zip(row, col)) $ Transpose() $ z) $ "
+        "x";
+  } else {
+    Step f = g.function(pair.x, g.pick(0, 3), 2);
+    pair.z = dims = f.dims;
+    if (dims.empty()) return lift_pair(seed + 1000003U);
+    body = zipped(g, dims.size(), "(" + f.text + " $ x)", "z");
+  }
+  if (dims.size() == 2 && g.pick(0, 1) == 0) body = stencil(g) + " $ (" + body + ")";
+  bool window = body.rfind("Map(Map(", 0) == 0 && dims.size() == 2;
+  if (!window) {
+    Step after = g.function(dims, g.pick(0, 2), 2);
+    body = after.text + " $ (" + body + ")";
+  }
+  pair.text =
+      "val f = fun(" + array_type(pair.x) + ", " + array_type(pair.z) + ", (x, z) => " + body + ")";
+  return pair;
 }
 
 }  // namespace tile::test

@@ -15,5 +15,17 @@ struct LiftTrial {
   std::vector<double> expected;
 };
 LiftTrial lift_trial(unsigned seed);
+// Mostly views on one another: paddings of all rules, windows, splits, joins, transpositions, of
+// dimensions 1, 2 and primes.
+LiftTrial lift_view_trial(unsigned seed);
+
+// A function of two arguments: one rearranged and computed on, combined with the other cell by cell
+// or as a product, windows of two dimensions among it. The reference interpreter says what it
+// means.
+struct LiftPair {
+  std::string text;  // of x and z
+  std::vector<int> x, z;
+};
+LiftPair lift_pair(unsigned seed);
 
 }  // namespace tile::test

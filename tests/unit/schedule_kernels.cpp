@@ -15,7 +15,7 @@ TensorId KernelBuilder::tensor(const std::string& name, DType type, Shape shape)
   t.name = name;
   t.type = type;
   t.shape = std::move(shape);
-  kernel.tensors.push_back(t);
+  kernel.tensors.change().push_back(t);
   return static_cast<TensorId>(kernel.tensors.size()) - 1;
 }
 

@@ -21,7 +21,13 @@ class StepRunner {
  public:
   StepRunner(const BoundProgram& program, const std::vector<HostTensor>& inputs)
       : program_(program) {
-    for (const BoundTensor& t : program.tensors) values_.emplace_back(t.type, t.shape);
+    for (const BoundTensor& t : program.tensors) {
+      values_.emplace_back(t.type, t.shape);
+      // What nothing has written shows as nonsense.
+      std::vector<std::byte>& bytes = values_.back().bytes;
+      std::fill(bytes.begin(), bytes.end(), std::byte{0x7e});
+      if (t.constant) bytes = *t.constant;
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
     }

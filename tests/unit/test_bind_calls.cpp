@@ -1,4 +1,4 @@
-// Whole-tensor operations (spec/tile.md rule 6.4).
+// Whole-tensor operations (core/language/tile/REFERENCE.md rule 6.4).
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {

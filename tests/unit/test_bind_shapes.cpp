@@ -1,4 +1,4 @@
-// Shapes, sizes and ranks (spec/tile.md sections 2, 3, 4, 6.1).
+// Shapes, sizes and ranks (core/language/tile/REFERENCE.md sections 2, 3, 4, 6.1).
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {

@@ -1,4 +1,4 @@
-// Element types (spec/tile.md section 5).
+// Element types (core/language/tile/REFERENCE.md section 5).
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {

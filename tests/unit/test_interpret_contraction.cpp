@@ -1,4 +1,5 @@
-// Contractions on the reference interpreter (spec/tile.md section 4).
+// Contractions on the reference interpreter (core/language/tile/REFERENCE.md section 4).
+#include "core/support/control.h"
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {
@@ -199,14 +200,22 @@ TEST(InterpretContraction, StopsAtItsLimitAndWhenCancelled) {
     EXPECT_EQ(failure.diagnostic().code, "limit");
     EXPECT_EQ(failure.diagnostic().stage, Stage::compile);
   }
-  InterpretOptions cancelled;
-  cancelled.cancelled = [] { return true; };
+  struct Over : Control {
+    bool is_over() noexcept override { return ++asked > 3; }
+    Failure reason(Span where) const override {
+      return Failure({Stage::run, "cancelled", "enough", "", where});
+    }
+    int asked = 0;
+  } over;
   try {
-    interpret(program, in, cancelled);
+    Controlled now(&over);
+    interpret(program, in);
     FAIL() << "cancelling did not stop the run";
   } catch (const Failure& failure) {
-    EXPECT_EQ(failure.diagnostic().stage, Stage::run);
+    EXPECT_EQ(failure.diagnostic().code, "cancelled");
+    EXPECT_GT(failure.diagnostic().span.begin, 0U);  // the statement
   }
+  EXPECT_EQ(current_control(), nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Elementwise operations on the reference interpreter (spec/tile.md section 6).
+// Elementwise operations on the reference interpreter (core/language/tile/REFERENCE.md section 6).
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {

@@ -44,8 +44,7 @@ Points by_definition(const BoundProgram& program, const Piece& piece, int64_t lo
 }
 
 Points by_interpreter(const BoundProgram& program, const Piece& piece) {
-  std::function<bool()> never;
-  WorkMeter meter(1 << 24, never);
+  WorkMeter meter(1 << 24);
   Points points;
   for_each_point(program, piece, {}, meter, [&](std::span<const int64_t> x) {
     EXPECT_TRUE(points.emplace(x.begin(), x.end()).second) << "a point is visited twice";

@@ -1,4 +1,5 @@
-// Lift's views as text, before sizes are bound: rules 1 to 19, 2.1, 2.2 and 2.3 of spec/lift.md.
+// Lift's views as text, before sizes are bound: rules 1 to 19, 2.1, 2.2 and 2.3 of
+// core/language/lift/REFERENCE.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

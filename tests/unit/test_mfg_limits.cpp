@@ -1,4 +1,5 @@
-// No MFG text may crash, hang, exhaust the stack or grow without bound (spec/tile.md 8.2).
+// No MFG text may crash, hang, exhaust the stack or grow without bound
+// (core/language/tile/REFERENCE.md 8.2).
 #include <gtest/gtest.h>
 
 #include "mfg_text.h"

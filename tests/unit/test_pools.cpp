@@ -41,7 +41,7 @@ std::vector<HostTensor> picture(int64_t n, int64_t h, int64_t w, int64_t c, int6
 
 std::vector<Step> pooled_steps(BoundProgram& program) {
   run_pipeline(program, wide_target());
-  return group_pooled(program, wide_target());
+  return group(program, wide_target(), {.pools = true});
 }
 // Runs the program under the analytic and `count` random schedules, as `kernels` kernels.
 void expect_reference(const std::string& text, const std::vector<HostTensor>& inputs, int count,
@@ -154,7 +154,7 @@ TEST(Pools, TheModelDecides) {
   BoundProgram program = test::bind_text(convolution(kRelu, kMax), types);
   run_pipeline(program, wide_target());
   EXPECT_EQ(group(program, wide_target()).size(), 2U);
-  EXPECT_EQ(group_pooled(program, wide_target()).size(), 1U);
+  EXPECT_EQ(group(program, wide_target(), {.pools = true}).size(), 1U);
 }
 
 }  // namespace

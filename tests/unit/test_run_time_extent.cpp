@@ -106,6 +106,57 @@ TEST(RunTimeExtent, ShortBlocksMakeUpEverySize) {
   }
 }
 
+struct Machine {
+  int bits;
+  int64_t l2_bytes;
+  double fma_per_ns, l2_bytes_per_ns, l3_bytes_per_ns;
+  int threads;
+};
+Target as(const Machine& m) {
+  Target t;
+  t.device = "cpu";
+  t.vector_bits = m.bits;
+  t.vector_registers = m.bits == 512 ? 32 : 16;
+  t.threads = m.threads;
+  t.l1_bytes = 48 << 10;
+  t.l2_bytes = m.l2_bytes;
+  t.l2_shared_bytes = m.l2_bytes / 4;
+  t.l3_bytes = 32 << 20;
+  t.fma_per_ns = m.fma_per_ns;
+  t.l2_bytes_per_ns = m.l2_bytes_per_ns;
+  t.l3_bytes_per_ns = m.l3_bytes_per_ns;
+  t.parallel_overhead_ns = 500;
+  return t;
+}
+
+// Whatever a machine's constants are, the sizes of a plain product and a convolution share code.
+TEST(RunTimeExtent, LayersShareTheirCodeOnEveryMachine) {
+  const Machine machines[] = {{512, 2 << 20, 96, 192, 30, 2},   {512, 1 << 20, 96, 192, 30, 2},
+                              {512, 1 << 20, 120, 200, 110, 8}, {256, 512 << 10, 48, 96, 30, 64},
+                              {256, 256 << 10, 40, 60, 15, 1},  {128, 256 << 10, 12, 12, 9, 2}};
+  for (const Machine& m : machines) {
+    Target target = as(m);
+    SCOPED_TRACE(to_string(target));
+    for (int64_t size : {5, 40}) {
+      for (const Kernel& kernel :
+           {matrix_product(size, 640, 512), convolution(size, 7, 32, 32, 3, 1, 1)}) {
+        auto found = for_class_of_sizes(kernel, target);
+        ASSERT_TRUE(found) << size;
+        EXPECT_FALSE(class_schedules(*found, target).empty()) << size;
+      }
+    }
+  }
+}
+
+// With 1 MiB of second cache the best schedules of this layer block the reduction, and none of
+// those suits a class, as its partial sums wait in a buffer of one size: others are found.
+TEST(RunTimeExtent, SchedulesThatSuitAreLookedFor) {
+  Target target = as({512, 1 << 20, 96, 192, 30, 2});
+  auto found = for_class_of_sizes(matrix_bias_gelu(40, 512, 768), target);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(class_schedules(*found, target).empty());
+}
+
 // The interpreter refuses what is outside the extent of this launch.
 TEST(RunTimeExtent, IndicesAreCheckedAgainstTheExtent) {
   auto source = std::make_shared<Source>(

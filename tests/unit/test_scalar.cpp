@@ -1,4 +1,4 @@
-// Reference semantics of scalars (spec/tile.md sections 5 and 6).
+// Reference semantics of scalars (core/language/tile/REFERENCE.md sections 5 and 6).
 #include <array>
 
 #include "core/ir/scalar.h"

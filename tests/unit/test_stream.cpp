@@ -59,7 +59,7 @@ void expect_reference(const std::string& text, const std::vector<HostTensor>& in
   BoundProgram program = test::bind_text(text, test::types_of(inputs));
   std::vector<HostTensor> expected = interpret(program, inputs).outputs;
   run_pipeline(program, wide_target());
-  std::vector<Step> steps = group_streamed(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target(), {.streams = true});
   ASSERT_EQ(streamed(steps), kernels);
   test::expect_steps_give(program, steps, inputs, expected, count, tolerance);
 }
@@ -67,7 +67,7 @@ void expect_reference(const std::string& text, const std::vector<HostTensor>& in
 Kernel streamed_kernel(const std::string& text, const std::vector<InputType>& types) {
   BoundProgram program = test::bind_text(text, types);
   run_pipeline(program, wide_target());
-  std::vector<Step> steps = group_streamed(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target(), {.streams = true});
   EXPECT_EQ(streamed(steps), 1U);
   EXPECT_EQ(steps.size(), 1U);
   return std::get<Kernel>(steps.at(0));
@@ -122,7 +122,7 @@ TEST(Stream, NoTensorHasBothSequences) {
   BoundProgram program =
       test::bind_text(kAttention, attention_types({1, 2, kSequence, kSequence, 32}));
   run_pipeline(program, wide_target());
-  std::vector<Step> steps = group_streamed(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target(), {.streams = true});
   ASSERT_EQ(steps.size(), 1U);
   const auto& kernel = std::get<Kernel>(steps[0]);
   EXPECT_EQ(kernel.writes.size(), 1U);
@@ -239,7 +239,7 @@ TEST(Stream, BlocksBehindTheDiagonalAreNotVisited) {
   BoundProgram program =
       test::bind_text(conditional_attention(", s - t < S"), test::types_of(plain_inputs(512, 512)));
   run_pipeline(program, wide_target());
-  std::vector<Step> steps = group_streamed(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target(), {.streams = true});
   ASSERT_EQ(steps.size(), 1U);
   const auto& kernel = std::get<Kernel>(steps[0]);
   EXPECT_NEAR(visited_share(kernel, {64, 64}), 4.5 / 8, 1e-9);
@@ -258,7 +258,7 @@ TEST(Stream, SumsOfTermsThatTheMaximumDoesNotCoverStay) {
       " O[s, c: S, C] = +(E[s, t] * V[t, c]); }",
       test::types_of(plain_inputs(11, 11)));
   run_pipeline(program, wide_target());
-  EXPECT_EQ(streamed(group_streamed(program, wide_target())), 0U);
+  EXPECT_EQ(streamed(group(program, wide_target(), {.streams = true})), 0U);
 }
 
 // Where the weights are wanted themselves nothing streams.
@@ -269,7 +269,7 @@ TEST(Stream, WeightsThatAreOutputsStay) {
       " P = E / Sum; O[s, c: S, C] = +(P[s, t] * V[t, c]); }",
       {{DType::f32, {11, 4}}, {DType::f32, {17, 4}}, {DType::f32, {17, 3}}});
   run_pipeline(program, wide_target());
-  EXPECT_EQ(streamed(group_streamed(program, wide_target())), 0U);
+  EXPECT_EQ(streamed(group(program, wide_target(), {.streams = true})), 0U);
 }
 
 }  // namespace

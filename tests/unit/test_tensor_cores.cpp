@@ -187,7 +187,7 @@ TEST(TensorCores, ConvolutionsByBoxesRule4_12) {
 // Bulk copies of tf32 want k inside: B transposed.
 Kernel finished_product(int64_t m, int64_t n, int64_t k) {
   Kernel kernel = matrix_bias_gelu(m, n, k);
-  for (BoundTensor& t : kernel.tensors) {
+  for (BoundTensor& t : kernel.tensors.change()) {
     if (t.name == "B") t.shape = {n, k};
   }
   std::swap(kernel.stages[0].contraction.pieces[0].loads[1].index[0],
@@ -244,8 +244,8 @@ Kernel split_kernel(int64_t m, int64_t n, int64_t k) {
         }}});
   Kernel kernel = b.finish();
   for (TensorId id : {A, B}) {
-    kernel.tensors[static_cast<size_t>(id)].role = TensorRole::temporary;
-    kernel.tensors[static_cast<size_t>(id)].tf32_parts = true;
+    kernel.tensors.change()[static_cast<size_t>(id)].role = TensorRole::temporary;
+    kernel.tensors.change()[static_cast<size_t>(id)].tf32_parts = true;
   }
   return kernel;
 }
@@ -261,7 +261,7 @@ TEST(TensorCores, FactorsInTwoPartsAreThreeProducts) {
   target.precision = Precision::tf32;
   EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
   target.precision = Precision::tf32x3;
-  plain.tensors[1].tf32_parts = false;
+  plain.tensors.change()[1].tf32_parts = false;
   EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
 }
 

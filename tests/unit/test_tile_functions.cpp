@@ -1,5 +1,5 @@
-// spec/tile.md sections 5.3, 5.6, 6.2 and 6.4, what the text decides: operations, casts,
-// whole-tensor functions, nesting, and the expressions of the operation table.
+// core/language/tile/REFERENCE.md sections 5.3, 5.6, 6.2 and 6.4, what the text decides:
+// operations, casts, whole-tensor functions, nesting, and the expressions of the operation table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// spec/tile.md section 2: programs, statements, names, ranks, and expressions.
+// core/language/tile/REFERENCE.md section 2: programs, statements, names, ranks, and expressions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// spec/tile.md section 3, what the text decides: index and size expressions, and NAME.axis.
+// core/language/tile/REFERENCE.md section 3, what the text decides: index and size expressions, and
+// NAME.axis.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// spec/tile.md section 1: names, numbers, comments, characters.
+// core/language/tile/REFERENCE.md section 1: names, numbers, comments, characters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// spec/tile.md section 8: stages and positions of errors, and rule 8.2: no text crashes, hangs,
-// exhausts the stack or allocates without bound.
+// core/language/tile/REFERENCE.md section 8: stages and positions of errors, and rule 8.2: no text
+// crashes, hangs, exhausts the stack or allocates without bound.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

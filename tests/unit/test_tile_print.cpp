@@ -1,4 +1,4 @@
-// spec/tile.md rule 2.5: parse(print(parse(text))) is the identity on programs.
+// core/language/tile/REFERENCE.md rule 2.5: parse(print(parse(text))) is the identity on programs.
 #include <gtest/gtest.h>
 
 #include <random>

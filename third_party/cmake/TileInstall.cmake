@@ -5,8 +5,13 @@ include(CMakePackageConfigHelpers)
 
 set(TILE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Tile)
 
+# As long as the major version is 0, minor versions are incompatible.
+set(TILE_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(TILE_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
 set_target_properties(tile PROPERTIES
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  VERSION ${PROJECT_VERSION} SOVERSION ${TILE_SOVERSION}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/tile.map)
 target_link_options(tile PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/runtime/tile.map
                                  LINKER:--exclude-libs,ALL)

@@ -88,6 +88,8 @@ Module::Module(std::shared_ptr<const Device> device, const void* image, const st
 Module::~Module() {
   try {
     Current current(*device_);
+    // Launches return before they are done, and an engine may drop code soon after.
+    device_->driver().cuCtxSynchronize_();
     device_->driver().cuModuleUnload_(handle_);
   } catch (const Failure&) {
     // The context is gone, and with it the module.

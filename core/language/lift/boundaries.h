@@ -1,5 +1,6 @@
-// Boundary rules as index expressions (spec/lift.md 2.3). An access whose whole index is such an
-// expression carries the rule instead, which is how the loops get rid of it in the interior.
+// Boundary rules as index expressions (core/language/lift/REFERENCE.md 2.3). An access whose whole
+// index is such an expression carries the rule instead, which is how the loops get rid of it in the
+// interior.
 #pragma once
 
 #include <optional>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/support/checked.h"
+#include "core/support/control.h"
 
 namespace tile::lift {
 namespace {
@@ -167,6 +168,7 @@ void Evaluator::check_arity(const FunctionValue& f, size_t count, Span span) con
 
 Value Evaluator::apply(const Value& f, std::vector<Value> args, Span span) {
   if (!f.function) fail_type(span, "a function", *f.type);
+  checkpoint_at(span);
   if (++steps_ > kMaxSteps) {
     fail(Stage::parse, "limit", span,
          "the program applies more than " + std::to_string(kMaxSteps) + " functions");

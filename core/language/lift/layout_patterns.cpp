@@ -1,5 +1,5 @@
 // Patterns that only rearrange: each makes a view, which composes its index function with those of
-// the views below it (spec/lift.md 2.2, 2.3).
+// the views below it (core/language/lift/REFERENCE.md 2.2, 2.3).
 #include <algorithm>
 
 #include "core/language/lift/boundaries.h"

@@ -5,6 +5,7 @@
 
 #include "core/language/lift/token.h"
 #include "core/language/program_text.h"
+#include "core/support/control.h"
 
 namespace tile::lift {
 namespace {
@@ -30,6 +31,7 @@ class Lexer {
         fail(Stage::parse, "limit", span_from(at_),
              "the program has more than " + std::to_string(kMaxTokens) + " tokens");
       }
+      checkpoint();
       tokens.push_back(next());
     }
     tokens.push_back({TokenKind::end, span_from(at_), "", 0, 0});

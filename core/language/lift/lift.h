@@ -1,4 +1,5 @@
-// The Lift front end (spec/lift.md): functional patterns, whose layout operations are views.
+// The Lift front end (core/language/lift/REFERENCE.md): functional patterns, whose layout
+// operations are views.
 #pragma once
 
 #include "core/ir/program.h"

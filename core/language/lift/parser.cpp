@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <string>
 
 #include "core/language/lift/syntax.h"
 #include "core/language/lift/token.h"
+#include "core/support/control.h"
 
 namespace tile::lift {
 namespace {
@@ -47,14 +49,16 @@ class Parser {
   }
 
   SyntaxId add(Syntax node, uint32_t begin) {
+    checkpoint();
     node.span = {begin, last_end()};
     out_.nodes.push_back(std::move(node));
     return static_cast<SyntaxId>(out_.nodes.size()) - 1;
   }
   void enter() {
-    if (++nesting_ > kMaxNesting) {
+    int64_t most = std::min<int64_t>(kMaxNesting, limits().nesting);
+    if (++nesting_ > most) {
       fail(Stage::parse, "limit", peek().span,
-           "the program nests deeper than " + std::to_string(kMaxNesting) + " levels");
+           "the program nests deeper than " + std::to_string(most) + " levels");
     }
   }
   void leave() { --nesting_; }

@@ -18,6 +18,11 @@ bool has_selection(const Expr& e) {
   return own || std::any_of(e.args().begin(), e.args().end(), has_selection);
 }
 
+// Whether an index of a dimension of this length, clamped, is the one that the guard tests.
+bool takes_over(const Scalar& guard, const BoundedIndex& index, const Expr& length) {
+  return index.kind == Boundary::clamp && index.raw == guard.exprs[0] && length == guard.exprs[1];
+}
+
 }  // namespace
 
 StatementBody::StatementBody(Context& context, const std::map<std::string, LoopIndex>& loops,
@@ -81,7 +86,7 @@ NodeId StatementBody::emit_new(const ScalarPtr& s, Region& region) {
       return region.body.cast(number(e, region), s->type, s->span);
     }
     case ScalarKind::load:
-      return emit_load(*s, region, false, {});
+      return emit_load(*s, region, {});
     case ScalarKind::operation:
       return emit_operation(*s, region);
     case ScalarKind::guard:
@@ -166,7 +171,7 @@ int StatementBody::access_slot(SymbolicAccess access) {
 }
 
 // `guards`: conditions of a constant boundary that the load may take over as Boundary::constant.
-NodeId StatementBody::emit_load(const Scalar& s, Region& region, bool zero_outside,
+NodeId StatementBody::emit_load(const Scalar& s, Region& region,
                                 const std::vector<const Scalar*>& guards) {
   const std::vector<Expr>& shape = context_.shapes[static_cast<size_t>(s.tensor)];
   SymbolicAccess access;
@@ -181,17 +186,19 @@ NodeId StatementBody::emit_load(const Scalar& s, Region& region, bool zero_outsi
     Boundary boundary = Boundary::in_range;
     std::optional<BoundedIndex> bounded = find_bounded_index(s.exprs[d], shape[d]);
     bool data = !indices_only(index) && !context_.in_range(index, shape[d]);
-    if (bounded && has_selection(index)) {
+    // Of a length of one the clamp is the constant 0: the rule is the guard's, whatever the index
+    // became.
+    bool guarded = bounded && std::any_of(guards.begin(), guards.end(), [&](const Scalar* guard) {
+                     return takes_over(*guard, *bounded, shape[d]);
+                   });
+    if (guarded) {
+      boundary = Boundary::constant;
+      index = context_.tidy(bounded->raw);
+    } else if (bounded && has_selection(index)) {
       boundary = bounded->kind;
       index = context_.tidy(bounded->raw);
     } else if (data) {
       boundary = Boundary::clamp;
-    }
-    if (zero_outside && bounded) {
-      for (const Scalar* guard : guards) {
-        if (boundary == Boundary::clamp && guard->exprs[0] == bounded->raw)
-          boundary = Boundary::constant;
-      }
     }
     bool held = indices_only(index);
     access.index.push_back(held ? renamed(index) : Expr(0));
@@ -220,11 +227,11 @@ NodeId StatementBody::emit_guard(const ScalarPtr& s, Region& region) {
     bool all = std::all_of(guards.begin(), guards.end(), [&](const Scalar* guard) {
       for (size_t d = 0; d < shape.size(); ++d) {
         std::optional<BoundedIndex> bounded = find_bounded_index(inner->exprs[d], shape[d]);
-        if (bounded && bounded->raw == guard->exprs[0] && shape[d] == guard->exprs[1]) return true;
+        if (bounded && takes_over(*guard, *bounded, shape[d])) return true;
       }
       return context_.in_range(guard->exprs[0], guard->exprs[1]);
     });
-    if (all) return emit_load(*inner, region, true, guards);
+    if (all) return emit_load(*inner, region, guards);
   }
   Expr inside = context_.tidy(less(-1, s->exprs[0]) * less(s->exprs[0], s->exprs[1]));
   if (inside.is_constant()) return emit(s->args[inside.value() != 0 ? 0 : 1], region);

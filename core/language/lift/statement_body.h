@@ -39,8 +39,7 @@ class StatementBody {
   NodeId emit(const ScalarPtr& s, Region& region);
   NodeId emit_new(const ScalarPtr& s, Region& region);
   NodeId emit_operation(const Scalar& s, Region& region);
-  NodeId emit_load(const Scalar& s, Region& region, bool zero_outside,
-                   const std::vector<const Scalar*>& guards);
+  NodeId emit_load(const Scalar& s, Region& region, const std::vector<const Scalar*>& guards);
   NodeId emit_guard(const ScalarPtr& s, Region& region);
   NodeId emit_fold(const Scalar& s, Region& region);
   NodeId emit_reduction(const ScalarPtr& s, Region& region);

@@ -1,6 +1,7 @@
 // What Lift expressions evaluate to. Data are views: an array is a function from an index
 // expression to an element, so layout patterns become index arithmetic as they are applied
-// (spec/lift.md 2.2), and only scalars are computed, as trees that the statements are built from.
+// (core/language/lift/REFERENCE.md 2.2), and only scalars are computed, as trees that the
+// statements are built from.
 #pragma once
 
 #include <cstdint>

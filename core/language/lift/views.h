@@ -1,4 +1,5 @@
-// The accesses of a program as flat index expressions, before sizes are bound (spec/lift.md 2.1).
+// The accesses of a program as flat index expressions, before sizes are bound
+// (core/language/lift/REFERENCE.md 2.1).
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 
 #include "core/language/mfg/builtin_names.h"
 #include "core/language/mfg/elaborate.h"
+#include "core/support/control.h"
 
 namespace tile::mfg {
 
@@ -95,6 +96,7 @@ Value Elaborator::binary_chain(const Syntax& node) {
     const Syntax& link = *chain[i];
     Value right = expression(link.args[1]);
     frames_.at(link.span);
+    checkpoint();
     if (++steps_ > kMaxSteps) fail(Stage::parse, "limit", link.span, "the expression is too long");
     value = arithmetic_.map(
         value, right,

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/language/mfg/parser.h"
+#include "core/support/control.h"
 
 namespace tile::mfg {
 namespace {
@@ -46,6 +47,7 @@ bool is_type_name(std::string_view name) {
 }  // namespace
 
 SyntaxId Parser::add(Syntax node, uint32_t begin) {
+  checkpoint();
   node.span = span_since(begin);
   out_.nodes.push_back(std::move(node));
   return static_cast<SyntaxId>(out_.nodes.size()) - 1;

@@ -5,6 +5,7 @@
 
 #include "core/language/mfg/token.h"
 #include "core/language/program_text.h"
+#include "core/support/control.h"
 
 namespace tile::mfg {
 namespace {
@@ -39,6 +40,7 @@ class Lexer {
         fail(Stage::parse, "limit", span_from(at_),
              "the program has more than " + std::to_string(kMaxTokens) + " tokens");
       }
+      checkpoint();
       next();
     }
     if (!open_.empty()) {

@@ -1,7 +1,10 @@
 #include "core/language/mfg/parser.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "core/support/control.h"
 
 namespace tile::mfg {
 namespace {
@@ -42,9 +45,10 @@ void Parser::fail_expected(std::string_view what, std::string_view hint) const {
 }
 
 void Parser::enter() {
-  if (++nesting_ <= kMaxNesting) return;
+  int64_t most = std::min<int64_t>(kMaxNesting, limits().nesting);
+  if (++nesting_ <= most) return;
   fail(Stage::parse, "limit", peek().span,
-       "expressions and blocks are nested more than " + std::to_string(kMaxNesting) + " deep");
+       "expressions and blocks are nested more than " + std::to_string(most) + " deep");
 }
 
 ProgramSyntax Parser::program() {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/language/tile/tile.h"
+#include "core/support/control.h"
 
 namespace tile {
 
@@ -70,6 +71,7 @@ void Elaborator::outputs() {
 }
 
 void Elaborator::statement(const StatementSyntax& s) {
+  checkpoint_at(s.span);
   base_ = s.result.text;
   Result result{std::string(s.result.text), s.result.span, s.span, s.attributes};
   if (s.contraction) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/language/tile/parser.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -12,15 +13,17 @@ constexpr uint64_t kTwoTo63 = uint64_t{1} << 63;
 }  // namespace
 
 void Parser::enter() {
-  if (++nesting_ > kMaxNesting) {
+  int64_t most = std::min<int64_t>(kMaxNesting, limits().nesting);
+  if (++nesting_ > most) {
     fail(Stage::parse, "limit", peek().span,
-         "the expression is nested more than " + std::to_string(kMaxNesting) + " levels deep",
+         "the expression is nested more than " + std::to_string(most) + " levels deep",
          "assign parts of it to tensors of their own");
   }
 }
 
 // Adds a node that covers the tokens from byte `begin` to the one just taken.
 SyntaxId Parser::add(Syntax node, uint32_t begin) {
+  checkpoint();
   node.span = {begin, last_end()};
   for (SyntaxId arg : node.args) node.depth = std::max(node.depth, out_[arg].depth + 1);
   if (node.depth > kMaxExpressionDepth) {

@@ -6,6 +6,7 @@
 
 #include "core/language/program_text.h"
 #include "core/language/tile/token.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -35,6 +36,7 @@ class Lexer {
         fail(Stage::parse, "limit", span_from(at_),
              "the program has more than " + std::to_string(kMaxTokens) + " tokens");
       }
+      checkpoint();
       tokens.push_back(next());
     }
     tokens.push_back({.kind = TokenKind::end, .span = span_from(at_), .text = ""});

@@ -1,6 +1,6 @@
-// The syntax tree of a Tile program: what the grammar of spec/tile.md section 2 recognises, before
-// names are looked up. Index, size and scalar expressions share one expression grammar; elaboration
-// says which of them may stand where.
+// The syntax tree of a Tile program: what the grammar of core/language/tile/REFERENCE.md section 2
+// recognises, before names are looked up. Index, size and scalar expressions share one expression
+// grammar; elaboration says which of them may stand where.
 #pragma once
 
 #include <cstdint>

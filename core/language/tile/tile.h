@@ -1,4 +1,4 @@
-// The Tile front end (spec/tile.md): lexer, parser, elaboration.
+// The Tile front end (core/language/tile/REFERENCE.md): lexer, parser, elaboration.
 #pragma once
 
 #include <span>

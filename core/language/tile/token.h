@@ -1,4 +1,4 @@
-// Tokens of the Tile language (spec/tile.md section 1).
+// Tokens of the Tile language (core/language/tile/REFERENCE.md section 1).
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include "core/passes/gradient/derivation.h"
 #include "core/passes/gradient/given_gradient.h"
 #include "core/passes/gradient/write_out_loops.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
@@ -81,6 +82,7 @@ std::vector<TensorId> generated(Derivation& derivation, TensorId output,
     Statement s = derivation.program.statements[i];
     if (!derivation.active(s.result)) continue;
     TensorId d = derivation.adjoint(s.result, s.span);
+    checkpoint_at(s.span);
     if (d >= 0) differentiate_statement(derivation, s, d);
   }
   std::vector<TensorId> gradients;

@@ -233,7 +233,8 @@ class Rule {
     return -1;
   }
 
-  // The adjoint of each cell divided by the number of its tied points.
+  // The adjoint of each cell divided by the number of its tied points; an empty cell has none, and
+  // its share, which no point reads, must be finite too: a further derivative multiplies it by 0.
   TensorId shared_among_ties() {
     SymbolicContraction count = over_same_points();
     count.aggregation = Aggregation::sum;
@@ -249,8 +250,8 @@ class Rule {
     const std::string& name = derivation_.tensor(statement_.result).name;
     TensorId counted = derivation_.add(suffixed(name, "_ties"), statement_.span, std::move(count));
     Body body;
-    NodeId d = body.load(0), n = body.load(1);
-    NodeId share = body.operation(Op::div, {d, n});
+    NodeId d = body.load(0), n = body.load(1), one_point = body.integer(1);
+    NodeId share = body.operation(Op::div, {d, body.operation(Op::max, {n, one_point})});
     body.results = {body.operation(Op::cast_like, {share, d})};
     return derivation_.elementwise(suffixed(derivation_.adjoint_name(statement_.result), "_shared"),
                                    statement_.span, {d_, counted}, std::move(body));

@@ -1,16 +1,31 @@
-/* The DLPack ABI (version 1.0), as far as Tile JIT uses it: own declarations of the public layout,
- * so that a host need not install anything. A host that includes the reference header first keeps
- * its own.
+/* The DLPack ABI, version 1.1: own declarations of the public layout under DLPack's own guard and
+ * names, so that a host need not install anything, and one that does may include the two headers in
+ * any order: the first one counts. From version 1.0 to 2.0 their layouts are the same.
  */
-#ifndef TILE_DLPACK_H
-#define TILE_DLPACK_H
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
-#ifndef DLPACK_VERSION
-#ifndef DLPACK_MAJOR_VERSION
+#ifdef __cplusplus
+#define DLPACK_EXTERN_C extern "C"
+#else
+#define DLPACK_EXTERN_C
+#endif
+
 #define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 0
+#define DLPACK_MINOR_VERSION 1
+
+#ifdef _WIN32
+#ifdef DLPACK_EXPORTS
+#define DLPACK_DLL __declspec(dllexport)
+#else
+#define DLPACK_DLL __declspec(dllimport)
+#endif
+#else
+#define DLPACK_DLL
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,14 +36,53 @@ typedef struct {
   uint32_t minor;
 } DLPackVersion;
 
-typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLCUDAManaged = 13 } DLDeviceType;
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12,
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17
+} DLDeviceType;
 
 typedef struct {
   DLDeviceType device_type;
   int32_t device_id;
 } DLDevice;
 
-typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U,
+  kDLFloat8_e3m4 = 7U,
+  kDLFloat8_e4m3 = 8U,
+  kDLFloat8_e4m3b11fnuz = 9U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U,
+  kDLFloat6_e2m3fn = 15U,
+  kDLFloat6_e3m2fn = 16U,
+  kDLFloat4_e2m1fn = 17U
+} DLDataTypeCode;
 
 typedef struct {
   uint8_t code;
@@ -54,18 +108,19 @@ typedef struct DLManagedTensor {
 } DLManagedTensor;
 
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
 
-typedef struct DLManagedTensorVersioned {
+struct DLManagedTensorVersioned {
   DLPackVersion version;
   void* manager_ctx;
   void (*deleter)(struct DLManagedTensorVersioned* self);
   uint64_t flags;
   DLTensor dl_tensor;
-} DLManagedTensorVersioned;
+};
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 
 #ifdef __cplusplus
 }
-#endif
-#endif
 #endif
 #endif

@@ -71,7 +71,12 @@ TILE_API void tile_error_free(tile_error* error); /* NULL is allowed */
 typedef enum { TILE_LOG_ERROR = 0, TILE_LOG_WARNING = 1, TILE_LOG_INFO = 2 } tile_log_level;
 /* Called from any thread; must not call back into the library. */
 typedef void (*tile_log_callback)(void* user, tile_log_level level, const char* message);
-/* Polled during long work; non-zero cancels it with a run or compile error of code "cancelled". */
+/* Asked every few milliseconds during long work, on the thread that called: parsing,
+ * differentiating, compiling, tuning and running. Non-zero ends the call within 100 ms on all its
+ * threads, with an error of code "cancelled" and the stage that it was in. What the call was to
+ * make is not made, outputs of a run hold anything, everything else is as before and can be used.
+ * What a device or a compiler's library has begun is waited for: one kernel of a GPU, or the
+ * machine code of one kernel. It must not call back into the library, nor throw. */
 typedef int (*tile_cancel_callback)(void* user);
 
 typedef struct {
@@ -79,20 +84,49 @@ typedef struct {
   const char* backend;    /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
   const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
   int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena */
-  size_t memory_limit;    /* bytes of temporaries of one run, and of the executable's constant
-                           * inputs; 0: no limit of our own */
-  const char* cache_dir;  /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile */
+  size_t memory_limit;    /* bytes that one run may take beside its tensors, and the executable's
+                           * constant inputs: temporaries, workspaces (of sorts too), buffers of
+                           * threads, dense copies of strided inputs and outputs; on a GPU, bytes of
+                           * its memory in use. Beyond it: an error of code "memory". 0: of a GPU no
+                           * limit, else the machine's memory; what the reference interpreter makes
+                           * may take 1 GiB at least */
+  const char* cache_dir;  /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile.
+                           * Made where it is missing. One that is a link, belongs to another user or
+                           * is open to others (mode 700 is not) is not used; the log says why. */
   const char* cache_mode; /* NULL: TILE_CACHE, else "rw"; "ro", "off", "verify" */
   int strict_skip;        /* forbid computing skipped points with a zero factor (CPU: always) */
-  int deterministic;      /* background tuning never swaps a kernel in */
+  int deterministic;      /* see below */
   tile_log_callback log;  /* NULL: messages are dropped */
   void* log_user;
   tile_cancel_callback cancel;
   void* cancel_user;
+  /* The same executable gives the same bits for the same inputs, whatever its threads do. But which
+   * code an executable has depends on what was measured and tuned on this machine, and on the sizes
+   * that a program was run with before. With `deterministic` it depends on the program, the shapes,
+   * the processor, the number of threads and the version of this library alone: nothing tuned or
+   * measured is used (bf16 and integer products by dot-product instructions neither), every shape
+   * has code of its own, and tile_executable_tune is an error of code "argument". */
   /* How a GPU's tensor cores may compute products of f32. NULL or "f32": not at all; "tf32":
    * factors are rounded to 10 fraction bits; "3xtf32": three such products, close to f32, except
    * that an infinite factor gives NaN. Other devices compute f32. */
   const char* precision;
+  /* Bytes of the cache directory beyond which the entries unused for longest are removed (it may be
+   * passed by a sixteenth). 0: TILE_CACHE_LIMIT, else 1 GiB. */
+  size_t cache_limit;
+  /* Bytes of memory that the engine keeps compiled programs in, to find them again by their
+   * tensors: executables, code, choices for classes of sizes. Beyond it those unused for longest
+   * go; what runs or has a handle stays whole. 0: 64 MiB. */
+  size_t memory_cache_limit;
+  /* Limits: 0 means the default, UINT64_MAX none. What goes past one ends its call with an error of
+   * code "limit", whose hint names the option. */
+  uint64_t limit_compile_ms; /* the processor time of one call that parses or differentiates, or of
+                              * one compilation, on each of its threads; 10,000 */
+  uint64_t limit_nodes;      /* operations and operands of a program once its shapes are known;
+                              * 2^20 */
+  uint64_t limit_code;       /* statements of one kernel with its inner loops written out; 20,000 */
+  uint64_t limit_points;     /* points that the reference interpreter visits in a run; 2^30 */
+  uint64_t limit_nesting;    /* brackets and blocks in each other, beneath what the languages allow
+                              * (Tile 200, MFG 500, Lift 150): for threads of small stacks */
 } tile_engine_options;
 
 /* options may be NULL. */
@@ -110,6 +144,8 @@ typedef struct {
   uint64_t kernel_disk_hits; /* kernels loaded from the disk cache */
   uint64_t temporary_bytes;  /* largest planned temporary memory of any executable */
   uint64_t constant_bytes;   /* of the host, that executables hold of their constant inputs now */
+  uint64_t cached_bytes;     /* that count against memory_cache_limit now */
+  uint64_t evictions;        /* entries that went for others */
 } tile_engine_statistics;
 TILE_API tile_error* tile_engine_statistics_get(const tile_engine* engine,
                                                 tile_engine_statistics* statistics);
@@ -192,15 +228,16 @@ TILE_API tile_error* tile_program_compile_with(tile_program* program, const DLTe
                                                tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
 
-/* Shape and type of output i; the arrays live as long as the executable. data and strides are NULL.
- */
+/* Shape and type of output i, and the device that the engine runs on, where no run copies it from;
+ * the arrays live as long as the executable. Strides are those of dense elements; data is NULL. */
 TILE_API tile_error* tile_executable_output(const tile_executable* executable, size_t i,
                                             DLTensor* description);
 
 typedef struct {
   size_t struct_size;
-  void* stream;                /* a CUstream for the cuda backend; NULL: the engine's own */
-  tile_cancel_callback cancel; /* NULL: the engine's */
+  void* stream; /* a CUstream for the cuda backend; NULL: the engine's own */
+  /* NULL: the engine's. A run that can be cancelled gives a device one kernel at a time. */
+  tile_cancel_callback cancel;
   void* cancel_user;
 } tile_run_options;
 
@@ -208,9 +245,12 @@ typedef struct {
  * (kDLCUDA): the run then returns once its work is given to the stream, and what fails there is
  * reported by a later call with that engine; tensors in host memory are copied in and out, which
  * waits for the results. The engine's own stream and the legacy default stream wait for each other.
- * Inputs have the shapes, strides and types compiled for; outputs are dense row-major (any 64-bit
- * positive strides are accepted at the cost of a copy), writable and do not overlap an input or one
- * another. options may be NULL. */
+ * Inputs have the shapes, strides and types compiled for; their strides may be zero, negative or
+ * let elements overlap. Outputs are writable and dense row-major; other strides, negative ones too,
+ * are accepted at the cost of a copy if no two elements of the output are the same memory (a stride
+ * of zero, for one). No element of an output may share memory with one of an input or of another
+ * output (tensors that interleave do not); both are errors of code "overlap". options may be NULL.
+ */
 TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          const DLTensor* const* inputs, size_t input_count,
                                          DLTensor* const* outputs, size_t output_count,
@@ -222,7 +262,9 @@ TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* con
                                       size_t output_count, const tile_run_options* options);
 
 /* Races candidate schedules of every kernel on this machine within budget_ms and stores the
- * winners. */
+ * winners. Runs may go on meanwhile, of this handle and of others for the same tensors: those that
+ * begin later take the winners. A budget that is negative or not finite is an error of code
+ * "argument". */
 TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
 
 /* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest; llvm,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -16,6 +17,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "tests/cuda/machine.h"
 
 namespace {
 
@@ -210,11 +213,8 @@ CUresult fake_cuCtxPopCurrent(CUcontext* context) {
 }
 
 struct Kernel;
-using Emulate = void (*)(void (*)(), int, void* const*, const unsigned*, const unsigned*,
-                         unsigned long, unsigned);
 struct Module {
-  void* library = nullptr;
-  Emulate emulate = nullptr;  // null: machine code of a real GPU
+  void* library = nullptr;  // null: machine code of a real GPU
   std::vector<Kernel*> kernels;
 };
 struct Kernel {
@@ -255,7 +255,6 @@ CUresult fake_cuModuleLoadData(CUmodule* module, const void* image) {
       delete made;
       return CUDA_ERROR_INVALID_IMAGE;
     }
-    made->emulate = reinterpret_cast<Emulate>(dlsym(made->library, "tile_emulate"));
   }
   *module = reinterpret_cast<CUmodule>(made);
   std::lock_guard lock(state().mutex);
@@ -277,7 +276,7 @@ CUresult fake_cuModuleGetFunction(CUfunction* function, CUmodule module, const c
   auto* m = reinterpret_cast<Module*>(module);
   auto* kernel = new Kernel{m, nullptr, 0};
   m->kernels.push_back(kernel);
-  if (m->emulate != nullptr) {
+  if (m->library != nullptr) {
     kernel->function = reinterpret_cast<void (*)()>(dlsym(m->library, name));
     if (kernel->function == nullptr) return CUDA_ERROR_NOT_FOUND;
   }
@@ -307,7 +306,7 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
     std::lock_guard lock(state().mutex);
     state().first_arguments.insert(*static_cast<uint64_t*>(values[0]));
   }
-  if (kernel->module->emulate == nullptr) return CUDA_SUCCESS;
+  if (kernel->module->library == nullptr) return CUDA_SUCCESS;
   std::vector<uint64_t> kept;  // emulated kernels have pointers and 64-bit parameters
   while (values[kept.size()] != nullptr) {
     kept.push_back(*static_cast<uint64_t*>(values[kept.size()]));
@@ -323,8 +322,12 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
     for (uint64_t& value : kept) pointers.push_back(&value);
     unsigned grid[3] = {launch.gridDimX, launch.gridDimY, launch.gridDimZ};
     unsigned block[3] = {launch.blockDimX, launch.blockDimY, launch.blockDimZ};
-    kernel->module->emulate(kernel->function, static_cast<int>(pointers.size()), pointers.data(),
-                            grid, block, launch.sharedMemBytes, blocks);
+    const char* wrong =
+        tile_emulation::emulate(kernel->function, static_cast<int>(pointers.size()),
+                                pointers.data(), grid, block, launch.sharedMemBytes, blocks);
+    if (wrong == nullptr) return;
+    std::fprintf(stderr, "emulation: %s", wrong);
+    state().broken = CUDA_ERROR_LAUNCH_FAILED;
   });
   return CUDA_SUCCESS;
 }
@@ -367,14 +370,20 @@ CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemor
   ENTER(cuMemAllocFromPoolAsync);
   if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(data, 0x7f, bytes);
+  tile_emulation::fill_with_nonsense(data, bytes);
   std::lock_guard lock(state().mutex);
+  tile_emulation::add_memory(data, bytes);
   state().live["memory"].insert(data);
   *memory = reinterpret_cast<CUdeviceptr>(data);
   return CUDA_SUCCESS;
 }
 CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
-  return drop("memory", reinterpret_cast<void*>(memory));
+  auto* data = reinterpret_cast<void*>(memory);
+  {
+    std::lock_guard lock(state().mutex);
+    tile_emulation::drop_memory(data);
+  }
+  return drop("memory", data);
 }
 CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
   ENTER(cuMemcpyHtoDAsync);

@@ -86,9 +86,11 @@ EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* co
   if (mkdtemp(folder) == nullptr) return NVRTC_ERROR_OUT_OF_MEMORY;
   std::string at = folder;
   std::ofstream(at + "/kernel.cpp") << program->text;
-  int status = run({TILE_HOST_COMPILER, TILE_EMULATION_FLAGS, "-shared", "-Wl,-Bsymbolic",
-                    "-include", TILE_EMULATION, "-o", at + "/kernel.so", at + "/kernel.cpp"},
-                   at + "/log");
+  // Without the compiler's own libraries, of which one would be the sanitizer's.
+  int status =
+      run({TILE_HOST_COMPILER, TILE_EMULATION_FLAGS, "-shared", "-nodefaultlibs", "-include",
+           TILE_EMULATION, "-o", at + "/kernel.so", at + "/kernel.cpp", TILE_MACHINE},
+          at + "/log");
   program->log = read_file(at + "/log");
   if (spills(program->text)) {
     program->log +=

@@ -1,4 +1,4 @@
-#include "tests/gradient/double_precision.h"
+#include "tests/random/double_precision.h"
 
 namespace tile::test {
 

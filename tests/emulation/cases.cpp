@@ -1,0 +1,154 @@
+#include "tests/emulation/cases.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/source.h"
+#include "core/interpret/whole_tensor.h"
+#include "core/passes/pipeline.h"
+#include "core/schedule/lower.h"
+#include "tests/cuda/machine.h"
+#include "tests/emulation/emulated.h"
+#include "tests/random/agreement.h"
+#include "tests/unit/run_tile.h"
+
+namespace tile::test {
+
+EmulatedCase lowered(uint64_t seed, const PickSchedule& pick, RandomCase drawn,
+                     BoundProgram program, const Target& target) {
+  EmulatedCase c;
+  c.seed = seed;
+  c.drawn = std::move(drawn);
+  c.program = std::move(program);
+  c.expected = interpret(c.program, c.drawn.inputs, {}, true);
+  run_pipeline(c.program, target);
+  for (const Step& step : group(c.program, target)) {
+    if (const auto* kernel = std::get_if<Kernel>(&step)) {
+      nest::Nest nest = nest::partition(lower(*kernel, pick(*kernel), target));
+      nest::verify(nest);
+      c.steps.push_back(EmulatedLaunch{std::move(nest), arguments_of(*kernel)});
+    } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
+      c.steps.push_back(
+          EmulatedLaunch{nest::partition(lower_scatter(*scatter, c.program.tensors, target)),
+                         {scatter->updates, scatter->indices, scatter->result}});
+    } else {
+      c.steps.push_back(std::get<Sort>(step));
+    }
+  }
+  return c;
+}
+// `schedule` 0 is the analytic pick.
+EmulatedCase lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
+                     const Target& target) {
+  PickSchedule pick = [&](const Kernel& kernel) {
+    return schedule == 0 ? analytic_schedule(kernel, target)
+                         : random_schedule(kernel, target, schedule);
+  };
+  return lowered(seed, pick, std::move(drawn), std::move(program), target);
+}
+EmulatedCase lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn,
+                     const Target& target) {
+  return lowered(seed, schedule, drawn, bind_text(drawn.text, drawn.types), target);
+}
+
+namespace {
+
+class Runner {
+ public:
+  Runner(const EmulatedCase& c, const Emulated& code) : case_(c), code_(code) {
+    for (const BoundTensor& t : c.program.tensors) {
+      HostTensor& made = values_.emplace_back(t.type, t.shape);
+      tile_emulation::fill_with_nonsense(made.bytes.data(), made.bytes.size());
+    }
+    for (size_t i = 0; i < c.drawn.inputs.size(); ++i) {
+      values_[static_cast<size_t>(c.program.inputs[i])] = c.drawn.inputs[i];
+    }
+  }
+
+  std::vector<HostTensor> outputs() {
+    size_t next = case_.first;
+    for (const auto& step : case_.steps) {
+      if (const auto* launch = std::get_if<EmulatedLaunch>(&step)) {
+        run(*launch, next++);
+      } else {
+        const Sort& sort = std::get<Sort>(step);
+        run_sort(sort, value(sort.source), value(sort.result));
+      }
+    }
+    std::vector<HostTensor> all;
+    for (TensorId id : case_.program.outputs) {
+      all.push_back(value(id));
+      all.back().shape = case_.program.tensors[static_cast<size_t>(id)].shape;
+    }
+    return all;
+  }
+
+ private:
+  HostTensor& value(TensorId id) {
+    const BoundTensor& declared = case_.program.tensors[static_cast<size_t>(id)];
+    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
+  }
+  void run(const EmulatedLaunch& launch, size_t index) {
+    std::vector<HostTensor*> arguments;
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      HostTensor& t = value(launch.arguments[i]);
+      if (launch.nest.buffers[i].written) {
+        tile_emulation::fill_with_nonsense(t.bytes.data(), t.bytes.size());
+      }
+      arguments.push_back(&t);
+    }
+    code_.run(index, launch.nest, arguments);
+  }
+
+  const EmulatedCase& case_;
+  const Emulated& code_;
+  std::vector<HostTensor> values_;
+};
+
+// As difference(), where what follows a sum cancels most of it.
+std::string far_apart(const Interpretation& expected, const std::vector<HostTensor>& got) {
+  for (size_t o = 0; o < got.size(); ++o) {
+    for (int64_t i = 0; i < got[o].count(); ++i) {
+      double p = expected.outputs[o].at(i).f, q = got[o].at(i).f;
+      if (std::abs(p - q) <= 2e-6 * std::max(1.0, std::abs(p))) continue;
+      return "output " + std::to_string(o) + ", element " + std::to_string(i) + ": " +
+             std::to_string(p) + " and " + std::to_string(q);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void expect_emulated(const std::vector<EmulatedCase>& cases, const Target& target,
+                     const Compare& compare) {
+  std::vector<cuda::CudaSource> sources;
+  std::vector<EmulatedCase> placed = cases;
+  for (EmulatedCase& c : placed) {
+    c.first = sources.size();
+    for (const auto& step : c.steps) {
+      const auto* launch = std::get_if<EmulatedLaunch>(&step);
+      if (launch != nullptr) sources.push_back(cuda::print_cuda(launch->nest, target));
+    }
+  }
+  Emulated code(sources);
+  for (const EmulatedCase& c : placed) {
+    SCOPED_TRACE("seed " + std::to_string(c.seed) + ":\n" + c.drawn.text);
+    try {
+      EXPECT_EQ(compare(c, Runner(c, code).outputs()), "");
+    } catch (const InternalError& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+void expect_emulated_agree(const std::vector<EmulatedCase>& cases, const Target& target,
+                           bool close) {
+  expect_emulated(cases, target, [&](const EmulatedCase& c, const std::vector<HostTensor>& got) {
+    return close ? far_apart(c.expected, got) : difference(c.expected, got, c.drawn.exact);
+  });
+}
+
+}  // namespace tile::test

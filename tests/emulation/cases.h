@@ -1,0 +1,51 @@
+// Programs lowered for a GPU and run by the emulation, beside the reference interpreter.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/interpret/interpret.h"
+#include "core/nest/nest.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
+#include "tests/random/random_program.h"
+
+namespace tile::test {
+
+// One kernel of a program.
+struct EmulatedLaunch {
+  nest::Nest nest;
+  std::vector<TensorId> arguments;
+};
+
+// A program, lowered; its launches are numbered from `first` on among all programs'.
+struct EmulatedCase {
+  uint64_t seed = 0;
+  RandomCase drawn;
+  BoundProgram program;
+  std::vector<std::variant<EmulatedLaunch, Sort>> steps;
+  Interpretation expected;
+  size_t first = 0;
+};
+
+using PickSchedule = std::function<Schedule(const Kernel&)>;
+EmulatedCase lowered(uint64_t seed, const PickSchedule& pick, RandomCase drawn,
+                     BoundProgram program, const Target& target);
+// `schedule` 0 is the analytic pick, others are random ones.
+EmulatedCase lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundProgram program,
+                     const Target& target);
+EmulatedCase lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn,
+                     const Target& target);
+
+// Empty where the results are what they must be, else what is wrong.
+using Compare = std::function<std::string(const EmulatedCase&, const std::vector<HostTensor>&)>;
+// Compiles all kernels together and runs the cases; races are failures too.
+void expect_emulated(const std::vector<EmulatedCase>& cases, const Target& target,
+                     const Compare& compare);
+// As difference(); with `close`, as where what follows a sum cancels most of it.
+void expect_emulated_agree(const std::vector<EmulatedCase>& cases, const Target& target,
+                           bool close = false);
+
+}  // namespace tile::test

@@ -1,0 +1,2 @@
+// As C++ too.
+#include "order.c"

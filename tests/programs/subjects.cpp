@@ -1,0 +1,93 @@
+#include "tests/programs/subjects.h"
+
+#include <memory>
+
+#include "tests/random/random_filter.h"
+#include "tests/random/random_lift.h"
+#include "tests/random/random_source.h"
+#include "tests/random/random_whole.h"
+
+namespace tile::test {
+namespace {
+
+Program parsed(Language language, const std::string& text) {
+  return parse(language, std::make_shared<const Source>(Source{"random", text}));
+}
+
+// None, one or two gradients with respect to `wrt`.
+void differentiate_some(WholeCase& c, RandomSource& random, const std::vector<std::string>& wrt) {
+  int64_t kind = random.in(0, 99);
+  if (kind < 50) return;
+  const Program& p = *c.program;
+  const std::string of =
+      p.tensors[static_cast<size_t>(
+                    p.outputs[static_cast<size_t>(random.in(0, std::ssize(p.outputs) - 1))])]
+          .name;
+  differentiate(c, {of, wrt});
+  if (kind >= 80) differentiate(c, {"D" + random.pick(wrt), {random.pick(wrt)}});
+}
+
+WholeCase filter_case(uint64_t seed, const FilterPasses& filter, const Shape& picture) {
+  RandomSource random(seed);
+  Program program = with_outputs(parsed(Language::mfg, filter.text), filter.outputs);
+  std::vector<HostTensor> inputs = filter_inputs(seed, program, picture, false);
+  WholeCase c = case_of(std::move(program), std::move(inputs));
+  c.drawn.text = filter.text;
+  differentiate_some(c, random, {"input_f32", "p"});
+  return c;
+}
+
+std::vector<WholeCase> filter_cases(uint64_t seed, const Configuration& configuration) {
+  static const std::vector<int64_t> kSides = {1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 40};
+  RandomSource random(seed ^ 0x66696c74);
+  FilterPasses filter{random_filter(seed), {"result_f32"}};
+  if (random.percent(70)) filter = random_passes(seed);
+  std::vector<WholeCase> cases;
+  for (int i = configuration.classes ? 3 : 1; i > 0; --i) {
+    Shape picture{random.pick(kSides), random.pick(kSides)};
+    cases.push_back(filter_case(seed, filter, picture));
+  }
+  return cases;
+}
+
+HostTensor reals(RandomSource& random, const std::vector<int>& dims) {
+  HostTensor t(DType::f32, Shape(dims.begin(), dims.end()));
+  for (int64_t i = 0; i < t.count(); ++i) t.set(i, real_scalar(random.unit() * 4 - 2, DType::f32));
+  return t;
+}
+
+std::vector<WholeCase> lift_cases(uint64_t seed) {
+  RandomSource random(seed ^ 0x6c696674);
+  std::string text;
+  std::vector<HostTensor> inputs;
+  std::vector<std::string> wrt{"x"};
+  if (random.percent(50)) {
+    LiftPair pair = lift_pair(static_cast<unsigned>(seed));
+    text = pair.text;
+    inputs = {reals(random, pair.x), reals(random, pair.z)};
+    wrt.emplace_back("z");
+  } else {
+    auto number = static_cast<unsigned>(seed);
+    LiftTrial trial = random.percent(50) ? lift_trial(number) : lift_view_trial(number);
+    text = trial.text;
+    inputs = {reals(random, trial.dims)};
+    for (size_t i = 0; i < trial.input.size() && random.percent(50); ++i) {
+      inputs[0].set(static_cast<int64_t>(i), real_scalar(trial.input[i], DType::f32));
+    }
+  }
+  WholeCase c = case_of(parsed(Language::lift, text), inputs);
+  c.drawn.text = text;
+  differentiate_some(c, random, wrt);
+  return {c};
+}
+
+}  // namespace
+
+std::vector<WholeCase> drawn_cases(Language language, uint64_t seed,
+                                   const Configuration& configuration) {
+  if (language == Language::mfg) return filter_cases(seed, configuration);
+  if (language == Language::lift) return lift_cases(seed);
+  return cases_of(random_whole(seed), configuration);
+}
+
+}  // namespace tile::test
