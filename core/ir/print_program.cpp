@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -14,12 +15,19 @@ constexpr int kConditional = 0;
 constexpr int kUnary = 11;
 constexpr int kPrimary = 12;
 
-// Shared nodes are printed once for each use, which can grow without bound.
+// Index expressions are written out wherever they stand.
 constexpr size_t kMaxPrinted = size_t{64} << 20;
+
+// A value gets a name where it is used again and its text is longer, so that the whole text is as
+// long as the body is large; and where its text is nested deeper, as texts that can be parsed are
+// nested kMaxNesting levels and two may belong to one operation.
+constexpr size_t kLongestRepeated = 48;
+constexpr int kDeepest = 64;
 
 struct Text {
   std::string text;
   int strength = kPrimary;
+  int depth = 1;
 };
 
 std::string bracketed(const Text& t, int least) {
@@ -66,31 +74,66 @@ struct Slots {
   std::function<std::string(int)> index;
 };
 
+// A body with one result as an expression, behind names for values: "let v1 = …, v2 = … in ".
 class BodyPrinter {
  public:
-  BodyPrinter(const Body& body, const Slots& slots) : body_(body), slots_(slots) {}
+  // `taken`: names that stand for something else in the body.
+  BodyPrinter(const Body& body, const Slots& slots, const std::vector<std::string>& taken)
+      : body_(tidied(body)), slots_(slots), taken_(taken) {}
 
-  std::string print(NodeId root) {
-    std::vector<bool> needed(body_.nodes.size());
-    needed[static_cast<size_t>(root)] = true;
-    for (size_t i = body_.nodes.size(); i-- > 0;) {
-      if (!needed[i]) continue;
-      for (NodeId arg : body_.nodes[i].args) needed[static_cast<size_t>(arg)] = true;
-    }
+  std::string print() {
+    NodeId root = body_.results.at(0);
     texts_.resize(body_.nodes.size());
-    for (size_t i = 0; i < body_.nodes.size(); ++i) {
-      if (!needed[i]) continue;
-      texts_[i] = node_text(body_.nodes[i]);
-      total_ += texts_[i].text.size();
-      if (total_ > kMaxPrinted) {
+    for (NodeId id : in_order_of_text(root)) {
+      Text& own = texts_[static_cast<size_t>(id)];
+      own = node_text(body_[id]);
+      for (NodeId arg : body_[id].args) own.depth = std::max(own.depth, text(arg).depth + 1);
+      if (id != root && needs_name(id)) bind(own);
+      total_ += own.text.size();
+      if (total_ + bindings_.size() > kMaxPrinted) {
         fail(Stage::compile, "limit", {}, "the program is too large to print");
       }
     }
-    return std::move(texts_[static_cast<size_t>(root)].text);
+    return (bindings_.empty() ? "" : "let " + bindings_ + " in ") + text(root).text;
   }
 
  private:
   const Text& text(NodeId id) const { return texts_[static_cast<size_t>(id)]; }
+
+  // The nodes that `root` needs as the text has them first, which is the order that parsing makes
+  // them in; counts their uses.
+  std::vector<NodeId> in_order_of_text(NodeId root) {
+    uses_.resize(body_.nodes.size(), 0);
+    std::vector<NodeId> order;
+    std::vector<std::pair<NodeId, size_t>> path;  // nodes with how many operands are done
+    auto use = [&](NodeId id) {
+      if (uses_[static_cast<size_t>(id)]++ == 0) path.emplace_back(id, 0);
+    };
+    use(root);
+    while (!path.empty()) {
+      auto& [id, done] = path.back();
+      const std::vector<NodeId>& args = body_[id].args;
+      if (done < args.size()) {
+        use(args[done++]);
+      } else {
+        order.push_back(id);
+        path.pop_back();
+      }
+    }
+    return order;
+  }
+  bool needs_name(NodeId id) const {
+    bool again = uses_[static_cast<size_t>(id)] > 1;
+    return (again && text(id).text.size() > kLongestRepeated) || text(id).depth >= kDeepest;
+  }
+  void bind(Text& value) {
+    std::string name;
+    do {
+      name = "v" + std::to_string(++last_name_);
+    } while (std::find(taken_.begin(), taken_.end(), name) != taken_.end());
+    bindings_ += (bindings_.empty() ? "" : ", ") + name + " = " + value.text;
+    value = {std::move(name)};
+  }
 
   Text node_text(const Node& node) const {
     switch (node.kind) {
@@ -144,9 +187,13 @@ class BodyPrinter {
     return {out + ")"};
   }
 
-  const Body& body_;
+  Body body_;
   const Slots& slots_;
+  const std::vector<std::string>& taken_;
+  std::vector<int> uses_;
   std::vector<Text> texts_;
+  std::string bindings_;
+  int last_name_ = 0;
   size_t total_ = 0;
 };
 
@@ -233,7 +280,7 @@ class ProgramPrinter {
   std::string untyped_body(const SymbolicContraction& c) const {
     Slots slots{[&](int slot) { return access(c.accesses[static_cast<size_t>(slot)]); },
                 [&](int slot) { return c.indices[static_cast<size_t>(slot)]; }};
-    return BodyPrinter(c.body, slots).print(c.body.results.at(0));
+    return BodyPrinter(c.body, slots, c.indices).print();
   }
 
   std::string access(const SymbolicAccess& a) const {
@@ -268,7 +315,7 @@ class ProgramPrinter {
   std::string right_side(const Elementwise& e) const {
     Slots slots{[&](int slot) { return name(e.operands[static_cast<size_t>(slot)]); },
                 [](int slot) { return "i" + std::to_string(slot); }};
-    return " = " + BodyPrinter(e.body, slots).print(e.body.results.at(0));
+    return " = " + BodyPrinter(e.body, slots, {}).print();
   }
 
   std::string right_side(const Literal& l) const {

@@ -111,13 +111,17 @@ TEST(TileLimits, Rule8_2_RandomBytes) {
 }
 
 TEST(TileLimits, Rule8_2_RandomTokens) {
-  const std::vector<std::string> tokens = {
-      "function", "(",      ")",       "[",          "]",  "{",      "}",
-      "->",       ",",      ";",       ":",          "=",  "+",      "-",
-      "*",        "/",      "%",       "<",          ">",  "?",      "==",
-      "&&",       "!",      "default", "no_defract", "A",  "B",      "O",
-      "N",        "M",      "i",       "j",          "1",  "2.5",    "exp",
-      "max",      "gather", "A.0",     "[[",         "]]", "as_int", "builtin_softmax"};
+  const std::vector<std::string> tokens = {"function",   "(",   ")",      "[",
+                                           "]",          "{",   "}",      "->",
+                                           ",",          ";",   ":",      "=",
+                                           "+",          "-",   "*",      "/",
+                                           "%",          "<",   ">",      "?",
+                                           "==",         "&&",  "!",      "default",
+                                           "no_defract", "A",   "B",      "O",
+                                           "N",          "M",   "i",      "j",
+                                           "1",          "2.5", "exp",    "let",
+                                           "in",         "max", "gather", "A.0",
+                                           "[[",         "]]",  "as_int", "builtin_softmax"};
   std::mt19937 random(2);
   for (int round = 0; round < 10'000; ++round) {
     std::string text = round % 4 == 0 ? "" : "function (A[N, M], B) -> (O) { O";

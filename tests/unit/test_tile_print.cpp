@@ -158,14 +158,53 @@ TEST(TilePrint, GeneratedBodies) {
   expect_round_trip(print(p));
 }
 
-TEST(TilePrint, SharedNodesCannotMakeThePrintUnbounded) {
+// `levels` squares of sums of two uses of the last: as an expression, 4^levels terms.
+Program with_shared_nodes(int levels) {
+  Program p = parse_text("function (A[N], B[N]) -> (O, P) { O = A; P[i: N] = +(B[i] * i); }");
+  for (size_t s : {0, 1}) {
+    auto* e = std::get_if<Elementwise>(&p.statements[s].what);
+    Body& body = e != nullptr ? e->body : std::get<SymbolicContraction>(p.statements[s].what).body;
+    for (int i = 0; i < levels; ++i) {
+      NodeId last = body.results[0];
+      NodeId sum = body.operation(Op::add, {last, body.load(0)});
+      body.results = {body.operation(Op::mul, {sum, sum})};
+    }
+    body = tidied(body);
+  }
+  return p;
+}
+
+// Values that are used again have names, so that the text grows as the body does.
+TEST(TilePrint, Rule2_5_SharedNodes) {
+  for (int levels : {1, 3, 10, 60, 400}) {
+    expect_round_trip(print(with_shared_nodes(levels)));
+    EXPECT_EQ(print(parse_text(print(with_shared_nodes(levels)))),
+              print(with_shared_nodes(levels)));
+  }
+  size_t few = print(with_shared_nodes(100)).size(), many = print(with_shared_nodes(400)).size();
+  EXPECT_LT(many, 5 * few);
+}
+
+// Operations in a row are nested as deep as texts may be, then get a name.
+TEST(TilePrint, Rule2_5_DeepBodies) {
   Program p = parse_text("function (A) -> (O) { O = A; }");
   auto& e = std::get<Elementwise>(p.statements[0].what);
-  for (int i = 0; i < 60; ++i) {
-    NodeId last = e.body.results[0];
-    e.body.results = {e.body.operation(Op::mul, {last, last})};
+  for (int i = 0; i < 30'000; ++i) {
+    Op op = i % 3 == 0 ? Op::neg : i % 3 == 1 ? Op::exp : Op::sub;
+    std::vector<NodeId> args{e.body.results[0]};
+    if (op == Op::sub) args.insert(args.begin(), e.body.load(0));
+    e.body.results = {e.body.operation(op, args)};
   }
-  EXPECT_THROW(print(p), Failure);
+  e.body = tidied(e.body);
+  expect_round_trip(print(p));
+}
+
+TEST(TilePrint, Rule2_6_NamesForValuesAreNoIndices) {
+  std::string text =
+      "function (A[N]) -> (O) {\n"
+      "  O[v1: N] = +(let v2 = exp(A[v1] + A[v1 + 1] + A[v1 + 2] + A[v1 + 3] + A[v1 + 4]) in "
+      "v2 / (1.0 + v2));\n}\n";
+  EXPECT_EQ(print(parse_text(text)), text);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ struct ScalarScope {
   std::unordered_map<TensorId, int> slot_of_tensor = {};
   std::map<std::string, int> slot_of_access = {};        // contraction: by tensor and index text
   std::span<const std::string_view> operand_names = {};  // operands
+  std::unordered_map<SyntaxId, NodeId> bound = {};       // values that names stand for
+  bool argument = false;                                 // of a function on whole tensors
 };
 
 class Elaborator {
@@ -87,14 +89,24 @@ class Elaborator {
   [[noreturn]] void fail_not_affine(SyntaxId id, const std::string& why) const;
   [[noreturn]] void fail_not_integer(IntegerKind kind, SyntaxId id) const;
 
-  // Scalar expressions.
+  // Scalar expressions. An expression whose operands are made, from the first to the last, before
+  // itself.
+  struct PendingScalar {
+    SyntaxId id = -1;
+    std::span<const SyntaxId> operands;
+    std::vector<NodeId> args;
+  };
   NodeId scalar(ScalarScope& scope, SyntaxId id);
+  PendingScalar begin_scalar(const ScalarScope& scope, SyntaxId id) const;
+  std::span<const SyntaxId> operands_of_call(const ScalarScope& scope, const Syntax& node) const;
+  NodeId end_scalar(ScalarScope& scope, PendingScalar pending);
   NodeId scalar_name(ScalarScope& scope, const Syntax& node);
   NodeId scalar_operand(ScalarScope& scope, const Syntax& node) const;
   NodeId scalar_access(ScalarScope& scope, const Syntax& node);
-  NodeId scalar_match(ScalarScope& scope, const Syntax& node);
-  NodeId scalar_call(ScalarScope& scope, SyntaxId id);
-  NodeId scalar_cast(ScalarScope& scope, const Syntax& node, DType type);
+  NodeId scalar_bound(ScalarScope& scope, const PendingScalar& pending);
+  void check_match(const Syntax& node) const;
+  NodeId scalar_match(ScalarScope& scope, std::vector<NodeId> args, Span span);
+  NodeId scalar_call(ScalarScope& scope, PendingScalar pending);
   NodeId tensor_load(ScalarScope& scope, TensorId tensor, Span span);
   std::optional<DType> cast_target(const Syntax& node) const;
   void check_arity(const Syntax& node, size_t least, size_t most) const;

@@ -99,7 +99,7 @@ TensorId Elaborator::whole_tensor(SyntaxId id) {
   if (node.kind == SyntaxKind::call && is_tensor_call(node)) {
     return assign_call(fresh_result(node.span), id);
   }
-  ScalarScope scope{.kind = ScalarScope::Kind::elementwise};
+  ScalarScope scope{.kind = ScalarScope::Kind::elementwise, .argument = true};
   NodeId root = scalar(scope, id);
   scope.body.results = {root};
   return emit(fresh_result(node.span), Elementwise{std::move(scope.operands), tidied(scope.body)},

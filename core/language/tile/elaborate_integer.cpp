@@ -20,6 +20,7 @@ Elaborator::Integer Elaborator::integer(IntegerKind kind, SyntaxId id) {
     case SyntaxKind::real:
     case SyntaxKind::access:
     case SyntaxKind::match:
+    case SyntaxKind::bound:
       break;
   }
   fail_not_integer(kind, id);

@@ -37,8 +37,49 @@ Body Elaborator::scalar_expression(std::span<const std::string_view> operands) {
   return tidied(scope.body);
 }
 
+// Without recursion: names for values may stand in a chain of any length.
 NodeId Elaborator::scalar(ScalarScope& scope, SyntaxId id) {
+  std::vector<PendingScalar> pending;
+  pending.push_back(begin_scalar(scope, id));
+  while (true) {
+    PendingScalar& top = pending.back();
+    if (top.args.size() < top.operands.size()) {
+      pending.push_back(begin_scalar(scope, top.operands[top.args.size()]));
+      continue;
+    }
+    NodeId value = end_scalar(scope, std::move(top));
+    pending.pop_back();
+    if (pending.empty()) return value;
+    pending.back().args.push_back(value);
+  }
+}
+
+Elaborator::PendingScalar Elaborator::begin_scalar(const ScalarScope& scope, SyntaxId id) const {
   const Syntax& node = at(id);
+  switch (node.kind) {
+    case SyntaxKind::operation:
+      return {id, node.args, {}};
+    case SyntaxKind::match:
+      check_match(node);
+      return {id, node.args, {}};
+    case SyntaxKind::call:
+      return {id, operands_of_call(scope, node), {}};
+    case SyntaxKind::bound:
+      if (scope.argument) {
+        fail(Stage::parse, "name", node.span,
+             "the value " + quoted(node.span) +
+                 " cannot stand in an argument of a function on whole tensors",
+             "assign it to a tensor in a statement of its own");
+      }
+      if (scope.bound.contains(node.args[0])) return {id, {}, {}};
+      return {id, node.args, {}};
+    default:
+      return {id, {}, {}};
+  }
+}
+
+NodeId Elaborator::end_scalar(ScalarScope& scope, PendingScalar pending) {
+  const Syntax& node = at(pending.id);
   switch (node.kind) {
     case SyntaxKind::integer:
       return scope.body.integer(node.integer, DType::none, node.span);
@@ -51,15 +92,22 @@ NodeId Elaborator::scalar(ScalarScope& scope, SyntaxId id) {
     case SyntaxKind::access:
       return scalar_access(scope, node);
     case SyntaxKind::call:
-      return scalar_call(scope, id);
+      return scalar_call(scope, std::move(pending));
     case SyntaxKind::match:
-      return scalar_match(scope, node);
+      return scalar_match(scope, std::move(pending.args), node.span);
+    case SyntaxKind::bound:
+      return scalar_bound(scope, pending);
     case SyntaxKind::operation:
       break;
   }
-  std::vector<NodeId> args;
-  for (SyntaxId arg : node.args) args.push_back(scalar(scope, arg));
-  return scope.body.operation(node.op, std::move(args), DType::none, node.span);
+  return scope.body.operation(node.op, std::move(pending.args), DType::none, node.span);
+}
+
+// One node, however often the name is used.
+NodeId Elaborator::scalar_bound(ScalarScope& scope, const PendingScalar& pending) {
+  SyntaxId value = at(pending.id).args[0];
+  if (!pending.args.empty()) scope.bound.emplace(value, pending.args[0]);
+  return scope.bound.at(value);
 }
 
 NodeId Elaborator::scalar_name(ScalarScope& scope, const Syntax& node) {
@@ -135,8 +183,7 @@ NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
   return scope.body.load(it->second, DType::none, node.span);
 }
 
-// A[…] == B[…] ? C[…]: zero where they differ (rule 4.10).
-NodeId Elaborator::scalar_match(ScalarScope& scope, const Syntax& node) {
+void Elaborator::check_match(const Syntax& node) const {
   const Syntax& condition = at(node.args[0]);
   bool classic = condition.kind == SyntaxKind::operation && condition.op == Op::eq &&
                  at(condition.args[0]).kind == SyntaxKind::access &&
@@ -147,10 +194,12 @@ NodeId Elaborator::scalar_match(ScalarScope& scope, const Syntax& node) {
          "expected ':' and the value for the other case",
          "only A[i] == B[j] ? C[k] may leave it out");
   }
-  NodeId test = scalar(scope, node.args[0]);
-  NodeId value = scalar(scope, node.args[1]);
-  NodeId zero = scope.body.integer(0, DType::none, node.span);
-  return scope.body.operation(Op::select, {test, value, zero}, DType::none, node.span);
+}
+
+// A[…] == B[…] ? C[…]: zero where they differ (rule 4.10).
+NodeId Elaborator::scalar_match(ScalarScope& scope, std::vector<NodeId> args, Span span) {
+  args.push_back(scope.body.integer(0, DType::none, span));
+  return scope.body.operation(Op::select, std::move(args), DType::none, span);
 }
 
 void Elaborator::check_arity(const Syntax& node, size_t least, size_t most) const {
@@ -164,24 +213,31 @@ void Elaborator::check_arity(const Syntax& node, size_t least, size_t most) cons
            (takes == "1" ? " argument" : " arguments") + ", not " + std::to_string(given));
 }
 
-NodeId Elaborator::scalar_call(ScalarScope& scope, SyntaxId id) {
-  const Syntax& node = at(id);
-  if (std::optional<DType> type = cast_target(node)) return scalar_cast(scope, node, *type);
+std::span<const SyntaxId> Elaborator::operands_of_call(const ScalarScope& scope,
+                                                       const Syntax& node) const {
+  std::span<const SyntaxId> args = node.args;
+  if (cast_target(node)) return args.first(1);
   if (is_tensor_call(node)) {
-    if (scope.kind != Kind::elementwise) {
-      fail(Stage::parse, "function", node.span,
-           "function '" + std::string(node.text) + "' works on whole tensors and cannot stand here",
-           "assign it to a tensor in a statement of its own");
-    }
-    return tensor_load(scope, whole_tensor(id), node.span);
+    if (scope.kind == Kind::elementwise) return {};
+    fail(Stage::parse, "function", node.span,
+         "function '" + std::string(node.text) + "' works on whole tensors and cannot stand here",
+         "assign it to a tensor in a statement of its own");
   }
   std::optional<Op> op = find_function(node.text);
   if (!op) fail_unknown_function(node);
   auto arity = static_cast<size_t>(info(*op).arity);
   check_arity(node, arity, arity);
-  std::vector<NodeId> args;
-  for (SyntaxId arg : node.args) args.push_back(scalar(scope, arg));
-  return scope.body.operation(*op, std::move(args), DType::none, node.span);
+  return args;
+}
+
+NodeId Elaborator::scalar_call(ScalarScope& scope, PendingScalar pending) {
+  const Syntax& node = at(pending.id);
+  if (std::optional<DType> type = cast_target(node)) {
+    return scope.body.operation(Op::cast, std::move(pending.args), *type, node.span);
+  }
+  if (is_tensor_call(node)) return tensor_load(scope, whole_tensor(pending.id), node.span);
+  Op op = *find_function(node.text);
+  return scope.body.operation(op, std::move(pending.args), DType::none, node.span);
 }
 
 // The type that a cast converts to; nullopt if the call is not a cast.
@@ -199,11 +255,6 @@ std::optional<DType> Elaborator::cast_target(const Syntax& node) const {
              ", not " + quoted(width.span));
   }
   return type;
-}
-
-NodeId Elaborator::scalar_cast(ScalarScope& scope, const Syntax& node, DType type) {
-  NodeId value = scalar(scope, node.args[0]);
-  return scope.body.operation(Op::cast, {value}, type, node.span);
 }
 
 void Elaborator::fail_unknown_function(const Syntax& node) const {

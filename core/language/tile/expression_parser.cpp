@@ -25,7 +25,9 @@ void Parser::enter() {
 SyntaxId Parser::add(Syntax node, uint32_t begin) {
   checkpoint();
   node.span = {begin, last_end()};
-  for (SyntaxId arg : node.args) node.depth = std::max(node.depth, out_[arg].depth + 1);
+  if (node.kind != SyntaxKind::bound) {
+    for (SyntaxId arg : node.args) node.depth = std::max(node.depth, out_[arg].depth + 1);
+  }
   if (node.depth > kMaxExpressionDepth) {
     fail(Stage::parse, "limit", peek().span,
          "the expression has more than " + std::to_string(kMaxExpressionDepth) +
@@ -139,6 +141,10 @@ SyntaxId Parser::primary() {
     } else if (accept("(")) {
       node.kind = SyntaxKind::call;
       node.args = arguments(")");
+    } else if (auto known = bindings_.find(token.text); known != bindings_.end()) {
+      node.kind = SyntaxKind::bound;
+      node.args = {known->second.value};
+      known->second.used = true;
     }
     return add(std::move(node), begin);
   }
@@ -162,6 +168,7 @@ std::vector<SyntaxId> Parser::arguments(std::string_view close) {
 // The parenthesised body of a contraction, whose conditional may lack its else part.
 SyntaxId Parser::body() {
   expect("(", "after the aggregation");
+  bindings();
   uint32_t begin = peek().span.begin;
   SyntaxId value = binary(1);
   if (accept("?")) {
@@ -175,6 +182,7 @@ SyntaxId Parser::body() {
     }
   }
   expect(")", "after the contraction's body");
+  end_bindings();
   return value;
 }
 

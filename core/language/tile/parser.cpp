@@ -106,7 +106,7 @@ DimensionSyntax Parser::dimension() {
   return {.name = "", .size = static_cast<int64_t>(token.integer), .span = token.span};
 }
 
-// statement = { "[[" attribute "]]" } ( contraction | TENSOR "=" expr ) ";"
+// statement = { "[[" attribute "]]" } ( contraction | TENSOR "=" bindings expr ) ";"
 StatementSyntax Parser::statement() {
   StatementSyntax statement;
   uint32_t begin = peek().span.begin;
@@ -129,7 +129,9 @@ StatementSyntax Parser::statement() {
                     "a contraction names its output's indices and sizes, as in "
                     "O[i: N] = +(A[i, j]) or O[] = +(A[i, j])");
     }
+    bindings();
     statement.value = expression();
+    end_bindings();
   }
   statement.span = {begin, last_end()};
   expect(";", "after the statement");
@@ -201,6 +203,45 @@ void Parser::contraction_suffix(ContractionSyntax& out) {
     out.default_tensor = expect_name(TokenKind::upper_name, "the name of the default tensor");
   }
   out.no_defract = accept("no_defract");
+}
+
+// bindings = [ "let" binding {"," binding} "in" ]. The two words are names elsewhere: no expression
+// has a name directly behind a name.
+void Parser::bindings() {
+  if (peek().text != "let" || peek(1).kind != TokenKind::lower_name) return;
+  take();
+  do {
+    binding();
+  } while (accept(","));
+  if (peek().text != "in") fail_expected("',' or 'in' after the value that is named");
+  take();
+}
+
+// binding = name "=" expr
+void Parser::binding() {
+  NameSyntax name = expect_name(TokenKind::lower_name, "a name for a value");
+  if (auto known = bindings_.find(name.text); known != bindings_.end()) {
+    fail(Stage::parse, "name", name.span,
+         "'" + std::string(name.text) + "' is the name of a value already",
+         "use a new name for each value");
+  }
+  expect("=", "after the name of a value");
+  SyntaxId value = expression();
+  bindings_.emplace(name.text, Binding{value, name.span});
+}
+
+// A value that is not used would still say which points there are.
+void Parser::end_bindings() {
+  const Binding* unused = nullptr;
+  for (const auto& [name, binding] : bindings_) {
+    bool first = unused == nullptr || binding.span.begin < unused->span.begin;
+    if (!binding.used && first) unused = &binding;
+  }
+  if (unused != nullptr) {
+    std::string name(text_.substr(unused->span.begin, unused->span.end - unused->span.begin));
+    fail(Stage::parse, "name", unused->span, "the value '" + name + "' is never used");
+  }
+  bindings_.clear();
 }
 
 ProgramSyntax Parser::lone_expression() {

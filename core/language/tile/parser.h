@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/language/tile/syntax.h"
@@ -39,6 +40,16 @@ class Parser {
   Aggregation aggregation();
   void contraction_suffix(ContractionSyntax& contraction);
 
+  // Names for values: the text between `let` and `in`, and the end of where they hold.
+  struct Binding {
+    SyntaxId value = -1;
+    Span span;
+    bool used = false;
+  };
+  void bindings();
+  void binding();
+  void end_bindings();
+
   // Expressions.
   SyntaxId expression();
   SyntaxId conditional();
@@ -57,6 +68,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
+  std::unordered_map<std::string_view, Binding> bindings_;  // of the value being read
   ProgramSyntax out_;
 };
 

@@ -25,13 +25,14 @@ enum class SyntaxKind : uint8_t {
   call,       // text(args…)
   operation,  // op(args…), written with operators
   match,      // args[0] ? args[1], without an else part: A[i] == B[j] ? C[j]
+  bound,      // a name for the value args[0], which stands in front: let v = … in …
 };
 
 struct Syntax {
   SyntaxKind kind = SyntaxKind::integer;
   Op op = Op::ident;
   Span span = {};
-  int depth = 1;  // of the tree below, this node included
+  int depth = 1;  // of the tree below, this node included; values that names stand for are not
   std::string_view text = {};
   std::vector<SyntaxId> args = {};
   int64_t integer = 0;

@@ -87,8 +87,17 @@ NodeId AdjointBody::operation(Op op, std::vector<NodeId> args, Span span) {
   return folded >= 0 ? folded : body.operation(op, std::move(args), DType::none, span);
 }
 
+// Once for each two nodes: arms of selects may be shared on every level.
 NodeId AdjointBody::times(NodeId a, NodeId b) {
   if (a < 0 || b < 0) return -1;
+  auto known = products_.find({a, b});
+  if (known != products_.end()) return known->second;
+  NodeId product = product_of(a, b);
+  products_.emplace(std::pair{a, b}, product);
+  return product;
+}
+
+NodeId AdjointBody::product_of(NodeId a, NodeId b) {
   if (is_literal(b, 1)) return a;
   if (is_literal(a, 1)) return b;
   if (is_literal(b, 0) || is_literal(a, 0)) return body.integer(0);

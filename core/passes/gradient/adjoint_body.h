@@ -1,6 +1,9 @@
 // Reverse-mode differentiation of one scalar body.
 #pragma once
 
+#include <map>
+#include <utility>
+
 #include "core/ir/body.h"
 
 namespace tile {
@@ -30,6 +33,7 @@ class AdjointBody {
  private:
   bool is_literal(NodeId id) const;
   bool is_literal(NodeId id, double value) const;
+  NodeId product_of(NodeId a, NodeId b);
   NodeId fold_literals(Op op, const std::vector<NodeId>& args);
   NodeId fold_neutral(Op op, const std::vector<NodeId>& args);
   // d node / d operand number i, as nodes; -1: zero.
@@ -39,6 +43,7 @@ class AdjointBody {
   size_t forward_count_;
   std::vector<NodeId> results_;
   int result_slot_;
+  std::map<std::pair<NodeId, NodeId>, NodeId> products_;
 };
 
 // Finishes a body with one result, without unused nodes.
