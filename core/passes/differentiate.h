@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/program.h"
@@ -14,6 +15,14 @@ namespace tile {
 // Programs to use for the vector-Jacobian products of a program's outputs, by output (rule 7.4).
 // See check_given_gradient.
 using GivenGradients = std::map<std::string, std::shared_ptr<const Program>>;
+
+// For tests that compare a gradient with what it would be without a rule.
+struct GradientOptions {
+  // Names of rules that are not applied. "shifts": a tensor whose shift or scaling changes nothing
+  // has no gradient (7.1a).
+  std::vector<std::string> skip = {};
+  bool skips(std::string_view rule) const;
+};
 
 // The program whose outputs are those of `program` followed by, for each input named in `wrt`, the
 // vector-Jacobian product of output `of` with a new last input (the seed, shape of `of`). Gradients
@@ -28,7 +37,8 @@ using GivenGradients = std::map<std::string, std::shared_ptr<const Program>>;
 // cast. Bind refuses an integer `of` and a gradient with respect to an integer input. Throws
 // Failure (bind) for an unknown name or an operation without derivative.
 Program differentiate(const Program& program, const std::string& of,
-                      const std::vector<std::string>& wrt, const GivenGradients& given = {});
+                      const std::vector<std::string>& wrt, const GivenGradients& given = {},
+                      const GradientOptions& options = {});
 
 // Throws Failure (bind) unless `given` can be the vector-Jacobian product of output `of`: its
 // inputs are the seed, "D" and the output's name, and any inputs and outputs of `program`, by name;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <tuple>
 
+#include "core/passes/gradient/shift_invariance.h"
+
 namespace tile {
 namespace {
 
@@ -105,7 +107,8 @@ std::string suffixed(const std::string& name, const std::string& suffix) {
   return name.substr(0, end) + suffix + name.substr(end);
 }
 
-Derivation::Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt)
+Derivation::Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt,
+                       const GradientOptions& options)
     : program(forward),
       forward_inputs_(forward.inputs.size()),
       forward_statements_(forward.statements.size()) {
@@ -117,7 +120,7 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
   Renumbering(std::move(to)).apply(program);
   add_seed(of);
   find_shapes(moved(of));
-  find_active(wrt);
+  find_active(moved(of), wrt, !options.skips("shifts"));
 }
 
 void Derivation::add_seed(TensorId of) {
@@ -164,12 +167,13 @@ TensorId Derivation::moved(TensorId forward) const {
   return forward < static_cast<TensorId>(forward_inputs_) ? forward : forward + 1;
 }
 
-void Derivation::find_active(const std::vector<TensorId>& wrt) {
+void Derivation::find_active(TensorId of, const std::vector<TensorId>& wrt, bool drops_shifts) {
+  ShiftInvariance invariance(program, of, shapes_);
   active_.insert(wrt.begin(), wrt.end());
   for (const Statement& s : program.statements) {
-    for (TensorId id : differentiable_reads(s)) {
-      if (active_.contains(id)) active_.insert(s.result);
-    }
+    std::vector<TensorId> reads = differentiable_reads(s);
+    bool any = std::any_of(reads.begin(), reads.end(), [&](TensorId id) { return active(id); });
+    if (any && !(drops_shifts && invariance.holds(s.result))) active_.insert(s.result);
   }
 }
 

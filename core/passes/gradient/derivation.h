@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ir/program.h"
+#include "core/passes/differentiate.h"
 #include "core/passes/gradient/symbolic_shape.h"
 
 namespace tile {
@@ -21,7 +22,8 @@ using Places = std::vector<std::optional<Expr>>;
 class Derivation {
  public:
   // The forward program with a seed input named after output `of`.
-  Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt);
+  Derivation(const Program& forward, TensorId of, const std::vector<TensorId>& wrt,
+             const GradientOptions& options);
 
   Program program;
   TensorId seed() const { return seed_; }
@@ -29,7 +31,8 @@ class Derivation {
   TensorId moved(TensorId forward) const;
   const Tensor& tensor(TensorId id) const { return program.tensors[static_cast<size_t>(id)]; }
 
-  // Whether the result depends on a requested input through differentiable reads.
+  // Whether the result depends on a requested input through differentiable reads, and its gradient
+  // is not zero by rule 7.1a.
   bool active(TensorId id) const { return active_.contains(id); }
 
   // Appends a statement whose result is named after `name`; returns its tensor.
@@ -80,7 +83,7 @@ class Derivation {
   TensorId joined_components(TensorId id, const Contributions& parts, Span span);
   TensorId sum_of_placed(const std::string& name, TensorId id, const Contributions& parts,
                          size_t rank, Span span);
-  void find_active(const std::vector<TensorId>& wrt);
+  void find_active(TensorId of, const std::vector<TensorId>& wrt, bool drops_shifts);
 
   TensorId seed_ = -1;
   size_t forward_inputs_;

@@ -107,8 +107,13 @@ std::vector<TensorId> differentiable_reads(const Statement& statement) {
   return std::visit(Reads{}, statement.what);
 }
 
+bool GradientOptions::skips(std::string_view rule) const {
+  return std::find(skip.begin(), skip.end(), rule) != skip.end();
+}
+
 Program differentiate(const Program& program, const std::string& of,
-                      const std::vector<std::string>& wrt, const GivenGradients& given) {
+                      const std::vector<std::string>& wrt, const GivenGradients& given,
+                      const GradientOptions& options) {
   TensorId output = find_among(program, program.outputs, of, "output");
   std::vector<TensorId> inputs;
   for (const std::string& name : wrt) {
@@ -123,7 +128,7 @@ Program differentiate(const Program& program, const std::string& of,
   for (Statement& s : forward.statements) {
     if (auto* c = std::get_if<SymbolicContraction>(&s.what)) write_out_loops(*c);
   }
-  Derivation derivation(forward, output, inputs);
+  Derivation derivation(forward, output, inputs, options);
   auto own = given.find(of);
   std::vector<TensorId> gradients;
   if (own != given.end()) {

@@ -54,6 +54,8 @@ class Inference {
       case Function::reshape:
       case Function::prng_uniform:
         return ranked(c.sizes);
+      case Function::transpose:
+        return transposed(c);
       default:
         return unknown();
     }
@@ -64,6 +66,18 @@ class Inference {
   SymbolicShape unknown() const { return {false, {}, result_}; }
   static bool is_scalar(const SymbolicShape& s) { return s.ranked && s.dims.empty(); }
 
+  // Where all extents are known: of an unknown one nothing could say that it is another's.
+  SymbolicShape transposed(const Call& c) const {
+    const SymbolicShape& from = of(c.tensors.at(0));
+    if (!from.ranked || c.sizes.size() != from.dims.size()) return unknown();
+    std::vector<Expr> dims;
+    for (const Expr& axis : c.sizes) {
+      bool known = axis.is_constant() && axis.value() >= 0 && axis.value() < std::ssize(from.dims);
+      if (!known || !from.dims[static_cast<size_t>(axis.value())]) return unknown();
+      dims.push_back(*from.dims[static_cast<size_t>(axis.value())]);
+    }
+    return ranked(dims);
+  }
   SymbolicShape broadcast(const SymbolicShape& a, const SymbolicShape& b) const {
     if (is_scalar(a)) return b;
     if (is_scalar(b) || provably_equal(a, b)) return a;
