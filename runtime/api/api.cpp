@@ -1,26 +1,16 @@
 // The functions of tile.h: argument checks, then the engine.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "runtime/api/handles.h"
-#include "runtime/engine/constants.h"
-#include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/lean.h"
 
 using namespace tile;
 using namespace tile::api;
 
 namespace {
-
-char* duplicate(const std::string& text) {
-  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy == nullptr) throw std::bad_alloc();
-  std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
 
 // Fields beyond what the caller's struct has stay zero.
 template <class Options>
@@ -63,6 +53,7 @@ EngineOptions engine_options(const tile_engine_options& o) {
     };
   }
   options.cancelled = polled(o.cancel, o.cancel_user);
+  options.cancel_spares_runs = o.cancel_spares_runs != 0;
   if (o.precision != nullptr) options.precision = o.precision;
   if (o.limit_compile_ms == UINT64_MAX) {
     options.compile_seconds = CallControl::kForever;
@@ -84,37 +75,6 @@ std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, cons
   std::vector<TensorView> list;
   list.reserve(count);
   for (size_t i = 0; i < count; ++i) list.push_back(view_of(tensors[i], {what, i}, needs_data));
-  return list;
-}
-
-// The inputs of a call; parameters that are left out have their defaults. Of a run of `executable`:
-// constants that are left out are empty views.
-std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
-                                    const DLTensor* const* tensors, size_t count, bool needs_data) {
-  if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
-  auto constant = [&](size_t i) {
-    return executable != nullptr && constant_at(*executable, i) != nullptr;
-  };
-  bool fits = count <= defaults.size();
-  for (size_t i = count; i < defaults.size(); ++i) {
-    fits = fits && (defaults[i].has_value() || constant(i));
-  }
-  if (!fits) {
-    fail(Stage::run, "argument", {},
-         std::to_string(count) + " inputs given, expected " + std::to_string(defaults.size()));
-  }
-  std::vector<TensorView> list;
-  list.reserve(defaults.size());
-  for (size_t i = 0; i < defaults.size(); ++i) {
-    bool given = i < count && tensors[i] != nullptr;
-    if (!given && constant(i)) {
-      list.emplace_back();
-    } else if (!given && defaults[i]) {
-      list.push_back(view_of(*defaults[i]));
-    } else {
-      list.push_back(view_of(tensors[i], {"input", i}, needs_data));
-    }
-  }
   return list;
 }
 
@@ -141,7 +101,9 @@ std::function<bool()> cancelled_by(const Engine& engine, const tile_run_options&
 void run_controlled(const Executable& e, const std::vector<TensorView>& inputs,
                     const std::vector<TensorView>& outputs, RunOptions& options,
                     const tile_run_options& o) {
-  CallControl control(Stage::run, cancelled_by(*e.engine, o));
+  const EngineOptions& engine = e.engine->options();
+  bool asked = o.cancel != nullptr || engine.cancels_runs();
+  CallControl control(Stage::run, asked ? cancelled_by(*e.engine, o) : nullptr);
   Controlled now(&control, &e.engine->options().limits);
   options.control = &control;
   run(e, inputs, outputs, options);
@@ -153,15 +115,11 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
   RunOptions options;
   options.stream = o.stream;
   check_tensors(e, inputs, outputs);
-  if (current_control() != nullptr || o.cancel != nullptr || e.engine->options().cancelled) {
+  if (current_control() != nullptr || o.cancel != nullptr || e.engine->options().cancels_runs()) {
     run_controlled(e, inputs, outputs, options, o);
   } else {
     run(e, inputs, outputs, options);
   }
-}
-
-const Source* source_of(const tile_program* program) {
-  return program->loaded->program().source.get();
 }
 
 const char* name_at(const Program& program, const std::vector<TensorId>& ids, size_t i) {
@@ -217,15 +175,6 @@ void freed(Handle* handle) {
   reclaim();
 }
 
-}  // namespace
-
-#define REQUIRE(pointer) \
-  if ((pointer) == nullptr) return guarded_argument(#pointer " is NULL")
-
-namespace {
-tile_error* guarded_argument(const char* message) {
-  return guarded(nullptr, [&] { fail(Stage::run, "argument", {}, message); });
-}
 }  // namespace
 
 extern "C" {
@@ -413,14 +362,7 @@ tile_error* tile_executable_output(const tile_executable* executable, size_t i,
   return guarded(nullptr, [&] {
     const auto& outputs = executable->executable->outputs();
     if (i >= outputs.size()) fail(Stage::run, "argument", {}, "no such output");
-    const LiveExecutable::Output& t = outputs[i];
-    *description = {};
-    description->device = t.device;
-    description->ndim = static_cast<int32_t>(t.shape.size());
-    description->dtype = dl_type(t.type);
-    // DLPack has no const; these belong to the executable and are only read.
-    description->shape = const_cast<int64_t*>(t.shape.data());
-    description->strides = const_cast<int64_t*>(t.strides.data());
+    describe(outputs[i], *description);
   });
 }
 

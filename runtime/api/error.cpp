@@ -44,8 +44,8 @@ tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool 
   return error.release();
 }
 
-tile_error* argument_error(const std::string& message) {
-  return make_error({Stage::run, "argument", message, "", {}}, nullptr, true);
+tile_error* argument_error(const char* message) noexcept {
+  return guarded(nullptr, [&] { fail(Stage::run, "argument", {}, message); });
 }
 
 }  // namespace tile::api

@@ -36,7 +36,7 @@ namespace tile::api {
 
 // source may be null. Never throws: a shared out-of-memory error stands in where none can be made.
 tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call);
-tile_error* argument_error(const std::string& message);
+tile_error* argument_error(const char* message) noexcept;
 tile_error* out_of_memory() noexcept;
 bool is_shared_error(const tile_error* error) noexcept;
 
@@ -91,5 +91,23 @@ struct Argument {
 TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
 // A tensor that a run only reads.
 TensorView view_of(const HostTensor& tensor);
+// The inputs of a call; parameters that are left out have their defaults. Of a run of `executable`
+// (else null): constants that are left out are empty views.
+std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
+                                    const DLTensor* const* tensors, size_t count, bool needs_data);
+
+// As tile_executable_output; the arrays are those of `output`.
+void describe(const LiveExecutable::Output& output, DLTensor& description);
+
+// A copy that tile_string_free takes.
+char* duplicate(const std::string& text);
+
+inline const Source* source_of(const tile_program* program) {
+  return program->loaded->program().source.get();
+}
 
 }  // namespace tile::api
+
+// For functions of tile.h that return an error.
+#define REQUIRE(pointer) \
+  if ((pointer) == nullptr) return tile::api::argument_error(#pointer " is NULL")

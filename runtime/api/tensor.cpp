@@ -1,6 +1,7 @@
 #include <cstddef>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/constants.h"
 #include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/engine.h"
 
@@ -74,6 +75,35 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
     view.data = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
   }
   return view;
+}
+
+std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
+                                    const DLTensor* const* tensors, size_t count, bool needs_data) {
+  if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
+  auto constant = [&](size_t i) {
+    return executable != nullptr && constant_at(*executable, i) != nullptr;
+  };
+  bool fits = count <= defaults.size();
+  for (size_t i = count; i < defaults.size(); ++i) {
+    fits = fits && (defaults[i].has_value() || constant(i));
+  }
+  if (!fits) {
+    fail(Stage::run, "argument", {},
+         std::to_string(count) + " inputs given, expected " + std::to_string(defaults.size()));
+  }
+  std::vector<TensorView> list;
+  list.reserve(defaults.size());
+  for (size_t i = 0; i < defaults.size(); ++i) {
+    bool given = i < count && tensors[i] != nullptr;
+    if (!given && constant(i)) {
+      list.emplace_back();
+    } else if (!given && defaults[i]) {
+      list.push_back(view_of(*defaults[i]));
+    } else {
+      list.push_back(view_of(tensors[i], {"input", i}, needs_data));
+    }
+  }
+  return list;
 }
 
 TensorView view_of(const HostTensor& tensor) {

@@ -52,7 +52,7 @@ bool takes_pointers(const Executable& e, const CallPlan& plan) {
                            [](const CallPlan::Tensor& t) { return t.bytes == 0; });
   bool dense = std::all_of(e.inputs.begin(), e.inputs.end(),
                            [](const InputLayout& i) { return i.strides.empty(); });
-  return dense && !empty && !elsewhere && !engine.options().cancelled &&
+  return dense && !empty && !elsewhere && !engine.options().cancels_runs() &&
          plan.tensors.size() <= CallPlan::kMost;
 }
 

@@ -47,8 +47,11 @@ struct EngineOptions {
   bool measure = false;
   std::function<void(LogLevel, const std::string&)> log;
   std::function<bool()> cancelled;
+  bool cancel_spares_runs = false;  // `cancelled` is not for runs
   Limits limits;
   double compile_seconds = kCompileSeconds;  // of the processor, for one compilation or text
+
+  bool cancels_runs() const { return cancelled && !cancel_spares_runs; }
 };
 
 struct Statistics {
@@ -130,6 +133,9 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   // What inputs are that may be left out.
   const InputDefaults& defaults() const { return defaults_; }
 
+  // What these tensors are compiled for, with the values of those that set sizes. Throws Failure.
+  std::vector<InputLayout> layouts_of(std::span<const TensorView> inputs) const;
+
   // The executable for these layouts, compiled at most once however many threads ask. One that was
   // compiled just now has all of its stages, one that was found what runs need. Throws Failure.
   std::shared_ptr<const Executable> executable(const std::vector<InputLayout>& inputs);
@@ -181,7 +187,6 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
     }
   };
   std::optional<int64_t> sizing_value(size_t input, const TensorView& view) const;
-  std::vector<InputLayout> layouts_of(std::span<const TensorView> inputs) const;
   Found found_or_compiled(std::span<const TensorView> inputs);
   // `hash`: of the layouts, where the next look-up finds the executable without a lock.
   template <class Layouts>

@@ -38,6 +38,7 @@ extern "C" {
 typedef struct tile_engine tile_engine;
 typedef struct tile_program tile_program;
 typedef struct tile_executable tile_executable;
+typedef struct tile_inference tile_inference;
 typedef struct tile_error tile_error;
 
 /* major * 10000 + minor * 100 + patch of the library that is linked. */
@@ -127,6 +128,10 @@ typedef struct {
   uint64_t limit_points;     /* points that the reference interpreter visits in a run; 2^30 */
   uint64_t limit_nesting;    /* brackets and blocks in each other, beneath what the languages allow
                               * (Tile 200, MFG 500, Lift 150): for threads of small stacks */
+  /* Not 0: `cancel` ends parsing, differentiating, compiling and tuning; of the runs only those
+   * that are given a callback of their own (tile_run_options) can be ended, and the others cost no
+   * more than without one. */
+  int cancel_spares_runs;
 } tile_engine_options;
 
 /* options may be NULL. */
@@ -171,6 +176,21 @@ TILE_API const char* tile_program_output_name(const tile_program* program, size_
 TILE_API int tile_program_input_rank(const tile_program* program, size_t i);
 /* The program as text of its language. */
 TILE_API const char* tile_program_text(const tile_program* program);
+
+/* What the program takes and gives, before any size is known, as one JSON object on one line:
+ *   {"inputs": [{"name": "A", "dims": ["M", 3], "type": "f32"}, …],
+ *    "outputs": [{"name": "O", "dims": [["/", ["-", "M", 1], 2]]}, …]}
+ * dims: one size for each dimension; of an input null for any rank, of an output null where its
+ * shape depends on more than sizes. A size is an integer, a name, or an operation before its
+ * arguments:
+ * + - * / % (rounded towards zero), floordiv, mod (rounded down), min, max, <, ==, ?: (condition,
+ * then, else). A name is that of a dimension of the inputs, or "X.1", size 1 of input X, which
+ * declares none.
+ * type: the element type that the input must have ("bool", "i8" … "u64", "f16", "bf16", "f32",
+ * "f64"); null where the program fixes none. Inputs that may be left out also have "default", an
+ * array of its components; where declared "min", "max" and "label".
+ * Freed with tile_string_free. */
+TILE_API tile_error* tile_program_signature(const tile_program* program, char** json);
 
 /* The program that computes the outputs of `program` and, for each input named in `wrt`, the
  * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output).
@@ -227,6 +247,16 @@ TILE_API tile_error* tile_program_compile_with(tile_program* program, const DLTe
                                                const tile_compile_options* options,
                                                tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
+
+/* What the outputs are for such inputs (as for tile_program_compile; strides are not looked at),
+ * found without generating code or caching anything: some microseconds for each statement. Errors
+ * of stage bind are found, those of stage compile are not. */
+TILE_API tile_error* tile_program_infer(tile_program* program, const DLTensor* const* inputs,
+                                        size_t input_count, tile_inference** inference);
+/* As tile_executable_output; the arrays live as long as the inference. */
+TILE_API tile_error* tile_inference_output(const tile_inference* inference, size_t i,
+                                           DLTensor* description);
+TILE_API void tile_inference_free(tile_inference* inference);
 
 /* Shape and type of output i, and the device that the engine runs on, where no run copies it from;
  * the arrays live as long as the executable. Strides are those of dense elements; data is NULL. */
