@@ -220,6 +220,15 @@ std::string truth_operation(Op op, std::span<const ValueText> x) {
   }
 }
 
+// See `pick` in the prelude for why small signed integers are not chosen by `?:`.
+std::string print_selection(DType type, std::span<const ValueText> x) {
+  std::string condition = print_truth(x[0]);
+  std::string yes = print_conversion(x[1], type), no = print_conversion(x[2], type);
+  bool picked = is_integer(type) && !is_unsigned_integer(type) && bit_width(type) <= 32;
+  if (!picked) return "(" + condition + " ? " + yes + " : " + no + ")";
+  return "(" + std::string(type_name(type)) + ")pick(" + condition + ", " + yes + ", " + no + ")";
+}
+
 const char* comparison_sign(Op op) {
   switch (op) {
     case Op::eq:
@@ -333,8 +342,7 @@ std::string print_operation(Op op, DType type, std::span<const ValueText> x) {
     case TypeRule::comparison:
       return infix(x[0], comparison_sign(op), x[1]);
     case TypeRule::selection:
-      return "(" + print_truth(x[0]) + " ? " + print_conversion(x[1], type) + " : " +
-             print_conversion(x[2], type) + ")";
+      return print_selection(type, x);
     case TypeRule::random:
       return "uniform(" + x[0].text + ", " + x[1].text + ")";
     case TypeRule::packed:

@@ -69,6 +69,10 @@ template <class I, class F> FN I saturate(F x, I lo, I hi) {
 }
 )";
 
+// pick: ptxas (of CUDA 12.9 and 13.0, for sm_90 and sm_100) joins two signed maxima or minima of 32
+// bits into one instruction of three operands and loses the negation of an operand on the way:
+// max(max(a, -b), c) becomes max(a, b, c). A selection that the compiler in front of it cannot read
+// never becomes a maximum there. Unsigned ones and those of other widths are not joined like that.
 constexpr std::string_view kIntegers = R"(FN i32 quotient(i32 a, i32 b) {
   return b == 0 ? 0 : b == -1 ? (i32)(0u - (u32)a) : a / b;
 }
@@ -95,8 +99,23 @@ FN i32 shr(i32 a, i32 b) { return a >> ((u32)b >= 32u ? 31 : b); }
 FN u32 shr(u32 a, u32 b) { return b >= 32u ? 0 : a >> b; }
 FN i64 shr(i64 a, i64 b) { return a >> ((u64)b >= 64u ? 63 : b); }
 FN u64 shr(u64 a, u64 b) { return b >= 64u ? 0 : a >> b; }
+#if !defined(TILE_HOST_EMULATION) && __CUDA_ARCH__ >= 900
+FN i32 pick(bool first, i32 a, i32 b) {
+  i32 r, mask = first ? -1 : 0;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(r) : "r"(mask), "r"(a), "r"(b));  // mask ? a : b
+  return r;
+}
+#else
+FN i32 pick(bool first, i32 a, i32 b) { return first ? a : b; }
+#endif
 template <class I> FN I largest(I a, I b) { return a < b ? b : a; }
 template <class I> FN I least(I a, I b) { return b < a ? b : a; }
+FN i32 largest(i32 a, i32 b) { return pick(a < b, b, a); }
+FN i32 least(i32 a, i32 b) { return pick(b < a, b, a); }
+FN i16 largest(i16 a, i16 b) { return (i16)pick(a < b, b, a); }
+FN i16 least(i16 a, i16 b) { return (i16)pick(b < a, b, a); }
+FN i8 largest(i8 a, i8 b) { return (i8)pick(a < b, b, a); }
+FN i8 least(i8 a, i8 b) { return (i8)pick(b < a, b, a); }
 template <class I> FN I sign_of(I x) { return x > 0 ? (I)1 : x < 0 ? (I)-1 : x; }
 FN u64 scramble(u64 z) {
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;

@@ -1,5 +1,6 @@
 // Contractions without windows: statistics, products, contractions of several tensors, diagonals.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/random/workshop.h"
 
@@ -7,6 +8,7 @@ namespace tile::test {
 namespace {
 
 constexpr size_t kMostIndices = 5;
+constexpr double kLargestExponent = 120;  // of a product of f32, whose own is 127
 
 class Sums {
  public:
@@ -19,6 +21,7 @@ class Sums {
     choose_kept();
     choose_aggregation();
     Term body = body_of(leaves);
+    if (aggregation_ == "*" && may_overflow(body)) aggregation_ = "+";
     std::string text =
         "[" + output() + "] = " + aggregation_ + "(" + body.text + ")" + constraint();
     std::vector<std::string> dims = out_dims_;
@@ -145,6 +148,14 @@ class Sums {
       default:
         return ", " + a.name + " / 2 + " + b.name + " / 3 < " + std::to_string(random_.in(1, 5));
     }
+  }
+
+  // Whether some of a product's factors alone may be too large for a float: their order then says
+  // whether the product is zero, infinite or, of both, not a number.
+  bool may_overflow(const Term& factor) const {
+    double factors = 1;
+    for (const Index& i : indices_) factors *= static_cast<double>(shop_.size(i.dim));
+    return factors * std::log2(std::max(factor.bound, 1.0)) > kLargestExponent;
   }
 
   // A default for cells that stay empty: a tensor of the same shape and type, which bind checks.

@@ -140,7 +140,7 @@ std::string Expectation::rounded_difference(size_t output, const HostTensor& got
   for (int64_t i = 0; i < got.count(); ++i) {
     double by = std::fabs(number(expected, i) - number(got, i));
     if (by <= allowed) continue;
-    if (by <= allowed + moved(output) || std::isnan(moved(output))) continue;
+    if (by <= allowed + moved(output) || !std::isfinite(moved(output))) continue;
     return difference_at(output, i, expected.at(i), got.at(i)) + " (may move by " +
            std::to_string(moved(output)) + ")";
   }
