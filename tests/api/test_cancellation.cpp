@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <thread>
@@ -50,9 +51,16 @@ struct Tensor {
   Tensor(const Tensor&) = delete;
 };
 
-// Seconds, and what the call said.
+// What the process has used of its processors.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// How long the call took, by the clock and of the processors, and what it said.
 struct Outcome {
-  double seconds = 0;
+  double seconds = 0, worked = 0;
   std::string code, rendered;
   tile_stage stage = TILE_STAGE_API;
   int line = 0;
@@ -60,8 +68,10 @@ struct Outcome {
 template <class Call>
 Outcome outcome(const Call& call) {
   auto start = Clock::now();
+  double before = processor_seconds();
   tile_error* error = call();
   Outcome result;
+  result.worked = processor_seconds() - before;
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (error == nullptr) return result;
   result.code = tile_error_code(error);
@@ -128,14 +138,16 @@ class Cancellation : public testing::TestWithParam<const char*> {
   tile_engine* engine_ = nullptr;
 };
 
-// What a busy machine adds to the 100 ms.
-constexpr double kSoon = 2;
+// Of the processors, far above the 100 ms that are promised: caches are cold, builds sanitized. By
+// the clock a machine busy with other work takes as long as it likes, but not for ever.
+constexpr double kSoon = 2, kEver = 50;
 
 void expect_cancelled(const Outcome& o, int after_ms, tile_stage stage) {
   EXPECT_EQ(o.code, "cancelled") << o.rendered;
   EXPECT_EQ(o.stage, stage);
   EXPECT_GE(o.line, 1);
-  EXPECT_LT(o.seconds, 1e-3 * after_ms + kSoon);
+  EXPECT_LT(o.worked, 1e-3 * after_ms + kSoon);
+  EXPECT_LT(o.seconds, kEver);
 }
 
 TEST_P(Cancellation, OfARunThatTakesForever) {
