@@ -19,7 +19,8 @@ using GivenGradients = std::map<std::string, std::shared_ptr<const Program>>;
 // For tests that compare a gradient with what it would be without a rule.
 struct GradientOptions {
   // Names of rules that are not applied. "shifts": a tensor whose shift or scaling changes nothing
-  // has no gradient (7.1a).
+  // has no gradient (7.1a). "conditions": the conditions of a sum bound the sums that read its
+  // adjoint (7.2a). "means": sums of distances from a mean are zero (7.1a).
   std::vector<std::string> skip = {};
   bool skips(std::string_view rule) const;
 };

@@ -22,6 +22,7 @@ constexpr std::array kPasses = {
     Pass{"digits", split_digits, true},
     Pass{"resolve-indices", resolve_indices, true},
     Pass{"fold-decided", fold_constants, true},
+    Pass{"choose-by-conditions", choose_by_conditions, true},
     Pass{"inline-pointwise", inline_pointwise, true},
     Pass{"unused-producers", eliminate_dead_code, true},
     Pass{"split-tuples", split_tuples, true},

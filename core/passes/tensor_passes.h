@@ -22,6 +22,9 @@ void split_digits(BoundProgram& program, const Target& target);
 // Turns indices that are values into affine forms, decides conditions on indices and drops boundary
 // rules that never act, by the ranges of a normalized piece.
 void resolve_indices(BoundProgram& program, const Target& target);
+// Makes the conditions of a cheap pointwise statement a choice between its value and zero, so that
+// it can be computed in the statements that read it.
+void choose_by_conditions(BoundProgram& program, const Target& target);
 // Substitutes a pointwise producer into the statements that read it where recomputing it costs no
 // more than storing and reading it. Values stay the same bit by bit: the producer's rounding is
 // kept.

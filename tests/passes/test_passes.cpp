@@ -152,5 +152,28 @@ TEST(Passes, WholeTensorOperations) {
       {f32({4, 6})});
 }
 
+// Rule 4.3: cells without points stay zero, whatever the value is there.
+TEST(Passes, ConditionsOfCheapMapsAreChoices) {
+  BoundProgram program = checked_pipeline(
+      "function (A[S], E[S, T]) -> (O) { B[s, t: S, T] = +(A[s]), s - t < S; D = E * B;"
+      "O[s: S] = +(D[s, t]); }",
+      {f32({5}), f32({5, 6})});
+  ASSERT_EQ(program.statements.size(), 1U) << print(program);
+  EXPECT_TRUE(contraction(program, 0).pieces[0].constraints.empty());
+}
+
+TEST(Passes, ConditionsOfWhatIsNoMapStay) {
+  // Reads outside where the condition does not hold; costs more than to store; is a result.
+  for (const char* text :
+       {"function (A[S], E[S, T]) -> (O) { B[s, t: S, T] = +(A[s - t]), s - t < S; D = E * B;"
+        "O[s: S] = +(D[s, t]); }",
+        "function (A[S], E[S, T]) -> (O) { B[s, t: S, T] = +(exp(A[s])), s - t < S; D = E * B;"
+        "O[s: S] = +(D[s, t]); }",
+        "function (A[S], E[S, T]) -> (B) { B[s, t: S, T] = +(A[s] + E[s, t]), s - t < S; }"}) {
+    BoundProgram program = checked_pipeline(text, {f32({5}), f32({5, 6})});
+    EXPECT_FALSE(contraction(program, 0).pieces[0].constraints.empty()) << print(program);
+  }
+}
+
 }  // namespace
 }  // namespace tile

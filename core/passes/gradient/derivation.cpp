@@ -111,7 +111,9 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
                        const GradientOptions& options)
     : program(forward),
       forward_inputs_(forward.inputs.size()),
-      forward_statements_(forward.statements.size()) {
+      forward_statements_(forward.statements.size()),
+      keeps_conditions_(!options.skips("conditions")),
+      drops_zero_sums_(!options.skips("means")) {
   for (const Tensor& t : forward.tensors) add_names(t, names_);
   for (TensorId id : wrt) program.tensors[static_cast<size_t>(id)].differentiated = true;
   std::vector<TensorId> to;
@@ -247,122 +249,6 @@ TensorId Derivation::call(const std::string& name, Span span, Function function,
   c.tensors = std::move(tensors);
   c.sizes = std::move(sizes);
   return add(name, span, std::move(c));
-}
-
-void Derivation::contribute(TensorId id, TensorId adjoint, Places fixed) {
-  contributions_[static_cast<size_t>(id)].push_back({adjoint, std::move(fixed)});
-}
-
-TensorId Derivation::component_of(TensorId adjoint, int k) const {
-  auto known = components_.find(adjoint);
-  if (known == components_.end()) return -1;
-  auto found = known->second.find(k);
-  return found == known->second.end() ? -1 : found->second;
-}
-
-// The sum over the first `rank` dimensions of `id`, each part where it belongs.
-TensorId Derivation::sum_of_placed(const std::string& name, TensorId id, const Contributions& parts,
-                                   size_t rank, Span span) {
-  SymbolicContraction c;
-  c.aggregation = Aggregation::assign;
-  c.out_span = span;
-  for (size_t d = 0; d < rank; ++d) {
-    c.indices.push_back("i" + std::to_string(d) + "'");
-    c.out_index.push_back(Expr::variable(c.indices.back()));
-    c.out_size.push_back(extent(id, d));
-  }
-  NodeId sum = -1;
-  for (const Contribution& part : parts) {
-    SymbolicAccess access;
-    access.tensor = part.adjoint;
-    access.span = span;
-    NodeId here = -1;
-    for (size_t d = 0; d < rank; ++d) {
-      if (part.fixed.empty() || !part.fixed[d]) {
-        access.index.push_back(c.out_index[d]);
-        continue;
-      }
-      NodeId place = c.body.size(*part.fixed[d]), index = c.body.index(static_cast<int>(d));
-      NodeId test = c.body.operation(Op::eq, {index, place});
-      here = here < 0 ? test : c.body.operation(Op::logical_and, {here, test});
-    }
-    NodeId value = c.body.load(static_cast<int>(c.accesses.size()));
-    c.accesses.push_back(std::move(access));
-    if (here >= 0) value = c.body.operation(Op::select, {here, value, c.body.integer(0)});
-    sum = sum < 0 ? value : c.body.operation(Op::add, {sum, value});
-  }
-  c.body.results = {sum};
-  c.body = tidied(c.body);
-  return add(name, span, std::move(c));
-}
-
-// Each component by itself, then the tensor of tuples.
-TensorId Derivation::joined_components(TensorId id, const Contributions& parts, Span span) {
-  size_t rank = parts[0].fixed.size() - 1;
-  std::map<int64_t, Contributions> groups;
-  for (const Contribution& part : parts) groups[part.fixed[rank]->value()].push_back(part);
-  Contributions whole;
-  std::map<int64_t, TensorId> components;
-  for (const auto& [k, group] : groups) {
-    bool plain = group.size() == 1 &&
-                 std::none_of(group[0].fixed.begin(), group[0].fixed.end() - 1,
-                              [](const std::optional<Expr>& e) { return e.has_value(); });
-    std::string name = adjoint_name(id) + "_" + std::to_string(k);
-    components[k] = plain ? group[0].adjoint : sum_of_placed(name, id, group, rank, span);
-    Places fixed(rank + 1);
-    fixed[rank] = Expr(k);
-    whole.push_back({components[k], std::move(fixed)});
-  }
-  TensorId joined = sum_of_placed(adjoint_name(id), id, whole, rank + 1, span);
-  components_[joined] = std::move(components);
-  return joined;
-}
-
-TensorId Derivation::placed(TensorId id, const Contributions& parts, Span span) {
-  bool tuples = std::all_of(parts.begin(), parts.end(), [](const Contribution& part) {
-    return !part.fixed.empty() && part.fixed.back() && part.fixed.back()->is_constant();
-  });
-  if (tuples) return joined_components(id, parts, span);
-  size_t rank = 0;
-  for (const Contribution& part : parts) rank = std::max(rank, part.fixed.size());
-  return sum_of_placed(adjoint_name(id), id, parts, rank, span);
-}
-
-// The sum takes the plain name; nothing but the sum refers to the parts. The seed keeps its name.
-void Derivation::release_name(TensorId id, const std::vector<TensorId>& parts) {
-  for (TensorId part : parts) {
-    Tensor& t = program.tensors[static_cast<size_t>(part)];
-    if (t.name != adjoint_name(id) || part == seed_) continue;
-    t.name = fresh(t.name);
-    names_.erase(adjoint_name(id));
-  }
-}
-
-TensorId Derivation::adjoint(TensorId id, Span span) {
-  const Contributions contributions = contributions_[static_cast<size_t>(id)];
-  if (contributions.empty()) return -1;
-  bool anywhere = std::any_of(contributions.begin(), contributions.end(),
-                              [](const Contribution& part) { return !part.fixed.empty(); });
-  std::vector<TensorId> parts;
-  for (const Contribution& part : contributions) parts.push_back(part.adjoint);
-  if (anywhere) {
-    release_name(id, parts);
-    TensorId whole = placed(id, contributions, span);
-    contributions_[static_cast<size_t>(id)] = {{whole, {}}};
-    return whole;
-  }
-  if (parts.size() == 1) return parts[0];
-  release_name(id, parts);
-  Body body;
-  NodeId sum = body.load(0);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    NodeId part = body.load(static_cast<int>(i));
-    sum = body.operation(Op::add, {sum, part});
-  }
-  body.results = {sum};
-  TensorId whole = elementwise(adjoint_name(id), span, std::move(parts), std::move(body));
-  contributions_[static_cast<size_t>(id)] = {{whole, {}}};
-  return whole;
 }
 
 TensorId Derivation::named_result(TensorId adjoint, TensorId input) {

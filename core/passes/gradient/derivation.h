@@ -9,6 +9,7 @@
 
 #include "core/ir/program.h"
 #include "core/passes/differentiate.h"
+#include "core/passes/gradient/cells.h"
 #include "core/passes/gradient/symbolic_shape.h"
 
 namespace tile {
@@ -57,6 +58,23 @@ class Derivation {
   // The same at places fixed[d] of the dimensions that have one, which `adjoint` lacks: one entry
   // for each dimension of `id`, or none at all.
   void contribute(TensorId id, TensorId adjoint, Places fixed);
+  const SymbolicShape& shape(TensorId id) const { return shapes_[static_cast<size_t>(id)]; }
+  // See cells.h.
+  std::optional<IndexRanges> whole_ranges(const SymbolicContraction& contraction) const {
+    return tile::whole_ranges(contraction, shapes_);
+  }
+  // What an adjoint was added up of; itself, if of nothing else.
+  std::vector<TensorId> addends(TensorId adjoint) const;
+  // The sum of some of them; -1: of none.
+  TensorId sum_of_addends(TensorId adjoint, const std::vector<TensorId>& some);
+  bool drops_zero_sums() const { return drops_zero_sums_; }
+
+  // Where an adjoint may be other than zero (rule 7.2a); kept if that rule is applied.
+  const CellConditions& conditions(TensorId adjoint) const;
+  void set_conditions(TensorId adjoint, CellConditions conditions);
+  // The sum of an adjoint over what the broadcasting of `operand` repeated.
+  TensorId unbroadcast(const std::string& name, Span span, TensorId adjoint, TensorId operand);
+
   // The whole adjoint of `id`, contributions added up; -1: none.
   TensorId adjoint(TensorId id, Span span);
   // A tensor that holds component k of the adjoint of tuples; -1: none is known.
@@ -70,6 +88,7 @@ class Derivation {
   void drop_unused();
 
  private:
+  TensorId sum_of(const std::string& name, Span span, const std::vector<TensorId>& parts);
   std::string fresh(const std::string& name);
   void add_seed(TensorId of);
   void find_shapes(TensorId of);
@@ -92,6 +111,10 @@ class Derivation {
   std::set<TensorId> active_;
   std::map<TensorId, std::string> asked_names_;  // of appended tensors, before they were made fresh
   std::vector<SymbolicShape> shapes_;
+  bool keeps_conditions_;
+  bool drops_zero_sums_;
+  std::map<TensorId, std::vector<TensorId>> addends_;
+  std::map<TensorId, CellConditions> conditions_;
   std::vector<Contributions> contributions_;
   std::map<TensorId, std::map<int64_t, TensorId>> components_;  // of joined adjoints of tuples
 };

@@ -6,6 +6,7 @@
 #include "core/passes/gradient/index_expression.h"
 #include "core/passes/gradient/product_rule.h"
 #include "core/passes/gradient/scatter_rule.h"
+#include "core/passes/gradient/zero_sums.h"
 
 namespace tile {
 namespace {
@@ -134,12 +135,46 @@ class Rule {
   void add_access(size_t i) {
     auto cases = boundary_cases(derivation_, forward_, forward_.accesses[i]);
     if (!cases) return scatter_access(i);
+    seed_ = moving(i);
+    if (seed_ < 0) return;
     for (const BoundaryCase& one : *cases) add_case(i, one);
+  }
+  // The adjoint as far as it moves what access i reads: see without_zero_sums.
+  TensorId moving(size_t i) const {
+    bool sums =
+        forward_.aggregation == Aggregation::sum || forward_.aggregation == Aggregation::assign;
+    auto ranges = derivation_.whole_ranges(forward_);
+    bool known = derivation_.drops_zero_sums() && sums && ranges && forward_.components == 0 &&
+                 reads_in_range(forward_.accesses[i]);
+    if (!known) return d_;
+    std::map<std::string, Expr> names;
+    SummedSpace space;
+    for (const auto& [index, extent] : *ranges) {
+      names[index] = Expr::variable("#" + index);
+      space.summed["#" + index] = extent;
+    }
+    for (const Expr& e : forward_.accesses[i].index) {
+      if (!e.is_constant()) space.summed.erase("#" + e.name());
+    }
+    AdjointBody adjoint(forward_.body);
+    auto count = static_cast<int>(forward_.accesses.size());
+    NodeId value = adjoint.derivative(static_cast<int>(i), adjoint.body.load(count));
+    if (value < 0) return d_;
+    space.read = [&](int slot) {
+      SymbolicAccess access =
+          slot == count ? output_access(d_) : forward_.accesses[static_cast<size_t>(slot)];
+      Element element{access.tensor, {}};
+      for (const Expr& e : access.index) element.place.push_back(substitute(e, names));
+      return reads_in_range(access) ? std::optional(std::move(element)) : std::nullopt;
+    };
+    return without_zero_sums(derivation_, adjoint.body, value, count, space);
   }
   void add_case(size_t i, const BoundaryCase& one) {
     const SymbolicAccess& access = forward_.accesses[i];
     SymbolicContraction c = over_same_points();
     c.aggregation = Aggregation::sum;
+    if (forward_.components == 0) require(c, derivation_.conditions(seed_), forward_.out_index);
+    const size_t conditions = c.constraints.size();
     c.indices.insert(c.indices.end(), one.indices.begin(), one.indices.end());
     c.constraints.insert(c.constraints.end(), one.constraints.begin(), one.constraints.end());
     Places fixed = fixed_places(one, c.indices);
@@ -149,10 +184,11 @@ class Rule {
       c.out_size.push_back(derivation_.extent(access.tensor, d));
     }
     if (!set_derivative(c, i, false)) return;
-    derivation_.contribute(
-        access.tensor,
-        derivation_.add(derivation_.adjoint_name(access.tensor), statement_.span, std::move(c)),
-        std::move(fixed));
+    CellConditions own = cell_conditions(c, fixed.empty() ? conditions : 0);
+    TensorId adjoint =
+        derivation_.add(derivation_.adjoint_name(access.tensor), statement_.span, std::move(c));
+    derivation_.set_conditions(adjoint, std::move(own));
+    derivation_.contribute(access.tensor, adjoint, std::move(fixed));
   }
   // Where a case adds to one place along a dimension, such as an edge or a component, only that
   // place is computed. Empty: there is none.
@@ -216,7 +252,7 @@ class Rule {
     switch (forward_.aggregation) {
       case Aggregation::sum:
       case Aggregation::assign:
-        return load(output_access(d_));
+        return load(output_access(seed_ < 0 ? d_ : seed_));
       case Aggregation::max:
       case Aggregation::min: {
         NodeId holds = tie(adjoint, load(output_access(statement_.result)));
@@ -283,6 +319,7 @@ class Rule {
   const Statement& statement_;
   const SymbolicContraction& forward_;
   TensorId d_;
+  TensorId seed_ = -1;  // of the access at hand, in sums
   TensorId shared_ = -1;
   std::vector<SymbolicAccess> others_;
 };

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/passes/gradient/cells.h"
 #include "core/passes/gradient/degree.h"
 #include "core/passes/gradient/derivation.h"
 
@@ -20,20 +21,6 @@ namespace tile {
 namespace {
 
 using Kind = Degree::Kind;
-
-// A dimension of a tensor's cell.
-Expr cell_name(size_t d) { return Expr::variable("#" + std::to_string(d)); }
-
-bool in_range(const SymbolicAccess& access, size_t d) {
-  bool by_value = d < access.values.size() && access.values[d] >= 0;
-  return !by_value && (d >= access.boundary.size() || access.boundary[d] == Boundary::in_range);
-}
-bool reads_in_range(const SymbolicAccess& access) {
-  for (size_t d = 0; d < access.index.size(); ++d) {
-    if (!in_range(access, d)) return false;
-  }
-  return true;
-}
 
 class Walk {
  public:
@@ -157,21 +144,6 @@ class Walk {
     return true;
   }
 
-  // An expression over the indices as one over the cell that the point belongs to.
-  static std::optional<Expr> in_cell(const SymbolicContraction& c, const Expr& e) {
-    std::map<std::string, Expr> places;
-    for (size_t d = 0; d < c.out_index.size(); ++d) {
-      if (c.out_index[d] == e && !e.is_constant()) return cell_name(d);
-      if (c.out_index[d].kind() == ExprKind::variable) {
-        places.try_emplace(c.out_index[d].name(), cell_name(d));
-      }
-    }
-    Expr there = substitute(e, places);
-    bool free = std::none_of(c.indices.begin(), c.indices.end(),
-                             [&](const std::string& index) { return uses_variable(there, index); });
-    return free ? std::optional(there) : std::nullopt;
-  }
-
   Degree result(const Statement&, const SymbolicContraction& c) const {
     BodyReads reads;
     reads.degree = [&](const Node& n) { return read(c.accesses[static_cast<size_t>(n.slot)]); };
@@ -200,40 +172,8 @@ class Walk {
         break;
     }
     // An empty cell holds zero.
-    if (additive && !has_no_empty_cells(c)) return Degree::unknown();
+    if (additive && !whole_ranges(c, shapes_)) return Degree::unknown();
     return moved(point, [&](const Expr& e) { return in_cell(c, e); });
-  }
-
-  // Whether the output's indices name the point.
-  static bool has_single_points(const SymbolicContraction& c) {
-    return std::all_of(c.indices.begin(), c.indices.end(), [&](const std::string& index) {
-      return std::find(c.out_index.begin(), c.out_index.end(), Expr::variable(index)) !=
-             c.out_index.end();
-    });
-  }
-  // Whether every cell has a point, unless a dimension that is reduced has size 0: indices run
-  // through whole dimensions, and nothing else bounds them.
-  bool has_no_empty_cells(const SymbolicContraction& c) const {
-    std::map<std::string, Expr> sizes;
-    for (size_t d = 0; d < c.out_index.size(); ++d) {
-      const Expr& e = c.out_index[d];
-      bool one = e.is_constant(0) && c.out_size[d].is_constant(1);
-      if (!one && (e.kind() != ExprKind::variable || sizes.contains(e.name()))) return false;
-      if (!one) sizes[e.name()] = c.out_size[d];
-    }
-    auto whole = [&](const Expr& e, const std::optional<Expr>& size) {
-      if (e.is_constant(0) && size && size->is_constant(1)) return true;
-      return e.kind() == ExprKind::variable && size &&
-             sizes.try_emplace(e.name(), *size).first->second == *size;
-    };
-    for (const SymbolicAccess& a : c.accesses) {
-      if (!shape(a.tensor).ranked) return false;
-      for (size_t d = 0; d < a.index.size(); ++d) {
-        if (in_range(a, d) && !whole(a.index[d], shape(a.tensor).dims[d])) return false;
-      }
-    }
-    return std::all_of(c.constraints.begin(), c.constraints.end(),
-                       [&](const SymbolicConstraint& k) { return whole(k.form, k.bound); });
   }
 
   // --- whole tensors -----------------------------------------------------------------------------
