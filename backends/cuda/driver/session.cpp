@@ -69,7 +69,8 @@ void* Session::allocate(size_t bytes, void* stream) {
     if (limit_ != 0 && used > limit_) {
       fail(Stage::run, "memory", {},
            std::to_string(used) + " bytes of device memory are needed; the limit is " +
-               std::to_string(limit_));
+               std::to_string(limit_),
+           "an engine whose option memory_limit is larger allows more");
     }
     Current current(*device_);
     CUdeviceptr memory = 0;

@@ -55,7 +55,64 @@ typedef enum {
 } tile_stage;
 
 TILE_API tile_stage tile_error_stage(const tile_error* error);
-/* A stable word such as "syntax", "rank", "broadcast", "limit", "argument", "memory". */
+
+/* The kind of the error, a stable word; later versions may have further ones.
+ *
+ *   The text
+ *   "lexical"      characters that begin no word, a comment that does not end
+ *   "encoding"     a text that is not UTF-8
+ *   "number"       a number that is none or that no type holds
+ *   "syntax"       another symbol was expected
+ *   "name"         an undefined, reserved, repeated or unused name
+ *   "function"     an unknown function, or one that cannot stand there
+ *   "arity"        too many or too few arguments
+ *   "type"         element types, or types of MFG and Lift, that do not fit
+ *   "linearity"    an index expression that is not linear
+ *   "recursion"    a function of MFG that calls itself
+ *   "bounds"       sizes of a definition of MFG that are missing or not allowed
+ *   "boundary"     an unknown boundary rule of Lift
+ *   "accumulator"  an array that Lift's Reduce cannot carry
+ *   "split"        a length of Lift that another number must divide
+ *   "stride"       the same of Lift's stride
+ *   Shapes and sizes
+ *   "inputs"       another number of inputs than the program's
+ *   "rank"         a number of dimensions that does not fit
+ *   "dimension"    a size that is not the declared one, or not known
+ *   "size"         a negative or forbidden size, or an expression that is no size
+ *   "shape"        shapes that a function cannot take together
+ *   "broadcast"    shapes that do not broadcast
+ *   "axis"         an axis that the tensor does not have
+ *   "slice"        a step or a range that selects nothing sensible
+ *   "index"        an index expression or position that is not possible
+ *   "division"     a size or an index that divides by zero
+ *   "overflow"     a size or an index that needs more than 64 bits
+ *   "unbounded"    an index that nothing bounds
+ *   "default"      a default tensor of another shape or type
+ *   "derivative"   a statement whose derivative needs what the text leaves open
+ *   "gradient"     a gradient of what has none, or a seed that does not fit
+ *   Compiling
+ *   "limit"        more than a limit of the engine or of the language allows
+ *   "overlap"      two points that assign one cell; of a run: tensors that share memory
+ *   "backend"      the backend cannot be had, or LLVM failed
+ *   "target"       an unknown processor or GPU, or one that is not here
+ *   "stage"        a stage that the backend does not print
+ *   "unsupported"  what the backend cannot do
+ *   "block"        a GPU's block of more threads than it takes
+ *   "shared"       a GPU's block of more shared memory than it has
+ *   "nvrtc"        the compiler of CUDA is not found or failed
+ *   "sass"         the disassembler of GPU code is not found or failed
+ *   "internal"     a fault of the library's own; please report it
+ *   Running
+ *   "memory"       memory that the process or the device does not get: the same call may succeed
+ *                  later; or more than the engine's memory_limit, which the hint then names
+ *   "cancelled"    tile_cancel_callback ended the call
+ *   "fork"         the process was forked while its parent was in a call of the library
+ *   "device"       there is no such GPU, or it is too old
+ *   "driver"       NVIDIA's driver is not found or too old
+ *   "launch"       a kernel failed on the device
+ *   "cuda"         another function of the driver failed
+ *   Calls
+ *   "argument"     an argument of the call, such as a NULL handle or a tensor that does not fit */
 TILE_API const char* tile_error_code(const tile_error* error);
 TILE_API const char* tile_error_message(const tile_error* error);
 /* Position in the program text, counted from 1; 0 where an error has none. */
