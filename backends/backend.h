@@ -31,6 +31,13 @@ class Code {
   virtual bool spills() const { return false; }
   // How many kernels one launch() gives a device.
   virtual size_t kernels() const { return 1; }
+  // What launch() is given.
+  struct Takes {
+    std::vector<bool> written;  // of each argument: whether it is written, else only read
+    size_t parameters = 0;
+  };
+  // Null where code does not say.
+  virtual const Takes* takes() const { return nullptr; }
   // All that launch() does where it takes no workspace: a function that runs on the calling thread,
   // given the pointers, the parameters, and what code without memory of its own ignores. Null where
   // there is more to do.

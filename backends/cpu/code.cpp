@@ -30,7 +30,8 @@ struct Answer : Question {
 
 LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
   LaunchPlan result;
-  result.arguments = nest.argument_count();
+  for (size_t i = 0; i < nest.argument_count(); ++i)
+    result.written.push_back(nest.buffers[i].written);
   result.workspace_bytes = static_cast<size_t>(plan.workspace_bytes);
   result.scratch_bytes = static_cast<size_t>(plan.scratch_bytes);
   result.asks = !plan.long_loops.empty();
@@ -56,10 +57,11 @@ LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
 }
 
 std::vector<char> packed(const LaunchPlan& plan, std::span<const char> code) {
-  std::string head = "arguments " + std::to_string(plan.arguments) + " parameters " +
-                     std::to_string(plan.parameters.size()) + " workspace " +
-                     std::to_string(plan.workspace_bytes) + " scratch " +
-                     std::to_string(plan.scratch_bytes) + (plan.asks ? " asks" : "") + "\n";
+  std::string head = "arguments ";
+  for (bool written : plan.written) head += written ? 'w' : 'r';
+  head += "\nparameters " + std::to_string(plan.parameters.size()) + " workspace " +
+          std::to_string(plan.workspace_bytes) + " scratch " + std::to_string(plan.scratch_bytes) +
+          (plan.asks ? " asks" : "") + "\n";
   for (const LaunchPlan::Entry& e : plan.entries) {
     const char* kind = e.chained ? "chained " : "parallel ";
     head +=
@@ -82,10 +84,17 @@ std::optional<Unpacked> unpacked(std::span<const char> object) {
   Unpacked result;
   LaunchPlan& plan = result.plan;
   std::optional<std::string> text = line();
+  constexpr std::string_view kArguments = "arguments ";
+  if (!text || !text->starts_with(kArguments)) return std::nullopt;
+  for (char c : text->substr(kArguments.size())) {
+    if (c != 'r' && c != 'w') return std::nullopt;
+    plan.written.push_back(c == 'w');
+  }
+  text = line();
   size_t parameters = 0;
-  constexpr const char* kHead = "arguments %zu parameters %zu workspace %zu scratch %zu";
-  if (!text || std::sscanf(text->c_str(), kHead, &plan.arguments, &parameters,
-                           &plan.workspace_bytes, &plan.scratch_bytes) != 4) {
+  constexpr const char* kHead = "parameters %zu workspace %zu scratch %zu";
+  if (!text || std::sscanf(text->c_str(), kHead, &parameters, &plan.workspace_bytes,
+                           &plan.scratch_bytes) != 3) {
     return std::nullopt;
   }
   plan.asks = text->ends_with(" asks");
@@ -117,6 +126,7 @@ CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
   std::optional<Unpacked> parts = unpacked(object_);
   if (!parts) fail(Stage::compile, "backend", {}, "an object that is none of this backend's");
   plan_ = std::move(parts->plan);
+  takes_ = {plan_.written, plan_.parameters.size()};
   linked_ = jit.link(parts->code);
   for (size_t i = 0; i < plan_.entries.size(); ++i) {
     const LaunchPlan::Entry& e = plan_.entries[i];
@@ -139,7 +149,7 @@ void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin
 
 void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
                      const LaunchOptions& options) const {
-  internal_check(pointers.size() == plan_.arguments, "cpu: the number of arguments");
+  internal_check(pointers.size() == plan_.written.size(), "cpu: the number of arguments");
   internal_check(parameters.size() == plan_.parameters.size(), "cpu: the number of parameters");
   if (options.workspace == nullptr && plan_.workspace_bytes > 0) {
     AlignedMemory own = allocate_aligned(plan_.workspace_bytes);

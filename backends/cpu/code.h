@@ -21,7 +21,7 @@ struct LaunchPlan {
     Expr extent;           // of the parallel loop, over parameters
     int64_t grain = 1;
   };
-  size_t arguments = 0;
+  std::vector<bool> written;            // of each argument
   std::vector<std::string> parameters;  // given at launch, in order
   size_t workspace_bytes = 0;
   size_t scratch_bytes = 0;
@@ -46,6 +46,7 @@ class CpuCode : public Code {
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   size_t scratch_bytes() const override { return plan_.scratch_bytes; }
+  const Takes* takes() const override { return &takes_; }
   Function plain_function() const override;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
@@ -74,6 +75,7 @@ class CpuCode : public Code {
 
   std::vector<char> object_;
   LaunchPlan plan_;
+  Takes takes_;
   std::vector<EntryPoint> entries_;
   int threads_ = 1;
   std::unique_ptr<Linked> linked_;

@@ -8,11 +8,12 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/engine/verify_launches.h"
 
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 2;
+constexpr int64_t kFormat = 3;
 
 // Numbers of 64 bits and texts with their length, one after the other.
 class Writer {
@@ -98,6 +99,7 @@ void write(Writer& out, const BoundProgram& program) {
     out.text(t.name);
     out.number(static_cast<int64_t>(t.type));
     out.numbers(t.shape);
+    out.number(t.view_of ? *t.view_of + 1 : 0);
     out.number(t.constant ? 1 : 0);
     if (t.constant) out.bytes(t.constant->data(), t.constant->size());
   }
@@ -115,6 +117,17 @@ size_t byte_count_of(const BoundTensor& t) {
   }
 }
 
+// Views end at a tensor that is none.
+void check_views(const BoundProgram& program) {
+  for (const BoundTensor& t : program.tensors) {
+    size_t steps = 0;
+    for (const BoundTensor* at = &t; at->view_of; ++steps) {
+      at = &program.tensors[static_cast<size_t>(*at->view_of)];
+      if (steps > program.tensors.size()) throw Damaged{};
+    }
+  }
+}
+
 BoundProgram read_program(Reader& in) {
   BoundProgram program;
   program.tensors.resize(in.count());
@@ -122,6 +135,8 @@ BoundProgram read_program(Reader& in) {
     t.name = in.text();
     t.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
     t.shape = in.numbers();
+    auto source = static_cast<TensorId>(in.count(program.tensors.size() + 1));
+    if (source > 0) t.view_of = source - 1;
     size_t bytes = byte_count_of(t);
     if (in.count(2) == 0) continue;
     std::span<const std::byte> elements = in.bytes();
@@ -130,6 +145,7 @@ BoundProgram read_program(Reader& in) {
   }
   program.inputs = in.ids(program.tensors.size());
   program.outputs = in.ids(program.tensors.size());
+  check_views(program);
   return program;
 }
 
@@ -295,6 +311,18 @@ bool find_codes(Executable& e) {
   return true;
 }
 
+// Nobody has written what does not hold together.
+bool is_sound(const Executable& e) {
+  try {
+    verify_launches(e);
+    return true;
+  } catch (const InternalError& error) {
+    e.engine->log(LogLevel::warning,
+                  std::string("an executable record was ignored: ") + error.what());
+    return false;
+  }
+}
+
 // What binding reads of a program beside its text.
 std::string conditions_of(const Program& program) {
   std::string out;
@@ -348,7 +376,7 @@ bool load_record(Executable& executable, const std::string& key) {
     executable.engine->log(LogLevel::warning, "an executable record was ignored: damaged");
     return false;
   }
-  if (!find_codes(e)) return false;
+  if (!find_codes(e) || !is_sound(e)) return false;
   // Beyond the limit it is compiled, which tells so.
   size_t limit = e.engine->options().memory_limit;
   if (limit != 0 && memory_needed(e) > limit) return false;

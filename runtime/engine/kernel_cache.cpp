@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <span>
 
 #include "core/schedule/nearest.h"
 #include "core/schedule/rates.h"
+#include "core/support/control.h"
 #include "runtime/engine/call_control.h"
 #include "runtime/engine/disk_cache.h"
 #include "runtime/engine/tuning_records.h"
@@ -165,7 +167,10 @@ std::vector<Schedule> KernelCache::nearest_schedules(const Kernel& kernel, const
       double far = distance(kernel, other);
       if (!std::isfinite(far)) continue;
       found.emplace_back(far, resized(parse_schedule(record.schedule), other, kernel));
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception&) {  // a record that cannot be read is none
+      checkpoint();
     }
   }
   std::stable_sort(found.begin(), found.end(),

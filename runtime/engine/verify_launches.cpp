@@ -16,6 +16,11 @@ class LaunchVerifier {
 
   void run() {
     check(e_.places.size() == tensors_.size(), "a plan of another program");
+    for (size_t id = 0; id < tensors_.size(); ++id) {
+      const Place& source = place(static_cast<TensorId>(id));
+      bool there = source.kind == e_.places[id].kind && source.at == e_.places[id].at;
+      check(there, p_.tensors[id].name + " is not where its source is");
+    }
     for (TensorId id : p_.inputs) at(id).known = true;
     for (size_t id = 0; id < tensors_.size(); ++id) {
       tensors_[id].known = tensors_[id].known || p_.tensors[id].constant != nullptr;
@@ -54,15 +59,39 @@ class LaunchVerifier {
     at(id).known = true;
     touch(id);
   }
-  static bool written(const Launch& launch, size_t argument) {
-    return launch.sort ? argument == 1 : launch.nest.buffers.at(argument).written;
+  // Whether each of the launch's tensors is written. What was made from its record has no nests.
+  static std::vector<bool> written_by(const Launch& launch) {
+    if (launch.sort) {
+      check(launch.arguments == std::vector{launch.sort->source, launch.sort->result},
+            "a sort of other tensors");
+      return {false, true};
+    }
+    std::vector<bool> written;
+    for (const nest::Buffer& b : launch.nest.buffers) written.push_back(b.written);
+    const Code::Takes* takes = launch.code ? launch.code->takes() : nullptr;
+    if (takes != nullptr) {
+      size_t given = launch.arguments.size() + launch.prepared.size();
+      check(takes->written.size() == given, "a kernel takes another number of arguments");
+      check(takes->parameters == launch.parameters.size(), "a kernel takes other parameters");
+      written = takes->written;
+    }
+    check(written.size() >= launch.arguments.size(), "a launch without buffers");
+    for (size_t i = launch.arguments.size(); i < written.size(); ++i)
+      check(!written[i] || takes == nullptr, "a packed constant is written");
+    for (const PreparedCopy& p : launch.prepared) {
+      const Code::Takes* copies = p.code ? p.code->takes() : nullptr;
+      bool one_to_one = copies == nullptr || copies->written == std::vector{false, true};
+      check(one_to_one, "what packs a constant is another kernel");
+    }
+    return written;
   }
 
   void launch(const Launch& launch) {
     std::vector<TensorId> writes;
+    std::vector<bool> written = written_by(launch);
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       TensorId id = launch.arguments[i];
-      if (written(launch, i)) {
+      if (written.at(i)) {
         writes.push_back(storage(id));
       } else {
         read(id);

@@ -175,6 +175,51 @@ TEST_F(Records, FaultsAreMisses) {
   EXPECT_TRUE(product(engine())->restored);
 }
 
+// Launches that do not hold together, in a record that is whole: what verifies a plan when it is
+// made verifies it when it is read.
+TEST_F(Records, LaunchesAreVerified) {
+  const char* text =
+      "function (A[N]) -> (O, Q) { S = argsort(A, 0); G = gather(A, S); Q = reshape(G, 8, 8); "
+      "E = exp(G); O = sort(E, 0); }";
+  std::vector<InputLayout> layouts{{{DType::f32, {64}}, {}}};
+  std::shared_ptr<const Executable> full = loaded(engine(), text)->executable(layouts);
+  ASSERT_TRUE(loaded(engine(), text)->executable(layouts)->restored);
+  ASSERT_GE(full->launches.size(), 4U);
+  auto expect = [&](bool usable, const std::function<void(Executable&)>& change, const char* what) {
+    Executable changed = *full;
+    change(changed);
+    disk().write(key_of(*full), packed_record(changed));
+    lines_.clear();
+    EXPECT_EQ(loaded(engine(), text)->executable(layouts)->restored, usable) << what;
+    EXPECT_EQ(lines_.size(), usable ? 0U : 1U) << what;
+  };
+  auto in_arena = [](Executable& e) {
+    std::vector<Place*> places;
+    for (size_t id = 0; id < e.places.size(); ++id) {
+      bool own = e.places[id].kind == Place::Kind::arena && !e.program.tensors[id].view_of;
+      if (own) places.push_back(&e.places[id]);
+    }
+    return places;
+  };
+  expect(true, [](Executable&) {}, "as it was");
+  expect(false, [](Executable& e) { std::swap(e.launches[0], e.launches[1]); }, "another order");
+  expect(false, [](Executable& e) { e.launches.pop_back(); }, "a result that nothing makes");
+  expect(false, [](Executable& e) { e.launches[1].arguments.pop_back(); }, "arguments too few");
+  expect(false, [](Executable& e) { e.launches[1].parameters = {7}; }, "parameters of no code");
+  expect(false, [&](Executable& e) { in_arena(e)[0]->at = in_arena(e)[1]->at; }, "shared memory");
+  expect(
+      false,
+      [](Executable& e) { std::swap(e.launches[0].sort->source, e.launches[0].sort->result); },
+      "a sort the other way");
+  expect(
+      false,
+      [](Executable& e) {
+        TensorId made = e.launches[0].arguments[1];
+        e.program.tensors[static_cast<size_t>(made)].view_of = made;
+      },
+      "a view of itself");
+}
+
 TEST_F(Records, MissingKernelsAreCompiled) {
   std::shared_ptr<const Executable> full = product(engine());
   std::string path;

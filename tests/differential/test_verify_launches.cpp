@@ -89,6 +89,39 @@ TEST(VerifyLaunches, AViewIsItsSource) {
   EXPECT_NE(broken(e), "");
 }
 
+TEST(VerifyLaunches, AViewIsWhereItsSourceIs) {
+  Executable e = chain();
+  e.program.tensors[kC].view_of = kB;
+  EXPECT_EQ(broken(e), "launches: C is not where its source is");
+}
+
+struct OtherCode : Code {
+  Takes given;
+  std::span<const std::byte> object() const override { return {}; }
+  size_t workspace_bytes() const override { return 0; }
+  const Takes* takes() const override { return &given; }
+};
+
+// What code says of itself counts; what is made from a record has no nests.
+TEST(VerifyLaunches, LaunchesGiveWhatTheirCodeTakes) {
+  auto with_code = [](std::vector<bool> written, size_t parameters) {
+    auto code = std::make_shared<OtherCode>();
+    code->given = {std::move(written), parameters};
+    Executable e = chain();
+    e.launches[3].nest = {};
+    e.launches[3].code = code;
+    return broken(e);
+  };
+  EXPECT_EQ(with_code({false, false, true}, 0), "");
+  EXPECT_EQ(with_code({false, true}, 0), "launches: a kernel takes another number of arguments");
+  EXPECT_EQ(with_code({false, false, true}, 1), "launches: a kernel takes other parameters");
+  EXPECT_EQ(with_code({false, true, true}, 0), "launches: A is written again");
+  EXPECT_NE(with_code({false, false, false}, 0), "");
+  Executable e = chain();
+  e.launches[3].nest = {};
+  EXPECT_EQ(broken(e), "launches: a launch without buffers");
+}
+
 TEST(VerifyLaunches, NothingIsWrittenTwice) {
   Executable e = chain();
   e.launches.push_back(launch({kX}, kA));
