@@ -102,8 +102,8 @@ FN u64 shr(u64 a, u64 b) { return b >= 64u ? 0 : a >> b; }
 #if !defined(TILE_HOST_EMULATION) && __CUDA_ARCH__ >= 900
 FN i32 pick(bool first, i32 a, i32 b) {
   i32 r, mask = first ? -1 : 0;
-  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(r) : "r"(mask), "r"(a), "r"(b));  // mask ? a : b
-  return r;
+  asm("and.b32 %0, %1, %2;" : "=r"(r) : "r"(mask), "r"(a ^ b));
+  return r ^ b;
 }
 #else
 FN i32 pick(bool first, i32 a, i32 b) { return first ? a : b; }
