@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
 namespace {
 
-constexpr size_t kArgumentLimit = 256;  // pointers, parameters and maps of one kernel
+constexpr size_t kFewArguments = 64;  // pointers, parameters and maps that need no allocation
 constexpr int64_t kGridLimit = (int64_t{1} << 31) - 1;
 constexpr size_t kStaticShared = 48 << 10;  // above it a kernel must ask
 
@@ -200,12 +201,15 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
          "kernel " + label_ + " needs " + std::to_string(grid) + " blocks; a GPU takes 2^31 - 1");
   }
   Current current(*device_);
-  std::array<void*, kArgumentLimit> values;
+  // How many a kernel may take is known to the compiler, which refuses more (32,764 bytes).
+  std::array<void*, kFewArguments> few;
+  std::vector<void*> many;
+  size_t total = arguments.size() + parameters.size() + 1 + kernel.maps.size();
+  if (total >= kFewArguments) many.resize(total + 1);
+  void** values = many.empty() ? few.data() : many.data();
   Maps maps;
   size_t count = 0;
-  internal_check(arguments.size() + parameters.size() + 1 + kernel.maps.size() < kArgumentLimit &&
-                     kernel.maps.size() <= kMapLimit,
-                 "a kernel's arguments fit the launch");
+  internal_check(kernel.maps.size() <= kMapLimit, "a kernel's maps fit the launch");
   for (void* const& pointer : arguments) values[count++] = const_cast<void**>(&pointer);
   values[count++] = &workspace;
   for (const int64_t& value : parameters) values[count++] = const_cast<int64_t*>(&value);
@@ -224,8 +228,7 @@ void CudaCode::launch_one(size_t k, std::span<void* const> arguments,
   config.hStream = session.stream_of(stream);
   config.attrs = &cluster;
   config.numAttrs = kernel.cluster.empty() ? 0 : 1;
-  CUresult result =
-      device_->driver().cuLaunchKernelEx_(&config, functions_[k], values.data(), nullptr);
+  CUresult result = device_->driver().cuLaunchKernelEx_(&config, functions_[k], values, nullptr);
   if (result != CUDA_SUCCESS) session.check(result, "launching kernel " + label_);
   session.launched(names_, config.hStream);
 }
