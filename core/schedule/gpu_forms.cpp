@@ -1,6 +1,7 @@
 #include "core/schedule/gpu_forms.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 
@@ -244,11 +245,30 @@ int64_t shared_bytes(const GpuMatrix& g, DType type) {
 namespace {
 
 constexpr int64_t kMostStages = 8;
+// The form visits a reduction's whole box; loops visit what their bounds leave of it. A box with a
+// smaller share of points than this is left to loops.
+constexpr double kSparse = 1.0 / 64;
+
+// The share of a piece's box that its conditions leave, were each met at random by itself.
+double density(const Piece& piece) {
+  double share = 1;
+  for (const Constraint& c : piece.constraints) {
+    double span = 1;  // of the form's values over the box
+    for (size_t u = 0; u < piece.box.size(); ++u) {
+      Rational step = c.form.coefficient(u);
+      double steps = static_cast<double>(std::max<int64_t>(piece.box[u] - 1, 0));
+      span += std::abs(static_cast<double>(step.num())) / static_cast<double>(step.den()) * steps;
+    }
+    share *= std::min(1.0, static_cast<double>(c.hi - c.lo) / span);
+  }
+  return share;
+}
 
 std::string illegal_reduction(const GpuReduction& g, const Piece& piece, const Contraction& c,
                               const Kernel& kernel, const Target& target) {
   if (piece.owners == piece.box.size()) return "a reduction form without a reduction";
   if (may_be_empty(piece, c)) return "a reduction form whose cells may have no point";
+  if (density(piece) < kSparse) return "a reduction form over a box that is nearly empty";
   if (c.aggregation == Aggregation::assign && g.split > 1) return "a split assignment";
   for (int64_t v : {g.owners, g.lanes, g.vector, g.split}) {
     if (v < 1) return "a reduction form with an empty loop";
