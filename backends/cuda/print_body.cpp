@@ -202,6 +202,24 @@ Printer::Values Printer::shared_fold(const Body& of, const Node& n, const Values
   return made;
 }
 
+// Narrow bounds that are computed are counted from zero: ptxas (of CUDA 13.0, for sm_80 and sm_90)
+// lets `for (n = -x; n < x + 1; ++n)` run once where it knows nothing of x.
+void Printer::open_fold(const Body& of, const Node& n, const Values& values,
+                        const std::string& counter, bool narrow) {
+  std::string begin = values[static_cast<size_t>(n.args[0])].text;
+  std::string end = values[static_cast<size_t>(n.args[1])].text;
+  if (!narrow || of[n.args[0]].kind == NodeKind::integer) {
+    std::string type = narrow ? "int" : "i64", cast = narrow ? "(int)" : "";
+    open("for (" + type + " " + counter + " = " + cast + begin + "; " + counter + " < " + cast +
+         end + "; ++" + counter + ") {");
+    return;
+  }
+  std::string step = fresh("n");
+  open("for (int " + step + " = 0; " + step + " < (int)(" + end + " - " + begin + "); ++" + step +
+       ") {");
+  line("const int " + counter + " = (int)" + begin + " + " + step + ";");
+}
+
 // for counter in [begin, end): carried = region(counter, carried…, captured…).
 std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values& values,
                                      const std::vector<Access>& loads, const Lanes* lanes) {
@@ -228,10 +246,7 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
   for (size_t a = 2 + count; a < n.args.size(); ++a) {
     arguments.push_back(values[static_cast<size_t>(n.args[a])]);
   }
-  std::string type = narrow ? "int" : "i64", cast = narrow ? "(int)" : "";
-  open("for (" + type + " " + counter + " = " + cast + values[static_cast<size_t>(n.args[0])].text +
-       "; " + counter + " < " + cast + values[static_cast<size_t>(n.args[1])].text + "; ++" +
-       counter + ") {");
+  open_fold(of, n, values, counter, narrow);
   std::string variable;
   if (n.expr.kind() == ExprKind::variable) {
     variable = n.expr.name();

@@ -121,6 +121,8 @@ class Printer {
                  const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
   Values shared_fold(const Body& body, const Node& node, const Values& values,
                      const std::vector<nest::Access>& loads, const Lanes* lanes);
+  void open_fold(const Body& of, const Node& n, const Values& values, const std::string& counter,
+                 bool narrow);
   std::vector<ValueText> fold(const Body& body, const Node& node, const Values& values,
                               const std::vector<nest::Access>& loads, const Lanes* lanes);
   Expr offset(const nest::Access& access) const;
