@@ -1,12 +1,14 @@
 #!/bin/sh
 # Installs what the build needs on Debian 12 and is not there yet. Fast when nothing is missing.
 #
-#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--list]
+#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--python] [--list]
 #
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
 #   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap
 #   --portable  also what the `portable` preset links: a static oneTBB, into .portable/ of this checkout
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
+#   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
+#               JAX and PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out)
 #   --list      print the packages that are missing, install nothing
 set -eu
 
@@ -18,15 +20,16 @@ libraries="llvm-19-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev 
 tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev libdnnl-dev"
 packages="$build $libraries $tests"
 
-cuda=no portable=no peers=no list=no
+cuda=no portable=no peers=no python=no list=no
 for option in "$@"; do
   case "$option" in
     --cuda) cuda=yes; packages="$packages python3-pip" ;;
     --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap" ;;
     --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
     --peers) peers=yes; packages="$packages python3-venv python3-pip" ;;
+    --python) python=yes; packages="$packages python3-dev python3-venv python3-pip" ;;
     --list) list=yes ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -102,6 +105,21 @@ if [ "$peers" = yes ] && [ ! -f "$root/.peers/complete" ]; then
   timeout 300 "$root/.peers/bin/pip" install --quiet six cffi && timeout 60 "$root/.peers/bin/pip" install --quiet --no-deps plaidml ||
     say "PlaidML does not install here"
   touch "$root/.peers/complete"
+fi
+
+# The newest Python that is installed with its headers.
+if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
+  for version in python3.14 python3.13 python3.12 python3.11 python3.10 python3; do
+    "$version" -c 'import os, sysconfig, venv; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' \
+      2>/dev/null && break
+  done
+  say "fetching what the Python package needs into .python/ ($("$version" --version))"
+  "$version" -m venv "$root/.python"
+  "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel abi3audit
+  "$root/.python/bin/pip" install --quiet jax || say "JAX does not install here: its tests are left out"
+  [ "${TILE_PYTHON_TORCH:-yes}" = no ] || "$root/.python/bin/pip" install --quiet torch ||
+    say "PyTorch does not install here: its tests are left out"
+  touch "$root/.python/complete"
 fi
 
 say "everything is there"

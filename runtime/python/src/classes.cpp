@@ -1,0 +1,188 @@
+// The classes Program and Executable as Python sees them.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "errors.h"
+#include "program.h"
+
+namespace tilejit {
+namespace {
+
+// Calls are a slot of the type, not a method: nothing stands between the interpreter and them.
+template <class Call>
+PyObject* guarded(const Call& call) noexcept {
+  try {
+    return call().release().ptr();
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyObject* call_program(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&] { return nb::inst_ptr<Program>(self)->call(args, kwargs, nullptr); });
+}
+
+PyObject* call_executable(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&] {
+    const Executable& e = *nb::inst_ptr<Executable>(self);
+    return nb::inst_ptr<Program>(e.program)->call(args, kwargs, e.plan);
+  });
+}
+
+PyObject* call_unchecked(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&] {
+    nb::handle program = nb::inst_ptr<Unchecked>(self)->program;
+    return nb::inst_ptr<Program>(program)->call(args, kwargs, nullptr, false);
+  });
+}
+
+PyType_Slot unchecked_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_unchecked)},
+                                 {0, nullptr}};
+PyType_Slot program_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_program)}, {0, nullptr}};
+PyType_Slot executable_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_executable)},
+                                  {0, nullptr}};
+
+using Emitter = tile_error* (*)(const tile_executable*, const char*, char**);
+
+nb::str text_from(const Engine& engine, const tile_executable* executable, const char* stage,
+                  Emitter emitter) {
+  char* text = nullptr;
+  released(engine, [&] { return emitter(executable, stage, &text); });
+  std::unique_ptr<char, void (*)(char*)> owned(text, tile_string_free);
+  return nb::str(text);
+}
+
+nb::object explained(const Engine& engine, const tile_executable* executable) {
+  Emitter emitter = [](const tile_executable* e, const char*, char** text) {
+    return tile_executable_explain(e, text);
+  };
+  static Helper make("tilejit._support", "Explanation");
+  return make.get()(text_from(engine, executable, nullptr, emitter));
+}
+
+void tune(const Engine& engine, tile_executable* executable, double seconds) {
+  released(engine, [&] { return tile_executable_tune(executable, 1000 * seconds); });
+}
+
+nb::tuple spec_of(const Plan& plan) {
+  static Helper spec("tilejit._support", "Spec");
+  nb::list all;
+  for (const Plan::Output& output : plan.outputs) {
+    nb::list shape;
+    for (int64_t size : output.shape) shape.append(size);
+    all.append(spec.get()(nb::tuple(shape), name_of(output.type)));
+  }
+  return nb::tuple(all);
+}
+
+// The keyword that is not an input.
+double taken_seconds(nb::kwargs& kwargs) {
+  if (!kwargs.contains("seconds")) return 1;
+  double seconds = nb::cast<double>(kwargs["seconds"]);
+  nb::del(kwargs["seconds"]);
+  return seconds;
+}
+
+const Engine& engine_of(const Executable& e) { return nb::cast<Program*>(e.program)->engine(); }
+
+}  // namespace
+
+void bind_program(nb::module_& module) {
+  nb::class_<Program>(module, "Program", nb::type_slots(program_slots), nb::is_weak_referenceable())
+      .def(nb::init<nb::object, const std::string&, std::string, std::string>(), nb::arg("engine"),
+           nb::arg("text"), nb::arg("language"), nb::arg("name"))
+      .def_prop_ro("engine", &Program::engine_object)
+      .def_prop_ro("handle", &Program::handle)
+      .def_prop_ro("language", &Program::language)
+      .def_prop_ro("name", &Program::name)
+      .def_prop_ro("text", &Program::text)
+      .def_prop_ro("inputs", &Program::input_names)
+      .def_prop_ro("outputs", &Program::output_names)
+      .def_prop_ro("signature", &Program::signature)
+      .def_prop_ro("constants", &Program::constants)
+      .def("bind", &Program::bound)
+      .def("grad", &Program::gradient, nb::arg("of") = nb::none(), nb::arg("wrt") = nb::none())
+      .def("with_gradient", &Program::with_gradient, nb::arg("of"), nb::arg("gradient"))
+      .def("with_outputs",
+           [](const Program& self, nb::args names) {
+             return self.with_outputs(nb::cast<std::vector<std::string>>(nb::list(names)));
+           })
+      .def("infer",
+           [](Program& self, nb::args args, nb::kwargs kwargs) { return self.infer(args, kwargs); })
+      .def("compile",
+           [](nb::handle_t<Program> self, nb::args args, nb::kwargs kwargs) {
+             Program* program = nb::cast<Program*>(self);
+             return Executable{nb::borrow(self), program->compiled(args, kwargs)};
+           })
+      .def("tune",
+           [](nb::handle_t<Program> self, nb::args args, nb::kwargs kwargs) {
+             Program* program = nb::cast<Program*>(self);
+             double seconds = taken_seconds(kwargs);
+             std::shared_ptr<Plan> plan = program->compiled(args, kwargs);
+             tune(program->engine(), plan->executable, seconds);
+             return Executable{nb::borrow(self), std::move(plan)};
+           })
+      .def("explain",
+           [](Program& self, nb::args args, nb::kwargs kwargs) {
+             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
+             return explained(self.engine(), plan->executable);
+           })
+      .def(
+          "emit",
+          [](Program& self, const std::string& stage, nb::args args, nb::kwargs kwargs) {
+            std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
+            return text_from(self.engine(), plan->executable, stage.c_str(), tile_executable_emit);
+          },
+          nb::arg("stage"), nb::arg("args"), nb::arg("kwargs"))
+      .def("__reduce__",
+           [](const Program& self) {
+             static Helper reduce("tilejit._support", "reduce_program");
+             return nb::object(reduce.get()(self.text(), self.language(), self.name(),
+                                            self.engine().backend(), self.constants(),
+                                            self.has_own_gradient()));
+           })
+      .def("__repr__", [](const Program& self) {
+        static Helper represent("tilejit._support", "represent");
+        return nb::object(
+            represent.get()(self.input_names(), self.output_names(), self.language(), self.name()));
+      });
+}
+
+void bind_executable(nb::module_& module) {
+  nb::class_<Unchecked>(module, "Unchecked", nb::type_slots(unchecked_slots))
+      .def("__init__", [](Unchecked* self, nb::handle_t<Program> program) {
+        new (self) Unchecked{nb::borrow(program)};
+      });
+  nb::class_<Executable>(module, "Executable", nb::type_slots(executable_slots))
+      .def_ro("program", &Executable::program)
+      .def_prop_ro("outputs", [](const Executable& e) { return spec_of(*e.plan); })
+      .def("explain",
+           [](const Executable& e) { return explained(engine_of(e), e.plan->executable); })
+      .def(
+          "emit",
+          [](const Executable& e, const std::string& stage) {
+            return text_from(engine_of(e), e.plan->executable, stage.c_str(), tile_executable_emit);
+          },
+          nb::arg("stage"))
+      .def(
+          "tune",
+          [](nb::handle_t<Executable> self, double seconds) {
+            const Executable& e = *nb::cast<Executable*>(self);
+            tune(engine_of(e), e.plan->executable, seconds);
+            return nb::borrow(self);
+          },
+          nb::arg("seconds") = 1.0)
+      .def("__repr__", [](const Executable& e) {
+        return "<tilejit.Executable of " + nb::cast<std::string>(nb::repr(e.program)) + ">";
+      });
+}
+
+}  // namespace tilejit

@@ -1,0 +1,125 @@
+#include "engine.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+
+namespace tilejit {
+namespace {
+
+const char* text_or_null(const std::optional<std::string>& text) {
+  return text ? text->c_str() : nullptr;
+}
+
+// Levels of Python's logging.
+int logging_level(tile_log_level level) {
+  return level == TILE_LOG_ERROR ? 40 : level == TILE_LOG_WARNING ? 30 : 20;
+}
+
+}  // namespace
+
+void LogQueue::add(void* self, tile_log_level level, const char* message) noexcept {
+  auto& queue = *static_cast<LogQueue*>(self);
+  try {
+    std::lock_guard lock(queue.mutex_);
+    queue.messages_.emplace_back(level, message);
+    queue.waiting_.store(true, std::memory_order_relaxed);
+  } catch (...) {  // without memory a message is lost
+  }
+}
+
+void LogQueue::hand_on() {
+  std::vector<std::pair<tile_log_level, std::string>> messages;
+  {
+    std::lock_guard lock(mutex_);
+    messages.swap(messages_);
+    waiting_.store(false, std::memory_order_relaxed);
+  }
+  static Helper log("tilejit._support", "log");
+  for (const auto& [level, message] : messages) log.get()(logging_level(level), message);
+}
+
+Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend) {
+  tile_engine_options options{};
+  options.struct_size = sizeof options;
+  options.backend = o.backend.c_str();
+  options.features = text_or_null(o.features);
+  options.threads = o.threads;
+  options.memory_limit = o.memory_limit;
+  options.cache_dir = text_or_null(o.cache_dir);
+  options.cache_mode = text_or_null(o.cache_mode);
+  options.deterministic = o.deterministic ? 1 : 0;
+  options.log = &LogQueue::add;
+  options.log_user = log_;
+  options.cancel = &interrupted;
+  options.cancel_user = log_;
+  options.precision = text_or_null(o.precision);
+  options.cache_limit = o.cache_limit;
+  options.memory_cache_limit = o.memory_cache_limit;
+  options.limit_compile_ms = o.limit_compile_ms;
+  options.cancel_spares_runs = 1;
+  released(*this, [&] { return tile_engine_create(&options, &engine_); });
+  on_device_ = std::strncmp(tile_engine_device(engine_), "cuda", 4) == 0;
+}
+
+Engine::~Engine() { tile_engine_free(engine_); }
+
+nb::dict Engine::statistics() const {
+  tile_engine_statistics s{};
+  s.struct_size = sizeof s;
+  check(tile_engine_statistics_get(engine_, &s));
+  nb::dict result;
+  result["binds"] = s.binds;
+  result["executable_hits"] = s.executable_hits;
+  result["kernels_compiled"] = s.kernels_compiled;
+  result["kernel_hits"] = s.kernel_hits;
+  result["kernel_disk_hits"] = s.kernel_disk_hits;
+  result["temporary_bytes"] = s.temporary_bytes;
+  result["constant_bytes"] = s.constant_bytes;
+  result["cached_bytes"] = s.cached_bytes;
+  result["evictions"] = s.evictions;
+  return result;
+}
+
+void bind_engine(nb::module_& module) {
+  nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable())
+      .def(
+          "__init__",
+          [](Engine* self, std::string backend, int threads, std::optional<std::string> cache_dir,
+             std::optional<std::string> cache_mode, size_t cache_limit, size_t memory_cache_limit,
+             size_t memory_limit, std::optional<std::string> features,
+             std::optional<std::string> precision, bool deterministic, uint64_t limit_compile_ms) {
+            EngineOptions options;
+            options.backend = std::move(backend);
+            options.threads = threads;
+            options.cache_dir = std::move(cache_dir);
+            options.cache_mode = std::move(cache_mode);
+            options.cache_limit = cache_limit;
+            options.memory_cache_limit = memory_cache_limit;
+            options.memory_limit = memory_limit;
+            options.features = std::move(features);
+            options.precision = std::move(precision);
+            options.deterministic = deterministic;
+            options.limit_compile_ms = limit_compile_ms;
+            new (self) Engine(options);
+          },
+          nb::arg("backend") = "cpu", nb::kw_only(), nb::arg("threads") = 0,
+          nb::arg("cache_dir") = nb::none(), nb::arg("cache_mode") = nb::none(),
+          nb::arg("cache_limit") = 0, nb::arg("memory_cache_limit") = 0,
+          nb::arg("memory_limit") = 0, nb::arg("features") = nb::none(),
+          nb::arg("precision") = nb::none(), nb::arg("deterministic") = false,
+          nb::arg("limit_compile_ms") = 0)
+      .def_prop_ro("device", [](const Engine& e) { return tile_engine_device(e.get()); })
+      .def_prop_ro("backend", &Engine::backend)
+      .def_prop_ro("statistics", &Engine::statistics)
+      .def("synchronize",
+           [](const Engine& e) {
+             released(e, [&] { return tile_engine_synchronize(e.get(), nullptr); });
+           })
+      .def("__repr__", [](const Engine& e) {
+        return "<tilejit.Engine " + std::string(tile_engine_device(e.get())) + ">";
+      });
+}
+
+}  // namespace tilejit

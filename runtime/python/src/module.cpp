@@ -1,0 +1,16 @@
+// The extension module tilejit._core: the C interface as Python classes.
+#include <nanobind/nanobind.h>
+
+#include "engine.h"
+#include "errors.h"
+#include "program.h"
+
+NB_MODULE(_core, module) {
+  // What a host keeps in globals when it ends is no leak that its users could mend.
+  nanobind::set_leak_warnings(false);
+  tilejit::note_main_thread();
+  module.def("version", [] { return tile_version(); });
+  tilejit::bind_engine(module);
+  tilejit::bind_program(module);
+  tilejit::bind_executable(module);
+}

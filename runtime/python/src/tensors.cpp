@@ -1,0 +1,413 @@
+#include "tensors.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "errors.h"
+
+namespace tilejit {
+namespace {
+
+struct NamedType {
+  const char* name;    // ours
+  const char* python;  // NumPy's, PyTorch's and JAX's
+  DLDataType type;
+};
+constexpr NamedType kTypes[] = {
+    {"f32", "float32", {kDLFloat, 32, 1}}, {"f64", "float64", {kDLFloat, 64, 1}},
+    {"f16", "float16", {kDLFloat, 16, 1}}, {"bf16", "bfloat16", {kDLBfloat, 16, 1}},
+    {"bool", "bool", {kDLBool, 8, 1}},     {"i8", "int8", {kDLInt, 8, 1}},
+    {"i16", "int16", {kDLInt, 16, 1}},     {"i32", "int32", {kDLInt, 32, 1}},
+    {"i64", "int64", {kDLInt, 64, 1}},     {"u8", "uint8", {kDLUInt, 8, 1}},
+    {"u16", "uint16", {kDLUInt, 16, 1}},   {"u32", "uint32", {kDLUInt, 32, 1}},
+    {"u64", "uint64", {kDLUInt, 64, 1}},
+};
+
+bool same(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+// The attribute, or nothing where there is none.
+nb::object attribute(nb::handle object, PyObject* name) {
+  PyObject* found = PyObject_GetAttr(object.ptr(), name);
+  if (found == nullptr) PyErr_Clear();
+  return nb::steal(found);
+}
+
+std::string type_text(nb::handle object) {
+  return nb::cast<std::string>(nb::str(object.type().attr("__name__")));
+}
+
+Kind kind_of(nb::handle type) {
+  for (nb::handle base : nb::cast<nb::tuple>(type.attr("__mro__"))) {
+    std::string module =
+        nb::cast<std::string>(nb::str(nb::getattr(base, "__module__", nb::str(""))));
+    std::string name = nb::cast<std::string>(nb::str(base.attr("__name__")));
+    if (module == "numpy" && (name == "ndarray" || name == "generic")) return Kind::numpy;
+    if (module == "torch" && name == "Tensor") return Kind::torch;
+    if (module.rfind("jaxlib", 0) == 0 && name == "ArrayImpl") return Kind::jax;
+    if (module.rfind("jax", 0) == 0 && name == "Tracer") {
+      raise_argument(
+          "a traced JAX array has no elements yet: make an operation with tilejit.jax.op");
+    }
+  }
+  return nb::hasattr(type, "__array_namespace__") ? Kind::array_api : Kind::buffer;
+}
+
+const ExchangeApi* exchange_of(nb::handle type) {
+  static PyObject* name = interned("__dlpack_c_exchange_api__");
+  nb::object capsule = attribute(type, name);
+  if (!capsule.is_valid()) return nullptr;
+  auto* api =
+      static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), kExchangeCapsule));
+  if (api == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  bool usable = api->header.version.major == DLPACK_MAJOR_VERSION &&
+                api->tensor_from_object != nullptr && api->allocate != nullptr &&
+                api->object_from_managed != nullptr && api->current_stream != nullptr;
+  return usable ? api : nullptr;
+}
+
+bool is_number(nb::handle object) {
+  return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());  // bool is an int
+}
+
+}  // namespace
+
+DLDataType type_named(const std::string& name) {
+  for (const NamedType& t : kTypes) {
+    if (name == t.name || name == t.python) return t.type;
+  }
+  return {0, 0, 0};
+}
+
+std::string name_of(DLDataType type) {
+  for (const NamedType& t : kTypes) {
+    if (same(t.type, type)) return t.name;
+  }
+  return "?";
+}
+
+const TypeInfo& info_of(nb::handle object) {
+  struct Known {
+    PyTypeObject* type;  // never freed, so that another type cannot take its place
+    std::unique_ptr<TypeInfo> info;
+  };
+  static auto& known = *new std::vector<Known>;
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (known[i].type != type) continue;
+    if (i > 0) std::swap(known[i], known[i - 1]);  // what comes often comes to the front
+    return *known[i > 0 ? i - 1 : i].info;
+  }
+  auto info = std::make_unique<TypeInfo>();
+  nb::handle type_object(reinterpret_cast<PyObject*>(type));
+  info->kind = is_number(object) ? Kind::number : kind_of(type_object);
+  if (info->kind != Kind::number) info->exchange = exchange_of(type_object);
+  Py_INCREF(type_object.ptr());
+  known.push_back({type, std::move(info)});
+  return *known.back().info;
+}
+
+size_t Argument::bytes() const {
+  size_t bytes = static_cast<size_t>(tensor_.dtype.bits) / 8;
+  for (int32_t d = 0; d < tensor_.ndim; ++d) bytes *= static_cast<size_t>(tensor_.shape[d]);
+  return bytes;
+}
+
+bool Argument::exchange(nb::handle object) {
+  if (info_->exchange == nullptr) return false;
+  if (info_->exchange->tensor_from_object(object.ptr(), &tensor_) == 0) return true;
+  throw nb::python_error();
+}
+
+void Argument::take(nb::ndarray<nb::ro>&& array) {
+  array_ = std::move(array);
+  tensor_.data = const_cast<void*>(static_cast<const void*>(array_.data()));
+  tensor_.device = {static_cast<DLDeviceType>(array_.device_type()), array_.device_id()};
+  tensor_.ndim = static_cast<int32_t>(array_.ndim());
+  nb::dlpack::dtype type = array_.dtype();
+  tensor_.dtype = {type.code, type.bits, type.lanes};
+  tensor_.shape = const_cast<int64_t*>(array_.shape_ptr());
+  tensor_.strides = const_cast<int64_t*>(array_.stride_ptr());
+  tensor_.byte_offset = 0;
+}
+
+// By DLPack or the buffer protocol; what neither takes, such as NumPy's arrays of bfloat16, by a
+// view of like elements.
+void Argument::import(nb::handle object, const std::string& what) {
+  nb::ndarray<nb::ro> array;
+  if (nb::try_cast(nb::borrow(object), array, false)) return take(std::move(array));
+  static Helper viewed("tilejit._support", "as_plain_array");
+  nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, what));
+  converted_ = plain[0];
+  if (!nb::try_cast(converted_, array, false)) {
+    raise_type(what + " is a " + type_text(object) +
+               ": expected an array (DLPack or buffer protocol) or a number");
+  }
+  take(std::move(array));
+  tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
+}
+
+void Argument::put(double real, int64_t integer, DLDataType type, size_t at) {
+  unsigned char* to = numbers_ + at * (type.bits / 8);
+  auto store = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  if (type.code == kDLFloat) return type.bits == 64 ? store(real) : store(static_cast<float>(real));
+  switch (type.bits) {
+    case 8:
+      return store(static_cast<int8_t>(integer));
+    case 16:
+      return store(static_cast<int16_t>(integer));
+    case 32:
+      return store(static_cast<int32_t>(integer));
+    default:
+      return store(integer);
+  }
+}
+
+namespace {
+
+// The type that a number has where the program declares none.
+DLDataType natural_type(nb::handle number) {
+  if (PyBool_Check(number.ptr())) return {kDLBool, 8, 1};
+  if (PyFloat_Check(number.ptr())) return {kDLFloat, 32, 1};
+  int64_t value = nb::cast<int64_t>(number);
+  bool fits =
+      value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+  return {kDLInt, static_cast<uint8_t>(fits ? 32 : 64), 1};
+}
+
+DLDataType number_type(nb::handle number, const InputDeclaration& declared) {
+  DLDataType type = type_named(declared.type);
+  bool direct =
+      type.bits != 0 && !(type.code == kDLFloat && type.bits == 16) && type.code != kDLBfloat;
+  if (type.bits != 0 && !direct) {
+    raise_type("input " + declared.name + " holds " + declared.type + ": give an array of it");
+  }
+  if (!direct) return natural_type(number);
+  if (type.code != kDLFloat && PyFloat_Check(number.ptr())) {
+    raise_type("input " + declared.name + " holds " + declared.type + ", but a float is given");
+  }
+  return type;
+}
+
+bool fits(int64_t value, DLDataType type) {
+  if (type.code == kDLBool) return value == 0 || value == 1;
+  if (type.bits == 64) return type.code == kDLInt || value >= 0;
+  int64_t width = int64_t{1} << (type.bits - (type.code == kDLInt ? 1 : 0));
+  return value < width && value >= (type.code == kDLInt ? -width : 0);
+}
+
+}  // namespace
+
+bool Argument::take_numbers(nb::handle list, const InputDeclaration& declared) {
+  nb::object items = nb::steal(PySequence_Tuple(list.ptr()));
+  if (!items.is_valid()) throw nb::python_error();
+  auto count = static_cast<size_t>(nb::len(items));
+  if (count == 0) return false;
+  nb::tuple all = nb::borrow<nb::tuple>(items);
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_number(all[i])) return false;
+  }
+  DLDataType type = number_type(all[0], declared);
+  if (count * (type.bits / 8) > sizeof numbers_) return false;
+  for (size_t i = 0; i < count; ++i) {
+    nb::object item = all[i];
+    double real = type.code == kDLFloat ? nb::cast<double>(item) : 0;
+    int64_t integer = type.code == kDLFloat ? 0 : nb::cast<int64_t>(nb::int_(item));
+    if (type.code != kDLFloat && (PyFloat_Check(item.ptr()) || !fits(integer, type))) {
+      raise_argument("input " + declared.name + " holds " + name_of(type) + ", which " +
+                     nb::cast<std::string>(nb::str(item)) + " does not fit");
+    }
+    put(real, integer, type, i);
+  }
+  tensor_.dtype = type;
+  shape_ = {static_cast<int64_t>(count)};
+  return true;
+}
+
+bool Argument::take_number(nb::handle number, const InputDeclaration& declared) {
+  if (!take_numbers(nb::make_tuple(number), declared)) return false;
+  shape_.clear();
+  return true;
+}
+
+void Argument::read(nb::handle object, const InputDeclaration& declared) {
+  info_ = &info_of(object);
+  bool list = declared.has_default && (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr()));
+  if (info_->kind == Kind::number ? take_number(object, declared)
+                                  : list && take_numbers(object, declared)) {
+    tensor_.data = numbers_;
+    tensor_.device = {kDLCPU, 0};
+    tensor_.ndim = static_cast<int32_t>(shape_.size());
+    tensor_.shape = shape_.data();
+    return;
+  }
+  if (!exchange(object)) import(object, "input " + declared.name);
+}
+
+void Argument::describe(nb::handle object, const InputDeclaration& declared) {
+  static PyObject *shape = interned("shape"), *dtype = interned("dtype");
+  nb::object sizes = attribute(object, shape), type = attribute(object, dtype);
+  if (is_number(object) || !sizes.is_valid() || !type.is_valid()) return read(object, declared);
+  info_ = &info_of(object);
+  std::string name = nb::cast<std::string>(nb::str(type));
+  if (name.rfind("torch.", 0) == 0) name = name.substr(6);
+  tensor_.dtype = type_named(name);
+  if (tensor_.dtype.bits == 0) {
+    raise_type("input " + declared.name + " holds " + name + ", which is not supported");
+  }
+  for (nb::handle size : nb::iter(sizes)) shape_.push_back(nb::cast<int64_t>(nb::int_(size)));
+  tensor_.device = {kDLCPU, 0};
+  tensor_.ndim = static_cast<int32_t>(shape_.size());
+  tensor_.shape = shape_.data();
+}
+
+void Argument::layout(nb::handle object, const InputDeclaration& declared) {
+  bool array = info_of(object).kind != Kind::buffer || nb::hasattr(object, "__dlpack__");
+  return array ? read(object, declared) : describe(object, declared);
+}
+
+void Argument::refuse_gradient(nb::handle object) const {
+  static PyObject* name = interned("requires_grad");
+  if (info_->kind != Kind::torch) return;
+  nb::object wanted = attribute(object, name);
+  if (!wanted.is_valid() || wanted.ptr() != Py_True) return;
+  static Helper enabled("torch", "is_grad_enabled");
+  if (!nb::cast<bool>(enabled.get()())) return;
+  raise_argument(
+      "a tensor that requires grad is given, and a program called by itself has no backward: make "
+      "an "
+      "operation with tilejit.torch.op, or call it under torch.no_grad() or with tensor.detach()");
+}
+
+void Argument::write(nb::handle object, const std::string& name) {
+  info_ = &info_of(object);
+  if (info_->kind == Kind::number) raise_type("output " + name + " is a number: give an array");
+  if (info_->kind == Kind::jax) {
+    raise_type("output " + name + " is a JAX array, which nothing may write to");
+  }
+  if (exchange(object)) return;
+  nb::ndarray<> writable;
+  if (nb::try_cast(nb::borrow(object), writable, false)) {
+    return take(nb::ndarray<nb::ro>(writable));
+  }
+  static Helper viewed("tilejit._support", "as_writable_array");
+  nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, "output " + name));
+  converted_ = plain[0];
+  if (!nb::try_cast(converted_, writable, false)) {
+    raise_type("output " + name + " is a " + type_text(object) + ": expected a writable array");
+  }
+  take(nb::ndarray<nb::ro>(writable));
+  tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
+}
+
+Result::~Result() {
+  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+}
+
+void Result::allocate(const DLTensor& description, const TypeInfo& like, nb::handle object) {
+  kind_ = like.kind;
+  if (like.exchange != nullptr) return allocate_exchange(description, *like.exchange);
+  if (kind_ == Kind::jax || kind_ == Kind::array_api) {
+    like_ = nb::borrow(object);
+    return allocate_own(description);
+  }
+  allocate_empty(description, object);
+}
+
+namespace {
+
+// What numpy.empty takes, kept for each type.
+nb::handle numpy_type(DLDataType type) {
+  static auto& known = *new std::vector<std::pair<DLDataType, PyObject*>>;
+  for (const auto& [seen, object] : known) {
+    if (same(seen, type)) return object;
+  }
+  static Helper make("tilejit._support", "numpy_dtype");
+  nb::object object = make.get()(name_of(type));
+  known.emplace_back(type, object.release().ptr());
+  return known.back().second;
+}
+
+nb::object shape_tuple(const DLTensor& t) {
+  nb::object tuple = nb::steal(PyTuple_New(t.ndim));
+  for (int32_t d = 0; d < t.ndim; ++d) {
+    PyTuple_SetItem(tuple.ptr(), d, PyLong_FromLongLong(t.shape[d]));
+  }
+  return tuple;
+}
+
+}  // namespace
+
+void Result::allocate_empty(const DLTensor& description, nb::handle like) {
+  if (kind_ == Kind::torch) {  // of a version without the exchange functions
+    static Helper empty("tilejit._support", "torch_empty");
+    made_ = empty.get()(shape_tuple(description), name_of(description.dtype), like);
+  } else {
+    static Helper empty("numpy", "empty");
+    made_ = nb::object(empty.get()(shape_tuple(description), numpy_type(description.dtype)));
+  }
+  array_.write(made_, "");
+  tensor_ = &array_.tensor();
+}
+
+void Result::allocate_exchange(const DLTensor& description, const ExchangeApi& api) {
+  api_ = &api;
+  DLTensor prototype = description;
+  auto failed = [](void* context, const char*, const char* message) {
+    *static_cast<std::string*>(context) = message;
+  };
+  std::string why;
+  if (api.allocate(&prototype, &managed_, &why, failed) != 0) {
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    raise_argument("no memory for the result: " + why);
+  }
+  tensor_ = &managed_->dl_tensor;
+}
+
+void Result::allocate_own(const DLTensor& description) {
+  constexpr std::align_val_t kLine{64};  // what JAX takes without a copy
+  if (description.device.device_type != kDLCPU) {
+    raise_argument("results of this kind of array can only be made in host memory: give out=");
+  }
+  size_t bytes = description.dtype.bits / 8;
+  std::vector<size_t> shape;
+  for (int32_t d = 0; d < description.ndim; ++d) {
+    shape.push_back(static_cast<size_t>(description.shape[d]));
+    bytes *= shape.back();
+  }
+  void* data = ::operator new(std::max<size_t>(bytes, 64), kLine);
+  nb::capsule owner(data, [](void* p) noexcept { ::operator delete(p, kLine); });
+  nb::dlpack::dtype type{description.dtype.code, description.dtype.bits, description.dtype.lanes};
+  made_ =
+      nb::cast(nb::ndarray<nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, type));
+  own_ = description;
+  own_.data = data;
+  own_.strides = nullptr;
+  tensor_ = &own_;
+}
+
+nb::object Result::object() {
+  if (managed_ != nullptr) {
+    void* made = nullptr;
+    if (api_->object_from_managed(std::exchange(managed_, nullptr), &made) != 0) {
+      throw nb::python_error();
+    }
+    return nb::steal(static_cast<PyObject*>(made));
+  }
+  if (!like_.is_valid()) return std::move(made_);
+  static Helper convert("tilejit._support", "from_dlpack");
+  return convert.get()(made_, like_);
+}
+
+}  // namespace tilejit

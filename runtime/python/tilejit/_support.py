@@ -1,0 +1,94 @@
+"""The parts of `_core` that are easier said in Python: none is on the way of a call that has been made before."""
+from __future__ import annotations
+
+import dataclasses
+import html
+import logging
+from typing import Any
+
+logger = logging.getLogger("tilejit")
+logger.addHandler(logging.NullHandler())
+
+_NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool", "i8": "int8", "i16": "int16",
+          "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
+
+
+def log(level: int, message: str) -> None:
+    logger.log(level, "%s", message)
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Shape and element type ("f32", "i64", "bool", "bf16" …) of an array that need not exist."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Explanation(str):
+    """What each kernel became and why; notebooks show it as preformatted text."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self)}</pre>"
+
+
+def numpy_dtype(name: str) -> Any:
+    import numpy
+    if name != "bf16":
+        return numpy.dtype(_NUMPY[name])
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise TypeError("the result holds bf16, which NumPy has with the package ml_dtypes alone") from error
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
+def _plain(array: Any, what: str) -> tuple[Any, str]:
+    name = str(getattr(array, "dtype", type(array).__name__))
+    if name == "bfloat16" and hasattr(array, "view") and type(array).__module__ == "numpy":
+        return array.view("uint16"), "bf16"
+    if hasattr(array, "dtype"):
+        raise TypeError(f"{what} is a {type(array).__name__} of {name} that gives its elements neither by DLPack nor by "
+                        "the buffer protocol, or whose strides are no multiples of an element")
+    raise TypeError(f"{what} is a {type(array).__name__}: expected an array (DLPack or buffer protocol) or a number")
+
+
+def as_plain_array(array: Any, what: str) -> tuple[Any, str]:
+    return _plain(array, what)
+
+
+def as_writable_array(array: Any, what: str) -> tuple[Any, str]:
+    flags = getattr(array, "flags", None)
+    if getattr(flags, "writeable", True) is False or getattr(array, "readonly", False) is True:
+        raise ValueError(f"{what} is read-only")
+    return _plain(array, what)
+
+
+def torch_empty(shape: tuple[int, ...], name: str, like: Any) -> Any:
+    import torch
+    return torch.empty(shape, dtype=getattr(torch, "bfloat16" if name == "bf16" else _NUMPY[name]), device=like.device)
+
+
+def from_dlpack(array: Any, like: Any) -> Any:
+    if type(like).__module__.startswith("jax"):
+        import jax
+        return jax.dlpack.from_dlpack(array)
+    return like.__array_namespace__().from_dlpack(array)
+
+
+def reduce_program(text: str, language: str, name: str, backend: str, constants: dict[str, Any],
+                   own_gradient: bool) -> Any:
+    if own_gradient:
+        raise TypeError("a program with a gradient of its own cannot be pickled")
+    return _rebuild, (text, language, name, backend, constants)
+
+
+def _rebuild(text: str, language: str, name: str, backend: str, constants: dict[str, Any]) -> Any:
+    from . import Engine, default_engine, program
+    engine = default_engine()
+    made = program(text, language, name=name, engine=engine if engine.backend == backend else Engine(backend))
+    return made.bind(**constants) if constants else made
+
+
+def represent(inputs: tuple[str, ...], outputs: tuple[str, ...], language: str, name: str) -> str:
+    return f"<tilejit.Program {name} ({language}): ({', '.join(inputs)}) -> ({', '.join(outputs)})>"
