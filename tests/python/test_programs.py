@@ -128,9 +128,9 @@ def test_einsum():
 def test_contract():
     a, b = np.random.default_rng(0).standard_normal((2, 5, 5))
     np.testing.assert_allclose(tile.contract("O[i, j: M, N] = +(A[i, k] * B[k, j])", A=a, B=b), a @ b)
-    np.testing.assert_allclose(tile.contract("O[i: A_0] = >(A[i, k]);", A=a), a.max(1))
+    np.testing.assert_allclose(tile.contract("O[i: A.0] = >(A[i, k]);", A=a), a.max(1))
     x, w = np.arange(10.0), np.array([1.0, 2.0, 1.0])
-    np.testing.assert_allclose(tile.contract("O[i: X_0 - 2] = +(X[i + k] * W[k])", X=x, W=w),
+    np.testing.assert_allclose(tile.contract("O[i: X.0 - 2] = +(X[i + k] * W[k])", X=x, W=w),
                                np.convolve(x, w, "valid"))
     with pytest.raises(tile.BindError, match="is 4"):  # the k of both is one size
         tile.contract("O[i, j: M, N] = +(A[i, k] * B[k, j])", A=np.ones((2, 3)), B=np.ones((4, 5)))
@@ -138,3 +138,17 @@ def test_contract():
         tile.contract("+(A[i])", A=a)
     with pytest.raises(tile.ParseError):
         tile.contract("O[i: M] = +(A[i, ])", A=a)
+
+
+def test_stubs_name_what_there_is():
+    import ast
+    import pathlib
+
+    from tilejit import _core
+    stub = ast.parse((pathlib.Path(tile.__file__).parent / "_core.pyi").read_text())
+    declared = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert set(declared) == {name for name in vars(_core) if not name.startswith("_")}
+    for name, node in declared.items():
+        if isinstance(node, ast.ClassDef):
+            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
+            assert methods == {m for m in vars(getattr(_core, name)) if not m.startswith("_")}, name

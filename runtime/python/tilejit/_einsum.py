@@ -73,11 +73,12 @@ def _split(indices: str) -> list[str]:
     return [p.strip() for p in parts] if indices.strip() else []
 
 
-def _declaration(name: str, indices: list[str], size_of: dict[str, str], named: set[str]) -> str:
+def _declaration(name: str, indices: list[str], size_of: dict[str, str]) -> str:
     dims = []
     for axis, index in enumerate(indices):
-        own, size = f"{name}_{axis}", size_of.get(index, f"N_{index}")
-        dims.append(size if own not in named and re.fullmatch(r"\w+", index) and re.fullmatch(r"[A-Z]\w*", size) else own)
+        size = size_of.get(index, f"N_{index}")
+        plain = re.fullmatch(r"[a-z]\w*", index) and re.fullmatch(r"[A-Z]\w*", size)
+        dims.append(size if plain else f"{name}_{axis}")
     return f"{name}[{', '.join(dims)}]"
 
 
@@ -89,8 +90,7 @@ def _contract_text(statement: str, names: tuple[str, ...]) -> str:
     size_of = dict(zip(_split(indices), _split(sizes)))
     body = statement.strip()[result.end():].rstrip().rstrip(";")
     accesses = {name: _split(inside) for name, inside in reversed(_ACCESS.findall(body))}
-    named = set(re.findall(r"[A-Z]\w*", statement))
-    inputs = (_declaration(n, accesses[n], size_of, named) if n in accesses else n for n in names)
+    inputs = (_declaration(n, accesses[n], size_of) if n in accesses else n for n in names)
     return f"function ({', '.join(inputs)}) -> ({result[1]}) {{ {result[0]}{body}; }}"
 
 
@@ -102,6 +102,6 @@ def _contract_program(statement: str, names: tuple[str, ...], engine: Optional[E
 def contract(statement: str, *, out: Any = None, engine: Optional[Engine] = None, **operands: Any) -> Any:
     """One statement of the language Tile on named arrays: `contract("O[i, j: M, N] = +(A[i, k] * B[k, j])", A=a, B=b)`.
 
-    Where an index stands alone in several places, the sizes there have to be the same. Size 0 of an array X can be
-    named as X_0, in `O[i: X_0 - 2] = +(X[i + k] * W[k])`."""
+    Where an index stands alone in several places, the sizes there have to be the same. Size 0 of an array X is
+    called X.0: `O[i: X.0 - 2] = +(X[i + k] * W[k])`."""
     return _contract_program(statement, tuple(operands), engine)(*operands.values(), out=out)
