@@ -7,6 +7,7 @@
 
 #include "bench/peers/python.h"
 #include "bench/trust.h"
+#include "core/schedule/target.h"
 #include "core/schedule/tensor_cores.h"
 
 namespace tile::bench {
@@ -132,7 +133,7 @@ double Session::device_ceiling(const Prepared& prepared) {
   const Target& target = prepared.executable().engine->target();
   if (prepared.what().workload->measure == Measure::gflops) {
     DType type = prepared.inputs().front().type();
-    double rate = std::max(tensor_cores::rate(type, target), target.fma_per_ns);
+    double rate = std::max(tensor_core_rate(type, target), target.fma_per_ns);
     return 2 * target.gpu.multiprocessors * rate;
   }
   return device_copy();

@@ -15,6 +15,8 @@
 #include "bench/progress.h"
 #include "bench/study_shapes.h"
 #include "bench/timing.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/estimate.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/kernel_timer.h"
 #include "runtime/engine/tune.h"

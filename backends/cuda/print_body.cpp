@@ -228,7 +228,7 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
   std::string counter = fresh("n");
   auto bounds = [&](NodeId id) -> Interval {
     if (of[id].kind == NodeKind::size) return interval(of[id].expr, variables_);
-    nest::ValueRange known = nest::value_range(of, id);
+    ValueRange known = value_range(of, id);
     return {known.lo, known.hi};
   };
   Interval range{bounds(n.args[0]).lo, bounds(n.args[1]).hi};

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bench/micro/product.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 

@@ -1,4 +1,4 @@
-// Element types and their promotion (spec/tile.md section 5).
+// Element types and their promotion (core/language/tile/REFERENCE.md, section 5).
 #pragma once
 
 #include <cstddef>

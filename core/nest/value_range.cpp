@@ -6,7 +6,7 @@
 
 #include "core/ir/integer_range.h"
 
-namespace tile::nest {
+namespace tile {
 namespace {
 
 // Sums of a few such bounds do not overflow.
@@ -46,4 +46,4 @@ ValueRange range_of(const Body& body, NodeId id, int depth) {
 
 ValueRange value_range(const Body& body, NodeId id) { return range_of(body, id, 0); }
 
-}  // namespace tile::nest
+}  // namespace tile

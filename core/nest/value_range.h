@@ -5,7 +5,7 @@
 
 #include "core/ir/body.h"
 
-namespace tile::nest {
+namespace tile {
 
 struct ValueRange {
   int64_t lo = 0;
@@ -15,4 +15,4 @@ struct ValueRange {
 // from the ends of 64 bits, which stand for unbounded.
 ValueRange value_range(const Body& body, NodeId id);
 
-}  // namespace tile::nest
+}  // namespace tile

@@ -7,11 +7,18 @@
 #include <numeric>
 
 #include "core/passes/factor_copies.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/layout_passes.h"
 #include "core/passes/unfold_taps.h"
 #include "core/passes/uses.h"
+#include "core/schedule/argument_layout.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
+#include "core/schedule/coverage.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/gpu_forms.h"
+#include "core/schedule/target.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_rank.h"
 
 namespace tile {
 namespace {
@@ -55,7 +62,7 @@ class Arranger {
   void run(Contraction& c) {
     if (!is_product(c) || point_count(c.pieces[0]) < 1 << 20) return;
     DType type = tensor(c.pieces[0].loads[0].tensor).type;
-    bool matrix = tensor_cores::rate(type, target_) > 0;
+    bool matrix = tensor_core_rate(type, target_) > 0;
     if (type != tensor(c.pieces[0].loads[1].tensor).type) return;
     if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
       split_for_steps(c);
@@ -87,11 +94,10 @@ class Arranger {
     kernel.writes = c.outputs;
     collapse(kernel);
     Target target = target_;
-    lowering::Frame frame = lowering::make_frame(kernel, target, {});
     const Contraction& merged = kernel.stages[0].contraction;
-    if (lowering::covers_output(merged, kernel.tensors)) {
-      std::optional<tensor_cores::Product> product =
-          tensor_cores::product_of(merged.pieces[0], merged, frame);
+    if (covers_output(merged, kernel.tensors)) {
+      std::optional<tensor_cores::Product> product = tensor_cores::product_of(
+          merged.pieces[0], merged, kernel, target_, argument_layouts(kernel));
       if (product) {
         std::vector<tensor_cores::Ranked> tiles =
             tensor_cores::ranked_tiles(*product, merged.pieces[0], kernel, target_);

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "core/passes/index_forms.h"
+#include "core/passes/optimize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 
 namespace tile {
 namespace {

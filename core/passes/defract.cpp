@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "core/passes/normalize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 
 namespace tile {
 namespace {

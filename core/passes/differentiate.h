@@ -1,5 +1,5 @@
-// Differentiation of a Program (spec/tile.md section 7): a symbolic transformation that needs no
-// shapes.
+// Differentiation of a Program (core/language/tile/REFERENCE.md, section 7): a symbolic
+// transformation that needs no shapes.
 #pragma once
 
 #include <map>

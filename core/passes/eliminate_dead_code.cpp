@@ -1,6 +1,6 @@
 #include <set>
 
-#include "core/passes/tensor_passes.h"
+#include "core/passes/optimize_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/passes/tensor_passes.h"
+#include "core/passes/layout_passes.h"
 
 namespace tile {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/ir/evaluate_body.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 #include "core/support/checked.h"
 
 namespace tile {

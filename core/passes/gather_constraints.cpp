@@ -1,4 +1,4 @@
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 
 namespace tile {
 namespace {

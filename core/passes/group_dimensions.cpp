@@ -6,9 +6,11 @@
 #include <map>
 
 #include "core/passes/factor_copies.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/layout_passes.h"
 #include "core/passes/uses.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
+#include "core/schedule/estimate.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/passes/fold_region.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 
 namespace tile {
 namespace {

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "core/ir/integer_range.h"
+#include "core/passes/optimize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

@@ -7,7 +7,7 @@
 
 #include "core/ir/integer_range.h"
 #include "core/ir/scalar.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/optimize_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "core/passes/domains.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/layout_passes.h"
+#include "core/passes/normalize_passes.h"
+#include "core/passes/optimize_passes.h"
 #include "core/support/control.h"
 
 namespace tile {

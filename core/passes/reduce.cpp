@@ -1,5 +1,5 @@
+#include "core/passes/normalize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 
 namespace tile {
 namespace {

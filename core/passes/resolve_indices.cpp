@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/passes/index_forms.h"
+#include "core/passes/normalize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 
 namespace tile {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/ir/text.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/optimize_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

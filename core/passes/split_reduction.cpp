@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/passes/tensor_passes.h"
+#include "core/passes/layout_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

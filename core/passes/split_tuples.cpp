@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <set>
 
+#include "core/passes/optimize_passes.h"
 #include "core/passes/substitution.h"
-#include "core/passes/tensor_passes.h"
 #include "core/passes/uses.h"
 
 namespace tile {

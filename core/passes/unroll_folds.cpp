@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/passes/fold_constants.h"
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 
 namespace tile {
 namespace {

@@ -161,7 +161,7 @@ class Facts {
   }
 
   // Between bounds that are values: the middle of their ranges.
-  static double likely_rounds(const nest::ValueRange& low, const nest::ValueRange& high) {
+  static double likely_rounds(const ValueRange& low, const ValueRange& high) {
     double count = (static_cast<double>(high.lo) + static_cast<double>(high.hi) -
                     static_cast<double>(low.lo) - static_cast<double>(low.hi)) /
                    2;
@@ -173,8 +173,8 @@ class Facts {
   void fold(Level& l, const Node& n) {
     const Known& begin = l.known[static_cast<size_t>(n.args[0])];
     const Known& end = l.known[static_cast<size_t>(n.args[1])];
-    nest::ValueRange low = nest::value_range(*l.body, n.args[0]);
-    nest::ValueRange high = nest::value_range(*l.body, n.args[1]);
+    ValueRange low = value_range(*l.body, n.args[0]);
+    ValueRange high = value_range(*l.body, n.args[1]);
     Expr first = 0;
     if (begin) first = begin->expr;
     double rounds = likely_rounds(low, high);

@@ -1,12 +1,18 @@
+#include "core/schedule/candidates.h"
+
 // Candidates of whole kernels: the class decides who makes them; on the host every piece's best,
 // then those that differ from it in one piece.
 #include <algorithm>
 
 #include "core/schedule/common_tasks.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/gpu_schedule.h"
+#include "core/schedule/row_candidates.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/space.h"
+#include "core/schedule/task_sharing.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_space.h"
 
 namespace tile {
 namespace {

@@ -8,16 +8,6 @@
 
 namespace tile {
 
-// Whether the first loop of both pieces gives threads the same blocks of one owner, and no other
-// loop does. The pieces name their unknowns alike.
-bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& first,
-                 const Piece& second);
-
-// What it costs that a later piece of a stage is done apart from the first one's tasks: lines of
-// the results that another thread has written.
-double apart_ns(const Contraction& c, size_t piece, const std::vector<PieceSchedule>& schedules,
-                const Target& target);
-
 // Schedules of a stage of several pieces, with their cost.
 struct RankedStage {
   double nanoseconds = 0;

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/schedule/common_tasks.h"
 #include "core/schedule/cost_cycles.h"
-#include "core/schedule/gpu_forms.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/gpu_model.h"
 #include "core/schedule/matrix_tiles.h"
-#include "core/schedule/rows.h"
+#include "core/schedule/row_model.h"
+#include "core/schedule/task_sharing.h"
 #include "core/schedule/traffic.h"
 #include "core/schedule/window.h"
 #include "core/support/control.h"

@@ -8,6 +8,7 @@
 #include "core/schedule/access_block.h"
 #include "core/schedule/body_facts.h"
 #include "core/schedule/dots.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/preparation.h"
 #include "core/schedule/schedule.h"
@@ -24,14 +25,6 @@ constexpr double kLineOfAnother = 40;
 constexpr double kChunkNanoseconds = 3500;
 // Work that a thread takes at a time, at least.
 constexpr double kRunNanoseconds = 1500;
-
-// Empty when one piece's schedule is legal; else the first broken rule. The first `shared` outer
-// loops are around all stages of the kernel.
-std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                          const Kernel& kernel, const Target& target, size_t shared = 0);
-// One serial loop for each unknown.
-PieceSchedule plain_schedule(const Piece& piece);
-Schedule plain_schedule(const Kernel& kernel);
 
 // The model of one piece: what its accesses cost under any schedule.
 class PieceModel {
@@ -193,26 +186,5 @@ double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target&
 // Estimated nanoseconds of one piece on one core.
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,
                          const PieceSchedule& schedule, const Target& target);
-
-// Lanes of the vector loop among a piece's reduce loops: the block that it runs over, rounded up to
-// a power of two; 1 without one.
-int64_t lane_count(const std::vector<Loop>& reduce, const Piece& piece);
-// Whether the register tile's last two loops are vector loops: one vector then takes the pairs of
-// both unknowns, the last one's values side by side for each of the other's.
-bool joins_lanes(const PieceSchedule& schedule);
-// How many of the register tile's loops, its last ones, run over the carried owner.
-size_t carried_tile_loops(const PieceSchedule& schedule);
-// Whether threads take turns along the carried owner: its first loop is parallel.
-bool is_chained(const PieceSchedule& schedule);
-// For each loop of the register tile its largest number of iterations (lanes for the vector loop;
-// where two are joined, 1 and the lanes of the pairs).
-std::vector<int64_t> tile_shape(const PieceSchedule& schedule, const Piece& piece);
-// Vector registers that the accumulators of one register tile take.
-int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType type,
-                        const Target& target);
-// An unrolled reduction keeps an accumulator of its own for each iteration while they are few, so
-// that additions do not wait for each other: how many, and which loop of `reduce` it is.
-int64_t accumulator_copies(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                           const Target& target, size_t& loop);
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 
 #include "core/schedule/cost.h"
 #include "core/schedule/cost_cycles.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/long_tile.h"
 
 namespace tile {

@@ -4,6 +4,7 @@
 
 #include "core/schedule/cost.h"
 #include "core/schedule/cost_cycles.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/matrix_tiles.h"
 #include "core/schedule/traffic.h"
 

@@ -1,10 +1,10 @@
-// Sizes that follow from a piece's loops alone.
+#include "core/schedule/geometry.h"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "core/schedule/cost.h"
-#include "core/schedule/matrix_tiles.h"
+#include "core/support/checked.h"
 
 namespace tile {
 namespace {
@@ -30,6 +30,14 @@ int64_t lanes_for(int64_t block) {
 }
 
 }  // namespace
+
+bool uses_tiles(const PieceSchedule& s) {
+  size_t tile = s.tile.size(), reduce = s.reduce.size();
+  return tile >= 2 && reduce >= 2 && s.tile[tile - 1].binding == Binding::matrix &&
+         s.tile[tile - 2].binding == Binding::matrix &&
+         s.reduce[reduce - 2].binding == Binding::matrix &&
+         s.reduce[reduce - 1].binding == Binding::dot;
+}
 
 int64_t lane_count(const std::vector<Loop>& loops, const Piece& piece) {
   PieceSchedule none;

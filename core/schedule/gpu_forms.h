@@ -71,11 +71,14 @@ struct LineForm {
   std::vector<Cached> cached;
 };
 std::optional<LineForm> line_form(const Kernel& kernel);
-std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target);
-// Legal schedules of a kernel with row loops, best first; empty where it has none.
-std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target);
-double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target);
-
+// Blocks of a cluster, on any GPU that has them.
+constexpr int64_t kMostClusterBlocks = 8;
+int64_t cells_of_a_lane(const LineForm& f, const GpuLines& g);
+// Words of the line tensors that one cell needs at once. Of what a stage reads for the last time
+// the registers are free for what it makes.
+int64_t words_of_a_cell(const LineForm& f, const Kernel& kernel);
+// The most registers that the compiler may need: each tensor has registers of its own.
+int64_t most_registers(const LineForm& f, const GpuLines& g, const Kernel& kernel);
 // The carried owner is walked by neighbours in memory and every cell's own term is one value.
 bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel);
 // A pointwise piece that reads one tensor along another owner than it writes.
@@ -86,24 +89,9 @@ struct TransposeForm {
 };
 std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& kernel);
 
-// Empty when the piece's GPU form is legal; else the first broken rule.
-std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                         const Kernel& kernel, const Target& target);
 // Some owner may have no valid point, so that its cell keeps the fill.
 bool may_be_empty(const Piece& piece, const Contraction& c);
 
 int64_t shared_bytes(const GpuMatrix& g, DType type);
-
-// Schedules of one piece, best first by the model of this folder; never empty.
-std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction& c,
-                                           const Kernel& kernel, const Target& target);
-// Of whole kernels, as candidates().
-std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target, size_t limit);
-// Estimated nanoseconds of one piece.
-double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                      const Kernel& kernel, const Target& target);
-// A random GPU form, legal or not; nullopt: loops.
-std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& c,
-                                         const Kernel& kernel, uint64_t seed);
 
 }  // namespace tile::gpu

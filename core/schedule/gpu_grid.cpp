@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/schedule/gpu.h"
-#include "core/schedule/lowering.h"
+#include "core/schedule/nest_builders.h"
 #include "core/support/checked.h"
 
 namespace tile::gpu {

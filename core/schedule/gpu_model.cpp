@@ -1,9 +1,10 @@
 // The analytic model of GPU schedules: the slowest of issue, latency, L2 and memory, and launches.
+#include "core/schedule/gpu_model.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/schedule/gpu_forms.h"
-#include "core/schedule/lowering.h"
 #include "core/schedule/scan.h"
 
 namespace tile::gpu {

@@ -1,11 +1,12 @@
-// The space of GPU schedules of a piece: threads over the cells, reductions shared by a block's
-// threads, tiles of products.
+#include "core/schedule/gpu_schedule.h"
+
 #include <algorithm>
-#include <random>
 #include <set>
 
-#include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/gpu_model.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/scan.h"
 
 namespace tile::gpu {
@@ -227,47 +228,6 @@ std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& ta
     if (!more) break;
   }
   return list;
-}
-
-std::optional<PieceSchedule> random_form(const Piece& piece, const Contraction& c,
-                                         const Kernel& kernel, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  auto pick = [&](std::initializer_list<int64_t> list) {
-    return list.begin()[random() % list.size()];
-  };
-  PieceSchedule s;
-  uint64_t kind = random() % 3;
-  if (kind == 0 && matrix_form(piece, c, kernel)) {
-    GpuMatrix g;
-    g.m = pick({16, 32, 64});
-    g.n = pick({16, 32, 64});
-    g.k = pick({4, 8, 16});
-    g.thread_m = pick({4, 8});
-    g.thread_n = pick({4, 8});
-    g.split = pick({1, 1, 2, 3});
-    g.stages = pick({2, 2, 3, 4});
-    g.ahead = random() % 2 == 0;
-    s.gpu_matrix = g;
-    return s;
-  }
-  if (transpose_form(piece, kernel) && random() % 2 == 0) {
-    s.gpu_transpose = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
-    return s;
-  }
-  if (scans_lines(piece, c, kernel) && random() % 2 == 0) {
-    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
-    return s;
-  }
-  if (kind == 2 || piece.owners == piece.box.size()) return std::nullopt;
-  GpuReduction g;
-  g.owners = pick({1, 2, 3, 8});
-  g.lanes = pick({1, 2, 8, 32, 64});
-  g.vector = pick({1, 1, 2, 4});
-  g.vector_owners = random() % 2 == 0;
-  g.owners_fastest = random() % 2 == 0;
-  g.split = pick({1, 1, 2, 5});
-  s.gpu_reduction = g;
-  return s;
 }
 
 }  // namespace tile::gpu

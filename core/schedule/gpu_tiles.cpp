@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/schedule/gpu.h"
-#include "core/schedule/lowering.h"
+#include "core/schedule/nest_builders.h"
 #include "core/support/checked.h"
 
 namespace tile::gpu {

@@ -9,7 +9,7 @@
 
 #include "core/passes/uses.h"
 #include "core/schedule/collapse.h"
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/thin_edge.h"
 #include "core/schedule/verify_steps.h"
 #include "core/support/control.h"
@@ -45,11 +45,10 @@ bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) 
 bool is_pointwise(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
          c.pieces[0].owners == c.pieces[0].unknowns.size() && c.pieces[0].constraints.empty() &&
-         lowering::covers_output(c, tensors);
+         covers_output(c, tensors);
 }
 bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& tensors) {
-  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 &&
-         lowering::covers_output(c, tensors);
+  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && covers_output(c, tensors);
 }
 
 class Grouping {

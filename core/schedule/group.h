@@ -1,4 +1,4 @@
-// The parts of group().
+// Which statements of a program become one kernel.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,11 @@
 #include "core/schedule/kernel.h"
 
 namespace tile {
+
+// Splits a normalized program into kernels: each contraction with loops of its own starts one,
+// pointwise consumers attach where the cost model finds it worth it. Sort and Scatter stay
+// statements of their own.
+std::vector<Step> group(const BoundProgram& program, const Target& target);
 
 // The steps of a program while fusions put several into one.
 class OpenSteps {

@@ -7,8 +7,8 @@
 
 #include "core/passes/substitution.h"
 #include "core/passes/uses.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/group.h"
-#include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/step_order.h"
 #include "core/schedule/stream_pattern.h"
@@ -214,9 +214,8 @@ class Splitter {
 // Every cell of what the kernel makes has an owner, so that each digit of a split unknown has one.
 // Else cells without any, which are zero, would get owners that no condition keeps out.
 bool makes_all_cells(const Kernel& k) {
-  return std::all_of(k.stages.begin(), k.stages.end(), [&](const KernelStage& s) {
-    return lowering::covers_output(s.contraction, k.tensors);
-  });
+  return std::all_of(k.stages.begin(), k.stages.end(),
+                     [&](const KernelStage& s) { return covers_output(s.contraction, k.tensors); });
 }
 
 // One stage with loops, of one piece, and stages attached to it.

@@ -5,9 +5,12 @@
 #include <optional>
 
 #include "core/passes/uses.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/estimate.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/gpu_schedule.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/step_order.h"

@@ -5,8 +5,8 @@
 
 #include "core/passes/substitution.h"
 #include "core/passes/uses.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/group.h"
-#include "core/schedule/lowering.h"
 #include "core/schedule/step_order.h"
 #include "core/schedule/stream_pattern.h"
 
@@ -190,8 +190,7 @@ class SiblingFusion {
   // What is attached is computed where a result's cell is: results have all of theirs (one
   // reduction may own fewer cells than the other's tensor has, the rest being zero).
   bool carries_attachments(const Kernel& k) const {
-    return k.stages.size() == 1 ||
-           lowering::covers_output(k.stages[0].contraction, program_.tensors);
+    return k.stages.size() == 1 || covers_output(k.stages[0].contraction, program_.tensors);
   }
 
   void join(size_t i, size_t j) {

@@ -7,6 +7,7 @@
 
 #include "core/passes/uses.h"
 #include "core/schedule/group.h"
+#include "core/schedule/row_model.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/step_order.h"
 #include "core/schedule/stream_parts.h"

@@ -81,9 +81,8 @@ struct Kernel {
   std::vector<TensorId> writes;  // global tensors written
 };
 
-// What an unknown of a piece does, derived from the accesses alone, never from names (design.md:
-// classification happens once). Two-operand products use all roles; others
-// batch/reduction/pointwise.
+// What an unknown of a piece does, derived from the accesses alone, never from names
+// (core/README.md). Two-operand products use all roles; others batch/reduction/pointwise.
 enum class Role : uint8_t {
   batch,      // an owner present in every load
   m,          // an owner in the first of two multiplied loads only
@@ -125,10 +124,7 @@ std::string print(const Kernel& kernel);
 Kernel parse_kernel(SourcePtr source);
 void verify(const Kernel& kernel);  // throws InternalError
 
-// Splits a normalized program into kernels: each contraction with loops of its own starts one,
-// pointwise consumers attach where the cost model finds it worth it. Sort and Scatter stay
-// statements of their own.
+// What a program is launched as. Sort and Scatter stay statements of their own.
 using Step = std::variant<Kernel, Sort, Scatter>;
-std::vector<Step> group(const BoundProgram& program, const Target& target);
 
 }  // namespace tile

@@ -11,8 +11,8 @@
 //   program
 //   tensor A: …
 #include "core/ir/text.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/kernel.h"
-#include "core/schedule/lowering.h"
 #include "core/schedule/rows.h"
 
 namespace tile {
@@ -132,7 +132,7 @@ void verify_attached(const Kernel& kernel, size_t at) {
   size_t root = static_cast<size_t>(stage.attach);
   while (kernel.stages[root].attach >= 0) root = static_cast<size_t>(kernel.stages[root].attach);
   const Contraction& main = kernel.stages[root].contraction;
-  internal_check(main.pieces.size() == 1 && lowering::covers_output(main, kernel.tensors),
+  internal_check(main.pieces.size() == 1 && covers_output(main, kernel.tensors),
                  "kernel: a stage attached to a result with gaps");
 }
 

@@ -1,17 +1,20 @@
-// Which schedules mean something for a kernel on a target.
+#include "core/schedule/legality.h"
+
 #include <algorithm>
 
 #include "core/schedule/collapse.h"
-#include "core/schedule/cost.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/dots.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/long_tile.h"
-#include "core/schedule/lowering.h"
 #include "core/schedule/matrix_tiles.h"
+#include "core/schedule/preparation.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/scan.h"
 #include "core/schedule/stream.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_legality.h"
 #include "core/schedule/window.h"
 
 namespace tile {
@@ -231,7 +234,7 @@ class PieceRules {
     // their points.
     bool zero_if_empty = c_.aggregation == Aggregation::sum && !c_.fill;
     if (constrained_reduction() && !has_stream(kernel_) && !zero_if_empty &&
-        !lowering::surely_nonempty(piece_)) {
+        !surely_nonempty(piece_)) {
       return "a blocked reduction whose conditions may leave no point";
     }
     for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {

@@ -4,20 +4,13 @@
 #include <vector>
 
 #include "core/nest/nest.h"
+#include "core/schedule/argument_layout.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {
-
-// Element strides of each tensor that the kernel reads or writes, by TensorId; empty: dense
-// row-major.
-using Strides = std::vector<std::vector<int64_t>>;
-
-// The tensors that are a kernel's arguments, in the nest's order: those of kernel.reads that are
-// not written, then kernel.writes.
-std::vector<TensorId> arguments_of(const Kernel& kernel);
 
 // The nest's arguments are arguments_of(kernel), then the copies of preparations(). Cells that no
 // piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.

@@ -210,8 +210,8 @@ NodeId BodyLowering::fold(Copy& c, const Node& n) {
   inside.captured_from.assign(n.args.begin() + own + 1, n.args.end());
   copy.expr = Expr::variable("turn" + std::to_string(inside.depth));
   auto first = integer(c, n.args[0]), end = integer(c, n.args[1]);
-  IndexValue counter{copy.expr, first ? first->lo : nest::value_range(c.into, copy.args[0]).lo,
-                     (end ? end->hi : nest::value_range(c.into, copy.args[1]).hi) - 1, 1};
+  IndexValue counter{copy.expr, first ? first->lo : value_range(c.into, copy.args[0]).lo,
+                     (end ? end->hi : value_range(c.into, copy.args[1]).hi) - 1, 1};
   counter.hi = std::max(counter.lo, counter.hi);
   inside.counter = counter;
   copy_nodes(inside, n.region->results);

@@ -29,8 +29,8 @@ struct Surroundings {
   std::function<nest::Access(int result)> fold_result = {};
 };
 
-// The index that a boundary rule gives (rule 2.3 of lift.md); `constant` stays inside as clamp
-// does.
+// The index that a boundary rule gives (rule 2.3 of core/language/lift/REFERENCE.md); `constant`
+// stays inside as clamp does.
 Expr bounded_index(const Expr& e, int64_t extent, Boundary boundary);
 
 // Copies what one result of a piece's body needs into `into`.

@@ -2,6 +2,7 @@
 // one end, or each must be tested.
 #include <algorithm>
 
+#include "core/schedule/coverage.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {
@@ -97,7 +98,7 @@ std::vector<Expr> PieceLowering::tile_conditions(const State& s, const TileRows&
   size_t ranging = tap_test_ ? piece_.box.size() : piece_.owners;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
-    Constraint k = whole(*p.constraint);
+    Constraint k = integral(*p.constraint);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
       if (!s.at[u].size.is_constant()) continue;
@@ -156,7 +157,7 @@ PieceLowering::Missing PieceLowering::missing_rows(size_t unknown) const {
   Missing most;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
-    Constraint k = whole(*p.constraint);
+    Constraint k = integral(*p.constraint);
     int64_t factor = k.form.coefficient(unknown).num();
     if (factor == 0) continue;
     int64_t least = k.form.constant.num(), greatest = least;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/lowering.h"
 
 namespace tile::lowering {

@@ -13,38 +13,7 @@ namespace {
 constexpr int64_t kUnrolledSteps = 4;
 constexpr int64_t kTreeWidth = 16;  // partial results that one thread adds up
 
-Block looped(const std::string& name, const Expr& begin, const Expr& extent, LoopKind kind,
-             const std::function<Block(const Expr&)>& body) {
-  if (extent.is_constant() && extent.value() <= 0) return {};
-  nest::For loop = make_loop(name, begin, extent, kind);
-  if (kind == LoopKind::vector) loop.width = extent.value();
-  loop.body = body(Expr::variable(name));
-  if (loop.body.empty()) return {};
-  return {statement(std::move(loop))};
-}
-
 }  // namespace
-
-// A loop of one iteration names a value that is not linear, so that indices stay linear in it.
-Block bound_to(const std::string& name, const Expr& value,
-               const std::function<Block(const Expr&)>& body) {
-  if (linear_form(value)) return body(tidy(value));
-  return looped(name, value, 1, LoopKind::serial, body);
-}
-
-Block vector_lanes(const std::string& name, int64_t lanes,
-                   const std::function<Block(const Expr&)>& body) {
-  if (lanes == 1) return body(0);
-  return looped(name, 0, lanes, LoopKind::vector, body);
-}
-
-Block only_if(std::vector<Expr> nonnegative, Block body) {
-  if (nonnegative.empty() || body.empty()) return body;
-  nest::If guard;
-  guard.nonnegative = std::move(nonnegative);
-  guard.then = std::move(body);
-  return {statement(std::move(guard))};
-}
 
 // The unknowns of `index` at position quotient * vector + lane.
 Block PieceLowering::decoded(const FlatIndex& index, const State& s, const Expr& quotient,

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/gpu.h"
 #include "core/schedule/lowering.h"
 
@@ -62,21 +63,6 @@ std::vector<int64_t> constants(const std::vector<Expr>& list) {
 bool over(const Loop& loop, const Loop& other) { return loop.unknown == other.unknown; }
 
 }  // namespace
-
-nest::Statement statement(nest::For loop) { return {std::move(loop)}; }
-nest::Statement statement(nest::Store store) { return {std::move(store)}; }
-nest::Statement statement(nest::If guard) { return {std::move(guard)}; }
-void append(nest::Block& block, nest::Block more) {
-  std::move(more.begin(), more.end(), std::back_inserter(block));
-}
-nest::For make_loop(std::string variable, Expr begin, Expr extent, nest::LoopKind kind) {
-  nest::For loop;
-  loop.variable = std::move(variable);
-  loop.begin = std::move(begin);
-  loop.extent = std::move(extent);
-  loop.kind = kind;
-  return loop;
-}
 
 std::string PieceLowering::variable(int unknown, const State& s) const {
   auto u = static_cast<size_t>(unknown);
@@ -427,7 +413,7 @@ void PieceLowering::bounds_of(int unknown, const State& s, Expr& lo, Expr& size)
   Expr end = s.at[u].size, base = s.at[u].begin();
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::bound || p.unknown != unknown) continue;
-    Constraint k = whole(*p.constraint);
+    Constraint k = integral(*p.constraint);
     int64_t a = k.form.coefficient(u).num();
     k.form.coefficients[u] = 0;
     Expr rest = tidy(value_of(k.form, s) + Expr(a) * base);

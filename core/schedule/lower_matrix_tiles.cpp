@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/schedule/collapse.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/stream.h"
 

@@ -2,7 +2,9 @@
 // the stages attached to the product on the finished fragment.
 #include <algorithm>
 
+#include "core/schedule/lowering.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_legality.h"
 #include "core/support/checked.h"
 
 namespace tile::lowering {
@@ -389,7 +391,8 @@ class TensorCoreLowering {
 };
 
 Block PieceLowering::run(const TensorCores& schedule) {
-  std::optional<Product> product = tensor_cores::product_of(piece_, contraction_, frame_);
+  std::optional<Product> product = tensor_cores::product_of(piece_, contraction_, frame_.kernel,
+                                                            frame_.target, frame_.layouts());
   internal_check(product && tensor_cores::broken(schedule, *product, frame_.target).empty(),
                  "lower: a tile for tensor cores that cannot be copied");
   TensorCoreLowering matrix(*this, schedule, std::move(*product));

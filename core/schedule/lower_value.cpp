@@ -6,11 +6,6 @@
 
 namespace tile::lowering {
 
-Expr tidy(const Expr& e) {
-  std::optional<LinearForm> form = linear_form(e);
-  return form ? from_linear(*form) : e;
-}
-
 Expr Position::begin() const {
   Expr sum = 0;
   for (const Level& level : levels) sum = sum + Expr(level.step) * level.value;

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "core/nest/nest.h"
+#include "core/schedule/argument_layout.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/dots.h"
 #include "core/schedule/gpu_forms.h"
 #include "core/schedule/index_value.h"
 #include "core/schedule/kernel.h"
-#include "core/schedule/lower.h"
 #include "core/schedule/matrix_tiles.h"
+#include "core/schedule/nest_builders.h"
 #include "core/schedule/preparation.h"
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/run_time_extent.h"
@@ -23,15 +25,6 @@
 #include "core/schedule/window.h"
 
 namespace tile::lowering {
-
-// Small builders of nest statements.
-nest::Statement statement(nest::For loop);
-nest::Statement statement(nest::Store store);
-nest::Statement statement(nest::If guard);
-void append(nest::Block& block, nest::Block more);
-nest::For make_loop(std::string variable, Expr begin, Expr extent, nest::LoopKind kind);
-// Linear expressions in their one normal form, others as they are.
-Expr tidy(const Expr& e);
 
 // The nest under construction: its buffers, and the buffer of each tensor.
 struct Frame {
@@ -79,6 +72,8 @@ struct Frame {
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
+  // Of the tensors that have buffers.
+  ArgumentLayouts layouts() const;
   std::vector<Expr> buffer_index(TensorId id, std::vector<Expr> index) const;
   // The same of an access, some of whose indices may be values.
   void place(TensorId id, nest::Access& access) const;
@@ -90,6 +85,8 @@ struct Frame {
   int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };
 
+// Names that the nest's text form can hold, each its own.
+std::vector<std::string> plain_names(const std::vector<std::string>& names);
 // A nest without arguments and code, named after the kernel.
 Frame empty_frame(const Kernel& kernel, const Target& target,
                   const RunTimeExtent* extent = nullptr);
@@ -158,14 +155,6 @@ struct PlacedConstraint {
   bool owners_only = true;  // no reduction in it
 };
 
-// The same condition on a form with integral coefficients.
-Constraint whole(const Constraint& c);
-// True when every owner point has a valid reduction point.
-bool surely_nonempty(const Piece& piece);
-// True when the piece stores a cell for every point of its owners.
-bool stores_all_owners(const Contraction& c, const Piece& piece);
-// True when the pieces write every cell of the outputs.
-bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
 // `streamed`: the kernel has a streamed axis, whose blocks test their points.
 std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceSchedule& schedule,
                                                 bool streamed);
@@ -179,14 +168,6 @@ std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
 struct Surroundings;
 // How accumulators take a term.
 nest::StoreKind store_kind(Aggregation aggregation, DType type);
-// Small builders of the GPU forms (lower_gpu.cpp): `body` with a value named by a loop of one
-// iteration where it is not linear; in a vector loop; under conditions.
-nest::Block bound_to(const std::string& name, const Expr& value,
-                     const std::function<nest::Block(const Expr&)>& body);
-nest::Block vector_lanes(const std::string& name, int64_t lanes,
-                         const std::function<nest::Block(const Expr&)>& body);
-nest::Block only_if(std::vector<Expr> nonnegative, nest::Block body);
-
 // Lowers one piece of a stage under its schedule.
 class PieceLowering {
  public:

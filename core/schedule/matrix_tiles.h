@@ -15,9 +15,8 @@
 
 namespace tile {
 
-// Whether the loops end as above.
-bool uses_tiles(const PieceSchedule& schedule);
-// Of such a schedule the factors, `x` those of the rows; nullopt: the piece is no such sum.
+// Of a schedule that ends so (uses_tiles) the factors, `x` those of the rows; nullopt: the piece is
+// no such sum.
 std::optional<DotForm> tile_form(const PieceSchedule& schedule, const Piece& piece,
                                  const Contraction& c, const std::vector<BoundTensor>& tensors);
 // The form of any schedule that ends in a dot.
@@ -39,9 +38,5 @@ struct TileSizes {
   int64_t terms() const { return group * groups; }
 };
 TileSizes tile_sizes(const PieceSchedule& schedule, const Piece& piece);
-
-// Empty where the loops bound `matrix` mean something; else the first broken rule.
-std::string illegal_tiles(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                          const std::vector<BoundTensor>& tensors, const Target& target);
 
 }  // namespace tile

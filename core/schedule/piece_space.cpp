@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/long_tile.h"
 #include "core/schedule/window.h"
 

@@ -4,6 +4,7 @@
 
 #include "core/schedule/collapse.h"
 #include "core/schedule/dots.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/matrix_tiles.h"
 #include "core/support/checked.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "core/schedule/kernel.h"
+#include "core/schedule/target.h"
 
 namespace tile {
 
@@ -31,9 +31,5 @@ void apply(const MachineRates& rates, Target& target);
 // The target as code for it depends on it: with the constants of the model as they are before any
 // measurement.
 Target without_rates(const Target& target);
-
-// Nanoseconds that the kernel takes at least on a CPU under any schedule, on all of the target's
-// threads: its arithmetic, and its data once from where they fit. 0: not known.
-double bound_ns(const Kernel& kernel, const Target& target, const MachineRates& rates);
 
 }  // namespace tile

@@ -1,10 +1,11 @@
-// The space and the cost of kernels with row loops: which rows come in blocks, and each stage's
-// best schedule for such a block.
+#include "core/schedule/row_candidates.h"
+
 #include <algorithm>
 #include <cmath>
-#include <set>
 
-#include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
+#include "core/schedule/row_model.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/space.h"
 #include "core/schedule/stream.h"
@@ -12,150 +13,9 @@
 namespace tile {
 namespace {
 
-constexpr double kOverlap = 0.15;    // of the smaller of two costs that the larger does not hide
-constexpr double kResident = 0.75;   // of a cache that data find there again
-constexpr double kBlockShare = 0.5;  // of a cache, for a block of rows beside the next one's data
 constexpr int64_t kTasksPerThread = 4;
 constexpr size_t kStageChoices = 3;     // of each stage, for a race
 constexpr double kStreamedShare = 0.5;  // of a cache, for what is made of a streamed block
-
-bool is_global(const Kernel& kernel, TensorId id) {
-  auto listed = [&](const std::vector<TensorId>& list) {
-    return std::find(list.begin(), list.end(), id) != list.end();
-  };
-  return listed(kernel.reads) || listed(kernel.writes);
-}
-
-std::vector<int64_t> extents(const Kernel& kernel) {
-  const KernelStage& first = kernel.stages[0];
-  std::vector<int64_t> list;
-  for (int u : shared_unknowns(first)) {
-    list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
-  }
-  return list;
-}
-
-// The extents of the shared loops' blocks: of the rows, then of the streamed axis.
-std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
-  std::vector<int64_t> blocks = extents(kernel);
-  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
-  for (size_t i = 0; i < schedule.shared; ++i) {
-    const Loop& l = schedule.stages[0][0].outer[i];
-    auto r = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
-    int64_t& block = blocks[static_cast<size_t>(r)];
-    block = std::min(block, l.step);
-  }
-  return blocks;
-}
-
-// The model of a kernel with row loops whose blocks have the given sizes.
-class RowModel {
- public:
-  RowModel(const Kernel& kernel, const Target& target, std::vector<int64_t> blocks)
-      : target_(target), blocks_(std::move(blocks)), block_(block_of_rows(kernel, blocks_)) {
-    std::vector<int64_t> all = extents(kernel);
-    for (size_t r = 0; r < all.size(); ++r) {
-      count_ *= static_cast<double>(all[r]) / static_cast<double>(blocks_[r]);
-    }
-    if (has_stream(kernel)) count_ *= visited_share(kernel, blocks_);
-    attached_share_ = 1 / count_;
-    cold_ = count_ * cold_block(kernel);
-    again_ = count_ * read_again();
-  }
-
-  const Kernel& block() const { return block_; }
-  // Of the stages' schedules for one block, on one core.
-  double serial_ns(const std::vector<double>& stages) const {
-    double warm = attached();
-    for (double ns : stages) warm += ns;
-    warm = warm * count_ + again_;
-    return std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
-  }
-
- private:
-  double attached() const {
-    double total = 0;
-    for (const KernelStage& stage : block_.stages) {
-      if (stage.attach >= 0) total += attached_ns(stage, block_, target_);
-    }
-    return total * attached_share_;
-  }
-
-  // What comes from memory for one block: each global tensor once. Of what rows name, each thread
-  // has its own rows' part in its second cache.
-  double cold_block(const Kernel& kernel) const {
-    double bytes = 0, second = 0;
-    std::set<TensorId> seen;
-    std::vector<std::pair<size_t, size_t>> moved;  // stage, access
-    for (size_t s = 0; s < kernel.stages.size(); ++s) {
-      const Contraction& c = kernel.stages[s].contraction;
-      PieceModel model(c.pieces[0], c, kernel, target_);
-      for (size_t a = 0; a < model.accesses().size(); ++a) {
-        const PieceModel::AccessModel& access = model.accesses()[a];
-        TensorId id = access.access->tensor;
-        if (!is_global(kernel, id) || !seen.insert(id).second) continue;
-        double all = model.footprint(access, c.pieces[0].box);
-        bool by_rows = model.footprint(access, block_.stages[s].contraction.pieces[0].box) < all;
-        bytes += all;
-        second += by_rows ? all / std::max(1, target_.threads) : all;
-        moved.emplace_back(s, a);
-      }
-    }
-    if (second <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
-    bool near = bytes <= kResident * static_cast<double>(target_.l3_bytes);
-    double rate = near ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns;
-    double total = 0;
-    for (auto [s, a] : moved) {
-      const Contraction& c = block_.stages[s].contraction;
-      PieceModel model(c.pieces[0], c, block_, target_);
-      const PieceModel::AccessModel& access = model.accesses()[a];
-      double ns = model.fetch_ns(access, c.pieces[0].box, rate) * (access.store ? 2 : 1);
-      total += block_.stages[s].attach >= 0 ? ns * attached_share_ : ns;
-    }
-    return total;
-  }
-
-  // What the stages before a stage have touched of a block is still in the second cache only if all
-  // that the stages touch fits there; each stage's own model knows of its own data alone.
-  double read_again() const {
-    double capacity = kBlockShare * static_cast<double>(target_.l2_bytes);
-    double held = 0, total = 0;
-    std::set<TensorId> seen;
-    for (const KernelStage& stage : block_.stages) {
-      if (stage.attach >= 0) continue;
-      const Piece& piece = stage.contraction.pieces[0];
-      PieceModel model(piece, stage.contraction, block_, target_);
-      double own = 0, again = 0;
-      for (const PieceModel::AccessModel& a : model.accesses()) {
-        double bytes = model.footprint(a, piece.box);
-        own += bytes;
-        bool fresh = seen.insert(a.access->tensor).second;
-        if (fresh) held += bytes;
-        if (!fresh) again += model.fetch_ns(a, piece.box, target_.l3_bytes_per_ns);
-      }
-      if (own <= capacity) total += again;
-    }
-    return held > capacity ? total : 0;
-  }
-
-  const Target& target_;
-  std::vector<int64_t> blocks_;
-  Kernel block_;
-  double count_ = 1;  // of blocks; a short one counts as the part that it is
-  double cold_ = 0;
-  double again_ = 0;
-  double attached_share_ = 1;  // an attached stage's unknowns are not cut to the block
-};
-
-double tasks_of(const PieceSchedule& s, const Piece& piece) {
-  double tasks = 1;
-  for (const Loop& l : s.outer) {
-    if (l.binding != Binding::parallel) break;
-    int64_t extent = piece.box[static_cast<size_t>(l.unknown)];
-    tasks *= static_cast<double>(ceil_div(extent, l.step));
-  }
-  return tasks;
-}
 
 class RowSpace {
  public:
@@ -164,7 +24,7 @@ class RowSpace {
         target_(target),
         one_thread_(target),
         limit_(limit),
-        extents_(extents(kernel)) {
+        extents_(row_extents(kernel)) {
     one_thread_.threads = 1;
   }
 
@@ -352,46 +212,6 @@ class RowSpace {
 };
 
 }  // namespace
-
-size_t reused_row(const Kernel& kernel, const Target& target) {
-  std::vector<int64_t> all = extents(kernel);
-  size_t best = 0;
-  double most = -1;
-  for (size_t r = 0; r < row_loops(kernel); ++r) {
-    double bytes = 0;
-    for (const KernelStage& stage : kernel.stages) {
-      if (stage.attach >= 0) continue;
-      const Piece& piece = stage.contraction.pieces[0];
-      PieceModel model(piece, stage.contraction, kernel, target);
-      for (const PieceModel::AccessModel& a : model.accesses()) {
-        bool depends = a.strides[static_cast<size_t>(stage.rows[r])] != 0;
-        bool argument = is_global(kernel, a.access->tensor);
-        if (argument && !depends) bytes += model.footprint(a, piece.box);
-      }
-    }
-    if (bytes < most || (bytes == most && all[r] <= all[best])) continue;
-    most = bytes;
-    best = r;
-  }
-  return best;
-}
-
-double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
-  const KernelStage& first = kernel.stages[0];
-  RowModel model(kernel, target, block_extents(schedule, kernel));
-  std::vector<double> times;
-  for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
-    PieceSchedule inside = schedule.stages[s][0];
-    inside.outer.erase(inside.outer.begin(),
-                       inside.outer.begin() + static_cast<std::ptrdiff_t>(schedule.shared));
-    for (Packing& p : inside.packings) p.level -= static_cast<int>(schedule.shared);
-    const Contraction& c = model.block().stages[s].contraction;
-    times.push_back(PieceModel(c.pieces[0], c, model.block(), target).serial_ns(inside));
-  }
-  double tasks = tasks_of(schedule.stages[0][0], first.contraction.pieces[0]);
-  return kKernelStart + threaded_ns(model.serial_ns(times), tasks, target);
-}
 
 std::vector<Schedule> row_candidates(const Kernel& kernel, const Target& target, size_t limit) {
   return RowSpace(kernel, target, std::max<size_t>(limit, 1)).ranked();

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/stream.h"
 #include "core/support/control.h"
 
@@ -99,7 +99,7 @@ std::string broken_rows(const Kernel& kernel) {
   }
   for (const KernelStage& stage : kernel.stages) {
     const Contraction& c = stage.contraction;
-    if (c.pieces.size() != 1 || !lowering::covers_output(c, kernel.tensors)) {
+    if (c.pieces.size() != 1 || !covers_output(c, kernel.tensors)) {
       return "a stage in rows with pieces or gaps";
     }
     if (stage.rows.size() != (stage.attach >= 0 ? 0 : rows)) return "another number of rows";

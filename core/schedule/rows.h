@@ -1,6 +1,7 @@
 // Kernels with row loops, for the files of this folder.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,8 @@ struct SharedLoop {
 // A stage's schedule for a block of rows, inside the shared loops.
 PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage,
                             const std::vector<SharedLoop>& shared);
-
-// The row with the most bytes of arguments that do not depend on it: a block of it reads them once.
-size_t reused_row(const Kernel& kernel, const Target& target);
-// estimate() and candidates() of kernels with row loops.
-double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target);
-std::vector<Schedule> row_candidates(const Kernel& kernel, const Target& target, size_t limit);
+// Every stage's schedule for a block of rows put inside the shared loops.
+Schedule schedule_in_rows(const Kernel& kernel, const std::vector<SharedLoop>& shared,
+                          const std::function<PieceSchedule(size_t stage)>& inside);
 
 }  // namespace tile

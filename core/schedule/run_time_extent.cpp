@@ -4,9 +4,12 @@
 #include <limits>
 
 #include "core/passes/uses.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/legality.h"
 
 namespace tile {
 namespace {
@@ -72,7 +75,7 @@ class Finder {
 
   bool fits(const KernelStage& stage) {
     const Contraction& c = stage.contraction;
-    bool whole = stage.attach >= 0 || lowering::covers_output(c, kernel_.tensors);
+    bool whole = stage.attach >= 0 || covers_output(c, kernel_.tensors);
     return whole && !c.fill &&
            std::all_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& p) { return fits(p); });
   }

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "core/schedule/candidates.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/run_time_blocks.h"
 #include "core/schedule/schedule.h"
 #include "core/support/control.h"

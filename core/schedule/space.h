@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/legality.h"
 
 namespace tile {
 

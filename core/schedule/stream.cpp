@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/rows.h"
 
 namespace tile {
@@ -243,7 +243,7 @@ namespace {
 // From lo <= form < hi at the most that the rest of the form can be.
 StreamBound bound_of(const Constraint& c, const KernelStage& stage,
                      const std::vector<int64_t>& blocks) {
-  Constraint k = lowering::whole(c);
+  Constraint k = integral(c);
   const Piece& piece = stage.contraction.pieces[0];
   int64_t a = k.form.coefficient(static_cast<size_t>(stage.stream)).num();
   int64_t sign = a < 0 ? 1 : -1;  // of the rest, in the bound

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
 #include "core/schedule/stream.h"
 
 namespace tile::stream {
@@ -163,7 +163,7 @@ namespace {
 // The condition on a form with integral coefficients, the first of them positive, and no constant;
 // its ends no further out than the box reaches.
 Constraint normal_form(const Constraint& c, const std::vector<int64_t>& box) {
-  Constraint k = lowering::whole(c);
+  Constraint k = integral(c);
   auto first = std::find_if(k.form.coefficients.begin(), k.form.coefficients.end(),
                             [](const Rational& a) { return !a.is_zero(); });
   if (first != k.form.coefficients.end() && *first < Rational(0)) {

@@ -22,6 +22,12 @@ std::optional<Precision> parse_precision(std::string_view text) {
   return std::nullopt;
 }
 
+double tensor_core_rate(DType type, const Target& target) {
+  if (type == DType::f16 || type == DType::bf16) return target.gpu.matrix_per_ns;
+  if (type != DType::f32 || target.precision == Precision::f32) return 0;
+  return target.gpu.matrix_per_ns / (target.precision == Precision::tf32x3 ? 6 : 2);
+}
+
 std::string to_string(const Target& t) {
   auto rate = [](double value) {
     char text[32];

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/ir/dtype.h"
+
 namespace tile {
 
 // What a GPU has beside the fields that it shares with a CPU (there a core is one multiprocessor,
@@ -82,6 +84,10 @@ Target a100_target();  // features "sm_80"
 // The description of some device of the architecture ("sm_75", "sm_80", "sm_90a" …); nullopt for
 // another text.
 std::optional<Target> gpu_target(std::string_view features);
+
+// Multiply-adds of the type in a nanosecond on one multiprocessor's tensor cores, at the target's
+// precision; 0: they compute no such products.
+double tensor_core_rate(DType type, const Target& target);
 
 std::string to_string(const Target& target);  // one line, every field; part of cache keys
 

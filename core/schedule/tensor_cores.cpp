@@ -3,17 +3,15 @@
 
 #include <algorithm>
 
+#include "core/schedule/argument_layout.h"
 #include "core/support/checked.h"
 
 namespace tile::tensor_cores {
 namespace {
 
-constexpr int64_t kRowBytes = 128;             // of a swizzled row in shared memory
-constexpr int64_t kThreadRowBytes = 64;        // of a row of a step that threads copy
-constexpr int64_t kLeastExtent = 16;           // of m, n and k: below, other code is better
-constexpr size_t kMostDimensions = 5;          // of a tensor map
-constexpr int64_t kMostStride = 8;             // between elements that a bulk copy takes
-constexpr int64_t kPanelBytes = 2 * 64 * 128;  // results on their way out, for each warpgroup
+constexpr int64_t kLeastExtent = 16;   // of m, n and k: below, other code is better
+constexpr size_t kMostDimensions = 5;  // of a tensor map
+constexpr int64_t kMostStride = 8;     // between elements that a bulk copy takes
 
 // The node below conversions to f32.
 NodeId widened(const Body& body, NodeId id) {
@@ -73,15 +71,16 @@ bool plain_indices(const tile::Access& access) {
 
 class Recogniser {
  public:
-  Recogniser(const Piece& piece, const Contraction& c, const lowering::Frame& frame, bool bulk)
-      : piece_(piece), c_(c), frame_(frame) {
+  Recogniser(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target,
+             const ArgumentLayouts& layouts, bool bulk)
+      : piece_(piece), c_(c), kernel_(kernel), target_(target), layouts_(layouts) {
     p_.bulk = bulk;
     p_.box = piece.box;
   }
 
   std::optional<Product> run() {
     if (!is_sum(c_) || !take_form() || !types()) return std::nullopt;
-    roles_ = classify(piece_, c_, frame_.kernel.tensors).roles;
+    roles_ = classify(piece_, c_, kernel_.tensors).roles;
     if (!supported_roles()) return std::nullopt;
     bool swapped = columns_are_m();
     p_.a.load = swapped ? 1 : 0;
@@ -94,7 +93,7 @@ class Recogniser {
     if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
     collect_rest(row, column);
     for (const tile::Access& a : piece_.loads) {
-      const nest::Buffer& b = buffer(a);
+      const ArgumentLayout& b = layout_of(a);
       for (size_t d = 0; d < b.shape.size(); ++d) {
         if (b.shape[d] == 1 || static_cast<int>(d) == inner_dimension(a)) continue;
         int64_t bytes = b.strides[d] * static_cast<int64_t>(byte_size(b.type));
@@ -108,9 +107,8 @@ class Recogniser {
 
  private:
   const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
-  const nest::Buffer& buffer(const tile::Access& a) const {
-    return frame_.nest.buffers[static_cast<size_t>(frame_.buffer_of.at(a.tensor))];
-  }
+  const ArgumentLayout& layout_of(const tile::Access& a) const { return layouts_.at(a.tensor); }
+  const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)]; }
   int64_t box(int unknown) const { return piece_.box[static_cast<size_t>(unknown)]; }
   static int64_t coefficient(const Index& index, int unknown) {
     return index.affine.coefficient(static_cast<size_t>(unknown)).num();
@@ -122,7 +120,7 @@ class Recogniser {
     if (!p_.bulk || !is_split_product(piece_)) return false;
     for (size_t i = 0; i < 2; ++i) {
       const tile::Access& a = piece_.loads[i];
-      if (!frame_.tensor(a.tensor).tf32_parts || !is_beside(a, piece_.loads[i + 2])) return false;
+      if (!tensor(a.tensor).tf32_parts || !is_beside(a, piece_.loads[i + 2])) return false;
     }
     piece_.loads.resize(2);
     piece_.body = {};
@@ -134,18 +132,18 @@ class Recogniser {
 
   bool types() {
     for (const tile::Access& a : piece_.loads) {
-      if (!frame_.buffer_of.contains(a.tensor) || frame_.split.contains(a.tensor)) return false;
+      if (!layouts_.contains(a.tensor) || layout_of(a).split) return false;
       if (!plain_indices(a)) return false;
     }
-    p_.type = buffer(piece_.loads[0]).type;
-    if (buffer(piece_.loads[1]).type != p_.type) return false;
+    p_.type = layout_of(piece_.loads[0]).type;
+    if (layout_of(piece_.loads[1]).type != p_.type) return false;
     p_.depth = (p_.bulk ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(p_.type));
     if (p_.type != DType::f32) return p_.type == DType::f16 || p_.type == DType::bf16;
     // Threads split factors in registers, where wgmma does not read both from.
-    bool threes = frame_.target.precision == Precision::tf32x3;
+    bool threes = target_.precision == Precision::tf32x3;
     if (p_.bulk && threes != p_.split) return false;
     p_.split = threes;
-    return frame_.target.precision != Precision::f32;
+    return target_.precision != Precision::f32;
   }
 
   bool supported_roles() const {
@@ -171,7 +169,7 @@ class Recogniser {
 
   // The dimension along which elements are neighbours; -1: none.
   int inner_dimension(const tile::Access& a) const {
-    const nest::Buffer& b = buffer(a);
+    const ArgumentLayout& b = layout_of(a);
     for (size_t d = b.shape.size(); d-- > 0;) {
       if (b.strides[d] == 1 && b.shape[d] > 1) return static_cast<int>(d);
     }
@@ -180,7 +178,7 @@ class Recogniser {
 
   bool mappable(const tile::Access& a, int inner) const {
     if (!p_.bulk) return true;
-    const nest::Buffer& b = buffer(a);
+    const ArgumentLayout& b = layout_of(a);
     auto size = static_cast<int64_t>(byte_size(b.type));
     size_t rank = 0;
     for (size_t d = 0; d < b.shape.size(); ++d) {
@@ -221,7 +219,7 @@ class Recogniser {
   // By the distance of neighbours in the output, greatest first.
   void order_by_output(std::vector<int>& unknowns) const {
     const std::vector<Index>& index = piece_.stores[0].index;
-    std::vector<int64_t> dense = dense_strides(frame_.tensor(c_.outputs[0]).shape);
+    std::vector<int64_t> dense = dense_strides(tensor(c_.outputs[0]).shape);
     auto distance = [&](int u) {
       int64_t sum = 0;
       for (size_t d = 0; d < index.size(); ++d) sum += dense[d] * coefficient(index[d], u);
@@ -267,7 +265,7 @@ class Recogniser {
   // Which unknowns a box can span, and where the cells of k end.
   bool boxes(Operand& o) {
     const tile::Access& a = access(o);
-    o.limit = buffer(a).shape;
+    o.limit = layout_of(a).shape;
     int inner = inner_dimension(a), k = only_dimension(a, p_.k);
     if (k < 0 || coefficient(a.index[static_cast<size_t>(k)], p_.k) != 1) return false;
     auto at = static_cast<size_t>(k);
@@ -283,7 +281,7 @@ class Recogniser {
       bool fits = d >= 0 && spanned[static_cast<size_t>(d)] < 0;
       int64_t step = fits ? coefficient(a.index[static_cast<size_t>(d)], u) : 0;
       fits = fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) &&
-             buffer(a).shape[static_cast<size_t>(d)] > 1;
+             layout_of(a).shape[static_cast<size_t>(d)] > 1;
       if (fits) spanned[static_cast<size_t>(d)] = u;
       // From its first to its last cell a box has at most 256 indices of a dimension.
       o.most.insert(o.most.begin(), fits ? 255 / step + 1 : 1);
@@ -294,7 +292,7 @@ class Recogniser {
   // Every condition of the domain says that an operand's index is inside [0, limit): copies make
   // zeros there. A zero times an infinity is not skipped, so that strict programs have none.
   bool conditions_are_limits() {
-    if (!piece_.constraints.empty() && frame_.target.strict_skip) return false;
+    if (!piece_.constraints.empty() && target_.strict_skip) return false;
     return std::all_of(piece_.constraints.begin(), piece_.constraints.end(),
                        [&](const Constraint& c) { return limits(c, p_.a) || limits(c, p_.b); });
   }
@@ -331,7 +329,9 @@ class Recogniser {
 
   Piece piece_;
   const Contraction& c_;
-  const lowering::Frame& frame_;
+  const Kernel& kernel_;
+  const Target& target_;
+  const ArgumentLayouts& layouts_;
   std::vector<Role> roles_;
   int inner_[2] = {-1, -1};  // by load: the unknown in which neighbours in memory differ
   Product p_;
@@ -345,67 +345,17 @@ int64_t tile_extent(const TensorCores& schedule, const Operand& o) {
   return product;
 }
 
-std::string broken_operand(const TensorCores& schedule, const Operand& o) {
-  for (size_t i = 0; i < o.unknowns.size(); ++i) {
-    int64_t t = schedule.tile[static_cast<size_t>(o.unknowns[i])];
-    if (t < 1 || (t & (t - 1)) != 0) return "a tile that is no power of two";
-    if (t > o.most[i]) return "a tile over more than a box spans";
-  }
-  if (!o.k_inside && schedule.tile[static_cast<size_t>(o.unknowns.back())] % 64 != 0) {
-    return "rows of a transposed operand that are no multiple of 64";
-  }
-  return {};
-}
-
-// Tiles whose boxes the threads copy, each line with 16 bytes beside it.
-std::string broken_threads(const TensorCores& schedule, int64_t rows, int64_t columns,
-                           const Target& target) {
-  bool sizes = (rows == 64 || rows == 128) && (columns == 64 || columns == 128);
-  if (!sizes) return "a tile's size";
-  int64_t stage = (rows + columns) * (kThreadRowBytes + 16);
-  bool fits = checked_mul(stage, schedule.stages) <= target.gpu.shared_per_block;
-  if (schedule.stages < 3 || !fits) return "stages that do not fit into shared memory";
-  return schedule.group >= 1 ? "" : "no rows of tiles";
-}
-
-// Every part has a step.
-std::string broken_split(const TensorCores& schedule, const Product& product) {
-  int64_t split = schedule.split, cluster = schedule.cluster;
-  if (split < 1 || cluster < 1) return "no part of the steps";
-  if (split > 1 && ceil_div(product.steps, ceil_div(product.steps, split)) != split) {
-    return "a part without steps";
-  }
-  bool sizes = cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8;
-  if (!sizes || (cluster > 1 && !product.bulk)) return "a cluster's size";
-  return ceil_div(product.steps, split) >= cluster ? "" : "fewer steps than blocks of a cluster";
-}
-
-// Every block of a stream has a step.
-std::string broken_stream(const TensorCores& schedule, const Product& product) {
-  if (schedule.stream == 1) return {};
-  if (schedule.stream < 1 || schedule.split > 1 || schedule.cluster > 1 || !product.bulk) {
-    return "a stream of blocks beside others that share steps";
-  }
-  int64_t cut = cut_tiles(schedule, product);
-  if (cut == 0) return "a stream without tiles to cut";
-  return checked_mul(cut, product.steps) >= schedule.stream ? "" : "a stream's block without steps";
-}
-
 }  // namespace
 
-double rate(DType type, const Target& target) {
-  if (type == DType::f16 || type == DType::bf16) return target.gpu.matrix_per_ns;
-  if (type != DType::f32 || target.precision == Precision::f32) return 0;
-  return target.gpu.matrix_per_ns / (target.precision == Precision::tf32x3 ? 6 : 2);
-}
-
-std::optional<Product> product_of(const Piece& piece, const Contraction& c,
-                                  const lowering::Frame& frame) {
-  const Target& target = frame.target;
+std::optional<Product> product_of(const Piece& piece, const Contraction& c, const Kernel& kernel,
+                                  const Target& target, const ArgumentLayouts& layouts) {
   std::optional<Product> product;
   if (target.gpu.matrix_per_ns <= 0) return product;
-  if (target.features.starts_with("sm_90a")) product = Recogniser(piece, c, frame, true).run();
-  if (!product && target.gpu.capability >= 80) product = Recogniser(piece, c, frame, false).run();
+  auto recognise = [&](bool bulk) {
+    return Recogniser(piece, c, kernel, target, layouts, bulk).run();
+  };
+  if (target.features.starts_with("sm_90a")) product = recognise(true);
+  if (!product && target.gpu.capability >= 80) product = recognise(false);
   return product;
 }
 
@@ -428,46 +378,6 @@ int64_t tile_count(const TensorCores& schedule, const Product& product) {
 }
 int64_t cut_tiles(const TensorCores& schedule, const Product& product) {
   return tile_count(schedule, product) % schedule.stream;
-}
-
-std::string broken(const TensorCores& schedule, const Product& product, const Target& target) {
-  size_t unknowns = product.a.unknowns.size() + product.b.unknowns.size() + 1 +
-                    product.batch.size() + product.around.size();
-  if (schedule.tile.size() != unknowns) return "another number of unknowns";
-  for (const Operand* o : {&product.a, &product.b}) {
-    std::string rule = broken_operand(schedule, *o);
-    if (!rule.empty()) return rule;
-  }
-  auto single = [&](int u) { return schedule.tile[static_cast<size_t>(u)] == 1; };
-  if (!std::all_of(product.batch.begin(), product.batch.end(), single) ||
-      !std::all_of(product.around.begin(), product.around.end(), single)) {
-    return "a tile over an unknown that is no row, column or step";
-  }
-  if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
-  if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
-  if (std::string rule = broken_stream(schedule, product); !rule.empty()) return rule;
-  int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
-  if (!product.bulk) return broken_threads(schedule, rows, columns, target);
-  if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";
-  if (rows * columns > 128 * 256 || rows / 2 * columns > 128 * 128) {
-    return "more sums than registers";
-  }
-  int64_t parts = product.split ? 2 : 1;
-  // Sums of a step stand beside those of the tile.
-  if (product.split && std::max<int64_t>(rows / 2, 64) * columns > 64 * 128) {
-    return "more sums than registers";
-  }
-  int64_t stage = parts * (rows + columns) * kRowBytes + 16;
-  int64_t fixed = 1024 + 2 * kPanelBytes + 16;
-  bool fits =
-      checked_add(fixed, checked_mul(stage, schedule.stages)) <= target.gpu.shared_per_block;
-  if (schedule.stages < 2 || !fits) return "stages that do not fit into shared memory";
-  // The sums of a cluster's blocks lie where the stages were.
-  if (schedule.cluster > 1 &&
-      rows * columns * 4 > parts * schedule.stages * (rows + columns) * kRowBytes) {
-    return "sums that do not fit into the stages";
-  }
-  return schedule.group >= 1 ? "" : "no rows of tiles";
 }
 
 }  // namespace tile::tensor_cores

@@ -1,5 +1,5 @@
 // Products on tensor cores: which pieces can be computed as matrix tiles whose operands come into
-// shared memory as boxes, with what tiles, and their nests. On Hopper boxes come by bulk copies
+// shared memory as boxes. On Hopper boxes come by bulk copies
 // where those take the tensors as they lie in memory, elsewhere by the threads.
 #pragma once
 
@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule/lowering.h"
+#include "core/schedule/argument_layout.h"
+#include "core/schedule/schedule.h"
 
 namespace tile::tensor_cores {
+
+constexpr int64_t kRowBytes = 128;       // of a swizzled row in shared memory
+constexpr int64_t kThreadRowBytes = 64;  // of a row of a step that threads copy
 
 // One of the two multiplied loads (of a split product: the values that tf32 holds). In shared
 // memory its rows (of m or n) hold 128 bytes of k, or, where neighbours in memory are neighbouring
@@ -39,42 +43,15 @@ struct Product {
   std::vector<int> around;   // the other reductions: loops around the steps
 };
 
-// Multiply-adds of the type in a nanosecond on one multiprocessor's tensor cores, at the target's
-// precision; 0: they compute no such products.
-double rate(DType type, const Target& target);
-
 // nullopt where the piece is no such product on the target, or a box cannot be copied from the
 // tensors as they lie in memory.
-std::optional<Product> product_of(const Piece& piece, const Contraction& c,
-                                  const lowering::Frame& frame);
+std::optional<Product> product_of(const Piece& piece, const Contraction& c, const Kernel& kernel,
+                                  const Target& target, const ArgumentLayouts& layouts);
 
 int64_t tile_rows(const TensorCores& schedule, const Product& product);
 int64_t tile_columns(const TensorCores& schedule, const Product& product);
 int64_t tile_count(const TensorCores& schedule, const Product& product);
 // Of a stream: the last tiles, whose steps its blocks share.
 int64_t cut_tiles(const TensorCores& schedule, const Product& product);
-// Empty where the schedule is one for the product; else the first broken rule.
-std::string broken(const TensorCores& schedule, const Product& product, const Target& target);
-
-struct Ranked {
-  double nanoseconds = 0;
-  TensorCores schedule;
-};
-// Best first by the model; never empty.
-std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
-                                 const Target& target);
-
-// Schedules of a whole kernel, best first by the model, at most `limit`; none unless the kernel is
-// one stage of such products with stages attached to it.
-std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size_t limit,
-                                const Strides& strides = {});
-
-// False where the schedule is for tensor cores and the tensors' strides forbid its boxes.
-bool fits_strides(const Schedule& schedule, const Kernel& kernel, const Target& target,
-                  const Strides& strides);
-// The best schedule that needs no tensor cores.
-Schedule schedule_without(const Kernel& kernel, const Target& target);
-// Empty where every piece has a schedule for tensor cores that suits it, or none has one.
-std::string broken(const Schedule& schedule, const Kernel& kernel, const Target& target);
 
 }  // namespace tile::tensor_cores

@@ -1,10 +1,12 @@
 // Tiles for the tensor cores: the aligned ones, ranked by what bounds a step and by how full the
 // last wave of tiles is.
+#include "core/schedule/tensor_cores_rank.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_legality.h"
 #include "core/support/checked.h"
 
 namespace tile::tensor_cores {
@@ -91,7 +93,7 @@ TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double op
                        const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
   double threads = p.type == DType::f32 ? kThreadShareWords : kThreadShare;
-  double each = rate(p.type, target) / kGigahertz * (p.bulk ? 1 : threads);
+  double each = tensor_core_rate(p.type, target) / kGigahertz * (p.bulk ? 1 : threads);
   bool parts = p.bulk && p.split;
   double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64) * (parts ? 2 : 1);
   double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) *
@@ -256,83 +258,6 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
   std::stable_sort(all.begin(), all.end(),
                    [](const Ranked& x, const Ranked& y) { return x.nanoseconds < y.nanoseconds; });
   return all;
-}
-
-std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size_t limit,
-                                const Strides& strides) {
-  if (target.gpu.matrix_per_ns <= 0 || row_loops(kernel) != 0) return {};
-  lowering::Frame frame = lowering::make_frame(kernel, target, strides);
-  for (size_t s = 1; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach < 0) return {};
-  }
-  const Contraction& c = kernel.stages[0].contraction;
-  if (c.fill || !lowering::covers_output(c, kernel.tensors)) return {};
-  std::vector<std::vector<Ranked>> pieces;
-  size_t most = 1;
-  for (const Piece& piece : c.pieces) {
-    std::optional<Product> product = product_of(piece, c, frame);
-    if (!product) return {};
-    pieces.push_back(ranked_tiles(*product, piece, kernel, target));
-    if (pieces.back().empty()) return {};
-    most = std::max(most, pieces.back().size());
-  }
-  std::vector<Schedule> all;
-  for (size_t i = 0; i < std::min(limit, most); ++i) {
-    Schedule schedule;
-    schedule.stages.resize(kernel.stages.size());
-    for (const std::vector<Ranked>& ranked : pieces) {
-      PieceSchedule p;
-      p.tensor_cores = ranked[std::min(i, ranked.size() - 1)].schedule;
-      schedule.stages[0].push_back(std::move(p));
-    }
-    all.push_back(std::move(schedule));
-  }
-  return all;
-}
-
-namespace {
-
-// Calls `visit` with each piece's schedule for tensor cores and what it is a product of, until it
-// gives a text.
-std::string each_piece(
-    const Schedule& schedule, const Kernel& kernel, const Target& target, const Strides& strides,
-    const std::function<std::string(const TensorCores&, const std::optional<Product>&)>& visit) {
-  std::optional<lowering::Frame> frame;
-  for (size_t s = 0; s < schedule.stages.size(); ++s) {
-    const Contraction& c = kernel.stages[s].contraction;
-    for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
-      const std::optional<TensorCores>& tensor_cores = schedule.stages[s][p].tensor_cores;
-      if (!tensor_cores) continue;
-      if (!frame) frame.emplace(lowering::make_frame(kernel, target, strides));
-      std::string text = visit(*tensor_cores, product_of(c.pieces[p], c, *frame));
-      if (!text.empty()) return text;
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-bool fits_strides(const Schedule& schedule, const Kernel& kernel, const Target& target,
-                  const Strides& strides) {
-  return each_piece(schedule, kernel, target, strides,
-                    [&](const TensorCores& t, const std::optional<Product>& product) {
-                      return product ? broken(t, *product, target) : "strides without boxes";
-                    })
-      .empty();
-}
-
-Schedule schedule_without(const Kernel& kernel, const Target& target) {
-  Target plain = target;
-  plain.gpu.matrix_per_ns = 0;
-  return analytic_schedule(kernel, plain);
-}
-
-std::string broken(const Schedule& schedule, const Kernel& kernel, const Target& target) {
-  return each_piece(schedule, kernel, target, {},
-                    [&](const TensorCores& t, const std::optional<Product>& product) {
-                      return product ? broken(t, *product, target) : "no product of matrices";
-                    });
 }
 
 }  // namespace tile::tensor_cores

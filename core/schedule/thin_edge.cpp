@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "core/ir/body.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
-#include "core/schedule/lowering.h"
+#include "core/schedule/coverage.h"
+#include "core/schedule/estimate.h"
 #include "core/schedule/schedule.h"
 
 namespace tile {
@@ -19,7 +21,7 @@ constexpr int64_t kThinShare = 4;
 int row_owner(const Kernel& kernel) {
   const Contraction& c = kernel.stages[0].contraction;
   bool plain = kernel.stages.size() == 1 && row_loops(kernel) == 0 && c.pieces.size() == 1 &&
-               lowering::covers_output(c, kernel.tensors);
+               covers_output(c, kernel.tensors);
   if (!plain) return -1;
   const Piece& piece = c.pieces[0];
   PieceClass kind = classify(piece, c, kernel.tensors);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/geometry.h"
 #include "core/schedule/matrix_tiles.h"
 
 namespace tile {

@@ -84,7 +84,7 @@ class Windows {
         const Access& a = piece_.loads[static_cast<size_t>(n.slot)];
         bool scalar = a.index.empty() && is_integer(n.type) && bit_width(n.type) <= 32;
         if (!scalar) return std::nullopt;
-        nest::ValueRange range = nest::value_range(*l.body, node_id(l, n));
+        ValueRange range = value_range(*l.body, node_id(l, n));
         return IndexValue{Expr::variable("s" + std::to_string(a.tensor)), range.lo, range.hi, 1};
       }
       case NodeKind::operation: {

@@ -1,5 +1,6 @@
-// Simplification of integer expressions with ranges (spec/lift.md section 3): sound for every
-// assignment inside the ranges, terminating, idempotent, the same code for symbols and numbers.
+// Simplification of integer expressions with ranges (core/language/lift/REFERENCE.md, section 3):
+// sound for every assignment inside the ranges, terminating, idempotent, the same code for symbols
+// and numbers.
 #pragma once
 
 #include <map>

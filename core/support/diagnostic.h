@@ -31,7 +31,7 @@ struct Position {
 };
 Position position_of(const Source& source, uint32_t offset);
 
-// spec/tile.md 8.1.
+// When the error is found (core/language/tile/REFERENCE.md, section 8).
 enum class Stage : uint8_t { parse, bind, compile, run };
 std::string_view to_string(Stage stage);
 

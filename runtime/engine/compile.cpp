@@ -4,6 +4,9 @@
 
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/device_run.h"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "core/schedule/target.h"
 #include "core/schedule/tensor_cores.h"
 #include "core/schedule/work.h"
 #include "runtime/engine/engine.h"
@@ -46,7 +47,7 @@ double arithmetic_of(const Executable& e, const Launch& launch) {
     for (const Piece& piece : launch.kernel->stages[0].contraction.pieces) {
       for (const Access& load : piece.loads) {
         DType type = e.program.tensors[static_cast<size_t>(load.tensor)].type;
-        matrix = std::min(matrix, tensor_cores::rate(type, target));
+        matrix = std::min(matrix, tensor_core_rate(type, target));
       }
     }
     if (std::isfinite(matrix)) rate = std::max(rate, matrix);

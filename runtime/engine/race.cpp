@@ -6,6 +6,7 @@
 
 #include "core/schedule/preparation.h"
 #include "core/schedule/search.h"
+#include "core/schedule/time_bound.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/side_by_side.h"
 #include "runtime/engine/tune.h"

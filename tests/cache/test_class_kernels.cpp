@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/interpret/interpret.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/run_time_extent.h"
 #include "runtime/engine/engine.h"
 #include "tests/executors/run_backends.h"

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "core/interpret/interpret.h"
+#include "core/schedule/legality.h"
+#include "core/schedule/search.h"
+#include "core/schedule/time_bound.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/tune.h"
 #include "tests/executors/run_backends.h"

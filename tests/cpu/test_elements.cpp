@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "tests/cpu/nests.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
+#include "tests/random/random_schedule.h"
 
 namespace tile::cpu {
 namespace {

@@ -4,10 +4,14 @@
 #include "core/language/tile/tile.h"
 #include "core/passes/bind.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "tests/cpu/nests.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/run_tile.h"
 
 namespace tile::cpu {

@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "backends/cpu/host.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/matrix_tiles.h"
 #include "tests/cpu/nests.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/narrow_kernels.h"
 
 namespace tile::cpu {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/schedule/candidates.h"
 #include "runtime/engine/copy_nest.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kernel_timer.h"

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/source.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_space.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
 #include "tests/unit/schedule_kernels.h"
 

@@ -14,6 +14,8 @@
 #include "core/passes/differentiate.h"
 #include "core/passes/pipeline.h"
 #include "core/passes/uses.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "runtime/engine/parameters.h"

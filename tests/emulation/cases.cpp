@@ -8,10 +8,13 @@
 #include "backends/cuda/source.h"
 #include "core/interpret/whole_tensor.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "tests/cuda/machine.h"
 #include "tests/emulation/emulated.h"
 #include "tests/random/agreement.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/run_tile.h"
 
 namespace tile::test {

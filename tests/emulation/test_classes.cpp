@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/candidates.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "tests/emulation/emulated.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

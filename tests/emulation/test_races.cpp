@@ -5,7 +5,10 @@
 
 #include "backends/cuda/prelude.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/gpu_schedule.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "tests/emulation/emulated.h"
 #include "tests/random/training_programs.h"

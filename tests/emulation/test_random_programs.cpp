@@ -6,7 +6,10 @@
 #include <random>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/gpu_forms.h"
+#include "core/schedule/gpu_schedule.h"
+#include "core/schedule/group.h"
 #include "core/schedule/schedule.h"
 #include "tests/emulation/cases.h"
 #include "tests/random/random_elements.h"

@@ -5,6 +5,7 @@
 
 #include "core/nest/nest.h"
 #include "core/schedule/kernel.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/nearest.h"
 #include "core/schedule/schedule.h"

@@ -5,6 +5,8 @@
 
 #include "core/passes/differentiate.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "tests/unit/run_tile.h"
 

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/argument_layout.h"
+#include "core/schedule/group.h"
 #include "core/schedule/tensor_cores.h"
 #include "tests/random/agreement.h"
 #include "tests/unit/run_tile.h"
@@ -54,9 +56,9 @@ void expect_bulk_product(const BoundProgram& program, const Target& target, size
   std::vector<Step> steps = group(program, target);
   ASSERT_EQ(steps.size(), kernels) << print(program);
   const Kernel& kernel = std::get<Kernel>(steps.back());
-  lowering::Frame frame = lowering::make_frame(kernel, target, {});
   const Contraction& c = kernel.stages[0].contraction;
-  std::optional<tensor_cores::Product> product = tensor_cores::product_of(c.pieces[0], c, frame);
+  std::optional<tensor_cores::Product> product =
+      tensor_cores::product_of(c.pieces[0], c, kernel, target, argument_layouts(kernel));
   ASSERT_TRUE(product.has_value()) << print(program);
   EXPECT_TRUE(product->bulk);
 }

@@ -1,5 +1,5 @@
 // Passes on what MFG and Lift make: loops inside elements, boundary rules, index values, constants.
-#include "core/passes/tensor_passes.h"
+#include "core/passes/normalize_passes.h"
 #include "tests/random/random_elements.h"
 #include "tests/unit/typed_programs.h"
 

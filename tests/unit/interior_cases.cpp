@@ -7,6 +7,8 @@
 
 #include "core/language/language.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "core/support/diagnostic.h"

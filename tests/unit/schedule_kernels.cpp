@@ -7,6 +7,9 @@
 #include <limits>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
+#include "tests/random/random_schedule.h"
 
 namespace tile::testing {
 

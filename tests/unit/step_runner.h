@@ -9,8 +9,11 @@
 
 #include "core/interpret/whole_tensor.h"
 #include "core/nest/nest.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/dots.h"
+#include "core/schedule/legality.h"
 #include "tests/unit/narrow_kernels.h"
 
 namespace tile::testing {

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/collapse.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/group.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 

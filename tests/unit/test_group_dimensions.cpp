@@ -1,4 +1,5 @@
 // Factors of contractions copied to where the dimensions of rows, columns and terms stand together.
+#include "core/schedule/group.h"
 #include "tests/unit/after_passes.h"
 
 namespace tile::test {

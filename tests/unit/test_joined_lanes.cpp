@@ -4,7 +4,10 @@
 
 #include <array>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

@@ -7,6 +7,8 @@
 #include "core/interpret/interpret.h"
 #include "core/nest/interior.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
 #include "tests/random/agreement.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"

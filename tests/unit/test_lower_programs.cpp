@@ -4,8 +4,12 @@
 
 #include "core/interpret/interpret.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/group.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 

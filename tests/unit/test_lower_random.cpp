@@ -6,6 +6,7 @@
 #include "core/interpret/whole_tensor.h"
 #include "core/nest/nest.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/group.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/schedule.h"
 #include "tests/random/agreement.h"

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/schedule/candidates.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/matrix_tiles.h"
 #include "tests/unit/narrow_kernels.h"
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/group.h"
 #include "core/schedule/rows.h"
 #include "tests/unit/run_tile.h"

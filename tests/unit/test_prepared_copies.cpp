@@ -2,7 +2,10 @@
 // its own, whatever the schedule.
 #include <gtest/gtest.h>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/preparation.h"
 #include "tests/unit/schedule_kernels.h"
 

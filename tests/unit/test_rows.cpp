@@ -3,6 +3,10 @@
 
 #include "core/passes/pipeline.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/group.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/rows.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"

@@ -6,8 +6,11 @@
 #include <random>
 
 #include "core/nest/nest.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/run_time_blocks.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

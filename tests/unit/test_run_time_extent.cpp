@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "core/nest/nest.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/run_time_extent.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

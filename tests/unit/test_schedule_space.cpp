@@ -5,7 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/legality.h"
+#include "core/schedule/search.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

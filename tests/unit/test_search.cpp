@@ -8,10 +8,15 @@
 #include <map>
 #include <numeric>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/nearest.h"
 #include "core/schedule/rates.h"
 #include "core/schedule/run_time_blocks.h"
+#include "core/schedule/search.h"
+#include "core/schedule/time_bound.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

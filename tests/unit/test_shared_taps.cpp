@@ -2,7 +2,9 @@
 // out and the rows share what they read.
 #include <gtest/gtest.h>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/estimate.h"
 #include "core/schedule/lower.h"
 #include "tests/unit/schedule_kernels.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/group.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 #include "tests/unit/step_runner.h"

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/estimate.h"
+#include "core/schedule/group.h"
 #include "tests/unit/run_tile.h"
 #include "tests/unit/schedule_kernels.h"
 

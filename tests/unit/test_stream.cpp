@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
 #include "core/schedule/cost.h"
+#include "core/schedule/geometry.h"
 #include "core/schedule/group.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/stream.h"
 #include "tests/unit/run_tile.h"

@@ -6,7 +6,11 @@
 #include <limits>
 #include <random>
 
+#include "core/schedule/candidates.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/tensor_cores.h"
+#include "core/schedule/tensor_cores_legality.h"
+#include "core/schedule/tensor_cores_space.h"
 #include "tests/unit/schedule_kernels.h"
 
 namespace tile::testing {

@@ -1,8 +1,10 @@
 // The last cells of a product's rows as a piece of their own, done in the first piece's tasks.
 #include <gtest/gtest.h>
 
+#include "core/schedule/candidates.h"
 #include "core/schedule/common_tasks.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/task_sharing.h"
 #include "core/schedule/thin_edge.h"
 #include "tests/unit/schedule_kernels.h"
 

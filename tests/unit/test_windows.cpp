@@ -5,8 +5,12 @@
 
 #include "core/interpret/interpret.h"
 #include "core/passes/pipeline.h"
+#include "core/schedule/candidates.h"
+#include "core/schedule/group.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/window.h"
 #include "tests/random/agreement.h"
+#include "tests/random/random_schedule.h"
 #include "tests/unit/schedule_kernels.h"
 #include "tests/unit/step_runner.h"
 

@@ -1,15 +1,18 @@
-// Random legal schedules: what the tests run to show that no legal schedule changes a result.
+#include "tests/random/random_schedule.h"
+
 #include <algorithm>
 #include <random>
 
 #include "core/schedule/collapse.h"
-#include "core/schedule/cost.h"
 #include "core/schedule/dots.h"
-#include "core/schedule/gpu_forms.h"
+#include "core/schedule/geometry.h"
+#include "core/schedule/gpu_schedule.h"
+#include "core/schedule/legality.h"
 #include "core/schedule/matrix_tiles.h"
 #include "core/schedule/rows.h"
 #include "core/schedule/stream.h"
 #include "core/schedule/window.h"
+#include "tests/random/random_gpu_form.h"
 
 namespace tile {
 namespace {
@@ -266,39 +269,6 @@ class RandomPiece {
   std::optional<DotForm> factors_;  // of tile registers, where the target has such
 };
 
-}  // namespace
-
-PieceSchedule plain_schedule(const Piece& piece) {
-  PieceSchedule s;
-  for (size_t u = 0; u < piece.box.size(); ++u) {
-    (u < piece.owners ? s.outer : s.reduce).push_back({static_cast<int>(u), 1, Binding::serial});
-  }
-  return s;
-}
-
-namespace {
-
-// Every stage's schedule for a block of rows put inside the shared loops.
-Schedule in_rows(const Kernel& kernel, const std::vector<SharedLoop>& shared,
-                 const std::function<PieceSchedule(size_t)>& inside) {
-  Schedule schedule;
-  schedule.shared = shared.size();
-  schedule.stages.resize(kernel.stages.size());
-  for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
-    schedule.stages[s] = {inside_shared(inside(s), kernel.stages[s], shared)};
-  }
-  return schedule;
-}
-
-Schedule plain_rows(const Kernel& kernel) {
-  std::vector<SharedLoop> shared;
-  size_t rows = row_loops(kernel) + (has_stream(kernel) ? 1 : 0);
-  for (size_t r = 0; r < rows; ++r) shared.push_back({r, 1, Binding::serial});
-  return in_rows(kernel, shared,
-                 [&](size_t s) { return plain_schedule(kernel.stages[s].contraction.pieces[0]); });
-}
-
 std::vector<SharedLoop> random_shared(size_t rows, std::mt19937_64& random,
                                       std::vector<int64_t>& blocks) {
   std::vector<SharedLoop> outer, inner;
@@ -327,7 +297,7 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
     shared.push_back({row_loops(kernel), blocks.back(), Binding::serial});
   }
   Kernel block = block_of_rows(kernel, blocks);
-  Schedule schedule = in_rows(kernel, shared, [&](size_t s) {
+  Schedule schedule = schedule_in_rows(kernel, shared, [&](size_t s) {
     return plain_schedule(block.stages[s].contraction.pieces[0]);
   });
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
@@ -348,19 +318,6 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
 
 }  // namespace
 
-Schedule plain_schedule(const Kernel& kernel) {
-  if (row_loops(kernel) > 0) return plain_rows(kernel);
-  Schedule schedule;
-  for (const KernelStage& stage : kernel.stages) {
-    schedule.stages.emplace_back();
-    if (stage.attach >= 0) continue;
-    for (const Piece& piece : stage.contraction.pieces) {
-      schedule.stages.back().push_back(plain_schedule(piece));
-    }
-  }
-  return schedule;
-}
-
 Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed) {
   std::mt19937_64 random(seed);
   if (is_gpu(target) && random() % 2 == 0) {
@@ -376,7 +333,7 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
       for (int attempt = 0; attempt < 64; ++attempt) {
         Schedule trial = schedule;
         if (is_gpu(target)) {
-          auto form = gpu::random_form(piece, kernel.stages[s].contraction, kernel, random());
+          auto form = random_gpu_form(piece, kernel.stages[s].contraction, kernel, random());
           if (form) trial.stages[s][p] = std::move(*form);
           if (form && illegal(trial, kernel, target).empty()) {
             schedule = std::move(trial);

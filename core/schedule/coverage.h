@@ -1,0 +1,27 @@
+// What the conditions of a domain prove: whether reductions have points, and whether the pieces of
+// a contraction write every cell of its output.
+#pragma once
+
+#include <vector>
+
+#include "core/ir/bound.h"
+
+namespace tile {
+
+// The unknowns that a form moves with.
+std::vector<size_t> unknowns_in(const Affine& form);
+// The least and greatest value of a form on the box.
+struct FormRange {
+  Rational lo, hi;
+};
+FormRange range_over_box(const Affine& form, const std::vector<int64_t>& box);
+// The same condition on a form with integral coefficients.
+Constraint integral(const Constraint& c);
+// True when every owner point has a valid reduction point.
+bool surely_nonempty(const Piece& piece);
+// True when the piece stores a cell for every point of its owners.
+bool stores_all_owners(const Contraction& c, const Piece& piece);
+// True when the pieces write every cell of the outputs.
+bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
+
+}  // namespace tile
