@@ -12,8 +12,8 @@
 
 #include "core/ir/bound.h"
 #include "core/nest/nest.h"
-#include "core/schedule/target.h"
 #include "core/support/control.h"
+#include "core/target/target.h"
 
 namespace tile {
 

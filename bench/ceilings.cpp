@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/probe_loops.h"
+#include "backends/cpu/probe/probe_loops.h"
 #include "bench/tensor.h"
 
 namespace tile::bench {

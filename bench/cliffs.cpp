@@ -8,7 +8,7 @@
 #include "bench/json_file.h"
 #include "bench/progress.h"
 #include "runtime/cli/tensor_file.h"
-#include "runtime/engine/kernel_timer.h"
+#include "runtime/engine/tuning/kernel_timer.h"
 
 namespace tile::bench {
 namespace {

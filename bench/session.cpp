@@ -7,8 +7,8 @@
 
 #include "bench/peers/python.h"
 #include "bench/trust.h"
-#include "core/schedule/target.h"
-#include "core/schedule/tensor_cores.h"
+#include "core/kernel/forms/tensor_cores.h"
+#include "core/target/target.h"
 
 namespace tile::bench {
 namespace {

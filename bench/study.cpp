@@ -15,11 +15,11 @@
 #include "bench/progress.h"
 #include "bench/study_shapes.h"
 #include "bench/timing.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/estimate.h"
+#include "core/schedule/cost/estimate.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/cli/tensor_file.h"
-#include "runtime/engine/kernel_timer.h"
-#include "runtime/engine/tune.h"
+#include "runtime/engine/tuning/kernel_timer.h"
+#include "runtime/engine/tuning/tune.h"
 
 namespace tile::bench {
 namespace {

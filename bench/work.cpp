@@ -1,7 +1,7 @@
 #include "bench/work.h"
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/work.h"
+#include "core/ir/analysis/operation_count.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tile::bench {
 namespace {

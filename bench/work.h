@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/ir/bound.h"
-#include "core/schedule/target.h"
+#include "core/target/target.h"
 
 namespace tile::bench {
 

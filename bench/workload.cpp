@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::bench {

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule/target.h"
+#include "core/target/target.h"
 #include "runtime/engine/engine.h"
 
 namespace tile::bench {

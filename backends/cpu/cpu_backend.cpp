@@ -7,13 +7,13 @@
 #include <mutex>
 
 #include "backends/build_identity.h"
-#include "backends/cpu/aligned_memory.h"
-#include "backends/cpu/code.h"
-#include "backends/cpu/codegen.h"
-#include "backends/cpu/host.h"
-#include "backends/cpu/jit.h"
-#include "backends/cpu/plan.h"
-#include "backends/cpu/sort.h"
+#include "backends/cpu/jit/codegen.h"
+#include "backends/cpu/jit/jit.h"
+#include "backends/cpu/launch/aligned_memory.h"
+#include "backends/cpu/launch/code.h"
+#include "backends/cpu/launch/sort.h"
+#include "backends/cpu/plan/plan.h"
+#include "backends/cpu/probe/host.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/schedule/target.h"
+#include "core/target/target.h"
 
 namespace tile::cuda {
 

@@ -10,8 +10,8 @@
 
 #include "core/ir/dtype.h"
 #include "core/nest/nest.h"
-#include "core/schedule/target.h"
 #include "core/simplify/expr.h"
+#include "core/target/target.h"
 
 namespace tile::cuda {
 

@@ -10,7 +10,7 @@
 
 #include "backends/cuda/driver/nvrtc.h"
 #include "bench/micro/product.h"
-#include "runtime/engine/device_run.h"
+#include "runtime/engine/launch/device_run.h"
 #include "tile/tile.h"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "bench/micro/product.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/schedule.h"
+#include "core/kernel/schedule.h"
+#include "core/lower/lower.h"
+#include "core/schedule/space/candidates.h"
 
 namespace {
 

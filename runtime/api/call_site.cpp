@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <span>
 
-#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/host_run.h"
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/host_run.h"
 
 namespace tile::api {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "runtime/engine/call_plan.h"
+#include "runtime/engine/launch/call_plan.h"
 #include "tile/tile.h"
 
 namespace tile::api {

@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 #include "runtime/api/call_site.h"

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/passes/bind.h"
-#include "core/passes/symbolic_shapes.h"
+#include "core/passes/bind/bind.h"
+#include "core/passes/bind/symbolic_shapes.h"
 #include "runtime/api/handles.h"
-#include "runtime/engine/dlpack_types.h"
+#include "runtime/engine/launch/dlpack_types.h"
 
 using namespace tile;
 using namespace tile::api;

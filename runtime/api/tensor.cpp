@@ -2,8 +2,8 @@
 
 #include "runtime/api/handles.h"
 #include "runtime/engine/constants.h"
-#include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/launch/dlpack_types.h"
 
 namespace tile::api {
 namespace {

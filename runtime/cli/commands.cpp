@@ -6,13 +6,13 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/lift/views.h"
-#include "core/passes/differentiate.h"
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
-#include "runtime/engine/disk_cache.h"
-#include "runtime/engine/machine_rates.h"
-#include "runtime/engine/profile.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/inspect/profile.h"
+#include "runtime/engine/tuning/machine_rates.h"
 
 namespace tile::cli {
 namespace {

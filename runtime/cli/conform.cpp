@@ -4,7 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {

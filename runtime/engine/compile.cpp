@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <new>
 
-#include "core/passes/bind.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/group.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/lower.h"
+#include "core/fusion/group.h"
+#include "core/lower/lower.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/candidates.h"
+#include "runtime/engine/cache/executable_record.h"
+#include "runtime/engine/concurrency/side_by_side.h"
 #include "runtime/engine/constants.h"
-#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/executable_record.h"
-#include "runtime/engine/input_strides.h"
-#include "runtime/engine/memory_plan.h"
-#include "runtime/engine/side_by_side.h"
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/input_strides.h"
+#include "runtime/engine/launch/memory_plan.h"
 
 namespace tile {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 #include <new>
 
-#include "runtime/engine/call_plan.h"
-#include "runtime/engine/device_run.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/strided_copy.h"
+#include "runtime/engine/launch/call_plan.h"
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/strided_copy.h"
 
 namespace tile {
 namespace {

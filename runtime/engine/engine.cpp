@@ -5,11 +5,11 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/measure_rates.h"
+#include "backends/cpu/probe/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/fork.h"
-#include "runtime/engine/disk_cache.h"
-#include "runtime/engine/machine_rates.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/tuning/machine_rates.h"
 
 namespace tile {
 namespace {

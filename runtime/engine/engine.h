@@ -13,13 +13,13 @@
 
 #include "backends/backend.h"
 #include "core/language/language.h"
-#include "core/schedule/rates.h"
-#include "runtime/engine/call_control.h"
-#include "runtime/engine/event_count.h"
+#include "core/target/rates.h"
+#include "runtime/engine/cache/kernel_cache.h"
+#include "runtime/engine/cache/made_once.h"
+#include "runtime/engine/concurrency/call_control.h"
+#include "runtime/engine/concurrency/event_count.h"
 #include "runtime/engine/executable.h"
-#include "runtime/engine/kernel_cache.h"
 #include "runtime/engine/live_executable.h"
-#include "runtime/engine/made_once.h"
 
 namespace tile {
 

@@ -8,12 +8,12 @@
 
 #include "backends/backend.h"
 #include "core/ir/bound.h"
+#include "core/kernel/kernel.h"
+#include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/kernel.h"
-#include "core/schedule/run_time_blocks.h"
-#include "core/schedule/schedule.h"
-#include "runtime/engine/call_plan.h"
-#include "runtime/engine/epoch.h"
+#include "core/schedule/search/run_time_blocks.h"
+#include "runtime/engine/concurrency/epoch.h"
+#include "runtime/engine/launch/call_plan.h"
 #include "runtime/engine/parameters.h"
 
 namespace tile {

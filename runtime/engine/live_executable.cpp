@@ -1,7 +1,7 @@
 #include "runtime/engine/live_executable.h"
 
-#include "runtime/engine/dlpack_types.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/launch/dlpack_types.h"
 
 namespace tile {
 

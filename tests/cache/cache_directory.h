@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/private_directory.h"
+#include "runtime/engine/cache/private_directory.h"
 
 namespace tile::test {
 

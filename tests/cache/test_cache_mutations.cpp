@@ -10,9 +10,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/engine/disk_cache.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/cache/tuning_records.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/tuning_records.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_source.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/interpret/interpret.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/run_time_extent.h"
+#include "core/schedule/search/run_time_extent.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/engine/engine.h"
 #include "tests/executors/run_backends.h"
 

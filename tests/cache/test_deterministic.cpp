@@ -1,7 +1,7 @@
 // A deterministic engine's code depends on nothing that was measured, tuned or run before.
 #include <gtest/gtest.h>
 
-#include "core/schedule/candidates.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/engine/engine.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"

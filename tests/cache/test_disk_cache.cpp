@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/schedule/candidates.h"
-#include "runtime/engine/disk_cache.h"
+#include "core/schedule/space/candidates.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/cache/tuning_records.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/machine_rates.h"
-#include "runtime/engine/tuning_records.h"
+#include "runtime/engine/tuning/machine_rates.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/random_schedule.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile {
 namespace {

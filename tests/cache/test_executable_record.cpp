@@ -7,9 +7,9 @@
 #include <map>
 #include <thread>
 
-#include "runtime/engine/disk_cache.h"
-#include "runtime/engine/executable_record.h"
-#include "runtime/engine/profile.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/cache/executable_record.h"
+#include "runtime/engine/inspect/profile.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 

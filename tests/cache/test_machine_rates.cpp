@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/measure_rates.h"
-#include "runtime/engine/machine_rates.h"
+#include "backends/cpu/probe/measure_rates.h"
+#include "runtime/engine/tuning/machine_rates.h"
 #include "tests/cache/cache_directory.h"
 
 namespace tile {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/interpret/interpret.h"
-#include "core/passes/bind.h"
+#include "core/passes/bind/bind.h"
 #include "runtime/engine/engine.h"
 #include "tests/executors/run_backends.h"
 

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "core/interpret/interpret.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/search.h"
-#include "core/schedule/time_bound.h"
+#include "core/schedule/cost/time_bound.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/search/search.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/tune.h"
+#include "runtime/engine/tuning/tune.h"
 #include "tests/executors/run_backends.h"
 
 namespace tile::test {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/engine/side_by_side.h"
+#include "runtime/engine/concurrency/side_by_side.h"
 
 namespace tile {
 namespace {

@@ -1,7 +1,7 @@
 // Reads and writes: strides, masks, values as indices, register cells, other memory.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/plan.h"
+#include "backends/cpu/plan/plan.h"
 #include "tests/cpu/nests.h"
 
 namespace tile::cpu {

@@ -2,17 +2,17 @@
 // nest, and which loops may run as a chain.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/plan.h"
+#include "backends/cpu/plan/plan.h"
+#include "core/fusion/group.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/cost.h"
-#include "core/schedule/group.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/lower.h"
+#include "core/lower/lower.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/cost/cost.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::cpu {
 namespace {

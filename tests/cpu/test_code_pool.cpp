@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/code_pool.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/jit/code_pool.h"
 #include "tests/cpu/nests.h"
 
 namespace tile::cpu {

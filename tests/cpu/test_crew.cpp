@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/crew.h"
-#include "backends/cpu/shares.h"
+#include "backends/cpu/launch/crew.h"
+#include "backends/cpu/launch/shares.h"
 
 namespace tile::cpu {
 namespace {

@@ -2,15 +2,15 @@
 // every vector width.
 #include <gtest/gtest.h>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/schedule.h"
+#include "core/fusion/group.h"
+#include "core/kernel/schedule.h"
+#include "core/lower/lower.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
-#include "tests/random/random_schedule.h"
+#include "tests/support/random_schedule.h"
 
 namespace tile::cpu {
 namespace {

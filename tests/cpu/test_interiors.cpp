@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "backends/cpu/cpu_backend.h"
-#include "tests/unit/interior_cases.h"
+#include "tests/support/interior_cases.h"
 
 namespace tile::cpu {
 namespace {

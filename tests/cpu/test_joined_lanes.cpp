@@ -1,18 +1,18 @@
 // Vectors over the pairs of two owners, compiled: lanes that pick from what is read for them all.
 #include <gtest/gtest.h>
 
+#include "core/fusion/group.h"
+#include "core/kernel/geometry.h"
+#include "core/kernel/schedule.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/cost.h"
-#include "core/schedule/geometry.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/schedule.h"
+#include "core/lower/lower.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/cost/cost.h"
+#include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"
-#include "tests/random/random_schedule.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::cpu {
 namespace {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/host.h"
-#include "core/schedule/geometry.h"
-#include "core/schedule/matrix_tiles.h"
+#include "backends/cpu/probe/host.h"
+#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/geometry.h"
 #include "tests/cpu/nests.h"
-#include "tests/random/random_schedule.h"
-#include "tests/unit/narrow_kernels.h"
+#include "tests/support/narrow_kernels.h"
+#include "tests/support/random_schedule.h"
 
 namespace tile::cpu {
 namespace {

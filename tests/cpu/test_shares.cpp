@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/shares.h"
+#include "backends/cpu/launch/shares.h"
 
 namespace tile::cpu {
 namespace {

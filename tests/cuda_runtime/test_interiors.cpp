@@ -7,7 +7,7 @@
 
 #include "backends/cuda/source.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
-#include "tests/unit/interior_cases.h"
+#include "tests/support/interior_cases.h"
 
 namespace tile::test {
 namespace {

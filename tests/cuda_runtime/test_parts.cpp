@@ -5,7 +5,7 @@
 #include "backends/cuda/driver/code.h"
 #include "backends/cuda/driver/disassemble.h"
 #include "backends/cuda/driver/sort.h"
-#include "runtime/engine/copy_nest.h"
+#include "runtime/engine/launch/copy_nest.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
 
 namespace tile::cuda {

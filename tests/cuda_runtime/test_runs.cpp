@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/schedule/candidates.h"
-#include "runtime/engine/copy_nest.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/kernel_timer.h"
+#include "runtime/engine/launch/copy_nest.h"
+#include "runtime/engine/tuning/kernel_timer.h"
 #include "tests/cuda_runtime/fake_device.h"
 #include "tile/tile.h"
 

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/source.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/tensor_cores.h"
-#include "core/schedule/tensor_cores_space.h"
+#include "core/kernel/forms/tensor_cores.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/tensor_cores_space.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
 namespace {

@@ -9,18 +9,18 @@
 
 #include "backends/cuda/source.h"
 #include "bench/workload.h"
+#include "core/autodiff/differentiate.h"
+#include "core/fusion/group.h"
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/schedule.h"
+#include "core/lower/lower.h"
 #include "core/nest/nest.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
-#include "core/passes/pipeline.h"
-#include "core/passes/uses.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/schedule.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/engine/parameters.h"
 #include "tests/random/training_programs.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "core/language/language.h"
-#include "core/passes/bind.h"
+#include "core/passes/bind/bind.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 
 namespace tile::test {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/language.h"
 #include "core/language/lift/lift.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/passes/bind/bind.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_conditions.h"
 #include "tests/random/random_lift.h"

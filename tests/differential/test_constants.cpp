@@ -6,7 +6,7 @@
 #include "core/language/language.h"
 #include "runtime/engine/constants.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 
 namespace tile::test {
 namespace {

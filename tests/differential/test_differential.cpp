@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 
 namespace tile::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/mfg/mfg.h"
-#include "core/passes/differentiate.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_filter.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tests/executors/run_backends.h"
-#include "tests/random/gradient_case.h"
+#include "tests/random/agreement/gradient_case.h"
 
 namespace tile::test {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/lower.h"
+#include "core/lower/lower.h"
+#include "core/pipeline/pipeline.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
-#include "tests/unit/run_tile.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/language/lift/lift.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 #include "tests/random/random_lift.h"
 
 namespace tile::test {

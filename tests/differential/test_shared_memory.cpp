@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "runtime/engine/shared_memory.h"
+#include "runtime/engine/launch/shared_memory.h"
 #include "tests/executors/layouts.h"
 
 namespace tile::test {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 
 namespace tile::test {
 namespace {

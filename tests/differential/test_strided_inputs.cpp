@@ -3,13 +3,13 @@
 // other.
 #include <gtest/gtest.h>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/language.h"
-#include "core/passes/differentiate.h"
-#include "runtime/engine/input_strides.h"
+#include "runtime/engine/launch/input_strides.h"
 #include "tests/executors/guarded_run.h"
 #include "tests/executors/layouts.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 
 namespace tile::test {
 namespace {

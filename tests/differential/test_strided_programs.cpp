@@ -9,8 +9,8 @@
 #include "core/language/lift/lift.h"
 #include "core/language/mfg/mfg.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
-#include "tests/random/gradient_case.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/random/agreement/gradient_case.h"
 #include "tests/random/random_filter.h"
 #include "tests/random/random_lift.h"
 

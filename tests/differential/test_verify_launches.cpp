@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/support/diagnostic.h"
-#include "runtime/engine/verify_launches.h"
+#include "runtime/engine/launch/verify_launches.h"
 
 namespace tile {
 namespace {

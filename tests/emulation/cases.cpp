@@ -6,16 +6,16 @@
 #include <cmath>
 
 #include "backends/cuda/source.h"
+#include "core/fusion/group.h"
 #include "core/interpret/whole_tensor.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
+#include "core/lower/lower.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
 #include "tests/cuda/machine.h"
 #include "tests/emulation/emulated.h"
-#include "tests/random/agreement.h"
-#include "tests/random/random_schedule.h"
-#include "tests/unit/run_tile.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/interpret/interpret.h"
+#include "core/kernel/kernel.h"
+#include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/kernel.h"
-#include "core/schedule/schedule.h"
 #include "tests/random/random_program.h"
 
 namespace tile::test {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "backends/cuda/prelude.h"
+#include "backends/cuda/print/prelude.h"
 #include "core/support/diagnostic.h"
 #include "tests/cuda/machine.h"
 

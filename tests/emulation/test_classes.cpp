@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/schedule/candidates.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/schedule.h"
+#include "core/kernel/schedule.h"
+#include "core/lower/lower.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/candidates.h"
 #include "tests/emulation/emulated.h"
-#include "tests/random/random_schedule.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
 namespace {

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "backends/cuda/source.h"
-#include "core/nest/interior.h"
-#include "core/schedule/target.h"
-#include "tests/unit/interior_cases.h"
+#include "core/nest/passes/interior.h"
+#include "core/target/target.h"
+#include "tests/support/interior_cases.h"
 
 namespace tile::test {
 namespace {

@@ -3,17 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/prelude.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/gpu_forms.h"
-#include "core/schedule/gpu_schedule.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
+#include "backends/cuda/print/prelude.h"
+#include "core/fusion/group.h"
+#include "core/kernel/forms/gpu_forms.h"
+#include "core/lower/lower.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
+#include "core/schedule/space/gpu_schedule.h"
 #include "tests/emulation/emulated.h"
 #include "tests/random/training_programs.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/run_tile.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile::test {
 namespace {

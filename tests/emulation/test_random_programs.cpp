@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <random>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/gpu_forms.h"
-#include "core/schedule/gpu_schedule.h"
-#include "core/schedule/group.h"
-#include "core/schedule/schedule.h"
+#include "core/fusion/group.h"
+#include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/schedule.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
+#include "core/schedule/space/gpu_schedule.h"
 #include "tests/emulation/cases.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
-#include "tests/unit/interior_cases.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/interior_cases.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "tests/emulation/cases.h"
-#include "tests/random/agreement.h"
-#include "tests/random/gradient_case.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/random/agreement/gradient_case.h"
+#include "tests/random/agreement/whole_agreement.h"
 #include "tests/random/random_source.h"
 #include "tests/random/random_whole.h"
 #include "tests/random/training_programs.h"
-#include "tests/random/whole_agreement.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

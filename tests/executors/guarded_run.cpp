@@ -5,11 +5,11 @@
 #include <map>
 #include <memory>
 
-#include "backends/cpu/scratch.h"
-#include "core/passes/uses.h"
+#include "backends/cpu/launch/scratch.h"
+#include "core/ir/analysis/uses.h"
 #include "core/support/diagnostic.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/strided_copy.h"
+#include "runtime/engine/launch/strided_copy.h"
 #include "tests/executors/layouts.h"
 
 namespace tile::test {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/engine/strided_copy.h"
+#include "runtime/engine/launch/strided_copy.h"
 
 namespace tile::test {
 namespace {

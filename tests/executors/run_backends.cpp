@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/analysis/uses.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/uses.h"
 #include "tests/executors/guarded_run.h"
 
 namespace tile::test {

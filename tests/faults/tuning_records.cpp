@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <new>
 
-#include "core/schedule/search.h"
+#include "core/schedule/search/search.h"
+#include "core/schedule/space/candidates.h"
 #include "runtime/engine/engine.h"
 #include "tests/faults/failing_allocations.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/fusion/step_order.h"
 #include "core/interpret/interpret.h"
 #include "core/interpret/points.h"
 #include "core/interpret/whole_tensor.h"
-#include "core/passes/uses.h"
-#include "core/schedule/step_order.h"
+#include "core/ir/analysis/uses.h"
 
 namespace tile::test {
 namespace {

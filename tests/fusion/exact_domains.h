@@ -1,4 +1,4 @@
-// What core/passes/domains.h verifies by bounds, by visiting every point.
+// What core/passes/normalize/domains.h verifies by bounds, by visiting every point.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/scalar.h"
-#include "core/schedule/kernel.h"
+#include "core/kernel/kernel.h"
 
 namespace tile::test {
 

@@ -2,17 +2,17 @@
 // recomputed point by point, and the program run as the reference runs it.
 #include <gtest/gtest.h>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/group.h"
-#include "core/schedule/stream.h"
+#include "core/fusion/group.h"
+#include "core/kernel/stream.h"
+#include "core/pipeline/pipeline.h"
 #include "tests/fusion/exact_domains.h"
 #include "tests/fusion/row_programs.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/random/agreement/whole_agreement.h"
 #include "tests/random/random_program.h"
 #include "tests/random/random_whole.h"
-#include "tests/random/whole_agreement.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/schedule_kernels.h"
+#include "tests/support/run_tile.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile::test {
 namespace {

@@ -4,15 +4,15 @@
 
 #include <cmath>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/group.h"
+#include "core/fusion/group.h"
+#include "core/pipeline/pipeline.h"
 #include "tests/fusion/row_programs.h"
+#include "tests/random/agreement/whole_agreement.h"
 #include "tests/random/random_program.h"
 #include "tests/random/random_source.h"
 #include "tests/random/random_whole.h"
-#include "tests/random/whole_agreement.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/step_runner.h"
+#include "tests/support/run_tile.h"
+#include "tests/support/step_runner.h"
 
 namespace tile::test {
 namespace {

@@ -4,12 +4,13 @@
 
 #include <functional>
 
-#include "core/passes/domains.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/step_order.h"
-#include "core/schedule/verify_steps.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/schedule_kernels.h"
+#include "core/fusion/group.h"
+#include "core/fusion/step_order.h"
+#include "core/fusion/verify_steps.h"
+#include "core/passes/normalize/domains.h"
+#include "core/pipeline/pipeline.h"
+#include "tests/support/run_tile.h"
+#include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
 namespace {

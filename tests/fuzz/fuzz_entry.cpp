@@ -3,9 +3,9 @@
 #include <span>
 #include <string>
 
-#include "backends/cpu/code.h"
-#include "runtime/engine/disk_cache.h"
-#include "runtime/engine/executable_record.h"
+#include "backends/cpu/launch/code.h"
+#include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/cache/executable_record.h"
 #include "tests/fuzz/file_target.h"
 
 namespace {

@@ -3,14 +3,14 @@
 #include <memory>
 #include <string>
 
+#include "core/kernel/kernel.h"
+#include "core/kernel/schedule.h"
+#include "core/lower/lower.h"
 #include "core/nest/nest.h"
-#include "core/schedule/kernel.h"
-#include "core/schedule/legality.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/nearest.h"
-#include "core/schedule/schedule.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/search/nearest.h"
 #include "core/support/checked.h"
-#include "runtime/engine/tuning_records.h"
+#include "runtime/engine/cache/tuning_records.h"
 #include "tests/fuzz/file_target.h"
 
 namespace {

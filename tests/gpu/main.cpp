@@ -17,8 +17,8 @@
 
 #include "tests/executors/run_backends.h"
 #include "tests/gpu/several.h"
-#include "tests/random/agreement.h"
-#include "tests/random/gradient_case.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/random/agreement/gradient_case.h"
 
 namespace tile::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/engine/device_run.h"
+#include "runtime/engine/launch/device_run.h"
 #include "tests/executors/run_backends.h"
-#include "tests/random/agreement.h"
+#include "tests/random/agreement/agreement.h"
 #include "tile/tile.h"
 
 namespace tile::test {

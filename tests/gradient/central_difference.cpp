@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
+#include "core/passes/bind/bind.h"
 
 namespace tile::test {
 namespace {

@@ -1,8 +1,8 @@
 // Gradients with values known by hand (rules 7.1 to 7.3a).
 #include <gmock/gmock.h>
 
-#include "core/passes/differentiate.h"
-#include "tests/unit/run_tile.h"
+#include "core/autodiff/differentiate.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

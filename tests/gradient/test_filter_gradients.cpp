@@ -4,11 +4,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/mfg/mfg.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/passes/bind/bind.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/random/double_precision.h"
+#include "tests/random/agreement/double_precision.h"
 #include "tests/random/random_filter.h"
 #include "tests/random/random_program.h"
 

@@ -1,10 +1,10 @@
 // Gradients of Lift programs against central differences (issue 6, item 5).
 #include <gtest/gtest.h>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/lift/lift.h"
-#include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/random/double_precision.h"
+#include "tests/random/agreement/double_precision.h"
 #include "tests/random/random_lift.h"
 #include "tests/random/random_program.h"
 

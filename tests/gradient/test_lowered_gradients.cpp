@@ -3,12 +3,12 @@
 // (rule 7.5).
 #include <algorithm>
 
-#include "core/passes/differentiate.h"
-#include "core/passes/pipeline.h"
-#include "core/schedule/candidates.h"
-#include "core/schedule/group.h"
-#include "core/schedule/lower.h"
-#include "tests/unit/run_tile.h"
+#include "core/autodiff/differentiate.h"
+#include "core/fusion/group.h"
+#include "core/lower/lower.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/space/candidates.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -1,9 +1,9 @@
 // Rule 7.1a: the distances from a mean add up to zero, so that a norm's gradient has two sums.
 #include <gmock/gmock.h>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

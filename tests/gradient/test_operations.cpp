@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/differentiate.h"
 #include "tests/gradient/central_difference.h"
 
 namespace tile::test {

@@ -1,10 +1,10 @@
 // Gradients of random programs with the rules 7.1a and 7.2a, and without them.
 #include <gmock/gmock.h>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "tests/gradient/central_difference.h"
 #include "tests/random/random_program.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/passes/bind/bind.h"
 #include "tests/gradient/central_difference.h"
 #include "tests/random/random_program.h"
 

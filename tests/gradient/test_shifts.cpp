@@ -1,9 +1,9 @@
 // Rule 7.1a: what cancels in every gradient is not computed.
 #include <gmock/gmock.h>
 
-#include "core/passes/differentiate.h"
+#include "core/autodiff/differentiate.h"
 #include "tests/gradient/central_difference.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/lattice/oracle.h"
-#include "tests/unit/lattice_systems.h"
+#include "tests/support/lattice_systems.h"
 
 namespace tile::lattice {
 namespace {

@@ -2,13 +2,13 @@
 // product becomes one that the tensor cores, or coalesced reads, take.
 #include <cmath>
 
-#include "core/passes/pipeline.h"
-#include "core/schedule/argument_layout.h"
-#include "core/schedule/group.h"
-#include "core/schedule/tensor_cores.h"
-#include "tests/random/agreement.h"
-#include "tests/unit/run_tile.h"
-#include "tests/unit/step_runner.h"
+#include "core/fusion/group.h"
+#include "core/kernel/argument_layout.h"
+#include "core/kernel/forms/tensor_cores.h"
+#include "core/pipeline/pipeline.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/support/run_tile.h"
+#include "tests/support/step_runner.h"
 
 namespace tile::test {
 namespace {

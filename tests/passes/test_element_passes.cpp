@@ -1,7 +1,7 @@
 // Passes on what MFG and Lift make: loops inside elements, boundary rules, index values, constants.
-#include "core/passes/normalize_passes.h"
+#include "core/passes/normalize/normalize.h"
 #include "tests/random/random_elements.h"
-#include "tests/unit/typed_programs.h"
+#include "tests/support/typed_programs.h"
 
 namespace tile::test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/pipeline.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tile {
 namespace {

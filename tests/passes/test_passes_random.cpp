@@ -1,8 +1,8 @@
 // Every pass of the pipeline keeps the meaning of random programs.
-#include "core/passes/pipeline.h"
-#include "tests/random/agreement.h"
+#include "core/pipeline/pipeline.h"
+#include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
-#include "tests/unit/run_tile.h"
+#include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/autodiff/differentiate.h"
 #include "core/interpret/interpret.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
-#include "core/passes/pipeline.h"
-#include "tests/unit/mfg_text.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "tests/support/mfg_text.h"
 
 namespace tile::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "backends/cpu/host.h"
+#include "backends/cpu/probe/host.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_source.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/engine/engine.h"
-#include "tests/random/whole_agreement.h"
+#include "tests/random/agreement/whole_agreement.h"
 #include "tests/random/whole_program.h"
 
 namespace tile::test {

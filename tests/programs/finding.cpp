@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/programs/processes.h"
-#include "tests/random/shrink.h"
+#include "tests/random/agreement/shrink.h"
 
 namespace tile::test {
 namespace {

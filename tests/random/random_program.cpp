@@ -7,8 +7,8 @@
 
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "tests/random/draft.h"
+#include "core/passes/bind/bind.h"
+#include "tests/random/draw/draft.h"
 
 namespace tile::test {
 namespace {

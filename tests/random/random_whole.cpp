@@ -5,8 +5,8 @@
 
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "tests/random/workshop.h"
+#include "core/passes/bind/bind.h"
+#include "tests/random/draw/workshop.h"
 
 namespace tile::test {
 namespace {

@@ -1,8 +1,8 @@
 #include "tests/random/training_programs.h"
 
+#include "core/autodiff/differentiate.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/passes/bind/bind.h"
 #include "tests/random/random_source.h"
 
 namespace tile::test {

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <set>
 
+#include "core/autodiff/differentiate.h"
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
-#include "core/passes/bind.h"
-#include "core/passes/differentiate.h"
+#include "core/passes/bind/bind.h"
 #include "core/simplify/expr.h"
 
 namespace tile::test {

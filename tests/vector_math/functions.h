@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/vector_math.h"
+#include "backends/cpu/math/vector_math.h"
 
 namespace tile::test {
 

@@ -1,7 +1,7 @@
 // Rule 5.6: casts truncate, saturate and give 0 for NaN. Rule 5.7: values are rounded once to f16
 // and bf16, to nearest even.
 
-#include "backends/cpu/vector_math.h"
+#include "backends/cpu/math/vector_math.h"
 #include "tests/vector_math/accuracy.h"
 #include "tests/vector_math/jit.h"
 

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "backends/cpu/vector_math.h"
+#include "backends/cpu/math/vector_math.h"
 #include "tests/vector_math/jit.h"
 
 namespace tile::test {

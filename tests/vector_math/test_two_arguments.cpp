@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/vector_math.h"
+#include "backends/cpu/math/vector_math.h"
 #include "tests/vector_math/accuracy.h"
 #include "tests/vector_math/jit.h"
 

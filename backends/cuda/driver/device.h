@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/cuda/driver/driver.h"
-#include "core/schedule/target.h"
+#include "core/target/target.h"
 
 namespace tile::cuda {
 

@@ -1,0 +1,230 @@
+#include "backends/cpu/launch/crew.h"
+
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "backends/cpu/launch/spin.h"
+#include "backends/fork.h"
+#include "backends/thread_exit.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr int kLooks = 32;  // of a watching helper, between two looks at the clock
+constexpr std::chrono::microseconds kStay{20};
+
+// The word of an open job; workers fit, as do the numbers of a century's jobs.
+constexpr int kWorkersBits = 16;
+uint64_t opened(uint64_t number, int64_t workers) {
+  return number << kWorkersBits | static_cast<uint64_t>(workers);
+}
+int64_t workers_of(uint64_t word) {
+  return static_cast<int64_t>(word & ((uint64_t{1} << kWorkersBits) - 1));
+}
+
+// Crews of threads that have ended, for those that begin.
+struct Pool {
+  constexpr Pool() = default;
+  std::mutex mutex;
+  Crew* first = nullptr;
+};
+constinit Pool pool;  // without a destructor: threads may end after all else has
+
+}  // namespace
+
+// One place for a helper. The owner asks and withdraws, the helper comes and goes: each step is the
+// exchange of one state for another, which only one of them can win.
+struct alignas(64) Crew::Helper {
+  enum State { away, asked, here, lost };
+  explicit Helper(int64_t number) : worker(number) {}
+  bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
+  // Whether the job is for this helper, which has not been at it.
+  bool is_wanted(uint64_t word) const {
+    return workers_of(word) > worker && done.load(std::memory_order_relaxed) != word;
+  }
+
+  const int64_t worker;
+  std::atomic<State> state{away};
+  // A group of tasks that lives on must not belong to the host's group in which it was first run:
+  // that one may be cancelled, and ends.
+  tbb::task_group_context context{tbb::task_group_context::isolated};
+  tbb::task_group task{context};
+  // Only the helper writes this line: the jobs that it begins, and those that it has done.
+  alignas(64) std::atomic<uint64_t> begun{0};
+  std::atomic<uint64_t> done{0};
+};
+
+// Giving back takes no memory.
+struct Crew::Lease : ThreadExit {
+  Crew* crew = nullptr;
+  // In a forked child another thread may have held the pool's lock for ever.
+  void take() {
+    at_thread_exit(*this, [](ThreadExit& self) { static_cast<Lease&>(self).give_back(); });
+    if (helpers_are_lost()) {
+      crew = new Crew;
+      return;
+    }
+    std::lock_guard lock(pool.mutex);
+    crew = pool.first != nullptr ? std::exchange(pool.first, pool.first->next_) : new Crew;
+  }
+  void give_back() {
+    if (crew == nullptr || helpers_are_lost()) return;
+    std::lock_guard lock(pool.mutex);
+    crew->next_ = std::exchange(pool.first, crew);
+    crew = nullptr;
+  }
+};
+
+Crew& Crew::mine() {
+  [[gnu::tls_model("initial-exec")]] constinit thread_local Lease lease;
+  if (lease.crew == nullptr) lease.take();
+  return *lease.crew;
+}
+
+// Fewer where there is no memory for more.
+int64_t Crew::make_helpers(int64_t wanted) {
+  try {
+    while (static_cast<int64_t>(helpers_.size()) < wanted) {
+      helpers_.push_back(std::make_unique<Helper>(static_cast<int64_t>(helpers_.size()) + 1));
+    }
+  } catch (const std::exception&) {
+  }
+  return std::min(wanted, static_cast<int64_t>(helpers_.size()));
+}
+
+void Crew::run_job(int64_t workers, const Work& work, Control* control) {
+  if (workers <= 1 || busy_ || helpers_are_lost()) return work(0);
+  int64_t helpers = make_helpers(std::min(workers, kMost) - 1);
+  busy_ = true;
+  posted_.work = work;
+  // No fence: a helper that leaves just now looks at the word once more after some time. Should
+  // both miss each other, the owner does this one job without it.
+  posted_.word.store(opened(++number_, helpers + 1), std::memory_order_release);
+  bool is_done = are_here(helpers);
+  if (is_done) {
+    do_job(work, helpers, control);
+  } else {
+    // While it waits for a helper that has come too late, the thread takes up none of the host's
+    // own tasks: one of them could run another program and use this thread's temporaries.
+    try {
+      tbb::this_task_arena::isolate([&] {
+        ask(helpers);
+        do_job(work, helpers, control);
+        is_done = true;
+        withdraw(helpers);
+      });
+    } catch (const std::exception&) {  // oneTBB has no memory or threads; what jobs throw is kept
+    }
+    if (!is_done) do_job(work, helpers, control);
+  }
+  busy_ = false;
+  if (failed_.load(std::memory_order_relaxed)) {
+    failed_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+// A helper first says that it begins and then looks whether the job is still open, the owner first
+// closes it and then looks who has begun: one of the two sees the other. Where all have begun
+// nobody needs to be kept out.
+void Crew::do_job(const Work& work, int64_t helpers, Control* control) {
+  try {
+    work(0);
+  } catch (...) {
+    keep_failure();
+  }
+  uint64_t word = posted_.word.load(std::memory_order_relaxed);
+  bool is_closed = false;
+  for (int64_t h = 0; h < helpers; ++h) {
+    const Helper& helper = *helpers_[static_cast<size_t>(h)];
+    if (!is_closed && helper.begun.load(std::memory_order_relaxed) != word) {
+      posted_.word.store(0);
+      is_closed = true;
+    }
+    if (helper.begun.load() != word) continue;
+    for (Spin spin; helper.done.load(std::memory_order_acquire) != word;) {
+      if (spin.next() && control != nullptr) control->is_over();
+    }
+  }
+}
+
+void Crew::keep_failure() {
+  if (!failed_.exchange(true)) failure_ = std::current_exception();
+}
+
+bool Crew::are_here(int64_t helpers) const {
+  return std::all_of(helpers_.begin(), helpers_.begin() + helpers,
+                     [](const auto& h) { return h->state.load() == Helper::here; });
+}
+
+void Crew::ask(int64_t helpers) {
+  note_helpers();
+  for (int64_t i = 0; i < helpers; ++i) {
+    Helper& helper = *helpers_[static_cast<size_t>(i)];
+    if (!helper.change(Helper::away, Helper::asked)) continue;
+    try {
+      helper.task.run([this, &helper] { help(helper); });
+    } catch (const std::exception&) {
+      // No memory for the task: the job is done with those that are here. The group may count a
+      // task that never comes, so it is waited for no more.
+      helper.state = Helper::lost;
+      return;
+    }
+  }
+}
+
+// A task that nobody has taken up is this thread's to end; one that begins just now ends at once.
+void Crew::withdraw(int64_t helpers) {
+  for (int64_t i = 0; i < helpers; ++i) {
+    Helper& helper = *helpers_[static_cast<size_t>(i)];
+    if (helper.change(Helper::asked, Helper::away)) helper.task.wait();
+  }
+}
+
+void Crew::help(Helper& helper) {
+  if (!helper.change(Helper::asked, Helper::here)) return;
+  do {
+    while (watch(helper)) {
+    }
+    helper.state = Helper::away;
+    for (int i = 0; i < kLooks; ++i) pause();
+    // The owner of a job that began meanwhile may count on this helper, or have asked for another.
+  } while (helper.is_wanted(posted_.word.load()) && helper.change(Helper::away, Helper::here));
+}
+
+// Helps with the next job; false: none began while the helper stayed.
+bool Crew::watch(Helper& helper) {
+  auto end = std::chrono::steady_clock::now() + kStay;
+  do {
+    for (int i = 0; i < kLooks; ++i, pause()) {
+      if (join(helper)) return true;
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+bool Crew::join(Helper& helper) {
+  uint64_t word = posted_.word.load(std::memory_order_relaxed);
+  if (!helper.is_wanted(word)) return false;
+  helper.begun.store(word);
+  if (posted_.word.load() != word) {
+    // The owner may have seen that it begins, and waits.
+    helper.done.store(word, std::memory_order_release);
+    return false;
+  }
+  try {
+    posted_.work(helper.worker);
+  } catch (...) {
+    keep_failure();
+  }
+  helper.done.store(word, std::memory_order_release);
+  return true;
+}
+
+}  // namespace tile::cpu

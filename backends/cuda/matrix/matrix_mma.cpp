@@ -1,0 +1,269 @@
+#include "backends/cuda/matrix/matrix_mma.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int64_t kChunkBytes = 16;  // what is copied together
+// Bytes between lines, so that the lines that a warp reads at once lie in banks of their own.
+constexpr int64_t kPadding = 16, kWordPadding = 32;
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+int64_t warps_m(const MmaLeaf&) { return 2; }
+// A wider tile of a warp loads and rounds less for each product; splitting takes the registers.
+int64_t warp_columns(const MmaLeaf& l) { return l.type == MatrixType::tf32 && !l.split ? 64 : 32; }
+int64_t warps_n(const MmaLeaf& l) { return l.tile_n / warp_columns(l); }
+int64_t warp_rows(const MmaLeaf& l) { return l.tile_m / warps_m(l); }
+
+struct Lines {
+  int64_t count, elements, size, padding;
+  int64_t pitch() const { return size * elements + padding; }
+  int64_t bytes() const { return count * pitch(); }
+};
+Lines lines_of(const MmaLeaf& l, const ThreadCopy& copy, int64_t rows) {
+  int64_t size = element_bytes(l.type);
+  bool words = size == 4 && !copy.k_major;  // read one by one
+  int64_t padding = words ? kWordPadding : kPadding;
+  return copy.k_major ? Lines{rows, l.depth, size, padding} : Lines{l.depth, rows, size, padding};
+}
+Lines a_lines(const MmaLeaf& l) { return lines_of(l, l.a, l.tile_m); }
+Lines b_lines(const MmaLeaf& l) { return lines_of(l, l.b, l.tile_n); }
+int64_t stage_bytes(const MmaLeaf& l) { return a_lines(l).bytes() + b_lines(l).bytes(); }
+
+// The asynchronous copies of one chunk, of as many bytes as its alignment allows; where not even
+// four bytes are aligned, elements are copied by the thread.
+std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
+  if (copy.alignment < 4) {
+    return "union { u16 e[8]; u32 w[4]; } chunk;\n#pragma unroll\nfor (int i = 0; i < 8; ++i) "
+           "chunk.e[i] = inside && i < left ? from[i].bits : (u16)0;\n"
+           "store_words(to, chunk.w[0], chunk.w[1], chunk.w[2], chunk.w[3]);\n";
+  }
+  std::string bytes = number(copy.alignment), elements = number(copy.alignment / size);
+  std::string each = number(size);
+  return "#pragma unroll\nfor (int i = 0; i < " + number(kChunkBytes / size) +
+         "; i += " + elements + ") {\nconst int take = inside ? min(max(left - i, 0), " + elements +
+         ") * " + each + " : 0;\ncopy_async<" + bytes + ">(to + " + each +
+         " * i, take > 0 ? from + i : " + copy.base + ", take);\n}\n";
+}
+
+std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, const Lines& lines,
+                         const std::string& part) {
+  int64_t chunk = kChunkBytes / lines.size;
+  int64_t chunks = lines.count * lines.elements / chunk, in_line = lines.elements / chunk;
+  return "#pragma unroll\nfor (int q = threadIdx.x; q < " + number(chunks) +
+         "; q += " + number(mma_threads(l)) + ") {\nconst int line = q / " + number(in_line) +
+         ", at = q % " + number(in_line) + " * " + number(chunk) + ";\n" + copy.place +
+         "const unsigned to = " + part + " + line * " + number(lines.pitch()) + " + at * " +
+         number(lines.size) + ";\n" + chunk_copy(copy, lines.size) + "}\n";
+}
+
+std::string fill_function(const MmaLeaf& l) {
+  return "auto fill = [&](int step, unsigned slot) {\n" + l.step_variables +
+         "\nconst unsigned part = base + slot * " + number(stage_bytes(l)) + ";\n" +
+         operand_copy(l, l.a, a_lines(l), "part") +
+         operand_copy(l, l.b, b_lines(l), "part + " + number(a_lines(l).bytes())) + "};\n";
+}
+
+// The address of this lane's row of the four matrices, eight rows of 16 bytes each, at (row, k), in
+// the order that mma's registers want them: `rows_first` for A, k first for B.
+std::string matrix_address(const ThreadCopy& copy, const Lines& lines, const std::string& part,
+                           const std::string& row, const std::string& k, bool rows_first) {
+  std::string low = "lane / 8 % 2 * ", high = "lane / 16 * ", wide = number(16 / lines.size);
+  std::string more_rows = (rows_first ? low : high) + "8",
+              more_k = (rows_first ? high : low) + wide;
+  std::string size = number(lines.size);
+  std::string inside = copy.k_major
+                           ? "(" + row + " + " + more_rows + " + lane % 8) * " +
+                                 number(lines.pitch()) + " + (" + k + " + " + more_k + ") * " + size
+                           : "(" + k + " + " + more_k + " + lane % 8) * " + number(lines.pitch()) +
+                                 " + (" + row + " + " + more_rows + ") * " + size;
+  return part + " + " + inside;
+}
+
+// Loads the fragment at (row, k) into `to`: four words of each lane. Where lines of f32 hold one k
+// there is no transposing load, and each word is loaded by itself.
+std::string load_fragment(const ThreadCopy& copy, const Lines& lines, const std::string& to,
+                          const std::string& part, const std::string& row, const std::string& k,
+                          bool rows_first) {
+  if (lines.size == 2 || copy.k_major) {
+    return std::string("load_matrices") + (copy.k_major ? "" : "_transposed") + "(" + to + ", " +
+           matrix_address(copy, lines, part, row, k, rows_first) + ");\n";
+  }
+  int64_t rows = 8 * lines.size, depth = 4 * lines.pitch();
+  return "load_words<" + number(rows_first ? rows : depth) + ", " +
+         number(rows_first ? depth : rows) + ">(" + to + ", " + part + " + (" + k +
+         " + lane % 4) * " + number(lines.pitch()) + " + (" + row + " + lane / 4) * 4);\n";
+}
+
+// Products of f32, factors rounded in registers; `split` keeps what the rounding leaves. The sums
+// of mma are cut rather than rounded: those of one step, which are short, are then added rightly.
+std::string multiply_words(const MmaLeaf& l) {
+  std::string blocks = number(warp_rows(l) / 16), columns = number(warp_columns(l) / 8);
+  std::string pairs = number(warp_columns(l) / 16);
+  std::string each_cell = "#pragma unroll\nfor (int m = 0; m < " + blocks +
+                          "; ++m) {\n#pragma unroll\nfor (int n = 0; n < " + columns + "; ++n) ";
+  std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
+  std::string round = l.split ? "split_words" : "round_words";
+  std::string text = l.split ? "float sums[" + blocks + "][" + columns + "][4] = {};\n" : "";
+  text += "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 8) {\nu32 a[" +
+          blocks + "][4], b[" + pairs + "][4];\n" +
+          (l.split ? "u32 a_rest[" + blocks + "][4], b_rest[" + pairs + "][4];\n" : "") +
+          "#pragma unroll\nfor (int m = 0; m < " + blocks + "; ++m) {\n" + a + round + "(a[m]" +
+          (l.split ? ", a_rest[m]" : "") + ");\n}\n#pragma unroll\nfor (int n = 0; n < " + pairs +
+          "; ++n) {\n" + b + round + "(b[n]" + (l.split ? ", b_rest[n]" : "") + ");\n}\n";
+  // Products that add to the same sum stand far from each other.
+  auto product = [&](const std::string& x, const std::string& y) {
+    text += each_cell + "mma_tf32(" + (l.split ? "sums" : "sum") + "[m][n], " + x + "[m], " + y +
+            "[n / 2][n % 2 * 2], " + y + "[n / 2][n % 2 * 2 + 1]);\n}\n";
+  };
+  if (l.split) {
+    product("a_rest", "b");
+    product("a", "b_rest");
+  }
+  product("a", "b");
+  text += "}\n";
+  if (l.split)
+    text += each_cell + "for (int i = 0; i < 4; ++i) sum[m][n][i] += sums[m][n][i];\n}\n";
+  return text;
+}
+
+std::string multiply_step(const MmaLeaf& l) {
+  if (l.type == MatrixType::tf32) return multiply_words(l);
+  int64_t blocks = warp_rows(l) / 16;
+  std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
+  std::string type = l.type == MatrixType::f16 ? "f16" : "bf16";
+  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 16) {\nu32 a[" +
+         number(blocks) +
+         "][4], b[2][4];\n#pragma unroll\n"
+         "for (int m = 0; m < " +
+         number(blocks) + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b +
+         "#pragma unroll\nfor (int m = 0; m < " + number(blocks) +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_" + type +
+         "(sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);\n}\n}\n";
+}
+
+std::string main_loop(const MmaLeaf& l) {
+  std::string ahead = number(l.stages - 1);
+  return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
+         ") fill(step, step);\ncopies_commit();\n}\n"
+         "unsigned slot = 0, next = " +
+         ahead + ";\nfor (int step = 0; step < " + l.steps + "; ++step) {\ncopies_wait<" +
+         number(l.stages - 2) + ">();\n__syncthreads();\nif (step + " + ahead + " < " + l.steps +
+         ") fill(step + " + ahead +
+         ", next);\ncopies_commit();\nconst unsigned part = base + slot * " +
+         number(stage_bytes(l)) + ";\n" + multiply_step(l) + "if (++slot == " + number(l.stages) +
+         ") slot = 0;\nif (++next == " + number(l.stages) + ") next = 0;\n}\n";
+}
+
+std::string finish(const MmaLeaf& l) {
+  return "#pragma unroll\nfor (int m = 0; m < " + number(warp_rows(l) / 16) +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < " + number(warp_columns(l) / 8) +
+         "; ++n) {\n#pragma unroll\nfor (int i = 0; i < 4; ++i) {\n"
+         "const int row = warp_row + m * 16 + lane / 4 + i / 2 * 8;\n"
+         "const int column = warp_column + n * 8 + lane % 4 * 2 + i % 2;\n"
+         "const float value = sum[m][n][i];\n" +
+         l.cell + "\n}\n}\n}\n";
+}
+
+constexpr const char* kMultiply = R"((float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.f32.TYPE.TYPE.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+)";
+
+constexpr const char* kMemory = R"(
+FN unsigned mma_shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+FN void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> FN void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+template <int bytes> FN void copy_async(unsigned to, const void* from, int take) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes),
+               "r"(take)
+               : "memory");
+}
+FN void store_words(unsigned to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+FN void load_matrices(u32 (&r)[4], unsigned from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+FN void load_matrices_transposed(u32 (&r)[4], unsigned from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+template <int first, int second> FN void load_words(u32 (&r)[4], unsigned from) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm volatile("ld.shared.b32 %0, [%1];"
+                 : "=r"(r[i])
+                 : "r"(from + i % 2 * first + i / 2 * second)
+                 : "memory");
+  }
+}
+// To the nearest, ties away from zero: mma ignores the 13 lowest bits.
+FN void round_words(u32 (&r)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (fabsf(__uint_as_float(r[i])) < __uint_as_float(0x7f800000u)) r[i] += 0x1000u;
+  }
+}
+// What is left of a NaN is a NaN; what is left of an infinity too.
+FN void split_words(u32 (&r)[4], u32 (&rest)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float value = __uint_as_float(r[i]);
+    r[i] = (r[i] + 0x1000u) & 0xffffe000u;
+    rest[i] = __float_as_uint(value - __uint_as_float(r[i]));
+  }
+}
+)";
+
+std::string multiply_function(const std::string& type, const std::string& depth) {
+  std::string text = kMultiply;
+  for (auto [name, value] : {std::pair<std::string, std::string>{"TYPE", type}, {"DEPTH", depth}}) {
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name)) {
+      text.replace(at, name.size(), value);
+    }
+  }
+  return "FN void mma_" + type + text;
+}
+
+}  // namespace
+
+int64_t mma_shared_bytes(const MmaLeaf& l) { return l.stages * stage_bytes(l); }
+int64_t mma_threads(const MmaLeaf& l) { return 32 * warps_m(l) * warps_n(l); }
+
+std::string mma_prelude() {
+  return kMemory + multiply_function("f16", "16") + multiply_function("bf16", "16") +
+         multiply_function("tf32", "8");
+}
+
+std::string mma_source(const MmaLeaf& l) {
+  return "extern \"C\" __global__ void __launch_bounds__(" + number(mma_threads(l)) + ") " +
+         l.name + "(" + l.parameters +
+         ") {\nextern __shared__ __align__(16) unsigned char mma_memory[];\n"
+         "const unsigned base = mma_shared_address(mma_memory);\n"
+         "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
+         "const int warp_row = warp % 2 * " +
+         number(warp_rows(l)) + ", warp_column = warp / 2 * " + number(warp_columns(l)) +
+         ";\nconst int tile = blockIdx.x;\n" + l.tile_variables + "\nfloat sum[" +
+         number(warp_rows(l) / 16) + "][" + number(warp_columns(l) / 8) + "][4] = {};\n" +
+         fill_function(l) + main_loop(l) + finish(l) + "}\n";
+}
+
+}  // namespace tile::cuda

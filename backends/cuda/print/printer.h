@@ -1,0 +1,180 @@
+// Prints nests as CUDA C++: shared by the files of the printer, used nowhere else.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/matrix/matrix_mma.h"
+#include "backends/cuda/matrix/matrix_source.h"
+#include "backends/cuda/print/operation.h"
+#include "backends/cuda/print/print_expression.h"
+#include "backends/cuda/source.h"
+#include "core/simplify/simplify.h"
+
+namespace tile::cuda {
+
+struct MatrixParts;
+
+// Threads that one iteration of the enclosing grid loop needs.
+int64_t threads_in(const nest::Block& block);
+bool synchronises(const nest::Block& block);
+
+class Printer {
+ public:
+  Printer(const nest::Nest& nest, const Target& target);
+  CudaSource run();
+
+ private:
+  // Lines (print_kernel.cpp).
+  void line(const std::string& text);
+  void open(const std::string& text);
+  void close(const std::string& after = "");
+  std::string fresh(const char* prefix) { return prefix + std::to_string(counter_++); }
+
+  // Kernels (print_launch.cpp).
+  void place_workspace();
+  void kernel(const nest::For& grid);
+  using GridLoops = std::vector<const nest::For*>;  // one directly inside the other
+  void place_blocks(const GridLoops& loops, CudaKernel& kernel);
+  void place_threads(const nest::Block& block, CudaKernel& kernel);
+  void named_memory();
+  void enter_block(const GridLoops& loops, size_t next);
+  std::string parameters() const;
+  void workspace_pointers();
+  std::string signature(const std::string& name, int block) const;
+  void place_shared(const nest::Block& block, size_t& bytes);
+
+  // Statements.
+  void block(const nest::Block& statements);
+  void statement(const nest::For& loop);
+  void statement(const nest::If& condition);
+  std::string conditions(const nest::If& test) const;  // all but the predicate
+  void statement(const nest::Store& store);
+  void statement(const nest::Alloc& alloc);
+  void statement(const nest::Sync& sync);
+  void statement(const nest::Copy& copy);
+  void statement(const nest::MatrixTile& multiply);
+  void statement(const nest::MatrixMove& move);
+  void thread_loop(const nest::For& loop);
+  void counted_loop(const nest::For& loop);
+  void vector_loop(const nest::For& loop);
+  void lane_loop(const nest::For& loop, const Expr& extent);
+  void full_lanes(const nest::For& loop);
+  void later_lanes(const nest::For& loop, const nest::Store& store);
+  void later(int64_t bytes, const std::string& to, const std::string& from);
+  void lanes_together(const nest::For& loop, const nest::Block& stores);
+  // Declares a loop variable for the code that `inside` prints.
+  void with_variable(const std::string& name, const VariableText& text, const Expr& begin,
+                     const Expr& extent, const std::function<void()>& inside);
+  VariableText loop_variable(const nest::For& loop, const char* prefix);
+  ExpressionText expression(const Expr& e) const { return print_expression(e, variables_); }
+  std::string typed(const VariableText& v) const {
+    return (v.range.narrow() ? "int " : "long long ") + v.name;
+  }
+
+  // Clusters (print_cluster.cpp).
+  void cluster_loop(const nest::For& loop);
+  void barrier();
+  void settle_barriers(size_t from);
+  int64_t cluster_blocks() const { return cluster_ == nullptr ? 1 : cluster_->extent.value(); }
+  bool by_blocks(int id) const {
+    return cluster_ != nullptr && buffer(id).scope == nest::Scope::shared;
+  }
+  // The address of the buffer's first element, in the block that the access names.
+  std::string base(const nest::Access& access);
+
+  // Products on tensor cores (print_matrix.cpp).
+  static bool is_matrix_kernel(const nest::For& grid);
+  void matrix_kernel(const nest::For& grid);
+  template <class Print>
+  std::string captured(const Print& print);
+  std::string named_values(const std::vector<const nest::For*>& values);
+  std::string parameter_values();
+  // A loop variable that the leaf declares under a name of its own.
+  void known(const nest::For& loop, const std::string& name);
+  std::string coordinate(const Expr& e) const;
+  MatrixOperand matrix_operand(const nest::Copy& copy, bool k_major, int64_t depth,
+                               const char* name, CudaKernel& kernel);
+  void add_rest(MatrixOperand& operand, const nest::Copy& rest);
+  void bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
+  void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
+  std::string direct_cell(const MatrixParts& parts);
+  ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
+  MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);
+
+  // Values (print_body.cpp).
+  using Values = std::vector<ValueText>;
+  struct Lanes {
+    const nest::For* loop = nullptr;
+    std::map<size_t, std::string> packs;  // by load: the pack that holds its lanes
+    std::string element;                  // index of the lane in a pack
+  };
+  struct Region {  // of a fold
+    const Values* arguments = nullptr;
+  };
+  Values body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
+              const Region* region);
+  ValueText node(const Body& body, const Node& node, const Values& values,
+                 const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
+  Values shared_fold(const Body& body, const Node& node, const Values& values,
+                     const std::vector<nest::Access>& loads, const Lanes* lanes);
+  void open_fold(const Body& of, const Node& n, const Values& values, const std::string& counter,
+                 bool narrow);
+  std::vector<ValueText> fold(const Body& body, const Node& node, const Values& values,
+                              const std::vector<nest::Access>& loads, const Lanes* lanes);
+  Expr offset(const nest::Access& access) const;
+  std::string place(const nest::Access& access, const Values& values,
+                    const std::vector<NodeId>& operands) const;
+  std::string element(const nest::Access& access, const Values& values,
+                      const std::vector<NodeId>& operands);
+  void store(const nest::Store& store, const Lanes* lanes, const std::string& pack);
+  // Runs `print` where values that have been computed since are taken instead of computed again.
+  void sharing(const std::function<void()>& print);
+  // The name of a value of that type, declared here where it has none yet.
+  std::string named(DType type, const std::string& value);
+  // The lanes of the access are neighbours, the first at a multiple of the vector's size.
+  bool packs(const nest::Access& access, const nest::For& loop) const;
+  std::string pack_type(int buffer, const nest::For& loop) const;
+  std::string pack_place(const nest::Access& access, const nest::For& loop);
+  const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
+
+  const nest::Nest& nest_;
+  const Target& target_;
+  CudaSource source_;
+  std::string text_;
+  int indent_ = 0;
+  int counter_ = 0;
+  Variables variables_;
+  Ranges ranges_;
+  std::vector<std::string> names_;       // of the buffers
+  std::map<int, std::string> replaced_;  // buffers whose only element is a variable
+  bool matrix_prelude_ = false, mma_prelude_ = false;
+  std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
+  int64_t block_ = 1;                         // threads of the kernel being printed
+  // Whether its grid and thread loops are dimensions of the launch, else counted along x.
+  bool grid_dimensions_ = false, block_dimensions_ = false;
+  bool ends_kernel_ = false;  // nothing comes after the statement being printed
+  bool shares_ = false;       // equal values are computed once
+  // The names of values by their texts; of folds, all names, the first carried one first.
+  std::map<std::string, std::string> shared_values_;
+  std::map<std::string, std::vector<std::string>> shared_folds_;
+  std::set<int> declared_;              // private buffers of the block being printed
+  bool ordered_loads_ = false;          // of arguments, in the kernel being printed
+  std::set<int> written_;               // buffers that the kernel being printed stores to
+  const nest::For* cluster_ = nullptr;  // its loop over the blocks of a cluster
+  bool clusters_ = false;               // some kernel has one
+  bool copies_ = false;                 // some kernel has asynchronous stores
+  bool copies_later_ = false;           // the kernel being printed has
+  // Of a cluster's kernel: which parts, between one barrier and the next, touch another block's
+  // shared memory, the last being the one that is printed; and the loops around it.
+  std::vector<bool> reaches_out_;
+  int loops_ = 0;
+  bool barrier_in_loop_ = false;
+  bool in_thread_ = false;
+  int64_t inner_threads_ = 1;  // threads for each iteration of the thread loop being printed
+};
+
+}  // namespace tile::cuda

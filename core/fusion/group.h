@@ -1,0 +1,88 @@
+// Which statements of a program become one kernel.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/kernel/kernel.h"
+
+namespace tile {
+
+// Splits a normalized program into kernels: each contraction with loops of its own starts one,
+// pointwise consumers attach where the cost model finds it worth it. Sort and Scatter stay
+// statements of their own.
+std::vector<Step> group(const BoundProgram& program, const Target& target);
+
+// The steps of a program while fusions put several into one.
+class OpenSteps {
+ public:
+  explicit OpenSteps(std::vector<Step> steps) {
+    for (Step& s : steps) steps_.emplace_back(std::move(s));
+  }
+  size_t size() const { return steps_.size(); }
+  // Empty where the step has become part of another.
+  std::optional<Step>& operator[](size_t i) { return steps_[i]; }
+  const std::optional<Step>& operator[](size_t i) const { return steps_[i]; }
+  // Null where step i is no kernel or has become part of another.
+  const Kernel* kernel(size_t i) const {
+    return steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
+  }
+  // The same, of a kernel without row loops.
+  const Kernel* plain_kernel(size_t i) const {
+    const Kernel* k = kernel(i);
+    return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
+  }
+  const std::vector<std::optional<Step>>& list() const { return steps_; }
+  // Takes the steps that are left out of the list.
+  std::vector<Step> left() {
+    std::vector<Step> list;
+    for (std::optional<Step>& s : steps_) {
+      if (s) list.push_back(std::move(*s));
+    }
+    return list;
+  }
+
+ private:
+  std::vector<std::optional<Step>> steps_;
+};
+
+// Merges kernels that share rows (KernelStage::rows) where that is cheaper. `finish` completes a
+// kernel: what it reads and writes, and where its results live. `always`: wherever it is legal.
+std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,
+                            const Target& target, const std::function<void(Kernel&)>& finish,
+                            bool always);
+
+// Makes one kernel of reductions of one tensor over the same axes where that is cheaper, or
+// wherever it is legal with `always`.
+std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& program,
+                                const Target& target, const std::function<void(Kernel&)>& finish,
+                                bool always);
+
+// The model's time for a kernel as it would be compiled.
+double compiled_cost(const Kernel& raw, const Target& target,
+                     const std::function<void(Kernel&)>& finish);
+
+// Makes one kernel with a streamed axis (KernelStage::stream) of a maximum, the exponential of
+// distances to it, sums of that, and what makes the distances' terms, where that is cheaper; or
+// wherever it is legal with `always`. Tensors that no kernel makes any more are added to `gone`.
+std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
+                               const Target& target, const std::function<void(Kernel&)>& finish,
+                               std::set<TensorId>& gone, bool always);
+// Makes one kernel of a reduction over disjoint windows and of what makes its operand, which is
+// then not stored, where that is cheaper; or wherever it is legal with `always`.
+std::vector<Step> fuse_pools(std::vector<Step> steps, const BoundProgram& program,
+                             const Target& target, const std::function<void(Kernel&)>& finish,
+                             bool always);
+// group() for tests: with every fusion of these kinds that is legal, and told of the steps after
+// each kind of fusion by its name (their kernels' lists and residences are settled last).
+struct GroupOptions {
+  bool streams = false, siblings = false, pools = false, rows = false;
+  std::function<void(std::string_view fusion, const std::vector<Step>& steps)> after = {};
+};
+std::vector<Step> group(const BoundProgram& program, const Target& target,
+                        const GroupOptions& options);
+
+}  // namespace tile

@@ -1,0 +1,129 @@
+// Kernels with a streamed axis, found from the bodies: a maximum along an axis, exponentials of the
+// distances to it, and sums of multiples of those (attention). A factor of the terms that does not
+// depend on the axis (the division by the sum) is applied to the sums instead.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/fusion/group.h"
+#include "core/fusion/step_order.h"
+#include "core/fusion/stream_parts.h"
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/rows.h"
+#include "core/schedule/cost/row_model.h"
+
+namespace tile {
+namespace {
+
+// Tensors of the kernel alone that have the streamed axis, with `row` as their last dimension.
+void put_row_last(Kernel& kernel, int row) {
+  RowMap map = row_map(kernel);
+  auto axis = static_cast<int>(row_loops(kernel));
+  for (const auto& [id, dims] : map.dimensions) {
+    if (contains(kernel.writes, id)) continue;
+    auto at = std::find(dims.begin(), dims.end(), row) - dims.begin();
+    bool has_both = at < static_cast<std::ptrdiff_t>(dims.size()) &&
+                    std::find(dims.begin(), dims.end(), axis) != dims.end();
+    if (!has_both) continue;
+    auto last = [&](auto& list) {
+      std::rotate(list.begin() + at, list.begin() + at + 1, list.end());
+    };
+    last(kernel.tensors.change()[static_cast<size_t>(id)].shape);
+    for (KernelStage& stage : kernel.stages) {
+      for (auto* accesses :
+           {&stage.contraction.pieces[0].loads, &stage.contraction.pieces[0].stores}) {
+        for (Access& a : *accesses) {
+          if (a.tensor == id) last(a.index);
+        }
+      }
+    }
+  }
+}
+
+class StreamFusion {
+ public:
+  StreamFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
+               const std::function<void(Kernel&)>& finish, std::set<TensorId>& gone, bool always)
+      : program_(program),
+        target_(target),
+        finish_(finish),
+        gone_(gone),
+        always_(always),
+        steps_(std::move(steps)) {}
+
+  std::vector<Step> run() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, i);
+      if (parts) fuse(*parts);
+    }
+    return steps_.left();
+  }
+
+ private:
+  static std::vector<size_t> members(const stream::Parts& parts) {
+    std::set<size_t> all{parts.exponential, parts.maximum};
+    if (parts.terms) all.insert(*parts.terms);
+    for (const stream::Sum& s : parts.sums) all.insert(s.step);
+    all.insert(parts.multiples.begin(), parts.multiples.end());
+    return {all.begin(), all.end()};
+  }
+
+  double cost_apart(const std::vector<size_t>& list) const {
+    std::vector<Step> apart;
+    for (size_t i : list) apart.push_back(*steps_[i]);
+    double total = 0;
+    for (const Step& s : fuse_rows(std::move(apart), program_, target_, finish_, false)) {
+      total += compiled_cost(std::get<Kernel>(s), target_, finish_);
+    }
+    return total;
+  }
+
+  void fuse(const stream::Parts& parts) {
+    std::vector<size_t> list = members(parts);
+    if (!can_stand(steps_, list, list.back(), program_)) return;
+    double apart = always_ ? std::numeric_limits<double>::infinity() : cost_apart(list);
+    std::set<TensorId> before = gone_;
+    for (size_t i : parts.multiples) {
+      gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
+    }
+    std::optional<Kernel> kernel = cheaper(parts, apart);
+    if (!kernel) {
+      gone_ = std::move(before);
+      return;
+    }
+    for (size_t i : list) steps_[i].reset();
+    steps_[list.back()] = std::move(*kernel);
+  }
+
+  // Nothing where it is not legal or does not cost less than `limit`. A row of many cells is the
+  // last dimension of what lives for a block: vectors run along it, and nothing reduces lanes.
+  std::optional<Kernel> cheaper(const stream::Parts& parts, double limit) const {
+    std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
+    if (!kernel) return std::nullopt;
+    finish_(*kernel);
+    if (!broken_rows(*kernel).empty()) return std::nullopt;
+    size_t row = reused_row(*kernel, target_);
+    const KernelStage& first = kernel->stages[0];
+    int64_t cells = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[row])];
+    if (cells >= target_.vector_bits / 32) put_row_last(*kernel, static_cast<int>(row));
+    if (compiled_cost(*kernel, target_, finish_) >= limit) return std::nullopt;
+    return kernel;
+  }
+
+  const BoundProgram& program_;
+  const Target& target_;
+  const std::function<void(Kernel&)>& finish_;
+  std::set<TensorId>& gone_;
+  bool always_;
+  OpenSteps steps_;
+};
+
+}  // namespace
+
+std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
+                               const Target& target, const std::function<void(Kernel&)>& finish,
+                               std::set<TensorId>& gone, bool always) {
+  return StreamFusion(std::move(steps), program, target, finish, gone, always).run();
+}
+
+}  // namespace tile

@@ -1,0 +1,28 @@
+// The order of steps: what each one reads and makes, where several may become one, and the guard
+// over what grouping made of a program.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/fusion/group.h"
+
+namespace tile {
+
+// Tensors by their storage, each once. `makes` has results that are never stored, too.
+struct StepUse {
+  std::vector<TensorId> reads;  // before the step itself has made them
+  std::vector<TensorId> makes;
+};
+StepUse use_of(const Step& step, const BoundProgram& program);
+
+// Whether one step made of all the members, which ascend, can stand at this place among them: no
+// step between reads what a member makes that comes to stand behind it, or makes what a member
+// reads that comes to stand before it.
+bool can_stand(const OpenSteps& steps, const std::vector<size_t>& members, size_t at,
+               const BoundProgram& program);
+// The first of the members' places where it can. Nothing: it and a step between need each other.
+std::optional<size_t> common_place(const OpenSteps& steps, const std::vector<size_t>& members,
+                                   const BoundProgram& program);
+
+}  // namespace tile

@@ -1,0 +1,295 @@
+// Puts the parts of a streamed kernel together: its stages, with their rows and streamed axis, and
+// the statements that the program does not have (a finite maximum, sums before their factor).
+#include <algorithm>
+#include <limits>
+
+#include "core/fusion/stream_parts.h"
+#include "core/kernel/rows.h"
+
+namespace tile::stream {
+namespace {
+
+class StreamBuilder {
+ public:
+  StreamBuilder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program,
+                const Parts& parts)
+      : steps_(steps), parts_(parts), e_(kernel(parts.exponential).stages[0].contraction) {
+    result_.tensors = program.tensors;
+  }
+
+  // Nothing where a part has no such axis or row.
+  std::optional<Kernel> build() {
+    if (parts_.terms && !add_terms()) return std::nullopt;
+    if (!add_maximum()) return std::nullopt;
+    add_exponential();
+    for (const Sum& sum : parts_.sums) {
+      if (!add_sum(sum)) return std::nullopt;
+    }
+    result_.name = result_
+                       .tensors[static_cast<size_t>(
+                           kernel(parts_.sums.back().step).stages[0].contraction.outputs[0])]
+                       .name;
+    return std::move(result_);
+  }
+
+ private:
+  const Kernel& kernel(size_t step) const { return std::get<Kernel>(*steps_[step]); }
+  const BoundTensor& tensor(TensorId id) const { return result_.tensors[static_cast<size_t>(id)]; }
+
+  // The stage's unknown for each row and for the axis, where `of` says which unknown of the stage
+  // each of the exponential's is.
+  bool place(KernelStage& stage, const std::vector<int>& of) const {
+    for (int u : parts_.rows) stage.rows.push_back(of[static_cast<size_t>(u)]);
+    stage.stream = of[parts_.distance.axis];
+    return stage.stream >= 0 &&
+           std::count_if(stage.rows.begin(), stage.rows.end(), [](int u) { return u < 0; }) == 0;
+  }
+  TensorId add_tensor(const std::string& name, DType type, Shape shape) {
+    BoundTensor t;
+    t.name = name;
+    t.type = type;
+    t.shape = std::move(shape);
+    result_.tensors.change().push_back(std::move(t));
+    return static_cast<TensorId>(result_.tensors.size()) - 1;
+  }
+  void add_attached(const Kernel& from, int to) {
+    for (size_t s = 1; s < from.stages.size(); ++s) {
+      result_.stages.push_back(from.stages[s]);
+      result_.stages.back().attach = to;
+    }
+  }
+
+  // A statement on every cell of a tensor.
+  Contraction pointwise(TensorId output) const {
+    Contraction c;
+    c.outputs = {output};
+    c.accumulator = compute_type(tensor(output).type);
+    c.normalized = true;
+    Piece piece;
+    piece.box = tensor(output).shape;
+    piece.owners = piece.box.size();
+    Access store;
+    store.tensor = output;
+    for (size_t d = 0; d < piece.box.size(); ++d) {
+      piece.unknowns.push_back("i" + std::to_string(d));
+      store.index.push_back({unknown_affine(d), -1, Boundary::in_range});
+    }
+    piece.stores = {store};
+    c.pieces = {std::move(piece)};
+    return c;
+  }
+  static Access at_cell(Access store, TensorId tensor) {
+    store.tensor = tensor;
+    return store;
+  }
+
+  bool add_terms() {
+    const Kernel& from = kernel(*parts_.terms);
+    const Piece& e = e_.pieces[0];
+    std::map<TensorId, std::vector<int>> dims = result_dimensions(from);
+    std::vector<int> of(e.box.size(), -1);
+    for (size_t load : parts_.distance.x_loads) {
+      auto made = dims.find(e.loads[load].tensor);
+      if (made == dims.end()) continue;
+      for (size_t d = 0; d < made->second.size(); ++d) {
+        int u = unknown_of(e.loads[load].index[d], e);
+        if (u >= 0) of[static_cast<size_t>(u)] = made->second[d];
+      }
+    }
+    KernelStage stage = from.stages[0];
+    if (!place(stage, of)) return false;
+    result_.stages.push_back(std::move(stage));
+    add_attached(from, 0);
+    return true;
+  }
+
+  bool add_maximum() {
+    KernelStage stage = kernel(parts_.maximum).stages[0];
+    maximum_ = stage.contraction.outputs[0];
+    std::vector<int> of(e_.pieces[0].box.size(), -1);
+    for (size_t u = 0; u < parts_.distance.of.size(); ++u) {
+      if (parts_.distance.of[u] >= 0) {
+        of[static_cast<size_t>(parts_.distance.of[u])] = static_cast<int>(u);
+      }
+    }
+    if (!place(stage, of)) return false;
+    running_ = static_cast<int>(result_.stages.size());
+    result_.stages.push_back(std::move(stage));
+    add_finite_maximum();
+    return true;
+  }
+
+  // Distances are to zero while the maximum is -inf, so that their exponentials are zero.
+  void add_finite_maximum() {
+    BoundTensor of = tensor(maximum_);
+    finite_ = add_tensor(of.name + "_finite", of.type, of.shape);
+    KernelStage stage;
+    stage.attach = running_;
+    stage.contraction = pointwise(finite_);
+    Piece& piece = stage.contraction.pieces[0];
+    piece.loads = {at_cell(piece.stores[0], maximum_)};
+    DType type = compute_type(of.type);
+    Body& body = piece.body;
+    NodeId m = body.cast(body.load(0, of.type), type);
+    NodeId least = body.real(-std::numeric_limits<double>::infinity(), type);
+    NodeId none = body.operation(Op::eq, {m, least}, DType::bool_);
+    body.results = {body.operation(Op::select, {none, body.real(0, type), m}, type)};
+    result_.stages.push_back(std::move(stage));
+  }
+
+  void add_exponential() {
+    const Kernel& from = kernel(parts_.exponential);
+    KernelStage stage = from.stages[0];
+    stage.contraction.pieces[0].loads[parts_.distance.load].tensor = finite_;
+    stage.rows = parts_.rows;
+    stage.stream = static_cast<int>(parts_.distance.axis);
+    auto at = static_cast<int>(result_.stages.size());
+    result_.stages.push_back(std::move(stage));
+    add_attached(from, at);
+  }
+
+  bool add_sum(const Sum& sum) {
+    const Kernel& from = kernel(sum.step);
+    KernelStage stage = from.stages[0];
+    Contraction& c = stage.contraction;
+    TensorId out = c.outputs[0];
+    TensorId raw = add_tensor(tensor(out).name + "_sum", c.accumulator, tensor(out).shape);
+    c.outputs = {raw};
+    c.pieces[0].stores[0].tensor = raw;
+    if (!read_weight(c.pieces[0], sum) || !place(stage, sum.of)) return false;
+    stage.rescale = running_;
+    auto at = static_cast<int>(result_.stages.size());
+    std::optional<KernelStage> result = result_of(sum, out, raw);
+    if (!result) return false;
+    result->attach = at;
+    result_.stages.push_back(std::move(stage));
+    result_.stages.push_back(std::move(*result));
+    add_attached(from, at);
+    return true;
+  }
+
+  // The sum's load of a multiple becomes one of the weight.
+  bool read_weight(Piece& piece, const Sum& sum) const {
+    if (sum.multiple == nullptr) return true;
+    std::map<TensorId, std::vector<int>> dims = result_dimensions(kernel(parts_.exponential));
+    Access read;
+    read.tensor = sum.weight;
+    for (int u : dims.at(sum.weight)) {
+      int mine = u < 0 ? -1 : sum.of[static_cast<size_t>(u)];
+      bool one = u < 0 || e_.pieces[0].box[static_cast<size_t>(u)] == 1;
+      if (mine < 0 && !one) return false;
+      Affine form = mine < 0 ? constant_affine(0) : unknown_affine(static_cast<size_t>(mine));
+      read.index.push_back({form, -1, Boundary::in_range});
+    }
+    piece.loads[sum.load] = read;
+    DType type = tensor(sum.weight).type;
+    piece.body = rewritten(piece.body, [&](Body& body, const Node& n) -> NodeId {
+      bool mine = n.kind == NodeKind::load && n.slot == static_cast<int>(sum.load);
+      if (mine) return body.cast(body.load(n.slot, type), n.type);
+      return -1;
+    });
+    return true;
+  }
+
+  // Forms over another piece's unknowns at a cell of `out`, whose dimensions the sum's owners are.
+  std::optional<std::vector<Affine>> at_cell_of(const Piece& sum, const std::vector<int>& of,
+                                                const Piece& other) const {
+    std::vector<Affine> forms(other.box.size(), constant_affine(0));
+    for (size_t u = 0; u < other.box.size(); ++u) {
+      if (of[u] < 0) {
+        if (other.box[u] != 1) return std::nullopt;
+        continue;
+      }
+      bool owner = static_cast<size_t>(of[u]) < sum.owners;
+      if (!owner) continue;
+      for (size_t d = 0; d < sum.stores[0].index.size(); ++d) {
+        bool here = unknown_of(sum.stores[0].index[d], sum) == of[u];
+        if (here) forms[u] = unknown_affine(d);
+      }
+    }
+    return forms;
+  }
+  // The same access at those forms; nothing where it depends on an unknown that the sum reduces.
+  static std::optional<Access> moved(const Access& a, const std::vector<Affine>& forms,
+                                     const Piece& sum, const std::vector<int>& of) {
+    Access result = a;
+    for (Index& index : result.index) {
+      if (index.value >= 0) return std::nullopt;
+      for (size_t u = 0; u < of.size(); ++u) {
+        bool reduced = of[u] >= 0 && static_cast<size_t>(of[u]) >= sum.owners;
+        if (reduced && !index.affine.coefficient(u).is_zero()) return std::nullopt;
+      }
+      index.affine = substitute(index.affine, forms);
+    }
+    return result;
+  }
+
+  // What the program calls the sum: the weights' sum, NaN where the maximum is not finite, times
+  // the multiple's factor.
+  std::optional<KernelStage> result_of(const Sum& sum, TensorId out, TensorId raw) const {
+    const Piece& piece = kernel(sum.step).stages[0].contraction.pieces[0];
+    KernelStage stage;
+    stage.contraction = pointwise(out);
+    Contraction& c = stage.contraction;
+    c.accumulator = tensor(raw).type;
+    Piece& made = c.pieces[0];
+    const Access& top = e_.pieces[0].loads[parts_.distance.load];
+    std::optional<std::vector<Affine>> forms = at_cell_of(piece, sum.of, e_.pieces[0]);
+    std::optional<Access> read = forms ? moved(top, *forms, piece, sum.of) : std::nullopt;
+    if (!read) return std::nullopt;
+    read->tensor = maximum_;
+    made.loads = {at_cell(made.stores[0], raw), *read};
+    DType type = tensor(raw).type;
+    Body& body = made.body;
+    NodeId m = body.cast(body.load(1, tensor(maximum_).type), type);
+    NodeId nothing = body.operation(Op::sub, {m, m}, type);
+    NodeId value = body.operation(Op::add, {body.load(0, type), nothing}, type);
+    if (sum.multiple != nullptr) {
+      std::optional<NodeId> scaled = times_factor(sum, piece, made, value);
+      if (!scaled) return std::nullopt;
+      value = *scaled;
+    }
+    body.results = {body.cast(value, type)};
+    return stage;
+  }
+
+  std::optional<NodeId> times_factor(const Sum& sum, const Piece& piece, Piece& made,
+                                     NodeId value) const {
+    const Piece& p = sum.multiple->pieces[0];
+    std::optional<std::vector<Affine>> forms = at_cell_of(piece, sum.of_multiple, p);
+    if (!forms) return std::nullopt;
+    bool failed = false;
+    NodeId root = graft(made.body, p.body, p.body.results[0], [&](Body& body, const Node& n) {
+      if (n.kind == NodeKind::index) failed = true;
+      if (n.kind == NodeKind::operation && n.op == Op::cast && body[n.args[0]].type == n.type) {
+        return n.args[0];
+      }
+      if (n.kind != NodeKind::load) return NodeId{-1};
+      const Access& load = p.loads[static_cast<size_t>(n.slot)];
+      if (load.tensor == sum.weight) return value;
+      std::optional<Access> there = moved(load, *forms, piece, sum.of_multiple);
+      failed = failed || !there || !n.args.empty();
+      if (failed) return value;
+      made.loads.push_back(*there);
+      return body.load(static_cast<int>(made.loads.size()) - 1, n.type);
+    });
+    if (failed) return std::nullopt;
+    return root;
+  }
+
+  const std::vector<std::optional<Step>>& steps_;
+  const Parts& parts_;
+  const Contraction& e_;
+  Kernel result_;
+  TensorId maximum_ = -1, finite_ = -1;
+  int running_ = -1;
+};
+
+}  // namespace
+
+std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
+                                      const BoundProgram& program, const Parts& parts) {
+  return StreamBuilder(steps, program, parts).build();
+}
+
+}  // namespace tile::stream

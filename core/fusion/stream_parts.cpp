@@ -1,0 +1,195 @@
+// Finds the parts of a streamed kernel from the bodies: a maximum along an axis, exponentials of
+// the distances to it, and sums of multiples of those.
+#include "core/fusion/stream_parts.h"
+
+#include <algorithm>
+
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/rows.h"
+#include "core/kernel/stream.h"
+
+namespace tile::stream {
+namespace {
+
+class PartsFinder {
+ public:
+  PartsFinder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program)
+      : steps_(steps), program_(program) {}
+
+  std::optional<Parts> at(size_t exponential) const {
+    const Kernel* e = kernel(exponential);
+    if (e == nullptr || has_stream(*e)) return std::nullopt;
+    const Contraction& c = e->stages[0].contraction;
+    bool pointwise = c.pieces.size() == 1 && c.outputs.size() == 1 && c.normalized && !c.fill &&
+                     c.pieces[0].owners == c.pieces[0].box.size() &&
+                     c.pieces[0].constraints.empty();
+    if (!pointwise) return std::nullopt;
+    Parts parts;
+    parts.exponential = exponential;
+    if (!find_maximum(c.pieces[0], parts)) return std::nullopt;
+    for (size_t u = 0; u < c.pieces[0].box.size(); ++u) {
+      bool row = u != parts.distance.axis && c.pieces[0].box[u] != 1;
+      if (row) parts.rows.push_back(static_cast<int>(u));
+    }
+    if (parts.rows.empty()) return std::nullopt;
+    find_terms(c.pieces[0], parts);
+    if (!find_sums(*e, parts) || parts.sums.empty() || !sums_fit(parts)) return std::nullopt;
+    return parts;
+  }
+
+ private:
+  const Kernel* kernel(size_t i) const {
+    return steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
+  }
+  std::optional<size_t> maker(TensorId id) const {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Kernel* k = kernel(i);
+      if (k == nullptr) continue;
+      for (const KernelStage& s : k->stages) {
+        if (contains(s.contraction.outputs, id)) return i;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool find_maximum(const Piece& e, Parts& parts) const {
+    for (const Access& load : e.loads) {
+      std::optional<size_t> made = maker(load.tensor);
+      const Kernel* k = made ? kernel(*made) : nullptr;
+      if (k == nullptr || k->stages.size() != 1) continue;
+      std::optional<Distance> d = distance_to(e, k->stages[0].contraction);
+      if (!d) continue;
+      parts.maximum = *made;
+      parts.distance = std::move(*d);
+      return true;
+    }
+    return false;
+  }
+
+  // What makes the values whose maximum is taken, where it has the axis.
+  void find_terms(const Piece& e, Parts& parts) const {
+    for (size_t load : parts.distance.x_loads) {
+      std::optional<size_t> made = maker(e.loads[load].tensor);
+      const Kernel* k = made ? kernel(*made) : nullptr;
+      bool joins = k != nullptr && !has_stream(*k) && k->stages[0].contraction.pieces.size() == 1;
+      bool has_axis = std::any_of(
+          e.loads[load].index.begin(), e.loads[load].index.end(), [&](const Index& index) {
+            return unknown_of(index, e) == static_cast<int>(parts.distance.axis);
+          });
+      if (!joins || !has_axis) continue;
+      parts.terms = made;
+      return;
+    }
+  }
+
+  std::vector<size_t> readers(TensorId id, size_t except) const {
+    std::vector<size_t> list;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (!steps_[i] || i == except) continue;
+      std::vector<TensorId> reads;
+      if (const Kernel* k = kernel(i)) {
+        for (const KernelStage& s : k->stages) {
+          for (TensorId read : read_by(BoundStatement(s.contraction))) reads.push_back(read);
+        }
+      } else if (const Sort* sort = std::get_if<Sort>(&*steps_[i])) {
+        reads = read_by(BoundStatement(*sort));
+      } else {
+        reads = read_by(BoundStatement(std::get<Scatter>(*steps_[i])));
+      }
+      if (contains(reads, id)) list.push_back(i);
+    }
+    return list;
+  }
+  // Read by other statements of the program only.
+  bool is_inner(TensorId id) const {
+    bool output = contains(program_.outputs, id);
+    return !output && std::none_of(program_.tensors.begin(), program_.tensors.end(),
+                                   [&](const BoundTensor& t) { return t.view_of == id; });
+  }
+
+  bool find_sums(const Kernel& e, Parts& parts) const {
+    std::map<TensorId, std::vector<int>> dims = result_dimensions(e);
+    for (const KernelStage& stage : e.stages) {
+      TensorId weight = stage.contraction.outputs[0];
+      if (!is_inner(weight)) return false;
+      for (size_t reader : readers(weight, parts.exponential)) {
+        if (!add_reader(reader, weight, dims.at(weight), e, parts)) return false;
+      }
+    }
+    return true;
+  }
+
+  // A maximum over some terms only bounds the exponentials of those: the sums are of no others.
+  bool sums_fit(const Parts& parts) const {
+    const Piece& maximum = kernel(parts.maximum)->stages[0].contraction.pieces[0];
+    return std::all_of(parts.sums.begin(), parts.sums.end(), [&](const Sum& sum) {
+      std::vector<int> of;  // by unknown of the maximum: the sum's
+      for (int u : parts.distance.of) {
+        of.push_back(u < 0 ? -1 : sum.of[static_cast<size_t>(u)]);
+      }
+      return keeps_conditions(kernel(sum.step)->stages[0].contraction.pieces[0], maximum, of);
+    });
+  }
+
+  // By unknown of the exponential, from what dimensions stand for in it and in the reader.
+  static std::vector<int> composed(const std::vector<int>& dims, const std::vector<int>& of,
+                                   size_t unknowns) {
+    std::vector<int> result(unknowns, -1);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] >= 0) result[static_cast<size_t>(dims[d])] = of[d];
+    }
+    return result;
+  }
+
+  bool add_reader(size_t reader, TensorId weight, const std::vector<int>& dims, const Kernel& e,
+                  Parts& parts) const {
+    const Kernel* k = kernel(reader);
+    if (k == nullptr) return false;
+    const Contraction& c = k->stages[0].contraction;
+    size_t unknowns = e.stages[0].contraction.pieces[0].box.size();
+    if (std::optional<LinearSum> sum = linear_sum(c, weight)) {
+      parts.sums.push_back(
+          {reader, weight, weight, sum->load, composed(dims, sum->of, unknowns), nullptr, {}});
+      return true;
+    }
+    std::optional<Multiple> multiple = multiple_of(c, weight);
+    if (!multiple || k->stages.size() != 1 || !is_inner(c.outputs[0])) return false;
+    parts.multiples.push_back(reader);
+    std::vector<int> at = composed(dims, multiple->of, unknowns);  // the multiple's unknowns
+    const Piece& p = c.pieces[0];
+    std::vector<int> stored;
+    for (const Index& index : p.stores[0].index) stored.push_back(unknown_of(index, p));
+    for (size_t user : readers(c.outputs[0], reader)) {
+      const Kernel* last = kernel(user);
+      if (last == nullptr) return false;
+      std::optional<LinearSum> sum = linear_sum(last->stages[0].contraction, c.outputs[0]);
+      if (!sum) return false;
+      Sum found{user, weight, c.outputs[0], sum->load, at, &c, {}};
+      found.of_multiple = composed(stored, sum->of, p.box.size());
+      for (int& u : found.of) u = u < 0 ? -1 : found.of_multiple[static_cast<size_t>(u)];
+      parts.sums.push_back(std::move(found));
+    }
+    return true;
+  }
+
+  const std::vector<std::optional<Step>>& steps_;
+  const BoundProgram& program_;
+};
+
+}  // namespace
+
+std::map<TensorId, std::vector<int>> result_dimensions(const Kernel& kernel) {
+  Kernel all = kernel;
+  for (KernelStage& s : all.stages) s.rows.clear();
+  for (size_t u = 0; u < all.stages[0].contraction.pieces[0].owners; ++u) {
+    all.stages[0].rows.push_back(static_cast<int>(u));
+  }
+  return row_map(all).dimensions;
+}
+
+std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
+                                const BoundProgram& program, size_t exponential) {
+  return PartsFinder(steps, program).at(exponential);
+}
+
+}  // namespace tile::stream

@@ -1,0 +1,61 @@
+#include "core/ir/analysis/uses.h"
+
+#include <algorithm>
+
+#include "core/support/control.h"
+
+namespace tile {
+
+bool contains(const std::vector<TensorId>& list, TensorId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+namespace {
+
+void add_once(std::vector<TensorId>& list, TensorId id) {
+  if (!contains(list, id)) list.push_back(id);
+}
+
+struct Reads {
+  std::vector<TensorId> operator()(const Contraction& c) const {
+    std::vector<TensorId> list;
+    for (const Piece& piece : c.pieces) {
+      for (const Access& a : piece.loads) add_once(list, a.tensor);
+    }
+    if (c.fill) add_once(list, *c.fill);
+    return list;
+  }
+  std::vector<TensorId> operator()(const Sort& s) const { return {s.source}; }
+  std::vector<TensorId> operator()(const Scatter& s) const { return {s.updates, s.indices}; }
+};
+struct Writes {
+  std::vector<TensorId> operator()(const Contraction& c) const { return c.outputs; }
+  std::vector<TensorId> operator()(const Sort& s) const { return {s.result}; }
+  std::vector<TensorId> operator()(const Scatter& s) const { return {s.result}; }
+};
+
+}  // namespace
+
+std::vector<TensorId> read_by(const BoundStatement& statement) {
+  checkpoint();
+  return std::visit(Reads{}, statement);
+}
+std::vector<TensorId> written_by(const BoundStatement& statement) {
+  checkpoint();
+  return std::visit(Writes{}, statement);
+}
+
+TensorId storage_of(const BoundProgram& program, TensorId id) {
+  while (program.tensors[static_cast<size_t>(id)].view_of) {
+    id = *program.tensors[static_cast<size_t>(id)].view_of;
+  }
+  return id;
+}
+
+double point_count(const Piece& piece) {
+  double points = 1;
+  for (int64_t extent : piece.box) points *= static_cast<double>(extent);
+  return points;
+}
+
+}  // namespace tile

@@ -1,0 +1,324 @@
+// Drops reductions over one value (the taps of a 1x1 convolution), then merges adjacent unknowns
+// that every access walks as one: x_i and x_j with x_j running over the whole of a dimension and
+// x_i over the one before it. Tensors of the kernel lose the dimension; a loop over both needs no
+// inner remainder. Done for the kernel as a whole, since stages share tensors.
+#include "core/kernel/collapse.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tile {
+
+bool moves_with(const Access& access, size_t unknown) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
+    return !index.affine.coefficient(unknown).is_zero();
+  });
+}
+
+int sole_unknown(const Index& index, size_t unknowns) {
+  if (index.value >= 0 || index.boundary != Boundary::in_range) return -2;
+  if (index.affine.is_constant()) return -1;
+  for (size_t u = 0; u < unknowns; ++u) {
+    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  }
+  return -2;
+}
+
+namespace {
+
+struct UnknownPair {
+  size_t stage, first, second;
+  auto operator<=>(const UnknownPair&) const = default;
+};
+struct DimensionPair {
+  TensorId tensor;
+  size_t first;  // and the one after it
+  auto operator<=>(const DimensionPair&) const = default;
+};
+
+// What has to merge together with one pair of unknowns.
+class Closure {
+ public:
+  explicit Closure(const Kernel& kernel) : kernel_(kernel) {}
+
+  bool grow(const UnknownPair& seed) {
+    if (!add(seed)) return false;
+    while (!open_.empty()) {
+      DimensionPair d = open_.back();
+      open_.pop_back();
+      if (!spread(d)) return false;
+    }
+    return true;
+  }
+  const std::set<UnknownPair>& unknowns() const { return unknowns_; }
+  const std::set<DimensionPair>& dimensions() const { return dimensions_; }
+
+ private:
+  const Piece& piece(size_t stage) const { return kernel_.stages[stage].contraction.pieces[0]; }
+  const Shape& shape(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)].shape; }
+
+  // Each unknown merges once at a time, with one neighbour.
+  bool add(const UnknownPair& p) {
+    if (unknowns_.contains(p)) return true;
+    const KernelStage& stage = kernel_.stages[p.stage];
+    if (stage.contraction.pieces.size() != 1 || p.first == p.second) return false;
+    const Piece& c = piece(p.stage);
+    if ((p.first < c.owners) != (p.second < c.owners)) return false;
+    for (const UnknownPair& other : unknowns_) {
+      bool shared = other.stage == p.stage && (other.first == p.first || other.first == p.second ||
+                                               other.second == p.first || other.second == p.second);
+      if (shared) return false;
+    }
+    bool named = false;
+    visit_nodes(c.body, [&](const Node& node) {
+      bool index = node.kind == NodeKind::index && (node.slot == static_cast<int>(p.first) ||
+                                                    node.slot == static_cast<int>(p.second));
+      named = named || index || node.kind == NodeKind::size;
+    });
+    if (named) return false;
+    for (const Constraint& k : c.constraints) {
+      if (!k.form.coefficient(p.first).is_zero() || !k.form.coefficient(p.second).is_zero()) {
+        return false;
+      }
+    }
+    unknowns_.insert(p);
+    if (!rows_together(p)) return false;
+    return std::all_of(c.stores.begin(), c.stores.end(),
+                       [&](const Access& a) { return follow(p, a); }) &&
+           std::all_of(c.loads.begin(), c.loads.end(),
+                       [&](const Access& a) { return follow(p, a); });
+  }
+
+  // Row loops merge with row loops, in every stage that they run around; the streamed axis stays.
+  bool rows_together(const UnknownPair& p) {
+    auto stream = static_cast<size_t>(kernel_.stages[p.stage].stream);
+    if (p.first == stream || p.second == stream) return false;
+    const std::vector<int>& rows = kernel_.stages[p.stage].rows;
+    auto row = [&](size_t u) {
+      return std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
+    };
+    auto first = static_cast<size_t>(row(p.first)), second = static_cast<size_t>(row(p.second));
+    if ((first == rows.size()) != (second == rows.size())) return false;
+    for (size_t s = 0; s < kernel_.stages.size() && first < rows.size(); ++s) {
+      const std::vector<int>& other = kernel_.stages[s].rows;
+      if (other.empty()) continue;
+      bool merged = add({s, static_cast<size_t>(other[first]), static_cast<size_t>(other[second])});
+      if (!merged) return false;
+    }
+    return true;
+  }
+
+  // The access names neither unknown, or both in adjacent dimensions that they fill.
+  bool follow(const UnknownPair& p, const Access& a) {
+    const Shape& s = shape(a.tensor);
+    const Piece& c = piece(p.stage);
+    bool found = false;
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      const Affine& form = a.index[d].affine;
+      bool first = a.index[d].value < 0 && !form.coefficient(p.first).is_zero();
+      bool second = a.index[d].value < 0 && !form.coefficient(p.second).is_zero();
+      if (!first && !second) continue;
+      if (!first || found || d + 1 == a.index.size()) return false;
+      bool pair = sole_unknown(a.index[d], c.unknowns.size()) == static_cast<int>(p.first) &&
+                  sole_unknown(a.index[d + 1], c.unknowns.size()) == static_cast<int>(p.second) &&
+                  c.box[p.second] == s[d + 1];
+      if (!pair) return false;
+      DimensionPair dims{a.tensor, d};
+      if (dimensions_.insert(dims).second) open_.push_back(dims);
+      found = true;
+      ++d;
+    }
+    return true;
+  }
+
+  // Every other access of the tensor must walk the two dimensions as one, too.
+  bool spread(const DimensionPair& d) {
+    for (const DimensionPair& other : dimensions_) {
+      bool touches = other.tensor == d.tensor && other != d &&
+                     (other.first + 1 == d.first || d.first + 1 == other.first);
+      if (touches) return false;
+    }
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      const Contraction& c = kernel_.stages[s].contraction;
+      if (c.fill && !spread_fill(d, c)) return false;
+      for (const Piece& p : c.pieces) {
+        for (const auto* list : {&p.stores, &p.loads}) {
+          for (const Access& a : *list) {
+            if (a.tensor == d.tensor && !spread_access(d, s, p, a)) return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+  bool spread_access(const DimensionPair& d, size_t stage, const Piece& p, const Access& a) {
+    int first = sole_unknown(a.index[d.first], p.unknowns.size());
+    int second = sole_unknown(a.index[d.first + 1], p.unknowns.size());
+    if (first == -1 && second == -1) return true;
+    if (first < 0 || second < 0) return false;
+    return add({stage, static_cast<size_t>(first), static_cast<size_t>(second)});
+  }
+  bool spread_fill(const DimensionPair& d, const Contraction& c) {
+    bool here = d.tensor == *c.fill ||
+                std::find(c.outputs.begin(), c.outputs.end(), d.tensor) != c.outputs.end();
+    if (!here) return true;
+    std::vector<TensorId> both = c.outputs;
+    both.push_back(*c.fill);
+    for (TensorId id : both) {
+      DimensionPair dims{id, d.first};
+      if (dimensions_.insert(dims).second) open_.push_back(dims);
+    }
+    return true;
+  }
+
+  const Kernel& kernel_;
+  std::set<UnknownPair> unknowns_;
+  std::set<DimensionPair> dimensions_;
+  std::vector<DimensionPair> open_;
+};
+
+// Takes an unknown out of every list and index; what it was worth in an index has to be there.
+void erase_unknown(Piece& piece, size_t u) {
+  auto drop = [&](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(u)); };
+  drop(piece.box);
+  drop(piece.unknowns);
+  if (u < piece.owners) --piece.owners;
+  auto shift = [&](Affine& form) {
+    if (form.coefficients.size() > u) drop(form.coefficients);
+  };
+  for (auto* list : {&piece.stores, &piece.loads}) {
+    for (Access& a : *list) {
+      for (Index& index : a.index) shift(index.affine);
+    }
+  }
+  for (Constraint& c : piece.constraints) shift(c.form);
+  change_nodes(piece.body, [&](Node& node) {
+    if (node.kind == NodeKind::index && node.slot > static_cast<int>(u)) --node.slot;
+  });
+}
+
+// The second unknown's values become the low digits of the first's.
+void merge_unknowns(Piece& piece, const UnknownPair& p) {
+  piece.box[p.first] = checked_mul(piece.box[p.first], piece.box[p.second]);
+  piece.unknowns[p.first] += "_" + piece.unknowns[p.second];
+  erase_unknown(piece, p.second);
+}
+
+void merge_rows(KernelStage& stage, const UnknownPair& p) {
+  auto second = static_cast<int>(p.second);
+  std::erase(stage.rows, second);
+  for (int& u : stage.rows) u -= u > second ? 1 : 0;
+  stage.stream -= stage.stream > second ? 1 : 0;
+}
+
+void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
+  Shape& shape = kernel.tensors.change()[static_cast<size_t>(d.tensor)].shape;
+  auto at = static_cast<std::ptrdiff_t>(d.first) + 1;
+  int64_t inner = shape[d.first + 1];
+  shape[d.first] = checked_mul(shape[d.first], inner);
+  shape.erase(shape.begin() + at);
+  for (KernelStage& stage : kernel.stages) {
+    for (Piece& piece : stage.contraction.pieces) {
+      for (auto* list : {&piece.stores, &piece.loads}) {
+        for (Access& a : *list) {
+          if (a.tensor != d.tensor) continue;
+          Index& first = a.index[d.first];
+          const Index& second = a.index[d.first + 1];
+          bool constants = first.affine.is_constant() && second.affine.is_constant();
+          if (constants) first.affine = first.affine * Rational(inner) + second.affine;
+          a.index.erase(a.index.begin() + at);
+        }
+      }
+    }
+  }
+}
+
+void apply(Kernel& kernel, const Closure& closure) {
+  // Dimensions first: an index that is the pair's first unknown stays as it is.
+  std::vector<DimensionPair> dims(closure.dimensions().begin(), closure.dimensions().end());
+  std::reverse(dims.begin(), dims.end());
+  for (const DimensionPair& d : dims) {
+    size_t at = static_cast<size_t>(d.tensor);
+    kernel.shapes.resize(kernel.tensors.size());
+    if (kernel.shapes[at].empty()) kernel.shapes[at] = kernel.tensors[at].shape;
+    merge_dimensions(kernel, d);
+  }
+  std::vector<UnknownPair> pairs(closure.unknowns().begin(), closure.unknowns().end());
+  std::sort(pairs.begin(), pairs.end(), [](const UnknownPair& a, const UnknownPair& b) {
+    return std::pair(a.stage, a.second) > std::pair(b.stage, b.second);
+  });
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    merge_rows(kernel.stages[pairs[i].stage], pairs[i]);
+    merge_unknowns(kernel.stages[pairs[i].stage].contraction.pieces[0], pairs[i]);
+    for (size_t j = i + 1; j < pairs.size(); ++j) {
+      bool moved = pairs[j].stage == pairs[i].stage && pairs[j].first > pairs[i].second;
+      if (moved) --pairs[j].first;
+    }
+  }
+}
+
+// A reduction over one value adds nothing to an index and bounds nothing: it can go where only
+// indices and constraints that other unknowns keep alive name it. `owned`: those must be
+// reductions, since without one a cell outside of the condition is not zero but never stored.
+bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool owned) {
+  if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
+  bool named = false;
+  visit_nodes(piece.body, [&](const Node& node) {
+    bool index = node.kind == NodeKind::index && node.slot == static_cast<int>(u);
+    named = named || index || node.kind == NodeKind::size;
+  });
+  if (named) return false;
+  return std::none_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
+    if (c.form.coefficient(u).is_zero()) return false;
+    bool alive = false;
+    for (size_t v = owned ? piece.owners : 0; v < piece.unknowns.size(); ++v) {
+      alive = alive || (v != u && !c.form.coefficient(v).is_zero());
+    }
+    return !alive;
+  });
+}
+
+bool merge_one(Kernel& kernel) {
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    if (c.pieces.size() != 1) continue;
+    const Piece& piece = c.pieces[0];
+    std::vector<const Access*> accesses;
+    for (const Access& a : piece.stores) accesses.push_back(&a);
+    for (const Access& a : piece.loads) accesses.push_back(&a);
+    for (const Access* a : accesses) {
+      for (size_t d = 0; d + 1 < a->index.size(); ++d) {
+        int first = sole_unknown(a->index[d], piece.unknowns.size());
+        int second = sole_unknown(a->index[d + 1], piece.unknowns.size());
+        if (first < 0 || second < 0) continue;
+        Closure closure(kernel);
+        if (!closure.grow({s, static_cast<size_t>(first), static_cast<size_t>(second)})) continue;
+        apply(kernel, closure);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void drop_points(Kernel& kernel) {
+  bool owned = kernel.stages.size() > 1;  // a kernel of one stage stores the other cells itself
+  for (KernelStage& stage : kernel.stages) {
+    for (Piece& piece : stage.contraction.pieces) {
+      for (size_t u = piece.unknowns.size(); u-- > piece.owners;) {
+        if (!only_a_point(stage, piece, u, owned)) continue;
+        erase_unknown(piece, u);
+        stage.stream -= stage.stream > static_cast<int>(u) ? 1 : 0;
+      }
+    }
+  }
+}
+
+void collapse(Kernel& kernel) {
+  while (merge_one(kernel)) {
+  }
+}
+
+}  // namespace tile

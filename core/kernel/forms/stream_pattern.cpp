@@ -1,0 +1,228 @@
+// Recognises the parts of a streamed kernel from the bodies and accesses alone.
+#include "core/kernel/forms/stream_pattern.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/kernel/coverage.h"
+#include "core/kernel/stream.h"
+
+namespace tile::stream {
+
+int unknown_of(const Index& index, const Piece& piece) {
+  if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
+  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  }
+  return -1;
+}
+
+namespace {
+
+NodeId without_casts(const Body& body, NodeId id) {
+  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast) id = body[id].args[0];
+  return id;
+}
+
+// Compares two expressions, finding which unknown of the second is which of the first.
+class SameValue {
+ public:
+  SameValue(const Piece& a, const Piece& b) : a_(a), b_(b), of_(b.unknowns.size(), -1) {}
+
+  bool same(NodeId x, NodeId y) {
+    x = without_casts(a_.body, x);
+    y = without_casts(b_.body, y);
+    const Node &n = a_.body[x], &m = b_.body[y];
+    bool equal = n.kind == m.kind && n.op == m.op && n.type == m.type && n.integer == m.integer &&
+                 n.real == m.real && n.args.size() == m.args.size();
+    if (!equal) return false;
+    switch (n.kind) {
+      case NodeKind::load:
+        return n.args.empty() && same_access(static_cast<size_t>(n.slot), m.slot);
+      case NodeKind::index:
+        return is(n.slot, m.slot);
+      case NodeKind::integer:
+      case NodeKind::real:
+        return true;
+      case NodeKind::operation:
+        for (size_t i = 0; i < n.args.size(); ++i) {
+          if (!same(n.args[i], m.args[i])) return false;
+        }
+        return true;
+      default:
+        return false;
+    }
+  }
+  const std::vector<int>& of() const { return of_; }
+  const std::set<size_t>& loads() const { return loads_; }
+
+ private:
+  bool is(int a, int b) {
+    int& known = of_[static_cast<size_t>(b)];
+    bool fits = a_.box[static_cast<size_t>(a)] == b_.box[static_cast<size_t>(b)];
+    if (!fits || (known >= 0 && known != a)) return false;
+    known = a;
+    return true;
+  }
+  bool same_access(size_t load, int other) {
+    const Access &p = a_.loads[load], &q = b_.loads[static_cast<size_t>(other)];
+    if (p.tensor != q.tensor) return false;
+    loads_.insert(load);
+    for (size_t d = 0; d < p.index.size(); ++d) {
+      int u = unknown_of(p.index[d], a_), v = unknown_of(q.index[d], b_);
+      if (u >= 0 && v >= 0 && is(u, v)) continue;
+      if (!single(p.index[d], a_) || !single(q.index[d], b_)) return false;
+    }
+    return true;
+  }
+  // The index is zero.
+  static bool single(const Index& index, const Piece& piece) {
+    if (index.value >= 0) return false;
+    if (index.affine == constant_affine(0)) return true;
+    int u = unknown_of(index, piece);
+    return u >= 0 && piece.box[static_cast<size_t>(u)] == 1;
+  }
+
+  const Piece &a_, &b_;
+  std::vector<int> of_;
+  std::set<size_t> loads_;
+};
+
+bool one_plain_piece(const Contraction& c) {
+  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill;
+}
+
+// The maximum is read where the distance's own unknowns say.
+bool reads_row(const Piece& e, size_t load, const Piece& maximum, const std::vector<int>& of) {
+  const Access& read = e.loads[load];
+  for (size_t d = 0; d < read.index.size(); ++d) {
+    int owner = unknown_of(maximum.stores[0].index[d], maximum);
+    bool many = owner >= 0 && maximum.box[static_cast<size_t>(owner)] != 1;
+    if (many && unknown_of(read.index[d], e) != of[static_cast<size_t>(owner)]) return false;
+  }
+  return true;
+}
+
+// By dimension of what the load reads: the piece's unknown, -1 where there is one value.
+std::optional<std::vector<int>> unknowns_read(const Piece& piece, size_t load) {
+  std::vector<int> of;
+  for (const Index& index : piece.loads[load].index) {
+    of.push_back(unknown_of(index, piece));
+    if (of.back() < 0 && !(index.value < 0 && index.affine == constant_affine(0))) {
+      return std::nullopt;
+    }
+  }
+  return of;
+}
+
+// The only load of the tensor, where the result is linear in it.
+std::optional<size_t> linear_load(const Contraction& c, TensorId tensor) {
+  if (!one_plain_piece(c)) return std::nullopt;
+  const Piece& piece = c.pieces[0];
+  std::optional<size_t> found;
+  for (size_t i = 0; i < piece.loads.size(); ++i) {
+    if (piece.loads[i].tensor != tensor) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  if (!found) return std::nullopt;
+  Scaling scaling = scaling_of(piece.body, piece.body.results[0], [&](int slot) {
+    return slot == static_cast<int>(*found) ? Scaling::weighted : Scaling::none;
+  });
+  return scaling == Scaling::weighted ? found : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) {
+  if (!one_plain_piece(maximum) || maximum.aggregation != Aggregation::max) return std::nullopt;
+  const Piece& m = maximum.pieces[0];
+  if (m.box.size() != m.owners + 1 || !is_float(maximum.accumulator)) return std::nullopt;
+  for (const Node& n : e.body.nodes) {
+    if (n.kind != NodeKind::operation || n.op != Op::exp) continue;
+    const Node& distance = e.body[without_casts(e.body, n.args[0])];
+    if (distance.kind != NodeKind::operation || distance.op != Op::sub) continue;
+    const Node& top = e.body[without_casts(e.body, distance.args[1])];
+    if (top.kind != NodeKind::load) continue;
+    auto load = static_cast<size_t>(top.slot);
+    if (e.loads[load].tensor != maximum.outputs[0]) continue;
+    SameValue values(e, m);
+    if (!values.same(distance.args[0], m.body.results[0])) continue;
+    int axis = values.of()[m.owners];
+    if (axis < 0 || !reads_row(e, load, m, values.of())) continue;
+    Distance found{load, values.of(), static_cast<size_t>(axis), {}};
+    found.x_loads.assign(values.loads().begin(), values.loads().end());
+    return found;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// The condition on a form with integral coefficients, the first of them positive, and no constant;
+// its ends no further out than the box reaches.
+Constraint normal_form(const Constraint& c, const std::vector<int64_t>& box) {
+  Constraint k = integral(c);
+  auto first = std::find_if(k.form.coefficients.begin(), k.form.coefficients.end(),
+                            [](const Rational& a) { return !a.is_zero(); });
+  if (first != k.form.coefficients.end() && *first < Rational(0)) {
+    k.form = k.form * Rational(-1);
+    k.lo = std::exchange(k.hi, 1 - k.lo);
+    k.lo = 1 - k.lo;
+  }
+  k.lo -= k.form.constant.num();
+  k.hi -= k.form.constant.num();
+  k.form.constant = 0;
+  k.form.coefficients.resize(box.size());
+  int64_t least = 0, most = 0;
+  for (size_t u = 0; u < box.size(); ++u) {
+    int64_t reach = k.form.coefficients[u].num() * std::max<int64_t>(box[u] - 1, 0);
+    (reach < 0 ? least : most) += reach;
+  }
+  k.lo = std::max(k.lo, least);
+  k.hi = std::min(k.hi, most + 1);
+  return k;
+}
+
+}  // namespace
+
+bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<int>& of) {
+  return std::all_of(other.constraints.begin(), other.constraints.end(), [&](const Constraint& c) {
+    Constraint wanted = c;
+    wanted.form = constant_affine(0);
+    wanted.form.constant = c.form.constant;
+    wanted.form.coefficients.resize(piece.box.size());
+    for (size_t u = 0; u < other.box.size(); ++u) {
+      if (c.form.coefficient(u).is_zero() || other.box[u] == 1) continue;
+      if (of[u] < 0) return false;
+      wanted.form.coefficients[static_cast<size_t>(of[u])] = c.form.coefficient(u);
+    }
+    wanted = normal_form(wanted, piece.box);
+    return std::any_of(piece.constraints.begin(), piece.constraints.end(),
+                       [&](const Constraint& mine) {
+                         Constraint k = normal_form(mine, piece.box);
+                         return k.form == wanted.form && k.lo == wanted.lo && k.hi == wanted.hi;
+                       });
+  });
+}
+
+std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor) {
+  if (c.aggregation != Aggregation::sum || !is_float(c.accumulator)) return std::nullopt;
+  std::optional<size_t> load = linear_load(c, tensor);
+  if (!load || c.pieces[0].owners == c.pieces[0].box.size()) return std::nullopt;
+  std::optional<std::vector<int>> of = unknowns_read(c.pieces[0], *load);
+  if (!of) return std::nullopt;
+  return LinearSum{*load, std::move(*of)};
+}
+
+std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor) {
+  std::optional<size_t> load = linear_load(p, tensor);
+  bool pointwise = load && p.pieces[0].owners == p.pieces[0].box.size();
+  if (!pointwise || !p.pieces[0].constraints.empty()) return std::nullopt;
+  std::optional<std::vector<int>> of = unknowns_read(p.pieces[0], *load);
+  if (!of) return std::nullopt;
+  return Multiple{*load, std::move(*of)};
+}
+
+}  // namespace tile::stream

@@ -1,0 +1,247 @@
+// Row loops: which unknowns and dimensions they run over, and what a kernel with them must keep.
+#include "core/kernel/rows.h"
+
+#include <algorithm>
+
+#include "core/kernel/coverage.h"
+#include "core/kernel/stream.h"
+#include "core/support/control.h"
+
+namespace tile {
+namespace {
+
+// The unknown that the index is, alone; -1: anything else.
+int alone(const Index& index, size_t unknowns) {
+  if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
+  for (size_t u = 0; u < unknowns; ++u) {
+    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  }
+  return -1;
+}
+
+int row_of(const Index& index, const std::vector<int>& unknowns) {
+  int u = alone(index, unknowns.size());
+  return u < 0 ? -1 : unknowns[static_cast<size_t>(u)];
+}
+
+size_t tile_of(const Kernel& kernel, size_t stage) {
+  while (kernel.stages[stage].attach >= 0) {
+    stage = static_cast<size_t>(kernel.stages[stage].attach);
+  }
+  return stage;
+}
+
+// The rows that an attached stage's unknowns are, from what it reads of its tile.
+void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, size_t>& made_in,
+                 RowMap& map) {
+  const Piece& piece = kernel.stages[stage].contraction.pieces[0];
+  size_t tile = tile_of(kernel, stage);
+  for (const Access& load : piece.loads) {
+    auto made = made_in.find(load.tensor);
+    if (made == made_in.end() || made->second != tile) continue;
+    const std::vector<int>& rows = map.dimensions.at(load.tensor);
+    for (size_t d = 0; d < rows.size(); ++d) {
+      int u = alone(load.index[d], piece.unknowns.size());
+      if (u >= 0 && rows[d] >= 0) map.unknowns[stage][static_cast<size_t>(u)] = rows[d];
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int> row_indices(const Access& access, const std::vector<int>& rows) {
+  std::vector<int> list;
+  for (const Index& index : access.index) list.push_back(row_of(index, rows));
+  return list;
+}
+
+size_t row_loops(const Kernel& kernel) {
+  checkpoint();
+  return kernel.stages.empty() ? 0 : kernel.stages[0].rows.size();
+}
+
+RowMap row_map(const Kernel& kernel) {
+  RowMap map;
+  std::map<TensorId, size_t> made_in;  // the stage in whose tile
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    const Contraction& c = stage.contraction;
+    const Piece& piece = c.pieces[0];
+    map.unknowns.emplace_back(piece.unknowns.size(), -1);
+    std::vector<int> shared = shared_unknowns(stage);
+    for (size_t r = 0; r < shared.size(); ++r) {
+      map.unknowns[s][static_cast<size_t>(shared[r])] = static_cast<int>(r);
+    }
+    if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
+    for (size_t o = 0; o < c.outputs.size(); ++o) {
+      std::vector<int> rows;
+      for (const Index& index : piece.stores[o].index) {
+        rows.push_back(row_of(index, map.unknowns[s]));
+      }
+      // Several results may store one tensor's components: its rows are those of all.
+      auto [known, fresh] = map.dimensions.emplace(c.outputs[o], rows);
+      for (size_t d = 0; !fresh && d < rows.size(); ++d) {
+        if (known->second[d] != rows[d]) known->second[d] = -1;
+      }
+      made_in[c.outputs[o]] = tile_of(kernel, s);
+    }
+  }
+  return map;
+}
+
+std::string broken_rows(const Kernel& kernel) {
+  size_t rows = row_loops(kernel);
+  if (rows == 0) {
+    bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const auto& s) {
+      return s.rows.empty() && s.residence != Residence::row && s.stream < 0 && s.rescale < 0;
+    });
+    return none ? "" : "rows of some stages only";
+  }
+  for (const KernelStage& stage : kernel.stages) {
+    const Contraction& c = stage.contraction;
+    if (c.pieces.size() != 1 || !covers_output(c, kernel.tensors)) {
+      return "a stage in rows with pieces or gaps";
+    }
+    if (stage.rows.size() != (stage.attach >= 0 ? 0 : rows)) return "another number of rows";
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      int u = stage.rows[r];
+      if (u < 0 || static_cast<size_t>(u) >= c.pieces[0].owners) return "a row that is no owner";
+      bool twice = std::count(stage.rows.begin(), stage.rows.end(), u) != 1;
+      const KernelStage& first = kernel.stages[0];
+      int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[r])];
+      if (twice || c.pieces[0].box[static_cast<size_t>(u)] != extent) return "rows that differ";
+    }
+  }
+  RowMap map = row_map(kernel);
+  std::map<TensorId, size_t> made_in;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    for (const Access& load : c.pieces[0].loads) {
+      auto made = made_in.find(load.tensor);
+      if (made == made_in.end() || made->second == tile_of(kernel, s)) continue;
+      const std::vector<int>& dims = map.dimensions.at(load.tensor);
+      std::vector<bool> found(rows, false);
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] < 0) continue;
+        if (row_of(load.index[d], map.unknowns[s]) != dims[d]) return "a read of another row";
+        if (dims[d] < static_cast<int>(rows)) found[static_cast<size_t>(dims[d])] = true;
+      }
+      if (std::find(found.begin(), found.end(), false) != found.end()) {
+        return "a result that is not of its row";
+      }
+    }
+    for (TensorId out : c.outputs) made_in[out] = tile_of(kernel, s);
+  }
+  return broken_stream(kernel);
+}
+
+namespace {
+
+std::string broken_prefix(const PieceSchedule& p, const KernelStage& stage,
+                          const PieceSchedule& first_piece, const KernelStage& first,
+                          size_t shared) {
+  if (p.outer.size() < shared) return "a stage without the shared loops";
+  std::vector<int> rows = shared_unknowns(stage), first_rows = shared_unknowns(first);
+  std::vector<bool> seen(rows.size(), false);
+  for (size_t i = 0; i < p.outer.size(); ++i) {
+    const Loop& l = p.outer[i];
+    if (i >= shared) {
+      if (l.binding == Binding::parallel) return "a parallel loop inside the shared ones";
+      bool reduced = static_cast<size_t>(l.unknown) >= stage.contraction.pieces[0].owners;
+      if (reduced && reduces_stream(stage)) return "a streamed reduction in more blocks";
+      continue;
+    }
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    if (row == rows.size()) return "a shared loop that is no row";
+    const Loop& same = first_piece.outer[i];
+    bool agrees =
+        first_rows[row] == same.unknown && l.step == same.step && l.binding == same.binding;
+    if (!agrees) return "shared loops that differ";
+    bool streamed = l.unknown == stage.stream;
+    if (streamed != (stage.stream >= 0 && i + 1 == shared)) return "a streamed axis not innermost";
+    if (streamed && l.binding != Binding::serial) return "a streamed axis in parallel";
+    seen[row] = true;
+  }
+  if (std::find(seen.begin(), seen.end(), false) != seen.end()) return "a row without a loop";
+  for (const Packing& k : p.packings) {
+    if (k.level < static_cast<int>(shared)) return "a packing outside the shared loops";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
+  if (row_loops(kernel) == 0) return schedule.shared == 0 ? "" : "shared loops without rows";
+  const PieceSchedule& first = schedule.stages[0][0];
+  if (schedule.shared > first.outer.size()) return "a stage without the shared loops";
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const KernelStage& stage = kernel.stages[s];
+    if (stage.attach >= 0) continue;
+    const PieceSchedule& p = schedule.stages[s][0];
+    std::vector<int> rows = shared_unknowns(stage);
+    if (p.carried >= 0 && std::count(rows.begin(), rows.end(), p.carried) > 0) {
+      return "a carried row";
+    }
+    std::string text = broken_prefix(p, stage, first, kernel.stages[0], schedule.shared);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
+  Kernel block = kernel;
+  for (KernelStage& stage : block.stages) {
+    std::vector<int> shared = shared_unknowns(stage);
+    for (size_t r = 0; r < shared.size(); ++r) {
+      stage.contraction.pieces[0].box[static_cast<size_t>(shared[r])] = blocks[r];
+    }
+  }
+  if (!has_stream(kernel)) return block;
+  // What lives for a block is as dense as it will be.
+  RowMap map = row_map(kernel);
+  for (const auto& [id, dims] : map.dimensions) {
+    bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
+    for (size_t d = 0; !global && d < dims.size(); ++d) {
+      int64_t& extent = block.tensors.change()[static_cast<size_t>(id)].shape[d];
+      if (dims[d] >= 0) extent = std::min(extent, blocks[static_cast<size_t>(dims[d])]);
+    }
+  }
+  return block;
+}
+
+PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage,
+                            const std::vector<SharedLoop>& shared) {
+  PieceSchedule whole = block;
+  whole.outer.clear();
+  std::vector<int> rows = shared_unknowns(stage);
+  std::vector<int64_t> sizes(rows.size(), 0);
+  for (const SharedLoop& l : shared) {
+    whole.outer.push_back({rows[l.row], l.step, l.binding});
+    sizes[l.row] = l.step;
+  }
+  auto covers_block = [&](const Loop& l) {
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    return row < sizes.size() && l.step >= sizes[row];
+  };
+  std::vector<int> dropped(block.outer.size() + 1, 0);  // before each position
+  for (size_t i = 0; i < block.outer.size(); ++i) {
+    const Loop& l = block.outer[i];
+    bool whole_block = covers_block(l);
+    dropped[i + 1] = dropped[i] + (whole_block ? 1 : 0);
+    if (whole_block) continue;
+    whole.outer.push_back(l);
+    whole.outer.back().binding = Binding::serial;
+  }
+  for (Packing& p : whole.packings) {
+    p.level += static_cast<int>(shared.size()) - dropped[static_cast<size_t>(p.level)];
+  }
+  auto drop = [&](std::vector<Loop>& loops) { std::erase_if(loops, covers_block); };
+  drop(whole.reduce);
+  drop(whole.tile);
+  for (Packing& p : whole.packings) drop(p.order);
+  std::erase_if(whole.packings, [](const Packing& p) { return p.order.empty(); });
+  return whole;
+}
+
+}  // namespace tile

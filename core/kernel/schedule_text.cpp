@@ -1,0 +1,203 @@
+// The text form of schedules, e.g.
+//   schedule { stage { piece { outer i/32 parallel, …; reduce 2/4, 2/1 unroll; tile 1/16 unroll } }
+//   }
+// with unknowns by number.
+#include "core/ir/text.h"
+#include "core/kernel/schedule.h"
+
+namespace tile {
+namespace {
+
+std::string_view word(Binding b) {
+  switch (b) {
+    case Binding::serial:
+      return "serial";
+    case Binding::parallel:
+      return "parallel";
+    case Binding::unroll:
+      return "unroll";
+    case Binding::vector:
+      return "vector";
+    case Binding::dot:
+      return "dot";
+    case Binding::matrix:
+      return "matrix";
+  }
+  return "?";
+}
+
+std::string text(const std::vector<Loop>& loops) {
+  std::string s = "(";
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i > 0) s += ", ";
+    s += std::to_string(loops[i].unknown) + ":" + std::to_string(loops[i].step) + " " +
+         std::string(word(loops[i].binding));
+  }
+  return s + ")";
+}
+
+std::vector<Loop> parse_loops(TextReader& in) {
+  std::vector<Loop> loops;
+  in.expect("(");
+  while (!in.accept(")")) {
+    if (!loops.empty()) in.expect(",");
+    Loop l;
+    l.unknown = static_cast<int>(in.integer());
+    in.expect(":");
+    l.step = in.integer();
+    bool known = false;
+    for (Binding b : {Binding::serial, Binding::parallel, Binding::unroll, Binding::vector,
+                      Binding::dot, Binding::matrix}) {
+      if (known || !in.accept(word(b))) continue;
+      l.binding = b;
+      known = true;
+    }
+    if (!known) in.wrong("serial, parallel, unroll, vector, dot or matrix");
+    loops.push_back(l);
+  }
+  return loops;
+}
+
+std::string gpu_text(const PieceSchedule& p) {
+  auto listed = [](const char* name, std::initializer_list<int64_t> values) {
+    std::string s = std::string(" ") + name;
+    for (int64_t v : values) s += " " + std::to_string(v);
+    return s;
+  };
+  std::string s;
+  if (const auto& r = p.gpu_reduction) {
+    s += listed("gpu_reduction", {r->owners, r->lanes, r->vector, r->vector_owners ? 1 : 0,
+                                  r->owners_fastest ? 1 : 0, r->split});
+  }
+  if (const auto& c = p.gpu_scan) s += listed("gpu_scan", {c->lanes, c->vector});
+  if (const auto& t = p.gpu_transpose) s += listed("gpu_transpose", {t->tile, t->rows});
+  if (const auto& m = p.gpu_matrix) {
+    s += listed("gpu_matrix", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
+    if (m->stages != 2) s += " stages " + std::to_string(m->stages);
+    if (m->ahead) s += " ahead";
+  }
+  return s;
+}
+
+void parse_gpu(TextReader& in, PieceSchedule& p) {
+  if (in.accept("gpu_reduction")) {
+    GpuReduction r;
+    r.owners = in.integer();
+    r.lanes = in.integer();
+    r.vector = in.integer();
+    r.vector_owners = in.integer() != 0;
+    r.owners_fastest = in.integer() != 0;
+    r.split = in.integer();
+    p.gpu_reduction = r;
+  }
+  if (in.accept("gpu_scan")) {
+    GpuScan c;
+    for (int64_t* v : {&c.lanes, &c.vector}) *v = in.integer();
+    p.gpu_scan = c;
+  }
+  if (in.accept("gpu_transpose")) {
+    GpuTranspose t;
+    for (int64_t* v : {&t.tile, &t.rows}) *v = in.integer();
+    p.gpu_transpose = t;
+  }
+  if (in.accept("gpu_matrix")) {
+    GpuMatrix m;
+    for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
+    if (in.accept("stages")) m.stages = in.integer();
+    m.ahead = in.accept("ahead");
+    p.gpu_matrix = m;
+  }
+}
+
+}  // namespace
+
+std::string print(const Schedule& schedule) {
+  std::string s = "schedule {\n";
+  if (schedule.shared > 0) s += "  shared " + std::to_string(schedule.shared) + "\n";
+  if (const auto& l = schedule.gpu_lines) {
+    s += "  gpu_lines " + std::to_string(l->lanes) + " " + std::to_string(l->rows) + " " +
+         std::to_string(l->vector);
+    if (l->blocks > 1) s += " blocks " + std::to_string(l->blocks);
+    s += "\n";
+  }
+  for (const std::vector<PieceSchedule>& stage : schedule.stages) {
+    s += "  stage {\n";
+    for (const PieceSchedule& p : stage) {
+      s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
+           text(p.tile);
+      if (p.carried >= 0) s += " carry " + std::to_string(p.carried);
+      if (p.tensor_cores) {
+        s += " tensor_cores " + print_integers(p.tensor_cores->tile) + " stages " +
+             std::to_string(p.tensor_cores->stages) + " group " +
+             std::to_string(p.tensor_cores->group);
+        if (p.tensor_cores->split > 1) s += " split " + std::to_string(p.tensor_cores->split);
+        if (p.tensor_cores->cluster > 1) s += " cluster " + std::to_string(p.tensor_cores->cluster);
+        if (p.tensor_cores->stream > 1) s += " stream " + std::to_string(p.tensor_cores->stream);
+      }
+      s += gpu_text(p) + "\n";
+      for (const Packing& k : p.packings) {
+        s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
+             text(k.order) + "\n";
+      }
+    }
+    s += "  }\n";
+  }
+  return s + "}\n";
+}
+
+Schedule parse_schedule(std::string_view text) {
+  auto source = std::make_shared<Source>(Source{"<schedule>", std::string(text)});
+  TextReader in(source);
+  Schedule schedule;
+  in.expect("schedule");
+  in.expect("{");
+  if (in.accept("shared")) schedule.shared = static_cast<size_t>(in.integer());
+  if (in.accept("gpu_lines")) {
+    GpuLines l;
+    for (int64_t* v : {&l.lanes, &l.rows, &l.vector}) *v = in.integer();
+    if (in.accept("blocks")) l.blocks = in.integer();
+    schedule.gpu_lines = l;
+  }
+  while (in.accept("stage")) {
+    in.expect("{");
+    schedule.stages.emplace_back();
+    while (in.accept("piece")) {
+      PieceSchedule p;
+      in.expect("outer");
+      p.outer = parse_loops(in);
+      in.expect("reduce");
+      p.reduce = parse_loops(in);
+      in.expect("tile");
+      p.tile = parse_loops(in);
+      if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
+      if (in.accept("tensor_cores")) {
+        TensorCores t;
+        t.tile = in.integers();
+        in.expect("stages");
+        t.stages = in.integer();
+        in.expect("group");
+        t.group = in.integer();
+        if (in.accept("split")) t.split = in.integer();
+        if (in.accept("cluster")) t.cluster = in.integer();
+        if (in.accept("stream")) t.stream = in.integer();
+        p.tensor_cores = std::move(t);
+      }
+      parse_gpu(in, p);
+      while (in.accept("pack")) {
+        Packing k;
+        k.load = static_cast<int>(in.integer());
+        in.expect("level");
+        k.level = static_cast<int>(in.integer());
+        k.order = parse_loops(in);
+        p.packings.push_back(std::move(k));
+      }
+      schedule.stages.back().push_back(std::move(p));
+    }
+    in.expect("}");
+  }
+  in.expect("}");
+  if (!in.at_end()) in.wrong("the end of the schedule");
+  return schedule;
+}
+
+}  // namespace tile

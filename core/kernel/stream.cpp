@@ -1,0 +1,319 @@
+// What a kernel with a streamed axis must keep: sums of terms that depend on a running maximum are
+// linear in its exponential, and nothing but the maximum is read before the last block.
+#include "core/kernel/stream.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/kernel/coverage.h"
+#include "core/kernel/rows.h"
+
+namespace tile {
+
+bool has_stream(const Kernel& kernel) {
+  return !kernel.stages.empty() && kernel.stages[0].stream >= 0;
+}
+
+bool reduces_stream(const KernelStage& stage) {
+  return stage.stream >= 0 &&
+         static_cast<size_t>(stage.stream) >= stage.contraction.pieces[0].owners;
+}
+
+bool is_running(const Kernel& kernel, size_t stage) {
+  return std::any_of(kernel.stages.begin(), kernel.stages.end(),
+                     [&](const KernelStage& s) { return s.rescale == static_cast<int>(stage); });
+}
+
+std::vector<int> shared_unknowns(const KernelStage& stage) {
+  std::vector<int> unknowns = stage.rows;
+  if (stage.stream >= 0) unknowns.push_back(stage.stream);
+  return unknowns;
+}
+
+namespace {
+
+class ScalingOf {
+ public:
+  ScalingOf(const Body& body, const std::function<Scaling(int)>& load) : body_(body), load_(load) {}
+
+  Scaling node(NodeId id) const {
+    const Node& n = body_[id];
+    if (n.kind == NodeKind::load) return load_(n.slot);
+    std::vector<Scaling> args;
+    for (NodeId arg : n.args) args.push_back(node(arg));
+    auto all = [&](size_t from, Scaling wanted) {
+      return std::all_of(args.begin() + static_cast<std::ptrdiff_t>(from), args.end(),
+                         [&](Scaling s) { return s == wanted; });
+    };
+    if (all(0, Scaling::none)) return Scaling::none;
+    if (n.kind != NodeKind::operation) return Scaling::unknown;
+    switch (n.op) {
+      case Op::exp:
+        return is_distance(n.args[0]) ? Scaling::weighted : Scaling::unknown;
+      case Op::cast:
+      case Op::ident:
+      case Op::neg:
+        return is_float(n.type) ? args[0] : Scaling::unknown;
+      case Op::add:
+      case Op::sub:
+        return all(0, Scaling::weighted) ? Scaling::weighted : Scaling::unknown;
+      case Op::mul:
+        return product(args[0], args[1]);
+      case Op::div:
+        return args[1] == Scaling::none ? args[0] : Scaling::unknown;
+      case Op::select:
+        return selection(n, args);
+      default:
+        return Scaling::unknown;
+    }
+  }
+
+ private:
+  // x - maximum, where x does not depend on it.
+  bool is_distance(NodeId id) const {
+    const Node& n = body_[id];
+    if (n.kind == NodeKind::operation && n.op == Op::cast) return is_distance(n.args[0]);
+    return n.kind == NodeKind::operation && n.op == Op::sub && node(n.args[0]) == Scaling::none &&
+           node(n.args[1]) == Scaling::maximum;
+  }
+  static Scaling product(Scaling a, Scaling b) {
+    if (a == Scaling::none) std::swap(a, b);
+    return a == Scaling::weighted && b == Scaling::none ? a : Scaling::unknown;
+  }
+  // One of two weighted values, or of one and zero.
+  Scaling selection(const Node& n, const std::vector<Scaling>& args) const {
+    if (args[0] != Scaling::none) return Scaling::unknown;
+    for (size_t i : {size_t{1}, size_t{2}}) {
+      const Node& value = body_[n.args[i]];
+      bool zero = value.kind == NodeKind::real && value.real == 0;
+      if (args[i] != Scaling::weighted && !zero) return Scaling::unknown;
+    }
+    return Scaling::weighted;
+  }
+
+  const Body& body_;
+  const std::function<Scaling(int)>& load_;
+};
+
+// What a tensor that the kernel makes is to the stages behind.
+struct Made {
+  size_t tile = 0;
+  bool final = false;  // known when the last block is done
+  Scaling scaling = Scaling::none;
+};
+
+class StreamRules {
+ public:
+  explicit StreamRules(const Kernel& kernel) : kernel_(kernel) {}
+
+  std::string broken() {
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      size_t tile = s;
+      while (kernel_.stages[tile].attach >= 0) {
+        tile = static_cast<size_t>(kernel_.stages[tile].attach);
+      }
+      std::string text = tile == s ? own_loops(s) : attached(s, tile);
+      if (!text.empty()) return text;
+    }
+    return {};
+  }
+
+ private:
+  std::string own_loops(size_t s) {
+    const KernelStage& stage = kernel_.stages[s];
+    const Piece& piece = stage.contraction.pieces[0];
+    if (stage.stream < 0 || static_cast<size_t>(stage.stream) >= piece.box.size()) {
+      return "a stage without the streamed axis";
+    }
+    auto u = static_cast<size_t>(stage.stream);
+    const KernelStage& first = kernel_.stages[0];
+    int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.stream)];
+    bool row = std::count(stage.rows.begin(), stage.rows.end(), stage.stream) > 0;
+    if (row || piece.box[u] != extent || extent < 1) return "streamed axes that differ";
+    if (!reduces_stream(stage) && !piece.constraints.empty()) return "a streamed block with gaps";
+    return reduces_stream(stage) ? reduction(s) : block(s, s);
+  }
+
+  Scaling load_scaling(const Piece& piece, int slot) const {
+    auto made = made_.find(piece.loads[static_cast<size_t>(slot)].tensor);
+    return made == made_.end() ? Scaling::none : made->second.scaling;
+  }
+  Scaling result_scaling(const Contraction& c, size_t output) const {
+    const Piece& piece = c.pieces[0];
+    return scaling_of(piece.body, piece.body.results[output],
+                      [&](int slot) { return load_scaling(piece, slot); });
+  }
+  bool reads_final(const Contraction& c) const {
+    return std::any_of(c.pieces[0].loads.begin(), c.pieces[0].loads.end(), [&](const Access& a) {
+      auto made = made_.find(a.tensor);
+      return made != made_.end() && made->second.final;
+    });
+  }
+  void note(const Contraction& c, size_t tile, bool final, Scaling scaling) {
+    for (TensorId out : c.outputs) made_[out] = {tile, final, scaling};
+  }
+
+  std::string reduction(size_t s) {
+    const KernelStage& stage = kernel_.stages[s];
+    const Contraction& c = stage.contraction;
+    if (reads_final(c)) return "a sum that is read before the last block";
+    if (is_running(kernel_, s)) return running(s);
+    bool rescaled = stage.rescale >= 0;
+    if (rescaled && !(stage.rescale < static_cast<int>(s) && c.aggregation == Aggregation::sum &&
+                      is_float(c.accumulator))) {
+      return "a rescaled stage that is no sum behind its maximum";
+    }
+    Scaling wanted = rescaled ? Scaling::weighted : Scaling::none;
+    for (size_t o = 0; o < c.outputs.size(); ++o) {
+      if (result_scaling(c, o) != wanted) return "a sum that does not follow the maximum";
+    }
+    note(c, s, true, Scaling::none);
+    return {};
+  }
+
+  std::string running(size_t s) {
+    const KernelStage& stage = kernel_.stages[s];
+    const Contraction& c = stage.contraction;
+    const Piece& piece = c.pieces[0];
+    bool plain = c.aggregation == Aggregation::max && c.outputs.size() == 1 &&
+                 is_float(c.accumulator) && stage.attach < 0;
+    if (!plain || result_scaling(c, 0) != Scaling::none) return "a running result of another kind";
+    if (maximum_ >= 0) return "two running maxima";
+    maximum_ = static_cast<int>(s);
+    for (size_t u = 0; u < piece.owners; ++u) {
+      bool row = std::count(stage.rows.begin(), stage.rows.end(), static_cast<int>(u)) > 0;
+      if (!row && piece.box[u] != 1) return "a running maximum of more than its row";
+    }
+    note(c, s, false, Scaling::maximum);
+    return {};
+  }
+
+  // A result that has the streamed axis, made in the tile of a stage with loops.
+  std::string block(size_t s, size_t tile) {
+    const KernelStage& stage = kernel_.stages[s];
+    const Contraction& c = stage.contraction;
+    if (stage.residence == Residence::global || stage.rescale >= 0) {
+      return "a streamed result that leaves the kernel";
+    }
+    if (reads_final(c)) return "a sum that is read before the last block";
+    for (size_t o = 0; o < c.outputs.size(); ++o) {
+      Scaling scaling = result_scaling(c, o);
+      bool sums = c.pieces[0].owners < c.pieces[0].box.size();
+      bool known = scaling == Scaling::none || (scaling == Scaling::weighted && !sums);
+      if (!known) return "a term that does not follow the maximum";
+      made_[c.outputs[o]] = {tile, false, scaling};
+    }
+    return {};
+  }
+
+  std::string attached(size_t s, size_t tile) {
+    const KernelStage& stage = kernel_.stages[s];
+    if (stage.stream >= 0 || stage.rescale >= 0) return "an attached stage that streams";
+    if (!reduces_stream(kernel_.stages[tile])) return block(s, tile);
+    const Contraction& c = stage.contraction;
+    if (is_running(kernel_, tile)) {
+      if (reads_final(c)) return "a sum that is read before the last block";
+      note(c, tile, false, Scaling::maximum);
+      return {};
+    }
+    note(c, tile, true, Scaling::none);
+    return {};
+  }
+
+  const Kernel& kernel_;
+  std::map<TensorId, Made> made_;
+  int maximum_ = -1;
+};
+
+}  // namespace
+
+Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load) {
+  return ScalingOf(body, load).node(root);
+}
+
+std::string broken_stream(const Kernel& kernel) {
+  if (has_stream(kernel)) return StreamRules(kernel).broken();
+  bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(),
+                          [](const KernelStage& s) { return s.stream < 0 && s.rescale < 0; });
+  return none ? "" : "a streamed axis of some stages only";
+}
+
+namespace {
+
+// From lo <= form < hi at the most that the rest of the form can be.
+StreamBound bound_of(const Constraint& c, const KernelStage& stage,
+                     const std::vector<int64_t>& blocks) {
+  Constraint k = integral(c);
+  const Piece& piece = stage.contraction.pieces[0];
+  int64_t a = k.form.coefficient(static_cast<size_t>(stage.stream)).num();
+  int64_t sign = a < 0 ? 1 : -1;  // of the rest, in the bound
+  StreamBound bound;
+  bound.divisor = std::abs(a);
+  bound.rows.assign(stage.rows.size(), 0);
+  bound.constant = sign * k.form.constant.num() + (a < 0 ? -k.lo : k.hi - 1);
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    if (static_cast<int>(u) == stage.stream) continue;
+    int64_t factor = sign * k.form.coefficient(u).num(), size = piece.box[u];
+    auto row = std::find(stage.rows.begin(), stage.rows.end(), static_cast<int>(u));
+    if (row != stage.rows.end()) {
+      auto r = static_cast<size_t>(row - stage.rows.begin());
+      bound.rows[r] = factor;
+      size = blocks[r];
+    }
+    bound.constant += std::max<int64_t>(factor, 0) * (size - 1);
+  }
+  return bound;
+}
+
+}  // namespace
+
+std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
+                                                    const std::vector<int64_t>& blocks) {
+  std::vector<std::vector<StreamBound>> all;
+  for (const KernelStage& stage : kernel.stages) {
+    if (stage.attach >= 0 || !reduces_stream(stage)) continue;
+    std::vector<StreamBound> bounds;
+    for (const Constraint& c : stage.contraction.pieces[0].constraints) {
+      bool bounded = !c.form.coefficient(static_cast<size_t>(stage.stream)).is_zero();
+      if (bounded) bounds.push_back(bound_of(c, stage, blocks));
+    }
+    if (bounds.empty()) return {};
+    all.push_back(std::move(bounds));
+  }
+  return all;
+}
+
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
+  const KernelStage& first = kernel.stages[0];
+  const std::vector<int64_t>& box = first.contraction.pieces[0].box;
+  int64_t extent = box[static_cast<size_t>(first.stream)], step = blocks.back();
+  auto all = stream_bounds(kernel, blocks);
+  if (all.empty()) return 1;
+  // Along the row that the bounds follow most, from block to block; other rows in their middle.
+  std::vector<int64_t> counts(first.rows.size());
+  size_t along = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    counts[r] = ceil_div(box[static_cast<size_t>(first.rows[r])], blocks[r]);
+    bool follows = all[0][0].rows[r] != 0;
+    if (follows && (all[0][0].rows[along] == 0 || counts[r] > counts[along])) along = r;
+  }
+  int64_t visited = 0;
+  for (int64_t i = 0; i < counts[along]; ++i) {
+    int64_t last = 0;
+    for (const std::vector<StreamBound>& bounds : all) {
+      int64_t least = extent - 1;
+      for (const StreamBound& b : bounds) {
+        int64_t value = b.constant;
+        for (size_t r = 0; r < counts.size(); ++r) {
+          value += b.rows[r] * blocks[r] * (r == along ? i : counts[r] / 2);
+        }
+        least = std::min(least, value / b.divisor);
+      }
+      last = std::max(last, least);
+    }
+    visited += last / step + 1;
+  }
+  return static_cast<double>(visited) / static_cast<double>(counts[along] * ceil_div(extent, step));
+}
+
+}  // namespace tile

@@ -1,0 +1,276 @@
+// Copies a factor of a matrix product to where tiles of it can be fetched fast: with its dimensions
+// in another order, with an element for each pair of an output and a tap (of a convolution with
+// few channels), or, for three products of tf32, in two parts. The product reads the copy. Done
+// where the model finds that it pays.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/argument_layout.h"
+#include "core/kernel/collapse.h"
+#include "core/kernel/coverage.h"
+#include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/forms/tensor_cores.h"
+#include "core/layout/factor_copies.h"
+#include "core/layout/layout.h"
+#include "core/layout/unfold_taps.h"
+#include "core/schedule/cost/estimate.h"
+#include "core/schedule/cost/tensor_cores_rank.h"
+#include "core/schedule/space/candidates.h"
+#include "core/target/target.h"
+
+namespace tile {
+namespace {
+
+constexpr double kWorthwhile = 0.9;    // of the time without copies: the model is no better
+constexpr double kCopyShare = 0.55;    // of the memory rate that a copy reaches
+constexpr double kMostCopying = 0.15;  // of a product's least time
+constexpr double kSplitShare = 1.5;    // of a copy's time: twice as much is written
+
+bool plain(const Access& access) {
+  return std::all_of(access.index.begin(), access.index.end(), [](const Index& i) {
+    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
+  });
+}
+
+// A sum of the products of two loads' elements, in f32.
+bool is_product(const Contraction& c) {
+  bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
+              c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
+  if (!form || c.pieces[0].loads.size() != 2) return false;
+  const Piece& piece = c.pieces[0];
+  if (piece.owners == piece.unknowns.size()) return false;
+  if (!plain(piece.loads[0]) || !plain(piece.loads[1])) return false;
+  const Node& root = piece.body[piece.body.results[0]];
+  if (root.kind != NodeKind::operation || root.op != Op::mul) return false;
+  size_t loads = 0;
+  bool casts = true;
+  for (const Node& node : piece.body.nodes) {
+    loads += node.kind == NodeKind::load ? 1 : 0;
+    casts = casts && (node.kind == NodeKind::load || &node == &root ||
+                      (node.kind == NodeKind::operation && node.op == Op::cast));
+  }
+  return loads == 2 && casts;
+}
+
+class Arranger {
+ public:
+  Arranger(BoundProgram& program, const Target& target, std::vector<BoundStatement>& made)
+      : program_(program), copies_(program), target_(target), made_(made) {}
+
+  void run(Contraction& c) {
+    if (!is_product(c) || point_count(c.pieces[0]) < 1 << 20) return;
+    DType type = tensor(c.pieces[0].loads[0].tensor).type;
+    bool matrix = tensor_core_rate(type, target_) > 0;
+    if (type != tensor(c.pieces[0].loads[1].tensor).type) return;
+    if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
+      split_for_steps(c);
+    } else if (matrix) {
+      if (!transposed_for_steps(c)) unfolded(c);
+    } else if (type == DType::f32) {
+      grouped(c);
+    }
+  }
+
+ private:
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  // Of a copy: read once, written once and read again.
+  double copy_ns(int64_t bytes) const {
+    double rate = target_.dram_bytes_per_ns * target_.gpu.multiprocessors;
+    return target_.gpu.launch_ns + 2 * static_cast<double>(bytes) / (kCopyShare * rate);
+  }
+
+  // The model's time of the product as a kernel of its own; on tensor cores where it can be.
+  double product_ns(const Contraction& c) const {
+    Kernel kernel;
+    kernel.tensors = program_.tensors;
+    KernelStage stage;
+    stage.contraction = c;
+    kernel.stages.push_back(std::move(stage));
+    for (const Access& a : c.pieces[0].loads) {
+      if (!contains(kernel.reads, a.tensor)) kernel.reads.push_back(a.tensor);
+    }
+    kernel.writes = c.outputs;
+    collapse(kernel);
+    Target target = target_;
+    const Contraction& merged = kernel.stages[0].contraction;
+    if (covers_output(merged, kernel.tensors)) {
+      std::optional<tensor_cores::Product> product = tensor_cores::product_of(
+          merged.pieces[0], merged, kernel, target_, argument_layouts(kernel));
+      if (product) {
+        std::vector<tensor_cores::Ranked> tiles =
+            tensor_cores::ranked_tiles(*product, merged.pieces[0], kernel, target_);
+        if (!tiles.empty()) return tiles[0].nanoseconds;
+      }
+    }
+    target.gpu.matrix_per_ns = 0;
+    return estimate(analytic_schedule(kernel, target), kernel, target);
+  }
+
+  static std::vector<size_t> moved_last(size_t rank, size_t dimension) {
+    std::vector<size_t> order(rank);
+    std::iota(order.begin(), order.end(), size_t{0});
+    auto at = order.begin() + static_cast<std::ptrdiff_t>(dimension);
+    std::rotate(at, at + 1, order.end());
+    return order;
+  }
+
+  // Takes what `change` makes of the product, with its copies, if that is faster than the product
+  // alone. The tensors of a rejected change go.
+  bool take_if_faster(
+      Contraction& c,
+      const std::function<double(Contraction&, std::vector<BoundStatement>&)>& change) {
+    size_t before = program_.tensors.size();
+    Contraction other = c;
+    std::vector<BoundStatement> copies;
+    double copying = change(other, copies);
+    bool taken = copying >= 0 && copying + product_ns(other) < kWorthwhile * product_ns(c);
+    if (!taken) {
+      program_.tensors.resize(before);
+      return false;
+    }
+    c = std::move(other);
+    for (BoundStatement& s : copies) made_.push_back(std::move(s));
+    return true;
+  }
+
+  // wgmma takes tf32 with neighbours in k only.
+  bool transposed_for_steps(Contraction& c) {
+    const Piece& piece = c.pieces[0];
+    if (tensor(piece.loads[0].tensor).type != DType::f32) return false;
+    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+      std::optional<size_t> a = only_dimension(piece.loads[0], u),
+                            b = only_dimension(piece.loads[1], u);
+      if (piece.box[u] < kWideBytes || !a || !b) continue;
+      // Taking it replaces the pieces.
+      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+        double ns = -1;
+        for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
+          Access& load = other.pieces[0].loads[i];
+          if (d + 1 == load.index.size()) continue;
+          const BoundTensor& t = tensor(load.tensor);
+          ns = std::max(ns, 0.0) + copy_ns(bytes_of(t.shape, t.type));
+          load = copies_.reordered(load, moved_last(load.index.size(), d), made);
+        }
+        return ns;
+      });
+      if (taken) return true;
+    }
+    return false;
+  }
+
+  // wgmma reads both factors from memory, so that each becomes two of tf32 there, neighbours in k.
+  void split_for_steps(Contraction& c) {
+    if (!target_.features.starts_with("sm_90a")) return;
+    const Piece& piece = c.pieces[0];
+    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+      std::optional<size_t> a = only_dimension(piece.loads[0], u),
+                            b = only_dimension(piece.loads[1], u);
+      if (piece.box[u] < kWideBytes || !a || !b) continue;
+      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+        Piece& p = other.pieces[0];
+        double ns = 0;
+        for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
+          Access from = p.loads[i];
+          auto [high, rest] = copies_.in_parts(from, moved_last(from.index.size(), d), made);
+          const BoundTensor& t = tensor(from.tensor);
+          ns += kSplitShare * copy_ns(bytes_of(t.shape, t.type));
+          p.loads[i] = std::move(high);
+          p.loads.push_back(std::move(rest));
+        }
+        p.body = sum_of_parts();
+        return ns;
+      });
+      if (taken) return;
+    }
+  }
+  // 0 * 1 + (2 * 1 + 0 * 3), where 2 and 3 are what is left of 0 and 1.
+  static Body sum_of_parts() {
+    Body b;
+    NodeId loads[4];
+    for (int i = 0; i < 4; ++i) loads[i] = b.load(i, DType::f32);
+    auto product = [&](int x, int y) {
+      return b.operation(Op::mul, {loads[x], loads[y]}, DType::f32);
+    };
+    NodeId large = product(0, 1), left = product(2, 1), right = product(0, 3);
+    NodeId small = b.operation(Op::add, {left, right}, DType::f32);
+    b.results = {b.operation(Op::add, {large, small}, DType::f32)};
+    return b;
+  }
+
+  // A factor whose dimensions of rows and terms alternate: no loop walks them as one, and addresses
+  // cost as much as products. With its dimensions in groups the product is one of plain matrices.
+  void grouped(Contraction& c) {
+    Kernel kernel;
+    kernel.tensors = program_.tensors;
+    const Piece& piece = c.pieces[0];
+    std::optional<gpu::MatrixForm> form = gpu::matrix_form(piece, c, kernel);
+    if (!form || form->m.unknowns.empty() || form->n.unknowns.empty()) return;
+    std::vector<std::pair<size_t, std::vector<size_t>>> copies;  // load and order of dimensions
+    double ns = 0;
+    for (size_t i = 0; i < 2; ++i) {
+      const Access& load = piece.loads[i];
+      bool rows = moves_with(load, form->m.unknowns.back());
+      const gpu::FlatIndex& own = rows ? form->m : form->n;
+      std::optional<std::vector<size_t>> first = order_of(load, {&form->batch, &own, &form->k}),
+                                         second = order_of(load, {&form->batch, &form->k, &own});
+      if (!first || !second) return;
+      if (std::is_sorted(first->begin(), first->end())) continue;
+      if (std::is_sorted(second->begin(), second->end())) continue;
+      copies.emplace_back(i, rows ? *first : *second);
+      ns += copy_ns(bytes_of(tensor(load.tensor).shape, DType::f32));
+    }
+    double product = point_count(piece) / (target_.fma_per_ns * target_.gpu.multiprocessors);
+    if (copies.empty() || ns > kMostCopying * product) return;
+    for (const auto& [i, order] : copies) {
+      Access& load = c.pieces[0].loads[i];
+      load = copies_.reordered(load, order, made_);
+    }
+  }
+  // The dimensions in the order of the groups' unknowns, each of which is one dimension's index.
+  static std::optional<std::vector<size_t>> order_of(
+      const Access& load, const std::vector<const gpu::FlatIndex*>& groups) {
+    std::vector<size_t> order;
+    for (const gpu::FlatIndex* group : groups) {
+      for (size_t u : group->unknowns) {
+        std::optional<size_t> d = only_dimension(load, u);
+        if (!d || !(load.index[*d].affine == unknown_affine(u))) return std::nullopt;
+        order.push_back(*d);
+      }
+    }
+    return order.size() == load.index.size() ? std::optional(order) : std::nullopt;
+  }
+
+  // Both factors as matrices whose rows hold the terms of one output: the reductions become one.
+  void unfolded(Contraction& c) {
+    if (!c.pieces[0].constraints.empty() && target_.strict_skip) return;
+    take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+      auto bytes = unfold_taps(other.pieces[0], copies_, made);
+      if (!bytes) return -1.0;
+      return std::accumulate(bytes->begin(), bytes->end(), 0.0,
+                             [&](double ns, int64_t each) { return ns + copy_ns(each); });
+    });
+  }
+
+  BoundProgram& program_;
+  FactorCopies copies_;
+  const Target& target_;
+  std::vector<BoundStatement>& made_;
+};
+
+}  // namespace
+
+void arrange_factors(BoundProgram& program, const Target& target) {
+  if (!is_gpu(target)) return;
+  std::vector<BoundStatement> statements;
+  for (BoundStatement& statement : program.statements) {
+    if (Contraction* c = std::get_if<Contraction>(&statement)) {
+      Arranger(program, target, statements).run(*c);
+    }
+    statements.push_back(std::move(statement));
+  }
+  program.statements = std::move(statements);
+}
+
+}  // namespace tile

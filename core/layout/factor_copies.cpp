@@ -1,0 +1,154 @@
+#include "core/layout/factor_copies.h"
+
+#include <algorithm>
+
+namespace tile {
+namespace {
+
+// A value x in the 11 bits of tf32, and the rest: with c = (2^13 + 1) x, c - (c - x) is x
+// rounded. Where c could overflow, x is scaled first. Of an infinity both are NaN.
+Body split_value() {
+  constexpr double kScale = 0x1p-20, kLarge = 0x1p100;
+  Body b;
+  auto operation = [&](Op op, NodeId x, NodeId y) { return b.operation(op, {x, y}, DType::f32); };
+  auto choose = [&](NodeId large, NodeId yes, NodeId no) {
+    return b.operation(Op::select, {large, yes, no}, DType::f32);
+  };
+  NodeId x = b.load(0, DType::f32);
+  NodeId large = b.operation(
+      Op::gt, {b.operation(Op::abs, {x}, DType::f32), b.real(kLarge, DType::f32)}, DType::bool_);
+  NodeId scaled = choose(large, operation(Op::mul, x, b.real(kScale, DType::f32)), x);
+  NodeId c = operation(Op::mul, scaled, b.real(0x1p13 + 1, DType::f32));
+  NodeId rounded = operation(Op::sub, c, operation(Op::sub, c, scaled));
+  NodeId high = choose(large, operation(Op::mul, rounded, b.real(1 / kScale, DType::f32)), rounded);
+  b.results = {high, operation(Op::sub, x, high)};
+  return b;
+}
+
+}  // namespace
+
+int64_t bytes_of(const Shape& shape, DType type) {
+  return checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
+}
+
+std::optional<size_t> only_dimension(const Access& access, size_t unknown) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const Affine& form = access.index[d].affine;
+    if (form.coefficient(unknown).is_zero()) continue;
+    if (found || !(form.coefficient(unknown) == Rational(1))) return std::nullopt;
+    found = d;
+  }
+  return found;
+}
+
+TensorId FactorCopies::add(const std::string& of, DType type, Shape shape,
+                           std::optional<TensorId> view_of) {
+  BoundTensor t;
+  t.name = fresh_name(of);
+  t.type = type;
+  t.shape = std::move(shape);
+  t.view_of = view_of;
+  program_.tensors.push_back(std::move(t));
+  return static_cast<TensorId>(program_.tensors.size()) - 1;
+}
+std::string FactorCopies::fresh_name(const std::string& of) const {
+  std::string name = of;
+  auto taken = [&](const BoundTensor& t) { return t.name == name; };
+  for (int i = 1; std::any_of(program_.tensors.begin(), program_.tensors.end(), taken); ++i) {
+    name = of + std::to_string(i);
+  }
+  return name;
+}
+
+Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<std::string> names,
+                                 std::optional<int64_t> limit) const {
+  Piece piece;
+  piece.unknowns = std::move(names);
+  piece.box = tensor(to).shape;
+  piece.owners = piece.box.size();
+  Access store;
+  store.tensor = to;
+  for (size_t u = 0; u < piece.owners; ++u) store.index.push_back({unknown_affine(u)});
+  piece.stores = {std::move(store)};
+  piece.loads = {from};
+  Body& b = piece.body;
+  NodeId value = b.cast(b.load(0, tensor(to).type), DType::f32);
+  if (limit) {
+    auto last = static_cast<int>(piece.owners) - 1;
+    NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
+                                DType::bool_);
+    value = b.operation(Op::select, {inside, value, b.real(0, DType::f32)}, DType::f32);
+  }
+  b.results = {value};
+  Contraction c;
+  c.outputs = {to};
+  c.accumulator = DType::f32;
+  c.normalized = true;
+  c.pieces = {std::move(piece)};
+  return c;
+}
+
+Access FactorCopies::reordered(const Access& from, const std::vector<size_t>& order,
+                               std::vector<BoundStatement>& made) {
+  const BoundTensor& t = tensor(from.tensor);
+  Shape shape;
+  for (size_t d : order) shape.push_back(t.shape[d]);
+  Access read, result;
+  read.tensor = from.tensor;
+  read.index.resize(order.size());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < order.size(); ++i) {
+    read.index[order[i]].affine = unknown_affine(i);
+    result.index.push_back(from.index[order[i]]);
+    names.push_back("d" + std::to_string(i));
+  }
+  result.tensor = add(t.name + "_arranged", t.type, std::move(shape));
+  made.emplace_back(copied(result.tensor, read, std::move(names)));
+  return result;
+}
+
+std::pair<Access, Access> FactorCopies::in_parts(const Access& from,
+                                                 const std::vector<size_t>& order,
+                                                 std::vector<BoundStatement>& made) {
+  const BoundTensor source = tensor(from.tensor);
+  Contraction copy;
+  Piece piece;
+  Access read, high;
+  read.tensor = from.tensor;
+  read.index.resize(order.size());
+  Shape shape;
+  for (size_t i = 0; i < order.size(); ++i) {
+    bool last = i + 1 == order.size();
+    int64_t extent = source.shape[order[i]], each = kWideBytes / 4;
+    piece.unknowns.push_back("d" + std::to_string(i));
+    piece.box.push_back(last ? ceil_div(extent, each) * each : extent);
+    if (last) shape.push_back(2);
+    shape.push_back(piece.box.back());
+    read.index[order[i]].affine = unknown_affine(i);
+    if (piece.box.back() != extent) read.index[order[i]].boundary = Boundary::constant;
+    if (last) high.index.push_back({constant_affine(0)});
+    high.index.push_back(from.index[order[i]]);
+  }
+  high.tensor = add(source.name + "_parts", DType::f32, std::move(shape));
+  program_.tensors.back().tf32_parts = true;
+  Access rest = high, store = high, store_rest;
+  rest.index[order.size() - 1].affine = constant_affine(1);
+  for (size_t i = 0, u = 0; i < store.index.size(); ++i) {
+    if (i + 1 != order.size()) store.index[i].affine = unknown_affine(u++);
+  }
+  store_rest = store;
+  store_rest.index[order.size() - 1].affine = constant_affine(1);
+  piece.owners = piece.box.size();
+  piece.stores = {store, store_rest};
+  piece.loads = {std::move(read)};
+  piece.body = split_value();
+  copy.outputs = {high.tensor, high.tensor};
+  copy.accumulator = DType::f32;
+  copy.normalized = true;
+  copy.pieces = {std::move(piece)};
+  made.emplace_back(std::move(copy));
+  return {std::move(high), std::move(rest)};
+}
+
+}  // namespace tile

@@ -1,0 +1,47 @@
+// Copies of the factors of a product, and the accesses through which the product reads them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/layout/layout.h"
+
+namespace tile {
+
+constexpr int64_t kWideBytes = 16;  // of one access; rows of a copy are a multiple of it
+
+int64_t bytes_of(const Shape& shape, DType type);
+// The dimension that the unknown alone moves along, with step 1; nullopt: another form.
+std::optional<size_t> only_dimension(const Access& access, size_t unknown);
+
+// Adds tensors to a program, and the statements that set them to `made`.
+class FactorCopies {
+ public:
+  explicit FactorCopies(BoundProgram& program) : program_(program) {}
+
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const std::vector<BoundTensor>& tensors() const { return program_.tensors; }
+  // Named after `of`.
+  TensorId add(const std::string& of, DType type, Shape shape,
+               std::optional<TensorId> view_of = {});
+  // A statement that sets `to`, of which every unknown is a dimension, to a factor's elements;
+  // zero where the last unknown is `limit` or more.
+  Contraction copied(TensorId to, const Access& from, std::vector<std::string> names,
+                     std::optional<int64_t> limit = {}) const;
+  // The access through a copy whose dimensions are `order` of the tensor's.
+  Access reordered(const Access& from, const std::vector<size_t>& order,
+                   std::vector<BoundStatement>& made);
+  // The accesses to both parts, of tf32 each, of a copy with the dimensions `order`; rows are whole
+  // accesses.
+  std::pair<Access, Access> in_parts(const Access& from, const std::vector<size_t>& order,
+                                     std::vector<BoundStatement>& made);
+
+ private:
+  std::string fresh_name(const std::string& of) const;
+
+  BoundProgram& program_;
+};
+
+}  // namespace tile

@@ -1,0 +1,20 @@
+// The passes that change what is stored, and how, where the cost model finds it faster: one file
+// and one function each, put in order by the pipeline.
+#pragma once
+
+#include "core/ir/bound.h"
+#include "core/target/target.h"
+
+namespace tile {
+
+// A reduction to few cells becomes partial results over chunks and their combination, so that it
+// can run in parallel and still gives the same bits on every run.
+void split_reduction(BoundProgram& program, const Target& target);
+// Copies a factor of a matrix product, on a GPU, to where tiles of it are fetched faster: with
+// neighbours in memory that the tiles want, or with a row of terms for each output.
+void arrange_factors(BoundProgram& program, const Target& target);
+// Copies factors of a product of many dimensions, on a CPU, to where the dimensions of its rows,
+// columns and terms stand together and are walked as one each.
+void group_dimensions(BoundProgram& program, const Target& target);
+
+}  // namespace tile

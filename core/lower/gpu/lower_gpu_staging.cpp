@@ -1,0 +1,231 @@
+// How tiles of a product's factors come to a GPU's shared memory. Addresses outside are clamped to
+// the last cells, whose results are not stored; terms outside are staged as zeros in both factors.
+//
+// A condition of the domain that only one factor knows makes that factor zero; a zero times an
+// infinity would then not be skipped (rule 4.12), so tiles in which a staged value is not finite
+// are multiplied with the conditions tested point by point.
+#include <algorithm>
+
+#include "core/lower/gpu/gpu_matrix_lowering.h"
+
+namespace tile::lowering {
+
+using gpu::FlatIndex;
+using nest::Block;
+using nest::LoopKind;
+
+namespace {
+
+Block either(std::vector<Expr> tests, Block value, const std::function<Block()>& otherwise) {
+  if (tests.empty()) return value;
+  nest::If choice;
+  choice.nonnegative = std::move(tests);
+  choice.then = std::move(value);
+  choice.otherwise = otherwise();
+  return {statement(std::move(choice))};
+}
+
+}  // namespace
+
+void PieceLowering::MatrixLowering::operand(Operand& o, NodeId value, bool along,
+                                            const FlatIndex& owners,
+                                            const std::vector<size_t>& conditions, int64_t tile) {
+  o.value = value;
+  o.along_k = along;
+  o.owners = &owners;
+  o.conditions = &conditions;
+  o.tile = tile;
+  o.type = p_.contraction_.accumulator;
+  const FlatIndex& near = along ? form_.k : owners;
+  o.vector = near.fastest % kQuad == 0 ? kQuad : 1;
+  o.moves = tile * g_.k / o.vector / threads_;
+}
+
+void PieceLowering::MatrixLowering::make_buffers(Operand& o, const char* name) {
+  o.asynchronous = g_.stages > 2 && copies(o);
+  if (!o.asynchronous) {
+    Shape held{o.moves, o.vector};
+    o.held =
+        p_.frame_.add_buffer(std::string(name) + "_held", o.type, nest::Scope::registers, held);
+  }
+  Shape staged{g_.stages, g_.k, o.tile};
+  // Padding keeps transposed stores in different banks: of neighbouring threads some hold the next
+  // owners, the others the same ones of the next four terms.
+  if (o.along_k) staged = {g_.stages, g_.k / kQuad, kQuad * o.tile + 2 * kQuad};
+  o.staged = p_.frame_.add_buffer(std::string(name) + "_tile", o.type, nest::Scope::shared, staged);
+}
+
+// Of a tensor in global memory, as gpu::copies_factor says.
+bool PieceLowering::MatrixLowering::copies(const Operand& o) const {
+  const Kernel& kernel = p_.frame_.kernel;
+  if (!gpu::copies_factor(&o == &x_, form_, p_.piece_, p_.contraction_, kernel, p_.frame_.target)) {
+    return false;
+  }
+  const Node& node = p_.piece_.body[o.value];
+  TensorId tensor = p_.piece_.loads[static_cast<size_t>(node.slot)].tensor;
+  auto buffer = p_.frame_.buffer_of.find(tensor);
+  return buffer != p_.frame_.buffer_of.end() &&
+         p_.frame_.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
+}
+
+// Where the thread's access number q lies in the tile: its term and owner, in units of the vector
+// along the direction of neighbours.
+Block PieceLowering::MatrixLowering::moved(
+    const Operand& o, const Expr& thread,
+    const std::function<Block(const Expr& q, const Expr& term, const Expr& owner)>& body) const {
+  int64_t near = (o.along_k ? g_.k : o.tile) / o.vector;
+  return looped("move", Expr(o.moves), LoopKind::unrolled, [&](const Expr& q) {
+    Expr element = tidy(Expr(threads_) * q + thread);
+    return bound_to("near_q", floor_mod(element, Expr(near)), [&](const Expr& fast) {
+      return bound_to("far_q", floor_div(element, Expr(near)), [&](const Expr& slow) {
+        return o.along_k ? body(q, fast, slow) : body(q, slow, fast);
+      });
+    });
+  });
+}
+
+nest::Access PieceLowering::MatrixLowering::held_at(const Operand& o, const Expr& q,
+                                                    const Expr& v) const {
+  return {o.held, {q, v}, {}};
+}
+
+nest::Access PieceLowering::MatrixLowering::staged_at(const Operand& o, const Expr& slot,
+                                                      const Expr& term, const Expr& owner,
+                                                      const Expr& lane) const {
+  if (!o.along_k) return {o.staged, {slot, term, tidy(Expr(o.vector) * owner + lane)}, {}};
+  if (o.vector == kQuad) return in_tile(o, slot, {term, lane}, owner);
+  return in_tile(o, slot, {floor_div(term, Expr(kQuad)), floor_mod(term, Expr(kQuad))}, owner);
+}
+
+nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr& slot,
+                                                    const Term& term, const Expr& cell) const {
+  if (o.along_k) {
+    return {o.staged, {slot, term.quad, tidy(Expr(o.tile) * term.place + cell)}, {}};
+  }
+  return {o.staged, {slot, tidy(Expr(kQuad) * term.quad + term.place), cell}, {}};
+}
+
+// Reads the thread's part of a step's tile: into registers, or on its way to the slot of the shared
+// tiles.
+Block PieceLowering::MatrixLowering::fetched(const Operand& o, const State& s, const At& at,
+                                             const Expr& step, const Expr& slot) const {
+  int64_t term_vector = o.along_k ? o.vector : 1, owner_vector = o.along_k ? 1 : o.vector;
+  Expr lane = o.vector == 1 ? Expr(0) : Expr::variable("v");
+  Expr term_lane = o.along_k ? lane : Expr(0), owner_lane = o.along_k ? Expr(0) : lane;
+  Expr first = tidy(Expr(o.tile) * at.block[&o == &x_ ? 2 : 3]);
+  return moved(o, at.thread, [&](const Expr& q, const Expr& term, const Expr& owner) {
+    Expr k = tidy(Expr(g_.k / term_vector) * step + term);
+    Expr cells = tidy((owner_vector > 1 ? divided(first, owner_vector) : first) + owner);
+    int64_t most = o.owners->count / owner_vector - 1;
+    if (o.owners->count % o.tile != 0) cells = min(cells, Expr(most));
+    std::vector<Expr> inside;
+    int64_t terms = form_.k.count / term_vector;
+    if (form_.k.count % g_.k != 0) inside.push_back(tidy(Expr(terms - 1) - k));
+    Place to = [&](const Expr& v) {
+      return o.asynchronous ? staged_at(o, slot, term, owner, v) : held_at(o, q, v);
+    };
+    Block value = bound_to("cell_q", cells, [&](const Expr& cell) {
+      return p_.decoded(*o.owners, s, cell, owner_vector, owner_lane, "o", [&](const State& so) {
+        return p_.decoded(form_.k, so, k, term_vector, term_lane, "k",
+                          [&](const State& sk) { return loaded(o, sk, to); });
+      });
+    });
+    return either(std::move(inside), std::move(value), [&] {
+      return vector_lanes("v", o.vector, [&](const Expr& v) { return zero(o, to, v); });
+    });
+  });
+}
+
+Block PieceLowering::MatrixLowering::zero(const Operand& o, const Place& to,
+                                          const Expr& lane) const {
+  nest::Store store;
+  store.target = to(lane);
+  store.body.results = {is_float(o.type) ? store.body.real(0, o.type)
+                                         : store.body.integer(0, o.type)};
+  return {statement(std::move(store))};
+}
+
+Block PieceLowering::MatrixLowering::read(const Operand& o, const State& s, const Place& to,
+                                          const Expr& lane) const {
+  Value value;
+  NodeId root = p_.translate(value, p_.piece_, o.value, s, {});
+  value.body.results = {root};
+  nest::Store store;
+  store.target = to(lane);
+  settle(store, std::move(value));
+  store.asynchronous = o.asynchronous;
+  return {statement(std::move(store))};
+}
+
+// The factor's value, or zero outside its conditions: tested once where the neighbours share
+// them.
+Block PieceLowering::MatrixLowering::loaded(const Operand& o, const State& s,
+                                            const Place& to) const {
+  std::vector<Expr> tests = factor_tests(o, s);
+  bool by_lane =
+      std::any_of(tests.begin(), tests.end(), [](const Expr& e) { return uses_variable(e, "v"); });
+  auto value = [&](const Expr& v) { return read(o, s, to, v); };
+  auto none = [&](const Expr& v) { return zero(o, to, v); };
+  if (!by_lane || o.vector == 1) {
+    return either(tests, vector_lanes("v", o.vector, value),
+                  [&] { return vector_lanes("v", o.vector, none); });
+  }
+  return vector_lanes("v", o.vector, [&](const Expr& v) {
+    return either(tests, value(v), [&] { return none(v); });
+  });
+}
+
+std::vector<Expr> PieceLowering::MatrixLowering::factor_tests(const Operand& o,
+                                                              const State& s) const {
+  std::vector<Expr> tests;
+  for (size_t i : *o.conditions) {
+    std::vector<Expr> more = conditions(p_.piece_.constraints[i], p_.piece_,
+                                        [&](const Affine& form) { return p_.value_of(form, s); });
+    tests.insert(tests.end(), more.begin(), more.end());
+  }
+  return tests;
+}
+
+nest::Statement PieceLowering::MatrixLowering::flag_store(int64_t value) const {
+  nest::Store store;
+  store.target = {flag_, {Expr(0)}, {}};
+  store.body.results = {store.body.integer(value, DType::i32)};
+  return statement(std::move(store));
+}
+
+// Zero times a value is not zero where it is infinite or NaN.
+Block PieceLowering::MatrixLowering::flagged(const Operand& o, const Expr& q) const {
+  nest::If unusual;
+  Body& b = unusual.predicate;
+  NodeId zero = b.real(0, o.type), sum = zero;
+  for (int64_t v = 0; v < o.vector; ++v) {
+    unusual.loads.push_back(held_at(o, q, Expr(v)));
+    sum = b.operation(Op::fma, {b.load(static_cast<int>(v), o.type), zero, sum}, o.type);
+  }
+  b.results = {b.operation(Op::ne, {sum, zero}, DType::bool_)};
+  unusual.then = {flag_store(1)};
+  return {statement(std::move(unusual))};
+}
+
+// Some condition makes the other factor zero, but not this one.
+bool PieceLowering::MatrixLowering::meets_zeros(const Operand& o) const {
+  const std::vector<size_t>& other = *(&o == &x_ ? y_ : x_).conditions;
+  const std::vector<size_t>& own = *o.conditions;
+  return std::any_of(other.begin(), other.end(),
+                     [&](size_t i) { return std::find(own.begin(), own.end(), i) == own.end(); });
+}
+
+// Writes what the registers hold to a slot of the shared tiles.
+Block PieceLowering::MatrixLowering::staged(const Operand& o, const Expr& slot,
+                                            const Expr& thread) const {
+  if (o.asynchronous) return {};
+  return moved(o, thread, [&](const Expr& q, const Expr& term, const Expr& owner) {
+    Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
+      return Block{p_.copied(staged_at(o, slot, term, owner, v), held_at(o, q, v))};
+    });
+    if (flag_ >= 0 && meets_zeros(o)) append(out, flagged(o, q));
+    return out;
+  });
+}
+
+}  // namespace tile::lowering

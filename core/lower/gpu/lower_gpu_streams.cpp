@@ -1,0 +1,310 @@
+// Scans along lines and transposed copies on a GPU.
+#include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/forms/scan.h"
+#include "core/lower/piece/lowering.h"
+
+namespace tile::lowering {
+
+using nest::Block;
+using nest::LoopKind;
+
+namespace {
+
+constexpr int64_t kNear = 4;   // cells of a part that are neighbours
+constexpr int64_t kRadix = 4;  // lanes that a level of a scan brings together
+constexpr int64_t kSets = 2;   // of registers: a turn's cells, and the next one's
+
+Block loop_over(const std::string& name, int64_t extent, LoopKind kind,
+                const std::function<Block(const Expr&)>& body) {
+  nest::For loop = make_loop(name, 0, extent, kind);
+  loop.body = body(Expr::variable(name));
+  return {statement(std::move(loop))};
+}
+
+}  // namespace
+
+// One block for each line. A turn takes `parts` times lanes * vector cells: each thread reduces its
+// neighbours in each part one after another, the lanes' totals are scanned for all parts at once,
+// and what came before is added in front. The terms of the next turn are read meanwhile, into the
+// other of two sets of registers.
+class PieceLowering::ScanLowering {
+ public:
+  ScanLowering(PieceLowering& piece, const GpuScan& g)
+      : p_(piece), g_(g), form_(*scan_form(piece.piece_, piece.contraction_)) {
+    Shape shape = scan_shape(g);
+    parts_ = shape[1];
+    near_ = shape[2];
+    cells_ = p_.piece_.box[form_.owner];
+    values_ = p_.piece_.box[form_.reduction];
+    gpu::FlatIndex all = gpu::flat_owners(p_.piece_, p_.frame_.kernel);
+    for (size_t u : all.unknowns) {
+      if (u == form_.owner) continue;
+      others_.unknowns.push_back(u);
+      others_.count = checked_mul(others_.count, p_.piece_.box[u]);
+      others_.fastest = p_.piece_.box[u];
+    }
+    DType type = p_.contraction_.accumulator;
+    for (int i = 0; i < 2; ++i) {
+      Shape totals{g.lanes, parts_};
+      shared_.push_back(p_.frame_.add_buffer("totals", type, nest::Scope::shared, totals));
+    }
+    for (int64_t left = g.lanes; left > 1; left /= radices_.back()) {
+      radices_.push_back(std::min<int64_t>(left, kRadix));
+    }
+    end_ = shared_[radices_.size() % 2];
+    total_ = p_.register_buffer("total", type, {parts_});
+    carry_ = p_.register_buffer("carry", type, {1});
+    front_ = p_.register_buffer("front", type, {1});
+  }
+
+  Block run() {
+    nest::For grid = make_loop("scan_block", 0, others_.count, LoopKind::grid);
+    for (int id : shared_) grid.body.push_back({nest::Alloc{id}});
+    append(grid.body, loop_over("scan_thread", g_.lanes, LoopKind::thread, [&](const Expr& lane) {
+             return p_.decoded(others_, p_.whole_box(), Expr::variable("scan_block"), 1, 0, "o",
+                               [&](const State& line) { return walk(line, lane); });
+           }));
+    return {statement(std::move(grid))};
+  }
+
+ private:
+  static nest::Access only(int buffer) { return {buffer, {Expr(0)}, {}}; }
+  nest::Access total(const Expr& lane, const Expr& part) const { return {end_, {lane, part}, {}}; }
+  nest::Access cell_at(const Expr& part, const Expr& near) const {
+    State s;
+    s.tile_index = {set_, part, near};
+    return p_.accumulator(0, s);
+  }
+
+  Block walk(const State& line, const Expr& lane) {
+    Block body = p_.allocations();
+    body.push_back({nest::Alloc{carry_}});
+    body.push_back({nest::Alloc{front_}});
+    body.push_back({nest::Alloc{total_}});
+    body.push_back(statement(p_.neutral_store(only(carry_))));
+    int64_t turns = ceil_div(cells_, g_.lanes * near_ * parts_);
+    append(body, terms(line, 0, lane));
+    append(body, loop_over("turns", turns / kSets, LoopKind::serial, [&](const Expr& both) {
+             Expr turn = tidy(Expr(kSets) * both);
+             Block two = turn_body(line, turn, lane, true);
+             append(two, turn_body(line, tidy(turn + 1), lane, turns > kSets));
+             return two;
+           }));
+    if (turns % kSets != 0) append(body, turn_body(line, turns - 1, lane, false));
+    return body;
+  }
+
+  Expr cell_of(const Expr& step) const {
+    return form_.suffix ? tidy(Expr(cells_ - 1) - step) : step;
+  }
+  Expr term_of(const Expr& step) const {
+    return tidy(form_.suffix ? cell_of(step) + Expr(form_.offset) : step - Expr(form_.offset));
+  }
+  State cell_state(const State& line, const Expr& step, const Expr& part, const Expr& near) const {
+    State s = line;
+    s.at[form_.owner].levels = {{1, cell_of(step)}};
+    s.at[form_.reduction].levels = {{1, term_of(step)}};
+    s.tile_index = {set_, part, near};
+    s.guards = Guards::none;
+    return s;
+  }
+
+  // The steps from `first` to `last` are of cells; with `terms`, of cells that have a term.
+  std::vector<Expr> inside(const Expr& first, const Expr& last, bool terms) const {
+    std::vector<Expr> tests{tidy(Expr(cells_ - 1) - last)};
+    if (!terms) return tests;
+    tests.push_back(term_of(form_.suffix ? last : first));
+    tests.push_back(tidy(Expr(values_ - 1) - term_of(form_.suffix ? first : last)));
+    return tests;
+  }
+  // The thread's cells of a part in a turn that are there: `body` gets the neighbour and the step
+  // of each. Where the line is made of whole groups of neighbours one test serves all of a group.
+  Block each(const Expr& turn, const Expr& lane, const Expr& part, bool terms,
+             const std::function<Block(const Expr&, const Expr&)>& body) const {
+    Expr before = tidy(Expr(g_.lanes * near_) * (Expr(parts_) * turn + part));
+    Expr first = tidy(before + Expr(near_) * lane);
+    bool whole = cells_ % near_ == 0 && values_ % near_ == 0 && form_.offset % near_ == 0;
+    if (whole) {
+      return only_if(
+          inside(first, tidy(first + Expr(near_ - 1)), terms),
+          vector_lanes("near", near_, [&](const Expr& v) { return body(v, tidy(first + v)); }));
+    }
+    return vector_lanes("near", near_, [&](const Expr& v) {
+      Expr step = tidy(first + v);
+      return only_if(inside(step, step, terms), body(v, step));
+    });
+  }
+  Block parts(const std::function<Block(const Expr&)>& body) const {
+    return loop_over("part", parts_, LoopKind::unrolled, body);
+  }
+
+  // A cell's only term so far needs no sum, which would wait for it: what is in front of the cell
+  // is added later in any case.
+  static Block only_term(Block block) {
+    for (nest::Statement& s : block) {
+      auto* store = std::get_if<nest::Store>(&s.what);
+      if (store != nullptr && store->body.results.size() == 1)
+        store->kind = nest::StoreKind::assign;
+    }
+    return block;
+  }
+  Block terms(const State& line, const Expr& turn, const Expr& lane) const {
+    return parts([&](const Expr& q) {
+      Block out = vector_lanes("near", near_, [&](const Expr& v) {
+        return Block{statement(p_.neutral_store(cell_at(q, v)))};
+      });
+      append(out, each(turn, lane, q, true, [&](const Expr& v, const Expr& step) {
+               return only_term(p_.accumulate(cell_state(line, step, q, v)));
+             }));
+      return out;
+    });
+  }
+  // Leaves the other set of registers as the one of the next turn.
+  Block turn_body(const State& line, const Expr& turn, const Expr& lane, bool more) {
+    Expr set = set_, other = tidy(Expr(kSets - 1) - set);
+    set_ = other;
+    Block out = more ? terms(line, tidy(turn + 1), lane) : Block{};
+    set_ = set;
+    append(out, parts([&](const Expr& q) {
+             Block sums;
+             if (near_ > 1) {
+               sums = loop_over("next", near_ - 1, LoopKind::unrolled, [&](const Expr& v) {
+                 return Block{p_.combined(cell_at(q, tidy(v + 1)), cell_at(q, v))};
+               });
+             }
+             sums.push_back(p_.copied({total_, {q}, {}}, cell_at(q, Expr(near_ - 1))));
+             return sums;
+           }));
+    append(out, scan_lanes(lane));
+    append(out, parts([&](const Expr& q) { return finish(line, turn, lane, q); }));
+    out.push_back({nest::Sync{}});
+    set_ = other;
+    return out;
+  }
+
+  // Leaves in end_[lane][part] the reduction of the lanes up to it. Each level adds what the lanes
+  // at up to radix - 1 distances have, read from one buffer, to the thread's total, written to the
+  // other.
+  Block scan_lanes(const Expr& lane) {
+    auto share = [&](int buffer) {
+      return vector_lanes("part", parts_, [&](const Expr& part) {
+        return Block{p_.copied({buffer, {lane, part}, {}}, {total_, {part}, {}})};
+      });
+    };
+    Block out = share(shared_[0]);
+    out.push_back({nest::Sync{}});
+    int64_t distance = 1;
+    for (size_t level = 0; level < radices_.size(); ++level) {
+      for (int64_t i = 1; i < radices_[level]; ++i) {
+        Expr from = tidy(lane - Expr(i * distance));
+        append(out, only_if({from}, vector_lanes("part", parts_, [&](const Expr& part) {
+                              nest::Access other{shared_[level % 2], {from, part}, {}};
+                              return Block{p_.combined({total_, {part}, {}}, std::move(other))};
+                            })));
+      }
+      append(out, share(shared_[1 - level % 2]));
+      out.push_back({nest::Sync{}});
+      distance *= radices_[level];
+    }
+    return out;
+  }
+
+  Block finish(const State& line, const Expr& turn, const Expr& lane, const Expr& q) {
+    Block out{p_.copied(only(front_), only(carry_))};
+    append(out, only_if({tidy(lane - 1)}, {p_.combined(only(front_), total(tidy(lane - 1), q))}));
+    out.push_back(p_.combined(only(carry_), total(Expr(g_.lanes - 1), q)));
+    append(out, each(turn, lane, q, false, [&](const Expr& v, const Expr& step) {
+             Block one{p_.combined(cell_at(q, v), only(front_))};
+             append(one, p_.owned_results(cell_state(line, step, q, v)));
+             return one;
+           }));
+    return out;
+  }
+
+  PieceLowering& p_;
+  const GpuScan& g_;
+  ScanForm form_;
+  gpu::FlatIndex others_;
+  int64_t parts_ = 1, near_ = 1, cells_ = 0, values_ = 0;
+  std::vector<int> shared_;
+  std::vector<int64_t> radices_;  // of the levels that scan the lanes
+  int end_ = -1, total_ = -1, carry_ = -1, front_ = -1;
+  Expr set_ = 0;  // of registers: that of the turn at hand
+};
+
+Shape PieceLowering::scan_shape(const GpuScan& g) {
+  bool parts = g.vector > kNear && g.vector % kNear == 0;
+  return parts ? Shape{kSets, g.vector / kNear, kNear} : Shape{kSets, 1, g.vector};
+}
+
+Block PieceLowering::gpu_scan(const GpuScan& g) { return ScanLowering(*this, g).run(); }
+
+// A tile is read along the input's neighbours and used along the output's.
+Block PieceLowering::gpu_transpose(const GpuTranspose& g) {
+  gpu::TransposeForm form = *gpu::transpose_form(piece_, frame_.kernel);
+  TensorId tensor = piece_.loads[form.load].tensor;
+  int64_t read = piece_.box[form.read], written = piece_.box[form.written];
+  int64_t across = ceil_div(read, g.tile), down = ceil_div(written, g.tile);
+  // One more column, so that a tile's columns lie in different banks.
+  int buffer = frame_.add_buffer("tile", frame_.tensor(tensor).type, nest::Scope::shared,
+                                 {g.tile, g.tile + 1});
+  int64_t turns = g.tile / g.rows;
+  auto cell = [&](const State& s, const Expr& r, const Expr& w) {
+    State at = s;
+    at.at[form.read] = {{{1, r}}, 1, 1};
+    at.at[form.written] = {{{1, w}}, 1, 1};
+    return at;
+  };
+  auto inside = [&](const Expr& r, const Expr& w) {
+    std::vector<Expr> tests;
+    if (read % g.tile != 0) tests.push_back(tidy(Expr(read - 1) - r));
+    if (written % g.tile != 0) tests.push_back(tidy(Expr(written - 1) - w));
+    return tests;
+  };
+  auto body = [&](const State& s, const Expr& r0, const Expr& w0, const Expr& fast,
+                  const Expr& slow) {
+    Block out = allocations();
+    append(out, loop_over("row", turns, LoopKind::unrolled, [&](const Expr& i) {
+             Expr row = tidy(Expr(g.rows) * i + slow), r = tidy(r0 + fast), w = tidy(w0 + row);
+             Value value;
+             value.body.results = {element(value, form.load, cell(s, r, w))};
+             nest::Store store;
+             store.target = {buffer, {row, fast}, {}};
+             settle(store, std::move(value));
+             return only_if(inside(r, w), {statement(std::move(store))});
+           }));
+    out.push_back({nest::Sync{}});
+    int argument = frame_.buffer_of.at(tensor);
+    frame_.buffer_of[tensor] = buffer;
+    append(out, loop_over("row", turns, LoopKind::unrolled, [&](const Expr& i) {
+             Expr row = tidy(Expr(g.rows) * i + slow), r = tidy(r0 + row), w = tidy(w0 + fast);
+             frame_.pinned[tensor] = {fast, row};
+             return only_if(inside(r, w), owned_results(cell(s, r, w)));
+           }));
+    frame_.pinned.erase(tensor);
+    frame_.buffer_of[tensor] = argument;
+    return out;
+  };
+  nest::For grid = make_loop(
+      "copy_block", 0, checked_mul(form.rest.count, checked_mul(across, down)), LoopKind::grid);
+  grid.body.push_back({nest::Alloc{buffer}});
+  Expr b = Expr::variable("copy_block"), tiles = floor_div(b, Expr(down));
+  append(grid.body, loop_over("copy_thread", g.tile * g.rows, LoopKind::thread, [&](const Expr& t) {
+           return bound_to("copy_down", floor_mod(b, Expr(down)), [&](const Expr& d) {
+             return bound_to("copy_across", floor_mod(tiles, Expr(across)), [&](const Expr& a) {
+               return bound_to("copy_rest", floor_div(tiles, Expr(across)), [&](const Expr& rest) {
+                 return bound_to("copy_fast", floor_mod(t, Expr(g.tile)), [&](const Expr& fast) {
+                   return bound_to("copy_slow", floor_div(t, Expr(g.tile)), [&](const Expr& slow) {
+                     return decoded(form.rest, whole_box(), rest, 1, 0, "o", [&](const State& s) {
+                       return body(s, tidy(Expr(g.tile) * a), tidy(Expr(g.tile) * d), fast, slow);
+                     });
+                   });
+                 });
+               });
+             });
+           });
+         }));
+  return {statement(std::move(grid))};
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,176 @@
+// Tiles at a border of the domain: whether all of a tile's points are in it, all but some rows at
+// one end, or each must be tested.
+#include <algorithm>
+
+#include "core/kernel/coverage.h"
+#include "core/lower/piece/lowering.h"
+
+namespace tile::lowering {
+namespace {
+
+using nest::Block;
+
+constexpr int64_t kMostMissing = 2;  // rows at one end of a tile that has code of its own
+
+}  // namespace
+
+// Where all reductions of the tile's conditions are known, one test of the whole tile spares the
+// loops inside the tests of its points. A window at a border of its tensor leaves out some rows at
+// one end of the tile, for which a tile without them is as fast as a whole one.
+Block PieceLowering::test_whole_tile(size_t i, const State& s) {
+  auto inside = [&](Guards guards, const TileRows& rows) {
+    State inner = s;
+    inner.guards = guards;
+    inner.rows = rows;
+    return reduce_loops(i, inner);
+  };
+  std::vector<Expr> whole_tile = tile_conditions(s, {});
+  if (whole_tile.empty()) return inside(Guards::none, {});
+  Block otherwise = inside(Guards::points, {});
+  // Loops inside, which points would be tested in again and again.
+  bool again = i < schedule_.reduce.size() && !is_gpu(frame_.target);
+  std::vector<TileRows> rows{TileRows{}};
+  if (again) rows = shortened(s);
+  for (size_t r = rows.size(); r-- > 0;) {
+    nest::If choice;
+    choice.nonnegative = tile_conditions(s, rows[r]);
+    choice.then = inside(Guards::none, rows[r]);
+    choice.otherwise = std::move(otherwise);
+    otherwise = {statement(std::move(choice))};
+  }
+  return otherwise;
+}
+
+// The loop in `reduce` inside which a whole tile is tested: after the reductions in the tile's
+// conditions. None where no such condition has a reduction, or the lanes of one.
+std::optional<size_t> PieceLowering::tile_test_place() const {
+  std::optional<size_t> place;
+  for (const PlacedConstraint& p : constraints_) {
+    if (p.place != Place::tile || p.owners_only) continue;
+    size_t after = 0;
+    for (size_t i = 0; i < schedule_.reduce.size(); ++i) {
+      const Loop& l = schedule_.reduce[i];
+      if (p.constraint->form.coefficient(static_cast<size_t>(l.unknown)).is_zero()) continue;
+      if (l.binding == Binding::vector) return std::nullopt;
+      after = i + 1;
+    }
+    place = std::max(place.value_or(0), after);
+  }
+  return place;
+}
+
+// One test for all taps that are written out: inside the domain they then stand side by side
+// without tests between them, and share what their windows overlap in.
+Block PieceLowering::test_all_taps(size_t i, const State& s) {
+  nest::If choice;
+  choice.nonnegative = tile_conditions(s, {});
+  bool never = std::any_of(choice.nonnegative.begin(), choice.nonnegative.end(),
+                           [](const Expr& e) { return e.is_constant() && e.value() < 0; });
+  if (never || choice.nonnegative.empty()) return reduce_inside(i, s);
+  State inner = s;
+  inner.guards = Guards::none;
+  choice.then = reduce_inside(i, inner);
+  choice.otherwise = reduce_inside(i, s);
+  return {statement(std::move(choice))};
+}
+
+// The first of the loops in `reduce` before the whole tile's test that are written out, from one
+// end of their reductions to the other.
+std::optional<size_t> PieceLowering::tap_test_place() const {
+  auto over = [](const std::vector<Loop>& loops, int unknown) {
+    return std::count_if(loops.begin(), loops.end(),
+                         [&](const Loop& l) { return l.unknown == unknown; });
+  };
+  size_t place = *tile_test_;
+  while (place > 0) {
+    const Loop& l = schedule_.reduce[place - 1];
+    bool whole = over(schedule_.reduce, l.unknown) == 1 && over(schedule_.outer, l.unknown) == 0;
+    if (l.binding != Binding::unroll || !whole || is_bounded(l.unknown)) break;
+    --place;
+  }
+  return place < *tile_test_ ? std::optional(place) : std::nullopt;
+}
+
+// Expressions that are all >= 0 where the domain has all points of the tile's rows, for all values
+// of the reductions whose loops are inside.
+std::vector<Expr> PieceLowering::tile_conditions(const State& s, const TileRows& rows) const {
+  std::vector<Expr> all;
+  size_t ranging = tap_test_ ? piece_.box.size() : piece_.owners;
+  for (const PlacedConstraint& p : constraints_) {
+    if (p.place != Place::tile) continue;
+    Constraint k = integral(*p.constraint);
+    int64_t down = 0, up = 0;
+    for (size_t u = 0; u < ranging; ++u) {
+      if (!s.at[u].size.is_constant()) continue;
+      bool some = static_cast<int>(u) == rows.unknown;
+      int64_t factor = k.form.coefficient(u).num();
+      int64_t first = factor * (some ? rows.first : 0);
+      int64_t last = factor * ((some ? rows.first + rows.count : s.at[u].size.value()) - 1);
+      down += std::min(first, last);
+      up += std::max(first, last);
+    }
+    std::vector<Expr> more = conditions(
+        *p.constraint, piece_, [&](const Affine& form) { return value_of(form, s); }, down, up);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+// The whole tile, then the tiles without one row and more at an end where some may be missing.
+// Valid rows are neighbours, so that where the rows of one of these are all valid and those of
+// the ones before it are not, no other row is.
+std::vector<TileRows> PieceLowering::shortened(const State& s) const {
+  std::vector<TileRows> all{TileRows{}};
+  for (const Loop& l : schedule_.tile) {
+    if (l.binding != Binding::unroll || l.step != 1) continue;
+    const Expr& size = s.at[static_cast<size_t>(l.unknown)].size;
+    auto [below, above] = missing_rows(static_cast<size_t>(l.unknown));
+    if (!size.is_constant() || !alone_in_conditions(l.unknown)) continue;
+    int64_t rows = size.value();
+    for (int64_t n = 1; n <= std::min({below, kMostMissing, rows - 1}); ++n) {
+      all.push_back({l.unknown, n, rows - n});
+    }
+    for (int64_t n = 1; n <= std::min({above, kMostMissing, rows - 1}); ++n) {
+      all.push_back({l.unknown, 0, rows - n});
+    }
+  }
+  return all;
+}
+
+// No condition of the tile names this one of its unknowns together with another: a row has all of
+// its points or none.
+bool PieceLowering::alone_in_conditions(int unknown) const {
+  auto named = [&](const Constraint& c, int u) {
+    return !c.form.coefficient(static_cast<size_t>(u)).is_zero();
+  };
+  return std::none_of(constraints_.begin(), constraints_.end(), [&](const PlacedConstraint& p) {
+    return p.place == Place::tile && named(*p.constraint, unknown) &&
+           std::any_of(schedule_.tile.begin(), schedule_.tile.end(), [&](const Loop& l) {
+             return l.unknown != unknown && named(*p.constraint, l.unknown);
+           });
+  });
+}
+
+// How many of an owner's first and last values may have no point with some values of the
+// reductions.
+PieceLowering::Missing PieceLowering::missing_rows(size_t unknown) const {
+  Missing most;
+  for (const PlacedConstraint& p : constraints_) {
+    if (p.place != Place::tile) continue;
+    Constraint k = integral(*p.constraint);
+    int64_t factor = k.form.coefficient(unknown).num();
+    if (factor == 0) continue;
+    int64_t least = k.form.constant.num(), greatest = least;
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
+      int64_t reach = k.form.coefficient(u).num() * std::max<int64_t>(piece_.box[u] - 1, 0);
+      (reach < 0 ? least : greatest) += reach;
+    }
+    int64_t low = ceil_div(std::max<int64_t>(0, k.lo - least), std::abs(factor));
+    int64_t high = ceil_div(std::max<int64_t>(0, greatest - k.hi + 1), std::abs(factor));
+    most.below = std::max(most.below, factor > 0 ? low : high);
+    most.above = std::max(most.above, factor > 0 ? high : low);
+  }
+  return most;
+}
+
+}  // namespace tile::lowering

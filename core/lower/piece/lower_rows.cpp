@@ -1,0 +1,131 @@
+// Kernels with row loops: the shared loops once, inside them every stage's own loops in turn, and
+// the results that live for a block of rows.
+#include <algorithm>
+
+#include "core/kernel/stream.h"
+#include "core/lower/piece/lowering.h"
+#include "core/schedule/cost/cost.h"
+
+namespace tile::lowering {
+
+using nest::Block;
+
+nest::Block PieceLowering::shared_loops(size_t shared, const std::vector<std::string>& names,
+                                        double nanoseconds, SharedBody body) {
+  shared_ = shared;
+  shared_body_ = std::move(body);
+  shared_ns_ = nanoseconds;
+  std::vector<int> rows = shared_unknowns(frame_.kernel.stages[stage_]);
+  for (size_t r = 0; r < names.size(); ++r) names_[static_cast<size_t>(rows[r])] = names[r];
+  return parallel_loops();
+}
+
+nest::Block PieceLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
+  State s = whole_box();
+  std::vector<int> unknowns = shared_unknowns(frame_.kernel.stages[stage_]);
+  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(unknowns[r])] = rows[r];
+  return outer_loops(shared, std::move(s));
+}
+
+namespace {
+
+// Buffers of the results that live for a block of rows.
+std::vector<int> make_row_buffers(Frame& frame) {
+  RowMap map = row_map(frame.kernel);
+  std::vector<int> buffers;
+  for (const KernelStage& stage : frame.kernel.stages) {
+    if (stage.residence != Residence::row) continue;
+    for (TensorId id : stage.contraction.outputs) {
+      if (frame.in_row.contains(id)) continue;
+      const BoundTensor& t = frame.tensor(id);
+      const std::vector<int>& rows = map.dimensions.at(id);
+      Shape shape = t.shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (rows[d] >= 0) shape[d] = frame.row_blocks[static_cast<size_t>(rows[d])];
+      }
+      frame.in_row[id] = rows;
+      buffers.push_back(frame.add_buffer("row", t.type, nest::Scope::scratch, shape));
+      frame.buffer_of[id] = buffers.back();
+    }
+  }
+  return buffers;
+}
+
+// "row0", "row1" … with a letter more where an unknown has that name.
+std::vector<std::string> row_names(size_t count, const std::vector<PieceLowering>& stages) {
+  std::set<std::string> taken;
+  for (const PieceLowering& s : stages) taken.insert(s.names().begin(), s.names().end());
+  std::vector<std::string> names;
+  for (size_t r = 0; r < count; ++r) {
+    std::string name = "row" + std::to_string(r);
+    while (!taken.insert(name).second) name += "x";
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// The sizes of the blocks that the shared loops visit; empty where a row has no cells.
+std::vector<int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
+  const Piece& piece = kernel.stages[0].contraction.pieces[0];
+  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
+  std::vector<int64_t> blocks;
+  for (int u : rows) {
+    blocks.push_back(piece.box[static_cast<size_t>(u)]);
+    if (blocks.back() <= 0) return {};
+  }
+  for (size_t i = 0; i < schedule.shared; ++i) {
+    const Loop& l = schedule.stages[0][0].outer[i];
+    auto row = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
+    int64_t& block = blocks[static_cast<size_t>(row)];
+    block = std::min(block, l.step);
+  }
+  return blocks;
+}
+
+Block allocated(const std::vector<int>& buffers) {
+  Block out;
+  for (int id : buffers) out.push_back({nest::Alloc{id}});
+  return out;
+}
+
+}  // namespace
+
+nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
+  const std::vector<KernelStage>& stages = frame.kernel.stages;
+  std::vector<int> rows = shared_unknowns(stages[0]);
+  frame.row_blocks = block_sizes(frame.kernel, schedule);
+  if (frame.row_blocks.empty()) return {};
+  std::vector<int> buffers = make_row_buffers(frame);
+  nest::Block out;
+  std::vector<PieceLowering> lowerings;
+  double nanoseconds = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].attach >= 0) continue;
+    const Contraction& c = stages[s].contraction;
+    lowerings.emplace_back(frame, s, 0, schedule.stages[s][0]);
+    lowerings.back().prepare(out);
+    nanoseconds +=
+        piece_nanoseconds(c.pieces[0], c, frame.kernel, schedule.stages[s][0], frame.target);
+  }
+  buffers.insert(buffers.end(), frame.carried_buffers.begin(), frame.carried_buffers.end());
+  bool streams = has_stream(frame.kernel);
+  PieceLowering::SharedBody shared;
+  if (streams) shared.before = allocated(buffers);
+  shared.inside = [&](const State& s) {
+    nest::Block body = streams ? nest::Block{} : allocated(buffers);
+    std::vector<Position> at;
+    frame.row_begin.clear();
+    for (int u : rows) {
+      at.push_back(s.at[static_cast<size_t>(u)]);
+      frame.row_begin.push_back(tidy(at.back().begin()));
+    }
+    for (PieceLowering& stage : lowerings) append(body, stage.in_rows(at, schedule.shared));
+    return body;
+  };
+  PieceLowering loops(frame, 0, 0, schedule.stages[0][0]);
+  append(out, loops.shared_loops(schedule.shared, row_names(rows.size(), lowerings), nanoseconds,
+                                 std::move(shared)));
+  return out;
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,111 @@
+// Carried reductions: one serial loop over the cells of a prefix or suffix reduction, one by one or
+// in vectors.
+#include "core/kernel/forms/scan.h"
+#include "core/lower/piece/lowering.h"
+
+namespace tile::lowering {
+
+using nest::Block;
+
+// Values that the first cell has beside its own.
+Block PieceLowering::first_values(const ScanForm& form, const State& s) {
+  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  int64_t begin = form.suffix ? std::max<int64_t>(0, cells + form.offset) : 0;
+  int64_t end = form.suffix ? values : std::min(values, -form.offset);
+  if (end <= begin) return {};
+  std::string name = names_[form.reduction] + "_first";
+  State inner = s;
+  inner.at[form.owner].levels = {{1, 0}};
+  inner.at[form.reduction].levels = {{1, Expr::variable(name)}};
+  nest::For first = make_loop(name, begin, end - begin, nest::LoopKind::serial);
+  first.body = tile_loops(0, inner, [&](const State& p) { return accumulate(p); });
+  return {statement(std::move(first))};
+}
+
+// What `add` makes of the value that the cell `step` of the way has beside those of the cell
+// before, where there is one.
+Block PieceLowering::next_value(const ScanForm& form, const Expr& step, State s, const Leaf& add) {
+  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  Expr cell = form.suffix ? tidy(Expr(cells - 1) - step) : step;
+  Expr value = tidy(form.suffix ? cell + Expr(form.offset) : cell - Expr(form.offset));
+  s.at[form.owner].levels = {{1, cell}};
+  s.at[form.reduction].levels = {{1, value}};
+  nest::If there;
+  int64_t first = form.suffix ? form.offset : -form.offset;
+  if (first < 0) there.nonnegative.push_back(value);
+  if (first + cells - 1 >= values) there.nonnegative.push_back(tidy(Expr(values - 1) - value));
+  there.then = add(s);
+  if (there.nonnegative.empty()) return std::move(there.then);
+  return {statement(std::move(there))};
+}
+
+Block PieceLowering::carried_loop(const State& s) {
+  ScanForm form = *scan_form(piece_, contraction_);
+  State open = s;
+  open.guards = Guards::none;  // the loops run over valid points only
+  Block out = initialise(open);
+  append(out, first_values(form, open));
+  std::string name = names_[form.owner] + "_next";
+  Expr step = Expr::variable(name);
+  nest::For loop = make_loop(name, 0, piece_.box[form.owner], nest::LoopKind::serial);
+  // What a vector of cells makes is stored before the next one is read: reads and writes in turns,
+  // as a copy has them, keep more of both under way than all of one and then all of the other.
+  loop.body = tile_loops(0, open, [&](const State& tile) { return next_cell(form, step, tile); });
+  out.push_back(statement(std::move(loop)));
+  return out;
+}
+
+// `count` steps along the carried owner in blocks of vectors: in the leaf's state its position is
+// the step.
+Block PieceLowering::in_vectors(const std::string& name, int64_t count, const State& s,
+                                const Leaf& leaf) {
+  auto owner = static_cast<size_t>(schedule_.carried);
+  int64_t block = schedule_.outer.back().step, full = count / block;
+  auto some = [&](const Expr& number, int64_t size) {
+    State at = s;
+    at.at[owner].levels.push_back({block, number});
+    at.at[owner].size = size;
+    return tile_loops(0, at, leaf);
+  };
+  Block out;
+  if (full > 0) {
+    nest::For loop = make_loop(name, 0, full, nest::LoopKind::serial);
+    loop.body = some(Expr::variable(name), block);
+    out.push_back(statement(std::move(loop)));
+  }
+  if (count % block != 0) append(out, some(full, count % block));
+  return out;
+}
+
+// Vectors of neighbouring cells, which take their running values together.
+Block PieceLowering::carried_lanes(const State& s) {
+  ScanForm form = *scan_form(piece_, contraction_);
+  State open = s;
+  open.guards = Guards::none;
+  open.one_cell = true;
+  Block out = initialise(open);
+  append(out, first_values(form, open));
+  open.one_cell = false;
+  append(out,
+         in_vectors(names_[form.owner] + "_next", piece_.box[form.owner], open, next_cells(form)));
+  return out;
+}
+
+// The cells of a vector, whose position is the step.
+PieceLowering::Leaf PieceLowering::next_cells(const ScanForm& form) {
+  return [this, form](const State& at) {
+    return next_cell(form, tidy(at.at[form.owner].begin()), at);
+  };
+}
+
+// Adds the value of the step, and stores the cell that it completes.
+Block PieceLowering::next_cell(const ScanForm& form, const Expr& step, State s) {
+  Block body = next_value(form, step, s, [&](const State& p) { return accumulate(p); });
+  Expr last(piece_.box[form.owner] - 1);
+  s.at[form.owner].levels = {{1, form.suffix ? tidy(last - step) : step}};
+  s.at[form.reduction].levels = {{1, 0}};
+  append(body, results(s));
+  return body;
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,69 @@
+#include "core/nest/passes/taken.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tile::nest {
+namespace {
+
+// The value of a node that is an integer known now.
+std::optional<int64_t> known(const Node& node) {
+  if (node.kind == NodeKind::integer && !is_float(node.type)) return node.integer;
+  if (node.kind == NodeKind::size && node.expr.is_constant()) return node.expr.value();
+  return std::nullopt;
+}
+
+// The side of a select whose condition is known; -1: any other node.
+NodeId taken(const Body& body, const Node& node) {
+  if (node.kind != NodeKind::operation || node.op != Op::select) return -1;
+  std::optional<int64_t> condition = known(body[node.args[0]]);
+  if (!condition) return -1;
+  NodeId side = node.args[*condition != 0 ? 1 : 2];
+  return body[side].type == node.type ? side : -1;
+}
+
+bool has_taken(const Body& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(), [&](const Node& node) {
+    return taken(body, node) >= 0 || (node.region && has_taken(*node.region));
+  });
+}
+
+// Keeps the loads that the body still reads, in order of first use.
+void drop_unread(Body& body, std::vector<Access>& loads) {
+  std::vector<int> renumbered(loads.size(), -1);
+  std::vector<Access> kept;
+  change_nodes(body, [&](Node& node) {
+    if (node.kind != NodeKind::load) return;
+    int& to = renumbered[static_cast<size_t>(node.slot)];
+    if (to < 0) {
+      to = static_cast<int>(kept.size());
+      kept.push_back(loads[static_cast<size_t>(node.slot)]);
+    }
+    node.slot = to;
+  });
+  loads = std::move(kept);
+}
+
+// `more`: nodes of the body that are needed beside its results.
+void drop_untaken(Body& body, std::vector<Access>& loads, std::vector<NodeId>* more) {
+  if (!has_taken(body)) return;
+  size_t results = body.results.size();
+  if (more != nullptr) {
+    std::copy_if(more->begin(), more->end(), std::back_inserter(body.results),
+                 [](NodeId id) { return id >= 0; });
+  }
+  body = tidied(rewritten(body, taken));
+  size_t next = results;
+  for (size_t i = 0; more != nullptr && i < more->size(); ++i) {
+    if ((*more)[i] >= 0) (*more)[i] = body.results[next++];
+  }
+  body.results.resize(results);
+  drop_unread(body, loads);
+}
+
+}  // namespace
+
+void drop_untaken(Store& store) { drop_untaken(store.body, store.loads, &store.target.values); }
+void drop_untaken(If& guard) { drop_untaken(guard.predicate, guard.loads, nullptr); }
+
+}  // namespace tile::nest

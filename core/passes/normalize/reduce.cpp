@@ -1,0 +1,38 @@
+#include "core/passes/normalize/normalize.h"
+#include "core/passes/normalize/substitution.h"
+
+namespace tile {
+namespace {
+
+std::vector<Affine> output_forms(const Piece& piece) {
+  std::vector<Affine> forms;
+  for (const Index& index : piece.stores[0].index) forms.push_back(index.affine);
+  return forms;
+}
+
+// False: the piece has no integer point.
+bool reduce_piece(Piece& piece) {
+  std::optional<lattice::Substitution> integral = lattice::solve_integrality(system_of(piece));
+  if (!integral) return false;
+  piece = substituted(piece, *integral);
+  lattice::Bounds bounds = lattice::bounds(system_of(piece));
+  if (bounds.empty) return false;
+  internal_check(!bounds.unbounded.has_value(), "reduce: an unbounded index passed bind");
+  std::vector<Affine> outputs = output_forms(piece);
+  lattice::Ownership owned = lattice::own_outputs(piece.unknowns.size(), outputs, bounds.box);
+  piece = substituted(piece, owned.substitution);
+  piece.owners = owned.owners;
+  return true;
+}
+
+}  // namespace
+
+void reduce(BoundProgram& program, const Target&) {
+  for (BoundStatement& statement : program.statements) {
+    Contraction* c = std::get_if<Contraction>(&statement);
+    if (c == nullptr || c->normalized) continue;
+    std::erase_if(c->pieces, [](Piece& piece) { return !reduce_piece(piece); });
+  }
+}
+
+}  // namespace tile

@@ -1,0 +1,180 @@
+#include "core/schedule/cost/row_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "core/kernel/rows.h"
+#include "core/kernel/stream.h"
+#include "core/schedule/cost/cost.h"
+
+namespace tile {
+namespace {
+
+constexpr double kOverlap = 0.15;    // of the smaller of two costs that the larger does not hide
+constexpr double kResident = 0.75;   // of a cache that data find there again
+constexpr double kBlockShare = 0.5;  // of a cache, for a block of rows beside the next one's data
+
+// The extents of the shared loops' blocks: of the rows, then of the streamed axis.
+std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
+  std::vector<int64_t> blocks = row_extents(kernel);
+  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
+  for (size_t i = 0; i < schedule.shared; ++i) {
+    const Loop& l = schedule.stages[0][0].outer[i];
+    auto r = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
+    int64_t& block = blocks[static_cast<size_t>(r)];
+    block = std::min(block, l.step);
+  }
+  return blocks;
+}
+
+}  // namespace
+
+bool is_global(const Kernel& kernel, TensorId id) {
+  auto listed = [&](const std::vector<TensorId>& list) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  return listed(kernel.reads) || listed(kernel.writes);
+}
+
+std::vector<int64_t> row_extents(const Kernel& kernel) {
+  const KernelStage& first = kernel.stages[0];
+  std::vector<int64_t> list;
+  for (int u : shared_unknowns(first)) {
+    list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
+  }
+  return list;
+}
+
+double tasks_of(const PieceSchedule& s, const Piece& piece) {
+  double tasks = 1;
+  for (const Loop& l : s.outer) {
+    if (l.binding != Binding::parallel) break;
+    int64_t extent = piece.box[static_cast<size_t>(l.unknown)];
+    tasks *= static_cast<double>(ceil_div(extent, l.step));
+  }
+  return tasks;
+}
+
+RowModel::RowModel(const Kernel& kernel, const Target& target, std::vector<int64_t> blocks)
+    : target_(target), blocks_(std::move(blocks)), block_(block_of_rows(kernel, blocks_)) {
+  std::vector<int64_t> all = row_extents(kernel);
+  for (size_t r = 0; r < all.size(); ++r) {
+    count_ *= static_cast<double>(all[r]) / static_cast<double>(blocks_[r]);
+  }
+  if (has_stream(kernel)) count_ *= visited_share(kernel, blocks_);
+  attached_share_ = 1 / count_;
+  cold_ = count_ * cold_block(kernel);
+  again_ = count_ * read_again();
+}
+
+double RowModel::serial_ns(const std::vector<double>& stages) const {
+  double warm = attached();
+  for (double ns : stages) warm += ns;
+  warm = warm * count_ + again_;
+  return std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
+}
+
+double RowModel::attached() const {
+  double total = 0;
+  for (const KernelStage& stage : block_.stages) {
+    if (stage.attach >= 0) total += attached_ns(stage, block_, target_);
+  }
+  return total * attached_share_;
+}
+
+double RowModel::cold_block(const Kernel& kernel) const {
+  double bytes = 0, second = 0;
+  std::set<TensorId> seen;
+  std::vector<std::pair<size_t, size_t>> moved;  // stage, access
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    PieceModel model(c.pieces[0], c, kernel, target_);
+    for (size_t a = 0; a < model.accesses().size(); ++a) {
+      const PieceModel::AccessModel& access = model.accesses()[a];
+      TensorId id = access.access->tensor;
+      if (!is_global(kernel, id) || !seen.insert(id).second) continue;
+      double all = model.footprint(access, c.pieces[0].box);
+      bool by_rows = model.footprint(access, block_.stages[s].contraction.pieces[0].box) < all;
+      bytes += all;
+      second += by_rows ? all / std::max(1, target_.threads) : all;
+      moved.emplace_back(s, a);
+    }
+  }
+  if (second <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
+  bool near = bytes <= kResident * static_cast<double>(target_.l3_bytes);
+  double rate = near ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns;
+  double total = 0;
+  for (auto [s, a] : moved) {
+    const Contraction& c = block_.stages[s].contraction;
+    PieceModel model(c.pieces[0], c, block_, target_);
+    const PieceModel::AccessModel& access = model.accesses()[a];
+    double ns = model.fetch_ns(access, c.pieces[0].box, rate) * (access.store ? 2 : 1);
+    total += block_.stages[s].attach >= 0 ? ns * attached_share_ : ns;
+  }
+  return total;
+}
+
+double RowModel::read_again() const {
+  double capacity = kBlockShare * static_cast<double>(target_.l2_bytes);
+  double held = 0, total = 0;
+  std::set<TensorId> seen;
+  for (const KernelStage& stage : block_.stages) {
+    if (stage.attach >= 0) continue;
+    const Piece& piece = stage.contraction.pieces[0];
+    PieceModel model(piece, stage.contraction, block_, target_);
+    double own = 0, again = 0;
+    for (const PieceModel::AccessModel& a : model.accesses()) {
+      double bytes = model.footprint(a, piece.box);
+      own += bytes;
+      bool fresh = seen.insert(a.access->tensor).second;
+      if (fresh) held += bytes;
+      if (!fresh) again += model.fetch_ns(a, piece.box, target_.l3_bytes_per_ns);
+    }
+    if (own <= capacity) total += again;
+  }
+  return held > capacity ? total : 0;
+}
+
+size_t reused_row(const Kernel& kernel, const Target& target) {
+  std::vector<int64_t> all = row_extents(kernel);
+  size_t best = 0;
+  double most = -1;
+  for (size_t r = 0; r < row_loops(kernel); ++r) {
+    double bytes = 0;
+    for (const KernelStage& stage : kernel.stages) {
+      if (stage.attach >= 0) continue;
+      const Piece& piece = stage.contraction.pieces[0];
+      PieceModel model(piece, stage.contraction, kernel, target);
+      for (const PieceModel::AccessModel& a : model.accesses()) {
+        bool depends = a.strides[static_cast<size_t>(stage.rows[r])] != 0;
+        bool argument = is_global(kernel, a.access->tensor);
+        if (argument && !depends) bytes += model.footprint(a, piece.box);
+      }
+    }
+    if (bytes < most || (bytes == most && all[r] <= all[best])) continue;
+    most = bytes;
+    best = r;
+  }
+  return best;
+}
+
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  const KernelStage& first = kernel.stages[0];
+  RowModel model(kernel, target, block_extents(schedule, kernel));
+  std::vector<double> times;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].attach >= 0) continue;
+    PieceSchedule inside = schedule.stages[s][0];
+    inside.outer.erase(inside.outer.begin(),
+                       inside.outer.begin() + static_cast<std::ptrdiff_t>(schedule.shared));
+    for (Packing& p : inside.packings) p.level -= static_cast<int>(schedule.shared);
+    const Contraction& c = model.block().stages[s].contraction;
+    times.push_back(PieceModel(c.pieces[0], c, model.block(), target).serial_ns(inside));
+  }
+  double tasks = tasks_of(schedule.stages[0][0], first.contraction.pieces[0]);
+  return kKernelStart + threaded_ns(model.serial_ns(times), tasks, target);
+}
+
+}  // namespace tile

@@ -1,0 +1,250 @@
+#include "core/schedule/cost/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/geometry.h"
+
+namespace tile {
+namespace {
+
+constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
+constexpr double kFarRun = 48;    // the same from behind the second cache
+// The same of a tile's part where it walks more at a time than are fetched ahead.
+constexpr double kLostRun = 128;
+constexpr double kLeftRun = 128;  // of what is read once: lines fetched ahead that come much later
+constexpr double kWalksAtOnce = 8;  // where a tile reads and writes whole rows, one after another
+
+}  // namespace
+
+LoopRanges::LoopRanges(const Piece& piece, const PieceSchedule& s)
+    : unknowns_(piece.box.size()), ranges_(piece.box) {
+  for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
+    for (const Loop& l : *part) {
+      // What registers that hold matrices read and multiply comes at once.
+      bool inside = uses_tiles(s) &&
+                    (part == &s.tile || l.binding == Binding::matrix || l.binding == Binding::dot);
+      if (!inside) loops_.push_back(&l);
+    }
+  }
+  ranges_.resize((loops_.size() + 1) * unknowns_);
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    int64_t* range = ranges_.data() + i * unknowns_;
+    std::copy_n(range, unknowns_, range + unknowns_);
+    int64_t& n = range[unknowns_ + static_cast<size_t>(loops_[i]->unknown)];
+    trips_.push_back(static_cast<double>(ceil_div(n, loops_[i]->step)));
+    n = std::min(n, loops_[i]->step);
+  }
+}
+
+Traffic::Traffic(const PieceModel& model, const PieceSchedule& schedule)
+    : model_(model),
+      schedule_(schedule),
+      target_(model.target_),
+      loops_(model.piece_, schedule),
+      blocks_(model.accesses_.size() * (loops_.count() + 1)),
+      shares_(blocks_.size()) {}
+
+bool Traffic::moves(size_t i, size_t loop) const {
+  return access(i).strides[static_cast<size_t>(loops_.loop(loop).unknown)] != 0;
+}
+
+// An earlier access of the same kind walks the tensor at a distance inside the block: the lines
+// are the same but for its edge. Components of one pixel and neighbours of a stencil do.
+bool Traffic::shares_lines(size_t i, size_t level) {
+  std::optional<bool>& known = shares_[i * (loops_.count() + 1) + level];
+  if (!known) known = model_.shares_lines(i, loops_.at(level));
+  return *known;
+}
+
+// Of the blocks that the loop around a level walks through, the part that the block before did not
+// have: those of windows overlap.
+double Traffic::fresh_part(size_t i, size_t level) const {
+  if (!moves(i, level - 1)) return 1;
+  auto bytes = [&](size_t at) {
+    AccessBlock block = PieceModel::block_of(access(i), loops_.at(at));
+    return block.exact * block.rows;
+  };
+  double apart = bytes(level) * loops_.trips(level - 1);
+  return std::min(1.0, bytes(level - 1) / std::max(apart, 1.0));
+}
+
+// What passes into a store of the given capacity: the blocks of the outermost loops whose data fit
+// are fetched once for each iteration of the loops outside. `held` is what an access takes of the
+// capacity inside a level, `moved` what fetching it costs.
+template <class Held, class Moved>
+double Traffic::between(double capacity, const Held& held, const Moved& moved) {
+  size_t level = 0, accesses = model_.accesses_.size();
+  for (; level < loops_.count(); ++level) {
+    double sum = 0;
+    for (size_t i = 0; i < accesses; ++i) {
+      if (!shares_lines(i, level)) sum += held(i, level);
+    }
+    if (sum <= capacity) break;
+  }
+  if (level == 0) return 0;
+  double total = 0;
+  for (size_t i = 0; i < accesses; ++i) {
+    if (shares_lines(i, level)) continue;
+    double fetched = moved(i, level) * (access(i).store ? 2 : 1);
+    bool reused = true;
+    for (size_t j = level; j-- > 0;) {
+      reused = reused && !moves(i, j);
+      if (!reused) fetched *= loops_.trips(j);
+    }
+    if (!reused) fetched *= fresh_part(i, level);
+    total += fetched;
+  }
+  return total;
+}
+
+const AccessBlock& Traffic::block(size_t i, size_t level) {
+  std::optional<AccessBlock>& known = blocks_[i * (loops_.count() + 1) + level];
+  if (!known) known = block_in(i, level, loops_.at(level));
+  return *known;
+}
+
+// Copies are dense.
+AccessBlock Traffic::block_in(size_t i, size_t level, Range range) const {
+  for (const Packing& p : schedule_.packings) {
+    if (p.load != static_cast<int>(i)) continue;
+    bool inside = level >= static_cast<size_t>(p.level) || model_.packed_once(schedule_, p);
+    if (!inside) continue;
+    AccessBlock dense;
+    dense.run = dense.exact = PieceModel::packed_bytes(access(i), range);
+    return dense;
+  }
+  return PieceModel::block_of(access(i), range);
+}
+
+// Whether the loop moves the access along its runs.
+bool Traffic::walks_along(size_t i, size_t loop) {
+  const PieceModel::AccessModel& a = access(i);
+  const Loop& l = loops_.loop(loop);
+  double step =
+      std::abs(static_cast<double>(a.strides[static_cast<size_t>(l.unknown)] * l.step * a.bytes));
+  return step > 0 && step < block(i, loop).run;
+}
+
+// Whether the runs of what is read once go on when all else has been read, not in the next
+// iteration of the loop around the level: then what was fetched ahead of them is lost.
+bool Traffic::leaves_runs(size_t i, size_t level) {
+  const PieceModel::AccessModel& a = access(i);
+  if (a.store || level < 2 || a.uses > 1 || walks_along(i, level - 1)) return false;
+  for (size_t loop = 0; loop + 1 < level; ++loop) {
+    if (loops_.trips(loop) > 1 && walks_along(i, loop)) return true;
+  }
+  return false;
+}
+
+// What the access of one tile brings that is new: of windows that slide along an owner from tile to
+// tile, and reduce nothing else, the earlier taps' elements have come before.
+AccessBlock Traffic::walked_block(size_t i, size_t level) {
+  const PieceModel::AccessModel& a = access(i);
+  const Piece& piece = model_.piece_;
+  size_t inside = std::max(level, schedule_.outer.size());
+  if (!model_.taps_only_) return block(i, inside);
+  // Windows alone come again to the runs of one loop only when those of the loops inside it are
+  // done.
+  while (!a.store && inside > level && !walks_along(i, inside - 1)) --inside;
+  Range whole = loops_.at(inside);
+  std::vector<int64_t> range(whole.begin(), whole.end());
+  for (size_t tap = piece.owners; tap < piece.box.size(); ++tap) {
+    for (size_t u = 0; u < piece.owners; ++u) {
+      bool slid = range[u] == 1 && piece.box[u] > 1 &&
+                  PieceModel::distinct_part(a, u, piece.box[u], tap, range[tap]) < 1;
+      if (slid) range[tap] = 1;
+    }
+  }
+  return block_in(i, inside, range);
+}
+
+// Whether all threads touch the same block inside the level: it is no private copy, and the
+// outermost parallel loop, whose iterations the threads divide, does not move it.
+bool Traffic::shared_by_threads(size_t i, size_t level) const {
+  if (target_.threads < 2) return false;
+  for (const Packing& p : schedule_.packings) {
+    bool inside = p.load == static_cast<int>(i) && level >= static_cast<size_t>(p.level);
+    if (inside && p.level > 0) return false;
+  }
+  for (size_t l = 0; l < schedule_.outer.size(); ++l) {
+    if (schedule_.outer[l].binding != Binding::parallel) break;
+    if (loops_.trips(l) > 1) return !moves(i, l);
+  }
+  return false;
+}
+
+// Whether each thread has a part of the whole tensor that no other touches, the same in every run.
+bool Traffic::divided_by_threads(size_t i) const {
+  for (size_t l = 0; l < schedule_.outer.size(); ++l) {
+    if (schedule_.outer[l].binding != Binding::parallel) break;
+    if (loops_.trips(l) > 1) return moves(i, l) && loops_.trips(l) >= target_.threads;
+  }
+  return false;
+}
+
+// What fetching the block costs, in bytes; `behind`: into the second cache or one behind it.
+double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
+  const AccessBlock& whole = block(i, level);
+  // The loop outside may walk along the run: then its lines are used up over its iterations.
+  double stride = 0;
+  if (level > 0) {
+    const Loop& outside = loops_.loop(level - 1);
+    int64_t elements = access(i).strides[static_cast<size_t>(outside.unknown)];
+    stride = std::abs(static_cast<double>(elements * outside.step * access(i).bytes));
+  }
+  bool along = stride > 0 && stride < kCacheLine;
+  if (along) return whole.rows * std::max(whole.exact, stride);
+  if (!behind) return whole.rows * (whole.run + kShortRun);
+  // A tile walks its runs side by side; a longer block's are finished by later tiles.
+  AccessBlock walked = walked_block(i, level);
+  bool dense = whole.rows == 1 && access(i).uses <= 1;
+  bool lost = !dense && walked.rows > walked.runs_ahead() && walked.run < whole.run;
+  double start = leaves_runs(i, level) ? kLeftRun : kFarRun;
+  if (lost) start = kLostRun * whole.run / walked.run;
+  return whole.rows * (whole.run + start);
+}
+
+double Traffic::memory_ns(int64_t bytes, double ways, double rate) {
+  double way = static_cast<double>(bytes) / ways;
+  bool second = bytes == target_.l2_bytes, behind = bytes > target_.l1_bytes;
+  auto held = [&](size_t i, size_t level) {
+    // While a tile is reduced its sums are in registers.
+    if (model_.reduces_ && access(i).store && level >= schedule_.outer.size()) return 0.0;
+    const AccessBlock& b = block(i, level);
+    double taken = ways > 1 ? b.occupied(way) : b.bytes();
+    if (second && level == 0 && divided_by_threads(i)) taken /= target_.threads;
+    if (!second || !shared_by_threads(i, level)) return taken;
+    return taken * static_cast<double>(bytes) / static_cast<double>(target_.l2_shared_bytes);
+  };
+  auto moved = [&](size_t i, size_t level) { return moved_bytes(i, level, behind); };
+  return between(kUsableCache * static_cast<double>(bytes), held, moved) / rate;
+}
+
+double Traffic::crowded_ns() {
+  if (!model_.reduces_) return 0;
+  auto capacity = static_cast<double>(target_.l1_bytes);
+  size_t level = schedule_.outer.size();
+  double tiles = 1, total = 0;
+  for (size_t i = 0; i < level; ++i) tiles *= loops_.trips(i);
+  for (size_t i = 0; i < model_.piece_.loads.size(); ++i) {
+    const AccessBlock& b = block(i, level);
+    double held = b.occupied(capacity / kFirstLevelWays);
+    bool crowded = held > kUsableCache * capacity && held > b.bytes();
+    bool once = access(i).uses <= 1;
+    if (once && crowded) total += tiles * b.bytes() / target_.l3_bytes_per_ns;
+  }
+  return total;
+}
+
+double Traffic::translation_ns() {
+  auto count = [&](size_t i, size_t level) { return block(i, level).pages(); };
+  double walks = between(kPagesKnown, count, count) * kPageWalk;
+  PieceModel::TileShape t = model_.tile_of(schedule_);
+  bool rows = std::any_of(model_.accesses_.begin(), model_.accesses_.end(),
+                          [&](const auto& a) { return PieceModel::turned_rows(a, t) > 1; });
+  return rows ? walks / kWalksAtOnce : walks;
+}
+
+}  // namespace tile

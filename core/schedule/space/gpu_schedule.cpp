@@ -1,0 +1,233 @@
+#include "core/schedule/space/gpu_schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/forms/scan.h"
+#include "core/kernel/geometry.h"
+#include "core/schedule/cost/gpu_model.h"
+#include "core/schedule/legality/legality.h"
+
+namespace tile::gpu {
+namespace {
+
+constexpr int64_t kMostParts = 256;  // of a sum that blocks share
+
+// Cells of a thread are code each: long bodies have few, so that registers hold their values.
+constexpr int64_t kFewCells = 4, kMostNodes = 1024;
+
+int64_t nodes_in(const Body& body) {
+  auto count = static_cast<int64_t>(body.nodes.size());
+  for (const Node& node : body.nodes) count += node.region ? nodes_in(*node.region) : 0;
+  return count;
+}
+
+constexpr int64_t kCopyStages = 3;    // hide the memory's latency behind two steps
+constexpr int64_t kFewProducts = 64;  // of a term, that a thread's other warps hide the reads of
+
+// Elements of the type that two 16-byte accesses hold.
+int64_t access_elements(DType type) {
+  return std::clamp<int64_t>(32 / static_cast<int64_t>(byte_size(type)), 1, 16);
+}
+
+class PieceSpace {
+ public:
+  PieceSpace(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target)
+      : piece_(piece),
+        c_(c),
+        kernel_(kernel),
+        target_(target),
+        owners_(flat_owners(piece, kernel)),
+        terms_(flat_reductions(piece, kernel)) {}
+
+  std::vector<PieceSchedule> ranked() {
+    loops();
+    others();
+    if (piece_.owners < piece_.box.size()) reductions();
+    matrices();
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<PieceSchedule> list;
+    for (auto& [ns, s] : found_) list.push_back(std::move(s));
+    if (list.empty()) list.push_back(plain_schedule(piece_));
+    return list;
+  }
+
+ private:
+  void consider(PieceSchedule s) {
+    if (!illegal_piece(s, piece_, c_, kernel_, target_).empty()) return;
+    double ns = estimate_piece(s, piece_, c_, kernel_, target_);
+    found_.emplace_back(ns, std::move(s));
+  }
+
+  // A thread for each cell, or for the neighbours that one access holds.
+  void loops() {
+    std::optional<ScanForm> scan = scan_form(piece_, c_);
+    DType type = kernel_.tensors[static_cast<size_t>(c_.outputs[0])].type;
+    for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
+      if (vector > 1 && (scan || owners_.fastest % vector != 0)) continue;
+      if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
+      PieceSchedule s;
+      if (scan) s.carried = static_cast<int>(scan->owner);
+      for (size_t u : owners_.unknowns) {
+        auto unknown = static_cast<int>(u);
+        if (unknown == s.carried) continue;
+        bool wide = vector > 1 && u == owners_.unknowns.back();
+        s.outer.push_back({unknown, wide ? vector : 1, Binding::parallel});
+        if (wide) s.tile.push_back({unknown, 1, Binding::vector});
+      }
+      for (size_t u : terms_.unknowns) {
+        if (!scan) s.reduce.push_back({static_cast<int>(u), 1, Binding::serial});
+      }
+      consider(std::move(s));
+    }
+  }
+
+  void others() {
+    if (scans_lines(piece_, c_, kernel_)) {
+      for (int64_t lanes : {512, 256, 128, 64, 32}) {
+        for (int64_t vector : {16, 8, 4}) {
+          PieceSchedule s;
+          s.gpu_scan = GpuScan{lanes, vector};
+          consider(std::move(s));
+        }
+      }
+    }
+    if (std::optional<TransposeForm> form = transpose_form(piece_, kernel_)) {
+      PieceSchedule s;
+      s.gpu_transpose = GpuTranspose{};
+      consider(std::move(s));
+    }
+  }
+
+  void reductions() {
+    bool narrow = !piece_.loads.empty() &&
+                  byte_size(kernel_.tensors[static_cast<size_t>(piece_.loads[0].tensor)].type) == 2;
+    for (bool along_owners : {false, true}) {
+      const FlatIndex& near = along_owners ? owners_ : terms_;
+      for (int64_t vector : {8, 4, 1}) {
+        if (vector > 1 && near.fastest % vector != 0) continue;
+        if (vector == 8 && !narrow) continue;
+        for (int64_t lanes = 1; lanes <= 512; lanes *= 2) {
+          for (int64_t threads : {128, 256, 512}) {
+            if (lanes <= threads) reduction(along_owners, vector, threads / lanes, lanes);
+          }
+        }
+      }
+    }
+  }
+
+  void reduction(bool along_owners, int64_t vector, int64_t owners, int64_t lanes) {
+    int64_t terms = terms_.count / (along_owners ? 1 : vector);
+    int64_t groups = owners_.count / (along_owners ? vector : 1);
+    if (lanes > 1 && lanes > 2 * terms) return;
+    if (owners > 1 && owners > 2 * groups) return;
+    GpuReduction g;
+    g.owners = owners;
+    g.lanes = lanes;
+    g.vector = vector;
+    g.vector_owners = along_owners;
+    g.owners_fastest = along_owners;
+    int64_t blocks = ceil_div(groups, owners);
+    int64_t wanted = ceil_div(int64_t{8} * target_.gpu.multiprocessors, blocks);
+    int64_t most = std::max<int64_t>(1, terms / (lanes * 8));
+    PieceSchedule s;
+    s.gpu_reduction = g;
+    consider(s);
+    int64_t split = std::min<int64_t>({wanted, most, 1024});
+    if (split < 2) return;
+    s.gpu_reduction->split = split;
+    consider(std::move(s));
+  }
+
+  void matrices() {
+    std::optional<MatrixForm> form = matrix_form(piece_, c_, kernel_);
+    if (!form || form->m.count < 8 || form->n.count < 8 || form->k.count < 4) return;
+    static constexpr int64_t kTiles[][5] = {
+        {128, 64, 16, 8, 8},   {64, 128, 16, 8, 8},   {128, 128, 16, 8, 8}, {128, 128, 8, 8, 8},
+        {256, 128, 16, 16, 8}, {128, 256, 16, 8, 16}, {64, 64, 16, 8, 8},   {64, 64, 16, 4, 4},
+        {32, 64, 16, 4, 4},    {64, 32, 16, 4, 4},    {32, 32, 16, 4, 4}};
+    for (const auto& t : kTiles) {
+      GpuMatrix g{t[0], t[1], t[2], t[3], t[4], 1};
+      int64_t blocks =
+          ceil_div(form->m.count, g.m) * ceil_div(form->n.count, g.n) * form->batch.count;
+      int64_t most = std::min<int64_t>(form->k.count / (4 * g.k), kMostParts);
+      std::set<int64_t> splits{1};
+      for (int64_t each : {1, 2, 3, 4, 6, 8}) {  // blocks of a multiprocessor
+        splits.insert(std::min(each * target_.gpu.multiprocessors / blocks, most));
+      }
+      for (int64_t split : splits) {
+        if (split < 1) continue;
+        g.split = split;
+        staged(g, *form);
+      }
+    }
+  }
+
+  // The ways to stage the tiles: with two stages, or with copies that run ahead of them.
+  void staged(GpuMatrix g, const MatrixForm& form) {
+    auto take = [&] {
+      PieceSchedule s;
+      s.gpu_matrix = g;
+      consider(std::move(s));
+    };
+    take();
+    if (!copies_factor(true, form, piece_, c_, kernel_, target_) &&
+        !copies_factor(false, form, piece_, c_, kernel_, target_)) {
+      return;
+    }
+    g.stages = kCopyStages;
+    take();
+    g.ahead = true;
+    if (g.thread_m * g.thread_n > kFewProducts) take();
+  }
+
+  const Piece& piece_;
+  const Contraction& c_;
+  const Kernel& kernel_;
+  const Target& target_;
+  FlatIndex owners_, terms_;
+  std::vector<std::pair<double, PieceSchedule>> found_;
+};
+
+}  // namespace
+
+std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction& c,
+                                           const Kernel& kernel, const Target& target) {
+  return PieceSpace(piece, c, kernel, target).ranked();
+}
+
+std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target,
+                                          size_t limit) {
+  if (std::vector<Schedule> lines = line_schedules(kernel, target); !lines.empty()) {
+    if (lines.size() > limit) lines.resize(limit);
+    return lines;
+  }
+  Schedule best = plain_schedule(kernel);
+  std::vector<std::vector<std::vector<PieceSchedule>>> all(kernel.stages.size());
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Contraction& c = kernel.stages[s].contraction;
+    for (size_t p = 0; p < best.stages[s].size(); ++p) {
+      all[s].push_back(piece_schedules(c.pieces[p], c, kernel, target));
+      best.stages[s][p] = all[s][p][0];
+    }
+  }
+  std::vector<Schedule> list{best};
+  for (size_t rank = 1; rank < limit; ++rank) {
+    bool more = false;
+    for (size_t s = 0; s < all.size(); ++s) {
+      for (size_t p = 0; p < all[s].size() && list.size() < limit; ++p) {
+        if (rank >= all[s][p].size()) continue;
+        Schedule other = best;
+        other.stages[s][p] = all[s][p][rank];
+        list.push_back(std::move(other));
+        more = true;
+      }
+    }
+    if (!more) break;
+  }
+  return list;
+}
+
+}  // namespace tile::gpu

@@ -1,0 +1,114 @@
+// Orders in which operands are copied for a register tile.
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/space/piece_space.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kMostPacked = 6;  // loads of one body: copies of more crowd the cache out
+
+}  // namespace
+
+void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int level) const {
+  if (piece_.loads.size() > kMostPacked) return;
+  std::vector<Loop> inside(s.outer.begin() + level, s.outer.end());
+  inside.insert(inside.end(), s.tile.begin(), s.tile.end());
+  for (size_t i = 0; i < piece_.loads.size(); ++i) {
+    const PieceModel::AccessModel& a = model_.accesses()[i];
+    // What is read once, in whole vectors, is read where it lies.
+    bool vectors = t.vector >= 0 && a.strides[static_cast<size_t>(t.vector)] == 1;
+    if (vectors && a.uses <= 1) continue;
+    bool lanes_reduce = t.vector >= 0 && !owner(t.vector);
+    Packing p{static_cast<int>(i), level,
+              lanes_reduce ? packed_lanes(t, s, inside, a) : packed_order(t, s, inside, a)};
+    if (p.order.size() > 1 && !in_place(p, a)) s.packings.push_back(std::move(p));
+  }
+}
+
+bool PieceSpace::in_place(const Packing& p, const PieceModel::AccessModel& a) const {
+  if (tiles_ && p.order[p.order.size() - 2].step == dot_->group) {
+    // Rows of whole groups that memory has are read there, whatever lies between them.
+    int k = p.order.back().unknown;
+    bool whole = extent(k) % (dot_->group * target_.tiles.groups()) == 0;
+    return whole && p.order[p.order.size() - 2].unknown == k &&
+           a.strides[static_cast<size_t>(k)] == 1;
+  }
+  int64_t stride = 1;
+  for (size_t i = p.order.size(); i-- > 0 && p.level == 0;) {
+    const Loop& l = p.order[i];
+    if (l.step != 1 || a.strides[static_cast<size_t>(l.unknown)] != stride) return false;
+    stride *= extent(l.unknown);
+  }
+  return p.level == 0;
+}
+
+std::vector<Loop> PieceSpace::packed_lanes(const RegisterTile& t, const PieceSchedule& s,
+                                           const std::vector<Loop>& inside,
+                                           const PieceModel::AccessModel& a) const {
+  std::vector<Loop> order, rows;
+  if (std::abs(a.strides[static_cast<size_t>(t.vector)]) <= 1) return order;
+  for (const Loop& l : inside) {
+    if (a.strides[static_cast<size_t>(l.unknown)] == 0 || !owner(l.unknown)) continue;
+    bool tile = l.step > 1 && l.step == tile_step(t, l.unknown);
+    if (l.step == 1) rows.push_back({l.unknown, 1, Binding::serial});
+    if (tile) order.push_back({l.unknown, l.step, Binding::serial});
+  }
+  for (const Loop& l : s.reduce) {
+    if (a.strides[static_cast<size_t>(l.unknown)] == 0) continue;
+    bool wanted = l.step == (l.unknown == t.vector ? model_.lanes() : 1);
+    if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
+  }
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.push_back({t.vector, 1, Binding::serial});
+  return order;
+}
+
+int64_t PieceSpace::panel_of(const RegisterTile& t, int u) const {
+  return tiles_ && u == t.vector ? target_.tiles.columns() : tile_step(t, u);
+}
+
+std::vector<Loop> PieceSpace::packed_order(const RegisterTile& t, const PieceSchedule& s,
+                                           const std::vector<Loop>& inside,
+                                           const PieceModel::AccessModel& a) const {
+  auto uses = [&](int u) { return a.strides[static_cast<size_t>(u)] != 0; };
+  auto looped = [&](int u, int64_t step) {
+    return std::any_of(inside.begin(), inside.end(), [&](const Loop& l) {
+      return l.unknown == u && (step == 0 || l.step == step);
+    });
+  };
+  std::vector<Loop> tiles, rows, last;
+  for (size_t u = 0; u < piece_.owners; ++u) {
+    auto unknown = static_cast<int>(u);
+    if (!uses(unknown) || !looped(unknown, 0)) continue;
+    // An owner that memory has contiguous stays so within its tile: copied a run at a time.
+    int64_t step = panel_of(t, unknown);
+    bool run =
+        unknown == t.vector || unknown == t.joined || (!tiles_ && a.strides[u] == 1 && step > 1);
+    if (run && step > 1 && looped(unknown, step)) {
+      tiles.push_back({unknown, step, Binding::serial});
+    }
+    (run ? last : rows).push_back({unknown, 1, Binding::serial});
+  }
+  if (t.joined >= 0) {  // the lanes' order
+    std::stable_sort(last.begin(), last.end(), [&](const Loop& x, const Loop& y) {
+      auto lane = [&](const Loop& l) { return l.unknown == t.vector ? 2 : l.unknown == t.joined; };
+      return lane(x) < lane(y);
+    });
+  }
+  std::vector<Loop> order = tiles, neighbours;
+  order.insert(order.end(), rows.begin(), rows.end());
+  int dot = dot_unknown();
+  for (const Loop& l : s.reduce) {
+    if (!uses(l.unknown)) continue;
+    if (l.unknown == dot && l.binding == Binding::dot) neighbours = {{dot, 1, Binding::serial}};
+    bool wanted = l.unknown == dot ? l.step == dot_->group : l.step == 1;
+    if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
+  }
+  order.insert(order.end(), last.begin(), last.end());
+  order.insert(order.end(), neighbours.begin(), neighbours.end());
+  return order;
+}
+
+}  // namespace tile

@@ -1,0 +1,148 @@
+#include "core/target/target.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+namespace tile {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPrecisions = {"f32", "tf32", "3xtf32"};
+
+}  // namespace
+
+std::string_view to_string(Precision precision) {
+  return kPrecisions[static_cast<size_t>(precision)];
+}
+
+std::optional<Precision> parse_precision(std::string_view text) {
+  for (size_t i = 0; i < kPrecisions.size(); ++i) {
+    if (kPrecisions[i] == text) return static_cast<Precision>(i);
+  }
+  return std::nullopt;
+}
+
+double tensor_core_rate(DType type, const Target& target) {
+  if (type == DType::f16 || type == DType::bf16) return target.gpu.matrix_per_ns;
+  if (type != DType::f32 || target.precision == Precision::f32) return 0;
+  return target.gpu.matrix_per_ns / (target.precision == Precision::tf32x3 ? 6 : 2);
+}
+
+std::string to_string(const Target& t) {
+  auto rate = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.17g", value);
+    return std::string(text);
+  };
+  std::string s = t.device + " [" + t.features + "]";
+  auto add = [&](const char* name, const std::string& value) {
+    s += std::string(" ") + name + "=" + value;
+  };
+  add("vector_bits", std::to_string(t.vector_bits));
+  add("vector_registers", std::to_string(t.vector_registers));
+  add("threads", std::to_string(t.threads));
+  add("l1", std::to_string(t.l1_bytes));
+  add("l2", std::to_string(t.l2_bytes));
+  add("l3", std::to_string(t.l3_bytes));
+  if (!is_gpu(t)) add("l2_shared", std::to_string(t.l2_shared_bytes));
+  add("fma_per_ns", rate(t.fma_per_ns));
+  add("dot_bf16_per_ns", rate(t.dot_bf16_per_ns));
+  add("dot_i16_per_ns", rate(t.dot_i16_per_ns));
+  add("dot_i8_per_ns", rate(t.dot_i8_per_ns));
+  if (t.tiles.count > 0) {
+    add("tiles", std::to_string(t.tiles.count));
+    add("tile_rows", std::to_string(t.tiles.rows));
+    add("tile_row_bytes", std::to_string(t.tiles.row_bytes));
+    add("tile_bf16_per_ns", rate(t.tiles.bf16_per_ns));
+    add("tile_i8_per_ns", rate(t.tiles.i8_per_ns));
+  }
+  add("l2_per_ns", rate(t.l2_bytes_per_ns));
+  add("l3_per_ns", rate(t.l3_bytes_per_ns));
+  add("dram_per_ns", rate(t.dram_bytes_per_ns));
+  add("parallel_ns", rate(t.parallel_overhead_ns));
+  add("class_work_ns", rate(t.class_work_ns));
+  add("strict_skip", t.strict_skip ? "1" : "0");
+  if (t.precision != Precision::f32) add("precision", std::string(to_string(t.precision)));
+  if (is_gpu(t)) {
+    add("multiprocessors", std::to_string(t.gpu.multiprocessors));
+    add("capability", std::to_string(t.gpu.capability));
+    add("warp", std::to_string(t.gpu.warp_size));
+    add("block_threads", std::to_string(t.gpu.threads_per_block));
+    add("resident_threads", std::to_string(t.gpu.threads_per_multiprocessor));
+    add("registers", std::to_string(t.gpu.registers_per_multiprocessor));
+    add("thread_registers", std::to_string(t.gpu.registers_per_thread));
+    add("shared_block", std::to_string(t.gpu.shared_per_block));
+    add("shared", std::to_string(t.gpu.shared_per_multiprocessor));
+    add("launch_ns", rate(t.gpu.launch_ns));
+    add("matrix_per_ns", rate(t.gpu.matrix_per_ns));
+  }
+  return s;
+}
+
+namespace {
+
+Target gpu_target(const char* features, int multiprocessors, double gigahertz, double dram) {
+  Target t;
+  t.device = "cuda";
+  t.features = features;
+  t.vector_bits = 128;
+  t.vector_registers = 255;
+  t.threads = multiprocessors;
+  t.l1_bytes = 192 << 10;
+  t.l3_bytes = 0;
+  t.fma_per_ns = 128 * gigahertz;
+  t.dram_bytes_per_ns = dram / multiprocessors;
+  t.parallel_overhead_ns = 3000;
+  t.gpu.multiprocessors = multiprocessors;
+  t.gpu.launch_ns = 2000;
+  return t;
+}
+
+}  // namespace
+
+Target h200_target() {
+  Target t = gpu_target("sm_90a", 132, 1.98, 4800);
+  t.l2_bytes = 60 << 20;
+  t.l2_bytes_per_ns = 5500.0 / 132;
+  t.l3_bytes_per_ns = t.l2_bytes_per_ns;
+  t.gpu.capability = 90;
+  t.gpu.shared_per_block = 232448;
+  t.gpu.shared_per_multiprocessor = 233472;
+  t.gpu.matrix_per_ns = 495000.0 / 132;
+  return t;
+}
+
+Target a100_target() {
+  Target t = gpu_target("sm_80", 108, 1.41, 1555);
+  t.fma_per_ns = 64 * 1.41;
+  t.l2_bytes = 40 << 20;
+  t.l2_bytes_per_ns = 4000.0 / 108;
+  t.l3_bytes_per_ns = t.l2_bytes_per_ns;
+  t.gpu.capability = 80;
+  t.gpu.shared_per_block = 166912;
+  t.gpu.shared_per_multiprocessor = 167936;
+  t.gpu.matrix_per_ns = 156000.0 / 108;
+  return t;
+}
+
+std::optional<Target> gpu_target(std::string_view features) {
+  if (!features.starts_with("sm_")) return std::nullopt;
+  std::string_view digits = features.substr(3);
+  if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.remove_suffix(1);
+  int capability = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), capability);
+  bool whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!whole || capability < 70 || capability > 200) return std::nullopt;
+  Target t = capability >= 90 ? h200_target() : a100_target();
+  t.features = std::string(features);
+  t.gpu.capability = capability;
+  bool large = capability == 80 || capability == 90 || capability == 100;
+  if (!large) {  // the smaller chips of a generation hold 64 or 100 KiB and fewer threads
+    t.gpu.shared_per_block = capability < 80 ? 65536 : 101376;
+    t.gpu.shared_per_multiprocessor = capability < 80 ? 65536 : 102400;
+    t.gpu.threads_per_multiprocessor = capability < 80 ? 1024 : 1536;
+  }
+  return t;
+}
+
+}  // namespace tile

@@ -1,0 +1,396 @@
+#include "runtime/engine/cache/executable_record.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/passes/bind/bind.h"
+#include "core/support/checked.h"
+#include "runtime/engine/constants.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/launch/verify_launches.h"
+
+namespace tile {
+namespace {
+
+constexpr int64_t kFormat = 3;
+
+// Numbers of 64 bits and texts with their length, one after the other.
+class Writer {
+ public:
+  void number(int64_t value) { put(&value, sizeof value); }
+  void bytes(const void* data, size_t size) {
+    number(static_cast<int64_t>(size));
+    put(data, size);
+  }
+  void text(const std::string& s) { bytes(s.data(), s.size()); }
+  template <class T>
+  void numbers(const std::vector<T>& list) {
+    number(static_cast<int64_t>(list.size()));
+    for (T value : list) number(static_cast<int64_t>(value));
+  }
+  std::vector<std::byte> take() { return std::move(out_); }
+
+ private:
+  void put(const void* data, size_t size) {
+    const auto* from = static_cast<const std::byte*>(data);
+    out_.insert(out_.end(), from, from + size);
+  }
+  std::vector<std::byte> out_;
+};
+
+struct Damaged {};
+
+// Throws Damaged for what no writer writes.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  int64_t number() {
+    int64_t value = 0;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  // A number of things, or the position of one, below `end`.
+  size_t count(size_t end = SIZE_MAX) {
+    int64_t n = number();
+    if (n < 0 || static_cast<uint64_t>(n) > bytes_.size() + at_ || static_cast<size_t>(n) >= end)
+      throw Damaged{};
+    return static_cast<size_t>(n);
+  }
+  size_t size() {
+    int64_t n = number();
+    if (n < 0) throw Damaged{};
+    return static_cast<size_t>(n);
+  }
+  std::span<const std::byte> bytes() { return take(count()); }
+  std::string text() {
+    std::span<const std::byte> s = bytes();
+    return {reinterpret_cast<const char*>(s.data()), s.size()};
+  }
+  std::vector<int64_t> numbers() {
+    std::vector<int64_t> list(count());
+    for (int64_t& value : list) value = number();
+    return list;
+  }
+  std::vector<TensorId> ids(size_t tensors) {
+    std::vector<TensorId> list(count());
+    for (TensorId& id : list) id = static_cast<TensorId>(count(tensors));
+    return list;
+  }
+  bool at_end() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> take(size_t size) {
+    if (size > bytes_.size()) throw Damaged{};
+    std::span<const std::byte> front = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+    at_ += size;
+    return front;
+  }
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+};
+
+// Tensors, inputs and outputs of a program; its statements are not needed to run it.
+void write(Writer& out, const BoundProgram& program) {
+  out.number(static_cast<int64_t>(program.tensors.size()));
+  for (const BoundTensor& t : program.tensors) {
+    out.text(t.name);
+    out.number(static_cast<int64_t>(t.type));
+    out.numbers(t.shape);
+    out.number(t.view_of ? *t.view_of + 1 : 0);
+    out.number(t.constant ? 1 : 0);
+    if (t.constant) out.bytes(t.constant->data(), t.constant->size());
+  }
+  out.numbers(program.inputs);
+  out.numbers(program.outputs);
+}
+
+size_t byte_count_of(const BoundTensor& t) {
+  if (std::ranges::any_of(t.shape, [](int64_t extent) { return extent < 0; })) throw Damaged{};
+  try {
+    auto bytes = static_cast<int64_t>(byte_size(t.type));
+    return static_cast<size_t>(checked_mul(element_count(t.shape), bytes));
+  } catch (const Overflow&) {
+    throw Damaged{};
+  }
+}
+
+// Views end at a tensor that is none.
+void check_views(const BoundProgram& program) {
+  for (const BoundTensor& t : program.tensors) {
+    size_t steps = 0;
+    for (const BoundTensor* at = &t; at->view_of; ++steps) {
+      at = &program.tensors[static_cast<size_t>(*at->view_of)];
+      if (steps > program.tensors.size()) throw Damaged{};
+    }
+  }
+}
+
+BoundProgram read_program(Reader& in) {
+  BoundProgram program;
+  program.tensors.resize(in.count());
+  for (BoundTensor& t : program.tensors) {
+    t.name = in.text();
+    t.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
+    t.shape = in.numbers();
+    auto source = static_cast<TensorId>(in.count(program.tensors.size() + 1));
+    if (source > 0) t.view_of = source - 1;
+    size_t bytes = byte_count_of(t);
+    if (in.count(2) == 0) continue;
+    std::span<const std::byte> elements = in.bytes();
+    if (elements.size() != bytes) throw Damaged{};
+    t.constant = std::make_shared<const std::vector<std::byte>>(elements.begin(), elements.end());
+  }
+  program.inputs = in.ids(program.tensors.size());
+  program.outputs = in.ids(program.tensors.size());
+  check_views(program);
+  return program;
+}
+
+void write(Writer& out, const Launch& launch) {
+  out.numbers(launch.arguments);
+  out.numbers(launch.parameters);
+  out.number(launch.sort ? 1 : 0);
+  if (launch.sort) {
+    out.number(launch.sort->source);
+    out.number(launch.sort->result);
+    out.number(launch.sort->axis);
+    out.number(launch.sort->indices ? 1 : 0);
+  } else {
+    out.text(launch.key);
+  }
+  out.number(static_cast<int64_t>(launch.prepared.size()));
+  for (const PreparedCopy& p : launch.prepared) {
+    out.number(p.source);
+    out.text(p.key);
+    out.number(static_cast<int64_t>(p.bytes));
+  }
+}
+
+Launch read_launch(Reader& in, size_t tensors) {
+  Launch launch;
+  launch.arguments = in.ids(tensors);
+  launch.parameters = in.numbers();
+  if (in.count(2) == 0) {
+    launch.key = in.text();
+  } else {
+    launch.sort.emplace();
+    launch.sort->source = static_cast<TensorId>(in.count(tensors));
+    launch.sort->result = static_cast<TensorId>(in.count(tensors));
+    launch.sort->axis = in.number();
+    launch.sort->indices = in.count(2) != 0;
+  }
+  launch.prepared.resize(in.count());
+  for (PreparedCopy& p : launch.prepared) {
+    p.source = static_cast<TensorId>(in.count(tensors));
+    p.key = in.text();
+    p.bytes = in.size();
+  }
+  return launch;
+}
+
+}  // namespace
+
+std::vector<std::byte> packed_record(const Executable& e) {
+  Writer out;
+  out.number(kFormat);
+  write(out, e.bound);
+  write(out, e.program);
+  out.number(static_cast<int64_t>(e.launches.size()));
+  for (const Launch& launch : e.launches) write(out, launch);
+  for (const Place& place : e.places) {
+    out.number(static_cast<int64_t>(place.kind));
+    out.number(static_cast<int64_t>(place.at));
+  }
+  out.number(static_cast<int64_t>(e.copies.size()));
+  for (const OutputCopy& copy : e.copies) {
+    out.number(copy.from);
+    out.number(static_cast<int64_t>(copy.output));
+  }
+  out.number(static_cast<int64_t>(e.densified.size()));
+  for (auto [input, offset] : e.densified) {
+    out.number(static_cast<int64_t>(input));
+    out.number(static_cast<int64_t>(offset));
+  }
+  out.number(static_cast<int64_t>(e.arena_bytes));
+  out.number(static_cast<int64_t>(e.workspace_bytes));
+  return out.take();
+}
+
+namespace {
+
+Place read_place(Reader& in, const Executable& e) {
+  Place place;
+  place.kind = static_cast<Place::Kind>(in.count(static_cast<size_t>(Place::Kind::constant) + 1));
+  place.at = in.size();
+  size_t end = SIZE_MAX;
+  if (place.kind == Place::Kind::input) end = e.program.inputs.size();
+  if (place.kind == Place::Kind::output) end = e.program.outputs.size();
+  if (place.kind == Place::Kind::constant) end = e.program.tensors.size();
+  if (place.at >= end) throw Damaged{};
+  if (place.kind == Place::Kind::constant && !e.program.tensors[place.at].constant) throw Damaged{};
+  return place;
+}
+
+// Inputs and outputs are those of the call, and everything in the arena ends within it.
+void check_extents(const Executable& e) {
+  if (e.program.inputs.size() != e.inputs.size()) throw Damaged{};
+  for (size_t i = 0; i < e.inputs.size(); ++i) {
+    const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    if (t.type != e.inputs[i].type.type || t.shape != e.inputs[i].type.shape) throw Damaged{};
+  }
+  if (e.program.outputs.size() != e.bound.outputs.size()) throw Damaged{};
+  auto fits = [&](size_t at, size_t bytes) {
+    if (at > e.arena_bytes || bytes > e.arena_bytes - at) throw Damaged{};
+  };
+  for (size_t i = 0; i < e.places.size(); ++i) {
+    size_t bytes = byte_count_of(e.program.tensors[i]);
+    if (e.places[i].kind == Place::Kind::arena) fits(e.places[i].at, bytes);
+  }
+  for (auto [input, offset] : e.densified) {
+    fits(offset, byte_count_of(e.bound.tensors[static_cast<size_t>(e.bound.inputs[input])]));
+  }
+}
+
+void check_sort(const Sort& sort, const BoundProgram& program) {
+  const Shape& shape = program.tensors[static_cast<size_t>(sort.source)].shape;
+  const Shape& result = program.tensors[static_cast<size_t>(sort.result)].shape;
+  bool axis = sort.axis >= 0 && static_cast<size_t>(sort.axis) < shape.size();
+  if (!axis || element_count(shape) != element_count(result)) throw Damaged{};
+}
+
+void unpack(std::span<const std::byte> bytes, Executable& e) {
+  Reader in(bytes);
+  if (in.number() != kFormat) throw Damaged{};
+  e.bound = read_program(in);
+  e.program = read_program(in);
+  size_t tensors = e.program.tensors.size(), outputs = e.bound.outputs.size();
+  if (e.bound.inputs.size() != e.inputs.size()) throw Damaged{};
+  e.launches.resize(in.count());
+  for (Launch& launch : e.launches) launch = read_launch(in, tensors);
+  for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
+  for (const Launch& launch : e.launches) {
+    for (const PreparedCopy& p : launch.prepared) {
+      const Place& place = e.places[static_cast<size_t>(p.source)];
+      bool constant = place.kind == Place::Kind::input && constant_at(e, place.at) != nullptr;
+      if (!constant) throw Damaged{};
+    }
+  }
+  e.copies.resize(in.count());
+  for (OutputCopy& copy : e.copies) {
+    copy.from = static_cast<TensorId>(in.count(tensors));
+    copy.output = in.count(outputs);
+  }
+  e.densified.resize(in.count());
+  for (auto& [input, offset] : e.densified) {
+    input = in.count(e.inputs.size());
+    offset = in.size();
+  }
+  e.arena_bytes = in.size();
+  e.workspace_bytes = in.size();
+  if (!in.at_end()) throw Damaged{};
+  check_extents(e);
+  for (const Launch& launch : e.launches) {
+    if (launch.sort) check_sort(*launch.sort, e.program);
+  }
+}
+
+// False where a kernel is no longer there.
+bool find_codes(Executable& e) {
+  for (Launch& launch : e.launches) {
+    if (launch.sort) continue;
+    launch.code = e.engine->kernels().find(launch.key, e.engine->target());
+    if (!launch.code) return false;
+    for (PreparedCopy& p : launch.prepared) {
+      p.code = e.engine->kernels().find(p.key, e.engine->target());
+      if (!p.code) return false;
+    }
+  }
+  return true;
+}
+
+// Nobody has written what does not hold together.
+bool is_sound(const Executable& e) {
+  try {
+    verify_launches(e);
+    return true;
+  } catch (const InternalError& error) {
+    e.engine->log(LogLevel::warning,
+                  std::string("an executable record was ignored: ") + error.what());
+    return false;
+  }
+}
+
+// What binding reads of a program beside its text.
+std::string conditions_of(const Program& program) {
+  std::string out;
+  for (const Tensor& t : program.tensors) {
+    out += t.differentiated ? "d" : "";
+    if (t.seed_of) out += "s" + std::to_string(*t.seed_of);
+    out += ",";
+  }
+  for (const SizeDefinition& d : program.sizes) out += "\n" + d.name + "=" + to_string(d.value);
+  for (const SizeCheck& c : program.checks) {
+    out += "\n" + to_string(c.left) + "?" + std::to_string(static_cast<int>(c.relation)) + "?" +
+           to_string(c.right);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool unpack_record(std::span<const std::byte> bytes, Executable& executable) {
+  try {
+    unpack(bytes, executable);
+    return true;
+  } catch (const Damaged&) {
+    return false;
+  }
+}
+
+std::string record_key(Engine& engine, const Program& program,
+                       const std::vector<InputLayout>& inputs) {
+  if (is_gpu(engine.target()) || !engine.kernels().keeps_records()) return "";
+  std::string key =
+      "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() + "\n" +
+      to_string(engine.target()) + "\ntuned " +
+      (engine.options().deterministic ? "never" : engine.kernels().tuning_stamp(engine.target()));
+  for (const InputLayout& i : inputs) {
+    key += "\n" + std::string(to_string(i.type.type));
+    for (int64_t n : i.type.shape) key += " " + std::to_string(n);
+    if (i.type.value) key += " value " + std::to_string(*i.type.value);
+    if (!i.strides.empty()) key += " strides";
+    for (int64_t n : i.strides) key += " " + std::to_string(n);
+    if (i.constant) key += " constant";
+  }
+  return key + "\n" + conditions_of(program) + "\n" + print(program);
+}
+
+bool load_record(Executable& executable, const std::string& key) {
+  std::optional<std::vector<std::byte>> bytes = executable.engine->kernels().record(key);
+  if (!bytes) return false;
+  Executable e = executable;
+  if (!unpack_record(*bytes, e)) {
+    executable.engine->log(LogLevel::warning, "an executable record was ignored: damaged");
+    return false;
+  }
+  if (!find_codes(e) || !is_sound(e)) return false;
+  // Beyond the limit it is compiled, which tells so.
+  size_t limit = e.engine->options().memory_limit;
+  if (limit != 0 && memory_needed(e) > limit) return false;
+  prepare_copies(e);
+  e.restored = true;
+  e.call = call_plan(e);
+  e.own_code = std::all_of(e.launches.begin(), e.launches.end(),
+                           [](const Launch& launch) { return launch.parameters.empty(); });
+  executable = std::move(e);
+  return true;
+}
+
+void save_record(const Executable& executable, const std::string& key) {
+  executable.engine->kernels().keep_record(key, packed_record(executable));
+}
+
+}  // namespace tile

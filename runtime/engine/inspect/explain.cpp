@@ -1,0 +1,189 @@
+// What each kernel became, in words: class and roles, domain, tiles, vector width, remaining
+// guards.
+#include <algorithm>
+
+#include "backends/fork.h"
+#include "core/ir/text.h"
+#include "core/kernel/forms/window_report.h"
+#include "runtime/engine/engine.h"
+
+namespace tile {
+namespace {
+
+// What the innermost code of a nest looks like.
+struct NestSummary {
+  int64_t widest_vector = 1;
+  int guards = 0;         // tests left in vector or unrolled code of interior bodies
+  int versions = 0;       // tiles with an interior and a general body
+  int scalar_stores = 0;  // stores outside any vector loop
+  int vector_stores = 0;
+  bool parallel = false;
+};
+
+class Summarizer {
+ public:
+  NestSummary summary;
+  void block(const nest::Block& statements, bool vector) {
+    for (const nest::Statement& s : statements) {
+      std::visit([&](const auto& what) { statement(what, vector); }, s.what);
+    }
+  }
+
+ private:
+  void statement(const nest::For& f, bool vector) {
+    bool here = f.kind == nest::LoopKind::vector;
+    if (here) summary.widest_vector = std::max(summary.widest_vector, f.width);
+    summary.parallel = summary.parallel || f.kind == nest::LoopKind::parallel;
+    block(f.body, vector || here);
+  }
+  void statement(const nest::If& i, bool vector) {
+    bool version = !i.otherwise.empty();
+    ++(version ? summary.versions : summary.guards);
+    block(i.then, vector);
+    // The general body of a versioned tile is expected to test; only its stores count.
+    int guards = summary.guards;
+    block(i.otherwise, vector);
+    if (version) summary.guards = guards;
+  }
+  void statement(const nest::Store&, bool vector) {
+    ++(vector ? summary.vector_stores : summary.scalar_stores);
+  }
+  void statement(const nest::Alloc&, bool) {}
+  void statement(const nest::Sync&, bool) {}
+  void statement(const nest::Copy&, bool) {}
+  void statement(const nest::MatrixTile&, bool) {}
+  void statement(const nest::MatrixMove&, bool) {}
+};
+
+std::string domain_text(const Piece& piece, const PieceClass& kind) {
+  std::string out;
+  for (size_t i = 0; i < piece.unknowns.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + piece.unknowns[i] + " < " + std::to_string(piece.box[i]) + " (" +
+           std::string(to_string(kind.roles[i])) + ")";
+  }
+  for (const Constraint& c : piece.constraints) {
+    out += "; " + std::to_string(c.lo) + " <= " + to_string(c.form, piece.unknowns) + " < " +
+           std::to_string(c.hi);
+  }
+  return out;
+}
+
+// Windows told so far, by what they slide over and by what they make.
+class WindowNotes {
+ public:
+  std::string separable(const Piece& piece, Aggregation aggregation) const {
+    std::vector<std::vector<size_t>> groups = separable_window(piece, aggregation);
+    if (groups.empty()) return "";
+    std::string names, terms;
+    double together = 1;
+    for (const std::vector<size_t>& group : groups) {
+      int64_t size = 1;
+      std::string members;
+      for (size_t u : group) {
+        size *= piece.box[u];
+        members += (members.empty() ? "" : ", ") + piece.unknowns[u];
+      }
+      together *= static_cast<double>(size);
+      names += (names.empty() ? "" : ", then over ") + members;
+      terms += (terms.empty() ? "" : " + ") + std::to_string(size);
+    }
+    return "    its window is separable: over " + names + " takes " + terms + " terms instead of " +
+           std::to_string(static_cast<int64_t>(together)) + "\n";
+  }
+
+  std::string repeated(const Contraction& contraction, const Piece& piece,
+                       const std::string& here) {
+    std::optional<SlidingWindow> window = sliding_window(piece);
+    if (!window) return "";
+    std::string out;
+    for (const Told& other : told_) {
+      if (other.window.form != window->form) continue;
+      if (other.window.tensor == window->tensor) {
+        out += "    slides the same window over the same tensor as " + other.name + "\n";
+      } else if (other.result == window->tensor) {
+        out += "    repeats the window of " + other.name + " on its result\n";
+      }
+    }
+    told_.push_back({*window, contraction.outputs[0], here});
+    return out;
+  }
+
+ private:
+  struct Told {
+    SlidingWindow window;
+    TensorId result;
+    std::string name;
+  };
+  std::vector<Told> told_;
+};
+
+std::string stage_text(const Launch& launch, size_t at, WindowNotes& notes) {
+  const Kernel& kernel = *launch.kernel;
+  const KernelStage& stage = kernel.stages[at];
+  std::string out;
+  for (size_t p = 0; p < stage.contraction.pieces.size(); ++p) {
+    const Piece& piece = stage.contraction.pieces[p];
+    PieceClass kind = classify(piece, stage.contraction, kernel.tensors);
+    out += "  stage " + std::to_string(at);
+    if (stage.contraction.pieces.size() > 1) out += " piece " + std::to_string(p);
+    out += ": " + std::string(to_string(kind.kind)) + ", domain " + domain_text(piece, kind) + "\n";
+    out += notes.separable(piece, stage.contraction.aggregation);
+    out += notes.repeated(stage.contraction, piece,
+                          "stage " + std::to_string(at) + " of kernel " + kernel.name);
+    if (stage.attach >= 0) {
+      out += "    computed in the register tile of stage " + std::to_string(stage.attach) + "\n";
+    }
+    for (size_t r = 0; r < stage.rows.size(); ++r) {
+      out += "    for each row " + piece.unknowns[static_cast<size_t>(stage.rows[r])] + "\n";
+    }
+    if (stage.stream >= 0) {
+      out += "    for each block of " + piece.unknowns[static_cast<size_t>(stage.stream)] + "\n";
+    }
+    if (stage.rescale >= 0) {
+      out += "    rescaled where the running maximum of stage " + std::to_string(stage.rescale) +
+             " rises\n";
+    }
+    if (stage.residence == Residence::row) out += "    its result is kept for the row alone\n";
+  }
+  return out;
+}
+
+std::string launch_text(const Launch& launch, WindowNotes& notes) {
+  if (launch.sort) return "sort: a routine of the runtime\n";
+  std::string out = launch.kernel ? "kernel " + launch.kernel->name + "\n" : "scatter\n";
+  if (launch.kernel) {
+    for (size_t i = 0; i < launch.kernel->stages.size(); ++i) {
+      out += stage_text(launch, i, notes);
+    }
+  }
+  Summarizer s;
+  s.block(launch.nest.body, false);
+  out += "  vectors of " + std::to_string(s.summary.widest_vector) + " elements, " +
+         (s.summary.parallel ? "parallel" : "one thread") + ", " +
+         std::to_string(s.summary.vector_stores) + " vector and " +
+         std::to_string(s.summary.scalar_stores) + " scalar statements\n";
+  out += "  " + std::to_string(s.summary.versions) + " tiles with an interior body, " +
+         std::to_string(s.summary.guards) + " guards remain\n";
+  for (const PreparedCopy& p : launch.prepared) {
+    const BoundTensor& t = launch.kernel->tensors[static_cast<size_t>(p.source)];
+    out +=
+        "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";
+  }
+  if (launch.kernel) out += "  tiles:\n" + print(launch.schedule);
+  return out;
+}
+
+}  // namespace
+
+std::string explain(const Executable& e) {
+  LockingCall call;
+  if (e.engine->is_reference()) return "the reference interpreter runs the program as bound\n";
+  if (e.restored) return explain(*compile_stages(e));
+  std::string out;
+  WindowNotes notes;
+  for (const Launch& launch : e.launches) out += launch_text(launch, notes);
+  out += std::to_string(e.arena_bytes) + " bytes of temporaries\n";
+  return out;
+}
+
+}  // namespace tile

@@ -1,0 +1,99 @@
+#include "runtime/engine/inspect/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/ir/analysis/operation_count.h"
+#include "core/kernel/forms/tensor_cores.h"
+#include "core/target/target.h"
+#include "runtime/engine/engine.h"
+
+namespace tile {
+namespace {
+
+double bytes_of(const Executable& e, const Launch& launch) {
+  double bytes = 0;
+  for (TensorId id : launch.arguments) {
+    const BoundTensor& t = e.program.tensors[static_cast<size_t>(id)];
+    bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
+  }
+  return bytes;
+}
+
+double operations_of(const Launch& launch) {
+  if (!launch.kernel) return 0;
+  double operations = 0;
+  for (const KernelStage& stage : launch.kernel->stages) {
+    for (const Piece& piece : stage.contraction.pieces) {
+      try {
+        operations += count_points(piece) * operations_per_point(stage.contraction, piece);
+      } catch (const Failure&) {  // too many points to count
+        return 0;
+      }
+    }
+  }
+  return operations;
+}
+
+// Operations in a nanosecond at best: of the tensor cores where they multiply what the first stage
+// reads.
+double arithmetic_of(const Executable& e, const Launch& launch) {
+  const Target& target = e.engine->target();
+  double rate = target.fma_per_ns;
+  if (is_gpu(target) && launch.kernel) {
+    double matrix = std::numeric_limits<double>::infinity();
+    for (const Piece& piece : launch.kernel->stages[0].contraction.pieces) {
+      for (const Access& load : piece.loads) {
+        DType type = e.program.tensors[static_cast<size_t>(load.tensor)].type;
+        matrix = std::min(matrix, tensor_core_rate(type, target));
+      }
+    }
+    if (std::isfinite(matrix)) rate = std::max(rate, matrix);
+  }
+  return 2 * target.threads * rate;
+}
+
+std::string name_of(const Launch& launch) {
+  if (launch.kernel) return launch.kernel->name;
+  return launch.sort ? "sort" : "scatter";
+}
+
+}  // namespace
+
+std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double>& ns) {
+  if (e.restored) return profile(*compile_stages(e), ns);
+  const Target& target = e.engine->target();
+  double memory = target.dram_bytes_per_ns * target.threads;
+  std::vector<LaunchProfile> launches;
+  for (size_t i = 0; i < e.launches.size() && i < ns.size(); ++i) {
+    LaunchProfile p;
+    p.name = name_of(e.launches[i]);
+    p.ns = ns[i];
+    p.bytes = bytes_of(e, e.launches[i]);
+    p.operations = operations_of(e.launches[i]);
+    double least = std::max(p.bytes / memory, p.operations / arithmetic_of(e, e.launches[i]));
+    p.share = p.ns > 0 ? least / p.ns : 0;
+    launches.push_back(p);
+  }
+  return launches;
+}
+
+std::string to_text(const std::vector<LaunchProfile>& launches) {
+  std::string out;
+  double sum = 0;
+  for (const LaunchProfile& p : launches) {
+    char line[160];
+    std::snprintf(line, sizeof line,
+                  "%12.3f us %9.1f GB/s %10.1f GFLOP/s %5.1f %% of the ceiling  ", p.ns / 1e3,
+                  p.bytes / p.ns, p.operations / p.ns, 100 * p.share);
+    out += line + p.name + "\n";
+    sum += p.ns;
+  }
+  char line[64];
+  std::snprintf(line, sizeof line, "%12.3f us in ", sum / 1e3);
+  return out + line + std::to_string(launches.size()) + " launches\n";
+}
+
+}  // namespace tile

@@ -1,0 +1,192 @@
+#include "runtime/engine/launch/memory_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/ir/analysis/uses.h"
+#include "core/support/checked.h"
+#include "runtime/engine/constants.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/launch/input_strides.h"
+#include "runtime/engine/launch/verify_launches.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Life {
+  size_t first = SIZE_MAX;
+  size_t last = 0;
+  size_t bytes = 0;
+  size_t offset = 0;
+};
+
+// First fit over lives in order of their size: large ones first leave the fewest holes.
+size_t place_lives(std::vector<Life*> lives) {
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
+  std::vector<Life*> placed;
+  size_t total = 0;
+  for (Life* life : lives) {
+    std::vector<const Life*> rivals;
+    for (const Life* other : placed) {
+      if (other->first <= life->last && life->first <= other->last) rivals.push_back(other);
+    }
+    std::sort(rivals.begin(), rivals.end(),
+              [](const Life* a, const Life* b) { return a->offset < b->offset; });
+    size_t offset = 0;
+    for (const Life* other : rivals) {
+      if (offset + life->bytes <= other->offset) break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    life->offset = offset;
+    total = std::max(total, offset + life->bytes);
+    placed.push_back(life);
+  }
+  return total;
+}
+
+size_t bytes_of(const BoundTensor& t) {
+  int64_t bytes = checked_mul(element_count(t.shape), static_cast<int64_t>(byte_size(t.type)));
+  return rounded(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+}
+
+class Planner {
+ public:
+  explicit Planner(Executable& executable) : e_(executable), p_(executable.program) {}
+
+  void run() {
+    e_.places.assign(p_.tensors.size(), {});
+    place_inputs();
+    place_constants();
+    place_outputs();
+    place_temporaries();
+    resolve_views();
+  }
+
+ private:
+  Place& place(TensorId id) { return e_.places[static_cast<size_t>(id)]; }
+
+  void place_inputs() {
+    for (size_t i = 0; i < p_.inputs.size(); ++i) {
+      place(p_.inputs[i]) = {Place::Kind::input, i};
+    }
+  }
+  void place_constants() {
+    for (size_t id = 0; id < p_.tensors.size(); ++id) {
+      if (p_.tensors[id].constant) e_.places[id] = {Place::Kind::constant, id};
+    }
+  }
+  // An output's elements are computed in place where its storage is a tensor of its own.
+  void place_outputs() {
+    for (size_t i = 0; i < p_.outputs.size(); ++i) {
+      TensorId storage = storage_of(p_, p_.outputs[i]);
+      if (place(storage).kind == Place::Kind::none) {
+        place(storage) = {Place::Kind::output, i};
+      } else {
+        e_.copies.push_back({storage, i});
+      }
+    }
+  }
+  void place_temporaries() {
+    std::map<TensorId, Life> lives;
+    for (size_t at = 0; at < e_.launches.size(); ++at) {
+      for (TensorId id : e_.launches[at].arguments) {
+        TensorId storage = storage_of(p_, id);
+        if (place(storage).kind != Place::Kind::none) continue;
+        Life& life = lives[storage];
+        life.first = std::min(life.first, at);
+        life.last = at;
+        life.bytes = bytes_of(p_.tensors[static_cast<size_t>(storage)]);
+      }
+    }
+    std::vector<Life*> list;
+    for (auto& [id, life] : lives) list.push_back(&life);
+    size_t total = place_lives(list);
+    for (auto& [id, life] : lives) place(id) = {Place::Kind::arena, life.offset};
+    for (size_t input : inputs_to_densify(e_)) {
+      TensorId id = p_.inputs[input];
+      e_.densified.emplace_back(input, total);
+      place(id) = {Place::Kind::arena, total};
+      total += bytes_of(p_.tensors[static_cast<size_t>(id)]);
+    }
+    e_.arena_bytes = rounded(total);
+    for (const Launch& launch : e_.launches) {
+      size_t bytes = launch.sort
+                         ? e_.engine->backend().sort_workspace(
+                               *launch.sort, p_.tensors[static_cast<size_t>(launch.sort->source)])
+                         : launch.code->workspace_bytes();
+      e_.workspace_bytes = std::max(e_.workspace_bytes, bytes);
+    }
+  }
+  void resolve_views() {
+    for (size_t i = 0; i < p_.tensors.size(); ++i) {
+      auto id = static_cast<TensorId>(i);
+      if (p_.tensors[i].view_of) place(id) = place(storage_of(p_, id));
+    }
+  }
+
+  Executable& e_;
+  const BoundProgram& p_;
+};
+
+// Temporaries that take more than the machine has are no use.
+size_t machine_memory() {
+  static const size_t bytes = [] {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : 0;
+  }();
+  return bytes;
+}
+
+}  // namespace
+
+size_t memory_needed(const Executable& e) {
+  if (e.engine->is_reference()) {
+    // The interpreter makes every tensor of the program.
+    size_t bytes = 0;
+    for (const BoundTensor& t : e.bound.tensors) bytes += bytes_of(t);
+    for (TensorId id : e.bound.inputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    std::set<TensorId> outputs(e.bound.outputs.begin(), e.bound.outputs.end());
+    for (TensorId id : e.bound.inputs) outputs.erase(id);
+    for (TensorId id : outputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    return bytes;
+  }
+  // Threads of a launch have buffers of their own beside its workspace.
+  const EngineOptions& options = e.engine->options();
+  auto threads = static_cast<size_t>(options.threads > 0 ? options.threads
+                                                         : std::max(1, e.engine->target().threads));
+  size_t scratch = 0;
+  for (const Launch& launch : e.launches) {
+    if (launch.code) scratch = std::max(scratch, launch.code->scratch_bytes());
+  }
+  return e.arena_bytes + e.workspace_bytes + threads * scratch + constant_bytes(e);
+}
+
+void check_memory_limit(const Executable& e, Stage stage, size_t more) {
+  size_t limit = e.engine->options().memory_limit;
+  bool host = e.engine->session() == nullptr && !e.engine->is_reference();
+  if (limit == 0 && host) limit = machine_memory();
+  if (limit == 0) return;
+  size_t needed = memory_needed(e) + more;
+  if (needed <= limit) return;
+  bool constants = constant_bytes(e) != 0;
+  fail(stage, "memory", {},
+       "this program needs " + std::to_string(needed) + " bytes of temporaries" +
+           (constants ? " and constants" : "") + "; the limit is " + std::to_string(limit),
+       "an engine whose option memory_limit is larger allows more");
+}
+
+void plan_memory(Executable& executable) {
+  Planner(executable).run();
+  verify_launches(executable);
+  check_memory_limit(executable, Stage::compile);
+}
+
+}  // namespace tile

@@ -1,0 +1,81 @@
+// Tuning: a race for each kernel, the winners in a copy of the executable.
+#include "runtime/engine/tuning/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "backends/fork.h"
+#include "core/kernel/forms/preparation.h"
+#include "runtime/engine/constants.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/memory_plan.h"
+
+namespace tile {
+
+namespace {
+
+// What the race of one launch's kernel leaves of it: the launch as it was, or with the winner's
+// code.
+void race_launch(const Executable& e, Launch& launch, double budget_ms,
+                 const TuningProgress& progress) {
+  const Kernel& kernel = *launch.kernel;
+  KernelTimer timer(e, launch);
+  RaceProgress report;
+  if (progress) {
+    report = [&](size_t tried, size_t total, double best) {
+      progress(kernel.name, tried, total, best);
+    };
+  }
+  std::optional<Schedule> found = race(e, launch, timer, budget_ms, report);
+  if (!found && !launch.parameters.empty()) return;  // the code of a class of sizes
+  double ns = found ? timer.best(*found) : timer.as_compiled();
+  if (found) launch.schedule = std::move(*found);
+  e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule), ns);
+  if (!found) return;
+  launch.nest = lowered(e, kernel, launch.schedule);
+  launch.prepared = copies_for(e, kernel, launch.schedule);
+  launch.parameters.clear();
+  std::shared_ptr<const Code> trial = timer.code(launch.schedule);
+  if (trial) e.engine->kernels().keep(launch.nest, e.engine->target(), trial);
+  make_code(e, launch);
+}
+
+}  // namespace
+
+std::shared_ptr<const Executable> tuned(const Executable& before, double budget_ms,
+                                        const TuningProgress& progress) {
+  if (!std::isfinite(budget_ms) || budget_ms < 0) {
+    fail(Stage::run, "argument", {}, "a tuning budget of " + std::to_string(budget_ms) + " ms",
+         "give a finite number of milliseconds that is not negative");
+  }
+  if (before.engine->options().deterministic) {
+    fail(Stage::run, "argument", {}, "a deterministic engine tunes nothing",
+         "tune with an engine that is not deterministic");
+  }
+  LockingCall call;
+  auto e = before.restored ? compile_stages(before) : std::make_shared<Executable>(before);
+  if (e->engine->is_reference()) return e;
+  std::vector<Launch> launches = e->launches;
+  auto kernels = static_cast<double>(std::count_if(
+      launches.begin(), launches.end(), [](const Launch& l) { return l.kernel.has_value(); }));
+  double start = now_ns();
+  for (Launch& launch : launches) {
+    if (!launch.kernel) continue;
+    // What the races before left is shared by the rest.
+    double left_ms = std::max(0.0, budget_ms - (now_ns() - start) / 1e6);
+    race_launch(*e, launch, left_ms / kernels, progress);
+    kernels -= 1;
+  }
+  e->launches = std::move(launches);
+  e->copies.clear();
+  e->densified.clear();
+  plan_memory(*e);
+  prepare_copies(*e);
+  e->call = call_plan(*e);
+  if (e->engine->session() != nullptr) prepare_device(*e);
+  return e;
+}
+
+}  // namespace tile

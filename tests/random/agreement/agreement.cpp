@@ -1,0 +1,56 @@
+#include "tests/random/agreement/agreement.h"
+
+#include <cmath>
+
+namespace tile::test {
+namespace {
+
+double type_epsilon(DType type) {
+  switch (type) {
+    case DType::f16:
+      return 0x1p-9;
+    case DType::bf16:
+      return 0x1p-6;
+    default:
+      return 0x1p-20;  // of f32, and of f64 results that come from f32 statements
+  }
+}
+
+bool close(const Scalar& a, const Scalar& b, double magnitude) {
+  if (!is_float(a.type)) return a.i == b.i;
+  if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) && std::isnan(b.f);
+  if (std::isinf(a.f) || std::isinf(b.f)) return a.f == b.f;
+  double scale = std::isfinite(magnitude) ? std::max(magnitude, std::fabs(a.f)) : std::fabs(a.f);
+  return std::fabs(a.f - b.f) <= type_epsilon(a.type) * std::fabs(a.f) + 0x1p-18 * scale + 1e-30;
+}
+
+bool equal(const Scalar& a, const Scalar& b) {
+  return same_value(a, b) || (is_float(a.type) && a.f == b.f);
+}
+
+std::string shown(const Scalar& value) {
+  return is_float(value.type) ? std::to_string(value.f) : std::to_string(value.i);
+}
+
+}  // namespace
+
+std::string difference(const Interpretation& expected, const std::vector<HostTensor>& got,
+                       bool exact) {
+  if (expected.outputs.size() != got.size()) return "another number of outputs";
+  for (size_t o = 0; o < got.size(); ++o) {
+    const HostTensor &a = expected.outputs[o], &b = got[o];
+    std::string where = "output " + std::to_string(o);
+    if (a.type != b.type || a.shape != b.shape) return where + ": another type or shape";
+    for (int64_t i = 0; i < a.count(); ++i) {
+      Scalar x = a.at(i), y = b.at(i);
+      bool agrees = exact ? equal(x, y) : close(x, y, expected.magnitudes.at(o).at(i).f);
+      if (!agrees) {
+        return where + ", element " + std::to_string(i) + ": expected " + shown(x) + ", got " +
+               shown(y);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace tile::test

@@ -1,0 +1,50 @@
+#include "tests/support/random_gpu_form.h"
+
+#include <random>
+
+#include "core/kernel/forms/gpu_forms.h"
+
+namespace tile {
+
+std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contraction& c,
+                                             const Kernel& kernel, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto pick = [&](std::initializer_list<int64_t> list) {
+    return list.begin()[random() % list.size()];
+  };
+  PieceSchedule s;
+  uint64_t kind = random() % 3;
+  if (kind == 0 && gpu::matrix_form(piece, c, kernel)) {
+    GpuMatrix g;
+    g.m = pick({16, 32, 64});
+    g.n = pick({16, 32, 64});
+    g.k = pick({4, 8, 16});
+    g.thread_m = pick({4, 8});
+    g.thread_n = pick({4, 8});
+    g.split = pick({1, 1, 2, 3});
+    g.stages = pick({2, 2, 3, 4});
+    g.ahead = random() % 2 == 0;
+    s.gpu_matrix = g;
+    return s;
+  }
+  if (gpu::transpose_form(piece, kernel) && random() % 2 == 0) {
+    s.gpu_transpose = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
+    return s;
+  }
+  if (gpu::scans_lines(piece, c, kernel) && random() % 2 == 0) {
+    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
+    return s;
+  }
+  if (kind == 2 || piece.owners == piece.box.size()) return std::nullopt;
+  GpuReduction g;
+  g.owners = pick({1, 2, 3, 8});
+  g.lanes = pick({1, 2, 8, 32, 64});
+  g.vector = pick({1, 1, 2, 4});
+  g.vector_owners = random() % 2 == 0;
+  g.owners_fastest = random() % 2 == 0;
+  g.split = pick({1, 1, 2, 5});
+  s.gpu_reduction = g;
+  return s;
+}
+
+}  // namespace tile
