@@ -9,7 +9,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/engine/cache/executable_record.h"
-#include "runtime/engine/concurrency/side_by_side.h"
+#include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
@@ -155,7 +155,7 @@ void drop_spilling(const Executable& e, Launch& launch) {
 }
 
 void make_codes(Executable& e) {
-  side_by_side(e.launches.size(), [&](size_t i) {
+  parallel_for(e.launches.size(), [&](size_t i) {
     make_code(e, e.launches[i]);
     drop_spilling(e, e.launches[i]);
   });

@@ -15,7 +15,7 @@
 #include "core/language/language.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/kernel_cache.h"
-#include "runtime/engine/cache/made_once.h"
+#include "runtime/engine/cache/once_map.h"
 #include "runtime/engine/concurrency/call_control.h"
 #include "runtime/engine/concurrency/event_count.h"
 #include "runtime/engine/executable.h"
@@ -69,8 +69,8 @@ struct ClassForm {
 // Made for the first size of a class that is compiled; later ones find them.
 struct SizeClasses {
   explicit SizeClasses(MemoryBudget& budget) : schedules(budget), forms(budget) {}
-  MadeOnce<std::vector<Schedule>> schedules;  // see class_schedules
-  MadeOnce<ClassForm> forms;
+  OnceMap<std::vector<Schedule>> schedules;  // see class_schedules
+  OnceMap<ClassForm> forms;
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {

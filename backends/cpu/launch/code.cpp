@@ -7,10 +7,10 @@
 #include <map>
 
 #include "backends/cpu/launch/aligned_memory.h"
-#include "backends/cpu/launch/crew.h"
 #include "backends/cpu/launch/scratch.h"
-#include "backends/cpu/launch/shares.h"
 #include "backends/cpu/launch/spin.h"
+#include "backends/cpu/launch/work_stealing_range.h"
+#include "backends/cpu/launch/worker_team.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -174,7 +174,7 @@ void CpuCode::run_entries(const Call& call) const {
   for (size_t i = 0; i < entries_.size() && !call.is_over(); ++i) {
     const EntryPoint& entry = entries_[i];
     if (entry.chained && i + 2 < entries_.size()) {
-      run_chain(&entry, call);
+      run_doacross(&entry, call);
       i += 2;
     } else {
       entry.parallel ? run_parallel(entry, call) : run_chunk(entry, call, 0, 1);
@@ -183,7 +183,7 @@ void CpuCode::run_entries(const Call& call) const {
 }
 
 // Turns are taken up in order, so that the one that a turn waits for is always under way.
-void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
+void CpuCode::run_doacross(const EntryPoint* entries, const Call& call) const {
   int64_t turns = extent_of(entries[2], call.parameters);
   int64_t links = extent_of(entries[0], call.parameters);
   std::atomic<int64_t> next{0}, linked{0};
@@ -209,7 +209,7 @@ void CpuCode::run_chain(const EntryPoint* entries, const Call& call) const {
     if (call.is_over()) linked.store(turns, std::memory_order_release);
   };
   int64_t workers = std::clamp<int64_t>(turns / entries[2].grain, 1, call.threads);
-  Crew::mine().run(workers, [&work](int64_t) { work(); }, call.control);
+  WorkerTeam::mine().run(workers, [&work](int64_t) { work(); }, call.control);
 }
 
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
@@ -220,8 +220,8 @@ void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
     run_chunk(entry, call, 0, extent);
     return;
   }
-  Shares shares(extent, workers, entry.grain);
-  Crew::mine().run(
+  WorkStealingRange shares(extent, workers, entry.grain);
+  WorkerTeam::mine().run(
       workers,
       [this, &shares, &entry, &call](int64_t worker) {
         for (auto run = shares.take(worker); run && !call.is_over(); run = shares.take(worker)) {

@@ -69,7 +69,7 @@ class CpuCode : public Code {
   };
   void run_entries(const Call& call) const;
   void run_parallel(const EntryPoint& entry, const Call& call) const;
-  void run_chain(const EntryPoint* entries, const Call& call) const;
+  void run_doacross(const EntryPoint* entries, const Call& call) const;
   void run_chunk(const EntryPoint& entry, const Call& call, int64_t begin, int64_t end) const;
   int64_t extent_of(const EntryPoint& entry, const int64_t* parameters) const;
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdlib>
 
-#include "backends/cpu/plan/chains.h"
+#include "backends/cpu/plan/doacross.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -28,7 +28,7 @@ std::vector<Entry> divide(const nest::Nest& nest) {
   const nest::Block& body = nest.body;
   std::vector<Entry> entries;
   for (size_t i = 0; i < body.size(); ++i) {
-    if (begins_chain(nest, i)) {
+    if (begins_doacross(nest, i)) {
       for (size_t k = 0; k < 3; ++k) entries.push_back({i + k, i + k + 1, true, k == 0});
       i += 2;
       continue;

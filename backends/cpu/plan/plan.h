@@ -11,13 +11,13 @@
 
 namespace tile::cpu {
 
-// One function: a parallel loop or the middle one of a chain, or a run of other top-level
+// One function: a parallel loop or the middle one of a doacross loop, or a run of other top-level
 // statements.
 struct Entry {
   size_t first = 0;  // statements [first, last) of the nest's body
   size_t last = 0;
   bool parallel = false;
-  bool chained = false;  // with the next two, of loops over the same turns (chains.h)
+  bool chained = false;  // with the next two, of loops over the same turns (doacross.h)
 };
 
 // How a register buffer divides into cells, each promoted to one machine value: along

@@ -7,7 +7,7 @@
 #include "core/kernel/forms/preparation.h"
 #include "core/schedule/cost/time_bound.h"
 #include "core/schedule/search/search.h"
-#include "runtime/engine/concurrency/side_by_side.h"
+#include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/tuning/tune.h"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/engine/concurrency/side_by_side.h"
+#include "runtime/engine/concurrency/parallel_for.h"
 
 namespace tile {
 namespace {
@@ -26,7 +26,7 @@ TEST(SideBySide, CountsTheProcessorsThatItMayUse) {
 
 TEST(SideBySide, DoesEachThingOnce) {
   std::vector<std::atomic<int>> done(100);
-  side_by_side(done.size(), [&](size_t i) { ++done[i]; });
+  parallel_for(done.size(), [&](size_t i) { ++done[i]; });
   for (const auto& times : done) EXPECT_EQ(times, 1);
 }
 
@@ -34,7 +34,7 @@ TEST(SideBySide, ThrowsWhatWasThrown) {
   auto fails = [](size_t i) {
     if (i == 3) throw std::runtime_error("the third");
   };
-  EXPECT_THROW(side_by_side(8, fails), std::runtime_error);
+  EXPECT_THROW(parallel_for(8, fails), std::runtime_error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "backends/cpu/launch/shares.h"
+#include "backends/cpu/launch/work_stealing_range.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ uint64_t count_of(uint64_t ends) { return end_of(ends) - begin_of(ends); }
 
 }  // namespace
 
-Shares::Shares(int64_t extent, int64_t workers, int64_t least)
+WorkStealingRange::WorkStealingRange(int64_t extent, int64_t workers, int64_t least)
     : shares_(static_cast<size_t>(std::min<int64_t>(workers, kMost))),
       extent_(extent),
       unit_((extent - 1) / kUnits + 1),
@@ -30,7 +30,7 @@ Shares::Shares(int64_t extent, int64_t workers, int64_t least)
   }
 }
 
-std::optional<Shares::Run> Shares::take_of(Left& left, Side side) const {
+std::optional<WorkStealingRange::Run> WorkStealingRange::take_of(Left& left, Side side) const {
   uint64_t ends = left.ends.load(std::memory_order_relaxed);
   while (count_of(ends) > 0) {
     uint64_t count = std::max(count_of(ends) / kPart, static_cast<uint64_t>(least_));
@@ -46,7 +46,7 @@ std::optional<Shares::Run> Shares::take_of(Left& left, Side side) const {
   return std::nullopt;
 }
 
-Shares::Left* Shares::fullest() {
+WorkStealingRange::Left* WorkStealingRange::fullest() {
   Left* best = nullptr;
   uint64_t most = 0;
   for (size_t s = 0; s < shares_; ++s) {
@@ -57,7 +57,7 @@ Shares::Left* Shares::fullest() {
   return best;
 }
 
-std::optional<Shares::Run> Shares::take(int64_t worker) {
+std::optional<WorkStealingRange::Run> WorkStealingRange::take(int64_t worker) {
   auto own = static_cast<size_t>(worker);
   if (own < shares_) {
     __builtin_prefetch(&left_[own], 1);  // the word is read to be changed

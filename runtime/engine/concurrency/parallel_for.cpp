@@ -1,4 +1,4 @@
-#include "runtime/engine/concurrency/side_by_side.h"
+#include "runtime/engine/concurrency/parallel_for.h"
 
 #include <sched.h>
 
@@ -76,7 +76,7 @@ class Pieces {
 
 }  // namespace
 
-void side_by_side(size_t count, const std::function<void(size_t)>& work) {
+void parallel_for(size_t count, const std::function<void(size_t)>& work) {
   Pieces pieces(count, work);
   size_t threads = std::min(count, processors());
   if (threads < 2) {

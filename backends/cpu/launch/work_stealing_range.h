@@ -15,14 +15,14 @@ namespace tile::cpu {
 // Thus a thread that wakes late, or whose processor others slow down, holds up a launch by one run
 // at most. Which worker runs an iteration changes no result: iterations are independent. All
 // functions may be called from any number of threads.
-class Shares {
+class WorkStealingRange {
  public:
   struct Run {
     int64_t begin = 0, end = 0;  // end > begin
   };
   // `extent` and `workers` of at least one; runs have at least `least` iterations, but where fewer
   // are left.
-  Shares(int64_t extent, int64_t workers, int64_t least);
+  WorkStealingRange(int64_t extent, int64_t workers, int64_t least);
   // The next run for worker 0 <= `worker` < workers; nullopt: nothing is left to be taken.
   std::optional<Run> take(int64_t worker);
 

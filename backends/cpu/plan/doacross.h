@@ -1,4 +1,5 @@
-// Loops that may run as a chain.
+// Loops that may run as a doacross loop: threads take iterations up in order, and parts of them
+// wait for the iteration before.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,6 @@ namespace tile::cpu {
 // those before i. The third may have one iteration more. Threads may then take the turns up in
 // order: each runs its iteration of the first loop, of the second when the turn before has, and of
 // the third.
-bool begins_chain(const nest::Nest& nest, size_t first);
+bool begins_doacross(const nest::Nest& nest, size_t first);
 
 }  // namespace tile::cpu

@@ -11,6 +11,6 @@ size_t processors();
 
 // Calls work(0) … work(count - 1), several at once. Returns when all are done; the first exception
 // stops what has not begun and is thrown again.
-void side_by_side(size_t count, const std::function<void(size_t)>& work);
+void parallel_for(size_t count, const std::function<void(size_t)>& work);
 
 }  // namespace tile

@@ -19,19 +19,19 @@ namespace tile::cpu {
 // next one for some microseconds before it goes back. Jobs that follow each other closely thus
 // begin and end in some hundred nanoseconds (seen: 0.6 us, where a parallel loop of oneTBB took 2).
 // A job waits for nobody who has not come: it is done when those who take part in it are.
-class Crew {
+class WorkerTeam {
  public:
   // The calling thread's. It is never destroyed, as helpers may watch it after the thread has
   // ended, and then serves another thread.
-  static Crew& mine();
+  static WorkerTeam& mine();
 
-  Crew() = default;
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  WorkerTeam() = default;
+  WorkerTeam(const WorkerTeam&) = delete;
+  WorkerTeam& operator=(const WorkerTeam&) = delete;
 
   // Calls job(0) on this thread, and job(1) … job(workers - 1) on helpers that come meanwhile, each
   // number once at most: job(0) alone must do all that then is left to do. Helpers call a copy of
-  // the job. Returns when all calls have, and throws what one of them threw. Only the crew's thread
+  // the job. Returns when all calls have, and throws what one of them threw. Only the team's thread
   // may call it; a job that begins a job does that one alone. `workers` >= 1; those beyond kMost
   // are not asked. `control`, if any, is asked while the thread waits for helpers.
   template <class Job>
@@ -77,7 +77,7 @@ class Crew {
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
   std::vector<std::unique_ptr<Helper>> helpers_;
-  Crew* next_ = nullptr;  // of those that nobody uses
+  WorkerTeam* next_ = nullptr;  // of those that nobody uses
 };
 
 }  // namespace tile::cpu

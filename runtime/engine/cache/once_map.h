@@ -12,11 +12,11 @@
 namespace tile {
 
 template <class Value>
-class MadeOnce {
+class OnceMap {
  public:
   // The values count against the budget, which outlives this: what goes is made again when asked
   // for.
-  explicit MadeOnce(MemoryBudget& budget) : budget_(budget) {}
+  explicit OnceMap(MemoryBudget& budget) : budget_(budget) {}
 
   // make()'s value for the key. However many threads ask, one makes it and the others wait; where
   // make() throws, the next to ask tries again. `bytes_of` tells what a value takes.
@@ -48,9 +48,9 @@ class MadeOnce {
 
  private:
   struct Entry : MemoryBudget::Item {
-    explicit Entry(MadeOnce& own) : owner(own) {}
+    explicit Entry(OnceMap& own) : owner(own) {}
     std::shared_ptr<Item> evicted() noexcept override { return owner.taken(*this); }
-    MadeOnce& owner;
+    OnceMap& owner;
     const std::string* key = nullptr;  // in the table
     bool in_table = true;              // under the owner's lock
     std::timed_mutex mutex;

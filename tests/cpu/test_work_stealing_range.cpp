@@ -5,25 +5,25 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/launch/shares.h"
+#include "backends/cpu/launch/work_stealing_range.h"
 
 namespace tile::cpu {
 namespace {
 
 // Marks the iterations of a run; how many have been marked before.
-int64_t mark(std::vector<std::atomic<int>>& seen, Shares::Run run) {
+int64_t mark(std::vector<std::atomic<int>>& seen, WorkStealingRange::Run run) {
   int64_t twice = 0;
   for (int64_t i = run.begin; i < run.end; ++i) twice += seen[static_cast<size_t>(i)]++;
   return twice;
 }
 
-TEST(Shares, EveryIterationOnceByAnyWorkers) {
+TEST(WorkStealingRange, EveryIterationOnceByAnyWorkers) {
   for (int64_t extent : {1, 2, 3, 7, 64, 1000, 4099}) {
     for (int64_t workers : {1, 2, 3, 5, 40}) {
       for (int64_t least : {1, 3, 100}) {
         std::vector<std::atomic<int>> seen(static_cast<size_t>(extent));
         std::atomic<int64_t> twice{0};
-        Shares shares(extent, workers, least);
+        WorkStealingRange shares(extent, workers, least);
         std::vector<std::jthread> threads;
         for (int64_t w = 0; w < workers; ++w) {
           threads.emplace_back([&, w] {
@@ -38,11 +38,11 @@ TEST(Shares, EveryIterationOnceByAnyWorkers) {
   }
 }
 
-TEST(Shares, AWorkerTakesItsOwnShareFirstFromTheFront) {
-  Shares shares(100, 2, 1);
+TEST(WorkStealingRange, AWorkerTakesItsOwnShareFirstFromTheFront) {
+  WorkStealingRange shares(100, 2, 1);
   int64_t next = 50;
   while (next < 100) {
-    Shares::Run run = *shares.take(1);
+    WorkStealingRange::Run run = *shares.take(1);
     EXPECT_EQ(run.begin, next);
     EXPECT_GT(run.end, run.begin);
     next = run.end;
@@ -50,16 +50,16 @@ TEST(Shares, AWorkerTakesItsOwnShareFirstFromTheFront) {
   EXPECT_EQ(shares.take(1)->end, 50);  // then the other's, from its back
 }
 
-TEST(Shares, OneWorkerDoesAllWhenNoOtherComes) {
-  Shares shares(1000, 4, 1);
+TEST(WorkStealingRange, OneWorkerDoesAllWhenNoOtherComes) {
+  WorkStealingRange shares(1000, 4, 1);
   int64_t done = 0, runs = 0;
   for (; auto run = shares.take(2); ++runs) done += run->end - run->begin;
   EXPECT_EQ(done, 1000);
   EXPECT_LT(runs, 120);  // runs shrink with what is left, not one iteration each
 }
 
-TEST(Shares, RunsHaveTheLeastIterationsThatAreAskedFor) {
-  Shares shares(1000, 2, 90);
+TEST(WorkStealingRange, RunsHaveTheLeastIterationsThatAreAskedFor) {
+  WorkStealingRange shares(1000, 2, 90);
   for (int64_t left = 1000; auto run = shares.take(0);) {
     int64_t share = left > 500 ? left - 500 : left;
     EXPECT_GE(run->end - run->begin, std::min<int64_t>(90, share));
@@ -67,9 +67,9 @@ TEST(Shares, RunsHaveTheLeastIterationsThatAreAskedFor) {
   }
 }
 
-TEST(Shares, ExtentsBeyond32Bits) {
+TEST(WorkStealingRange, ExtentsBeyond32Bits) {
   constexpr int64_t kExtent = (int64_t{1} << 62) + 12345;
-  Shares shares(kExtent, 3, int64_t{1} << 59);
+  WorkStealingRange shares(kExtent, 3, int64_t{1} << 59);
   int64_t done = 0, last = 0;
   while (auto run = shares.take(0)) {
     EXPECT_LT(run->begin, run->end);

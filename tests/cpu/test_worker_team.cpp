@@ -12,18 +12,18 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/launch/crew.h"
-#include "backends/cpu/launch/shares.h"
+#include "backends/cpu/launch/work_stealing_range.h"
+#include "backends/cpu/launch/worker_team.h"
 
 namespace tile::cpu {
 namespace {
 
 // Adds up 1 … extent in a job; -1 where a worker was called twice or with a wrong number.
 int64_t sum_to(int64_t extent, int64_t workers) {
-  Shares shares(extent, workers, 1);
+  WorkStealingRange shares(extent, workers, 1);
   std::atomic<int64_t> sum{0};
   std::array<std::atomic<int>, 16> calls{};
-  Crew::mine().run(workers, [&shares, &sum, &calls](int64_t worker) {
+  WorkerTeam::mine().run(workers, [&shares, &sum, &calls](int64_t worker) {
     ++calls.at(static_cast<size_t>(worker));
     while (auto run = shares.take(worker)) {
       for (int64_t i = run->begin; i < run->end; ++i) sum += i + 1;
@@ -36,18 +36,18 @@ int64_t sum_to(int64_t extent, int64_t workers) {
   return once ? sum.load() : -1;
 }
 
-TEST(Crew, EveryJobIsDoneOnceByAnyNumberOfWorkers) {
+TEST(WorkerTeam, EveryJobIsDoneOnceByAnyNumberOfWorkers) {
   for (int i = 0; i < 20000; ++i) {
     int64_t extent = 1 + i % 97, workers = 1 + i % 5;
     ASSERT_EQ(sum_to(extent, workers), extent * (extent + 1) / 2) << extent << ' ' << workers;
   }
 }
 
-TEST(Crew, WhatHelpersWroteIsSeenWhenTheJobIsDone) {
+TEST(WorkerTeam, WhatHelpersWroteIsSeenWhenTheJobIsDone) {
   std::vector<int64_t> values(64);
   for (int64_t round = 1; round < 20000; ++round) {
-    Shares shares(64, 2, 1);
-    Crew::mine().run(2, [&shares, &values, &round](int64_t worker) {
+    WorkStealingRange shares(64, 2, 1);
+    WorkerTeam::mine().run(2, [&shares, &values, &round](int64_t worker) {
       while (auto run = shares.take(worker)) {
         for (int64_t i = run->begin; i < run->end; ++i) values[static_cast<size_t>(i)] += round;
       }
@@ -62,7 +62,7 @@ bool may_help() {
   int times = 0;
   for (int i = 0; i < 20; ++i) {
     std::atomic<bool> came{false};
-    Crew::mine().run(2, [&came](int64_t worker) {
+    WorkerTeam::mine().run(2, [&came](int64_t worker) {
       if (worker == 1) came = true;
       auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
       while (worker == 0 && !came && std::chrono::steady_clock::now() < end) {
@@ -73,9 +73,9 @@ bool may_help() {
   return times >= 10 || std::thread::hardware_concurrency() < 2;
 }
 
-TEST(Crew, HelpersComeAndStay) { EXPECT_TRUE(may_help()); }
+TEST(WorkerTeam, HelpersComeAndStay) { EXPECT_TRUE(may_help()); }
 
-TEST(Crew, CallersAtOnceDoNotMeet) {
+TEST(WorkerTeam, CallersAtOnceDoNotMeet) {
   std::vector<std::jthread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t) {
@@ -87,24 +87,24 @@ TEST(Crew, CallersAtOnceDoNotMeet) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Threads that end leave their crews to those that begin, with helpers that may still watch.
-TEST(Crew, CrewsOutliveTheirThreads) {
+// Threads that end leave their teams to those that begin, with helpers that may still watch.
+TEST(WorkerTeam, CrewsOutliveTheirThreads) {
   for (int t = 0; t < 200; ++t) {
     std::jthread([t] { EXPECT_EQ(sum_to(20 + t, 2), (20 + t) * (21 + t) / 2); }).join();
   }
 }
 
-TEST(Crew, AJobInsideAJobIsDoneAlone) {
+TEST(WorkerTeam, AJobInsideAJobIsDoneAlone) {
   std::atomic<int64_t> sum{0};
   std::atomic<int> inner{0};
-  Crew::mine().run(2, [&sum, &inner](int64_t worker) {
+  WorkerTeam::mine().run(2, [&sum, &inner](int64_t worker) {
     if (worker != 0) return;
     sum = sum_to(30, 4);
-    Crew::mine().run(3, [&inner](int64_t) { ++inner; });
+    WorkerTeam::mine().run(3, [&inner](int64_t) { ++inner; });
   });
   EXPECT_EQ(sum, 465);
   EXPECT_EQ(inner, 1);
-  EXPECT_EQ(sum_to(10, 2), 55);  // and the crew is free again
+  EXPECT_EQ(sum_to(10, 2), 55);  // and the team is free again
 }
 
 // A context in a page of its own, which goes with it: nobody may look at it afterwards.
@@ -129,7 +129,7 @@ class PagedContext {
 
 // Helpers that first come while the host works in a group of its own outlive that group: whoever
 // cancels another one later looks at all groups' parents.
-TEST(Crew, HelpersDoNotBelongToTheHostsGroup) {
+TEST(WorkerTeam, HelpersDoNotBelongToTheHostsGroup) {
   {
     PagedContext host;
     tbb::task_group group(*host);
@@ -145,23 +145,23 @@ TEST(Crew, HelpersDoNotBelongToTheHostsGroup) {
   EXPECT_TRUE(may_help());
 }
 
-TEST(Crew, AnArenaOfOneThreadHasNoHelpers) {
+TEST(WorkerTeam, AnArenaOfOneThreadHasNoHelpers) {
   std::thread::id here = std::this_thread::get_id();
   std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until helpers have gone
   tbb::task_arena one(1);
   one.execute([&] {
     for (int i = 0; i < 100; ++i) {
       std::atomic<int> others{0};
-      Crew::mine().run(
+      WorkerTeam::mine().run(
           4, [&here, &others](int64_t) { others += std::this_thread::get_id() == here ? 0 : 1; });
       EXPECT_EQ(others, 0);
     }
   });
 }
 
-TEST(Crew, FailuresComeBack) {
+TEST(WorkerTeam, FailuresComeBack) {
   auto fails_in = [](int64_t failing) {
-    Crew::mine().run(2, [&failing](int64_t worker) {
+    WorkerTeam::mine().run(2, [&failing](int64_t worker) {
       if (worker == failing) throw std::runtime_error("worker " + std::to_string(worker));
     });
   };

@@ -1,4 +1,4 @@
-#include "backends/cpu/plan/chains.h"
+#include "backends/cpu/plan/doacross.h"
 
 #include <algorithm>
 #include <set>
@@ -71,7 +71,7 @@ std::set<int> written_by(const Loop& l) {
 
 }  // namespace
 
-bool begins_chain(const nest::Nest& nest, size_t first) {
+bool begins_doacross(const nest::Nest& nest, size_t first) {
   if (first + 3 > nest.body.size()) return false;
   Loop a(nest.body[first]), link(nest.body[first + 1]), b(nest.body[first + 2]);
   if (!a.turns(nest::LoopKind::parallel) || !link.turns(nest::LoopKind::serial)) return false;

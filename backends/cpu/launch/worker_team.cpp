@@ -1,4 +1,4 @@
-#include "backends/cpu/launch/crew.h"
+#include "backends/cpu/launch/worker_team.h"
 
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
@@ -28,11 +28,11 @@ int64_t workers_of(uint64_t word) {
   return static_cast<int64_t>(word & ((uint64_t{1} << kWorkersBits) - 1));
 }
 
-// Crews of threads that have ended, for those that begin.
+// WorkerTeams of threads that have ended, for those that begin.
 struct Pool {
   constexpr Pool() = default;
   std::mutex mutex;
-  Crew* first = nullptr;
+  WorkerTeam* first = nullptr;
 };
 constinit Pool pool;  // without a destructor: threads may end after all else has
 
@@ -40,7 +40,7 @@ constinit Pool pool;  // without a destructor: threads may end after all else ha
 
 // One place for a helper. The owner asks and withdraws, the helper comes and goes: each step is the
 // exchange of one state for another, which only one of them can win.
-struct alignas(64) Crew::Helper {
+struct alignas(64) WorkerTeam::Helper {
   enum State { away, asked, here, lost };
   explicit Helper(int64_t number) : worker(number) {}
   bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
@@ -61,34 +61,34 @@ struct alignas(64) Crew::Helper {
 };
 
 // Giving back takes no memory.
-struct Crew::Lease : ThreadExit {
-  Crew* crew = nullptr;
+struct WorkerTeam::Lease : ThreadExit {
+  WorkerTeam* team = nullptr;
   // In a forked child another thread may have held the pool's lock for ever.
   void take() {
     at_thread_exit(*this, [](ThreadExit& self) { static_cast<Lease&>(self).give_back(); });
     if (helpers_are_lost()) {
-      crew = new Crew;
+      team = new WorkerTeam;
       return;
     }
     std::lock_guard lock(pool.mutex);
-    crew = pool.first != nullptr ? std::exchange(pool.first, pool.first->next_) : new Crew;
+    team = pool.first != nullptr ? std::exchange(pool.first, pool.first->next_) : new WorkerTeam;
   }
   void give_back() {
-    if (crew == nullptr || helpers_are_lost()) return;
+    if (team == nullptr || helpers_are_lost()) return;
     std::lock_guard lock(pool.mutex);
-    crew->next_ = std::exchange(pool.first, crew);
-    crew = nullptr;
+    team->next_ = std::exchange(pool.first, team);
+    team = nullptr;
   }
 };
 
-Crew& Crew::mine() {
+WorkerTeam& WorkerTeam::mine() {
   [[gnu::tls_model("initial-exec")]] constinit thread_local Lease lease;
-  if (lease.crew == nullptr) lease.take();
-  return *lease.crew;
+  if (lease.team == nullptr) lease.take();
+  return *lease.team;
 }
 
 // Fewer where there is no memory for more.
-int64_t Crew::make_helpers(int64_t wanted) {
+int64_t WorkerTeam::make_helpers(int64_t wanted) {
   try {
     while (static_cast<int64_t>(helpers_.size()) < wanted) {
       helpers_.push_back(std::make_unique<Helper>(static_cast<int64_t>(helpers_.size()) + 1));
@@ -98,7 +98,7 @@ int64_t Crew::make_helpers(int64_t wanted) {
   return std::min(wanted, static_cast<int64_t>(helpers_.size()));
 }
 
-void Crew::run_job(int64_t workers, const Work& work, Control* control) {
+void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control) {
   if (workers <= 1 || busy_ || helpers_are_lost()) return work(0);
   int64_t helpers = make_helpers(std::min(workers, kMost) - 1);
   busy_ = true;
@@ -133,7 +133,7 @@ void Crew::run_job(int64_t workers, const Work& work, Control* control) {
 // A helper first says that it begins and then looks whether the job is still open, the owner first
 // closes it and then looks who has begun: one of the two sees the other. Where all have begun
 // nobody needs to be kept out.
-void Crew::do_job(const Work& work, int64_t helpers, Control* control) {
+void WorkerTeam::do_job(const Work& work, int64_t helpers, Control* control) {
   try {
     work(0);
   } catch (...) {
@@ -154,16 +154,16 @@ void Crew::do_job(const Work& work, int64_t helpers, Control* control) {
   }
 }
 
-void Crew::keep_failure() {
+void WorkerTeam::keep_failure() {
   if (!failed_.exchange(true)) failure_ = std::current_exception();
 }
 
-bool Crew::are_here(int64_t helpers) const {
+bool WorkerTeam::are_here(int64_t helpers) const {
   return std::all_of(helpers_.begin(), helpers_.begin() + helpers,
                      [](const auto& h) { return h->state.load() == Helper::here; });
 }
 
-void Crew::ask(int64_t helpers) {
+void WorkerTeam::ask(int64_t helpers) {
   note_helpers();
   for (int64_t i = 0; i < helpers; ++i) {
     Helper& helper = *helpers_[static_cast<size_t>(i)];
@@ -180,14 +180,14 @@ void Crew::ask(int64_t helpers) {
 }
 
 // A task that nobody has taken up is this thread's to end; one that begins just now ends at once.
-void Crew::withdraw(int64_t helpers) {
+void WorkerTeam::withdraw(int64_t helpers) {
   for (int64_t i = 0; i < helpers; ++i) {
     Helper& helper = *helpers_[static_cast<size_t>(i)];
     if (helper.change(Helper::asked, Helper::away)) helper.task.wait();
   }
 }
 
-void Crew::help(Helper& helper) {
+void WorkerTeam::help(Helper& helper) {
   if (!helper.change(Helper::asked, Helper::here)) return;
   do {
     while (watch(helper)) {
@@ -199,7 +199,7 @@ void Crew::help(Helper& helper) {
 }
 
 // Helps with the next job; false: none began while the helper stayed.
-bool Crew::watch(Helper& helper) {
+bool WorkerTeam::watch(Helper& helper) {
   auto end = std::chrono::steady_clock::now() + kStay;
   do {
     for (int i = 0; i < kLooks; ++i, pause()) {
@@ -209,7 +209,7 @@ bool Crew::watch(Helper& helper) {
   return false;
 }
 
-bool Crew::join(Helper& helper) {
+bool WorkerTeam::join(Helper& helper) {
   uint64_t word = posted_.word.load(std::memory_order_relaxed);
   if (!helper.is_wanted(word)) return false;
   helper.begun.store(word);
