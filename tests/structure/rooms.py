@@ -31,6 +31,7 @@ LONG_FILES = {
     "bench/peers/driver.py": "runs alone in a peer's Python",
     "core/lower/piece/lowering.h": "one class for all forms of a piece",
     "core/nest/interpret.cpp": "one case for each kind of statement",
+    "runtime/python/src/program.cpp": "one function for each method of the package's Program",
     "tests/cuda_runtime/fake/driver.cpp": "one function for each of the driver's",
     "tests/cuda_runtime/test_runs.cpp": "cases",
     "tests/random/random_lift.cpp": "one generator",
