@@ -29,7 +29,7 @@ std::shared_ptr<const Executable> with_constants(const std::shared_ptr<LoadedPro
 TEST(ConstantInputs, RandomProgramsAgree) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   size_t prepared = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed : seeds(0, 300)) {
     RandomOptions options;
     options.real_values = seed % 4 == 0;
     options.large = seed % 10 == 1;

@@ -1,6 +1,7 @@
 // Passes on what MFG and Lift make: loops inside elements, boundary rules, index values, constants.
 #include "core/passes/normalize/normalize.h"
 #include "tests/random/random_elements.h"
+#include "tests/random/random_program.h"
 #include "tests/support/typed_programs.h"
 
 namespace tile::test {
@@ -28,7 +29,7 @@ BoundProgram through_passes(BoundProgram program, const std::vector<HostTensor>&
 }
 
 TEST(ElementPasses, RandomElementsKeepTheirMeaning) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed : seeds(0, 400)) {
     ElementOptions options;
     options.large = seed % 8 == 0;
     ElementProgram drawn = random_elements(seed, options);

@@ -75,7 +75,11 @@ std::vector<bool> index_inputs(const Program& program) {
 }
 
 std::vector<uint64_t> seeds(uint64_t first, uint64_t count) {
-  if (const char* asked = std::getenv("TILE_TEST_SEEDS")) {
+  const char* asked = std::getenv("TILE_TEST_SEEDS");
+  if (asked != nullptr && *asked == '/') {
+    uint64_t parts = std::max<uint64_t>(1, std::strtoull(asked + 1, nullptr, 10));
+    count = (count + parts - 1) / parts;
+  } else if (asked != nullptr) {
     char* end = nullptr;
     first = std::strtoull(asked, &end, 10);
     count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;

@@ -37,8 +37,8 @@ RandomCase random_case(uint64_t seed, const RandomOptions& options = {});
 // numbers, and so stays an integer when the others are made floats.
 std::vector<bool> index_inputs(const Program& program);
 
-// The seeds that a test visits: first, first + 1, …; the environment variable TILE_TEST_SEEDS
-// ("FIRST:COUNT") replaces them, to search longer or to reproduce a case.
+// The seeds that a test visits: first, first + 1, … The environment variable TILE_TEST_SEEDS takes
+// others, "FIRST:COUNT", to search longer or to reproduce a case, or an Nth of them, "/N".
 std::vector<uint64_t> seeds(uint64_t first, uint64_t count);
 
 }  // namespace tile::test
