@@ -25,8 +25,6 @@ constexpr std::array kPasses = {
     Pass{"resolve-indices", resolve_indices, true},
     Pass{"fold-decided", fold_constants, true},
     Pass{"choose-by-conditions", choose_by_conditions, true},
-    Pass{"hoist-invariants", hoist_invariants, true},
-    Pass{"common-invariants", share_common_subexpressions, true},
     Pass{"inline-pointwise", inline_pointwise, true},
     Pass{"unused-producers", eliminate_dead_code, true},
     Pass{"split-tuples", split_tuples, true},

@@ -175,34 +175,5 @@ TEST(Passes, ConditionsOfWhatIsNoMapStay) {
   }
 }
 
-// What a sum over pixels computes of channels is computed for each channel, and shared.
-TEST(Passes, InvariantsOfChannelsAreHoisted) {
-  const char* text =
-      "function (X[P, C], Q[C]) -> (O, R) { O[c: C] = +(X[p, c] * exp2(Q[c]));"
-      "R = X * exp2(Q); }";
-  BoundProgram program = checked_pipeline(text, {f32({16384, 4}), f32({4})});
-  int powers = 0;
-  for (const BoundStatement& s : program.statements) {
-    const Piece& piece = std::get<Contraction>(s).pieces[0];
-    for (const Node& n : piece.body.nodes) {
-      if (n.kind != NodeKind::operation || n.op != Op::exp2) continue;
-      ++powers;
-      EXPECT_EQ(piece.box, Shape{4});
-    }
-  }
-  EXPECT_EQ(powers, 1) << print(program);
-}
-
-// Rows' values stay where they are, and so do those of few points.
-TEST(Passes, InvariantsOfRowsAreNotHoisted) {
-  BoundProgram rows = checked_pipeline(
-      "function (X[M, N], Q[M]) -> (O) { O[m, n: M, N] = =(X[m, n] * rsqrt(Q[m])); }",
-      {f32({64, 2048}), f32({64})});
-  EXPECT_EQ(rows.statements.size(), 1U) << print(rows);
-  BoundProgram few = checked_pipeline("function (X[P, C], Q[C]) -> (O) { O = X * rsqrt(Q); }",
-                                      {f32({64, 4}), f32({4})});
-  EXPECT_EQ(few.statements.size(), 1U) << print(few);
-}
-
 }  // namespace
 }  // namespace tile

@@ -5,7 +5,6 @@
 #include "core/ir/analysis/integer_range.h"
 #include "core/ir/analysis/uses.h"
 #include "core/passes/normalize/substitution.h"
-#include "core/passes/optimize/body_cost.h"
 #include "core/passes/optimize/optimize.h"
 
 namespace tile {
@@ -13,9 +12,35 @@ namespace {
 
 constexpr size_t kNodeLimit = 96;  // nodes and loads of a body after inlining
 constexpr size_t kLoadLimit = 16;
+constexpr double kUnknownTrips = 16;
 // Of the rate of multiply-adds, what a chain of other operations reaches.
 constexpr double kOperationShare = 0.5;
 constexpr double kStoreCost = 4;  // writing an element and reading it again, in adds
+
+// Relative cost of one element; the polynomial functions are an order dearer than an add.
+double node_cost(const Node& node) {
+  if (node.kind == NodeKind::load) return 1;
+  if (node.kind != NodeKind::operation || node.op == Op::cast || node.op == Op::ident) return 0;
+  TypeRule rule = info(node.op).rule;
+  bool division = node.op == Op::div || node.op == Op::mod || node.op == Op::sqrt;
+  if (rule == TypeRule::floating || rule == TypeRule::random) return 10;
+  return division ? 4 : 1;
+}
+// How often a fold's region runs, where its bounds say so.
+double fold_trips(const Body& body, const Node& fold) {
+  const Node &begin = body[fold.args[0]], &end = body[fold.args[1]];
+  bool known = begin.kind == NodeKind::integer && end.kind == NodeKind::integer;
+  return known ? static_cast<double>(std::max<int64_t>(0, end.integer - begin.integer))
+               : kUnknownTrips;
+}
+double body_cost(const Body& body) {
+  double cost = 0;
+  for (const Node& node : body.nodes) {
+    cost += node.kind == NodeKind::fold ? body_cost(*node.region) * fold_trips(body, node)
+                                        : node_cost(node);
+  }
+  return cost;
+}
 
 // A tuple's components: the stores are alike but for the last index, which counts them.
 bool stores_components(const Contraction& c, const BoundTensor& result) {
@@ -251,7 +276,7 @@ class Inliner {
     const Shape& shape = program_.tensors[static_cast<size_t>(id)].shape;
     auto elements = static_cast<double>(std::max<int64_t>(1, element_count(shape)));
     double uses = reads_.at(id) / elements;
-    double cost = element_cost(producer.statement->pieces[0]);
+    double cost = body_cost(producer.statement->pieces[0].body);
     bool stored = whole_.contains(id);
     double recompute = cost * (stored ? uses : uses - 1);
     return recompute <= (stored ? uses : uses + kStoreCost);

@@ -14,9 +14,6 @@ void share_common_subexpressions(BoundProgram& program, const Target& target);
 // Makes the conditions of a cheap pointwise statement a choice between its value and zero, so that
 // it can be computed in the statements that read it.
 void choose_by_conditions(BoundProgram& program, const Target& target);
-// Computes costly values that vary along few of a statement's dimensions, such as functions of
-// channels inside of sums over pixels, once each in a statement of their own.
-void hoist_invariants(BoundProgram& program, const Target& target);
 // Substitutes a pointwise producer into the statements that read it where recomputing it costs no
 // more than storing and reading it. Values stay the same bit by bit: the producer's rounding is
 // kept.
