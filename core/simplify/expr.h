@@ -50,8 +50,11 @@ class Expr {
 
   ExprKind kind() const { return node_->kind; }
   int64_t value() const { return node_->value; }
-  const std::string& name() const { return node_->name; }
-  const std::vector<Expr>& args() const { return node_->args; }
+  // Of a temporary expression these are copies, since its tree may end with it.
+  const std::string& name() const& { return node_->name; }
+  std::string name() const&& { return node_->name; }
+  const std::vector<Expr>& args() const& { return node_->args; }
+  std::vector<Expr> args() const&& { return node_->args; }
   bool is_constant() const { return kind() == ExprKind::constant; }
   bool is_constant(int64_t v) const { return is_constant() && value() == v; }
   const ExprNode* node() const { return node_.get(); }

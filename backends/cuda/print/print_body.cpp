@@ -215,9 +215,9 @@ void Printer::open_fold(const Body& of, const Node& n, const Values& values,
     return;
   }
   std::string step = fresh("n");
-  open("for (int " + step + " = 0; " + step + " < (int)(" + end + " - " + begin + "); ++" + step +
-       ") {");
-  line("const int " + counter + " = (int)" + begin + " + " + step + ";");
+  std::string steps = "(unsigned)(" + begin + " < " + end + " ? " + end + " - " + begin + " : 0)";
+  open("for (unsigned " + step + " = 0; " + step + " < " + steps + "; ++" + step + ") {");
+  line("const int " + counter + " = (int)(" + begin + " + " + step + ");");
 }
 
 // for counter in [begin, end): carried = region(counter, carried…, captured…).

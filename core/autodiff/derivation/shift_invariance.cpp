@@ -129,7 +129,7 @@ class Walk {
     return moved(degree, [&](const Expr& place) -> std::optional<Expr> {
       std::map<std::string, Expr> places;
       for (size_t d = 0; d < access.index.size(); ++d) {
-        const std::string& name = cell_name(d).name();
+        const std::string name = cell_name(d).name();
         if (uses_variable(place, name) && !in_range(access, d)) return std::nullopt;
         places[name] = access.index[d];
       }
@@ -186,7 +186,7 @@ class Walk {
     return moved(degree, [&](const Expr& e) -> std::optional<Expr> {
       std::map<std::string, Expr> places;
       for (size_t d = 0; d < to.size(); ++d) {
-        const std::string& name = cell_name(d).name();
+        const std::string name = cell_name(d).name();
         if (uses_variable(e, name) && !to[d]) return std::nullopt;
         if (to[d]) places[name] = *to[d];
       }
