@@ -7,7 +7,7 @@
 
 #include "bench/peers/python.h"
 #include "bench/trust.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/target/target.h"
 
 namespace tile::bench {

@@ -15,7 +15,7 @@ struct Work {
   bool counted = true;    // false: there were too many points to count; points and operations are 0
 };
 
-// Exact: domains are counted after the tensor-level passes, each set of unknowns that constraints
+// Exact: domains are counted after the tensor-level passes, each set of iterators that constraints
 // tie together by enumeration of all but one. Where such a set is too large, nothing is counted.
 Work work_of(BoundProgram program, const Target& target);
 

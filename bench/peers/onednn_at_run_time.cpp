@@ -205,7 +205,7 @@ class OneDnn : public Peer {
     return {memory.get(), [tensor, memory](MemoryObject*) {}};
   }
   // Constant weights in the layout that a plan asks for, once.
-  Operand prepared_weights(const View& v, const Tensor& weights, const Plan& for_plan) const {
+  Operand prepacked_weights(const View& v, const Tensor& weights, const Plan& for_plan) const {
     const DescriptorObject* wanted = api_.query_md(for_plan.get(), kQueryWeights, 0);
     Description given = describe(v);
     std::shared_ptr<MemoryObject> to = fresh(wanted);
@@ -242,7 +242,7 @@ class OneDnn : public Peer {
           w.strides, w.gaps, w.before, w.after, attributes.get());
     });
     std::vector<Operand> operands{operand(kSource, source, in[0]),
-                                  prepared_weights(weights, in[1], forward),
+                                  prepacked_weights(weights, in[1], forward),
                                   operand(kDestination, target, out)};
     if (biased) operands.push_back(operand(kBias, bias, in[2]));
     return timed(call(forward, std::move(operands)));
@@ -295,7 +295,7 @@ class OneDnn : public Peer {
           b.window.gaps, b.window.before, b.window.after, b.hint.get(), nullptr);
     });
     return timed(call(gradient, {operand(kDiffDestination, b.target, seed),
-                                 prepared_weights(b.filter, weights, gradient),
+                                 prepacked_weights(b.filter, weights, gradient),
                                  operand(kDiffSource, b.source, out)}));
   }
 

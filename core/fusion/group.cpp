@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "core/fusion/thin_edge.h"
+#include "core/fusion/peel_remainder.h"
 #include "core/fusion/verify_steps.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
@@ -20,23 +20,23 @@ namespace {
 constexpr size_t kMostStages = 12;
 constexpr size_t kMostReads = 24;
 
-// The load reads exactly the cell that the statement's own unknowns name: every unknown of more
+// The load reads exactly the cell that the statement's own iterators name: every iterator of more
 // than one value stands alone in one dimension and runs over all of it.
 bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) {
-  std::vector<bool> fixed(piece.unknowns.size(), false);
+  std::vector<bool> fixed(piece.iterators.size(), false);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Index& index = load.index[d];
     if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
     if (index.affine == constant_affine(0) && shape[d] == 1) continue;
     bool alone = false;
-    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-      if (!(index.affine == unknown_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
+    for (size_t u = 0; u < piece.iterators.size(); ++u) {
+      if (!(index.affine == iterator_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
       fixed[u] = true;
       alone = true;
     }
     if (!alone) return false;
   }
-  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
+  for (size_t u = 0; u < piece.iterators.size(); ++u) {
     if (!fixed[u] && piece.box[u] != 1) return false;
   }
   return true;
@@ -44,8 +44,8 @@ bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) 
 
 bool is_pointwise(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
-         c.pieces[0].owners == c.pieces[0].unknowns.size() && c.pieces[0].constraints.empty() &&
-         covers_output(c, tensors);
+         c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&
+         c.pieces[0].constraints.empty() && covers_output(c, tensors);
 }
 bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && covers_output(c, tensors);
@@ -66,7 +66,7 @@ class Grouping {
       finish(*kernel);
       if (!is_gpu(target_)) drop_points(*kernel);
       collapse(*kernel);
-      if (!is_gpu(target_)) divide_thin_edge(*kernel, target_);
+      if (!is_gpu(target_)) peel_remainder(*kernel, target_);
     }
     verify(steps_, program_);
     if (options_.after) options_.after("finish", steps_);
@@ -146,21 +146,21 @@ class Grouping {
       bool direct = !tensor(load.tensor).view_of.has_value();
       if (!direct || !reads_own_cell(piece, load, tensor(load.tensor).shape)) return std::nullopt;
     }
-    if (!unknowns_at(piece, *host)) return std::nullopt;
+    if (!iterators_at(piece, *host)) return std::nullopt;
     return host;
   }
 
-  // The statement's unknowns at a cell of the kernel's first result. Nothing where its operands
+  // The statement's iterators at a cell of the kernel's first result. Nothing where its operands
   // disagree: a result of the kernel and its transpose, say, are not known at the same time.
-  std::optional<std::vector<Affine>> unknowns_at(const Piece& piece, size_t host) const {
-    std::vector<std::optional<Affine>> at(piece.unknowns.size());
+  std::optional<std::vector<Affine>> iterators_at(const Piece& piece, size_t host) const {
+    std::vector<std::optional<Affine>> at(piece.iterators.size());
     for (const Access& load : piece.loads) {
       auto it = made_at_.find(load.tensor);
       if (it == made_at_.end() || it->second != host) continue;
       const std::vector<Affine>& cell = cells_.at(load.tensor);
       for (size_t d = 0; d < load.index.size(); ++d) {
         for (size_t u = 0; u < at.size(); ++u) {
-          if (!(load.index[d].affine == unknown_affine(u)) || piece.box[u] == 1) continue;
+          if (!(load.index[d].affine == iterator_affine(u)) || piece.box[u] == 1) continue;
           if (at[u] && !(*at[u] == cell[d])) return std::nullopt;
           at[u] = cell[d];
         }
@@ -179,9 +179,9 @@ class Grouping {
       std::vector<Affine>& cell = cells_[c.outputs[o]];
       cell.clear();
       size_t rank = tensor(c.outputs[o]).shape.size();
-      for (size_t d = 0; !host && d < rank; ++d) cell.push_back(unknown_affine(d));
+      for (size_t d = 0; !host && d < rank; ++d) cell.push_back(iterator_affine(d));
       if (!host) continue;
-      std::vector<Affine> at = *unknowns_at(c.pieces[0], *host);
+      std::vector<Affine> at = *iterators_at(c.pieces[0], *host);
       for (const Index& index : c.pieces[0].stores[o].index) {
         cell.push_back(substitute(index.affine, at));
       }

@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kMostStages = 16;
 
-// How a dimension's index is made from one or two of a piece's unknowns: step * first + second +
-// offset, with second < step. No unknown: the dimension has one value.
+// How a dimension's index is made from one or two of a piece's iterators: step * first + second +
+// offset, with second < step. No iterator: the dimension has one value.
 struct Digits {
   int64_t step = 1, offset = 0;
-  std::vector<size_t> unknowns;
-  std::vector<int64_t> extents;  // of the unknowns
+  std::vector<size_t> iterators;
+  std::vector<int64_t> extents;  // of the iterators
 };
 using Split = std::vector<Digits>;  // by dimension
 
@@ -34,21 +34,21 @@ std::optional<Digits> digits_of(const Index& index, const Piece& piece, int64_t 
   if (!plain) return std::nullopt;
   Digits digits;
   digits.offset = form.constant.num();
-  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-    if (!form.coefficient(u).is_zero()) digits.unknowns.push_back(u);
+  for (size_t u = 0; u < piece.iterators.size(); ++u) {
+    if (!form.coefficient(u).is_zero()) digits.iterators.push_back(u);
   }
-  auto factor = [&](size_t i) { return form.coefficient(digits.unknowns[i]).num(); };
-  size_t count = digits.unknowns.size();
+  auto factor = [&](size_t i) { return form.coefficient(digits.iterators[i]).num(); };
+  size_t count = digits.iterators.size();
   if (count == 0) return extent == 1 ? std::optional(digits) : std::nullopt;
   if (count > 2) return std::nullopt;
-  if (count == 2 && factor(0) < factor(1)) std::swap(digits.unknowns[0], digits.unknowns[1]);
+  if (count == 2 && factor(0) < factor(1)) std::swap(digits.iterators[0], digits.iterators[1]);
   digits.step = factor(0);
-  for (size_t u : digits.unknowns) digits.extents.push_back(piece.box[u]);
+  for (size_t u : digits.iterators) digits.extents.push_back(piece.box[u]);
   bool disjoint = count == 1 || (factor(1) == 1 && digits.extents[1] <= digits.step);
   return digits.step > 0 && disjoint ? std::optional(digits) : std::nullopt;
 }
 
-// The split of the tensor by what the piece reads of it: all loads alike, each unknown once.
+// The split of the tensor by what the piece reads of it: all loads alike, each iterator once.
 std::optional<Split> split_by(const Piece& piece, TensorId tensor, const Shape& shape) {
   const Access* read = nullptr;
   for (const Access& load : piece.loads) {
@@ -58,11 +58,11 @@ std::optional<Split> split_by(const Piece& piece, TensorId tensor, const Shape& 
   }
   if (read == nullptr) return std::nullopt;
   Split split;
-  std::vector<bool> used(piece.unknowns.size(), false);
+  std::vector<bool> used(piece.iterators.size(), false);
   for (size_t d = 0; d < shape.size(); ++d) {
     std::optional<Digits> digits = digits_of(read->index[d], piece, shape[d]);
     if (!digits) return std::nullopt;
-    for (size_t u : digits->unknowns) {
+    for (size_t u : digits->iterators) {
       if (used[u]) return std::nullopt;
       used[u] = true;
     }
@@ -96,16 +96,18 @@ class Splitter {
     }
     return true;
   }
-  // Pairs of unknowns, of the first stage and of the reduction, that tell windows apart: owners.
-  std::vector<std::pair<int, int>> rows(size_t owners) const {
+  // Pairs of iterators, of the first stage and of the reduction, that tell windows apart: parallel
+  // dimensions.
+  std::vector<std::pair<int, int>> rows(size_t parallel_dims) const {
     std::vector<std::pair<int, int>> list;
     const Split& split = splits_.at(kernel_.stages[0].contraction.outputs[0]);
     for (size_t d = 0; d < split.size(); ++d) {
       const Digits& digits = split[d];
-      bool row = stored_[d] >= 0 && !digits.unknowns.empty() && digits.unknowns[0] < owners;
+      bool row =
+          stored_[d] >= 0 && !digits.iterators.empty() && digits.iterators[0] < parallel_dims;
       if (!row) continue;
       size_t window = begins_[static_cast<size_t>(stored_[d])];
-      list.emplace_back(static_cast<int>(window), static_cast<int>(digits.unknowns[0]));
+      list.emplace_back(static_cast<int>(window), static_cast<int>(digits.iterators[0]));
     }
     return list;
   }
@@ -115,11 +117,11 @@ class Splitter {
     auto split = splits_.find(c.outputs[0]);
     if (split == splits_.end()) return false;  // a result that others need
     Piece& piece = c.pieces[0];
-    // By unknown: the digits that it becomes.
-    std::vector<const Digits*> of(piece.unknowns.size(), nullptr);
+    // By iterator: the digits that it becomes.
+    std::vector<const Digits*> of(piece.iterators.size(), nullptr);
     for (size_t d = 0; d < split->second.size(); ++d) {
       const Index& index = piece.stores[0].index[d];
-      int u = stream::unknown_of(index, piece);
+      int u = stream::iterator_of(index, piece);
       const Digits& digits = split->second[d];
       if (u < 0 && !(index.affine.is_constant() && digits.extents.size() <= 1)) return false;
       if (u >= 0) of[static_cast<size_t>(u)] = &digits;
@@ -139,7 +141,7 @@ class Splitter {
       if (!made) continue;
       Split split;
       for (const Index& index : load.index) {
-        int u = stream::unknown_of(index, piece);
+        int u = stream::iterator_of(index, piece);
         bool one = u < 0 && index.affine.is_constant();
         if (u < 0 && !one) return false;
         const Digits* digits = one ? nullptr : of[static_cast<size_t>(u)];
@@ -155,50 +157,50 @@ class Splitter {
   void change(Piece& piece, const std::vector<const Digits*>& of) {
     lattice::Substitution s;
     std::vector<int64_t> box;
-    begins_.assign(piece.unknowns.size(), 0);
-    size_t owners = piece.owners;
-    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-      if (u == piece.owners) owners = box.size();
+    begins_.assign(piece.iterators.size(), 0);
+    size_t parallel_dims = piece.parallel_dims;
+    for (size_t u = 0; u < piece.iterators.size(); ++u) {
+      if (u == piece.parallel_dims) parallel_dims = box.size();
       begins_[u] = box.size();
-      Affine form = unknown_affine(box.size());
+      Affine form = iterator_affine(box.size());
       if (of[u] == nullptr || of[u]->extents.empty()) {
         box.push_back(piece.box[u]);
       } else {
         form = form * Rational(of[u]->step) + constant_affine(of[u]->offset);
-        if (of[u]->extents.size() > 1) form = form + unknown_affine(box.size() + 1);
+        if (of[u]->extents.size() > 1) form = form + iterator_affine(box.size() + 1);
         box.insert(box.end(), of[u]->extents.begin(), of[u]->extents.end());
       }
       s.old_in_new.push_back(form);
     }
-    if (piece.owners == piece.unknowns.size()) owners = box.size();
-    s.unknowns = box.size();
-    stored_ = unknowns_of(piece.stores[0], piece);
+    if (piece.parallel_dims == piece.iterators.size()) parallel_dims = box.size();
+    s.iterators = box.size();
+    stored_ = iterators_of(piece.stores[0], piece);
     std::vector<std::vector<int>> loaded;
-    for (const Access& load : piece.loads) loaded.push_back(unknowns_of(load, piece));
+    for (const Access& load : piece.loads) loaded.push_back(iterators_of(load, piece));
     piece = substituted(piece, s);
     piece.box = std::move(box);
-    piece.owners = owners;
+    piece.parallel_dims = parallel_dims;
     for (size_t l = 0; l < loaded.size(); ++l) {
       auto made = splits_.find(piece.loads[l].tensor);
       if (made != splits_.end()) place(piece.loads[l], made->second, loaded[l]);
     }
   }
 
-  static std::vector<int> unknowns_of(const Access& access, const Piece& piece) {
+  static std::vector<int> iterators_of(const Access& access, const Piece& piece) {
     std::vector<int> list;
-    for (const Index& index : access.index) list.push_back(stream::unknown_of(index, piece));
+    for (const Index& index : access.index) list.push_back(stream::iterator_of(index, piece));
     return list;
   }
-  // One dimension for each digit, its unknown alone.
-  void place(Access& access, const Split& split, const std::vector<int>& unknowns) const {
+  // One dimension for each digit, its iterator alone.
+  void place(Access& access, const Split& split, const std::vector<int>& iterators) const {
     std::vector<Index> index;
     for (size_t d = 0; d < split.size(); ++d) {
       size_t count = std::max<size_t>(split[d].extents.size(), 1);
       for (size_t i = 0; i < count; ++i) {
         Index at;
-        int u = unknowns[d];
+        int u = iterators[d];
         at.affine =
-            u < 0 ? constant_affine(0) : unknown_affine(begins_[static_cast<size_t>(u)] + i);
+            u < 0 ? constant_affine(0) : iterator_affine(begins_[static_cast<size_t>(u)] + i);
         index.push_back(at);
       }
     }
@@ -207,12 +209,13 @@ class Splitter {
 
   Kernel& kernel_;
   std::map<TensorId, Split> splits_;
-  std::vector<size_t> begins_;  // by old unknown: the first of the new ones
-  std::vector<int> stored_;     // by dimension of the result: the old unknown that it was
+  std::vector<size_t> begins_;  // by old iterator: the first of the new ones
+  std::vector<int> stored_;     // by dimension of the result: the old iterator that it was
 };
 
-// Every cell of what the kernel makes has an owner, so that each digit of a split unknown has one.
-// Else cells without any, which are zero, would get owners that no condition keeps out.
+// Every cell of what the kernel makes has a parallel point of its own, so that each digit of a
+// split iterator has one. Else cells without any, which are zero, would get parallel points that no
+// condition keeps out.
 bool makes_all_cells(const Kernel& k) {
   return std::all_of(k.stages.begin(), k.stages.end(),
                      [&](const KernelStage& s) { return covers_output(s.contraction, k.tensors); });
@@ -243,7 +246,7 @@ bool reads_more(const Kernel& pool, const Kernel& maker, TensorId operand) {
 // The split reductions' kernel and the pool in one, before its rows are chosen.
 struct Joined {
   Kernel kernel;
-  std::vector<std::pair<int, int>> rows;  // unknowns of both stages that are windows
+  std::vector<std::pair<int, int>> rows;  // iterators of both stages that are windows
   size_t pool = 0;                        // the stage
   std::vector<TensorId> kept;             // tensors that must not be stored
 };
@@ -254,9 +257,9 @@ std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
   if (maker.stages.size() + pool.stages.size() > kMostStages) return std::nullopt;
   TensorId result = maker.stages.back().contraction.outputs[0];
   const Piece& reduction = pool.stages[0].contraction.pieces[0];
-  bool reduces = reduction.owners < reduction.box.size() && reduction.constraints.empty();
+  bool reduces = reduction.parallel_dims < reduction.box.size() && reduction.constraints.empty();
   const Piece& made = maker.stages[0].contraction.pieces[0];
-  if (!reduces || made.owners == made.box.size()) return std::nullopt;
+  if (!reduces || made.parallel_dims == made.box.size()) return std::nullopt;
   const Shape& shape = tensors[static_cast<size_t>(result)].shape;
   std::optional<Split> split = split_by(reduction, result, shape);
   if (!split || reads_more(pool, maker, result)) return std::nullopt;
@@ -276,12 +279,12 @@ std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
     if (load.tensor != result) continue;
     std::vector<Index> index;
     for (const Digits& d : *split) {
-      if (d.unknowns.empty()) index.push_back({constant_affine(0)});
-      for (size_t u : d.unknowns) index.push_back({unknown_affine(u)});
+      if (d.iterators.empty()) index.push_back({constant_affine(0)});
+      for (size_t u : d.iterators) index.push_back({iterator_affine(u)});
     }
     load.index = std::move(index);
   }
-  both.rows = splitter.rows(window.owners);
+  both.rows = splitter.rows(window.parallel_dims);
   return both;
 }
 

@@ -148,11 +148,11 @@ class RowFusion {
     return true;
   }
 
-  // Every owner of the stages with loops a row, unless the kernel has rows already.
+  // Every parallel dimension of the stages with loops a row, unless the kernel has rows already.
   static Kernel all_rows(const Kernel& k) {
     Kernel all = k;
     if (row_loops(k) > 0) return all;
-    for (size_t u = 0; u < k.stages[0].contraction.pieces[0].owners; ++u) {
+    for (size_t u = 0; u < k.stages[0].contraction.pieces[0].parallel_dims; ++u) {
       all.stages[0].rows.push_back(static_cast<int>(u));
     }
     return all;
@@ -174,7 +174,7 @@ class RowFusion {
         if (hidden) return std::nullopt;  // another shape of a result
         if (made == in_a.dimensions.end()) continue;
         depends = true;
-        named.push_back(pairs(made->second, row_indices(load, in_b.unknowns[s])));
+        named.push_back(pairs(made->second, row_indices(load, in_b.iterators[s])));
       }
     }
     if (!depends) named = shared_reads(a, in_a, b, in_b);
@@ -212,7 +212,7 @@ class RowFusion {
           for (const Access& y : b.stages[t].contraction.pieces[0].loads) {
             if (x.tensor != y.tensor || size <= most) continue;
             most = size;
-            named = {pairs(row_indices(x, in_a.unknowns[s]), row_indices(y, in_b.unknowns[t]))};
+            named = {pairs(row_indices(x, in_a.iterators[s]), row_indices(y, in_b.iterators[t]))};
           }
         }
       }

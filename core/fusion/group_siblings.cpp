@@ -26,25 +26,25 @@ bool plain_reduction(const Contraction& c) {
   bool gathers = std::any_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
     return std::any_of(a.index.begin(), a.index.end(), [](const Index& i) { return i.value >= 0; });
   });
-  bool reduces = piece.owners < piece.box.size() && c.aggregation != Aggregation::assign;
+  bool reduces = piece.parallel_dims < piece.box.size() && c.aggregation != Aggregation::assign;
   return reduces && !folds && !gathers && piece.constraints.empty();
 }
 
-// By unknown of `b` that of `a` where both read the same element; nothing where that does not say
-// it of all, or an owner would be a reduction.
-std::optional<std::vector<int>> common_unknowns(const Piece& a, const Access& x, const Piece& b,
-                                                const Access& y) {
+// By iterator of `b` that of `a` where both read the same element; nothing where that does not say
+// it of all, or a parallel dimension would be a reduction.
+std::optional<std::vector<int>> common_iterators(const Piece& a, const Access& x, const Piece& b,
+                                                 const Access& y) {
   std::vector<int> of(b.box.size(), -1);
   std::vector<bool> used(a.box.size(), false);
   auto pair = [&](size_t u, size_t v) {
-    bool fits = !used[u] && a.box[u] == b.box[v] && (u < a.owners) == (v < b.owners);
+    bool fits = !used[u] && a.box[u] == b.box[v] && (u < a.parallel_dims) == (v < b.parallel_dims);
     if (fits) of[v] = static_cast<int>(u);
     used[u] = used[u] || fits;
     return fits;
   };
   for (size_t d = 0; d < x.index.size(); ++d) {
     const Index &i = x.index[d], &j = y.index[d];
-    int u = stream::unknown_of(i, a), v = stream::unknown_of(j, b);
+    int u = stream::iterator_of(i, a), v = stream::iterator_of(j, b);
     if (u >= 0 && v >= 0 && pair(static_cast<size_t>(u), static_cast<size_t>(v))) continue;
     bool fixed = i.affine.is_constant() && i.affine == j.affine && i.boundary == j.boundary;
     if (!fixed) return std::nullopt;
@@ -57,15 +57,15 @@ std::optional<std::vector<int>> common_unknowns(const Piece& a, const Access& x,
 }
 
 // Of the largest tensor that both read.
-std::optional<std::vector<int>> common_unknowns(const Piece& a, const Piece& b,
-                                                const std::vector<BoundTensor>& tensors) {
+std::optional<std::vector<int>> common_iterators(const Piece& a, const Piece& b,
+                                                 const std::vector<BoundTensor>& tensors) {
   std::optional<std::vector<int>> best;
   int64_t most = 1;
   for (const Access& x : a.loads) {
     int64_t size = element_count(tensors[static_cast<size_t>(x.tensor)].shape);
     for (const Access& y : b.loads) {
       if (x.tensor != y.tensor || size <= most) continue;
-      std::optional<std::vector<int>> of = common_unknowns(a, x, b, y);
+      std::optional<std::vector<int>> of = common_iterators(a, x, b, y);
       if (!of) continue;
       most = size;
       best = std::move(of);
@@ -80,13 +80,14 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
   if (!plain_reduction(a) || !plain_reduction(b)) return std::nullopt;
   const Piece &first = a.pieces[0], &second = b.pieces[0];
   bool alike = a.aggregation == b.aggregation && a.accumulator == b.accumulator &&
-               first.owners == second.owners && first.box.size() == second.box.size() &&
+               first.parallel_dims == second.parallel_dims &&
+               first.box.size() == second.box.size() &&
                a.outputs.size() + b.outputs.size() <= kMostResults;
   if (!alike) return std::nullopt;
-  std::optional<std::vector<int>> of = common_unknowns(first, second, tensors);
+  std::optional<std::vector<int>> of = common_iterators(first, second, tensors);
   if (!of) return std::nullopt;
   std::vector<Affine> forms;
-  for (int u : *of) forms.push_back(unknown_affine(static_cast<size_t>(u)));
+  for (int u : *of) forms.push_back(iterator_affine(static_cast<size_t>(u)));
   auto moved = [&](Access access) {
     for (Index& index : access.index) index.affine = substitute(index.affine, forms);
     return access;

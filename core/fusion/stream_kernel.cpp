@@ -36,7 +36,7 @@ class StreamBuilder {
   const Kernel& kernel(size_t step) const { return std::get<Kernel>(*steps_[step]); }
   const BoundTensor& tensor(TensorId id) const { return result_.tensors[static_cast<size_t>(id)]; }
 
-  // The stage's unknown for each row and for the axis, where `of` says which unknown of the stage
+  // The stage's iterator for each row and for the axis, where `of` says which iterator of the stage
   // each of the exponential's is.
   bool place(KernelStage& stage, const std::vector<int>& of) const {
     for (int u : parts_.rows) stage.rows.push_back(of[static_cast<size_t>(u)]);
@@ -67,12 +67,12 @@ class StreamBuilder {
     c.normalized = true;
     Piece piece;
     piece.box = tensor(output).shape;
-    piece.owners = piece.box.size();
+    piece.parallel_dims = piece.box.size();
     Access store;
     store.tensor = output;
     for (size_t d = 0; d < piece.box.size(); ++d) {
-      piece.unknowns.push_back("i" + std::to_string(d));
-      store.index.push_back({unknown_affine(d), -1, Boundary::in_range});
+      piece.iterators.push_back("i" + std::to_string(d));
+      store.index.push_back({iterator_affine(d), -1, Boundary::in_range});
     }
     piece.stores = {store};
     c.pieces = {std::move(piece)};
@@ -92,7 +92,7 @@ class StreamBuilder {
       auto made = dims.find(e.loads[load].tensor);
       if (made == dims.end()) continue;
       for (size_t d = 0; d < made->second.size(); ++d) {
-        int u = unknown_of(e.loads[load].index[d], e);
+        int u = iterator_of(e.loads[load].index[d], e);
         if (u >= 0) of[static_cast<size_t>(u)] = made->second[d];
       }
     }
@@ -178,7 +178,7 @@ class StreamBuilder {
       int mine = u < 0 ? -1 : sum.of[static_cast<size_t>(u)];
       bool one = u < 0 || e_.pieces[0].box[static_cast<size_t>(u)] == 1;
       if (mine < 0 && !one) return false;
-      Affine form = mine < 0 ? constant_affine(0) : unknown_affine(static_cast<size_t>(mine));
+      Affine form = mine < 0 ? constant_affine(0) : iterator_affine(static_cast<size_t>(mine));
       read.index.push_back({form, -1, Boundary::in_range});
     }
     piece.loads[sum.load] = read;
@@ -191,7 +191,8 @@ class StreamBuilder {
     return true;
   }
 
-  // Forms over another piece's unknowns at a cell of `out`, whose dimensions the sum's owners are.
+  // Forms over another piece's iterators at a cell of `out`, whose dimensions the sum's parallel
+  // dimensions are.
   std::optional<std::vector<Affine>> at_cell_of(const Piece& sum, const std::vector<int>& of,
                                                 const Piece& other) const {
     std::vector<Affine> forms(other.box.size(), constant_affine(0));
@@ -200,23 +201,23 @@ class StreamBuilder {
         if (other.box[u] != 1) return std::nullopt;
         continue;
       }
-      bool owner = static_cast<size_t>(of[u]) < sum.owners;
-      if (!owner) continue;
+      bool parallel_dim = static_cast<size_t>(of[u]) < sum.parallel_dims;
+      if (!parallel_dim) continue;
       for (size_t d = 0; d < sum.stores[0].index.size(); ++d) {
-        bool here = unknown_of(sum.stores[0].index[d], sum) == of[u];
-        if (here) forms[u] = unknown_affine(d);
+        bool here = iterator_of(sum.stores[0].index[d], sum) == of[u];
+        if (here) forms[u] = iterator_affine(d);
       }
     }
     return forms;
   }
-  // The same access at those forms; nothing where it depends on an unknown that the sum reduces.
+  // The same access at those forms; nothing where it depends on an iterator that the sum reduces.
   static std::optional<Access> moved(const Access& a, const std::vector<Affine>& forms,
                                      const Piece& sum, const std::vector<int>& of) {
     Access result = a;
     for (Index& index : result.index) {
       if (index.value >= 0) return std::nullopt;
       for (size_t u = 0; u < of.size(); ++u) {
-        bool reduced = of[u] >= 0 && static_cast<size_t>(of[u]) >= sum.owners;
+        bool reduced = of[u] >= 0 && static_cast<size_t>(of[u]) >= sum.parallel_dims;
         if (reduced && !index.affine.coefficient(u).is_zero()) return std::nullopt;
       }
       index.affine = substitute(index.affine, forms);

@@ -21,7 +21,7 @@ class PartsFinder {
     if (e == nullptr || has_stream(*e)) return std::nullopt;
     const Contraction& c = e->stages[0].contraction;
     bool pointwise = c.pieces.size() == 1 && c.outputs.size() == 1 && c.normalized && !c.fill &&
-                     c.pieces[0].owners == c.pieces[0].box.size() &&
+                     c.pieces[0].parallel_dims == c.pieces[0].box.size() &&
                      c.pieces[0].constraints.empty();
     if (!pointwise) return std::nullopt;
     Parts parts;
@@ -74,7 +74,7 @@ class PartsFinder {
       bool joins = k != nullptr && !has_stream(*k) && k->stages[0].contraction.pieces.size() == 1;
       bool has_axis = std::any_of(
           e.loads[load].index.begin(), e.loads[load].index.end(), [&](const Index& index) {
-            return unknown_of(index, e) == static_cast<int>(parts.distance.axis);
+            return iterator_of(index, e) == static_cast<int>(parts.distance.axis);
           });
       if (!joins || !has_axis) continue;
       parts.terms = made;
@@ -123,7 +123,7 @@ class PartsFinder {
   bool sums_fit(const Parts& parts) const {
     const Piece& maximum = kernel(parts.maximum)->stages[0].contraction.pieces[0];
     return std::all_of(parts.sums.begin(), parts.sums.end(), [&](const Sum& sum) {
-      std::vector<int> of;  // by unknown of the maximum: the sum's
+      std::vector<int> of;  // by iterator of the maximum: the sum's
       for (int u : parts.distance.of) {
         of.push_back(u < 0 ? -1 : sum.of[static_cast<size_t>(u)]);
       }
@@ -131,10 +131,10 @@ class PartsFinder {
     });
   }
 
-  // By unknown of the exponential, from what dimensions stand for in it and in the reader.
+  // By iterator of the exponential, from what dimensions stand for in it and in the reader.
   static std::vector<int> composed(const std::vector<int>& dims, const std::vector<int>& of,
-                                   size_t unknowns) {
-    std::vector<int> result(unknowns, -1);
+                                   size_t iterators) {
+    std::vector<int> result(iterators, -1);
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] >= 0) result[static_cast<size_t>(dims[d])] = of[d];
     }
@@ -146,19 +146,19 @@ class PartsFinder {
     const Kernel* k = kernel(reader);
     if (k == nullptr) return false;
     const Contraction& c = k->stages[0].contraction;
-    size_t unknowns = e.stages[0].contraction.pieces[0].box.size();
+    size_t iterators = e.stages[0].contraction.pieces[0].box.size();
     if (std::optional<LinearSum> sum = linear_sum(c, weight)) {
       parts.sums.push_back(
-          {reader, weight, weight, sum->load, composed(dims, sum->of, unknowns), nullptr, {}});
+          {reader, weight, weight, sum->load, composed(dims, sum->of, iterators), nullptr, {}});
       return true;
     }
     std::optional<Multiple> multiple = multiple_of(c, weight);
     if (!multiple || k->stages.size() != 1 || !is_inner(c.outputs[0])) return false;
     parts.multiples.push_back(reader);
-    std::vector<int> at = composed(dims, multiple->of, unknowns);  // the multiple's unknowns
+    std::vector<int> at = composed(dims, multiple->of, iterators);  // the multiple's iterators
     const Piece& p = c.pieces[0];
     std::vector<int> stored;
-    for (const Index& index : p.stores[0].index) stored.push_back(unknown_of(index, p));
+    for (const Index& index : p.stores[0].index) stored.push_back(iterator_of(index, p));
     for (size_t user : readers(c.outputs[0], reader)) {
       const Kernel* last = kernel(user);
       if (last == nullptr) return false;
@@ -181,7 +181,7 @@ class PartsFinder {
 std::map<TensorId, std::vector<int>> result_dimensions(const Kernel& kernel) {
   Kernel all = kernel;
   for (KernelStage& s : all.stages) s.rows.clear();
-  for (size_t u = 0; u < all.stages[0].contraction.pieces[0].owners; ++u) {
+  for (size_t u = 0; u < all.stages[0].contraction.pieces[0].parallel_dims; ++u) {
     all.stages[0].rows.push_back(static_cast<int>(u));
   }
   return row_map(all).dimensions;

@@ -33,11 +33,11 @@ struct Row {
   }
 };
 
-Row make_row(const Affine& form, size_t unknowns, int64_t lo, int64_t hi, bool integral) {
+Row make_row(const Affine& form, size_t iterators, int64_t lo, int64_t hi, bool integral) {
   int64_t scale = form.constant.den();
   for (const Rational& c : form.coefficients) scale = lcm(scale, c.den());
   Row row;
-  for (size_t i = 0; i < unknowns; ++i) {
+  for (size_t i = 0; i < iterators; ++i) {
     Rational c = form.coefficient(i);
     row.coefficients.push_back(Wide(c.num()) * (scale / c.den()));
   }
@@ -50,10 +50,10 @@ Row make_row(const Affine& form, size_t unknowns, int64_t lo, int64_t hi, bool i
 }
 
 std::vector<Row> collect_rows(const BoundProgram& program, const Piece& piece) {
-  size_t n = piece.unknowns.size();
+  size_t n = piece.iterators.size();
   std::vector<Row> rows;
   for (size_t i = 0; i < piece.box.size(); ++i) {
-    rows.push_back(make_row(unknown_affine(i), n, 0, piece.box[i], true));
+    rows.push_back(make_row(iterator_affine(i), n, 0, piece.box[i], true));
   }
   auto add_access = [&](const Access& access) {
     const Shape& shape = program.tensors[static_cast<size_t>(access.tensor)].shape;
@@ -110,8 +110,8 @@ class Independence {
 };
 
 // The independent rows with the smallest product of value counts (a smallest basis of a matroid:
-// greedy), those with few unknowns first, so that points are refused early.
-std::vector<size_t> choose_rows(const std::vector<Row>& rows, size_t unknowns) {
+// greedy), those with few iterators first, so that points are refused early.
+std::vector<size_t> choose_rows(const std::vector<Row>& rows, size_t iterators) {
   std::vector<size_t> order(rows.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
@@ -119,9 +119,9 @@ std::vector<size_t> choose_rows(const std::vector<Row>& rows, size_t unknowns) {
   Independence independence;
   std::vector<size_t> chosen;
   for (size_t i : order) {
-    if (chosen.size() < unknowns && independence.add(rows[i])) chosen.push_back(i);
+    if (chosen.size() < iterators && independence.add(rows[i])) chosen.push_back(i);
   }
-  internal_check(chosen.size() == unknowns, "interpret: an unknown is not bounded");
+  internal_check(chosen.size() == iterators, "interpret: an iterator is not bounded");
   auto key = [&](size_t i) {
     const std::vector<Wide>& c = rows[i].coefficients;
     auto used = std::count_if(c.begin(), c.end(), [](Wide x) { return x != 0; });
@@ -175,9 +175,9 @@ Inverse invert(const std::vector<Row>& rows, const std::vector<size_t>& chosen) 
 
 class Enumeration {
  public:
-  Enumeration(std::vector<Row> rows, size_t unknowns, Span where, WorkMeter& meter,
+  Enumeration(std::vector<Row> rows, size_t iterators, Span where, WorkMeter& meter,
               const std::function<void(std::span<const int64_t>)>& visit)
-      : rows_(std::move(rows)), n_(unknowns), where_(where), meter_(meter), visit_(visit) {}
+      : rows_(std::move(rows)), n_(iterators), where_(where), meter_(meter), visit_(visit) {}
 
   void run() {
     for (const Row& row : rows_) {
@@ -192,7 +192,7 @@ class Enumeration {
   }
 
  private:
-  // Which unknowns and conditions are settled once the first t chosen rows have values.
+  // Which iterators and conditions are settled once the first t chosen rows have values.
   void plan() {
     std::vector<size_t> settled_at(n_, 0);
     settled_.assign(n_ + 1, {});
@@ -277,7 +277,7 @@ void WorkMeter::fail_visits(Span where) const {
 void for_each_point(const BoundProgram& program, const Piece& piece, Span where, WorkMeter& meter,
                     const std::function<void(std::span<const int64_t>)>& visit) {
   std::vector<Row> rows = without_repeats(collect_rows(program, piece));
-  Enumeration(std::move(rows), piece.unknowns.size(), where, meter, visit).run();
+  Enumeration(std::move(rows), piece.iterators.size(), where, meter, visit).run();
 }
 
 }  // namespace tile

@@ -1,6 +1,6 @@
 // The valid points of a piece (rule 4.1), by brute force: a smallest set of conditions that
-// determines the unknowns is chosen, every combination of values that those conditions allow is
-// solved for the unknowns, and every other condition is tested.
+// determines the iterators is chosen, every combination of values that those conditions allow is
+// solved for the iterators, and every other condition is tested.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class WorkMeter {
   int weight_ = 1;
 };
 
-// Calls `visit` with the unknowns of each valid point. Index values (gather) are not tested here.
+// Calls `visit` with the iterators of each valid point. Index values (gather) are not tested here.
 void for_each_point(const BoundProgram& program, const Piece& piece, Span where, WorkMeter& meter,
                     const std::function<void(std::span<const int64_t>)>& visit);
 

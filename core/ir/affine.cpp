@@ -74,7 +74,7 @@ Affine operator*(const Affine& a, const Rational& factor) {
   return r;
 }
 Affine constant_affine(const Rational& value) { return {{}, value}; }
-Affine unknown_affine(size_t i) {
+Affine iterator_affine(size_t i) {
   Affine r;
   r.coefficients.resize(i + 1);
   r.coefficients[i] = 1;

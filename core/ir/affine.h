@@ -1,4 +1,4 @@
-// Exact rational affine forms over numbered unknowns.
+// Exact rational affine forms over numbered iterators.
 #pragma once
 
 #include <span>
@@ -25,7 +25,7 @@ Affine operator+(const Affine& a, const Affine& b);
 Affine operator-(const Affine& a, const Affine& b);
 Affine operator*(const Affine& a, const Rational& factor);
 Affine constant_affine(const Rational& value);
-Affine unknown_affine(size_t i);  // the form x_i
+Affine iterator_affine(size_t i);  // the form x_i
 // Replaces x_i by replacement[i] in `form`.
 Affine substitute(const Affine& form, std::span<const Affine> replacement);
 // "2*i + 1/3*k - 1"; names[i] stands for x_i.

@@ -200,14 +200,14 @@ Body parse_body(TextReader& reader) {
 
 namespace {
 
-struct Surroundings {
+struct LoopContext {
   size_t loads;
   size_t indices;
   bool typed;
   const std::vector<DType>* arguments;  // of the region; null outside
 };
 
-void verify_nodes(const Body& body, const Surroundings& around);
+void verify_nodes(const Body& body, const LoopContext& around);
 
 // The types of what a region is given.
 std::vector<DType> region_arguments(const Body& body, const Node& fold) {
@@ -218,7 +218,7 @@ std::vector<DType> region_arguments(const Body& body, const Node& fold) {
 
 bool combines(Op op) { return op == Op::add || op == Op::mul || op == Op::max || op == Op::min; }
 
-void verify_fold(const Body& body, const Node& node, const Surroundings& around) {
+void verify_fold(const Body& body, const Node& node, const LoopContext& around) {
   internal_check(node.region != nullptr && node.slot >= 1, "body: a fold without values");
   auto carried = static_cast<size_t>(node.slot);
   internal_check(node.args.size() >= carried + 2 && node.region->results.size() == carried,
@@ -229,7 +229,7 @@ void verify_fold(const Body& body, const Node& node, const Surroundings& around)
     internal_check(body[node.args[0]].type == DType::i64 && body[node.args[1]].type == DType::i64,
                    "body: a fold's bounds are no i64");
   }
-  Surroundings inside = around;
+  LoopContext inside = around;
   inside.arguments = &types;
   verify_nodes(*node.region, inside);
   for (size_t c = 0; c < carried && around.typed; ++c) {
@@ -242,7 +242,7 @@ void verify_fold(const Body& body, const Node& node, const Surroundings& around)
   }
 }
 
-void verify_slot(const Body& body, const Node& node, const Surroundings& around) {
+void verify_slot(const Body& body, const Node& node, const LoopContext& around) {
   auto slot = static_cast<size_t>(node.slot);
   if (node.kind == NodeKind::load) {
     internal_check(node.slot >= 0 && slot < around.loads, "body: a load's slot");
@@ -281,7 +281,7 @@ void verify_operands(const Body& body, size_t at) {
   }
 }
 
-void verify_nodes(const Body& body, const Surroundings& around) {
+void verify_nodes(const Body& body, const LoopContext& around) {
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
     verify_operands(body, i);

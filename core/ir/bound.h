@@ -41,7 +41,7 @@ struct BoundTensor {
   bool fixed = false;
 };
 
-// One dimension of an access: an affine form over the piece's unknowns or, where value >= 0, that
+// One dimension of an access: an affine form over the piece's iterators or, where value >= 0, that
 // operand of the load node (it has an integer type). in_range: the point is valid only if the
 // index is an integer inside the dimension (rule 4.1); inside a fold's region an in_range value is
 // inside by construction. Other boundaries apply to integral indices; `constant` reads zero
@@ -65,17 +65,18 @@ struct Constraint {
   bool integral = false;
 };
 
-// Domain and body. Unknowns are all integers that satisfy the constraints and the in_range
-// accesses; `box`, filled by the bounds pass, holds the unknowns' ranges [0, extent) and then needs
-// no constraint.
+// Domain and body. Iterators are all integers that satisfy the constraints and the in_range
+// accesses; `box`, filled by the bounds pass, holds the iterators' ranges [0, extent) and then
+// needs no constraint.
 struct Piece {
-  std::vector<std::string> unknowns;
+  std::vector<std::string> iterators;
   std::vector<int64_t> box;  // empty before the bounds pass
-  size_t owners = 0;  // after the reduce pass: the first `owners` unknowns fix the output cell
+  size_t parallel_dims =
+      0;  // after the reduce pass: the first `parallel_dims` iterators fix the output cell
   std::vector<Constraint> constraints;
   std::vector<Access> stores;  // one for each output; all affine
   std::vector<Access> loads;   // Node::slot of kind `load`
-  Body body;  // one result for each output, typed; Node::slot of kind index: an unknown
+  Body body;  // one result for each output, typed; Node::slot of kind index: an iterator
 };
 
 struct Contraction {
@@ -88,7 +89,7 @@ struct Contraction {
   std::vector<Piece> pieces;  // pieces of one contraction share the aggregation
   std::optional<TensorId> fill;  // the `default` tensor: uncovered cells; else 0
   bool normalized = false;  // after reduce and defract: every access is in range on the domain,
-                            // no cell has two owners, pieces share no cell
+                            // no cell has two parallel points, pieces share no cell
   bool promised_injective = false;  // no_defract
   Span span;
 };

@@ -43,14 +43,14 @@ class AffineReader {
     if (number) factor = reader_.rational();
     if (negative) factor = -factor;
     if (number && !reader_.accept("*")) return constant_affine(factor);
-    return unknown() * factor;
+    return iterator() * factor;
   }
 
-  Affine unknown() {
+  Affine iterator() {
     std::string name = reader_.name();
     auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end()) reader_.wrong("an unknown of the piece");
-    return unknown_affine(static_cast<size_t>(found - names_.begin()));
+    return iterator_affine(static_cast<size_t>(found - names_.begin()));
   }
 
   TextReader& reader_;
@@ -178,9 +178,9 @@ class Parser {
   Piece piece() {
     Piece p;
     reader_.expect("piece");
-    p.unknowns = list([this] { return reader_.name(); });
+    p.iterators = list([this] { return reader_.name(); });
     if (reader_.accept("box")) p.box = reader_.integers();
-    if (reader_.accept("owners")) p.owners = static_cast<size_t>(reader_.integer());
+    if (reader_.accept("parallel")) p.parallel_dims = static_cast<size_t>(reader_.integer());
     reader_.expect("{");
     while (reader_.accept("where")) p.constraints.push_back(constraint(p));
     while (reader_.accept("store")) p.stores.push_back(access(p));
@@ -196,7 +196,7 @@ class Parser {
     c.integral = reader_.accept("integral");
     c.lo = reader_.integer();
     reader_.expect("<=");
-    c.form = AffineReader(reader_, p.unknowns).read();
+    c.form = AffineReader(reader_, p.iterators).read();
     reader_.expect("<");
     c.hi = reader_.integer();
     return c;
@@ -214,7 +214,7 @@ class Parser {
     if (reader_.accept("%")) {
       i.value = static_cast<int>(reader_.integer());
     } else {
-      i.affine = AffineReader(reader_, p.unknowns).read();
+      i.affine = AffineReader(reader_, p.iterators).read();
     }
     if (reader_.accept("!")) {
       i.boundary = static_cast<Boundary>(word(kBoundaryNames, "a boundary rule"));

@@ -8,7 +8,7 @@
 //   inputs [A]
 //   outputs [O]
 //   contraction [O] + f32 default P normalized injective {
-//     piece [i, j] box [3, 4] owners 1 {
+//     piece [i, j] box [3, 4] parallel 1 {
 //       where 0 <= i - 1/2*j < 3
 //       where integral 0 <= 1/2*j < 2
 //       store O[i]
@@ -92,16 +92,16 @@ class Printer {
 
   void print_piece(const Piece& piece) {
     out_ += "  piece [";
-    for (size_t i = 0; i < piece.unknowns.size(); ++i) {
-      out_ += (i == 0 ? "" : ", ") + piece.unknowns[i];
+    for (size_t i = 0; i < piece.iterators.size(); ++i) {
+      out_ += (i == 0 ? "" : ", ") + piece.iterators[i];
     }
     out_ += "]";
     if (!piece.box.empty()) out_ += " box " + print_integers(piece.box);
-    if (piece.owners != 0) out_ += " owners " + std::to_string(piece.owners);
+    if (piece.parallel_dims != 0) out_ += " parallel " + std::to_string(piece.parallel_dims);
     out_ += " {\n";
     for (const Constraint& c : piece.constraints) {
       out_ += std::string("    where ") + (c.integral ? "integral " : "") + std::to_string(c.lo) +
-              " <= " + to_string(c.form, piece.unknowns) + " < " + std::to_string(c.hi) + "\n";
+              " <= " + to_string(c.form, piece.iterators) + " < " + std::to_string(c.hi) + "\n";
     }
     for (const Access& a : piece.stores) print_access("store", a, piece);
     for (const Access& a : piece.loads) print_access("load", a, piece);
@@ -114,7 +114,7 @@ class Printer {
       const Index& index = access.index[d];
       if (d != 0) out_ += ", ";
       out_ += index.value >= 0 ? "%" + std::to_string(index.value)
-                               : to_string(index.affine, piece.unknowns);
+                               : to_string(index.affine, piece.iterators);
       if (index.boundary != Boundary::in_range) {
         out_ += " !" + std::string(kBoundaryNames[static_cast<size_t>(index.boundary)]);
       }

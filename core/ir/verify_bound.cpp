@@ -9,8 +9,8 @@ namespace {
 
 bool fits(const Affine& form, const Piece& piece) {
   size_t n = form.coefficients.size();
-  while (n > piece.unknowns.size() && form.coefficients[n - 1].is_zero()) --n;
-  return n <= piece.unknowns.size();
+  while (n > piece.iterators.size() && form.coefficients[n - 1].is_zero()) --n;
+  return n <= piece.iterators.size();
 }
 
 class Verifier {
@@ -79,8 +79,8 @@ class Verifier {
   }
 
   void read(TensorId id) const {
-    TensorId owner = at(id).view_of.value_or(id);
-    internal_check(defined_[static_cast<size_t>(owner)],
+    TensorId parallel_dim = at(id).view_of.value_or(id);
+    internal_check(defined_[static_cast<size_t>(parallel_dim)],
                    "bound: a tensor is used before it is set");
   }
   void write(TensorId id) {
@@ -124,13 +124,15 @@ class Verifier {
   }
 
   void verify_piece(const Contraction& c, const Piece& piece) const {
-    std::set<std::string> names(piece.unknowns.begin(), piece.unknowns.end());
-    internal_check(names.size() == piece.unknowns.size(), "bound: an unknown's name is used twice");
-    internal_check(piece.box.empty() || piece.box.size() == piece.unknowns.size(),
-                   "bound: a box of another size than the unknowns");
-    internal_check(piece.owners <= piece.unknowns.size(), "bound: more owners than unknowns");
+    std::set<std::string> names(piece.iterators.begin(), piece.iterators.end());
+    internal_check(names.size() == piece.iterators.size(),
+                   "bound: an iterator's name is used twice");
+    internal_check(piece.box.empty() || piece.box.size() == piece.iterators.size(),
+                   "bound: a box of another size than the iterators");
+    internal_check(piece.parallel_dims <= piece.iterators.size(),
+                   "bound: more parallel dimensions than iterators");
     for (const Constraint& constraint : piece.constraints) {
-      internal_check(fits(constraint.form, piece), "bound: a constraint's unknown");
+      internal_check(fits(constraint.form, piece), "bound: a constraint's iterator");
     }
     internal_check(piece.stores.size() == c.outputs.size(), "bound: stores and outputs differ");
     for (size_t o = 0; o < piece.stores.size(); ++o) {
@@ -153,14 +155,14 @@ class Verifier {
                    "bound: an access's rank");
     for (const Index& index : access.index) {
       if (index.value >= 0) continue;  // checked at the loads that give it
-      internal_check(fits(index.affine, piece), "bound: an index's unknown");
+      internal_check(fits(index.affine, piece), "bound: an index's iterator");
       internal_check(index.boundary == Boundary::in_range || index.affine.is_integral(),
                      "bound: a fractional index under a boundary rule");
     }
   }
 
   void verify_piece_body(const Contraction& c, const Piece& piece) const {
-    verify_body(piece.body, piece.loads.size(), piece.unknowns.size(), true);
+    verify_body(piece.body, piece.loads.size(), piece.iterators.size(), true);
     internal_check(piece.body.results.size() == c.outputs.size(), "bound: results and outputs");
     visit_nodes(piece.body, [&](const Node& node) {
       internal_check(node.kind != NodeKind::size, "bound: a symbolic size");

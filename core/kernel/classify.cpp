@@ -1,4 +1,4 @@
-// Roles of unknowns and the class of a piece, from its accesses alone.
+// Roles of iterators and the class of a piece, from its accesses alone.
 #include <algorithm>
 
 #include "core/kernel/kernel.h"
@@ -32,13 +32,14 @@ bool uses(const Access& access, size_t u) {
                      [&](const Index& i) { return !i.affine.coefficient(u).is_zero(); });
 }
 
-// An index expression that moves with both the reduction and an owner: the taps of a window. A
-// digit of an owner that was split stays an owner, so splitting makes no windows.
+// An index expression that moves with both the reduction and a parallel dimension: the taps of a
+// window. A digit of a parallel dimension that was split stays a parallel dimension, so splitting
+// makes no windows.
 bool shares_index(const Piece& piece, size_t reduction) {
   for (const Access& a : piece.loads) {
     for (const Index& index : a.index) {
       if (index.affine.coefficient(reduction).is_zero()) continue;
-      for (size_t u = 0; u < piece.owners; ++u) {
+      for (size_t u = 0; u < piece.parallel_dims; ++u) {
         if (!index.affine.coefficient(u).is_zero() && piece.box[u] > 1) return true;
       }
     }
@@ -47,17 +48,17 @@ bool shares_index(const Piece& piece, size_t reduction) {
 }
 
 // A condition that moves with both, where no load does: its range, not its elements, slides.
-bool bounded_by_owner(const Piece& piece, size_t reduction) {
+bool bounded_by_parallel_dim(const Piece& piece, size_t reduction) {
   return std::any_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
     if (c.form.coefficient(reduction).is_zero()) return false;
-    for (size_t u = 0; u < piece.owners; ++u) {
+    for (size_t u = 0; u < piece.parallel_dims; ++u) {
       if (!c.form.coefficient(u).is_zero()) return true;
     }
     return false;
   });
 }
 
-Role owner_role(const Piece& piece, std::pair<int, int> product, size_t u) {
+Role parallel_dim_role(const Piece& piece, std::pair<int, int> product, size_t u) {
   size_t in = 0;
   for (const Access& a : piece.loads) in += uses(a, u) ? 1 : 0;
   if (in == 0) return Role::outer;
@@ -95,13 +96,13 @@ PieceClass classify(const Piece& piece, const Contraction& contraction,
     return std::find(result.roles.begin(), result.roles.end(), r) != result.roles.end();
   };
   bool reduces = false, scans = false;
-  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-    bool owner = u < piece.owners;
-    result.roles.push_back(owner ? owner_role(piece, product, u)
-                                 : reduction_role(piece, product, u));
-    if (owner || piece.box[u] == 1) continue;
+  for (size_t u = 0; u < piece.iterators.size(); ++u) {
+    bool parallel_dim = u < piece.parallel_dims;
+    result.roles.push_back(parallel_dim ? parallel_dim_role(piece, product, u)
+                                        : reduction_role(piece, product, u));
+    if (parallel_dim || piece.box[u] == 1) continue;
     reduces = true;
-    scans = scans || (result.roles[u] != Role::window && bounded_by_owner(piece, u));
+    scans = scans || (result.roles[u] != Role::window && bounded_by_parallel_dim(piece, u));
   }
   bool matrix = product.first >= 0 && (has(Role::m) || has(Role::n)) && has(Role::k);
   if (!reduces) {

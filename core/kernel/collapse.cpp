@@ -1,4 +1,4 @@
-// Drops reductions over one value (the taps of a 1x1 convolution), then merges adjacent unknowns
+// Drops reductions over one value (the taps of a 1x1 convolution), then merges adjacent iterators
 // that every access walks as one: x_i and x_j with x_j running over the whole of a dimension and
 // x_i over the one before it. Tensors of the kernel lose the dimension; a loop over both needs no
 // inner remainder. Done for the kernel as a whole, since stages share tensors.
@@ -9,26 +9,26 @@
 
 namespace tile {
 
-bool moves_with(const Access& access, size_t unknown) {
+bool moves_with(const Access& access, size_t iterator) {
   return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
-    return !index.affine.coefficient(unknown).is_zero();
+    return !index.affine.coefficient(iterator).is_zero();
   });
 }
 
-int sole_unknown(const Index& index, size_t unknowns) {
+int sole_iterator(const Index& index, size_t iterators) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return -2;
   if (index.affine.is_constant()) return -1;
-  for (size_t u = 0; u < unknowns; ++u) {
-    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  for (size_t u = 0; u < iterators; ++u) {
+    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
   }
   return -2;
 }
 
 namespace {
 
-struct UnknownPair {
+struct IteratorPair {
   size_t stage, first, second;
-  auto operator<=>(const UnknownPair&) const = default;
+  auto operator<=>(const IteratorPair&) const = default;
 };
 struct DimensionPair {
   TensorId tensor;
@@ -36,12 +36,12 @@ struct DimensionPair {
   auto operator<=>(const DimensionPair&) const = default;
 };
 
-// What has to merge together with one pair of unknowns.
+// What has to merge together with one pair of iterators.
 class Closure {
  public:
   explicit Closure(const Kernel& kernel) : kernel_(kernel) {}
 
-  bool grow(const UnknownPair& seed) {
+  bool grow(const IteratorPair& seed) {
     if (!add(seed)) return false;
     while (!open_.empty()) {
       DimensionPair d = open_.back();
@@ -50,21 +50,21 @@ class Closure {
     }
     return true;
   }
-  const std::set<UnknownPair>& unknowns() const { return unknowns_; }
+  const std::set<IteratorPair>& iterators() const { return iterators_; }
   const std::set<DimensionPair>& dimensions() const { return dimensions_; }
 
  private:
   const Piece& piece(size_t stage) const { return kernel_.stages[stage].contraction.pieces[0]; }
   const Shape& shape(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)].shape; }
 
-  // Each unknown merges once at a time, with one neighbour.
-  bool add(const UnknownPair& p) {
-    if (unknowns_.contains(p)) return true;
+  // Each iterator merges once at a time, with one neighbour.
+  bool add(const IteratorPair& p) {
+    if (iterators_.contains(p)) return true;
     const KernelStage& stage = kernel_.stages[p.stage];
     if (stage.contraction.pieces.size() != 1 || p.first == p.second) return false;
     const Piece& c = piece(p.stage);
-    if ((p.first < c.owners) != (p.second < c.owners)) return false;
-    for (const UnknownPair& other : unknowns_) {
+    if ((p.first < c.parallel_dims) != (p.second < c.parallel_dims)) return false;
+    for (const IteratorPair& other : iterators_) {
       bool shared = other.stage == p.stage && (other.first == p.first || other.first == p.second ||
                                                other.second == p.first || other.second == p.second);
       if (shared) return false;
@@ -81,7 +81,7 @@ class Closure {
         return false;
       }
     }
-    unknowns_.insert(p);
+    iterators_.insert(p);
     if (!rows_together(p)) return false;
     return std::all_of(c.stores.begin(), c.stores.end(),
                        [&](const Access& a) { return follow(p, a); }) &&
@@ -90,7 +90,7 @@ class Closure {
   }
 
   // Row loops merge with row loops, in every stage that they run around; the streamed axis stays.
-  bool rows_together(const UnknownPair& p) {
+  bool rows_together(const IteratorPair& p) {
     auto stream = static_cast<size_t>(kernel_.stages[p.stage].stream);
     if (p.first == stream || p.second == stream) return false;
     const std::vector<int>& rows = kernel_.stages[p.stage].rows;
@@ -108,8 +108,8 @@ class Closure {
     return true;
   }
 
-  // The access names neither unknown, or both in adjacent dimensions that they fill.
-  bool follow(const UnknownPair& p, const Access& a) {
+  // The access names neither iterator, or both in adjacent dimensions that they fill.
+  bool follow(const IteratorPair& p, const Access& a) {
     const Shape& s = shape(a.tensor);
     const Piece& c = piece(p.stage);
     bool found = false;
@@ -119,8 +119,8 @@ class Closure {
       bool second = a.index[d].value < 0 && !form.coefficient(p.second).is_zero();
       if (!first && !second) continue;
       if (!first || found || d + 1 == a.index.size()) return false;
-      bool pair = sole_unknown(a.index[d], c.unknowns.size()) == static_cast<int>(p.first) &&
-                  sole_unknown(a.index[d + 1], c.unknowns.size()) == static_cast<int>(p.second) &&
+      bool pair = sole_iterator(a.index[d], c.iterators.size()) == static_cast<int>(p.first) &&
+                  sole_iterator(a.index[d + 1], c.iterators.size()) == static_cast<int>(p.second) &&
                   c.box[p.second] == s[d + 1];
       if (!pair) return false;
       DimensionPair dims{a.tensor, d};
@@ -152,8 +152,8 @@ class Closure {
     return true;
   }
   bool spread_access(const DimensionPair& d, size_t stage, const Piece& p, const Access& a) {
-    int first = sole_unknown(a.index[d.first], p.unknowns.size());
-    int second = sole_unknown(a.index[d.first + 1], p.unknowns.size());
+    int first = sole_iterator(a.index[d.first], p.iterators.size());
+    int second = sole_iterator(a.index[d.first + 1], p.iterators.size());
     if (first == -1 && second == -1) return true;
     if (first < 0 || second < 0) return false;
     return add({stage, static_cast<size_t>(first), static_cast<size_t>(second)});
@@ -172,17 +172,17 @@ class Closure {
   }
 
   const Kernel& kernel_;
-  std::set<UnknownPair> unknowns_;
+  std::set<IteratorPair> iterators_;
   std::set<DimensionPair> dimensions_;
   std::vector<DimensionPair> open_;
 };
 
-// Takes an unknown out of every list and index; what it was worth in an index has to be there.
-void erase_unknown(Piece& piece, size_t u) {
+// Takes an iterator out of every list and index; what it was worth in an index has to be there.
+void erase_iterator(Piece& piece, size_t u) {
   auto drop = [&](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(u)); };
   drop(piece.box);
-  drop(piece.unknowns);
-  if (u < piece.owners) --piece.owners;
+  drop(piece.iterators);
+  if (u < piece.parallel_dims) --piece.parallel_dims;
   auto shift = [&](Affine& form) {
     if (form.coefficients.size() > u) drop(form.coefficients);
   };
@@ -197,14 +197,14 @@ void erase_unknown(Piece& piece, size_t u) {
   });
 }
 
-// The second unknown's values become the low digits of the first's.
-void merge_unknowns(Piece& piece, const UnknownPair& p) {
+// The second iterator's values become the low digits of the first's.
+void merge_iterators(Piece& piece, const IteratorPair& p) {
   piece.box[p.first] = checked_mul(piece.box[p.first], piece.box[p.second]);
-  piece.unknowns[p.first] += "_" + piece.unknowns[p.second];
-  erase_unknown(piece, p.second);
+  piece.iterators[p.first] += "_" + piece.iterators[p.second];
+  erase_iterator(piece, p.second);
 }
 
-void merge_rows(KernelStage& stage, const UnknownPair& p) {
+void merge_rows(KernelStage& stage, const IteratorPair& p) {
   auto second = static_cast<int>(p.second);
   std::erase(stage.rows, second);
   for (int& u : stage.rows) u -= u > second ? 1 : 0;
@@ -234,7 +234,7 @@ void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
 }
 
 void apply(Kernel& kernel, const Closure& closure) {
-  // Dimensions first: an index that is the pair's first unknown stays as it is.
+  // Dimensions first: an index that is the pair's first iterator stays as it is.
   std::vector<DimensionPair> dims(closure.dimensions().begin(), closure.dimensions().end());
   std::reverse(dims.begin(), dims.end());
   for (const DimensionPair& d : dims) {
@@ -243,13 +243,13 @@ void apply(Kernel& kernel, const Closure& closure) {
     if (kernel.shapes[at].empty()) kernel.shapes[at] = kernel.tensors[at].shape;
     merge_dimensions(kernel, d);
   }
-  std::vector<UnknownPair> pairs(closure.unknowns().begin(), closure.unknowns().end());
-  std::sort(pairs.begin(), pairs.end(), [](const UnknownPair& a, const UnknownPair& b) {
+  std::vector<IteratorPair> pairs(closure.iterators().begin(), closure.iterators().end());
+  std::sort(pairs.begin(), pairs.end(), [](const IteratorPair& a, const IteratorPair& b) {
     return std::pair(a.stage, a.second) > std::pair(b.stage, b.second);
   });
   for (size_t i = 0; i < pairs.size(); ++i) {
     merge_rows(kernel.stages[pairs[i].stage], pairs[i]);
-    merge_unknowns(kernel.stages[pairs[i].stage].contraction.pieces[0], pairs[i]);
+    merge_iterators(kernel.stages[pairs[i].stage].contraction.pieces[0], pairs[i]);
     for (size_t j = i + 1; j < pairs.size(); ++j) {
       bool moved = pairs[j].stage == pairs[i].stage && pairs[j].first > pairs[i].second;
       if (moved) --pairs[j].first;
@@ -258,7 +258,7 @@ void apply(Kernel& kernel, const Closure& closure) {
 }
 
 // A reduction over one value adds nothing to an index and bounds nothing: it can go where only
-// indices and constraints that other unknowns keep alive name it. `owned`: those must be
+// indices and constraints that other iterators keep alive name it. `owned`: those must be
 // reductions, since without one a cell outside of the condition is not zero but never stored.
 bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool owned) {
   if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
@@ -271,7 +271,7 @@ bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool o
   return std::none_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
     if (c.form.coefficient(u).is_zero()) return false;
     bool alive = false;
-    for (size_t v = owned ? piece.owners : 0; v < piece.unknowns.size(); ++v) {
+    for (size_t v = owned ? piece.parallel_dims : 0; v < piece.iterators.size(); ++v) {
       alive = alive || (v != u && !c.form.coefficient(v).is_zero());
     }
     return !alive;
@@ -288,8 +288,8 @@ bool merge_one(Kernel& kernel) {
     for (const Access& a : piece.loads) accesses.push_back(&a);
     for (const Access* a : accesses) {
       for (size_t d = 0; d + 1 < a->index.size(); ++d) {
-        int first = sole_unknown(a->index[d], piece.unknowns.size());
-        int second = sole_unknown(a->index[d + 1], piece.unknowns.size());
+        int first = sole_iterator(a->index[d], piece.iterators.size());
+        int second = sole_iterator(a->index[d + 1], piece.iterators.size());
         if (first < 0 || second < 0) continue;
         Closure closure(kernel);
         if (!closure.grow({s, static_cast<size_t>(first), static_cast<size_t>(second)})) continue;
@@ -307,9 +307,9 @@ void drop_points(Kernel& kernel) {
   bool owned = kernel.stages.size() > 1;  // a kernel of one stage stores the other cells itself
   for (KernelStage& stage : kernel.stages) {
     for (Piece& piece : stage.contraction.pieces) {
-      for (size_t u = piece.unknowns.size(); u-- > piece.owners;) {
+      for (size_t u = piece.iterators.size(); u-- > piece.parallel_dims;) {
         if (!only_a_point(stage, piece, u, owned)) continue;
-        erase_unknown(piece, u);
+        erase_iterator(piece, u);
         stage.stream -= stage.stream > static_cast<int>(u) ? 1 : 0;
       }
     }

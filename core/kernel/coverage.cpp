@@ -8,10 +8,10 @@
 namespace tile {
 namespace {
 
-// u >= form (a lower bound) or u <= form on one reduction unknown.
+// u >= form (a lower bound) or u <= form on one reduction iterator.
 struct Side {
   Affine form;
-  bool unit = true;  // the coefficient of the unknown was 1 or -1: the bound is an integer form
+  bool unit = true;  // the coefficient of the iterator was 1 or -1: the bound is an integer form
 };
 struct Sides {
   std::vector<Side> lower, upper;
@@ -29,8 +29,8 @@ void add_sides(const Constraint& c, size_t u, Sides& sides) {
   sides.upper.push_back(high);
 }
 
-// Every interval [max lower, min upper] holds an integer for all owners of the box. Between bounds
-// that need not be integers a distance of one less than a whole step is asked for.
+// Every interval [max lower, min upper] holds an integer for all parallel points of the box.
+// Between bounds that need not be integers a distance of one less than a whole step is asked for.
 bool always_inhabited(const Sides& sides, const std::vector<int64_t>& box) {
   for (const Side& low : sides.lower) {
     for (const Side& high : sides.upper) {
@@ -52,7 +52,7 @@ FormRange range_over_box(const Affine& form, const std::vector<int64_t>& box) {
   return e;
 }
 
-std::vector<size_t> unknowns_in(const Affine& form) {
+std::vector<size_t> iterators_in(const Affine& form) {
   std::vector<size_t> used;
   for (size_t i = 0; i < form.coefficients.size(); ++i) {
     if (!form.coefficients[i].is_zero()) used.push_back(i);
@@ -72,13 +72,13 @@ Constraint integral(const Constraint& c) {
 
 bool surely_nonempty(const Piece& piece) {
   std::map<size_t, Sides> by_reduction;
-  for (size_t u = piece.owners; u < piece.box.size(); ++u) {
+  for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) {
     if (piece.box[u] <= 0) return false;
   }
   for (const Constraint& c : piece.constraints) {
     std::vector<size_t> reductions;
-    for (size_t u : unknowns_in(c.form)) {
-      if (u >= piece.owners) reductions.push_back(u);
+    for (size_t u : iterators_in(c.form)) {
+      if (u >= piece.parallel_dims) reductions.push_back(u);
     }
     if (reductions.empty()) continue;
     if (reductions.size() > 1 || !c.form.is_integral()) return false;
@@ -92,12 +92,12 @@ bool surely_nonempty(const Piece& piece) {
   return true;
 }
 
-bool stores_all_owners(const Contraction& c, const Piece& piece) {
+bool stores_all_parallel_dims(const Contraction& c, const Piece& piece) {
   for (const Constraint& k : piece.constraints) {
-    std::vector<size_t> used = unknowns_in(k.form);
-    bool owners_only =
-        std::all_of(used.begin(), used.end(), [&](size_t u) { return u < piece.owners; });
-    if (owners_only) return false;
+    std::vector<size_t> used = iterators_in(k.form);
+    bool parallel_dims_only =
+        std::all_of(used.begin(), used.end(), [&](size_t u) { return u < piece.parallel_dims; });
+    if (parallel_dims_only) return false;
   }
   bool zero_if_empty = c.aggregation == Aggregation::sum && !c.fill;
   return zero_if_empty || surely_nonempty(piece);
@@ -106,12 +106,12 @@ bool stores_all_owners(const Contraction& c, const Piece& piece) {
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   int64_t owned = 0;
   for (const Piece& piece : c.pieces) {
-    if (!stores_all_owners(c, piece)) return false;
+    if (!stores_all_parallel_dims(c, piece)) return false;
     int64_t points = 1;
-    for (size_t u = 0; u < piece.owners; ++u) points = checked_mul(points, piece.box[u]);
+    for (size_t u = 0; u < piece.parallel_dims; ++u) points = checked_mul(points, piece.box[u]);
     owned = checked_add(owned, points);
   }
-  // An output that stands there several times gets as many cells from each owner.
+  // An output that stands there several times gets as many cells from each parallel point.
   return std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId out) {
     auto times = std::count(c.outputs.begin(), c.outputs.end(), out);
     return checked_mul(owned, times) == element_count(tensors[static_cast<size_t>(out)].shape);

@@ -8,8 +8,8 @@
 
 namespace tile {
 
-// The unknowns that a form moves with.
-std::vector<size_t> unknowns_in(const Affine& form);
+// The iterators that a form moves with.
+std::vector<size_t> iterators_in(const Affine& form);
 // The least and greatest value of a form on the box.
 struct FormRange {
   Rational lo, hi;
@@ -17,10 +17,10 @@ struct FormRange {
 FormRange range_over_box(const Affine& form, const std::vector<int64_t>& box);
 // The same condition on a form with integral coefficients.
 Constraint integral(const Constraint& c);
-// True when every owner point has a valid reduction point.
+// True when every point of the parallel dimensions has a valid reduction point.
 bool surely_nonempty(const Piece& piece);
-// True when the piece stores a cell for every point of its owners.
-bool stores_all_owners(const Contraction& c, const Piece& piece);
+// True when the piece stores a cell for every point of its parallel dimensions.
+bool stores_all_parallel_dims(const Contraction& c, const Piece& piece);
 // True when the pieces write every cell of the outputs.
 bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
 

@@ -9,18 +9,18 @@
 namespace tile {
 namespace {
 
-// The step of the loop over the same unknown before position i of `loops`, or the box.
+// The step of the loop over the same iterator before position i of `loops`, or the box.
 int64_t block_before(const PieceSchedule& schedule, const std::vector<Loop>& loops, size_t i,
                      const Piece& piece) {
-  int unknown = loops[i].unknown;
-  int64_t block = piece.box[static_cast<size_t>(unknown)];
+  int iterator = loops[i].iterator;
+  int64_t block = piece.box[static_cast<size_t>(iterator)];
   if (&loops != &schedule.outer) {
     for (const Loop& l : schedule.outer) {
-      if (l.unknown == unknown) block = std::min(block, l.step);
+      if (l.iterator == iterator) block = std::min(block, l.step);
     }
   }
   for (size_t j = 0; j < i; ++j) {
-    if (loops[j].unknown == unknown) block = std::min(block, loops[j].step);
+    if (loops[j].iterator == iterator) block = std::min(block, loops[j].step);
   }
   return block;
 }
@@ -59,7 +59,7 @@ bool joins_lanes(const PieceSchedule& schedule) {
 size_t carried_tile_loops(const PieceSchedule& schedule) {
   size_t n = 0;
   while (n < schedule.tile.size() && schedule.carried >= 0 &&
-         schedule.tile[schedule.tile.size() - 1 - n].unknown == schedule.carried) {
+         schedule.tile[schedule.tile.size() - 1 - n].iterator == schedule.carried) {
     ++n;
   }
   return n;
@@ -67,7 +67,7 @@ size_t carried_tile_loops(const PieceSchedule& schedule) {
 
 bool is_chained(const PieceSchedule& schedule) {
   return schedule.carried >= 0 && !schedule.outer.empty() &&
-         schedule.outer.front().unknown == schedule.carried &&
+         schedule.outer.front().iterator == schedule.carried &&
          schedule.outer.front().binding == Binding::parallel;
 }
 
@@ -110,7 +110,7 @@ int64_t accumulator_copies(const PieceSchedule& schedule, const Piece& piece, co
     int64_t count = ceil_div(block_before(schedule, schedule.reduce, i, piece), l.step);
     int64_t vectors = vectors_in_tile(schedule, piece, c.accumulator, target);
     bool fits = count > 1 && count * vectors <= target.vector_registers / 2;
-    bool same = !lanes || schedule.reduce.back().unknown == l.unknown;
+    bool same = !lanes || schedule.reduce.back().iterator == l.iterator;
     loop = i;
     return fits && same ? count : 1;
   }

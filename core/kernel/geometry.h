@@ -8,7 +8,7 @@
 
 namespace tile {
 
-// One serial loop for each unknown.
+// One serial loop for each iterator.
 PieceSchedule plain_schedule(const Piece& piece);
 Schedule plain_schedule(const Kernel& kernel);
 
@@ -18,11 +18,11 @@ bool uses_tiles(const PieceSchedule& schedule);
 // a power of two; 1 without one.
 int64_t lane_count(const std::vector<Loop>& reduce, const Piece& piece);
 // Whether the register tile's last two loops are vector loops: one vector then takes the pairs of
-// both unknowns, the last one's values side by side for each of the other's.
+// both iterators, the last one's values side by side for each of the other's.
 bool joins_lanes(const PieceSchedule& schedule);
-// How many of the register tile's loops, its last ones, run over the carried owner.
+// How many of the register tile's loops, its last ones, run over the carried parallel dimension.
 size_t carried_tile_loops(const PieceSchedule& schedule);
-// Whether threads take turns along the carried owner: its first loop is parallel.
+// Whether threads take turns along the carried parallel dimension: its first loop is parallel.
 bool is_chained(const PieceSchedule& schedule);
 // For each loop of the register tile its largest number of iterations (lanes for the vector loop;
 // where two are joined, 1 and the lanes of the pairs).

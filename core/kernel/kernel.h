@@ -27,18 +27,18 @@ struct KernelStage {
   // computed: a pointwise contraction whose load of that stage's result is at the same cell.
   int attach = -1;
   Residence residence = Residence::global;
-  // Of a stage with loops of its own in a kernel with row loops: for each row loop the owner that
-  // it is. All such stages name the same number of rows, with equal extents; each has one piece
-  // and covers its output. Empty: the kernel has no row loops. What one stage makes and another
-  // with loops of its own reads (a result `row` or `global`) is made and read at the same row: for
-  // each row loop one dimension is that row, alone, in the store as in every such load. Attached
-  // stages' cells are those of the tile that they are attached to.
+  // Of a stage with loops of its own in a kernel with row loops: for each row loop the parallel
+  // dimension that it is. All such stages name the same number of rows, with equal extents; each
+  // has one piece and covers its output. Empty: the kernel has no row loops. What one stage makes
+  // and another with loops of its own reads (a result `row` or `global`) is made and read at the
+  // same row: for each row loop one dimension is that row, alone, in the store as in every such
+  // load. Attached stages' cells are those of the tile that they are attached to.
   std::vector<int> rows;
   // Of a stage with loops of its own in a kernel whose row loops share a loop over blocks of one
-  // more axis inside them: the unknown that runs over that axis, an owner or a reduction. All such
-  // stages name one, with equal extents, or none (-1). A result that has the axis lives for a block
-  // of it (never `global`); one reduced over it is known when the last block is done, except a
-  // running maximum, which stages behind it read in every block.
+  // more axis inside them: the iterator that runs over that axis, a parallel dimension or a
+  // reduction. All such stages name one, with equal extents, or none (-1). A result that has the
+  // axis lives for a block of it (never `global`); one reduced over it is known when the last block
+  // is done, except a running maximum, which stages behind it read in every block.
   int stream = -1;
   // Of a sum over the streamed axis whose terms are multiples of exp(x - m) for a running maximum
   // m: the stage that makes m. Where a block raises m from a to b, the sum so far is multiplied
@@ -81,24 +81,25 @@ struct Kernel {
   std::vector<TensorId> writes;  // global tensors written
 };
 
-// What an unknown of a piece does, derived from the accesses alone, never from names
+// What an iterator of a piece does, derived from the accesses alone, never from names
 // (core/README.md). Two-operand products use all roles; others batch/reduction/pointwise.
 enum class Role : uint8_t {
-  batch,      // an owner present in every load
-  m,          // an owner in the first of two multiplied loads only
-  n,          // an owner in the second only
+  batch,      // a parallel dimension present in every load
+  m,          // a parallel dimension in the first of two multiplied loads only
+  n,          // a parallel dimension in the second only
   k,          // a reduction in both
-  window,     // a reduction that shares an index expression with an owner (taps of a convolution)
+  window,     // a reduction that shares an index expression with a parallel dimension (taps of a
+              // convolution)
   reduction,  // any other reduction
-  outer,      // an owner in no load (broadcast of a constant)
+  outer,      // a parallel dimension in no load (broadcast of a constant)
 };
 
 enum class KernelClass : uint8_t {
   pointwise,  // no reduction
   matrix,     // sum of a product of two loads with m or n and k
-  windowed,   // matrix or reduction with window unknowns (convolution, pooling, stencil)
-  reduction,  // any other aggregation over reduction unknowns
-  scan,       // a reduction bounded by an owner (triangular)
+  windowed,   // matrix or reduction with window iterators (convolution, pooling, stencil)
+  reduction,  // any other aggregation over reduction iterators
+  scan,       // a reduction bounded by a parallel dimension (triangular)
   copy,       // pointwise with one load and an empty body
 };
 std::string_view to_string(KernelClass c);
@@ -106,17 +107,17 @@ std::string_view to_string(Role r);
 
 struct PieceClass {
   KernelClass kind = KernelClass::pointwise;
-  std::vector<Role> roles;  // one for each unknown
+  std::vector<Role> roles;  // one for each iterator
 };
 PieceClass classify(const Piece& piece, const Contraction& contraction,
                     const std::vector<BoundTensor>& tensors);
 
 // The number of row loops that the stages with loops of their own share; 0: none.
 size_t row_loops(const Kernel& kernel);
-// Which row loop runs over what; -1: none. An attached stage's unknowns are those of its tile.
+// Which row loop runs over what; -1: none. An attached stage's iterators are those of its tile.
 struct RowMap {
   std::map<TensorId, std::vector<int>> dimensions;  // of each tensor that the kernel makes
-  std::vector<std::vector<int>> unknowns;           // of each stage
+  std::vector<std::vector<int>> iterators;          // of each stage
 };
 RowMap row_map(const Kernel& kernel);
 

@@ -126,7 +126,7 @@ void verify_attached(const Kernel& kernel, size_t at) {
   const Contraction& c = stage.contraction;
   internal_check(stage.attach >= 0 && static_cast<size_t>(stage.attach) < at,
                  "kernel: a stage attached to a later one");
-  internal_check(c.pieces.size() == 1 && c.pieces[0].owners == c.pieces[0].unknowns.size(),
+  internal_check(c.pieces.size() == 1 && c.pieces[0].parallel_dims == c.pieces[0].iterators.size(),
                  "kernel: an attached stage that reduces");
   internal_check(c.pieces[0].constraints.empty(), "kernel: an attached stage with conditions");
   size_t root = static_cast<size_t>(stage.attach);
@@ -148,8 +148,9 @@ void verify(const Kernel& kernel) {
     const Contraction& c = kernel.stages[s].contraction;
     internal_check(c.normalized, "kernel: a contraction that is not normalized");
     for (const Piece& piece : c.pieces) {
-      internal_check(piece.box.size() == piece.unknowns.size(), "kernel: a piece without a box");
-      internal_check(piece.owners <= piece.box.size(), "kernel: more owners than unknowns");
+      internal_check(piece.box.size() == piece.iterators.size(), "kernel: a piece without a box");
+      internal_check(piece.parallel_dims <= piece.box.size(),
+                     "kernel: more parallel dimensions than iterators");
     }
     for (TensorId out : c.outputs) {
       bool global = kernel.stages[s].residence == Residence::global;

@@ -1,4 +1,4 @@
-// The simplest schedule of a kernel: one serial loop for each unknown.
+// The simplest schedule of a kernel: one serial loop for each iterator.
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
@@ -8,7 +8,8 @@ namespace tile {
 PieceSchedule plain_schedule(const Piece& piece) {
   PieceSchedule s;
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    (u < piece.owners ? s.outer : s.reduce).push_back({static_cast<int>(u), 1, Binding::serial});
+    (u < piece.parallel_dims ? s.outer : s.reduce)
+        .push_back({static_cast<int>(u), 1, Binding::serial});
   }
   return s;
 }

@@ -1,4 +1,4 @@
-// Row loops: which unknowns and dimensions they run over, and what a kernel with them must keep.
+// Row loops: which iterators and dimensions they run over, and what a kernel with them must keep.
 #include "core/kernel/rows.h"
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 namespace tile {
 namespace {
 
-// The unknown that the index is, alone; -1: anything else.
-int alone(const Index& index, size_t unknowns) {
+// The iterator that the index is, alone; -1: anything else.
+int alone(const Index& index, size_t iterators) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
-  for (size_t u = 0; u < unknowns; ++u) {
-    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  for (size_t u = 0; u < iterators; ++u) {
+    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
   }
   return -1;
 }
 
-int row_of(const Index& index, const std::vector<int>& unknowns) {
-  int u = alone(index, unknowns.size());
-  return u < 0 ? -1 : unknowns[static_cast<size_t>(u)];
+int row_of(const Index& index, const std::vector<int>& iterators) {
+  int u = alone(index, iterators.size());
+  return u < 0 ? -1 : iterators[static_cast<size_t>(u)];
 }
 
 size_t tile_of(const Kernel& kernel, size_t stage) {
@@ -31,7 +31,7 @@ size_t tile_of(const Kernel& kernel, size_t stage) {
   return stage;
 }
 
-// The rows that an attached stage's unknowns are, from what it reads of its tile.
+// The rows that an attached stage's iterators are, from what it reads of its tile.
 void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, size_t>& made_in,
                  RowMap& map) {
   const Piece& piece = kernel.stages[stage].contraction.pieces[0];
@@ -41,8 +41,8 @@ void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, si
     if (made == made_in.end() || made->second != tile) continue;
     const std::vector<int>& rows = map.dimensions.at(load.tensor);
     for (size_t d = 0; d < rows.size(); ++d) {
-      int u = alone(load.index[d], piece.unknowns.size());
-      if (u >= 0 && rows[d] >= 0) map.unknowns[stage][static_cast<size_t>(u)] = rows[d];
+      int u = alone(load.index[d], piece.iterators.size());
+      if (u >= 0 && rows[d] >= 0) map.iterators[stage][static_cast<size_t>(u)] = rows[d];
     }
   }
 }
@@ -67,16 +67,16 @@ RowMap row_map(const Kernel& kernel) {
     const KernelStage& stage = kernel.stages[s];
     const Contraction& c = stage.contraction;
     const Piece& piece = c.pieces[0];
-    map.unknowns.emplace_back(piece.unknowns.size(), -1);
-    std::vector<int> shared = shared_unknowns(stage);
+    map.iterators.emplace_back(piece.iterators.size(), -1);
+    std::vector<int> shared = shared_iterators(stage);
     for (size_t r = 0; r < shared.size(); ++r) {
-      map.unknowns[s][static_cast<size_t>(shared[r])] = static_cast<int>(r);
+      map.iterators[s][static_cast<size_t>(shared[r])] = static_cast<int>(r);
     }
     if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
     for (size_t o = 0; o < c.outputs.size(); ++o) {
       std::vector<int> rows;
       for (const Index& index : piece.stores[o].index) {
-        rows.push_back(row_of(index, map.unknowns[s]));
+        rows.push_back(row_of(index, map.iterators[s]));
       }
       // Several results may store one tensor's components: its rows are those of all.
       auto [known, fresh] = map.dimensions.emplace(c.outputs[o], rows);
@@ -105,7 +105,8 @@ std::string broken_rows(const Kernel& kernel) {
     if (stage.rows.size() != (stage.attach >= 0 ? 0 : rows)) return "another number of rows";
     for (size_t r = 0; r < stage.rows.size(); ++r) {
       int u = stage.rows[r];
-      if (u < 0 || static_cast<size_t>(u) >= c.pieces[0].owners) return "a row that is no owner";
+      if (u < 0 || static_cast<size_t>(u) >= c.pieces[0].parallel_dims)
+        return "a row that is no parallel dimension";
       bool twice = std::count(stage.rows.begin(), stage.rows.end(), u) != 1;
       const KernelStage& first = kernel.stages[0];
       int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[r])];
@@ -123,7 +124,7 @@ std::string broken_rows(const Kernel& kernel) {
       std::vector<bool> found(rows, false);
       for (size_t d = 0; d < dims.size(); ++d) {
         if (dims[d] < 0) continue;
-        if (row_of(load.index[d], map.unknowns[s]) != dims[d]) return "a read of another row";
+        if (row_of(load.index[d], map.iterators[s]) != dims[d]) return "a read of another row";
         if (dims[d] < static_cast<int>(rows)) found[static_cast<size_t>(dims[d])] = true;
       }
       if (std::find(found.begin(), found.end(), false) != found.end()) {
@@ -141,23 +142,23 @@ std::string broken_prefix(const PieceSchedule& p, const KernelStage& stage,
                           const PieceSchedule& first_piece, const KernelStage& first,
                           size_t shared) {
   if (p.outer.size() < shared) return "a stage without the shared loops";
-  std::vector<int> rows = shared_unknowns(stage), first_rows = shared_unknowns(first);
+  std::vector<int> rows = shared_iterators(stage), first_rows = shared_iterators(first);
   std::vector<bool> seen(rows.size(), false);
   for (size_t i = 0; i < p.outer.size(); ++i) {
     const Loop& l = p.outer[i];
     if (i >= shared) {
       if (l.binding == Binding::parallel) return "a parallel loop inside the shared ones";
-      bool reduced = static_cast<size_t>(l.unknown) >= stage.contraction.pieces[0].owners;
+      bool reduced = static_cast<size_t>(l.iterator) >= stage.contraction.pieces[0].parallel_dims;
       if (reduced && reduces_stream(stage)) return "a streamed reduction in more blocks";
       continue;
     }
-    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.iterator) - rows.begin());
     if (row == rows.size()) return "a shared loop that is no row";
     const Loop& same = first_piece.outer[i];
     bool agrees =
-        first_rows[row] == same.unknown && l.step == same.step && l.binding == same.binding;
+        first_rows[row] == same.iterator && l.step == same.step && l.binding == same.binding;
     if (!agrees) return "shared loops that differ";
-    bool streamed = l.unknown == stage.stream;
+    bool streamed = l.iterator == stage.stream;
     if (streamed != (stage.stream >= 0 && i + 1 == shared)) return "a streamed axis not innermost";
     if (streamed && l.binding != Binding::serial) return "a streamed axis in parallel";
     seen[row] = true;
@@ -179,7 +180,7 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
     const KernelStage& stage = kernel.stages[s];
     if (stage.attach >= 0) continue;
     const PieceSchedule& p = schedule.stages[s][0];
-    std::vector<int> rows = shared_unknowns(stage);
+    std::vector<int> rows = shared_iterators(stage);
     if (p.carried >= 0 && std::count(rows.begin(), rows.end(), p.carried) > 0) {
       return "a carried row";
     }
@@ -192,7 +193,7 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
 Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   Kernel block = kernel;
   for (KernelStage& stage : block.stages) {
-    std::vector<int> shared = shared_unknowns(stage);
+    std::vector<int> shared = shared_iterators(stage);
     for (size_t r = 0; r < shared.size(); ++r) {
       stage.contraction.pieces[0].box[static_cast<size_t>(shared[r])] = blocks[r];
     }
@@ -214,14 +215,14 @@ PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage
                             const std::vector<SharedLoop>& shared) {
   PieceSchedule whole = block;
   whole.outer.clear();
-  std::vector<int> rows = shared_unknowns(stage);
+  std::vector<int> rows = shared_iterators(stage);
   std::vector<int64_t> sizes(rows.size(), 0);
   for (const SharedLoop& l : shared) {
     whole.outer.push_back({rows[l.row], l.step, l.binding});
     sizes[l.row] = l.step;
   }
   auto covers_block = [&](const Loop& l) {
-    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.unknown) - rows.begin());
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.iterator) - rows.begin());
     return row < sizes.size() && l.step >= sizes[row];
   };
   std::vector<int> dropped(block.outer.size() + 1, 0);  // before each position

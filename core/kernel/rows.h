@@ -10,7 +10,7 @@
 namespace tile {
 
 // For each dimension of an access the row that its index is, alone; -1: anything else. `rows`: of
-// each unknown.
+// each iterator.
 std::vector<int> row_indices(const Access& access, const std::vector<int>& rows);
 // Empty where the kernel's rows keep the rules of KernelStage::rows; else the first broken one.
 std::string broken_rows(const Kernel& kernel);

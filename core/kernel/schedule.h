@@ -13,50 +13,51 @@
 namespace tile {
 
 // `dot`: a reduction's last loop, of two or four iterations, which are one operation on packed
-// neighbours (core/kernel/forms/dots.h); it stands last in `reduce`. `matrix`: the rows and the
-// columns of a tile register's sums, the last two loops of `tile` in this order, and the groups of
-// neighbours that one instruction multiplies, the loop before the dot
-// (core/kernel/forms/matrix_tiles.h).
+// neighbours (core/kernel/forms/dot_products.h); it stands last in `reduce`. `matrix`: the rows and
+// the columns of a tile register's sums, the last two loops of `tile` in this order, and the groups
+// of neighbours that one instruction multiplies, the loop before the dot
+// (core/kernel/forms/amx_tiles.h).
 enum class Binding : uint8_t { serial, parallel, unroll, vector, dot, matrix };
 
-// One loop over an unknown. The loops of one unknown, outermost first, have strictly decreasing
+// One loop over an iterator. The loops of one iterator, outermost first, have strictly decreasing
 // steps, the last step 1: a loop with step s visits the multiples of s inside the block of the loop
 // before it (the whole box for the first); the next loop then covers the s values from there, cut
 // at the box.
 struct Loop {
-  int unknown = 0;
+  int iterator = 0;
   int64_t step = 1;
   Binding binding = Binding::serial;
   friend bool operator==(const Loop&, const Loop&) = default;
 };
 
 // A copy of one load's block into a private dense buffer, made inside the first `level` outer
-// loops. The dimensions of the copy are the unknowns that the access uses inside that level, in
+// loops. The dimensions of the copy are the iterators that the access uses inside that level, in
 // `order` (the last one contiguous). Fuses transposition, widening and window gathering.
 struct Packing {
   int load = 0;
   int level = 0;
-  std::vector<Loop> order;  // unknown and step as in the loops: one entry per packed dimension
+  std::vector<Loop> order;  // iterator and step as in the loops: one entry per packed dimension
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
-// GPU forms of a piece, instead of loops. Owners and reductions each count as one index, in an
-// order that the accesses choose (the one with the smallest stride fastest).
+// GPU forms of a piece, instead of loops. Parallel dimensions and reductions each count as one
+// index, in an order that the accesses choose (the one with the smallest stride fastest).
 //
-// A block has owners * lanes threads; each thread reduces every lanes-th value, and the lanes are
-// combined through shared memory.
+// A block has (cells of the parallel dimensions) * lanes threads; each thread reduces every
+// lanes-th value, and the lanes are combined through shared memory.
 struct GpuReduction {
-  int64_t owners = 1;
+  int64_t parallel_dims = 1;
   int64_t lanes = 1;
-  int64_t vector = 1;           // neighbours that one thread takes at once…
-  bool vector_owners = false;   // …among the owners, else among the reduction's values
-  bool owners_fastest = false;  // neighbouring threads take neighbouring owners
+  int64_t vector = 1;  // neighbours that one thread takes at once…
+  bool vector_parallel_dims =
+      false;  // …among the parallel dimensions, else among the reduction's values
+  bool parallel_dims_fastest = false;  // neighbouring threads take neighbouring cells
   int64_t split = 1;  // blocks that share a reduction; a second launch combines their results
   friend bool operator==(const GpuReduction&, const GpuReduction&) = default;
 };
 // A sum of products: tiles of m x n cells and k terms staged in shared memory, thread_m x thread_n
 // cells in the registers of each thread.
-struct GpuMatrix {
+struct SimtGemm {
   int64_t m = 128;
   int64_t n = 128;
   int64_t k = 8;
@@ -68,13 +69,13 @@ struct GpuMatrix {
   int64_t stages = 2;
   bool ahead =
       false;  // a thread reads its part of a term while it multiplies that of the one before
-  friend bool operator==(const GpuMatrix&, const GpuMatrix&) = default;
+  friend bool operator==(const SimtGemm&, const SimtGemm&) = default;
 };
-// A matrix product on tensor cores (core/kernel/forms/tensor_cores.h), instead of loops: `tile`
-// unknowns of each kind make the tile of a block; one reduction is cut into steps, the others are
+// A matrix product on tensor cores (core/kernel/forms/tensor_core_gemm.h), instead of loops: `tile`
+// iterators of each kind make the tile of a block; one reduction is cut into steps, the others are
 // loops.
-struct TensorCores {
-  std::vector<int64_t> tile;  // of each unknown, 1 where the block takes one value
+struct TensorCoreGemm {
+  std::vector<int64_t> tile;  // of each iterator, 1 where the block takes one value
   int64_t stages = 0;         // steps that the copies run ahead
   int64_t group = 8;          // rows of tiles that are walked together, for the cache
   int64_t split = 1;          // tiles that share a tile's steps; a second launch adds their sums
@@ -83,17 +84,18 @@ struct TensorCores {
   // has some of one tile's and maybe some of the next's; a second launch adds up the cut tiles'
   // sums.
   int64_t stream = 1;
-  friend bool operator==(const TensorCores&, const TensorCores&) = default;
+  friend bool operator==(const TensorCoreGemm&, const TensorCoreGemm&) = default;
 };
 
-// A prefix or suffix reduction: `lanes` threads walk along the carried owner together, `vector`
-// neighbouring cells each.
+// A prefix or suffix reduction: `lanes` threads walk along the carried parallel dimension together,
+// `vector` neighbouring cells each.
 struct GpuScan {
   int64_t lanes = 256;
   int64_t vector = 4;
   friend bool operator==(const GpuScan&, const GpuScan&) = default;
 };
-// A copy whose input and output run along different owners: square tiles go through shared memory.
+// A copy whose input and output run along different parallel dimensions: square tiles go through
+// shared memory.
 struct GpuTranspose {
   int64_t tile = 32;
   int64_t rows = 8;  // of a tile, for each of which a block has `tile` threads
@@ -113,34 +115,36 @@ struct GpuLines {
 // Loop structure of one piece:
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
 //   }
-// `outer` holds owners, and reductions when the reduction is blocked (then partial sums live in the
-// output between blocks). `tile` holds owners only, bound unroll or vector: the register tile. Its
-// last two loops may both be vector loops: one vector takes the pairs of both owners, all values of
-// the last one for each of the other's (few channels of several groups). A
-// vector loop over a reduction stands last in `reduce`: lanes are combined when the tile is
-// finished. Or they are matrix loops, and the others of the tile run over registers of sums.
+// `outer` holds parallel dimensions, and reductions when the reduction is blocked (then partial
+// sums live in the output between blocks). `tile` holds parallel dimensions only, bound unroll or
+// vector: the register tile. Its last two loops may both be vector loops: one vector takes the
+// pairs of both parallel dimensions, all values of the last one for each of the other's (few
+// channels of several groups). A vector loop over a reduction stands last in `reduce`: lanes are
+// combined when the tile is finished. Or they are matrix loops, and the others of the tile run over
+// registers of sums.
 struct PieceSchedule {
   std::vector<Loop> outer;
   std::vector<Loop> reduce;
   std::vector<Loop> tile;
   std::vector<Packing> packings;
-  // The owner along which a prefix or suffix reduction is carried (core/kernel/forms/scan.h): it
-  // and the reduction have no loops above; inside the outer loops one serial loop visits the cells
-  // in order, adding each new value to the accumulators of the cell before. -1: none.
+  // The parallel dimension along which a prefix or suffix reduction is carried
+  // (core/kernel/forms/scan.h): it and the reduction have no loops above; inside the outer loops
+  // one serial loop visits the cells in order, adding each new value to the accumulators of the
+  // cell before. -1: none.
   int carried = -1;
-  // GPU only, at most one; there are then no loops, packings or carried owner.
+  // GPU only, at most one; there are then no loops, packings or carried parallel dimension.
   std::optional<GpuReduction> gpu_reduction;
-  std::optional<GpuMatrix> gpu_matrix;
+  std::optional<SimtGemm> simt_gemm;
   std::optional<GpuScan> gpu_scan;
   std::optional<GpuTranspose> gpu_transpose;
-  std::optional<TensorCores> tensor_cores;
+  std::optional<TensorCoreGemm> tensor_cores;
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };
 
 struct Schedule {
   std::vector<std::vector<PieceSchedule>> stages;  // [stage][piece]; attached stages have none
   // Of a kernel with row loops: how many leading outer loops all its stages share. The first loop
-  // of a stage's own over the same unknown need not divide their step where it is the only outer
+  // of a stage's own over the same iterator need not divide their step where it is the only outer
   // one. They run over
   // rows only, all of them, and agree in row, step and binding; no outer loop behind them is
   // parallel, and no operand is packed outside them. The streamed axis has one of them, the last,

@@ -1,7 +1,7 @@
 // The text form of schedules, e.g.
 //   schedule { stage { piece { outer i/32 parallel, …; reduce 2/4, 2/1 unroll; tile 1/16 unroll } }
 //   }
-// with unknowns by number.
+// with iterators by number.
 #include "core/ir/text.h"
 #include "core/kernel/schedule.h"
 
@@ -30,7 +30,7 @@ std::string text(const std::vector<Loop>& loops) {
   std::string s = "(";
   for (size_t i = 0; i < loops.size(); ++i) {
     if (i > 0) s += ", ";
-    s += std::to_string(loops[i].unknown) + ":" + std::to_string(loops[i].step) + " " +
+    s += std::to_string(loops[i].iterator) + ":" + std::to_string(loops[i].step) + " " +
          std::string(word(loops[i].binding));
   }
   return s + ")";
@@ -42,7 +42,7 @@ std::vector<Loop> parse_loops(TextReader& in) {
   while (!in.accept(")")) {
     if (!loops.empty()) in.expect(",");
     Loop l;
-    l.unknown = static_cast<int>(in.integer());
+    l.iterator = static_cast<int>(in.integer());
     in.expect(":");
     l.step = in.integer();
     bool known = false;
@@ -66,13 +66,14 @@ std::string gpu_text(const PieceSchedule& p) {
   };
   std::string s;
   if (const auto& r = p.gpu_reduction) {
-    s += listed("gpu_reduction", {r->owners, r->lanes, r->vector, r->vector_owners ? 1 : 0,
-                                  r->owners_fastest ? 1 : 0, r->split});
+    s += listed("gpu_reduction",
+                {r->parallel_dims, r->lanes, r->vector, r->vector_parallel_dims ? 1 : 0,
+                 r->parallel_dims_fastest ? 1 : 0, r->split});
   }
   if (const auto& c = p.gpu_scan) s += listed("gpu_scan", {c->lanes, c->vector});
   if (const auto& t = p.gpu_transpose) s += listed("gpu_transpose", {t->tile, t->rows});
-  if (const auto& m = p.gpu_matrix) {
-    s += listed("gpu_matrix", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
+  if (const auto& m = p.simt_gemm) {
+    s += listed("simt_gemm", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
     if (m->stages != 2) s += " stages " + std::to_string(m->stages);
     if (m->ahead) s += " ahead";
   }
@@ -82,11 +83,11 @@ std::string gpu_text(const PieceSchedule& p) {
 void parse_gpu(TextReader& in, PieceSchedule& p) {
   if (in.accept("gpu_reduction")) {
     GpuReduction r;
-    r.owners = in.integer();
+    r.parallel_dims = in.integer();
     r.lanes = in.integer();
     r.vector = in.integer();
-    r.vector_owners = in.integer() != 0;
-    r.owners_fastest = in.integer() != 0;
+    r.vector_parallel_dims = in.integer() != 0;
+    r.parallel_dims_fastest = in.integer() != 0;
     r.split = in.integer();
     p.gpu_reduction = r;
   }
@@ -100,12 +101,12 @@ void parse_gpu(TextReader& in, PieceSchedule& p) {
     for (int64_t* v : {&t.tile, &t.rows}) *v = in.integer();
     p.gpu_transpose = t;
   }
-  if (in.accept("gpu_matrix")) {
-    GpuMatrix m;
+  if (in.accept("simt_gemm")) {
+    SimtGemm m;
     for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
     if (in.accept("stages")) m.stages = in.integer();
     m.ahead = in.accept("ahead");
-    p.gpu_matrix = m;
+    p.simt_gemm = m;
   }
 }
 
@@ -171,7 +172,7 @@ Schedule parse_schedule(std::string_view text) {
       p.tile = parse_loops(in);
       if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
       if (in.accept("tensor_cores")) {
-        TensorCores t;
+        TensorCoreGemm t;
         t.tile = in.integers();
         in.expect("stages");
         t.stages = in.integer();

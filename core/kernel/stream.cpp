@@ -16,7 +16,7 @@ bool has_stream(const Kernel& kernel) {
 
 bool reduces_stream(const KernelStage& stage) {
   return stage.stream >= 0 &&
-         static_cast<size_t>(stage.stream) >= stage.contraction.pieces[0].owners;
+         static_cast<size_t>(stage.stream) >= stage.contraction.pieces[0].parallel_dims;
 }
 
 bool is_running(const Kernel& kernel, size_t stage) {
@@ -24,10 +24,10 @@ bool is_running(const Kernel& kernel, size_t stage) {
                      [&](const KernelStage& s) { return s.rescale == static_cast<int>(stage); });
 }
 
-std::vector<int> shared_unknowns(const KernelStage& stage) {
-  std::vector<int> unknowns = stage.rows;
-  if (stage.stream >= 0) unknowns.push_back(stage.stream);
-  return unknowns;
+std::vector<int> shared_iterators(const KernelStage& stage) {
+  std::vector<int> iterators = stage.rows;
+  if (stage.stream >= 0) iterators.push_back(stage.stream);
+  return iterators;
 }
 
 namespace {
@@ -46,25 +46,25 @@ class ScalingOf {
                          [&](Scaling s) { return s == wanted; });
     };
     if (all(0, Scaling::none)) return Scaling::none;
-    if (n.kind != NodeKind::operation) return Scaling::unknown;
+    if (n.kind != NodeKind::operation) return Scaling::iterator;
     switch (n.op) {
       case Op::exp:
-        return is_distance(n.args[0]) ? Scaling::weighted : Scaling::unknown;
+        return is_distance(n.args[0]) ? Scaling::weighted : Scaling::iterator;
       case Op::cast:
       case Op::ident:
       case Op::neg:
-        return is_float(n.type) ? args[0] : Scaling::unknown;
+        return is_float(n.type) ? args[0] : Scaling::iterator;
       case Op::add:
       case Op::sub:
-        return all(0, Scaling::weighted) ? Scaling::weighted : Scaling::unknown;
+        return all(0, Scaling::weighted) ? Scaling::weighted : Scaling::iterator;
       case Op::mul:
         return product(args[0], args[1]);
       case Op::div:
-        return args[1] == Scaling::none ? args[0] : Scaling::unknown;
+        return args[1] == Scaling::none ? args[0] : Scaling::iterator;
       case Op::select:
         return selection(n, args);
       default:
-        return Scaling::unknown;
+        return Scaling::iterator;
     }
   }
 
@@ -78,15 +78,15 @@ class ScalingOf {
   }
   static Scaling product(Scaling a, Scaling b) {
     if (a == Scaling::none) std::swap(a, b);
-    return a == Scaling::weighted && b == Scaling::none ? a : Scaling::unknown;
+    return a == Scaling::weighted && b == Scaling::none ? a : Scaling::iterator;
   }
   // One of two weighted values, or of one and zero.
   Scaling selection(const Node& n, const std::vector<Scaling>& args) const {
-    if (args[0] != Scaling::none) return Scaling::unknown;
+    if (args[0] != Scaling::none) return Scaling::iterator;
     for (size_t i : {size_t{1}, size_t{2}}) {
       const Node& value = body_[n.args[i]];
       bool zero = value.kind == NodeKind::real && value.real == 0;
-      if (args[i] != Scaling::weighted && !zero) return Scaling::unknown;
+      if (args[i] != Scaling::weighted && !zero) return Scaling::iterator;
     }
     return Scaling::weighted;
   }
@@ -180,7 +180,7 @@ class StreamRules {
     if (!plain || result_scaling(c, 0) != Scaling::none) return "a running result of another kind";
     if (maximum_ >= 0) return "two running maxima";
     maximum_ = static_cast<int>(s);
-    for (size_t u = 0; u < piece.owners; ++u) {
+    for (size_t u = 0; u < piece.parallel_dims; ++u) {
       bool row = std::count(stage.rows.begin(), stage.rows.end(), static_cast<int>(u)) > 0;
       if (!row && piece.box[u] != 1) return "a running maximum of more than its row";
     }
@@ -198,7 +198,7 @@ class StreamRules {
     if (reads_final(c)) return "a sum that is read before the last block";
     for (size_t o = 0; o < c.outputs.size(); ++o) {
       Scaling scaling = result_scaling(c, o);
-      bool sums = c.pieces[0].owners < c.pieces[0].box.size();
+      bool sums = c.pieces[0].parallel_dims < c.pieces[0].box.size();
       bool known = scaling == Scaling::none || (scaling == Scaling::weighted && !sums);
       if (!known) return "a term that does not follow the maximum";
       made_[c.outputs[o]] = {tile, false, scaling};

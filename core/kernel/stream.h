@@ -15,16 +15,16 @@ bool has_stream(const Kernel& kernel);
 bool reduces_stream(const KernelStage& stage);
 // The stage makes a maximum that later stages read in every block.
 bool is_running(const Kernel& kernel, size_t stage);
-// The stage's unknown of each shared loop: its rows, then the streamed one. Empty for an attached
+// The stage's iterator of each shared loop: its rows, then the streamed one. Empty for an attached
 // stage.
-std::vector<int> shared_unknowns(const KernelStage& stage);
+std::vector<int> shared_iterators(const KernelStage& stage);
 
 // How a value changes when the running maximum does.
 enum class Scaling : uint8_t {
   none,      // it does not
   maximum,   // it is the maximum, or made of it
   weighted,  // it is a multiple of exp(-maximum)
-  unknown,
+  iterator,
 };
 // Of a node of a typed body, from the scaling of what its loads (by slot) read.
 Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load);

@@ -90,14 +90,14 @@ double weight(const Range& range) {
 }  // namespace
 
 Sublattice short_basis(const Rows& rows) {
-  std::vector<Column> columns(rows.unknowns);
-  for (size_t i = 0; i < rows.unknowns; ++i) {
-    for (size_t j = 0; j < rows.unknowns; ++j) {
+  std::vector<Column> columns(rows.iterators);
+  for (size_t i = 0; i < rows.iterators; ++i) {
+    for (size_t j = 0; j < rows.iterators; ++j) {
       columns[i].push_back(i == j ? weight(rows.box[i]) : 0);
     }
     for (const Row& row : rows.rows) columns[i].push_back(double(row.a[i]) * weight(row.range));
   }
-  Sublattice change = whole_lattice(rows.unknowns);
+  Sublattice change = whole_lattice(rows.iterators);
   change.basis = Reduction(std::move(columns)).run();
   return change;
 }

@@ -10,8 +10,8 @@ namespace {
 bool relax_component(Rows& rows, const Component& component, bool& again) {
   Simplex simplex(part(rows, component));
   if (!simplex.feasible()) return false;
-  for (size_t v = 0; v < component.unknowns.size(); ++v) {
-    Range& range = rows.box[component.unknowns[v]];
+  for (size_t v = 0; v < component.iterators.size(); ++v) {
+    Range& range = rows.box[component.iterators[v]];
     if (range.lo == no_lower || simplex.value(v) != WideRational(range.lo)) {
       if (std::optional<WideRational> low = simplex.least(v)) {
         again = again || !low->is_integer();
@@ -41,7 +41,7 @@ Range form_values(const Rows& rows, const Vector& a, int64_t offset) {
     extended.rows.push_back({unit, {}});
     Simplex simplex(extended);
     if (!simplex.feasible()) return {0, -1};
-    size_t variable = rows.unknowns + rows.rows.size();
+    size_t variable = rows.iterators + rows.rows.size();
     if (std::optional<WideRational> low = simplex.least(variable))
       r.lo = std::max(r.lo, low->ceil());
     if (std::optional<WideRational> high = simplex.greatest(variable)) {
@@ -94,7 +94,7 @@ Bounds bounds(const System& system) {
   if (!propagate(rows)) return no_points();
   if (!has_equations(rows)) return relax(rows) ? to_bounds(rows.box) : no_points();
   std::vector<Range> own = rows.box;
-  Sublattice lattice = whole_lattice(system.unknowns);
+  Sublattice lattice = whole_lattice(system.iterators);
   if (!eliminate(rows, lattice) || !relax(rows)) return no_points();
   for (size_t i = 0; i < own.size(); ++i) {
     Range r = form_values(rows, lattice.basis[i], lattice.offset[i]);
@@ -107,9 +107,9 @@ void drop_implied(System& system, std::span<const Interval> box) {
   std::vector<Range> ranges;
   for (const Interval& i : box) ranges.push_back({i.lo, i.hi});
   std::erase_if(system.conditions, [&](const Condition& condition) {
-    Rows rows = normalise({system.unknowns, {condition}});
+    Rows rows = normalise({system.iterators, {condition}});
     if (rows.empty || !rows.congruences.empty()) return false;
-    for (size_t i = 0; i < rows.unknowns; ++i) {
+    for (size_t i = 0; i < rows.iterators; ++i) {
       if (ranges[i].lo < rows.box[i].lo || ranges[i].hi > rows.box[i].hi) return false;
     }
     return std::all_of(rows.rows.begin(), rows.rows.end(),

@@ -8,8 +8,8 @@ namespace {
 
 // Depth-first search for an integer point. A node is solved exactly where possible (equations by
 // lattice elimination, rows by propagation, the rest by linear programming); what is left branches
-// on the row or unknown with the fewest values, so that each branch is an equation that removes an
-// unknown, or else halves around a fractional coordinate.
+// on the row or iterator with the fewest values, so that each branch is an equation that removes an
+// iterator, or else halves around a fractional coordinate.
 class Search {
  public:
   explicit Search(int64_t limit) : left_(limit) {}
@@ -17,7 +17,7 @@ class Search {
   Emptiness run(Rows rows) {
     open_.push_back(std::move(rows));
     while (!open_.empty()) {
-      if (left_-- <= 0) return Emptiness::unknown;
+      if (left_-- <= 0) return Emptiness::iterator;
       Rows node = std::move(open_.back());
       open_.pop_back();
       if (expand(std::move(node))) return Emptiness::inhabited;
@@ -30,16 +30,16 @@ class Search {
  private:
   // True when the node has a point; otherwise its children, if any, are open.
   bool expand(Rows rows) {
-    Sublattice lattice = whole_lattice(rows.unknowns);
+    Sublattice lattice = whole_lattice(rows.iterators);
     if (!eliminate(rows, lattice)) return false;
     std::erase_if(rows.rows, [&](const Row& r) { return implied(r, rows.box); });
     if (rows.rows.empty()) return true;
-    Emptiness verdict = Emptiness::unknown;
+    Emptiness verdict = Emptiness::iterator;
     try {
       verdict = by_relaxation(rows);
     } catch (const Overflow&) {  // the relaxation only helps: the branches are exact without it
     }
-    if (verdict != Emptiness::unknown) return verdict == Emptiness::inhabited;
+    if (verdict != Emptiness::iterator) return verdict == Emptiness::inhabited;
     if (!branch_on_values(rows)) halve(rows);
     return false;
   }
@@ -54,7 +54,7 @@ class Search {
     if (!propagate(rows)) return Emptiness::empty;
     Vector centre;
     if (!tighten(rows, centre)) return Emptiness::empty;
-    return holds_at(rows, centre) ? Emptiness::inhabited : Emptiness::unknown;
+    return holds_at(rows, centre) ? Emptiness::inhabited : Emptiness::iterator;
   }
 
   // Tightens the box to the relaxation; `centre` is the mean of the vertices on the way, rounded:
@@ -62,8 +62,8 @@ class Search {
   static bool tighten(Rows& rows, Vector& centre) {
     Simplex simplex(rows);
     if (!simplex.feasible()) return false;
-    std::vector<double> sum(rows.unknowns, 0);
-    for (size_t i = 0; i < rows.unknowns; ++i) {
+    std::vector<double> sum(rows.iterators, 0);
+    for (size_t i = 0; i < rows.iterators; ++i) {
       Range& range = rows.box[i];
       std::optional<WideRational> low = simplex.least(i);
       simplex.add_to(sum);
@@ -81,7 +81,7 @@ class Search {
   }
 
   static bool holds_at(const Rows& rows, const Vector& x) {
-    for (size_t i = 0; i < rows.unknowns; ++i) {
+    for (size_t i = 0; i < rows.iterators; ++i) {
       if (x[i] < rows.box[i].lo || x[i] > rows.box[i].hi) return false;
     }
     return std::all_of(rows.rows.begin(), rows.rows.end(), [&](const Row& row) {
@@ -105,8 +105,8 @@ class Search {
       Range reach = row_values(row.a, rows.box);
       consider(row.a, {std::max(reach.lo, row.range.lo), std::min(reach.hi, row.range.hi)});
     }
-    for (size_t i = 0; i < rows.unknowns; ++i) {
-      Vector unit(rows.unknowns, 0);
+    for (size_t i = 0; i < rows.iterators; ++i) {
+      Vector unit(rows.iterators, 0);
       unit[i] = 1;
       consider(unit, rows.box[i]);
     }
@@ -125,7 +125,7 @@ class Search {
       return r.bounded() ? Wide(r.hi) - r.lo : Wide(1) << 100;
     };
     size_t at = 0;
-    for (size_t i = 1; i < rows.unknowns; ++i) {
+    for (size_t i = 1; i < rows.iterators; ++i) {
       if (size(i) < size(at)) at = i;
     }
     const Range& r = rows.box[at];
@@ -146,16 +146,16 @@ class Search {
 }  // namespace
 
 Emptiness search(const Rows& given, int64_t work_limit) {
-  if (work_limit <= 0) return Emptiness::unknown;
+  if (work_limit <= 0) return Emptiness::iterator;
   Rows rows = given;
-  Sublattice lattice = whole_lattice(rows.unknowns);
+  Sublattice lattice = whole_lattice(rows.iterators);
   if (!eliminate(rows, lattice)) return Emptiness::empty;
   Emptiness result = Emptiness::inhabited;
   for (const Component& component : components(rows)) {
     Search one(work_limit);
     Emptiness e = one.run(part(rows, component));
     if (e == Emptiness::empty) return e;
-    if (e == Emptiness::unknown) result = e;
+    if (e == Emptiness::iterator) result = e;
     work_limit = one.left();
   }
   return result;

@@ -3,7 +3,7 @@
 namespace tile::lattice {
 
 std::optional<Substitution> solve_integrality(const System& system) {
-  Sublattice lattice = whole_lattice(system.unknowns);
+  Sublattice lattice = whole_lattice(system.iterators);
   for (const Congruence& c : normalise(system).congruences) {
     if (!restrict_lattice(lattice, c)) return std::nullopt;
   }

@@ -1,7 +1,7 @@
 // Exact integer algebra over affine conditions: bounds, emptiness, and the changes of variables
-// that give every output cell one owner. All arithmetic is checked; overflow throws tile::Overflow.
-// Sources: Hermite normal form after Cohen, "A Course in Computational Algebraic Number
-// Theory", 2.4; reduce and defract after PlaidML's design.
+// that give every output cell one point of the parallel dimensions. All arithmetic is checked;
+// overflow throws tile::Overflow. Sources: Hermite normal form after Cohen, "A Course in
+// Computational Algebraic Number Theory", 2.4; reduce and defract after PlaidML's design.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tile::lattice {
 
-// One condition on integer unknowns: lo <= form < hi, and, if `integral`, form is an integer.
+// One condition on integer iterators: lo <= form < hi, and, if `integral`, form is an integer.
 // A form that need not be an integer may take fractional values between the bounds.
 struct Condition {
   Affine form;
@@ -22,9 +22,9 @@ struct Condition {
   bool integral = true;
 };
 
-// All x in Z^unknowns that satisfy every condition.
+// All x in Z^iterators that satisfy every condition.
 struct System {
-  size_t unknowns = 0;
+  size_t iterators = 0;
   std::vector<Condition> conditions;
 };
 
@@ -39,16 +39,16 @@ struct Interval {
 enum class Emptiness : uint8_t {
   empty,
   inhabited,
-  unknown
-};  // unknown: the work limit was reached
+  iterator
+};  // iterator: the work limit was reached
 
 struct Bounds {
   bool empty = false;               // proved to have no point
-  std::optional<size_t> unbounded;  // an unknown without a bound (then `box` is meaningless)
-  std::vector<Interval> box;        // for each unknown an interval that holds all its values
+  std::optional<size_t> unbounded;  // an iterator without a bound (then `box` is meaningless)
+  std::vector<Interval> box;        // for each iterator an interval that holds all its values
 };
 
-// The box of a system: the smallest interval of each unknown over the rational relaxation (exact
+// The box of a system: the smallest interval of each iterator over the rational relaxation (exact
 // rational elimination), rounded inward to integers and to the integrality conditions, iterated
 // until stable.
 Bounds bounds(const System& system);
@@ -70,10 +70,10 @@ struct Hermite {
 };
 Hermite hermite_normal_form(const Matrix& matrix, size_t columns);
 
-// A change of variables x = old_in_new(z), z in Z^unknowns of the new system, one to one onto the
+// A change of variables x = old_in_new(z), z in Z^iterators of the new system, one to one onto the
 // integer points of the old one (or, after digits are peeled, onto one residue class of them).
 struct Substitution {
-  size_t unknowns = 0;             // of the new system
+  size_t iterators = 0;            // of the new system
   std::vector<Affine> old_in_new;  // old x_i as an integral affine form in z
 };
 
@@ -82,34 +82,36 @@ struct Substitution {
 std::optional<Substitution> solve_integrality(const System& system);
 
 // Makes ownership explicit. `outputs` are integral affine forms (the output access). After the
-// substitution the first `owners` unknowns determine the output cell and are determined by it, and
-// the others do not appear in the outputs: they are the reduction. Keeps unknowns as they are (a
-// mere permutation) where that already holds. (PlaidML's "reduce".)
+// substitution the first `parallel_dims` iterators determine the output cell and are determined by
+// it, and the others do not appear in the outputs: they are the reduction. Keeps iterators as they
+// are (a mere permutation) where that already holds. (PlaidML's "reduce".)
 struct Ownership {
   Substitution substitution;
-  size_t owners = 0;
+  size_t parallel_dims = 0;
 };
-Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs);
-// The same with an interval for each unknown (bounds().box): unknowns that an output dimension
-// tells apart as the digits of a mixed-radix number (12*a + 4*b + c with b < 3, c < 4) stay owners.
-Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs,
+Ownership own_outputs(size_t iterators, std::span<const Affine> outputs);
+// The same with an interval for each iterator (bounds().box): iterators that an output dimension
+// tells apart as the digits of a mixed-radix number (12*a + 4*b + c with b < 3, c < 4) stay
+// parallel dimensions.
+Ownership own_outputs(size_t iterators, std::span<const Affine> outputs,
                       std::span<const Interval> box);
 
-// One residue class of the owners: a substitution and the conditions rewritten.
+// One residue class of the parallel dimensions: a substitution and the conditions rewritten.
 struct Piece {
-  Substitution substitution;  // from the unknowns given to `split`
-  System system;              // in the new unknowns, redundant conditions dropped, box not repeated
-  std::vector<Interval> box;  // exact integer box of each unknown, every lo == 0
-  size_t owners = 0;          // the first `owners` unknowns, as in Ownership
+  Substitution substitution;  // from the iterators given to `split`
+  System system;  // in the new iterators, redundant conditions dropped, box not repeated
+  std::vector<Interval> box;  // exact integer box of each iterator, every lo == 0
+  size_t parallel_dims = 0;   // the first `parallel_dims` iterators, as in Ownership
 };
 
-// PlaidML's "defract", with small digits peeled: splits the owners by residues (the digits i/n,
-// i%n) so that, wherever the lattice allows, the conditions with the smallest ranges bound the
-// reduction unknowns independently of the owners (article: 3*y + 2*j gives 0 <= v1_0 < 3 with taps
-// stepping by 3), shifts every unknown so that its box starts at 0, and drops classes without
-// points. Every integer point of `system` is in exactly one piece, and pieces never share an output
-// cell. At most `class_limit` classes are made; beyond it the system comes back as one piece.
-std::vector<Piece> split(const System& system, size_t owners, int64_t class_limit = 64);
+// PlaidML's "defract", with small digits peeled: splits the parallel dimensions by residues (the
+// digits i/n, i%n) so that, wherever the lattice allows, the conditions with the smallest ranges
+// bound the reduction iterators independently of the parallel dimensions (article: 3*y + 2*j gives
+// 0 <= v1_0 < 3 with taps stepping by 3), shifts every iterator so that its box starts at 0, and
+// drops classes without points. Every integer point of `system` is in exactly one piece, and pieces
+// never share an output cell. At most `class_limit` classes are made; beyond it the system comes
+// back as one piece.
+std::vector<Piece> split(const System& system, size_t parallel_dims, int64_t class_limit = 64);
 
 // Drops conditions that the box alone implies.
 void drop_implied(System& system, std::span<const Interval> box);

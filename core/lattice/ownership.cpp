@@ -8,12 +8,12 @@
 namespace tile::lattice {
 namespace {
 
-Matrix output_rows(size_t unknowns, std::span<const Affine> outputs) {
+Matrix output_rows(size_t iterators, std::span<const Affine> outputs) {
   Matrix rows;
   for (const Affine& form : outputs) {
     internal_check(form.is_integral(), "an output access is integral");
-    Vector row(unknowns, 0);
-    for (size_t i = 0; i < unknowns; ++i) row[i] = form.coefficient(i).num();
+    Vector row(iterators, 0);
+    for (size_t i = 0; i < iterators; ++i) row[i] = form.coefficient(i).num();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -21,9 +21,9 @@ Matrix output_rows(size_t unknowns, std::span<const Affine> outputs) {
 
 Wide size_of(int64_t v) { return v < 0 ? -Wide(v) : Wide(v); }
 
-// Whether the row's value tells all the `open` unknowns apart: sorted by size, each coefficient
+// Whether the row's value tells all the `open` iterators apart: sorted by size, each coefficient
 // exceeds what the smaller ones can add up to (a mixed-radix number). Without a box only a single
-// unknown is told.
+// iterator is told.
 bool mixed_radix(const Vector& row, const std::vector<bool>& told, std::span<const Interval> box) {
   std::vector<size_t> open;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -45,15 +45,15 @@ bool mixed_radix(const Vector& row, const std::vector<bool>& told, std::span<con
   return true;
 }
 
-// The unknowns that some output dimension tells, given the ones told before.
-std::vector<bool> told_unknowns(const Matrix& rows, size_t unknowns,
-                                std::span<const Interval> box) {
-  std::vector<bool> told(unknowns, false);
+// The iterators that some output dimension tells, given the ones told before.
+std::vector<bool> told_iterators(const Matrix& rows, size_t iterators,
+                                 std::span<const Interval> box) {
+  std::vector<bool> told(iterators, false);
   for (bool changed = true; changed;) {
     changed = false;
     for (const Vector& row : rows) {
       if (!mixed_radix(row, told, box)) continue;
-      for (size_t i = 0; i < unknowns; ++i) {
+      for (size_t i = 0; i < iterators; ++i) {
         if (row[i] == 0 || told[i]) continue;
         told[i] = true;
         changed = true;
@@ -63,7 +63,7 @@ std::vector<bool> told_unknowns(const Matrix& rows, size_t unknowns,
   return told;
 }
 
-// Groups the unknowns that are still entangled by the output dimensions that they share.
+// Groups the iterators that are still entangled by the output dimensions that they share.
 std::vector<std::vector<size_t>> entangled(const Matrix& rows, const std::vector<bool>& told) {
   std::vector<size_t> label(told.size());
   std::iota(label.begin(), label.end(), size_t{0});
@@ -107,7 +107,8 @@ bool shorten(Matrix& m, size_t to, size_t by) {
   return true;
 }
 
-// Short reduction vectors, and owners short modulo them: small coefficients in the accesses.
+// Short reduction vectors, and parallel dimensions short modulo them: small coefficients in the
+// accesses.
 void shorten_columns(Matrix& transform, size_t rank) {
   size_t columns = transform.size();
   for (bool changed = true; changed;) {
@@ -123,9 +124,10 @@ void shorten_columns(Matrix& transform, size_t rank) {
   }
 }
 
-// A change of basis within one group: unknowns at the group's places, the owners first.
+// A change of basis within one group: iterators at the group's places, the parallel dimensions
+// first.
 void separate(const Matrix& rows, const std::vector<size_t>& group, Sublattice& change,
-              std::vector<bool>& owner) {
+              std::vector<bool>& parallel_dim) {
   Matrix own;
   for (const Vector& row : rows) {
     Vector part;
@@ -133,7 +135,7 @@ void separate(const Matrix& rows, const std::vector<size_t>& group, Sublattice& 
     if (gcd_of(part) != 0) own.push_back(std::move(part));
   }
   Hermite h = hermite_normal_form(own, group.size());
-  for (size_t c = 0; c < h.rank; ++c) owner[group[c]] = true;
+  for (size_t c = 0; c < h.rank; ++c) parallel_dim[group[c]] = true;
   if (h.rank == group.size()) return;
   shorten_columns(h.transform, h.rank);
   for (size_t i = 0; i < group.size(); ++i) {
@@ -143,29 +145,29 @@ void separate(const Matrix& rows, const std::vector<size_t>& group, Sublattice& 
 
 }  // namespace
 
-Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs,
+Ownership own_outputs(size_t iterators, std::span<const Affine> outputs,
                       std::span<const Interval> box) {
-  Matrix rows = output_rows(unknowns, outputs);
-  std::vector<bool> owner = told_unknowns(rows, unknowns, box);
-  Sublattice change = whole_lattice(unknowns);
-  for (const std::vector<size_t>& group : entangled(rows, owner)) {
-    separate(rows, group, change, owner);
+  Matrix rows = output_rows(iterators, outputs);
+  std::vector<bool> parallel_dim = told_iterators(rows, iterators, box);
+  Sublattice change = whole_lattice(iterators);
+  for (const std::vector<size_t>& group : entangled(rows, parallel_dim)) {
+    separate(rows, group, change, parallel_dim);
   }
-  Sublattice order{unknowns, Vector(unknowns, 0), Matrix(unknowns, Vector(unknowns, 0))};
+  Sublattice order{iterators, Vector(iterators, 0), Matrix(iterators, Vector(iterators, 0))};
   size_t at = 0;
-  for (bool owners : {true, false}) {
-    for (size_t i = 0; i < unknowns; ++i) {
-      if (owner[i] == owners) order.basis[i][at++] = 1;
+  for (bool parallel_dims : {true, false}) {
+    for (size_t i = 0; i < iterators; ++i) {
+      if (parallel_dim[i] == parallel_dims) order.basis[i][at++] = 1;
     }
   }
   Ownership result;
   result.substitution = to_substitution(compose(change, order));
-  result.owners = size_t(std::count(owner.begin(), owner.end(), true));
+  result.parallel_dims = size_t(std::count(parallel_dim.begin(), parallel_dim.end(), true));
   return result;
 }
 
-Ownership own_outputs(size_t unknowns, std::span<const Affine> outputs) {
-  return own_outputs(unknowns, outputs, {});
+Ownership own_outputs(size_t iterators, std::span<const Affine> outputs) {
+  return own_outputs(iterators, outputs, {});
 }
 
 }  // namespace tile::lattice

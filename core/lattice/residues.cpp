@@ -9,42 +9,42 @@
 namespace tile::lattice {
 namespace {
 
-// A row that may bound reduction unknowns: its two parts and how many values it takes.
+// A row that may bound reduction iterators: its two parts and how many values it takes.
 struct Candidate {
-  Vector owner_part, reduction_part;
+  Vector parallel_dim_part, reduction_part;
   double values = 0;
-  bool touches_owners = false;
+  bool touches_parallel_dims = false;
 };
 
-// Rows chosen for one group of reduction unknowns.
+// Rows chosen for one group of reduction iterators.
 struct Choice {
   double cost = 0;
   Matrix transform;                           // over the group
-  std::vector<std::vector<Rational>> drifts;  // by owner; may be fractional
+  std::vector<std::vector<Rational>> drifts;  // by parallel dimension; may be fractional
   Vector moduli;
 };
 
 // Splitting must at least save this much: more pieces are more code, and a shifted reduction
-// unknown makes other conditions depend on the owners.
+// iterator makes other conditions depend on the parallel dimensions.
 constexpr double split_price = 1.5;
 constexpr double class_price = 0.5;  // for each class: s of them should save a factor of s
 constexpr double shift_price = 1.1;
 constexpr size_t subset_limit = 600;
 
-std::vector<Candidate> candidates(const Rows& rows, size_t owners) {
+std::vector<Candidate> candidates(const Rows& rows, size_t parallel_dims) {
   std::vector<Candidate> result;
   auto add = [&](const Vector& a, const Range& range) {
     Candidate c;
-    auto border = a.begin() + std::ptrdiff_t(owners);
-    c.owner_part.assign(a.begin(), border);
+    auto border = a.begin() + std::ptrdiff_t(parallel_dims);
+    c.parallel_dim_part.assign(a.begin(), border);
     c.reduction_part.assign(border, a.end());
     if (gcd_of(c.reduction_part) == 0) return;
-    c.touches_owners = gcd_of(c.owner_part) != 0;
+    c.touches_parallel_dims = gcd_of(c.parallel_dim_part) != 0;
     c.values = double(Wide(range.hi) - range.lo + 1);
     result.push_back(std::move(c));
   };
-  for (size_t i = owners; i < rows.unknowns; ++i) {
-    Vector unit(rows.unknowns, 0);
+  for (size_t i = parallel_dims; i < rows.iterators; ++i) {
+    Vector unit(rows.iterators, 0);
     unit[i] = 1;
     add(unit, rows.box[i]);
   }
@@ -55,7 +55,7 @@ std::vector<Candidate> candidates(const Rows& rows, size_t owners) {
   return result;
 }
 
-// Groups of reduction unknowns that share a candidate.
+// Groups of reduction iterators that share a candidate.
 std::vector<std::vector<size_t>> reduction_groups(const std::vector<Candidate>& all,
                                                   size_t reductions) {
   std::vector<size_t> label(reductions);
@@ -91,7 +91,7 @@ bool is_monomial(const Matrix& m) {
 }
 
 // A unimodular transform that makes `rows` triangular with a positive diagonal, or only flips signs
-// where the rows have one unknown each. `rows` becomes rows * transform; nullopt: singular.
+// where the rows have one iterator each. `rows` becomes rows * transform; nullopt: singular.
 std::optional<Matrix> triangular(Matrix& rows) {
   if (!is_monomial(rows)) {
     Hermite h = hermite_normal_form(rows, rows.size());
@@ -132,7 +132,7 @@ std::vector<Rational> solve(const Matrix& rows, const Vector& v) {
   return y;
 }
 
-// How many points the box of the new unknowns has, on average over the classes: a row's values,
+// How many points the box of the new iterators has, on average over the classes: a row's values,
 // widened by the columns before its pivot, in steps of the pivot.
 double box_points(const Matrix& rows, const std::vector<double>& values) {
   double product = 1;
@@ -152,7 +152,7 @@ double box_points(const Matrix& rows, const std::vector<double>& values) {
 }
 
 std::optional<Choice> evaluate(const std::vector<Candidate>& all, const std::vector<size_t>& group,
-                               const std::vector<size_t>& chosen, size_t owners) {
+                               const std::vector<size_t>& chosen, size_t parallel_dims) {
   Matrix rows;
   std::vector<double> values;
   for (size_t c : chosen) {
@@ -166,10 +166,10 @@ std::optional<Choice> evaluate(const std::vector<Candidate>& all, const std::vec
   Choice choice;
   choice.transform = std::move(*transform);
   choice.cost = box_points(rows, values);
-  for (size_t c : chosen) choice.cost *= all[c].touches_owners ? shift_price : 1;
-  for (size_t i = 0; i < owners; ++i) {
+  for (size_t c : chosen) choice.cost *= all[c].touches_parallel_dims ? shift_price : 1;
+  for (size_t i = 0; i < parallel_dims; ++i) {
     Vector v;
-    for (size_t c : chosen) v.push_back(all[c].owner_part[i]);
+    for (size_t c : chosen) v.push_back(all[c].parallel_dim_part[i]);
     choice.drifts.push_back(solve(rows, v));
     int64_t modulus = 1;
     for (const Rational& y : choice.drifts.back()) modulus = lcm(modulus, y.den());
@@ -180,9 +180,9 @@ std::optional<Choice> evaluate(const std::vector<Candidate>& all, const std::vec
 
 class Chooser {
  public:
-  Chooser(const Rows& rows, size_t owners, int64_t class_limit)
-      : all_(candidates(rows, owners)), owners_(owners), limit_(class_limit) {
-    moduli_.assign(owners, 1);
+  Chooser(const Rows& rows, size_t parallel_dims, int64_t class_limit)
+      : all_(candidates(rows, parallel_dims)), parallel_dims_(parallel_dims), limit_(class_limit) {
+    moduli_.assign(parallel_dims, 1);
   }
 
   std::vector<Candidate>& all() { return all_; }
@@ -199,12 +199,12 @@ class Chooser {
     }
     best_.reset();
     if (subsets(usable.size(), group.size()) > subset_limit) {
-      usable.resize(group.size());  // the unknowns' own intervals come first
+      usable.resize(group.size());  // the iterators' own intervals come first
     }
     std::vector<size_t> chosen;
     enumerate(usable, 0, group, chosen);
-    internal_check(best_.has_value(), "every reduction unknown has an interval");
-    for (size_t i = 0; i < owners_; ++i) moduli_[i] = lcm(moduli_[i], best_->moduli[i]);
+    internal_check(best_.has_value(), "every reduction iterator has an interval");
+    for (size_t i = 0; i < parallel_dims_; ++i) moduli_[i] = lcm(moduli_[i], best_->moduli[i]);
     classes_ = class_count(best_->moduli);
     return std::move(*best_);
   }
@@ -219,7 +219,7 @@ class Chooser {
   // With these moduli in addition; limit + 1 stands for all that is too many.
   int64_t class_count(const Vector& moduli) const {
     Wide count = 1;
-    for (size_t i = 0; i < owners_; ++i) {
+    for (size_t i = 0; i < parallel_dims_; ++i) {
       count *= lcm(moduli_[i], moduli[i]);
       if (count > limit_) return checked_add(limit_, 1);
     }
@@ -232,7 +232,7 @@ class Chooser {
       std::vector<size_t> order = chosen;  // the first rows have the tightest boxes
       std::stable_sort(order.begin(), order.end(),
                        [&](size_t a, size_t b) { return all_[a].values < all_[b].values; });
-      consider(evaluate(all_, group, order, owners_));
+      consider(evaluate(all_, group, order, parallel_dims_));
       return;
     }
     size_t needed = group.size() - chosen.size();
@@ -256,7 +256,7 @@ class Chooser {
   }
 
   std::vector<Candidate> all_;
-  size_t owners_;
+  size_t parallel_dims_;
   int64_t limit_;
   int64_t classes_ = 1;
   Vector moduli_;
@@ -265,9 +265,9 @@ class Chooser {
 
 }  // namespace
 
-Residues choose_residues(const Rows& rows, size_t owners, int64_t class_limit) {
-  size_t reductions = rows.unknowns - owners;
-  Chooser chooser(rows, owners, class_limit);
+Residues choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit) {
+  size_t reductions = rows.iterators - parallel_dims;
+  Chooser chooser(rows, parallel_dims, class_limit);
   auto groups = reduction_groups(chooser.all(), reductions);
   std::vector<Choice> choices;
   for (const std::vector<size_t>& group : groups) choices.push_back(chooser.choose(group));
@@ -275,13 +275,13 @@ Residues choose_residues(const Rows& rows, size_t owners, int64_t class_limit) {
   result.moduli = chooser.moduli();
   result.classes = chooser.classes();
   result.transform.assign(reductions, Vector(reductions, 0));
-  result.drifts.assign(owners, Vector(reductions, 0));
+  result.drifts.assign(parallel_dims, Vector(reductions, 0));
   for (size_t g = 0; g < groups.size(); ++g) {
     for (size_t i = 0; i < groups[g].size(); ++i) {
       for (size_t j = 0; j < groups[g].size(); ++j) {
         result.transform[groups[g][i]][groups[g][j]] = choices[g].transform[i][j];
       }
-      for (size_t o = 0; o < owners; ++o) {
+      for (size_t o = 0; o < parallel_dims; ++o) {
         Rational drift = choices[g].drifts[o][i] * Rational(result.moduli[o]);
         result.drifts[o][groups[g][i]] = drift.num();
       }

@@ -1,4 +1,5 @@
-// How the owners split into residue classes so that the reduction gets bounds of its own.
+// How the parallel dimensions split into residue classes so that the reduction gets bounds of its
+// own.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,17 @@
 namespace tile::lattice {
 
 // For each residue r (0 <= r_i < modulus_i) the substitution
-//   owner_i = modulus_i * owner_i' + r_i,   k = transform * (k' - sum of drift_i * owner_i').
+//   parallel_dim_i = modulus_i * parallel_dim_i' + r_i,   k = transform * (k' - sum of drift_i *
+//   parallel_dim_i').
 struct Residues {
-  Vector moduli;               // by owner
-  Matrix transform;            // unimodular, over the reduction unknowns
-  std::vector<Vector> drifts;  // by owner
+  Vector moduli;               // by parallel dimension
+  Matrix transform;            // unimodular, over the reduction iterators
+  std::vector<Vector> drifts;  // by parallel dimension
   int64_t classes = 1;
 };
 
-// Chooses rows of full rank on the reduction unknowns (those from `owners` on) that leave the
-// fewest points per output cell. `rows` is relaxed and bounded.
-Residues choose_residues(const Rows& rows, size_t owners, int64_t class_limit);
+// Chooses rows of full rank on the reduction iterators (those from `parallel_dims` on) that leave
+// the fewest points per output cell. `rows` is relaxed and bounded.
+Residues choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit);
 
 }  // namespace tile::lattice

@@ -192,12 +192,12 @@ void add_row(Rows& rows, Vector a, Wide lo, Wide hi) {
 
 Rows normalise(const System& system) {
   Rows rows;
-  rows.unknowns = system.unknowns;
-  rows.box.resize(system.unknowns);
+  rows.iterators = system.iterators;
+  rows.box.resize(system.iterators);
   for (const Condition& condition : system.conditions) {
     int64_t d = common_denominator(condition.form);
-    Vector a(system.unknowns, 0);
-    for (size_t i = 0; i < system.unknowns; ++i) a[i] = scaled(condition.form.coefficient(i), d);
+    Vector a(system.iterators, 0);
+    for (size_t i = 0; i < system.iterators; ++i) a[i] = scaled(condition.form.coefficient(i), d);
     int64_t constant = scaled(condition.form.constant, d);
     if (condition.integral && d != 1) rows.congruences.push_back({a, constant, d});
     Wide lo = wide_add(Wide(condition.lo) * d, -Wide(constant));
@@ -242,7 +242,7 @@ bool propagate(Rows& rows) {
 }
 
 std::vector<Component> components(const Rows& rows) {
-  std::vector<size_t> parent(rows.unknowns), active;
+  std::vector<size_t> parent(rows.iterators), active;
   std::iota(parent.begin(), parent.end(), size_t{0});
   for (size_t r = 0; r < rows.rows.size(); ++r) {
     if (implied(rows.rows[r], rows.box)) continue;
@@ -256,32 +256,32 @@ std::vector<Component> components(const Rows& rows) {
     }
   }
   std::vector<Component> result;
-  std::vector<size_t> index(rows.unknowns, rows.unknowns);
+  std::vector<size_t> index(rows.iterators, rows.iterators);
   for (size_t r : active) {
     const Vector& a = rows.rows[r].a;
     size_t any =
         size_t(std::find_if(a.begin(), a.end(), [](int64_t v) { return v != 0; }) - a.begin());
     size_t root = find_root(parent, any);
-    if (index[root] == rows.unknowns) {
+    if (index[root] == rows.iterators) {
       index[root] = result.size();
       result.emplace_back();
     }
     result[index[root]].rows.push_back(r);
   }
-  for (size_t i = 0; i < rows.unknowns; ++i) {
+  for (size_t i = 0; i < rows.iterators; ++i) {
     size_t at = index[find_root(parent, i)];
-    if (at != rows.unknowns) result[at].unknowns.push_back(i);
+    if (at != rows.iterators) result[at].iterators.push_back(i);
   }
   return result;
 }
 
 Rows part(const Rows& rows, const Component& component) {
   Rows r;
-  r.unknowns = component.unknowns.size();
-  for (size_t i : component.unknowns) r.box.push_back(rows.box[i]);
+  r.iterators = component.iterators.size();
+  for (size_t i : component.iterators) r.box.push_back(rows.box[i]);
   for (size_t at : component.rows) {
-    Row row{Vector(r.unknowns), rows.rows[at].range};
-    for (size_t i = 0; i < r.unknowns; ++i) row.a[i] = rows.rows[at].a[component.unknowns[i]];
+    Row row{Vector(r.iterators), rows.rows[at].range};
+    for (size_t i = 0; i < r.iterators; ++i) row.a[i] = rows.rows[at].a[component.iterators[i]];
     r.rows.push_back(std::move(row));
   }
   return r;

@@ -1,6 +1,6 @@
 // Integer rows: the working form of a system inside core/lattice. Every condition becomes a
 // two-sided row over integers (lo <= a.x <= hi, divided by the gcd of a), a congruence, or a bound
-// of one unknown. Sums are taken in 128 bits and checked.
+// of one iterator. Sums are taken in 128 bits and checked.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,10 @@ struct Congruence {
 };
 
 struct Rows {
-  size_t unknowns = 0;
-  std::vector<Row> rows;  // each with two or more unknowns, coefficients coprime
+  size_t iterators = 0;
+  std::vector<Row> rows;  // each with two or more iterators, coefficients coprime
   std::vector<Congruence> congruences;
-  std::vector<Range> box;  // what conditions on one unknown say
+  std::vector<Range> box;  // what conditions on one iterator say
   bool empty = false;      // a contradiction was seen
 };
 
@@ -73,13 +73,13 @@ bool implied(const Row& row, std::span<const Range> box);
 bool propagate(Rows& rows);
 // Propagation and exact linear programming until no bound moves; false when there is no point.
 bool relax(Rows& rows);
-// Groups of unknowns connected by rows that the box does not imply; single unknowns are left out.
+// Groups of iterators connected by rows that the box does not imply; single iterators are left out.
 struct Component {
-  std::vector<size_t> unknowns;
+  std::vector<size_t> iterators;
   std::vector<size_t> rows;
 };
 std::vector<Component> components(const Rows& rows);
-// The part of `rows` on one component, its unknowns renumbered.
+// The part of `rows` on one component, its iterators renumbered.
 Rows part(const Rows& rows, const Component& component);
 // Exact search, see emptiness().
 Emptiness search(const Rows& rows, int64_t work_limit);
@@ -91,18 +91,18 @@ struct Sublattice {
   Vector offset;
   Matrix basis;
 };
-Sublattice whole_lattice(size_t unknowns);
-// Keeps the points that satisfy the congruence; false when there are none. Unknowns that the
+Sublattice whole_lattice(size_t iterators);
+// Keeps the points that satisfy the congruence; false when there are none. Iterators that the
 // congruence does not need to change stay as they are.
 bool restrict_lattice(Sublattice& lattice, const Congruence& congruence);
 // Rewrites the rows and the box in z.
 Rows transform(const Rows& rows, const Sublattice& lattice);
-// Solves congruences, equations and fixed unknowns exactly until none is left; `lattice` maps the
-// remaining unknowns back. False when there is no point.
+// Solves congruences, equations and fixed iterators exactly until none is left; `lattice` maps the
+// remaining iterators back. False when there is no point.
 bool eliminate(Rows& rows, Sublattice& lattice);
 // x = outer(inner(z)).
 Sublattice compose(const Sublattice& outer, const Sublattice& inner);
-// A unimodular change of unknowns after which few values of some unknown lie within the rows: the
+// A unimodular change of iterators after which few values of some iterator lie within the rows: the
 // columns of the rows, in units of their ranges, are short and nearly orthogonal.
 Sublattice short_basis(const Rows& rows);
 Substitution to_substitution(const Sublattice& lattice);

@@ -6,14 +6,14 @@
 
 namespace tile::lattice {
 
-Simplex::Simplex(const Rows& rows) : unknowns_(rows.unknowns), bounds_(rows.box) {
+Simplex::Simplex(const Rows& rows) : iterators_(rows.iterators), bounds_(rows.box) {
   for (const Range& r : rows.box) {
     value_.push_back(r.lo != no_lower ? r.lo : r.hi != no_upper ? r.hi : 0);
     nonbasic_.push_back(nonbasic_.size());
   }
   for (const Row& row : rows.rows) {
     WideRational sum = 0;
-    for (size_t i = 0; i < unknowns_; ++i) {
+    for (size_t i = 0; i < iterators_; ++i) {
       if (row.a[i] != 0) sum += WideRational(row.a[i]) * value_[i];
     }
     basic_.push_back(bounds_.size());
@@ -24,7 +24,7 @@ Simplex::Simplex(const Rows& rows) : unknowns_(rows.unknowns), bounds_(rows.box)
 }
 
 bool Simplex::integral() const {
-  return std::all_of(value_.begin(), value_.begin() + std::ptrdiff_t(unknowns_),
+  return std::all_of(value_.begin(), value_.begin() + std::ptrdiff_t(iterators_),
                      [](const WideRational& v) { return v.is_integer(); });
 }
 

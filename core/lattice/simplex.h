@@ -11,7 +11,7 @@
 
 namespace tile::lattice {
 
-// Variables 0 .. unknowns-1 are the unknowns, the next ones the values of the rows.
+// Variables 0 .. iterators-1 are the iterators, the next ones the values of the rows.
 class Simplex {
  public:
   Simplex(const Rows& rows);
@@ -23,8 +23,8 @@ class Simplex {
   std::optional<WideRational> least(size_t variable) { return extreme(variable, -1); }
   std::optional<WideRational> greatest(size_t variable) { return extreme(variable, 1); }
   const WideRational& value(size_t variable) const { return value_[variable]; }
-  bool integral() const;  // every unknown has an integer value at the present point
-  void add_to(std::vector<double>& sum) const;  // the unknowns' values, in floating point
+  bool integral() const;  // every iterator has an integer value at the present point
+  void add_to(std::vector<double>& sum) const;  // the iterators' values, in floating point
 
  private:
   struct Step {
@@ -41,7 +41,7 @@ class Simplex {
   void pivot(size_t row, size_t column);
   std::optional<size_t> row_of(size_t variable) const;
 
-  size_t unknowns_;
+  size_t iterators_;
   std::vector<Range> bounds_;                       // by variable
   std::vector<WideRational> value_;                 // by variable
   std::vector<size_t> basic_, nonbasic_;            // variable of each tableau row, column

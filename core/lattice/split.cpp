@@ -9,24 +9,24 @@ namespace {
 
 constexpr int64_t tighten_limit = 1 << 10;  // search nodes spent on one end of one interval
 
-// Whether some point has the unknown within `range`; a search that gives up says yes.
-bool may_reach(Rows& rows, size_t unknown, Range range) {
-  std::swap(rows.box[unknown], range);
+// Whether some point has the iterator within `range`; a search that gives up says yes.
+bool may_reach(Rows& rows, size_t iterator, Range range) {
+  std::swap(rows.box[iterator], range);
   bool reached = search(rows, tighten_limit) != Emptiness::empty;
-  std::swap(rows.box[unknown], range);
+  std::swap(rows.box[iterator], range);
   return reached;
 }
 
-// The least (sign 1) or greatest (sign -1) value that the unknown takes on integer points.
-int64_t exact_end(Rows& rows, size_t unknown, int sign) {
-  const Range range = rows.box[unknown];
+// The least (sign 1) or greatest (sign -1) value that the iterator takes on integer points.
+int64_t exact_end(Rows& rows, size_t iterator, int sign) {
+  const Range range = rows.box[iterator];
   int64_t near = sign > 0 ? range.lo : range.hi, far = sign > 0 ? range.hi : range.lo;
-  if (range.fixed() || may_reach(rows, unknown, {near, near})) return near;
+  if (range.fixed() || may_reach(rows, iterator, {near, near})) return near;
   near = checked_add(near, sign);
   while (near != far) {  // some point lies between near and far, inclusive
     int64_t middle = near + sign * ((sign * (far - near)) / 2);
     Range half = sign > 0 ? Range{near, middle} : Range{middle, near};
-    if (may_reach(rows, unknown, half)) {
+    if (may_reach(rows, iterator, half)) {
       far = middle;
     } else {
       near = middle + sign;
@@ -40,10 +40,10 @@ bool tighten_to_integers(Rows& rows) {
   for (const Component& component : components(rows)) {
     Rows own = part(rows, component);
     if (search(own, tighten_limit) == Emptiness::empty) return false;
-    for (size_t i = 0; i < own.unknowns; ++i) {
+    for (size_t i = 0; i < own.iterators; ++i) {
       own.box[i].lo = exact_end(own, i, 1);
       own.box[i].hi = exact_end(own, i, -1);
-      rows.box[component.unknowns[i]] = own.box[i];
+      rows.box[component.iterators[i]] = own.box[i];
     }
   }
   return true;
@@ -76,27 +76,27 @@ void drop_redundant(Rows& rows) {
   std::erase_if(rows.rows, [](const Row& row) { return row.a.empty(); });
 }
 
-Sublattice class_change(const Residues& residues, const Vector& residue, size_t unknowns) {
-  size_t owners = residue.size();
-  Sublattice change = whole_lattice(unknowns);
-  for (size_t i = 0; i < owners; ++i) {
+Sublattice class_change(const Residues& residues, const Vector& residue, size_t iterators) {
+  size_t parallel_dims = residue.size();
+  Sublattice change = whole_lattice(iterators);
+  for (size_t i = 0; i < parallel_dims; ++i) {
     change.offset[i] = residue[i];
     change.basis[i][i] = residues.moduli[i];
   }
-  for (size_t r = owners; r < unknowns; ++r) {
-    const Vector& row = residues.transform[r - owners];
-    for (size_t i = 0; i < owners; ++i) {
+  for (size_t r = parallel_dims; r < iterators; ++r) {
+    const Vector& row = residues.transform[r - parallel_dims];
+    for (size_t i = 0; i < parallel_dims; ++i) {
       change.basis[r][i] = narrow(-dot(row, residues.drifts[i]));
     }
-    for (size_t c = owners; c < unknowns; ++c) change.basis[r][c] = row[c - owners];
+    for (size_t c = parallel_dims; c < iterators; ++c) change.basis[r][c] = row[c - parallel_dims];
   }
   return change;
 }
 
 // Moves every interval to start at 0.
 Sublattice to_origin(const Rows& rows) {
-  Sublattice change = whole_lattice(rows.unknowns);
-  for (size_t i = 0; i < rows.unknowns; ++i) change.offset[i] = rows.box[i].lo;
+  Sublattice change = whole_lattice(rows.iterators);
+  for (size_t i = 0; i < rows.iterators; ++i) change.offset[i] = rows.box[i].lo;
   return change;
 }
 
@@ -109,15 +109,15 @@ Condition to_condition(const Row& row) {
   return c;
 }
 
-std::optional<Piece> make_piece(const Rows& given, Sublattice change, size_t owners) {
+std::optional<Piece> make_piece(const Rows& given, Sublattice change, size_t parallel_dims) {
   Rows rows = transform(given, change);
   if (!relax(rows) || !tighten_to_integers(rows)) return std::nullopt;
   Sublattice origin = to_origin(rows);
   rows = transform(rows, origin);
   Piece piece;
-  piece.owners = owners;
+  piece.parallel_dims = parallel_dims;
   piece.substitution = to_substitution(compose(change, origin));
-  piece.system.unknowns = rows.unknowns;
+  piece.system.iterators = rows.iterators;
   drop_redundant(rows);
   for (const Row& row : rows.rows) piece.system.conditions.push_back(to_condition(row));
   for (const Range& r : rows.box) piece.box.push_back({r.lo, r.hi});
@@ -134,21 +134,21 @@ bool next(Vector& residue, const Vector& moduli) {
 
 }  // namespace
 
-std::vector<Piece> split(const System& system, size_t owners, int64_t class_limit) {
+std::vector<Piece> split(const System& system, size_t parallel_dims, int64_t class_limit) {
   Rows rows = normalise(system);
   internal_check(rows.congruences.empty(), "split: integrality is solved before");
   Rows relaxed = rows;
   if (!relax(relaxed)) return {};
   for (const Range& r : relaxed.box) {
-    internal_check(r.bounded(), "split: every unknown is bounded");
+    internal_check(r.bounded(), "split: every iterator is bounded");
   }
-  Residues residues = choose_residues(relaxed, owners, class_limit);
+  Residues residues = choose_residues(relaxed, parallel_dims, class_limit);
   std::vector<Piece> pieces;
-  Vector residue(owners, 0);
+  Vector residue(parallel_dims, 0);
   do {
     checkpoint();
-    Sublattice change = class_change(residues, residue, system.unknowns);
-    if (std::optional<Piece> piece = make_piece(rows, std::move(change), owners)) {
+    Sublattice change = class_change(residues, residue, system.iterators);
+    if (std::optional<Piece> piece = make_piece(rows, std::move(change), parallel_dims)) {
       pieces.push_back(std::move(*piece));
     }
   } while (next(residue, residues.moduli));

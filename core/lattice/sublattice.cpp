@@ -39,7 +39,7 @@ void add_column(Matrix& basis, size_t to, size_t from, int64_t factor) {
   }
 }
 
-// Of least size; the last one of those, so that the first unknowns (mostly the outputs') stay.
+// Of least size; the last one of those, so that the first iterators (mostly the outputs') stay.
 size_t find_pivot(const Vector& alpha) {
   size_t pivot = alpha.size();
   for (size_t j = 0; j < alpha.size(); ++j) {
@@ -120,8 +120,8 @@ void shorten(Sublattice& lattice, const Rows& rows) {
     for (int64_t v : row) grown = grown || v > small || v < -small;
   }
   if (!grown) return;
-  Rows columns;  // each unknown's interval, as rows over the lattice
-  columns.unknowns = lattice.columns;
+  Rows columns;  // each iterator's interval, as rows over the lattice
+  columns.iterators = lattice.columns;
   columns.box.resize(lattice.columns);
   for (size_t i = 0; i < lattice.basis.size(); ++i) {
     columns.rows.push_back({lattice.basis[i], rows.box[i]});
@@ -131,9 +131,9 @@ void shorten(Sublattice& lattice, const Rows& rows) {
 
 }  // namespace
 
-Sublattice whole_lattice(size_t unknowns) {
-  Sublattice r{unknowns, Vector(unknowns, 0), Matrix(unknowns, Vector(unknowns, 0))};
-  for (size_t i = 0; i < unknowns; ++i) r.basis[i][i] = 1;
+Sublattice whole_lattice(size_t iterators) {
+  Sublattice r{iterators, Vector(iterators, 0), Matrix(iterators, Vector(iterators, 0))};
+  for (size_t i = 0; i < iterators; ++i) r.basis[i][i] = 1;
   return r;
 }
 
@@ -149,10 +149,10 @@ bool restrict_lattice(Sublattice& lattice, const Congruence& congruence) {
 
 Rows transform(const Rows& rows, const Sublattice& lattice) {
   Rows r;
-  r.unknowns = lattice.columns;
+  r.iterators = lattice.columns;
   r.box.resize(lattice.columns);
   r.empty = rows.empty;
-  std::vector<size_t> used;  // most rows have few unknowns
+  std::vector<size_t> used;  // most rows have few iterators
   auto add = [&](std::span<const int64_t> a, const Range& range) {
     if (range.lo == no_lower && range.hi == no_upper) return;
     checkpoint();
@@ -170,8 +170,8 @@ Rows transform(const Rows& rows, const Sublattice& lattice) {
     add_row(r, std::move(b), range.lo == no_lower ? Wide(no_lower) : wide_add(range.lo, -constant),
             range.hi == no_upper ? Wide(no_upper) : wide_add(range.hi, -constant));
   };
-  Vector unit(rows.unknowns, 0);
-  for (size_t i = 0; i < rows.unknowns; ++i) {
+  Vector unit(rows.iterators, 0);
+  for (size_t i = 0; i < rows.iterators; ++i) {
     unit[i] = 1;
     add(unit, rows.box[i]);
     unit[i] = 0;
@@ -185,9 +185,9 @@ bool eliminate(Rows& rows, Sublattice& lattice) {
   while (propagate(rows)) {
     std::vector<Congruence> pending;
     std::swap(pending, rows.congruences);
-    for (size_t i = 0; i < rows.unknowns; ++i) {
+    for (size_t i = 0; i < rows.iterators; ++i) {
       if (!rows.box[i].fixed()) continue;
-      Vector unit(rows.unknowns, 0);
+      Vector unit(rows.iterators, 0);
       unit[i] = 1;
       pending.push_back({std::move(unit), checked_neg(rows.box[i].lo), 0});
     }
@@ -195,7 +195,7 @@ bool eliminate(Rows& rows, Sublattice& lattice) {
       if (row.range.fixed()) pending.push_back({row.a, checked_neg(row.range.lo), 0});
     }
     if (pending.empty()) return true;
-    Sublattice change = whole_lattice(rows.unknowns);
+    Sublattice change = whole_lattice(rows.iterators);
     for (const Congruence& c : pending) {
       if (!restrict_lattice(change, c)) return false;
       shorten(change, rows);
@@ -223,7 +223,7 @@ Sublattice compose(const Sublattice& outer, const Sublattice& inner) {
 
 Substitution to_substitution(const Sublattice& lattice) {
   Substitution s;
-  s.unknowns = lattice.columns;
+  s.iterators = lattice.columns;
   for (size_t i = 0; i < lattice.basis.size(); ++i) {
     Affine form = constant_affine(lattice.offset[i]);
     form.coefficients.assign(lattice.basis[i].begin(), lattice.basis[i].end());

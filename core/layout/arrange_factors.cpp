@@ -11,12 +11,12 @@
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/gpu_forms.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
 #include "core/layout/unfold_taps.h"
 #include "core/schedule/cost/estimate.h"
-#include "core/schedule/cost/tensor_cores_rank.h"
+#include "core/schedule/cost/tensor_core_gemm_rank.h"
 #include "core/schedule/space/candidates.h"
 #include "core/target/target.h"
 
@@ -40,7 +40,7 @@ bool is_product(const Contraction& c) {
               c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
   if (!form || c.pieces[0].loads.size() != 2) return false;
   const Piece& piece = c.pieces[0];
-  if (piece.owners == piece.unknowns.size()) return false;
+  if (piece.parallel_dims == piece.iterators.size()) return false;
   if (!plain(piece.loads[0]) || !plain(piece.loads[1])) return false;
   const Node& root = piece.body[piece.body.results[0]];
   if (root.kind != NodeKind::operation || root.op != Op::mul) return false;
@@ -139,7 +139,7 @@ class Arranger {
   bool transposed_for_steps(Contraction& c) {
     const Piece& piece = c.pieces[0];
     if (tensor(piece.loads[0].tensor).type != DType::f32) return false;
-    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+    for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);
       if (piece.box[u] < kWideBytes || !a || !b) continue;
@@ -164,7 +164,7 @@ class Arranger {
   void split_for_steps(Contraction& c) {
     if (!target_.features.starts_with("sm_90a")) return;
     const Piece& piece = c.pieces[0];
-    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+    for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);
       if (piece.box[u] < kWideBytes || !a || !b) continue;
@@ -206,12 +206,12 @@ class Arranger {
     kernel.tensors = program_.tensors;
     const Piece& piece = c.pieces[0];
     std::optional<gpu::MatrixForm> form = gpu::matrix_form(piece, c, kernel);
-    if (!form || form->m.unknowns.empty() || form->n.unknowns.empty()) return;
+    if (!form || form->m.iterators.empty() || form->n.iterators.empty()) return;
     std::vector<std::pair<size_t, std::vector<size_t>>> copies;  // load and order of dimensions
     double ns = 0;
     for (size_t i = 0; i < 2; ++i) {
       const Access& load = piece.loads[i];
-      bool rows = moves_with(load, form->m.unknowns.back());
+      bool rows = moves_with(load, form->m.iterators.back());
       const gpu::FlatIndex& own = rows ? form->m : form->n;
       std::optional<std::vector<size_t>> first = order_of(load, {&form->batch, &own, &form->k}),
                                          second = order_of(load, {&form->batch, &form->k, &own});
@@ -228,14 +228,14 @@ class Arranger {
       load = copies_.reordered(load, order, made_);
     }
   }
-  // The dimensions in the order of the groups' unknowns, each of which is one dimension's index.
+  // The dimensions in the order of the groups' iterators, each of which is one dimension's index.
   static std::optional<std::vector<size_t>> order_of(
       const Access& load, const std::vector<const gpu::FlatIndex*>& groups) {
     std::vector<size_t> order;
     for (const gpu::FlatIndex* group : groups) {
-      for (size_t u : group->unknowns) {
+      for (size_t u : group->iterators) {
         std::optional<size_t> d = only_dimension(load, u);
-        if (!d || !(load.index[*d].affine == unknown_affine(u))) return std::nullopt;
+        if (!d || !(load.index[*d].affine == iterator_affine(u))) return std::nullopt;
         order.push_back(*d);
       }
     }

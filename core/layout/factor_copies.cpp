@@ -31,12 +31,12 @@ int64_t bytes_of(const Shape& shape, DType type) {
   return checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));
 }
 
-std::optional<size_t> only_dimension(const Access& access, size_t unknown) {
+std::optional<size_t> only_dimension(const Access& access, size_t iterator) {
   std::optional<size_t> found;
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Affine& form = access.index[d].affine;
-    if (form.coefficient(unknown).is_zero()) continue;
-    if (found || !(form.coefficient(unknown) == Rational(1))) return std::nullopt;
+    if (form.coefficient(iterator).is_zero()) continue;
+    if (found || !(form.coefficient(iterator) == Rational(1))) return std::nullopt;
     found = d;
   }
   return found;
@@ -64,18 +64,18 @@ std::string FactorCopies::fresh_name(const std::string& of) const {
 Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<std::string> names,
                                  std::optional<int64_t> limit) const {
   Piece piece;
-  piece.unknowns = std::move(names);
+  piece.iterators = std::move(names);
   piece.box = tensor(to).shape;
-  piece.owners = piece.box.size();
+  piece.parallel_dims = piece.box.size();
   Access store;
   store.tensor = to;
-  for (size_t u = 0; u < piece.owners; ++u) store.index.push_back({unknown_affine(u)});
+  for (size_t u = 0; u < piece.parallel_dims; ++u) store.index.push_back({iterator_affine(u)});
   piece.stores = {std::move(store)};
   piece.loads = {from};
   Body& b = piece.body;
   NodeId value = b.cast(b.load(0, tensor(to).type), DType::f32);
   if (limit) {
-    auto last = static_cast<int>(piece.owners) - 1;
+    auto last = static_cast<int>(piece.parallel_dims) - 1;
     NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
                                 DType::bool_);
     value = b.operation(Op::select, {inside, value, b.real(0, DType::f32)}, DType::f32);
@@ -99,7 +99,7 @@ Access FactorCopies::reordered(const Access& from, const std::vector<size_t>& or
   read.index.resize(order.size());
   std::vector<std::string> names;
   for (size_t i = 0; i < order.size(); ++i) {
-    read.index[order[i]].affine = unknown_affine(i);
+    read.index[order[i]].affine = iterator_affine(i);
     result.index.push_back(from.index[order[i]]);
     names.push_back("d" + std::to_string(i));
   }
@@ -121,11 +121,11 @@ std::pair<Access, Access> FactorCopies::in_parts(const Access& from,
   for (size_t i = 0; i < order.size(); ++i) {
     bool last = i + 1 == order.size();
     int64_t extent = source.shape[order[i]], each = kWideBytes / 4;
-    piece.unknowns.push_back("d" + std::to_string(i));
+    piece.iterators.push_back("d" + std::to_string(i));
     piece.box.push_back(last ? ceil_div(extent, each) * each : extent);
     if (last) shape.push_back(2);
     shape.push_back(piece.box.back());
-    read.index[order[i]].affine = unknown_affine(i);
+    read.index[order[i]].affine = iterator_affine(i);
     if (piece.box.back() != extent) read.index[order[i]].boundary = Boundary::constant;
     if (last) high.index.push_back({constant_affine(0)});
     high.index.push_back(from.index[order[i]]);
@@ -135,11 +135,11 @@ std::pair<Access, Access> FactorCopies::in_parts(const Access& from,
   Access rest = high, store = high, store_rest;
   rest.index[order.size() - 1].affine = constant_affine(1);
   for (size_t i = 0, u = 0; i < store.index.size(); ++i) {
-    if (i + 1 != order.size()) store.index[i].affine = unknown_affine(u++);
+    if (i + 1 != order.size()) store.index[i].affine = iterator_affine(u++);
   }
   store_rest = store;
   store_rest.index[order.size() - 1].affine = constant_affine(1);
-  piece.owners = piece.box.size();
+  piece.parallel_dims = piece.box.size();
   piece.stores = {store, store_rest};
   piece.loads = {std::move(read)};
   piece.body = split_value();

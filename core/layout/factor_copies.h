@@ -13,8 +13,8 @@ namespace tile {
 constexpr int64_t kWideBytes = 16;  // of one access; rows of a copy are a multiple of it
 
 int64_t bytes_of(const Shape& shape, DType type);
-// The dimension that the unknown alone moves along, with step 1; nullopt: another form.
-std::optional<size_t> only_dimension(const Access& access, size_t unknown);
+// The dimension that the iterator alone moves along, with step 1; nullopt: another form.
+std::optional<size_t> only_dimension(const Access& access, size_t iterator);
 
 // Adds tensors to a program, and the statements that set them to `made`.
 class FactorCopies {
@@ -26,8 +26,8 @@ class FactorCopies {
   // Named after `of`.
   TensorId add(const std::string& of, DType type, Shape shape,
                std::optional<TensorId> view_of = {});
-  // A statement that sets `to`, of which every unknown is a dimension, to a factor's elements;
-  // zero where the last unknown is `limit` or more.
+  // A statement that sets `to`, of which every iterator is a dimension, to a factor's elements;
+  // zero where the last iterator is `limit` or more.
   Contraction copied(TensorId to, const Access& from, std::vector<std::string> names,
                      std::optional<int64_t> limit = {}) const;
   // The access through a copy whose dimensions are `order` of the tensor's.

@@ -19,14 +19,14 @@ namespace {
 constexpr double kWorthwhile = 0.9;  // of the time without copies: the model is no better
 constexpr double kLeastPoints = 1 << 20;
 
-using Unknowns = std::vector<int>;
+using Iterators = std::vector<int>;
 using Order = std::vector<size_t>;  // of a tensor's dimensions
 
-// The unknown that each dimension is, all of it; nullopt: another form.
-std::optional<Unknowns> unknowns_of(const Access& a, const Piece& piece, const Shape& shape) {
-  Unknowns list;
+// The iterator that each dimension is, all of it; nullopt: another form.
+std::optional<Iterators> iterators_of(const Access& a, const Piece& piece, const Shape& shape) {
+  Iterators list;
   for (size_t d = 0; d < a.index.size(); ++d) {
-    int u = sole_unknown(a.index[d], piece.unknowns.size());
+    int u = sole_iterator(a.index[d], piece.iterators.size());
     bool whole = u >= 0 && piece.box[static_cast<size_t>(u)] == shape[d] &&
                  std::find(list.begin(), list.end(), u) == list.end();
     if (!whole) return std::nullopt;
@@ -35,8 +35,8 @@ std::optional<Unknowns> unknowns_of(const Access& a, const Piece& piece, const S
   return list;
 }
 
-// Where each of the unknowns stands among the dimensions.
-std::optional<Order> order_of(const Unknowns& wanted, const Unknowns& dimensions) {
+// Where each of the iterators stands among the dimensions.
+std::optional<Order> order_of(const Iterators& wanted, const Iterators& dimensions) {
   Order order;
   for (int u : wanted) {
     auto at = std::find(dimensions.begin(), dimensions.end(), u);
@@ -46,8 +46,8 @@ std::optional<Order> order_of(const Unknowns& wanted, const Unknowns& dimensions
   return order.size() == dimensions.size() ? std::optional(order) : std::nullopt;
 }
 
-Unknowns joined(const Unknowns& a, const Unknowns& b, const Unknowns& c) {
-  Unknowns all = a;
+Iterators joined(const Iterators& a, const Iterators& b, const Iterators& c) {
+  Iterators all = a;
   all.insert(all.end(), b.begin(), b.end());
   all.insert(all.end(), c.begin(), c.end());
   return all;
@@ -55,10 +55,10 @@ Unknowns joined(const Unknowns& a, const Unknowns& b, const Unknowns& c) {
 
 // The dimensions of a product of two factors, in groups.
 struct Groups {
-  Unknowns batch, rows, columns;  // in the result's order
-  bool rows_first = true;         // the first factor has the rows
-  Unknowns factors[2];            // the unknown of each dimension
-  Unknowns terms[2];              // in the order of either factor
+  Iterators batch, rows, columns;  // in the result's order
+  bool rows_first = true;          // the first factor has the rows
+  Iterators factors[2];            // the iterator of each dimension
+  Iterators terms[2];              // in the order of either factor
 };
 
 std::optional<Groups> groups_of(const Contraction& c, const std::vector<BoundTensor>& tensors) {
@@ -75,14 +75,14 @@ std::optional<Groups> groups_of(const Contraction& c, const std::vector<BoundTen
   if (!std::all_of(piece.loads.begin(), piece.loads.end(), copies_keep)) return std::nullopt;
   Groups g;
   for (size_t i = 0; i < 2; ++i) {
-    auto factor = unknowns_of(piece.loads[i], piece, shape(piece.loads[i]));
+    auto factor = iterators_of(piece.loads[i], piece, shape(piece.loads[i]));
     if (!factor) return std::nullopt;
     g.factors[i] = *factor;
     for (int u : *factor) {
       if (kind.roles[static_cast<size_t>(u)] == Role::k) g.terms[i].push_back(u);
     }
   }
-  auto result = unknowns_of(piece.stores[0], piece, shape(piece.stores[0]));
+  auto result = iterators_of(piece.stores[0], piece, shape(piece.stores[0]));
   if (!result || result->empty()) return std::nullopt;
   Role last = kind.roles[static_cast<size_t>(result->back())];
   g.rows_first = last == Role::n;
@@ -101,11 +101,11 @@ std::optional<Groups> groups_of(const Contraction& c, const std::vector<BoundTen
 }
 
 // For each factor that is to be copied, the order of its dimensions; nullopt: no such order.
-std::optional<std::map<size_t, Order>> copies_for(const Groups& g, const Unknowns& terms) {
+std::optional<std::map<size_t, Order>> copies_for(const Groups& g, const Iterators& terms) {
   std::map<size_t, Order> copies;
   for (size_t i = 0; i < 2; ++i) {
     bool rows = (i == 0) == g.rows_first;
-    const Unknowns& own = rows ? g.rows : g.columns;
+    const Iterators& own = rows ? g.rows : g.columns;
     auto before = order_of(joined(g.batch, own, terms), g.factors[i]),
          behind = order_of(joined(g.batch, terms, own), g.factors[i]);
     if (!before || !behind) return std::nullopt;

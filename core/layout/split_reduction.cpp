@@ -10,20 +10,20 @@ namespace {
 
 // Points of one chunk: enough work to be worth a thread, few enough to give every core some.
 constexpr double kChunkPoints = 1 << 16;
-constexpr double kFewOwners = 16;
+constexpr double kFewParallelDims = 16;
 constexpr int64_t kMostChunks = 64;
 constexpr double kWorthwhile = 0.2;  // of a thread's arithmetic, what less reading must save
 constexpr double kSmallPart = 0.1;   // of what is read, partial results at most
 
-double owner_count(const Piece& piece) {
+double parallel_dim_count(const Piece& piece) {
   double n = 1;
-  for (size_t i = 0; i < piece.owners; ++i) n *= static_cast<double>(piece.box[i]);
+  for (size_t i = 0; i < piece.parallel_dims; ++i) n *= static_cast<double>(piece.box[i]);
   return n;
 }
 
 // Where a reduction is cut, and into how many chunks at first.
 struct Cut {
-  size_t unknown = 0;
+  size_t iterator = 0;
   int64_t chunks = 0;
 };
 
@@ -33,25 +33,25 @@ bool splittable(const Contraction& c) {
   if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return false;
   const Piece& piece = c.pieces[0];
   return c.aggregation != Aggregation::assign && piece.constraints.empty() &&
-         piece.owners < piece.unknowns.size() && point_count(piece) >= 4 * kChunkPoints;
+         piece.parallel_dims < piece.iterators.size() && point_count(piece) >= 4 * kChunkPoints;
 }
 
-// Too few owners for all threads: the outermost reduction that is long enough is cut.
+// Too few parallel dimensions for all threads: the outermost reduction that is long enough is cut.
 std::optional<Cut> cut_for_threads(const Piece& piece) {
   auto wanted = static_cast<int64_t>(point_count(piece) / kChunkPoints);
   int64_t chunks = std::clamp<int64_t>(wanted, 2, kMostChunks);
-  for (size_t i = piece.owners; i < piece.unknowns.size(); ++i) {
+  for (size_t i = piece.parallel_dims; i < piece.iterators.size(); ++i) {
     if (piece.box[i] >= 2 * chunks) return Cut{i, chunks};
   }
   return std::nullopt;
 }
 
-// Bytes of the loads, of which those that move with the unknown count for a `part`.
-double bytes_read(const Piece& piece, const BoundProgram& program, size_t unknown, double part) {
+// Bytes of the loads, of which those that move with the iterator count for a `part`.
+double bytes_read(const Piece& piece, const BoundProgram& program, size_t iterator, double part) {
   double sum = 0;
   for (const Access& a : piece.loads) {
     const BoundTensor& t = program.tensors[static_cast<size_t>(a.tensor)];
-    std::vector<bool> moves(piece.unknowns.size());
+    std::vector<bool> moves(piece.iterators.size());
     for (const Index& index : a.index) {
       for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
         moves[u] = moves[u] || index.value >= 0 || !index.affine.coefficients[u].is_zero();
@@ -63,7 +63,7 @@ double bytes_read(const Piece& piece, const BoundProgram& program, size_t unknow
     }
     auto all = static_cast<double>(element_count(t.shape));
     sum += std::min(elements, all) * static_cast<double>(byte_size(t.type)) *
-           (moves[unknown] ? part : 1);
+           (moves[iterator] ? part : 1);
   }
   return sum;
 }
@@ -74,14 +74,14 @@ std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& progra
                                   const Target& target, double result_bytes) {
   if (is_gpu(target) || target.threads < 2) return std::nullopt;
   double part = 1.0 / target.threads, divided = 0, best = 0;
-  for (size_t u = 0; u < piece.owners; ++u) {
+  for (size_t u = 0; u < piece.parallel_dims; ++u) {
     double read = bytes_read(piece, program, u, part);
     if (divided == 0 || read < divided) divided = read;
   }
   Cut cut;
-  for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+  for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
     double read = bytes_read(piece, program, u, part);
-    if (best == 0 || read < best) cut.unknown = u;
+    if (best == 0 || read < best) cut.iterator = u;
     if (best == 0 || read < best) best = read;
   }
   auto cache = static_cast<double>(target.l2_bytes);
@@ -91,36 +91,36 @@ std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& progra
   if (!pays) return std::nullopt;
   cut.chunks = target.threads * static_cast<int64_t>(std::ceil(2 * best / cache));
   bool small = result_bytes * static_cast<double>(cut.chunks) <= kSmallPart * best;
-  bool long_enough = piece.box[cut.unknown] >= 64 * cut.chunks;
+  bool long_enough = piece.box[cut.iterator] >= 64 * cut.chunks;
   return small && long_enough && cut.chunks <= kMostChunks ? std::optional(cut) : std::nullopt;
 }
 
 std::optional<Cut> cut_of(const Contraction& c, const BoundProgram& program, const Target& target) {
   if (!splittable(c)) return std::nullopt;
   const Piece& piece = c.pieces[0];
-  if (owner_count(piece) <= kFewOwners) return cut_for_threads(piece);
-  double result_bytes = owner_count(piece) * static_cast<double>(byte_size(c.accumulator));
+  if (parallel_dim_count(piece) <= kFewParallelDims) return cut_for_threads(piece);
+  double result_bytes = parallel_dim_count(piece) * static_cast<double>(byte_size(c.accumulator));
   return cut_for_memory(piece, program, target, result_bytes);
 }
 
-// Unknown `cut` becomes chunk * size + inside. The chunk is the first owner.
+// Iterator `cut` becomes chunk * size + inside. The chunk is the first parallel dimension.
 Piece partial_piece(const Piece& piece, size_t cut, int64_t chunks, int64_t size,
                     TensorId partial) {
   Piece result = piece;
   size_t inside = cut + 1;  // after the chunk was put in front
   auto moved = [&](const Affine& form) {
     std::vector<Affine> replacement;
-    for (size_t i = 0; i < piece.unknowns.size(); ++i) {
-      Affine f = unknown_affine(i + 1);
-      if (i == cut) f = f + unknown_affine(0) * Rational(size);
+    for (size_t i = 0; i < piece.iterators.size(); ++i) {
+      Affine f = iterator_affine(i + 1);
+      if (i == cut) f = f + iterator_affine(0) * Rational(size);
       replacement.push_back(f);
     }
     return substitute(form, replacement);
   };
-  result.unknowns.insert(result.unknowns.begin(), piece.unknowns[cut] + "_chunk");
+  result.iterators.insert(result.iterators.begin(), piece.iterators[cut] + "_chunk");
   result.box.insert(result.box.begin(), chunks);
   result.box[inside] = size;
-  result.owners = piece.owners + 1;
+  result.parallel_dims = piece.parallel_dims + 1;
   for (Access& a : result.loads) {
     for (Index& index : a.index) {
       if (index.value < 0) index.affine = moved(index.affine);
@@ -128,10 +128,10 @@ Piece partial_piece(const Piece& piece, size_t cut, int64_t chunks, int64_t size
   }
   Access store;
   store.tensor = partial;
-  for (size_t i = 0; i <= piece.owners; ++i) store.index.push_back({unknown_affine(i)});
+  for (size_t i = 0; i <= piece.parallel_dims; ++i) store.index.push_back({iterator_affine(i)});
   result.stores = {store};
   if (chunks * size > piece.box[cut]) {
-    result.constraints.push_back({moved(unknown_affine(cut)), 0, piece.box[cut], true});
+    result.constraints.push_back({moved(iterator_affine(cut)), 0, piece.box[cut], true});
   }
   change_nodes(result.body, [](Node& node) {
     if (node.kind == NodeKind::index) ++node.slot;
@@ -139,30 +139,31 @@ Piece partial_piece(const Piece& piece, size_t cut, int64_t chunks, int64_t size
   return result;
 }
 
-// Sums the chunks: unknowns are the owners, then the chunk.
+// Sums the chunks: iterators are the parallel dimensions, then the chunk.
 Piece combining_piece(const Piece& piece, const Contraction& c, int64_t chunks, TensorId partial) {
   Piece result;
-  result.unknowns.assign(piece.unknowns.begin(),
-                         piece.unknowns.begin() + static_cast<std::ptrdiff_t>(piece.owners));
+  result.iterators.assign(
+      piece.iterators.begin(),
+      piece.iterators.begin() + static_cast<std::ptrdiff_t>(piece.parallel_dims));
   result.box.assign(piece.box.begin(),
-                    piece.box.begin() + static_cast<std::ptrdiff_t>(piece.owners));
-  result.owners = piece.owners;
-  result.unknowns.push_back("chunk");
+                    piece.box.begin() + static_cast<std::ptrdiff_t>(piece.parallel_dims));
+  result.parallel_dims = piece.parallel_dims;
+  result.iterators.push_back("chunk");
   result.box.push_back(chunks);
   result.stores = piece.stores;
   Access load;
   load.tensor = partial;
-  load.index.push_back({unknown_affine(piece.owners)});
-  for (size_t i = 0; i < piece.owners; ++i) load.index.push_back({unknown_affine(i)});
+  load.index.push_back({iterator_affine(piece.parallel_dims)});
+  for (size_t i = 0; i < piece.parallel_dims; ++i) load.index.push_back({iterator_affine(i)});
   result.loads = {load};
   result.body.results = {result.body.load(0, c.accumulator)};
   return result;
 }
 
-bool uses_index(const Piece& piece, size_t unknown) {
+bool uses_index(const Piece& piece, size_t iterator) {
   bool used = false;
   visit_nodes(piece.body, [&](const Node& n) {
-    used = used || (n.kind == NodeKind::index && n.slot == static_cast<int>(unknown));
+    used = used || (n.kind == NodeKind::index && n.slot == static_cast<int>(iterator));
   });
   return used;
 }
@@ -174,23 +175,23 @@ void split_reduction(BoundProgram& program, const Target& target) {
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
     std::optional<Cut> cut = c == nullptr ? std::nullopt : cut_of(*c, program, target);
-    if (!cut || uses_index(c->pieces[0], cut->unknown)) {
+    if (!cut || uses_index(c->pieces[0], cut->iterator)) {
       statements.push_back(std::move(statement));
       continue;
     }
     const Piece piece = c->pieces[0];
-    int64_t size = ceil_div(piece.box[cut->unknown], cut->chunks);
-    int64_t chunks = ceil_div(piece.box[cut->unknown], size);
+    int64_t size = ceil_div(piece.box[cut->iterator], cut->chunks);
+    int64_t chunks = ceil_div(piece.box[cut->iterator], size);
     BoundTensor partial;
     partial.name = program.tensors[static_cast<size_t>(c->outputs[0])].name + "_partial";
     partial.type = c->accumulator;
     partial.shape = {chunks};
-    for (size_t i = 0; i < piece.owners; ++i) partial.shape.push_back(piece.box[i]);
+    for (size_t i = 0; i < piece.parallel_dims; ++i) partial.shape.push_back(piece.box[i]);
     auto id = static_cast<TensorId>(program.tensors.size());
     program.tensors.push_back(partial);
     Contraction first = *c;
     first.outputs = {id};
-    first.pieces = {partial_piece(piece, cut->unknown, chunks, size, id)};
+    first.pieces = {partial_piece(piece, cut->iterator, chunks, size, id)};
     Contraction second = *c;
     second.pieces = {combining_piece(piece, *c, chunks, id)};
     statements.emplace_back(std::move(first));

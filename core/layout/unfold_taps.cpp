@@ -21,8 +21,8 @@ class Unfolding {
   // Two reductions that walk neighbouring dimensions of both factors as one, the second all of its
   // dimension, become one of them; the tensors are seen under other shapes.
   bool merge_taps(Piece& piece) {
-    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
-      for (size_t v = piece.owners; v < piece.unknowns.size(); ++v) {
+    for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
+      for (size_t v = piece.parallel_dims; v < piece.iterators.size(); ++v) {
         std::optional<size_t> a = joint(piece, 0, u, v), b = joint(piece, 1, u, v);
         if (u == v || !a || !b) continue;
         merge(piece, u, v, *a, *b);
@@ -33,7 +33,7 @@ class Unfolding {
   }
   std::optional<std::vector<int64_t>> unfold(Piece& piece) {
     std::vector<size_t> taps;
-    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+    for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       if (piece.box[u] == 1) continue;
       if (!moves_with(piece.loads[0], u) || !moves_with(piece.loads[1], u)) return std::nullopt;
       taps.push_back(u);
@@ -49,12 +49,12 @@ class Unfolding {
     std::vector<int64_t> bytes;
     std::set<size_t> used;  // constraints that a copy keeps
     for (size_t i = 0; i < 2; ++i) {
-      std::vector<size_t> owners;
-      for (size_t u = 0; u < piece.owners; ++u) {
-        if (moves_with(piece.loads[i], u)) owners.push_back(u);
+      std::vector<size_t> parallel_dims;
+      for (size_t u = 0; u < piece.parallel_dims; ++u) {
+        if (moves_with(piece.loads[i], u)) parallel_dims.push_back(u);
       }
-      if (owners.empty() || owners.size() + 1 > kMostRank) return std::nullopt;
-      std::optional<Access> matrix = matrix_of(piece, i, owners, taps, padded, terms, used);
+      if (parallel_dims.empty() || parallel_dims.size() + 1 > kMostRank) return std::nullopt;
+      std::optional<Access> matrix = matrix_of(piece, i, parallel_dims, taps, padded, terms, used);
       if (!matrix) return std::nullopt;
       const BoundTensor& whole = copies_.tensor(matrix->tensor);
       bytes.push_back(bytes_of(whole.shape, whole.type));
@@ -70,7 +70,7 @@ class Unfolding {
     const Access& a = piece.loads[load];
     std::optional<size_t> first = only_dimension(a, u), second = only_dimension(a, v);
     if (!first || !second || *second != *first + 1) return std::nullopt;
-    bool whole = a.index[*second].affine == unknown_affine(v) &&
+    bool whole = a.index[*second].affine == iterator_affine(v) &&
                  piece.box[v] == copies_.tensor(a.tensor).shape[*second];
     return whole && !constrained(piece, v) ? first : std::nullopt;
   }
@@ -105,10 +105,10 @@ class Unfolding {
     piece.box[v] = 1;
   }
   static Affine joined(const Affine& form, size_t u, int64_t inner) {
-    return (form - unknown_affine(u)) * Rational(inner) + unknown_affine(u);
+    return (form - iterator_affine(u)) * Rational(inner) + iterator_affine(u);
   }
 
-  // Outermost first as the factor that shares indices with owners lies in memory.
+  // Outermost first as the factor that shares indices with parallel dimensions lies in memory.
   void order_taps(const Piece& piece, std::vector<size_t>& taps) const {
     Kernel kernel;
     kernel.tensors = copies_.tensors();
@@ -118,24 +118,24 @@ class Unfolding {
     });
   }
 
-  // The factor as [owners…, terms], rows padded to whole accesses.
+  // The factor as [parallel dimensions…, terms], rows padded to whole accesses.
   std::optional<Access> matrix_of(const Piece& piece, size_t number,
-                                  const std::vector<size_t>& owners,
+                                  const std::vector<size_t>& parallel_dims,
                                   const std::vector<size_t>& taps, int64_t padded, int64_t terms,
                                   std::set<size_t>& used) {
     const Access from = piece.loads[number];
     const BoundTensor source = copies_.tensor(from.tensor);
-    std::vector<Affine> place(piece.unknowns.size(), constant_affine(0));
+    std::vector<Affine> place(piece.iterators.size(), constant_affine(0));
     Shape shape, seen;
     std::vector<std::string> names;
-    for (const std::vector<size_t>* list : {&owners, &taps}) {
+    for (const std::vector<size_t>* list : {&parallel_dims, &taps}) {
       for (size_t u : *list) {
-        place[u] = unknown_affine(shape.size());
+        place[u] = iterator_affine(shape.size());
         shape.push_back(list == &taps && u == taps.back() ? padded : piece.box[u]);
-        names.push_back(piece.unknowns[u]);
+        names.push_back(piece.iterators[u]);
       }
     }
-    for (size_t u : owners) seen.push_back(piece.box[u]);
+    for (size_t u : parallel_dims) seen.push_back(piece.box[u]);
     seen.push_back(terms);
     if (bytes_of(shape, source.type) > kMostBytes) return std::nullopt;
     bool pads = padded != piece.box[taps.back()];
@@ -158,22 +158,22 @@ class Unfolding {
     made_.emplace_back(copies_.copied(whole, read, names,
                                       pads ? std::optional(piece.box[taps.back()]) : std::nullopt));
     result.tensor = copies_.add(source.name + "_matrix", source.type, seen, whole);
-    for (size_t u : owners) result.index.push_back({unknown_affine(u)});
-    result.index.push_back({unknown_affine(piece.owners)});
+    for (size_t u : parallel_dims) result.index.push_back({iterator_affine(u)});
+    result.index.push_back({iterator_affine(piece.parallel_dims)});
     return result;
   }
 
   static void replace(Piece& piece, std::vector<Access> matrices, int64_t terms) {
-    piece.unknowns.resize(piece.owners);
-    piece.unknowns.emplace_back("term");
-    piece.box.resize(piece.owners);
+    piece.iterators.resize(piece.parallel_dims);
+    piece.iterators.emplace_back("term");
+    piece.box.resize(piece.parallel_dims);
     piece.box.push_back(terms);
     piece.constraints.clear();
     piece.loads = std::move(matrices);
     for (Access& store : piece.stores) {
       for (Index& index : store.index) {
-        if (index.affine.coefficients.size() > piece.owners) {
-          index.affine.coefficients.resize(piece.owners);
+        if (index.affine.coefficients.size() > piece.parallel_dims) {
+          index.affine.coefficients.resize(piece.parallel_dims);
         }
       }
     }

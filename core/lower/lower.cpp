@@ -8,15 +8,15 @@
 #include "core/kernel/stream.h"
 #include "core/lower/launch/gpu_launch.h"
 #include "core/lower/piece/lowering.h"
-#include "core/schedule/legality/tensor_cores_legality.h"
-#include "core/schedule/space/tensor_cores_space.h"
+#include "core/schedule/legality/tensor_core_gemm_legality.h"
+#include "core/schedule/space/tensor_core_gemm_space.h"
 
 namespace tile {
 namespace {
 
 // Pieces share no cell and read none: parallel loops of as many tasks become one, so that what a
 // task's parts read and write close together is near.
-nest::Block with_common_tasks(std::vector<nest::Block> pieces) {
+nest::Block with_shared_parallel_loops(std::vector<nest::Block> pieces) {
   nest::Block before, loops;
   for (nest::Block& piece : pieces) {
     auto* last = piece.empty() ? nullptr : std::get_if<nest::For>(&piece.back().what);
@@ -63,7 +63,7 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
       pieces = gpu::bind_grid(std::move(pieces), frame.nest.buffers, frame.target);
       if (c.pieces.size() > 1) pieces = gpu::merged_launches(std::move(pieces));
     } else {
-      pieces = with_common_tasks(std::move(each));
+      pieces = with_shared_parallel_loops(std::move(each));
     }
     lowering::append(frame.nest.body, std::move(pieces));
   }
@@ -83,7 +83,7 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     lowering::append(frame.nest.body, lowering::lower_lines(frame, schedule));
     return std::move(frame.nest);
   }
-  frame.take_prepared(schedule);
+  frame.take_prepacked(schedule);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
     return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
@@ -106,21 +106,21 @@ nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Targ
   internal_check(!is_gpu(target) && suits_class(schedule, kernel),
                  "lower: a schedule that does not suit a class of sizes");
   lowering::Frame frame = lowering::make_frame(kernel.kernel, target, {}, &kernel.extent);
-  frame.take_prepared(schedule);
+  frame.take_prepacked(schedule);
   lower_stages(frame, schedule);
   return nest::hoist(std::move(frame.nest));
 }
 
-std::vector<Preparation> preparations(const Kernel& kernel, const Schedule& schedule,
-                                      const Target& target, const Strides& strides) {
-  std::vector<Preparation> all;
-  for (const PreparedPacking& p : prepared_packings(kernel, schedule, target)) {
+std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedule,
+                                    const Target& target, const Strides& strides) {
+  std::vector<Prepacking> all;
+  for (const PrepackedPacking& p : prepacked_packings(kernel, schedule, target)) {
     const PieceSchedule& how = schedule.stages[p.stage][p.piece];
     const Piece& piece = kernel.stages[p.stage].contraction.pieces[p.piece];
     TensorId source = piece.loads[static_cast<size_t>(p.packing.load)].tensor;
     lowering::Frame frame = lowering::empty_frame(kernel, target);
     frame.add_argument(source, false, strides);
-    frame.prepared = {{p, frame.add_prepared(p, how, true)}};
+    frame.prepared = {{p, frame.add_prepacked(p, how, true)}};
     frame.nest.body = lowering::PieceLowering(frame, p.stage, p.piece, how).prepare_copy(p.packing);
     all.push_back({source, nest::hoist(std::move(frame.nest))});
   }

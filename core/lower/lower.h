@@ -7,12 +7,12 @@
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/search/run_time_blocks.h"
-#include "core/schedule/search/run_time_extent.h"
+#include "core/schedule/search/dynamic_extent.h"
+#include "core/schedule/search/parametric_tiling.h"
 
 namespace tile {
 
-// The nest's arguments are arguments_of(kernel), then the copies of preparations(). Cells that no
+// The nest's arguments are arguments_of(kernel), then the copies of prepackings(). Cells that no
 // piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
                  const Strides& strides = {});
@@ -21,14 +21,14 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
 nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target);
 // A copy of a tensor with fixed elements, which a kernel's nest reads where it would pack them in
 // each run.
-struct Preparation {
+struct Prepacking {
   TensorId source = -1;
   nest::Nest nest;  // arguments: the source; the copy, whose bytes are zero before
 };
 // Those of the kernel under a schedule, in the order of the arguments of its nest; of a class of
 // sizes those of its kernel. Empty where no tensor is fixed.
-std::vector<Preparation> preparations(const Kernel& kernel, const Schedule& schedule,
-                                      const Target& target, const Strides& strides = {});
+std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedule,
+                                    const Target& target, const Strides& strides = {});
 // The nest of a form that schedules share, whose parameters given at launch are what each of them
 // has as arguments (see SharedKernel).
 nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& target,

@@ -28,7 +28,7 @@ struct GpuLimits {
 
 // Registers of a CPU that hold matrices, and the instructions that multiply them: of neighbours
 // packed in 32 bits, sum[rows][columns] += a[rows][groups] * b[groups][columns].
-struct MatrixTiles {
+struct AmxTiles {
   int64_t count = 0;  // 0: there are none, or the system does not grant them
   int64_t rows = 16;
   int64_t row_bytes = 64;
@@ -66,7 +66,7 @@ struct Target {
   double dot_bf16_per_ns = 0;
   double dot_i16_per_ns = 0;
   double dot_i8_per_ns = 0;
-  MatrixTiles tiles;
+  AmxTiles tiles;
   double l2_bytes_per_ns = 60;
   double l3_bytes_per_ns = 20;
   double dram_bytes_per_ns = 15;

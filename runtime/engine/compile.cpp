@@ -51,10 +51,10 @@ nest::Nest finished(nest::Nest nest) {
   return nest;
 }
 
-std::vector<PreparedCopy> without_code(std::vector<Preparation> list) {
-  std::vector<PreparedCopy> copies;
-  for (Preparation& p : list) {
-    PreparedCopy copy;
+std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list) {
+  std::vector<PrepackedCopy> copies;
+  for (Prepacking& p : list) {
+    PrepackedCopy copy;
     copy.source = p.source;
     copy.nest = finished(std::move(p.nest));
     const nest::Buffer& made = copy.nest.buffers.at(1);
@@ -66,7 +66,7 @@ std::vector<PreparedCopy> without_code(std::vector<Preparation> list) {
 
 ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
   return {finished(lower(kernel, schedule, target)),
-          without_code(preparations(kernel.kernel, schedule, target))};
+          without_code(prepackings(kernel.kernel, schedule, target))};
 }
 
 // What the choice and the form of a class depend on.
@@ -81,7 +81,7 @@ constexpr size_t kScheduleBytes = 2 << 10;
 size_t memory_of(const ClassForm& form) {
   constexpr size_t kTimes = 8;
   size_t bytes = kTimes * print(form.nest, true).size();
-  for (const PreparedCopy& p : form.prepared) bytes += kTimes * print(p.nest, true).size();
+  for (const PrepackedCopy& p : form.prepared) bytes += kTimes * print(p.nest, true).size();
   return bytes;
 }
 
@@ -170,9 +170,9 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& sc
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
   return finished(lower(kernel, form, e.engine->target(), strides_of(e)));
 }
-std::vector<PreparedCopy> copies_for(const Executable& e, const Kernel& kernel,
-                                     const Schedule& schedule) {
-  return without_code(preparations(kernel, schedule, e.engine->target(), strides_of(e)));
+std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
+                                      const Schedule& schedule) {
+  return without_code(prepackings(kernel, schedule, e.engine->target(), strides_of(e)));
 }
 
 void make_code(const Executable& e, Launch& launch) {
@@ -181,7 +181,7 @@ void make_code(const Executable& e, Launch& launch) {
   const Target& target = e.engine->target();
   launch.key = kernels.key_of(launch.nest, target);
   launch.code = kernels.get(launch.key, launch.nest, target);
-  for (PreparedCopy& p : launch.prepared) {
+  for (PrepackedCopy& p : launch.prepared) {
     p.key = kernels.key_of(p.nest, target);
     p.code = kernels.get(p.key, p.nest, target);
   }

@@ -79,7 +79,7 @@ const ConstantInput* constant_at(const Executable& e, size_t input) {
 void prepare_copies(Executable& e) {
   std::map<std::pair<const void*, std::string>, std::shared_ptr<const ConstantMemory>> made;
   for (Launch& launch : e.launches) {
-    for (PreparedCopy& p : launch.prepared) {
+    for (PrepackedCopy& p : launch.prepared) {
       // Constants' places are addresses already.
       auto* source = reinterpret_cast<void*>(argument_of(e, p.source).at);
       std::shared_ptr<const ConstantMemory>& copy = made[{source, p.key}];
@@ -100,7 +100,7 @@ size_t constant_bytes(const Executable& e) {
   size_t total = 0;
   for (const ConstantInput& c : e.constants) total += c.host ? c.host->bytes() : 0;
   for (const Launch& launch : e.launches) {
-    for (const PreparedCopy& p : launch.prepared) total += p.bytes;
+    for (const PrepackedCopy& p : launch.prepared) total += p.bytes;
   }
   return total;
 }

@@ -64,7 +64,7 @@ struct Statistics {
 // A kernel for a class of sizes under one of its schedules, without code.
 struct ClassForm {
   nest::Nest nest;
-  std::vector<PreparedCopy> prepared;
+  std::vector<PrepackedCopy> prepared;
 };
 // Made for the first size of a class that is compiled; later ones find them.
 struct SizeClasses {
@@ -172,10 +172,10 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   // Where runs find an executable without a lock.
   struct Slot {
     std::atomic<const Executable*> executable{nullptr};
-    std::atomic<bool> used{false};  // since the budget asked last
-    const Entry* owner = nullptr;   // under the program's lock
+    std::atomic<bool> used{false};        // since the budget asked last
+    const Entry* parallel_dim = nullptr;  // under the program's lock
     void show(const Entry* entry, const Executable* what) {
-      owner = entry;
+      parallel_dim = entry;
       executable.store(what, std::memory_order_release);
     }
   };

@@ -11,7 +11,7 @@
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/search/run_time_blocks.h"
+#include "core/schedule/search/parametric_tiling.h"
 #include "runtime/engine/concurrency/epoch.h"
 #include "runtime/engine/launch/call_plan.h"
 #include "runtime/engine/parameters.h"
@@ -63,7 +63,7 @@ struct Place {
 
 // What a launch's code reads of a constant input instead of packing it: made when the program is
 // compiled or its record is loaded.
-struct PreparedCopy {
+struct PrepackedCopy {
   TensorId source = -1;
   std::shared_ptr<const Code> code;  // that makes it
   std::string key;                   // of that code in the kernel cache
@@ -77,8 +77,8 @@ struct Launch {
   std::shared_ptr<const Code> code;
   std::string key;  // of the code in the kernel cache
   std::vector<TensorId> arguments;
-  std::vector<PreparedCopy> prepared;  // further arguments
-  std::vector<int64_t> parameters;     // of the code: the extent of a kernel for a class of sizes
+  std::vector<PrepackedCopy> prepared;  // further arguments
+  std::vector<int64_t> parameters;      // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
   Span where;  // in the program's text; made from a record: its beginning
   // For emit and explain: which step of the program it came from.
@@ -153,8 +153,8 @@ std::shared_ptr<Executable> compile_stages(const Executable& executable);
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const SharedForm& form);
 // What such a nest reads packed before all runs, without code.
-std::vector<PreparedCopy> copies_for(const Executable& executable, const Kernel& kernel,
-                                     const Schedule& schedule);
+std::vector<PrepackedCopy> copies_for(const Executable& executable, const Kernel& kernel,
+                                      const Schedule& schedule);
 // Gives the launch's nests their code.
 void make_code(const Executable& executable, Launch& launch);
 

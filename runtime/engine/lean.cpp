@@ -19,7 +19,7 @@ Launch without_stages(const Launch& launch) {
   Launch bare;
   bare.code = launch.code;
   bare.arguments = launch.arguments;
-  for (const PreparedCopy& p : launch.prepared) {
+  for (const PrepackedCopy& p : launch.prepared) {
     bare.prepared.push_back({p.source, p.code, "", p.bytes, p.copy, {}});
   }
   bare.parameters = launch.parameters;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/interpret/interpret.h"
-#include "core/schedule/search/run_time_extent.h"
+#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/engine/engine.h"
 #include "tests/executors/run_backends.h"

@@ -252,10 +252,10 @@ TEST_F(Disk, EnginesCountWithStoredRates) {
   auto later = Engine::create(options);
   EXPECT_EQ(later->kernels().tuned_schedule(kernel, later->target()), print(schedule));
   Kernel other = testing::matrix_product(21, 30, 44);
-  std::vector<Schedule> near = later->kernels().nearest_schedules(other, later->target(), 1);
+  std::vector<Schedule> near = later->kernels().transferred_schedules(other, later->target(), 1);
   ASSERT_EQ(near.size(), 1U);
   EXPECT_TRUE(later->kernels()
-                  .nearest_schedules(testing::row_sum(5, 6, false), later->target(), 1)
+                  .transferred_schedules(testing::row_sum(5, 6, false), later->target(), 1)
                   .empty());
 }
 

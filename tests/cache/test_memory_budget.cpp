@@ -36,14 +36,14 @@ class Numbers {
 
  private:
   struct Entry : MemoryBudget::Item {
-    Entry(Numbers& own, int n) : owner(own), number(n) {}
+    Entry(Numbers& own, int n) : parallel_dim(own), number(n) {}
     std::shared_ptr<Item> evicted() noexcept override {
-      auto at = owner.at(number);
+      auto at = parallel_dim.at(number);
       std::shared_ptr<Item> out = std::move(*at);
-      owner.entries_.erase(at);
+      parallel_dim.entries_.erase(at);
       return out;
     }
-    Numbers& owner;
+    Numbers& parallel_dim;
     int number;
   };
   std::vector<std::shared_ptr<Entry>>::iterator at(int number) {

@@ -181,9 +181,9 @@ TEST(CpuBackend, Targets) {
   EXPECT_EQ(sse.vector_bits, 128);
   EXPECT_EQ(backend->target_named("native").features, host.features);
   EXPECT_THROW(backend->target_named("z80"), Failure);
-  Target unknown = host;
-  unknown.features = "pentium9";
-  EXPECT_THROW(backend->compile(parse(kSum), unknown), Failure);
+  Target iterator = host;
+  iterator.features = "pentium9";
+  EXPECT_THROW(backend->compile(parse(kSum), iterator), Failure);
   EXPECT_NE(backend->identity().find("llvm 19"), std::string::npos);
 }
 

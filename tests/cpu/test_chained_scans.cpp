@@ -48,7 +48,7 @@ Schedule in_turns(const Kernel& kernel, int64_t block, int64_t turn, const Targe
   Schedule schedule = analytic_schedule(kernel, target);
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   PieceSchedule s;
-  for (size_t u = 0; u < piece.owners; ++u) {
+  for (size_t u = 0; u < piece.parallel_dims; ++u) {
     if (piece.box[u] > 1) s.carried = static_cast<int>(u);
     if (piece.box[u] == 1) s.outer.push_back({static_cast<int>(u), 1, Binding::serial});
   }

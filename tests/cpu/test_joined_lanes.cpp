@@ -1,4 +1,5 @@
-// Vectors over the pairs of two owners, compiled: lanes that pick from what is read for them all.
+// Vectors over the pairs of two parallel dimensions, compiled: lanes that pick from what is read
+// for them all.
 #include <gtest/gtest.h>
 
 #include "core/fusion/group.h"

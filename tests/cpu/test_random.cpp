@@ -77,7 +77,7 @@ class Generator {
   // Columns of written buffers belong to their lanes.
   Expr column() { return lane_.empty() ? below(kColumns) : Expr::variable(lane_); }
   // Rows of outputs belong to iterations of the parallel loop.
-  Expr row() { return owner_.empty() ? below(kRows) : Expr::variable(owner_); }
+  Expr row() { return parallel_dim_.empty() ? below(kRows) : Expr::variable(parallel_dim_); }
 
   NodeId value(nest::Store& s, int depth) {
     int what = depth == 0 ? pick(3) : pick(7);
@@ -188,11 +188,11 @@ class Generator {
 
   nest::For parallel() {
     nest::For f = loop(nest::LoopKind::parallel, 0, kRows);
-    owner_ = f.variable;
+    parallel_dim_ = f.variable;
     begin_scratch(f.body);
     add_cells(f.body);
     for (nest::Statement& s : inside(f.variable, 3)) f.body.push_back(std::move(s));
-    owner_.clear();
+    parallel_dim_.clear();
     return f;
   }
   nest::For serial_root() {
@@ -244,8 +244,8 @@ class Generator {
   nest::Nest nest_;
   DType type_ = DType::i32;
   std::vector<std::string> variables_;
-  std::string lane_;   // the open vector loop's variable
-  std::string owner_;  // the parallel loop's
+  std::string lane_;          // the open vector loop's variable
+  std::string parallel_dim_;  // the parallel loop's
   int count_ = 0;
 };
 

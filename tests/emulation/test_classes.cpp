@@ -156,12 +156,12 @@ TEST(EmulatedClasses, ProductsStagedAhead) {
   }
   std::vector<std::pair<const Kernel*, Schedule>> versions;
   for (const Kernel& k : kernels) {
-    for (GpuMatrix g :
-         {GpuMatrix{32, 64, 16, 8, 4, 1, 3, false}, GpuMatrix{32, 64, 8, 8, 4, 1, 4, true},
-          GpuMatrix{64, 32, 16, 4, 4, 3, 3, true}, GpuMatrix{64, 32, 16, 4, 4, 2, 2, true}}) {
+    for (SimtGemm g :
+         {SimtGemm{32, 64, 16, 8, 4, 1, 3, false}, SimtGemm{32, 64, 8, 8, 4, 1, 4, true},
+          SimtGemm{64, 32, 16, 4, 4, 3, 3, true}, SimtGemm{64, 32, 16, 4, 4, 2, 2, true}}) {
       Schedule s;
       s.stages = {{PieceSchedule{}}};
-      s.stages[0][0].gpu_matrix = g;
+      s.stages[0][0].simt_gemm = g;
       if (illegal(s, k, h200_target()).empty()) versions.emplace_back(&k, std::move(s));
     }
   }

@@ -156,7 +156,8 @@ std::vector<HostTensor> run_placed(const Executable& e, const std::vector<HostTe
   }
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
     const BoundTensor& t = e.output(i);
-    auto strides = placing.turned_outputs ? turned_strides(t.shape) : std::vector<int64_t>{};
+    auto strides =
+        placing.transposed_outputs ? transposed_strides(t.shape) : std::vector<int64_t>{};
     made.emplace_back("output", t, strides, placing);
   }
   Temporaries temporaries(e, placing);

@@ -21,7 +21,7 @@ struct Placing {
   // Temporaries each by itself; else where the executable's memory plan has them, so that lives
   // that overlap show.
   bool apart = true;
-  bool turned_outputs = false;  // outputs have turned_strides()
+  bool transposed_outputs = false;  // outputs have transposed_strides()
 };
 
 // Inputs are dense here and lie as the executable was compiled for (see Laid). Throws InternalError

@@ -59,7 +59,7 @@ std::vector<int64_t> random_strides(RandomSource& random, const Shape& shape, Sh
   return canonical(shape, std::move(strides));
 }
 
-std::vector<int64_t> turned_strides(const Shape& shape) {
+std::vector<int64_t> transposed_strides(const Shape& shape) {
   std::vector<int64_t> strides;
   int64_t span = 1;
   for (size_t d = 0; d < shape.size(); ++d) {

@@ -18,7 +18,7 @@ enum class Sharing : uint8_t { no, yes };
 // may share memory zero or overlapping. Empty: dense, as the C interface makes them.
 std::vector<int64_t> random_strides(RandomSource& random, const Shape& shape, Sharing sharing);
 // Column-major strides with gaps, every second one negative.
-std::vector<int64_t> turned_strides(const Shape& shape);
+std::vector<int64_t> transposed_strides(const Shape& shape);
 
 // The inputs of a program with a layout each, and the values that those layouts hold: where
 // elements share memory all are what was stored there last, in row-major order.

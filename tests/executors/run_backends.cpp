@@ -125,7 +125,7 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
                                arguments[1].bytes.data(), {});
     } else {
       std::vector<HostTensor> copies;
-      for (const PreparedCopy& p : launch.prepared) {
+      for (const PrepackedCopy& p : launch.prepared) {
         HostTensor source = memory.get(p.source);
         copies.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
         nest::interpret(p.nest, {&source, &copies.back()});

@@ -22,7 +22,7 @@ Outcome searched(Engine& engine, const Kernel& kernel, long refused) {
   test::arm_allocations(refused, test::Refuse::one);
   Outcome outcome = Outcome::short_of_memory;
   try {
-    size_t found = engine.kernels().nearest_schedules(kernel, engine.target(), 1).size();
+    size_t found = engine.kernels().transferred_schedules(kernel, engine.target(), 1).size();
     outcome = found == 1 ? Outcome::found : Outcome::lost;
   } catch (const std::bad_alloc&) {
   }
@@ -40,7 +40,7 @@ int checked(const std::string& folder) {
   engine->kernels().remember_schedule(known, engine->target(), print(schedule), 100);
   if (searched(*engine, other, 0) != Outcome::found) return 1;
   test::arm_allocations(0, test::Refuse::one);
-  engine->kernels().nearest_schedules(other, engine->target(), 1);
+  engine->kernels().transferred_schedules(other, engine->target(), 1);
   long allocations = test::disarm_allocations(), lost = 0;
   for (long refused = 1; refused <= allocations; ++refused)
     lost += searched(*engine, other, refused) == Outcome::lost ? 1 : 0;

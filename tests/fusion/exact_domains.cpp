@@ -21,7 +21,7 @@ double box_points(const Contraction& c) {
 }
 
 using Visit = std::function<void(const std::vector<int64_t>&)>;
-// Of the first `count` unknowns; the others are 0.
+// Of the first `count` iterators; the others are 0.
 void visit_box(const Piece& p, size_t count, size_t u, std::vector<int64_t>& x,
                const Visit& visit) {
   if (u == count) return visit(x);
@@ -36,7 +36,7 @@ void visit_box(const Piece& p, size_t count, const Visit& visit) {
 bool holds(const Piece& p, const std::vector<int64_t>& x, bool owners_only) {
   return std::all_of(p.constraints.begin(), p.constraints.end(), [&](const Constraint& c) {
     bool reduces = false;
-    for (size_t u = p.owners; u < p.box.size(); ++u) {
+    for (size_t u = p.parallel_dims; u < p.box.size(); ++u) {
       reduces = reduces || !c.form.coefficient(u).is_zero();
     }
     if (owners_only && reduces) return true;
@@ -73,7 +73,7 @@ std::string broken_domain(const Contraction& c, const std::vector<BoundTensor>& 
   std::string broken;
   std::map<TensorId, std::set<int64_t>> owned;
   for (const Piece& p : c.pieces) {
-    visit_box(p, p.owners, [&](const std::vector<int64_t>& x) {
+    visit_box(p, p.parallel_dims, [&](const std::vector<int64_t>& x) {
       if (!holds(p, x, true)) return;
       for (const Access& a : p.stores) {
         int64_t at = position(a, tensor_of(tensors, a.tensor).shape, x);

@@ -132,7 +132,7 @@ TEST(VerifySteps, PointsAreKept) {
   g = products();
   piece(g, 1, 0).box.back() += 1;
   EXPECT_NE(broken(g), "");
-  // Cells that nothing makes get owners (a pool's operand split by its windows).
+  // Cells that nothing makes get parallel points (a pool's operand split by its windows).
   g = grouped("function (A[N, N]) -> (C) { T[m: N] = +(A[n, m]), m < 1; C = exp(T); }",
               {{DType::f32, {8, 8}}});
   ASSERT_FALSE(g.steps.empty());

@@ -8,7 +8,7 @@
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
 #include "core/schedule/legality/legality.h"
-#include "core/schedule/search/nearest.h"
+#include "core/schedule/search/schedule_transfer.h"
 #include "core/support/checked.h"
 #include "runtime/engine/cache/tuning_records.h"
 #include "tests/fuzz/file_target.h"

@@ -12,7 +12,7 @@
 namespace tile::lattice::testing {
 namespace {
 
-std::vector<std::string> unknown_names(size_t count, const std::string& stem) {
+std::vector<std::string> iterator_names(size_t count, const std::string& stem) {
   std::vector<std::string> r;
   for (size_t i = 0; i < count; ++i) r.push_back(stem + std::to_string(i));
   return r;
@@ -73,18 +73,18 @@ Oracle::Set Oracle::parse(const std::string& text) {
 }
 
 Oracle::Set Oracle::points(const System& system) {
-  std::vector<std::string> names = unknown_names(system.unknowns, "x");
+  std::vector<std::string> names = iterator_names(system.iterators, "x");
   return parse("{ " + tuple(names) + " : " + conditions_text(system, names) + " }");
 }
 
 Oracle::Set Oracle::piece_points(const Piece& piece) {
-  std::vector<std::string> names = unknown_names(piece.system.unknowns, "z");
+  std::vector<std::string> names = iterator_names(piece.system.iterators, "z");
   return parse("{ " + tuple(names) + " : " + piece_text(piece, names) + " }");
 }
 
 Oracle::Set Oracle::points(const Piece& piece, const Substitution& to_system) {
-  std::vector<std::string> names = unknown_names(piece.system.unknowns, "z");
-  std::vector<std::string> old = unknown_names(to_system.old_in_new.size(), "x");
+  std::vector<std::string> names = iterator_names(piece.system.iterators, "z");
+  std::vector<std::string> old = iterator_names(to_system.old_in_new.size(), "x");
   std::string text = "{ " + tuple(old) + " : exists " + (names.empty() ? "q" : "");
   for (size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
   text += " : " + piece_text(piece, names);
@@ -107,9 +107,9 @@ Oracle::Set Oracle::unite(const Set& a, const Set& b) {
   isl_set* set = isl_set_union(isl_set_copy(a.get()), isl_set_copy(b.get()));
   return Set(set, [](isl_set* s) { isl_set_free(s); });
 }
-Interval Oracle::range(const Set& set, size_t unknown) {
-  return {whole_value(isl_set_dim_min_val(isl_set_copy(set.get()), int(unknown))),
-          whole_value(isl_set_dim_max_val(isl_set_copy(set.get()), int(unknown)))};
+Interval Oracle::range(const Set& set, size_t iterator) {
+  return {whole_value(isl_set_dim_min_val(isl_set_copy(set.get()), int(iterator))),
+          whole_value(isl_set_dim_max_val(isl_set_copy(set.get()), int(iterator)))};
 }
 int64_t Oracle::count(const Set& set) { return whole_value(isl_set_count_val(set.get())); }
 

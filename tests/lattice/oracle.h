@@ -21,16 +21,16 @@ class Oracle {
 
   using Set = std::shared_ptr<isl_set>;
   Set points(const System& system);
-  // The old unknowns of a piece's points, brought back by `to_system` as well.
+  // The old iterators of a piece's points, brought back by `to_system` as well.
   Set points(const Piece& piece, const Substitution& to_system);
-  Set piece_points(const Piece& piece);  // in the piece's own unknowns
+  Set piece_points(const Piece& piece);  // in the piece's own iterators
 
   bool empty(const Set& set);
   bool bounded(const Set& set);
   bool equal(const Set& a, const Set& b);
   bool disjoint(const Set& a, const Set& b);
   Set unite(const Set& a, const Set& b);
-  Interval range(const Set& set, size_t unknown);  // of a bounded set with points
+  Interval range(const Set& set, size_t iterator);  // of a bounded set with points
   int64_t count(const Set& set);
 
  private:

@@ -21,9 +21,9 @@ class Random {
   }
   bool one_in(int64_t n) { return between(1, n) == 1; }
 
-  Affine form(size_t unknowns, int64_t size, int64_t denominator) {
+  Affine form(size_t iterators, int64_t size, int64_t denominator) {
     Affine f;
-    for (size_t i = 0; i < unknowns; ++i) {
+    for (size_t i = 0; i < iterators; ++i) {
       int64_t numerator = one_in(2) ? 0 : between(-size, size);
       f.coefficients.emplace_back(numerator, one_in(3) ? between(1, denominator) : 1);
     }
@@ -37,7 +37,7 @@ class Random {
 
 std::string text(const System& system) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < system.unknowns; ++i) names.push_back("x" + std::to_string(i));
+  for (size_t i = 0; i < system.iterators; ++i) names.push_back("x" + std::to_string(i));
   std::string r;
   for (const Condition& c : system.conditions) {
     r += std::to_string(c.lo) + " <= " + to_string(c.form, names) + " < " + std::to_string(c.hi) +
@@ -46,19 +46,19 @@ std::string text(const System& system) {
   return r;
 }
 
-// Intervals for most unknowns and some rows across them, thin ones among them.
-System random_system(Random& random, size_t unknowns, int64_t extent, int64_t size) {
-  System system{unknowns, {}};
-  for (size_t i = 0; i < unknowns; ++i) {
+// Intervals for most iterators and some rows across them, thin ones among them.
+System random_system(Random& random, size_t iterators, int64_t extent, int64_t size) {
+  System system{iterators, {}};
+  for (size_t i = 0; i < iterators; ++i) {
     if (random.one_in(8)) continue;
     int64_t lo = random.between(-3, 3);
-    system.conditions.push_back({unknown_affine(i), lo, lo + random.between(1, extent), true});
+    system.conditions.push_back({iterator_affine(i), lo, lo + random.between(1, extent), true});
   }
   int64_t rows = random.between(1, 4);
   for (int64_t r = 0; r < rows; ++r) {
     int64_t lo = random.between(-5, 5), width = random.one_in(2) ? 3 : extent * size;
     bool integral = random.one_in(2);
-    system.conditions.push_back({random.form(unknowns, size, integral ? 4 : 3), lo,
+    system.conditions.push_back({random.form(iterators, size, integral ? 4 : 3), lo,
                                  lo + random.between(1, width), integral});
   }
   return system;
@@ -69,9 +69,9 @@ TEST(LatticeOracle, Emptiness) {
   Random random(11);
   int empty = 0, inhabited = 0;
   for (int round = 0; round < 1500; ++round) {
-    size_t unknowns = size_t(random.between(1, 6));
+    size_t iterators = size_t(random.between(1, 6));
     System system =
-        random_system(random, unknowns, random.one_in(2) ? 6 : 4096, random.one_in(3) ? 60 : 6);
+        random_system(random, iterators, random.one_in(2) ? 6 : 4096, random.one_in(3) ? 60 : 6);
     bool expected = oracle.empty(oracle.points(system));
     (expected ? empty : inhabited) += 1;
     EXPECT_EQ(emptiness(system), expected ? Emptiness::empty : Emptiness::inhabited)
@@ -88,8 +88,8 @@ TEST(LatticeOracle, HugeCoefficientsAreRightOrThrow) {
   Random random(17);
   int answered = 0, threw = 0;
   for (int round = 0; round < 1500; ++round) {
-    size_t unknowns = size_t(random.between(1, 3));
-    System system = random_system(random, unknowns, random.one_in(2) ? 6 : int64_t{1} << 40, 6);
+    size_t iterators = size_t(random.between(1, 3));
+    System system = random_system(random, iterators, random.one_in(2) ? 6 : int64_t{1} << 40, 6);
     for (Condition& c : system.conditions) {
       for (Rational& a : c.form.coefficients) {
         if (a.is_integer() && random.one_in(6)) a = huge - random.between(-3, 3);
@@ -106,7 +106,7 @@ TEST(LatticeOracle, HugeCoefficientsAreRightOrThrow) {
       Bounds b = bounds(system);
       if (expected || b.unbounded) continue;
       ASSERT_FALSE(b.empty) << text(system);
-      for (size_t i = 0; i < unknowns; ++i) {
+      for (size_t i = 0; i < iterators; ++i) {
         Interval hull = oracle.range(oracle.points(system), i);
         EXPECT_LE(b.box[i].lo, hull.lo) << text(system);
         EXPECT_GE(b.box[i].hi, hull.hi) << text(system);
@@ -125,21 +125,21 @@ TEST(LatticeOracle, EmptinessOfCollisions) {
   Random random(5);
   int empty = 0, inhabited = 0;
   for (int round = 0; round < 400; ++round) {
-    size_t unknowns = size_t(random.between(1, 4)), outputs = size_t(random.between(1, 3));
-    System system{2 * unknowns, {}};
-    for (size_t i = 0; i < unknowns; ++i) {
+    size_t iterators = size_t(random.between(1, 4)), outputs = size_t(random.between(1, 3));
+    System system{2 * iterators, {}};
+    for (size_t i = 0; i < iterators; ++i) {
       int64_t extent = random.between(1, random.one_in(2) ? 5 : 4096);
-      system.conditions.push_back(access(unknown_affine(i), extent));
-      system.conditions.push_back(access(unknown_affine(unknowns + i), extent));
+      system.conditions.push_back(access(iterator_affine(i), extent));
+      system.conditions.push_back(access(iterator_affine(iterators + i), extent));
     }
     for (size_t o = 0; o < outputs; ++o) {
-      Affine f = random.form(unknowns, 12, 1), twin;
-      f.coefficients.resize(2 * unknowns);
-      for (size_t i = 0; i < unknowns; ++i) f.coefficients[unknowns + i] = -f.coefficients[i];
+      Affine f = random.form(iterators, 12, 1), twin;
+      f.coefficients.resize(2 * iterators);
+      for (size_t i = 0; i < iterators; ++i) f.coefficients[iterators + i] = -f.coefficients[i];
       f.constant = 0;
       system.conditions.push_back({f, 0, 1, true});
     }
-    Affine ahead = unknown_affine(0) - unknown_affine(unknowns);
+    Affine ahead = iterator_affine(0) - iterator_affine(iterators);
     system.conditions.push_back({ahead, 1, 5000, true});
     bool expected = oracle.empty(oracle.points(system));
     (expected ? empty : inhabited) += 1;
@@ -156,24 +156,24 @@ TEST(LatticeOracle, EmptinessOfNearlyFlatCells) {
   Random random(41);
   int empty = 0, inhabited = 0;
   for (int round = 0; round < 200; ++round) {
-    size_t unknowns = size_t(random.between(2, 4));
-    System system{2 * unknowns, {}};
+    size_t iterators = size_t(random.between(2, 4));
+    System system{2 * iterators, {}};
     Affine f;
-    f.coefficients.resize(2 * unknowns);
+    f.coefficients.resize(2 * iterators);
     int64_t stride = 1;
-    for (size_t i = 0; i < unknowns; ++i) {
+    for (size_t i = 0; i < iterators; ++i) {
       int64_t extent = random.between(1, 64);
-      system.conditions.push_back(access(unknown_affine(i), extent));
-      system.conditions.push_back(access(unknown_affine(unknowns + i), extent));
+      system.conditions.push_back(access(iterator_affine(i), extent));
+      system.conditions.push_back(access(iterator_affine(iterators + i), extent));
       int64_t coefficient = stride + (random.one_in(3) ? random.between(-3, 3) : 0);
       f.coefficients[i] = coefficient;
-      f.coefficients[unknowns + i] = -coefficient;
+      f.coefficients[iterators + i] = -coefficient;
       stride *= extent;
     }
     system.conditions.push_back({f, 0, 1, true});
-    size_t ahead = size_t(random.between(0, int64_t(unknowns) - 1));
+    size_t ahead = size_t(random.between(0, int64_t(iterators) - 1));
     system.conditions.push_back(
-        {unknown_affine(ahead) - unknown_affine(unknowns + ahead), 1, 64, true});
+        {iterator_affine(ahead) - iterator_affine(iterators + ahead), 1, 64, true});
     bool expected = oracle.empty(oracle.points(system));
     (expected ? empty : inhabited) += 1;
     EXPECT_EQ(emptiness(system), expected ? Emptiness::empty : Emptiness::inhabited)
@@ -196,7 +196,7 @@ TEST(LatticeOracle, BoundsHoldEveryPoint) {
     ASSERT_FALSE(b.empty) << text(system);
     ASSERT_EQ(b.unbounded.has_value(), !oracle.bounded(set)) << text(system);
     if (b.unbounded) continue;
-    for (size_t i = 0; i < system.unknowns; ++i) {
+    for (size_t i = 0; i < system.iterators; ++i) {
       Interval hull = oracle.range(set, i);
       EXPECT_LE(b.box[i].lo, hull.lo) << text(system) << "unknown " << i;
       EXPECT_GE(b.box[i].hi, hull.hi) << text(system) << "unknown " << i;
@@ -213,18 +213,18 @@ struct Contraction {
   System system;
   std::vector<Affine> outputs;
 };
-Contraction random_contraction(Random& random, size_t unknowns, int64_t extent) {
-  Contraction c{{unknowns, {}}, {}};
-  for (size_t i = 0; i < unknowns; ++i) {
-    c.system.conditions.push_back(access(unknown_affine(i), random.between(1, extent)));
+Contraction random_contraction(Random& random, size_t iterators, int64_t extent) {
+  Contraction c{{iterators, {}}, {}};
+  for (size_t i = 0; i < iterators; ++i) {
+    c.system.conditions.push_back(access(iterator_affine(i), random.between(1, extent)));
   }
   int64_t outputs = random.between(1, 2), accesses = random.between(0, 2);
   for (int64_t o = 0; o < outputs; ++o) {
-    c.outputs.push_back(random.form(unknowns, 3, random.one_in(4) ? 2 : 1));
+    c.outputs.push_back(random.form(iterators, 3, random.one_in(4) ? 2 : 1));
     c.system.conditions.push_back(access(c.outputs.back(), random.between(extent, 4 * extent)));
   }
   for (int64_t a = 0; a < accesses; ++a) {
-    Affine f = random.form(unknowns, 3, random.one_in(3) ? 3 : 1);
+    Affine f = random.form(iterators, 3, random.one_in(3) ? 3 : 1);
     bool thin = random.one_in(3);  // the relaxation's box is then often not exact
     Condition condition = access(f, thin ? random.between(1, 3) : random.between(2, 3 * extent));
     condition.integral = !random.one_in(4);
@@ -237,10 +237,10 @@ TEST(LatticeOracle, PiecesByBruteForce) {
   Random random(31);
   int pieces = 0, split_up = 0;
   for (int round = 0; round < 3000; ++round) {
-    size_t unknowns = size_t(random.between(1, 4));
-    Contraction c = random_contraction(random, unknowns, 6);
+    size_t iterators = size_t(random.between(1, 4));
+    Contraction c = random_contraction(random, iterators, 6);
     Owned owned = own(c.system, c.outputs, random.one_in(4) ? 3 : 64);
-    EXPECT_EQ(fault(c.system, c.outputs, owned, cube(unknowns, 0, 5)), "") << text(c.system);
+    EXPECT_EQ(fault(c.system, c.outputs, owned, cube(iterators, 0, 5)), "") << text(c.system);
     pieces += int(owned.pieces.size());
     split_up += owned.pieces.size() > 1;
   }
@@ -253,8 +253,8 @@ TEST(LatticeOracle, PiecesOfLargeDomains) {
   Random random(37);
   int checked = 0;
   for (int round = 0; round < 250; ++round) {
-    size_t unknowns = size_t(random.between(1, 4));
-    Contraction c = random_contraction(random, unknowns, 300);
+    size_t iterators = size_t(random.between(1, 4));
+    Contraction c = random_contraction(random, iterators, 300);
     Owned owned = own(c.system, c.outputs, 16);
     Oracle::Set expected = oracle.points(c.system);
     if (owned.pieces.empty()) {
@@ -302,7 +302,7 @@ TEST(LatticeCost, MatrixProductAndConvolution) {
     std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
     std::cout << what << ": " << spent.count() / rounds << " us\n";
   };
-  auto x = [](size_t i) { return unknown_affine(i); };
+  auto x = [](size_t i) { return iterator_affine(i); };
   measure("matrix product",
           {3,
            {access(x(0), 512), access(x(1), 512), access(x(0), 512), access(x(2), 512),

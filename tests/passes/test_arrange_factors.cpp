@@ -4,7 +4,7 @@
 
 #include "core/fusion/group.h"
 #include "core/kernel/argument_layout.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/support/run_tile.h"

@@ -78,7 +78,7 @@ TEST(ElementPasses, ShortLoopsAreWrittenOut) {
   for (const Access& a : c.pieces[0].loads) {
     EXPECT_EQ(a.index[0].value, -1);
     // The centre needs no rule.
-    bool centre = a.index[0].affine == unknown_affine(0);
+    bool centre = a.index[0].affine == iterator_affine(0);
     EXPECT_EQ(a.index[0].boundary, centre ? Boundary::in_range : Boundary::clamp);
   }
 }
@@ -161,8 +161,8 @@ contraction [O] = f32 {
   BoundProgram out = through_passes(p, {a}, "digits");
   const Piece& piece = std::get<Contraction>(out.statements.at(0)).pieces[0];
   EXPECT_EQ(piece.box, Shape({3, 8}));
-  EXPECT_EQ(piece.loads[0].index[0].affine, unknown_affine(1)) << print(out);
-  EXPECT_EQ(piece.loads[0].index[1].affine, unknown_affine(0));
+  EXPECT_EQ(piece.loads[0].index[0].affine, iterator_affine(1)) << print(out);
+  EXPECT_EQ(piece.loads[0].index[1].affine, iterator_affine(0));
 }
 
 TEST(ElementPasses, ConditionsThatRangesDecideAreDropped) {

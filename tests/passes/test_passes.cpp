@@ -65,7 +65,7 @@ TEST(Passes, MatrixProductStaysAsWritten) {
   ASSERT_EQ(p.statements.size(), 1U);
   const Contraction& c = contraction(p, 0);
   ASSERT_EQ(c.pieces.size(), 1U);
-  EXPECT_THAT(c.pieces[0].unknowns, testing::ElementsAre("i", "j", "k"));
+  EXPECT_THAT(c.pieces[0].iterators, testing::ElementsAre("i", "j", "k"));
   EXPECT_THAT(c.pieces[0].box, testing::ElementsAre(5, 3, 7));
   EXPECT_TRUE(c.pieces[0].constraints.empty());
 }
@@ -76,7 +76,7 @@ TEST(Passes, StridedDilatedGradientHasOnePieceForEachResidue) {
       checked_pipeline("function (DO[N], K[L]) -> (DI) { DI[3 * y + 2 * j: 9] = +(DO[y] * K[j]); }",
                        {f32({3}), f32({4})});
   EXPECT_EQ(contraction(p, 0).pieces.size(), 3U);
-  for (const Piece& piece : contraction(p, 0).pieces) EXPECT_EQ(piece.owners, 1U);
+  for (const Piece& piece : contraction(p, 0).pieces) EXPECT_EQ(piece.parallel_dims, 1U);
   BoundProgram q = checked_pipeline(
       "function (DO[N, H, W, CO], K[KH, KW, CI, CO]) -> (DI) {"
       " DI[n, 3*y + 2*j, 3*x + 2*i, ci: N, 9, 9, CI] = +(DO[n, y, x, co] * K[j, i, ci, co]); }",

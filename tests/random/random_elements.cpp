@@ -34,8 +34,8 @@ class Draw {
     Access store;
     store.tensor = 2;
     for (size_t d = 0; d < rank; ++d) {
-      piece_->unknowns.push_back(std::string(1, static_cast<char>('x' + d)));
-      store.index.push_back({unknown_affine(d), -1, Boundary::in_range});
+      piece_->iterators.push_back(std::string(1, static_cast<char>('x' + d)));
+      store.index.push_back({iterator_affine(d), -1, Boundary::in_range});
     }
     c.aggregation = Aggregation::assign;
     if (options_.reduces && below(4) == 0) window(c);
@@ -80,12 +80,12 @@ class Draw {
     return {constant_affine(Rational(k)), -1, Boundary::in_range};
   }
 
-  // A sum, maximum or minimum over a window in one more unknown.
+  // A sum, maximum or minimum over a window in one more iterator.
   void window(Contraction& c) {
     constexpr Aggregation kAll[] = {Aggregation::sum, Aggregation::max, Aggregation::min};
     c.aggregation = kAll[below(3)];
-    piece_->unknowns.emplace_back("k");
-    Constraint range{unknown_affine(piece_->unknowns.size() - 1), 0, between(1, 4), false};
+    piece_->iterators.emplace_back("k");
+    Constraint range{iterator_affine(piece_->iterators.size() - 1), 0, between(1, 4), false};
     piece_->constraints.push_back(range);
   }
 
@@ -98,7 +98,7 @@ class Draw {
   NodeId index_node() {
     bool counter = bodies_.size() > 1 && below(2) == 0;
     if (counter) return body().cast(body().argument(0, DType::i64), DType::i32);
-    auto slot = static_cast<int>(below(piece_->unknowns.size()));
+    auto slot = static_cast<int>(below(piece_->iterators.size()));
     return body().cast(body().index(slot, DType::i64), DType::i32);
   }
   NodeId integer_term() {
@@ -141,11 +141,11 @@ class Draw {
         index.value = static_cast<int>(operands.size());
         operands.push_back(below(5) == 0 ? data_value() : integer_term());
       } else {
-        size_t u = below(5) == 0 ? below(piece_->unknowns.size()) : d;
-        index.affine = unknown_affine(u) * Rational(below(6) == 0 ? -1 : 1) +
+        size_t u = below(5) == 0 ? below(piece_->iterators.size()) : d;
+        index.affine = iterator_affine(u) * Rational(below(6) == 0 ? -1 : 1) +
                        constant_affine(Rational(between(-3, 3)));
-        if (piece_->unknowns.size() > shape_.size() && below(2) == 0) {
-          index.affine = index.affine + unknown_affine(shape_.size());
+        if (piece_->iterators.size() > shape_.size() && below(2) == 0) {
+          index.affine = index.affine + iterator_affine(shape_.size());
         }
       }
       access.index.push_back(index);
@@ -164,7 +164,7 @@ class Draw {
     Access access;
     access.tensor = 1;
     for (size_t d = 0; d < shape_.size(); ++d) {
-      access.index.push_back({unknown_affine(d), -1, Boundary::clamp});
+      access.index.push_back({iterator_affine(d), -1, Boundary::clamp});
     }
     if (components_ > 0) access.index.push_back(component(0));
     piece_->loads.push_back(access);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostAttempts = 400;  // of statements, before another program is drawn
 
-void draw_statement(Workshop& shop) {
+void draw_statement(CompilerContext& shop) {
   int64_t kind = shop.random.in(0, 99);
   if (kind < 30) return draw_cells(shop);
   if (kind < 55) return draw_sums(shop);
@@ -22,7 +22,7 @@ void draw_statement(Workshop& shop) {
   draw_chain(shop);
 }
 
-void draw_inputs(Workshop& shop) {
+void draw_inputs(CompilerContext& shop) {
   int64_t count = shop.random.in(1, 3);
   for (int64_t i = 0; i < count; ++i) {
     std::vector<std::string> dims;
@@ -32,12 +32,12 @@ void draw_inputs(Workshop& shop) {
   }
 }
 
-void draw_statements(Workshop& shop) {
+void draw_statements(CompilerContext& shop) {
   int64_t wanted = shop.random.percent(75) ? shop.random.in(5, 16) : shop.random.in(12, 40);
   draw_inputs(shop);
   for (int attempt = 0; std::ssize(shop.program.statements) < wanted; ++attempt) {
     if (attempt >= kMostAttempts) throw Redraw();
-    Workshop::Mark mark = shop.mark();
+    CompilerContext::Mark mark = shop.mark();
     try {
       draw_statement(shop);
     } catch (const Redraw&) {
@@ -47,7 +47,7 @@ void draw_statements(Workshop& shop) {
 }
 
 // All that nothing reads, mostly, the last one in any case, and some that statements read too.
-void choose_outputs(Workshop& shop) {
+void choose_outputs(CompilerContext& shop) {
   WholeProgram& p = shop.program;
   std::set<std::string> read;
   for (const WholeStatement& s : p.statements) {
@@ -62,7 +62,7 @@ void choose_outputs(Workshop& shop) {
   }
 }
 
-std::vector<std::string> some_floats(Workshop& shop) {
+std::vector<std::string> some_floats(CompilerContext& shop) {
   std::vector<std::string> names;
   for (const WholeInput& input : shop.program.inputs) {
     if (is_float(input.type)) names.push_back(input.name);
@@ -74,7 +74,7 @@ std::vector<std::string> some_floats(Workshop& shop) {
 }
 
 // Differentiates a float output once, or twice; Redraw where nothing can be.
-void choose_gradients(Workshop& shop, int order) {
+void choose_gradients(CompilerContext& shop, int order) {
   WholeProgram& p = shop.program;
   std::vector<std::string> floats;
   for (const std::string& name : p.outputs) {
@@ -110,7 +110,7 @@ WholeProgram drawn(RandomSource& random) {
   options.inexact = random.percent(order > 0 ? 60 : 40);
   options.real_values = options.inexact && random.percent(70);
   options.special = order == 0 && !options.inexact && random.percent(6);
-  Workshop shop(random, options);
+  CompilerContext shop(random, options);
   draw_statements(shop);
   choose_outputs(shop);
   if (order > 0) choose_gradients(shop, order);

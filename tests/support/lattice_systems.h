@@ -55,8 +55,8 @@ inline std::set<Point> points(const System& system, const std::vector<Interval>&
   });
   return result;
 }
-inline std::vector<Interval> cube(size_t unknowns, int64_t lo, int64_t hi) {
-  return std::vector<Interval>(unknowns, Interval{lo, hi});
+inline std::vector<Interval> cube(size_t iterators, int64_t lo, int64_t hi) {
+  return std::vector<Interval>(iterators, Interval{lo, hi});
 }
 
 inline Point image(const Substitution& s, const Point& z) {
@@ -69,7 +69,7 @@ inline Point image(const Substitution& s, const Point& z) {
   return x;
 }
 inline System rewritten(const System& system, const Substitution& s) {
-  System r{s.unknowns, system.conditions};
+  System r{s.iterators, system.conditions};
   for (Condition& c : r.conditions) c.form = substitute(c.form, s.old_in_new);
   return r;
 }
@@ -83,7 +83,7 @@ struct Owned {
   bool empty = false;
   std::optional<size_t> unbounded;
   Substitution to_owned;  // the substitutions of the first two steps, in one
-  size_t owners = 0;
+  size_t parallel_dims = 0;
   System system;  // as given to split
   std::vector<Piece> pieces;
 };
@@ -100,12 +100,12 @@ inline Owned own(const System& system, const std::vector<Affine>& outputs,
   r.empty = b.empty;
   r.unbounded = b.unbounded;
   if (b.empty || b.unbounded) return r;
-  Ownership o = own_outputs(integral->unknowns, rewritten(outputs, *integral), b.box);
-  r.owners = o.owners;
+  Ownership o = own_outputs(integral->iterators, rewritten(outputs, *integral), b.box);
+  r.parallel_dims = o.parallel_dims;
   r.system = rewritten(integral_system, o.substitution);
-  r.to_owned.unknowns = o.substitution.unknowns;
+  r.to_owned.iterators = o.substitution.iterators;
   r.to_owned.old_in_new = rewritten(integral->old_in_new, o.substitution);
-  r.pieces = split(r.system, r.owners, class_limit);
+  r.pieces = split(r.system, r.parallel_dims, class_limit);
   return r;
 }
 
@@ -123,16 +123,16 @@ inline bool exact_box(const Piece& piece, const std::set<Point>& own_points) {
 }
 
 // Checks what `split` promises against brute force over `box`, which holds every point: each point
-// in exactly one piece, boxes exact from 0, cells and owners one to one, none shared.
+// in exactly one piece, boxes exact from 0, cells and parallel points one to one, none shared.
 // Returns "" or the first fault.
 inline std::string fault(const System& system, const std::vector<Affine>& outputs,
                          const Owned& owned, const std::vector<Interval>& box) {
   std::set<Point> expected = points(system, box), seen;
   if (owned.unbounded) return "unbounded";
   if (owned.empty) return expected.empty() ? "" : "called empty, but it has points";
-  using Owner = std::pair<size_t, Point>;
-  std::map<Point, Owner> owner_of;
-  std::map<Owner, Point> cell_of;
+  using ParallelDim = std::pair<size_t, Point>;
+  std::map<Point, ParallelDim> point_of;
+  std::map<ParallelDim, Point> cell_of;
   for (size_t p = 0; p < owned.pieces.size(); ++p) {
     const Piece& piece = owned.pieces[p];
     std::set<Point> own_points = points(piece.system, piece.box);
@@ -144,9 +144,11 @@ inline std::string fault(const System& system, const std::vector<Affine>& output
       if (!seen.insert(x).second) return "a point twice";
       Point cell;
       for (const Affine& f : outputs) cell.push_back(f.evaluate(x).num());
-      Owner owner{p, Point(z.begin(), z.begin() + std::ptrdiff_t(piece.owners))};
-      if (owner_of.emplace(cell, owner).first->second != owner) return "a cell with two owners";
-      if (cell_of.emplace(owner, cell).first->second != cell) return "an owner with two cells";
+      ParallelDim point{p, Point(z.begin(), z.begin() + std::ptrdiff_t(piece.parallel_dims))};
+      if (point_of.emplace(cell, point).first->second != point)
+        return "a cell with two parallel points";
+      if (cell_of.emplace(point, cell).first->second != cell)
+        return "a parallel point with two cells";
     }
   }
   return seen == expected ? "" : "a point is missing";

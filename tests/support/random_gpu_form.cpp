@@ -15,7 +15,7 @@ std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contracti
   PieceSchedule s;
   uint64_t kind = random() % 3;
   if (kind == 0 && gpu::matrix_form(piece, c, kernel)) {
-    GpuMatrix g;
+    SimtGemm g;
     g.m = pick({16, 32, 64});
     g.n = pick({16, 32, 64});
     g.k = pick({4, 8, 16});
@@ -24,7 +24,7 @@ std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contracti
     g.split = pick({1, 1, 2, 3});
     g.stages = pick({2, 2, 3, 4});
     g.ahead = random() % 2 == 0;
-    s.gpu_matrix = g;
+    s.simt_gemm = g;
     return s;
   }
   if (gpu::transpose_form(piece, kernel) && random() % 2 == 0) {
@@ -35,13 +35,13 @@ std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contracti
     s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
     return s;
   }
-  if (kind == 2 || piece.owners == piece.box.size()) return std::nullopt;
+  if (kind == 2 || piece.parallel_dims == piece.box.size()) return std::nullopt;
   GpuReduction g;
-  g.owners = pick({1, 2, 3, 8});
+  g.parallel_dims = pick({1, 2, 3, 8});
   g.lanes = pick({1, 2, 8, 32, 64});
   g.vector = pick({1, 1, 2, 4});
-  g.vector_owners = random() % 2 == 0;
-  g.owners_fastest = random() % 2 == 0;
+  g.vector_parallel_dims = random() % 2 == 0;
+  g.parallel_dims_fastest = random() % 2 == 0;
   g.split = pick({1, 1, 2, 5});
   s.gpu_reduction = g;
   return s;

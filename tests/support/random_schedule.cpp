@@ -4,8 +4,8 @@
 #include <random>
 
 #include "core/kernel/collapse.h"
-#include "core/kernel/forms/dots.h"
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
+#include "core/kernel/forms/dot_products.h"
 #include "core/kernel/forms/window.h"
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
@@ -28,42 +28,42 @@ class RandomPiece {
   }
 
   PieceSchedule make(const std::optional<size_t>& along) {
-    bool pairs = piece_.owners > 1 && piece_.owners < piece_.box.size();
+    bool pairs = piece_.parallel_dims > 1 && piece_.parallel_dims < piece_.box.size();
     if (factors_ && pairs && chance(1, 2)) return matrices();
     PieceSchedule s;
     if (along && chance(1, 3)) s.carried = static_cast<int>(*along);
     size_t n = piece_.box.size();
-    bool reduces = dot_ && n > piece_.owners && chance(2, 3);
-    size_t dot = reduces ? piece_.owners + pick(n - piece_.owners) : n;
+    bool reduces = dot_ && n > piece_.parallel_dims && chance(2, 3);
+    size_t dot = reduces ? piece_.parallel_dims + pick(n - piece_.parallel_dims) : n;
     if (dot < n && !packs_along(*dot_, piece_, dot)) dot = n;
     bool vector = n > 0 && chance(3, 4);
-    size_t lanes = dot < n ? piece_.owners : n;
-    size_t vector_unknown = vector && lanes > 0 ? pick(lanes) : n;
-    for (size_t u = 0; u < piece_.owners; ++u) {
-      if (static_cast<int>(u) != s.carried) owner(u, u == vector_unknown, s);
+    size_t lanes = dot < n ? piece_.parallel_dims : n;
+    size_t vector_iterator = vector && lanes > 0 ? pick(lanes) : n;
+    for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+      if (static_cast<int>(u) != s.carried) parallel_dim(u, u == vector_iterator, s);
     }
-    for (size_t u = piece_.owners; u < n && s.carried < 0; ++u) {
-      reduction(u, u == vector_unknown, u == dot, s);
+    for (size_t u = piece_.parallel_dims; u < n && s.carried < 0; ++u) {
+      reduction(u, u == vector_iterator, u == dot, s);
     }
-    if (vector_unknown < piece_.owners && chance(1, 4)) join_lanes(vector_unknown, s);
+    if (vector_iterator < piece_.parallel_dims && chance(1, 4)) join_lanes(vector_iterator, s);
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
     vector_last(s.reduce);
     dot_last(s.reduce);
     vector_last(s.tile);
-    joined_last(vector_unknown, s.tile);
+    joined_last(vector_iterator, s.tile);
     if (s.carried >= 0 && s.tile.size() > 1 && chance(1, 3)) {
       s.tile.front().binding = Binding::serial;  // not legal along a window
     }
     if (s.carried >= 0 && chance(1, 2)) lanes_along_carried(s);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
-      if (static_cast<size_t>(s.outer[i].unknown) >= piece_.owners) break;
-      if (s.outer[i].unknown == s.carried) break;
+      if (static_cast<size_t>(s.outer[i].iterator) >= piece_.parallel_dims) break;
+      if (s.outer[i].iterator == s.carried) break;
       s.outer[i].binding = Binding::parallel;
     }
-    if (s.carried >= 0 && s.outer.size() > 0 && s.outer.back().unknown == s.carried &&
+    if (s.carried >= 0 && s.outer.size() > 0 && s.outer.back().iterator == s.carried &&
         chance(1, 3)) {
       int64_t turn = s.outer.back().step * static_cast<int64_t>(1 + pick(3));
       s.outer.insert(s.outer.begin(), {s.carried, turn, Binding::parallel});
@@ -79,32 +79,33 @@ class RandomPiece {
   bool chance(uint64_t of, uint64_t all) { return random_() % all < of; }
   int64_t lanes() { return int64_t{1} << (1 + pick(4)); }
 
-  void owner(size_t u, bool vector, PieceSchedule& s) {
-    auto unknown = static_cast<int>(u);
+  void parallel_dim(size_t u, bool vector, PieceSchedule& s) {
+    auto iterator = static_cast<int>(u);
     int64_t block = 1;
     if (vector) {
       int64_t width = lanes();
       block = width * static_cast<int64_t>(1 + pick(3));
-      if (block > width) s.tile.push_back({unknown, width, Binding::unroll});
-      s.tile.push_back({unknown, 1, Binding::vector});
+      if (block > width) s.tile.push_back({iterator, width, Binding::unroll});
+      s.tile.push_back({iterator, 1, Binding::vector});
     } else if (chance(1, 2)) {
       block = static_cast<int64_t>(2 + pick(4));
-      s.tile.push_back({unknown, 1, Binding::unroll});
+      s.tile.push_back({iterator, 1, Binding::unroll});
     }
     if (chance(1, 3)) {
-      s.outer.push_back({unknown, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
+      s.outer.push_back({iterator, block * static_cast<int64_t>(2 + pick(3)), Binding::serial});
     }
-    s.outer.push_back({unknown, block, Binding::serial});
+    s.outer.push_back({iterator, block, Binding::serial});
   }
 
-  // Registers of sums along two owners; not legal where a factor moves with both or a condition
-  // names one.
+  // Registers of sums along two parallel dimensions; not legal where a factor moves with both or a
+  // condition names one.
   PieceSchedule matrices() {
     PieceSchedule s;
-    size_t m = pick(piece_.owners), n = pick(piece_.owners);
-    size_t k = piece_.owners + pick(piece_.box.size() - piece_.owners);
-    for (size_t u = 0; u < piece_.owners; ++u) tiled_owner(u, u == m || u == n, s);
-    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) grouped_reduction(u, u == k, s);
+    size_t m = pick(piece_.parallel_dims), n = pick(piece_.parallel_dims);
+    size_t k = piece_.parallel_dims + pick(piece_.box.size() - piece_.parallel_dims);
+    for (size_t u = 0; u < piece_.parallel_dims; ++u) tiled_parallel_dim(u, u == m || u == n, s);
+    for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u)
+      grouped_reduction(u, u == k, s);
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
@@ -113,7 +114,7 @@ class RandomPiece {
     s.reduce.push_back({static_cast<int>(k), factors_->group, Binding::matrix});
     s.reduce.push_back({static_cast<int>(k), 1, Binding::dot});
     for (Loop& l : s.outer) {
-      if (static_cast<size_t>(l.unknown) >= piece_.owners || chance(2, 3)) break;
+      if (static_cast<size_t>(l.iterator) >= piece_.parallel_dims || chance(2, 3)) break;
       l.binding = Binding::parallel;
     }
     for (size_t load : {factors_->x, factors_->y}) {
@@ -121,44 +122,44 @@ class RandomPiece {
     }
     return s;
   }
-  void tiled_owner(size_t u, bool tiled, PieceSchedule& s) {
-    auto unknown = static_cast<int>(u);
+  void tiled_parallel_dim(size_t u, bool tiled, PieceSchedule& s) {
+    auto iterator = static_cast<int>(u);
     int64_t block = tiled ? size(target_.tiles.rows) : 1;
     if (block > 1 && chance(1, 2)) {
-      s.tile.push_back({unknown, block, Binding::unroll});
+      s.tile.push_back({iterator, block, Binding::unroll});
       block *= static_cast<int64_t>(2 + pick(2));
     }
     int64_t outer = block * size(3);
-    if (outer > block && chance(1, 3)) s.outer.push_back({unknown, outer, Binding::serial});
-    s.outer.push_back({unknown, block, Binding::serial});
+    if (outer > block && chance(1, 3)) s.outer.push_back({iterator, outer, Binding::serial});
+    s.outer.push_back({iterator, block, Binding::serial});
   }
   void grouped_reduction(size_t u, bool grouped, PieceSchedule& s) {
-    auto unknown = static_cast<int>(u);
+    auto iterator = static_cast<int>(u);
     int64_t block = grouped ? factors_->group * size(target_.tiles.groups()) : 1;
     int64_t outer = block * size(3);
-    if (outer > block && chance(1, 4)) s.outer.push_back({unknown, outer, Binding::serial});
+    if (outer > block && chance(1, 4)) s.outer.push_back({iterator, outer, Binding::serial});
     bool one = grouped && block == factors_->group;  // the matrix loop is the block
-    if (!one) s.reduce.push_back({unknown, block, Binding::serial});
+    if (!one) s.reduce.push_back({iterator, block, Binding::serial});
   }
   int64_t size(int64_t most) {
     return chance(1, 2) ? most : 1 + static_cast<int64_t>(pick(static_cast<size_t>(most)));
   }
-  // The last unknown of each copy: the columns, or the groups of neighbours.
+  // The last iterator of each copy: the columns, or the groups of neighbours.
   void copied_for_tiles(int load, PieceSchedule& s, Packing& p) {
     bool columns = moves_with(piece_.loads[static_cast<size_t>(load)],
-                              static_cast<size_t>(s.tile.back().unknown));
-    int k = s.reduce.back().unknown;
+                              static_cast<size_t>(s.tile.back().iterator));
+    int k = s.reduce.back().iterator;
     if (std::none_of(p.order.begin(), p.order.end(),
-                     [&](const Loop& l) { return l.unknown == k && l.step == factors_->group; })) {
+                     [&](const Loop& l) { return l.iterator == k && l.step == factors_->group; })) {
       p.order.push_back({k, factors_->group, Binding::serial});
     }
     auto last = [&](const Loop& l) {
-      if (columns) return l.unknown == s.tile.back().unknown && l.step == 1;
-      return l.unknown == k && l.step == factors_->group;
+      if (columns) return l.iterator == s.tile.back().iterator && l.step == 1;
+      return l.iterator == k && l.step == factors_->group;
     };
     std::stable_partition(p.order.begin(), p.order.end(), [&](const Loop& l) { return !last(l); });
     std::stable_partition(p.order.begin(), p.order.end(),
-                          [&](const Loop& l) { return l.unknown != k || l.step != 1; });
+                          [&](const Loop& l) { return l.iterator != k || l.step != 1; });
   }
 
   // Not legal along a window of run-time length or beside another vector loop.
@@ -169,12 +170,12 @@ class RandomPiece {
     s.tile.push_back({s.carried, 1, Binding::vector});
   }
 
-  // The vector takes all of its owner for each of some values of another.
+  // The vector takes all of its parallel dimension for each of some values of another.
   void join_lanes(size_t vector, PieceSchedule& s) {
-    size_t other = pick(piece_.owners);
+    size_t other = pick(piece_.parallel_dims);
     auto last = static_cast<int>(vector), first = static_cast<int>(other);
     if (last == first || first == s.carried || last == s.carried) return;
-    auto either = [&](const Loop& l) { return l.unknown == last || l.unknown == first; };
+    auto either = [&](const Loop& l) { return l.iterator == last || l.iterator == first; };
     std::erase_if(s.outer, either);
     std::erase_if(s.tile, either);
     s.outer.push_back({first, static_cast<int64_t>(2 + pick(4)), Binding::serial});
@@ -183,42 +184,42 @@ class RandomPiece {
   }
   static void joined_last(size_t vector, std::vector<Loop>& tile) {
     std::stable_partition(tile.begin(), tile.end(), [&](const Loop& l) {
-      return l.binding != Binding::vector || l.unknown != static_cast<int>(vector);
+      return l.binding != Binding::vector || l.iterator != static_cast<int>(vector);
     });
   }
 
   void reduction(size_t u, bool vector, bool dot, PieceSchedule& s) {
-    auto unknown = static_cast<int>(u);
+    auto iterator = static_cast<int>(u);
     int64_t block = 1;
     std::vector<Loop> inner;
     if (dot) {
       block = dot_->group;
-      inner.push_back({unknown, 1, Binding::dot});
+      inner.push_back({iterator, 1, Binding::dot});
     }
     if (vector) {
       block = lanes();
-      inner.push_back({unknown, 1, Binding::vector});
+      inner.push_back({iterator, 1, Binding::vector});
     }
     if (chance(1, 2)) {
-      inner.insert(inner.begin(), {unknown, block, Binding::unroll});
+      inner.insert(inner.begin(), {iterator, block, Binding::unroll});
       block *= static_cast<int64_t>(2 + pick(3));
     }
-    inner.insert(inner.begin(), {unknown, block, Binding::serial});
+    inner.insert(inner.begin(), {iterator, block, Binding::serial});
     if (chance(1, 4)) {
       block *= static_cast<int64_t>(2 + pick(2));
-      s.outer.push_back({unknown, block, Binding::serial});
+      s.outer.push_back({iterator, block, Binding::serial});
     }
     s.reduce.insert(s.reduce.end(), inner.begin(), inner.end());
   }
 
-  // Any order in which the loops of one unknown keep theirs.
+  // Any order in which the loops of one iterator keep theirs.
   void shuffle(std::vector<Loop>& loops) {
     std::vector<Loop> mixed = loops;
     std::shuffle(mixed.begin(), mixed.end(), random_);
     std::vector<bool> used(loops.size(), false);
     for (Loop& slot : mixed) {
       size_t i = 0;
-      while (used[i] || loops[i].unknown != slot.unknown) ++i;
+      while (used[i] || loops[i].iterator != slot.iterator) ++i;
       used[i] = true;
       slot = loops[i];
     }
@@ -244,10 +245,10 @@ class RandomPiece {
     for (const Loop& l : inside) {
       bool used = false;
       for (const Index& index : piece_.loads[static_cast<size_t>(load)].index) {
-        used = used || !index.affine.coefficient(static_cast<size_t>(l.unknown)).is_zero();
+        used = used || !index.affine.coefficient(static_cast<size_t>(l.iterator)).is_zero();
       }
       if (used && (l.step == 1 || chance(1, 2))) {
-        p.order.push_back({l.unknown, l.step, Binding::serial});
+        p.order.push_back({l.iterator, l.step, Binding::serial});
       }
     }
     shuffle(p.order);
@@ -255,7 +256,7 @@ class RandomPiece {
                           [](const Loop& l) { return l.step != 1; });
     if (dot_group(s) > 1) {
       std::stable_partition(p.order.begin(), p.order.end(), [&](const Loop& l) {
-        return l.step != 1 || l.unknown != s.reduce.back().unknown;
+        return l.step != 1 || l.iterator != s.reduce.back().iterator;
       });
     }
     if (uses_tiles(s)) copied_for_tiles(load, s, p);
@@ -303,7 +304,7 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     const Contraction& c = block.stages[s].contraction;
-    std::optional<size_t> scan = carried_owner(c.pieces[0], c, target);
+    std::optional<size_t> scan = carried_parallel_dim(c.pieces[0], c, target);
     for (int attempt = 0; attempt < 64; ++attempt) {
       Schedule trial = schedule;
       PieceSchedule drawn = RandomPiece(c.pieces[0], c, block, target, random).make(scan);
@@ -329,7 +330,8 @@ Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t se
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
-      std::optional<size_t> scan = carried_owner(piece, kernel.stages[s].contraction, target);
+      std::optional<size_t> scan =
+          carried_parallel_dim(piece, kernel.stages[s].contraction, target);
       for (int attempt = 0; attempt < 64; ++attempt) {
         Schedule trial = schedule;
         if (is_gpu(target)) {

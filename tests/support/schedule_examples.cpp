@@ -182,7 +182,7 @@ Kernel normalised_rows(int64_t rows, int64_t columns, bool columns_first, bool c
   };
   KernelBuilder::PieceText whole{{"i", "j"}, {rows, columns}, 1, {"i"}, {{A, index}}, {}, alone};
   in_row(b.stage(M, Aggregation::max, DType::f32, {whole}), 0, Residence::row);
-  // The row is the second unknown here.
+  // The row is the second iterator here.
   KernelBuilder::PieceText apart{{"q", "p"}, {columns, rows}, 2, other, {{A, other}, {M, {"p"}}},
                                  {},         binary(Op::sub)};
   in_row(b.stage(E, Aggregation::assign, DType::f32, {apart}), 1, Residence::row);

@@ -22,14 +22,14 @@ TensorId KernelBuilder::tensor(const std::string& name, DType type, Shape shape)
   return static_cast<TensorId>(kernel.tensors.size()) - 1;
 }
 
-Affine KernelBuilder::affine(const std::string& text, const std::vector<std::string>& unknowns) {
+Affine KernelBuilder::affine(const std::string& text, const std::vector<std::string>& iterators) {
   std::optional<LinearForm> form = linear_form(parse_expr(text));
   EXPECT_TRUE(form.has_value()) << text;
   Affine a = constant_affine(form->constant);
   for (const auto& [name, factor] : form->terms) {
-    auto it = std::find(unknowns.begin(), unknowns.end(), name);
-    EXPECT_NE(it, unknowns.end()) << name;
-    a = a + unknown_affine(static_cast<size_t>(it - unknowns.begin())) * Rational(factor);
+    auto it = std::find(iterators.begin(), iterators.end(), name);
+    EXPECT_NE(it, iterators.end()) << name;
+    a = a + iterator_affine(static_cast<size_t>(it - iterators.begin())) * Rational(factor);
   }
   return a;
 }
@@ -44,13 +44,13 @@ KernelStage& KernelBuilder::stage(TensorId output, Aggregation aggregation, DTyp
   c.normalized = true;
   for (PieceText& text : pieces) {
     Piece p;
-    p.unknowns = text.unknowns;
+    p.iterators = text.iterators;
     p.box = text.box;
-    p.owners = text.owners;
+    p.parallel_dims = text.parallel_dims;
     auto access = [&](TensorId tensor, const std::vector<std::string>& indices) {
       Access a;
       a.tensor = tensor;
-      for (const std::string& e : indices) a.index.push_back({affine(e, p.unknowns)});
+      for (const std::string& e : indices) a.index.push_back({affine(e, p.iterators)});
       return a;
     };
     p.stores = {access(output, text.store)};
@@ -63,7 +63,7 @@ KernelStage& KernelBuilder::stage(TensorId output, Aggregation aggregation, DTyp
     }
     p.body.results = {text.body(p.body, loaded)};
     for (const auto& [form, lo, hi] : text.constraints) {
-      p.constraints.push_back({affine(form, p.unknowns), lo, hi, true});
+      p.constraints.push_back({affine(form, p.iterators), lo, hi, true});
     }
     c.pieces.push_back(std::move(p));
   }
@@ -201,10 +201,10 @@ void brute_force(const Kernel& kernel, Values& values) {
   }
 }
 
-Values prepared_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
-                       const Values& inputs) {
+Values prepacked_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                        const Values& inputs) {
   Values copies;
-  for (const Preparation& p : preparations(kernel, schedule, target)) {
+  for (const Prepacking& p : prepackings(kernel, schedule, target)) {
     nest::verify(p.nest);
     HostTensor source = inputs[static_cast<size_t>(p.source)];
     const nest::Buffer& b = p.nest.buffers.at(1);
@@ -213,7 +213,7 @@ Values prepared_copies(const Kernel& kernel, const Schedule& schedule, const Tar
     nest::interpret(p.nest, arguments);
     arguments[1] = &parts;
     nest::interpret(nest::partition(p.nest), arguments);
-    internal_check(whole.bytes == parts.bytes, "a partitioned preparation makes another copy");
+    internal_check(whole.bytes == parts.bytes, "a partitioned prepacking makes another copy");
     copies.push_back(std::move(whole));
   }
   return copies;
@@ -261,7 +261,7 @@ void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, cons
   try {
     nest::Nest nest = lower(kernel, schedule, target);
     nest::verify(nest);
-    Values copies = prepared_copies(kernel, schedule, target, inputs);
+    Values copies = prepacked_copies(kernel, schedule, target, inputs);
     ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs, nullptr, copies)), "")
         << nest::print(nest);
     nest::Nest parts = nest::partition(nest);

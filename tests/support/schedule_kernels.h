@@ -15,16 +15,16 @@
 
 namespace tile::testing {
 
-// "i + 2*k - 1": sums of integer multiples of unknowns.
+// "i + 2*k - 1": sums of integer multiples of iterators.
 struct KernelBuilder {
   Kernel kernel;
 
   TensorId tensor(const std::string& name, DType type, Shape shape);
   // A stage with one piece whose body is made by `body` from its loads.
   struct PieceText {
-    std::vector<std::string> unknowns;
+    std::vector<std::string> iterators;
     std::vector<int64_t> box;
-    size_t owners = 0;
+    size_t parallel_dims = 0;
     std::vector<std::string> store;
     std::vector<std::pair<TensorId, std::vector<std::string>>> loads;
     std::vector<std::tuple<std::string, int64_t, int64_t>> constraints;
@@ -35,7 +35,7 @@ struct KernelBuilder {
   // Reads and writes from the stages.
   Kernel finish();
 
-  static Affine affine(const std::string& text, const std::vector<std::string>& unknowns);
+  static Affine affine(const std::string& text, const std::vector<std::string>& iterators);
 };
 
 // One tensor for each of the kernel's, by position; those written by no stage hold small integers.
@@ -47,9 +47,9 @@ void brute_force(const Kernel& kernel, Values& values);
 // the nest reads packed before all runs.
 Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inputs,
                 nest::NestCounts* counts = nullptr, Values prepared = {});
-// What preparations() make of the inputs.
-Values prepared_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
-                       const Values& inputs);
+// What prepackings() make of the inputs.
+Values prepacked_copies(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                        const Values& inputs);
 // Compares what the kernel writes; an empty text if all is equal.
 std::string difference(const Kernel& kernel, const Values& a, const Values& b);
 

@@ -91,7 +91,7 @@ class StepRunner {
   std::vector<HostTensor> copies(const Kernel& kernel, const Schedule& schedule,
                                  const Target& target) {
     std::vector<HostTensor> all;
-    for (const Preparation& p : preparations(kernel, schedule, target)) {
+    for (const Prepacking& p : prepackings(kernel, schedule, target)) {
       nest::verify(p.nest);
       HostTensor source = value(p.source);
       source.shape = p.nest.buffers[0].shape;

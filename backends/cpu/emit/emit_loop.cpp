@@ -70,7 +70,7 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
     }
     if (block_) {
       indices_.bind(f.variable, at);
-      read_turned(*block_, f.body);
+      read_transposed(*block_, f.body);
     }
     body_with(f, at);
   });

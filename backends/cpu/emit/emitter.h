@@ -14,7 +14,7 @@
 #include "backends/cpu/math/vector_math.h"
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/plan/plan.h"
-#include "backends/cpu/values/dots.h"
+#include "backends/cpu/values/dot_products.h"
 #include "backends/cpu/values/indices.h"
 #include "backends/cpu/values/scopes.h"
 #include "core/ir/analysis/integer_range.h"
@@ -56,7 +56,7 @@ class FunctionEmitter {
   void statement(const nest::MatrixTile& m);
   void statement(const nest::MatrixMove& m);
 
-  // Tile registers (emit_matrix_tiles.cpp).
+  // Tile registers (emit_amx_tiles.cpp).
   struct TilePool {  // registers for operands of one size
     std::vector<unsigned> registers;
     std::vector<Key> held;  // what each one holds
@@ -131,7 +131,7 @@ class FunctionEmitter {
   void prefetch_along_row(const nest::Store& s, const Form& row, int64_t size);
   void prefetch_later_stores(const nest::Store& s);
 
-  // Blocks turned in registers (emit_turned.cpp).
+  // Blocks turned in registers (emit_transpose.cpp).
   struct WrittenOut {
     std::string variable;
     Form begin;
@@ -139,7 +139,7 @@ class FunctionEmitter {
   };
   bool turns(const nest::For& f, const WrittenOut& loop);
   bool advances(const WrittenOut& loop, int64_t step, const std::function<Form()>& form);
-  void read_turned(const WrittenOut& loop, const nest::Block& stores);
+  void read_transposed(const WrittenOut& loop, const nest::Block& stores);
 
   // Guards.
   struct Condition {

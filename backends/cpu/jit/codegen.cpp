@@ -54,8 +54,8 @@ class Pipeline : public llvm::legacy::PassManager {
  public:
   void add(llvm::Pass* pass) override {
     static const llvm::AnalysisID kReduction = id_of(llvm::createLoopStrengthReducePass());
-    static const llvm::AnalysisID kPreparation = id_of(llvm::createCanonicalizeFreezeInLoopsPass());
-    if (pass->getPassID() == kReduction || pass->getPassID() == kPreparation) {
+    static const llvm::AnalysisID kPrepacking = id_of(llvm::createCanonicalizeFreezeInLoopsPass());
+    if (pass->getPassID() == kReduction || pass->getPassID() == kPrepacking) {
       delete pass;
     } else {
       llvm::legacy::PassManager::add(pass);
@@ -130,9 +130,9 @@ class Passes {
 };
 
 // What one thread compiles with.
-class Workshop {
+class CompilerContext {
  public:
-  explicit Workshop(const std::string& features) : machine_(make_machine(features)) {}
+  explicit CompilerContext(const std::string& features) : machine_(make_machine(features)) {}
 
   llvm::TargetMachine& machine() { return *machine_; }
   Passes& passes() {
@@ -143,7 +143,7 @@ class Workshop {
     return *passes_;
   }
 
-  std::unique_ptr<Workshop> next;  // of those that nobody uses
+  std::unique_ptr<CompilerContext> next;  // of those that nobody uses
 
  private:
   Machine machine_;
@@ -153,7 +153,7 @@ class Workshop {
 // Those that nobody uses, by features: the first of each list.
 struct Idle {
   std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Workshop>> workshops;
+  std::map<std::string, std::unique_ptr<CompilerContext>> workshops;
 };
 
 // Never destroyed: threads may still compile while the process ends.
@@ -162,34 +162,34 @@ Idle& idle() {
   return all;
 }
 
-// A workshop taken from the idle ones, or a new one, and given back at the end. Giving back takes
-// no memory.
-class Loan {
+// A compiler_context taken from the idle ones, or a new one, and given back at the end. Giving back
+// takes no memory.
+class Lease {
  public:
-  explicit Loan(const std::string& features) : features_(features) {
+  explicit Lease(const std::string& features) : features_(features) {
     std::lock_guard lock(idle().mutex);
     free_ = &idle().workshops[features];
     if (!*free_) return;
     workshop_ = std::move(*free_);
     *free_ = std::move(workshop_->next);
   }
-  ~Loan() {
+  ~Lease() {
     if (!workshop_) return;
     std::lock_guard lock(idle().mutex);
     workshop_->next = std::move(*free_);
     *free_ = std::move(workshop_);
   }
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
 
-  // work(workshop), with enough memory that it is likely to end well. Where memory runs out in LLVM
-  // the workshop is not used again.
+  // work(compiler_context), with enough memory that it is likely to end well. Where memory runs out
+  // in LLVM the compiler_context is not used again.
   template <class Work>
   auto use(const Work& work) {
     require_memory(kWorkBytes);
     return guarded_llvm(
         [&] {
-          if (!workshop_) workshop_ = std::make_unique<Workshop>(features_);
+          if (!workshop_) workshop_ = std::make_unique<CompilerContext>(features_);
           return work(*workshop_);
         },
         [&] { static_cast<void>(workshop_.release()); });
@@ -199,8 +199,8 @@ class Loan {
   // Three times what was seen: the gradients of attention, 20 MB more than a process without them.
   static constexpr size_t kWorkBytes = size_t{64} << 20;
   std::string features_;
-  std::unique_ptr<Workshop>* free_ = nullptr;  // nodes of a map stay where they are
-  std::unique_ptr<Workshop> workshop_;
+  std::unique_ptr<CompilerContext>* free_ = nullptr;  // nodes of a map stay where they are
+  std::unique_ptr<CompilerContext> workshop_;
 };
 
 }  // namespace
@@ -209,31 +209,32 @@ CodeGenerator::CodeGenerator() { prepare_llvm(); }
 
 llvm::SmallVector<char> CodeGenerator::object(const nest::Nest& nest, const Plan& plan,
                                               const Target& target) {
-  return Loan(target.features).use([&](Workshop& workshop) -> llvm::SmallVector<char> {
-    Passes& passes = workshop.passes();
-    Held<llvm::Module> module(new_module(passes.context()));
-    emit(*module, nest, plan, workshop.machine());
-    llvm::StringRef bytes = passes.run(*module);
-    return {bytes.begin(), bytes.end()};
-  });
+  return Lease(target.features)
+      .use([&](CompilerContext& compiler_context) -> llvm::SmallVector<char> {
+        Passes& passes = compiler_context.passes();
+        Held<llvm::Module> module(new_module(passes.context()));
+        emit(*module, nest, plan, compiler_context.machine());
+        llvm::StringRef bytes = passes.run(*module);
+        return {bytes.begin(), bytes.end()};
+      });
 }
 
 std::string CodeGenerator::assembly(const nest::Nest& nest, const Plan& plan,
                                     const Target& target) {
-  return Loan(target.features).use([&](Workshop& workshop) {
+  return Lease(target.features).use([&](CompilerContext& compiler_context) {
     Held<Passes> passes(
-        std::make_unique<Passes>(workshop.machine(), llvm::CodeGenFileType::AssemblyFile));
+        std::make_unique<Passes>(compiler_context.machine(), llvm::CodeGenFileType::AssemblyFile));
     Held<llvm::Module> module(new_module(passes->context()));
-    emit(*module, nest, plan, workshop.machine());
+    emit(*module, nest, plan, compiler_context.machine());
     return passes->run(*module).str();
   });
 }
 
 std::string CodeGenerator::ir(const nest::Nest& nest, const Plan& plan, const Target& target) {
-  return Loan(target.features).use([&](Workshop& workshop) {
+  return Lease(target.features).use([&](CompilerContext& compiler_context) {
     Held<llvm::LLVMContext> context(std::make_unique<llvm::LLVMContext>());
     Held<llvm::Module> module(new_module(*context));
-    emit(*module, nest, plan, workshop.machine());
+    emit(*module, nest, plan, compiler_context.machine());
     std::string text;
     llvm::raw_string_ostream out(text);
     module->print(out, nullptr);

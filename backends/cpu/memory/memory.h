@@ -66,7 +66,7 @@ class Memory {
   // Reads the elements of `count` references at once, of which each is the one before it moved by
   // one element, so that load() then finds them: rows along the references, turned in registers.
   // Does nothing where load() reads lanes together anyway.
-  void read_turned(const Reference& first, unsigned count, const Lanes& lanes);
+  void read_transposed(const Reference& first, unsigned count, const Lanes& lanes);
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
   llvm::Value* address(int buffer, const Form& offset);

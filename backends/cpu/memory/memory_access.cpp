@@ -107,7 +107,7 @@ llvm::Value* Memory::load_row(const Reference& first, unsigned lane, unsigned co
   return load_masked(ir_, type, p, on, align);
 }
 
-void Memory::read_turned(const Reference& first, unsigned count, const Lanes& lanes) {
+void Memory::read_transposed(const Reference& first, unsigned count, const Lanes& lanes) {
   bool apart = first.cell < 0 && first.offsets == nullptr && first.moved == nullptr &&
                std::abs(first.stride) > kMostComponents;
   llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/jit/llvm_memory.h"
-#include "backends/cpu/probe/probe_dots.h"
+#include "backends/cpu/probe/probe_dot_products.h"
 #include "backends/cpu/probe/probe_tiles.h"
 #include "core/support/diagnostic.h"
 
@@ -112,7 +112,7 @@ Target probe() {
   for (const Level& level : levels()) {
     if (has(found, level)) apply(level, target);
   }
-  probe_dots(found, target);
+  probe_dot_products(found, target);
   if (target.vector_bits == 512) target.tiles = host_tiles(found, target.fma_per_ns);
   probe_caches(target);
   target.l2_shared_bytes = target.l2_bytes / kPartForAll;

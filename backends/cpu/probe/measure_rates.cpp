@@ -91,7 +91,7 @@ double fma_rate(int bits) {
 }
 
 // Multiply-adds of whole tiles, whose rows have `groups` groups of neighbours.
-double tile_rate(const MatrixTiles& tiles, void (*run)(int64_t), int64_t neighbours) {
+double tile_rate(const AmxTiles& tiles, void (*run)(int64_t), int64_t neighbours) {
   constexpr int64_t kCalls = 8;
   auto each = static_cast<double>(tiles.rows * tiles.columns() * tiles.groups() * neighbours);
   return each * kCalls * kProductsPerCall / least_ns([&] { run(kCalls); });
@@ -165,7 +165,7 @@ MachineRates measure_rates(const Target& host) {
     double rate = fma_rate(bits);
     if (rate > 0) r.fma_per_ns[bits] = rounded(rate);
   }
-  const MatrixTiles& tiles = host.tiles;
+  const AmxTiles& tiles = host.tiles;
   if (tiles.bf16_per_ns > 0) r.tile_bf16_per_ns = tile_rate(tiles, multiply_tiles_bf16, 2);
   if (tiles.i8_per_ns > 0) r.tile_i8_per_ns = tile_rate(tiles, multiply_tiles_i8, 4);
   r.threads = host.threads;

@@ -61,9 +61,9 @@ void multiply_tiles_bf16(int64_t) {}
 void multiply_tiles_i8(int64_t) {}
 #endif
 
-MatrixTiles host_tiles(const llvm::StringMap<bool>& features, double fma_per_ns) {
+AmxTiles host_tiles(const llvm::StringMap<bool>& features, double fma_per_ns) {
   constexpr double kPairs = 16, kFours = 32;  // of one instruction's time, in f32 multiply-adds
-  MatrixTiles tiles;
+  AmxTiles tiles;
   bool bf16 = features.lookup("amx-bf16"), i8 = features.lookup("amx-int8");
   if (!features.lookup("amx-tile") || !(bf16 || i8) || !granted()) return tiles;
   tiles.count = 8;

@@ -12,7 +12,7 @@ namespace tile::cpu {
 
 // Those of the host with the rates of such processors beside `fma_per_ns`; none where the processor
 // has none or the system, which is asked once, does not let this process use them.
-MatrixTiles host_tiles(const llvm::StringMap<bool>& features, double fma_per_ns);
+AmxTiles host_tiles(const llvm::StringMap<bool>& features, double fma_per_ns);
 
 // Multiplies tiles of zeros, `kProductsPerCall` of them each call. Only where there are tiles.
 constexpr int64_t kProductsPerCall = 1024;

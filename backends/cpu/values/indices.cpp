@@ -11,7 +11,7 @@ namespace {
 // What a remembered value is; the first number of its key.
 enum Tag : uint64_t { kAtom = 1000, kPrefix, kProduct, kVector };
 
-// Addresses wrap as the machine's do: a form may pass outside the range that its sum stays in.
+// PointerArray wrap as the machine's do: a form may pass outside the range that its sum stays in.
 int64_t wrapping_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }

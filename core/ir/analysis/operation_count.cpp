@@ -18,7 +18,7 @@ bool holds(const Constraint& c, std::span<const int64_t> x) {
   return Rational(c.lo) <= value && value < Rational(c.hi) && (!c.integral || value.is_integer());
 }
 
-// Which unknowns are tied together by constraints: the number of the set of each.
+// Which iterators are tied together by constraints: the number of the set of each.
 std::vector<size_t> tied_sets(const Piece& piece) {
   std::vector<size_t> set(piece.box.size());
   std::iota(set.begin(), set.end(), size_t{0});
@@ -33,7 +33,7 @@ std::vector<size_t> tied_sets(const Piece& piece) {
   return set;
 }
 
-// The values of unknown `u` in its box that satisfy every constraint when the others have the
+// The values of iterator `u` in its box that satisfy every constraint when the others have the
 // values in x: an interval, since no constraint wants an integer.
 double solutions(const Piece& piece, size_t u, const std::vector<const Constraint*>& constraints,
                  std::vector<int64_t>& x) {
@@ -56,9 +56,9 @@ double solutions(const Piece& piece, size_t u, const std::vector<const Constrain
   return static_cast<double>(std::max<int64_t>(0, last - first + 1));
 }
 
-// The unknown that needs no enumeration: the longest in no constraint that wants an integer.
-std::optional<size_t> solved_unknown(const Piece& piece, const std::vector<size_t>& free,
-                                     const std::vector<const Constraint*>& constraints) {
+// The iterator that needs no enumeration: the longest in no constraint that wants an integer.
+std::optional<size_t> solved_iterator(const Piece& piece, const std::vector<size_t>& free,
+                                      const std::vector<const Constraint*>& constraints) {
   std::optional<size_t> longest;
   for (size_t u : free) {
     bool solvable = std::none_of(constraints.begin(), constraints.end(), [&](const Constraint* c) {
@@ -69,13 +69,13 @@ std::optional<size_t> solved_unknown(const Piece& piece, const std::vector<size_
   return longest;
 }
 
-// Points of the unknowns `free` that satisfy `constraints`, which name no other unknown.
+// Points of the iterators `free` that satisfy `constraints`, which name no other iterator.
 double enumerate(const Piece& piece, std::vector<size_t> free,
                  const std::vector<const Constraint*>& constraints) {
   double volume = 1;
   for (size_t i : free) volume *= static_cast<double>(piece.box[i]);
   if (constraints.empty() || volume == 0) return volume;
-  std::optional<size_t> solved = solved_unknown(piece, free, constraints);
+  std::optional<size_t> solved = solved_iterator(piece, free, constraints);
   if (solved) {
     volume /= static_cast<double>(piece.box[*solved]);
     std::erase(free, *solved);
@@ -88,7 +88,7 @@ double enumerate(const Piece& piece, std::vector<size_t> free,
   for (;;) {
     checkpoint();
     if (solved) {
-      // A constraint that wants an integer does not name the solved unknown.
+      // A constraint that wants an integer does not name the solved iterator.
       bool valid = std::all_of(constraints.begin(), constraints.end(),
                                [&](const Constraint* c) { return !c->integral || holds(*c, x); });
       count += valid ? solutions(piece, *solved, constraints, x) : 0;
@@ -112,13 +112,13 @@ double operations_per_point(const Contraction& contraction, const Piece& piece) 
     bool free = node.op == Op::cast || node.op == Op::cast_like || node.op == Op::ident;
     count += free ? 0 : node.op == Op::fma ? 2 : 1;
   }
-  bool aggregates =
-      contraction.aggregation != Aggregation::assign && piece.owners < piece.unknowns.size();
+  bool aggregates = contraction.aggregation != Aggregation::assign &&
+                    piece.parallel_dims < piece.iterators.size();
   return count + (aggregates ? 1 : 0);
 }
 
 double count_points(const Piece& piece) {
-  internal_check(piece.box.size() == piece.unknowns.size(), "the piece has no box yet");
+  internal_check(piece.box.size() == piece.iterators.size(), "the piece has no box yet");
   std::vector<size_t> set = tied_sets(piece);
   double count = 1;
   for (size_t s = 0; s < set.size(); ++s) {

@@ -5,7 +5,7 @@
 
 namespace tile {
 
-// Integer points of a piece that the bounds pass has given a box: exact, each set of unknowns that
+// Integer points of a piece that the bounds pass has given a box: exact, each set of iterators that
 // constraints tie together by enumeration. Throws Failure (code "limit") where such a set is too
 // large.
 double count_points(const Piece& piece);

@@ -14,7 +14,7 @@ const BoundTensor& tensor_of(const Kernel& kernel, TensorId id) {
   return kernel.tensors[static_cast<size_t>(id)];
 }
 
-FlatIndex flat(std::vector<size_t> unknowns, const Piece& piece,
+FlatIndex flat(std::vector<size_t> iterators, const Piece& piece,
                const std::vector<const Access*>& accesses, const Kernel& kernel) {
   auto key = [&](size_t u) {
     int64_t most = 0;
@@ -22,25 +22,25 @@ FlatIndex flat(std::vector<size_t> unknowns, const Piece& piece,
     bool moves = most != 0;
     return std::pair(moves, -most);  // those that move nothing are slowest
   };
-  std::stable_sort(unknowns.begin(), unknowns.end(),
+  std::stable_sort(iterators.begin(), iterators.end(),
                    [&](size_t a, size_t b) { return key(a) < key(b); });
   FlatIndex f;
-  for (size_t u : unknowns) f.count = checked_mul(f.count, std::max<int64_t>(piece.box[u], 0));
-  if (!unknowns.empty()) f.fastest = piece.box[unknowns.back()];
-  f.unknowns = std::move(unknowns);
+  for (size_t u : iterators) f.count = checked_mul(f.count, std::max<int64_t>(piece.box[u], 0));
+  if (!iterators.empty()) f.fastest = piece.box[iterators.back()];
+  f.iterators = std::move(iterators);
   return f;
 }
 
-using Unknowns = std::set<size_t>;
+using Iterators = std::set<size_t>;
 
-void collect(const Affine& form, Unknowns& used) {
+void collect(const Affine& form, Iterators& used) {
   for (size_t u = 0; u < form.coefficients.size(); ++u) {
     if (!form.coefficients[u].is_zero()) used.insert(u);
   }
 }
 
-// The unknowns and loads below a node; false for a fold, whose region is not looked into.
-bool below(const Piece& piece, NodeId root, Unknowns& used, std::vector<const Access*>& loads) {
+// The iterators and loads below a node; false for a fold, whose region is not looked into.
+bool below(const Piece& piece, NodeId root, Iterators& used, std::vector<const Access*>& loads) {
   const Node& node = piece.body[root];
   if (node.kind == NodeKind::fold || node.kind == NodeKind::component) return false;
   if (node.kind == NodeKind::index) used.insert(static_cast<size_t>(node.slot));
@@ -53,45 +53,45 @@ bool below(const Piece& piece, NodeId root, Unknowns& used, std::vector<const Ac
                      [&](NodeId arg) { return below(piece, arg, used, loads); });
 }
 
-bool within(const Unknowns& used, const Unknowns& all) {
+bool within(const Iterators& used, const Iterators& all) {
   return std::includes(all.begin(), all.end(), used.begin(), used.end());
 }
 
-// Neighbours along k are closer in memory than those along the owners.
-bool along_k(const FlatIndex& k, const FlatIndex& owners, const std::vector<const Access*>& loads,
-             const Kernel& kernel) {
-  if (loads.empty() || k.unknowns.empty()) return false;
-  if (owners.unknowns.empty()) return true;
+// Neighbours along k are closer in memory than those along the parallel dimensions.
+bool along_k(const FlatIndex& k, const FlatIndex& parallel_dims,
+             const std::vector<const Access*>& loads, const Kernel& kernel) {
+  if (loads.empty() || k.iterators.empty()) return false;
+  if (parallel_dims.iterators.empty()) return true;
   auto stride = [&](size_t u) {
     int64_t s = std::abs(stride_of(*loads[0], u, kernel));
     return s == 0 ? int64_t{1} << 40 : s;
   };
-  return stride(k.unknowns.back()) < stride(owners.unknowns.back());
+  return stride(k.iterators.back()) < stride(parallel_dims.iterators.back());
 }
 
 }  // namespace
 
-int64_t stride_of(const Access& access, size_t unknown, const Kernel& kernel) {
+int64_t stride_of(const Access& access, size_t iterator, const Kernel& kernel) {
   const Shape& shape = tensor_of(kernel, access.tensor).shape;
   std::vector<int64_t> strides = dense_strides(shape);
   Rational sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
     if (access.index[d].value < 0) {
-      sum += access.index[d].affine.coefficient(unknown) * Rational(strides[d]);
+      sum += access.index[d].affine.coefficient(iterator) * Rational(strides[d]);
     }
   }
   return sum.num() / sum.den();
 }
 
-FlatIndex flat_owners(const Piece& piece, const Kernel& kernel) {
+FlatIndex flat_parallel_dims(const Piece& piece, const Kernel& kernel) {
   std::vector<size_t> list;
-  for (size_t u = 0; u < piece.owners; ++u) list.push_back(u);
+  for (size_t u = 0; u < piece.parallel_dims; ++u) list.push_back(u);
   return flat(std::move(list), piece, {&piece.stores[0]}, kernel);
 }
 
 FlatIndex flat_reductions(const Piece& piece, const Kernel& kernel) {
   std::vector<size_t> list;
-  for (size_t u = piece.owners; u < piece.box.size(); ++u) list.push_back(u);
+  for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) list.push_back(u);
   std::vector<const Access*> loads;
   for (const Access& a : piece.loads) loads.push_back(&a);
   return flat(std::move(list), piece, loads, kernel);
@@ -104,8 +104,8 @@ bool may_be_empty(const Piece& piece, const Contraction& c) {
 
 std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
                                       const Kernel& kernel) {
-  bool sum =
-      c.aggregation == Aggregation::sum && c.outputs.size() == 1 && piece.owners < piece.box.size();
+  bool sum = c.aggregation == Aggregation::sum && c.outputs.size() == 1 &&
+             piece.parallel_dims < piece.box.size();
   if (!sum || c.accumulator == DType::bool_) return std::nullopt;
   const Node& root = piece.body[piece.body.results[0]];
   bool product =
@@ -114,14 +114,14 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   MatrixForm f;
   f.x = root.args[0];
   f.y = root.args[1];
-  Unknowns x, y;
+  Iterators x, y;
   std::vector<const Access*> x_loads, y_loads;
   if (!below(piece, f.x, x, x_loads) || !below(piece, f.y, y, y_loads)) return std::nullopt;
   std::vector<size_t> batch, m, n, k;
   for (size_t u = 0; u < piece.box.size(); ++u) {
     bool in_x = x.contains(u), in_y = y.contains(u);
-    bool owner = u < piece.owners;
-    (!owner ? k : in_x == in_y ? batch : in_x ? m : n).push_back(u);
+    bool parallel_dim = u < piece.parallel_dims;
+    (!parallel_dim ? k : in_x == in_y ? batch : in_x ? m : n).push_back(u);
   }
   if (m.empty() && n.empty()) return std::nullopt;
   // The output is written along n.
@@ -145,13 +145,13 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   f.m = flat(m, piece, stores, kernel);
   f.n = flat(n, piece, stores, kernel);
   f.k = flat(k, piece, loads, kernel);
-  Unknowns common(batch.begin(), batch.end());
+  Iterators common(batch.begin(), batch.end());
   common.insert(k.begin(), k.end());
-  Unknowns of_x = common, of_y = common;
+  Iterators of_x = common, of_y = common;
   of_x.insert(m.begin(), m.end());
   of_y.insert(n.begin(), n.end());
   for (size_t i = 0; i < piece.constraints.size(); ++i) {
-    Unknowns used;
+    Iterators used;
     collect(piece.constraints[i].form, used);
     bool in_x = within(used, of_x), in_y = within(used, of_y);
     if (!in_x && !in_y) return std::nullopt;
@@ -185,7 +185,7 @@ bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const
 bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel) {
   std::optional<ScanForm> form = scan_form(piece, c);
   if (!form || form->offset < 0 || c.outputs.size() != 1) return false;
-  int64_t cells = piece.box[form->owner], values = piece.box[form->reduction];
+  int64_t cells = piece.box[form->parallel_dim], values = piece.box[form->reduction];
   if (form->suffix && values > cells + form->offset) return false;
   for (const Access& load : piece.loads) {
     if (std::abs(stride_of(load, form->reduction, kernel)) == 1) return true;
@@ -194,11 +194,12 @@ bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel)
 }
 
 std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& kernel) {
-  bool plain = piece.owners == piece.box.size() && piece.constraints.empty() && piece.owners >= 2;
+  bool plain = piece.parallel_dims == piece.box.size() && piece.constraints.empty() &&
+               piece.parallel_dims >= 2;
   if (!plain) return std::nullopt;
-  FlatIndex owners = flat_owners(piece, kernel);
+  FlatIndex parallel_dims = flat_parallel_dims(piece, kernel);
   TransposeForm f;
-  f.written = owners.unknowns.back();
+  f.written = parallel_dims.iterators.back();
   bool neighbours = std::all_of(piece.stores.begin(), piece.stores.end(), [&](const Access& store) {
     return std::abs(stride_of(store, f.written, kernel)) == 1;
   });
@@ -220,13 +221,13 @@ std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& ke
     });
     if (!affine || reads(i) != 1) continue;
     int64_t across = std::abs(stride_of(load, f.written, kernel));
-    for (size_t u = 0; u < piece.owners; ++u) {
+    for (size_t u = 0; u < piece.parallel_dims; ++u) {
       bool along = u != f.written && std::abs(stride_of(load, u, kernel)) == 1;
       if (!along || across < 8 || piece.box[u] < 8 || piece.box[f.written] < 8) continue;
       f.load = i;
       f.read = u;
       std::vector<size_t> rest;
-      for (size_t o : owners.unknowns) {
+      for (size_t o : parallel_dims.iterators) {
         if (o != f.read && o != f.written) rest.push_back(o);
       }
       f.rest = flat(std::move(rest), piece, {&piece.stores[0]}, kernel);
@@ -236,7 +237,7 @@ std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& ke
   return std::nullopt;
 }
 
-int64_t shared_bytes(const GpuMatrix& g, DType type) {
+int64_t shared_bytes(const SimtGemm& g, DType type) {
   return g.stages * g.k * (g.m + g.n + 8) * static_cast<int64_t>(byte_size(type)) + 64;
 }
 

@@ -11,22 +11,22 @@
 
 namespace tile::gpu {
 
-// Several unknowns counted as one index, the last fastest.
+// Several iterators counted as one index, the last fastest.
 struct FlatIndex {
-  std::vector<size_t> unknowns;
+  std::vector<size_t> iterators;
   int64_t count = 1;
-  // Extent of the fastest unknown, which neighbours share; 1 without unknowns.
+  // Extent of the fastest iterator, which neighbours share; 1 without iterators.
   int64_t fastest = 1;
 };
-// By decreasing stride: owners in the first output, reductions in the loads.
-FlatIndex flat_owners(const Piece& piece, const Kernel& kernel);
+// By decreasing stride: parallel dimensions in the first output, reductions in the loads.
+FlatIndex flat_parallel_dims(const Piece& piece, const Kernel& kernel);
 FlatIndex flat_reductions(const Piece& piece, const Kernel& kernel);
-// Elements between neighbouring values of an unknown in a dense tensor (0: not used; of rational
+// Elements between neighbouring values of an iterator in a dense tensor (0: not used; of rational
 // forms the nearest integer).
-int64_t stride_of(const Access& access, size_t unknown, const Kernel& kernel);
+int64_t stride_of(const Access& access, size_t iterator, const Kernel& kernel);
 
-// The body as a product x * y of what depends on the owners m and n. The conditions of the domain
-// each belong to one of the two.
+// The body as a product x * y of what depends on the parallel dimensions m and n. The conditions of
+// the domain each belong to one of the two.
 struct MatrixForm {
   NodeId x = -1;
   NodeId y = -1;
@@ -52,7 +52,7 @@ struct LineForm {
   std::vector<int64_t> rows;  // extents
   int64_t row_count = 1;
   int64_t count = 1;              // elements of a line
-  int64_t fastest = 1;            // extent of its fastest unknown
+  int64_t fastest = 1;            // extent of its fastest iterator
   std::vector<FlatIndex> lines;   // of each stage with loops of its own
   std::vector<TensorId> kept;     // results that are lines, and live for the row
   std::vector<TensorId> scalars;  // results that are one value for each row, and live for it
@@ -79,19 +79,21 @@ int64_t cells_of_a_lane(const LineForm& f, const GpuLines& g);
 int64_t words_of_a_cell(const LineForm& f, const Kernel& kernel);
 // The most registers that the compiler may need: each tensor has registers of its own.
 int64_t most_registers(const LineForm& f, const GpuLines& g, const Kernel& kernel);
-// The carried owner is walked by neighbours in memory and every cell's own term is one value.
+// The carried parallel dimension is walked by neighbours in memory and every cell's own term is one
+// value.
 bool scans_lines(const Piece& piece, const Contraction& c, const Kernel& kernel);
-// A pointwise piece that reads one tensor along another owner than it writes.
+// A pointwise piece that reads one tensor along another parallel dimension than it writes.
 struct TransposeForm {
   size_t load = 0;
-  size_t read = 0, written = 0;  // owners that are fastest in the load, and in the output
-  FlatIndex rest;                // the other owners
+  size_t read = 0,
+         written = 0;  // parallel dimensions that are fastest in the load, and in the output
+  FlatIndex rest;      // the other parallel dimensions
 };
 std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& kernel);
 
-// Some owner may have no valid point, so that its cell keeps the fill.
+// Some cell may have no valid point, so that its cell keeps the fill.
 bool may_be_empty(const Piece& piece, const Contraction& c);
 
-int64_t shared_bytes(const GpuMatrix& g, DType type);
+int64_t shared_bytes(const SimtGemm& g, DType type);
 
 }  // namespace tile::gpu

@@ -106,15 +106,15 @@ class LineFinder {
       codes_[s][static_cast<size_t>(stage.rows[r])] = static_cast<int>(r);
       rows.push_back(p.box[static_cast<size_t>(stage.rows[r])]);
     }
-    bool reduces = p.owners < p.box.size();
-    FlatIndex all = reduces ? flat_reductions(p, kernel_) : flat_owners(p, kernel_);
+    bool reduces = p.parallel_dims < p.box.size();
+    FlatIndex all = reduces ? flat_reductions(p, kernel_) : flat_parallel_dims(p, kernel_);
     FlatIndex line;
     std::vector<int64_t> extents;
-    for (size_t u : all.unknowns) {
+    for (size_t u : all.iterators) {
       if (codes_[s][u] != kOther || p.box[u] == 1) continue;
       codes_[s][u] = kLine + static_cast<int>(extents.size());
       extents.push_back(p.box[u]);
-      line.unknowns.push_back(u);
+      line.iterators.push_back(u);
       line.count = checked_mul(line.count, p.box[u]);
       line.fastest = p.box[u];
     }
@@ -133,7 +133,7 @@ class LineFinder {
     return extents == line_extents_ && rows == f_.rows;
   }
 
-  // Its unknowns are what they are at the host's cells.
+  // Its iterators are what they are at the host's cells.
   bool attached(size_t s) {
     const Piece& p = piece(s);
     codes_[s].assign(p.box.size(), kOther);
@@ -196,7 +196,7 @@ class LineFinder {
   LineForm f_;
   bool settled_ = false;  // by the first stage with loops of its own: the rows and the line
   std::vector<int64_t> line_extents_;
-  std::vector<std::vector<int>> codes_;  // by stage and unknown
+  std::vector<std::vector<int>> codes_;  // by stage and iterator
   std::map<TensorId, Signature> made_, read_as_;
   std::map<TensorId, std::set<size_t>> readers_;
   std::map<TensorId, LineForm::Cached> first_read_;

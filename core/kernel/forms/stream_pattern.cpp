@@ -10,10 +10,10 @@
 
 namespace tile::stream {
 
-int unknown_of(const Index& index, const Piece& piece) {
+int iterator_of(const Index& index, const Piece& piece) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
-  for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-    if (index.affine == unknown_affine(u)) return static_cast<int>(u);
+  for (size_t u = 0; u < piece.iterators.size(); ++u) {
+    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
   }
   return -1;
 }
@@ -25,10 +25,10 @@ NodeId without_casts(const Body& body, NodeId id) {
   return id;
 }
 
-// Compares two expressions, finding which unknown of the second is which of the first.
+// Compares two expressions, finding which iterator of the second is which of the first.
 class SameValue {
  public:
-  SameValue(const Piece& a, const Piece& b) : a_(a), b_(b), of_(b.unknowns.size(), -1) {}
+  SameValue(const Piece& a, const Piece& b) : a_(a), b_(b), of_(b.iterators.size(), -1) {}
 
   bool same(NodeId x, NodeId y) {
     x = without_casts(a_.body, x);
@@ -70,7 +70,7 @@ class SameValue {
     if (p.tensor != q.tensor) return false;
     loads_.insert(load);
     for (size_t d = 0; d < p.index.size(); ++d) {
-      int u = unknown_of(p.index[d], a_), v = unknown_of(q.index[d], b_);
+      int u = iterator_of(p.index[d], a_), v = iterator_of(q.index[d], b_);
       if (u >= 0 && v >= 0 && is(u, v)) continue;
       if (!single(p.index[d], a_) || !single(q.index[d], b_)) return false;
     }
@@ -80,7 +80,7 @@ class SameValue {
   static bool single(const Index& index, const Piece& piece) {
     if (index.value >= 0) return false;
     if (index.affine == constant_affine(0)) return true;
-    int u = unknown_of(index, piece);
+    int u = iterator_of(index, piece);
     return u >= 0 && piece.box[static_cast<size_t>(u)] == 1;
   }
 
@@ -93,22 +93,23 @@ bool one_plain_piece(const Contraction& c) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill;
 }
 
-// The maximum is read where the distance's own unknowns say.
+// The maximum is read where the distance's own iterators say.
 bool reads_row(const Piece& e, size_t load, const Piece& maximum, const std::vector<int>& of) {
   const Access& read = e.loads[load];
   for (size_t d = 0; d < read.index.size(); ++d) {
-    int owner = unknown_of(maximum.stores[0].index[d], maximum);
-    bool many = owner >= 0 && maximum.box[static_cast<size_t>(owner)] != 1;
-    if (many && unknown_of(read.index[d], e) != of[static_cast<size_t>(owner)]) return false;
+    int parallel_dim = iterator_of(maximum.stores[0].index[d], maximum);
+    bool many = parallel_dim >= 0 && maximum.box[static_cast<size_t>(parallel_dim)] != 1;
+    if (many && iterator_of(read.index[d], e) != of[static_cast<size_t>(parallel_dim)])
+      return false;
   }
   return true;
 }
 
-// By dimension of what the load reads: the piece's unknown, -1 where there is one value.
-std::optional<std::vector<int>> unknowns_read(const Piece& piece, size_t load) {
+// By dimension of what the load reads: the piece's iterator, -1 where there is one value.
+std::optional<std::vector<int>> iterators_read(const Piece& piece, size_t load) {
   std::vector<int> of;
   for (const Index& index : piece.loads[load].index) {
-    of.push_back(unknown_of(index, piece));
+    of.push_back(iterator_of(index, piece));
     if (of.back() < 0 && !(index.value < 0 && index.affine == constant_affine(0))) {
       return std::nullopt;
     }
@@ -138,7 +139,7 @@ std::optional<size_t> linear_load(const Contraction& c, TensorId tensor) {
 std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) {
   if (!one_plain_piece(maximum) || maximum.aggregation != Aggregation::max) return std::nullopt;
   const Piece& m = maximum.pieces[0];
-  if (m.box.size() != m.owners + 1 || !is_float(maximum.accumulator)) return std::nullopt;
+  if (m.box.size() != m.parallel_dims + 1 || !is_float(maximum.accumulator)) return std::nullopt;
   for (const Node& n : e.body.nodes) {
     if (n.kind != NodeKind::operation || n.op != Op::exp) continue;
     const Node& distance = e.body[without_casts(e.body, n.args[0])];
@@ -149,7 +150,7 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) 
     if (e.loads[load].tensor != maximum.outputs[0]) continue;
     SameValue values(e, m);
     if (!values.same(distance.args[0], m.body.results[0])) continue;
-    int axis = values.of()[m.owners];
+    int axis = values.of()[m.parallel_dims];
     if (axis < 0 || !reads_row(e, load, m, values.of())) continue;
     Distance found{load, values.of(), static_cast<size_t>(axis), {}};
     found.x_loads.assign(values.loads().begin(), values.loads().end());
@@ -210,17 +211,17 @@ bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<
 std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor) {
   if (c.aggregation != Aggregation::sum || !is_float(c.accumulator)) return std::nullopt;
   std::optional<size_t> load = linear_load(c, tensor);
-  if (!load || c.pieces[0].owners == c.pieces[0].box.size()) return std::nullopt;
-  std::optional<std::vector<int>> of = unknowns_read(c.pieces[0], *load);
+  if (!load || c.pieces[0].parallel_dims == c.pieces[0].box.size()) return std::nullopt;
+  std::optional<std::vector<int>> of = iterators_read(c.pieces[0], *load);
   if (!of) return std::nullopt;
   return LinearSum{*load, std::move(*of)};
 }
 
 std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor) {
   std::optional<size_t> load = linear_load(p, tensor);
-  bool pointwise = load && p.pieces[0].owners == p.pieces[0].box.size();
+  bool pointwise = load && p.pieces[0].parallel_dims == p.pieces[0].box.size();
   if (!pointwise || !p.pieces[0].constraints.empty()) return std::nullopt;
-  std::optional<std::vector<int>> of = unknowns_read(p.pieces[0], *load);
+  std::optional<std::vector<int>> of = iterators_read(p.pieces[0], *load);
   if (!of) return std::nullopt;
   return Multiple{*load, std::move(*of)};
 }

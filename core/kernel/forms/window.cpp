@@ -12,17 +12,17 @@ namespace {
 constexpr int64_t kLongest = 4096;  // values of a block that are kept
 constexpr const char* kPlace = "place";
 
-std::string name(size_t unknown) { return "u" + std::to_string(unknown); }
+std::string name(size_t iterator) { return "u" + std::to_string(iterator); }
 
-// Tells for each node whether it moves with the owner other than together with the place in the
-// window.
+// Tells for each node whether it moves with the parallel dimension other than together with the
+// place in the window.
 class Windows {
  public:
   explicit Windows(const Piece& piece) : piece_(piece) {}
 
   // The whole body, the place being the reduction `u`.
-  bool slides_with(size_t owner, size_t reduction) {
-    owner_ = owner;
+  bool slides_with(size_t parallel_dim, size_t reduction) {
+    parallel_dim_ = parallel_dim;
     reduction_ = reduction;
     Level top{&piece_.body, nullptr, nullptr, {}, {}};
     visit(top);
@@ -31,8 +31,8 @@ class Windows {
   }
 
   // The fold's region; the captured values come from the body.
-  bool slides_in(size_t owner, const Node& fold, const IndexValue& counter) {
-    owner_ = owner;
+  bool slides_in(size_t parallel_dim, const Node& fold, const IndexValue& counter) {
+    parallel_dim_ = parallel_dim;
     Level top{&piece_.body, nullptr, nullptr, {}, {}};
     visit(top);
     moves_ = false;
@@ -43,7 +43,7 @@ class Windows {
                                  [&](NodeId r) { return together(inside, r); });
   }
 
-  // The fold's bounds, which no unknown may move.
+  // The fold's bounds, which no iterator may move.
   std::optional<IndexValue> bound(NodeId id) {
     Level top{&piece_.body, nullptr, nullptr, {}, {}};
     visit(top);
@@ -115,15 +115,16 @@ class Windows {
     return u == reduction_ ? Expr::variable(kPlace) : Expr::variable(name(u));
   }
 
-  // The expression stays as it is when the owner goes one back and the place one on.
+  // The expression stays as it is when the parallel dimension goes one back and the place one on.
   bool together(const Expr& e) {
-    bool owner = uses_variable(e, name(owner_)), place = uses_variable(e, place_name());
-    if (!owner && !place) return true;
-    Expr shifted = substitute(e, {{name(owner_), Expr::variable(name(owner_)) - 1},
+    bool parallel_dim = uses_variable(e, name(parallel_dim_)),
+         place = uses_variable(e, place_name());
+    if (!parallel_dim && !place) return true;
+    Expr shifted = substitute(e, {{name(parallel_dim_), Expr::variable(name(parallel_dim_)) - 1},
                                   {place_name(), Expr::variable(place_name()) + 1}});
     Ranges free;  // the shifted values may lie outside their ranges
     bool same = simplify(shifted, free) == simplify(e, free);
-    moves_ = moves_ || (owner && same);
+    moves_ = moves_ || (parallel_dim && same);
     return same;
   }
   std::string place_name() const { return counter_ ? "turn" : kPlace; }
@@ -159,18 +160,18 @@ class Windows {
   }
 
   const Piece& piece_;
-  size_t owner_ = 0;
+  size_t parallel_dim_ = 0;
   size_t reduction_ = static_cast<size_t>(-1);
   Known counter_;
   bool moves_ = false;
 };
 
 std::optional<WindowForm> reduction_form(const Piece& piece, const Contraction& c) {
-  bool one = piece.box.size() == piece.owners + 1 && c.aggregation != Aggregation::assign &&
+  bool one = piece.box.size() == piece.parallel_dims + 1 && c.aggregation != Aggregation::assign &&
              !c.fill && piece.box.back() <= kLongest;
   if (!one) return std::nullopt;
-  for (size_t u = 0; u < piece.owners; ++u) {
-    if (!Windows(piece).slides_with(u, piece.owners)) continue;
+  for (size_t u = 0; u < piece.parallel_dims; ++u) {
+    if (!Windows(piece).slides_with(u, piece.parallel_dims)) continue;
     auto length = static_cast<double>(piece.box.back());
     return WindowForm{u, -1, piece.box.back(), length};
   }
@@ -184,7 +185,7 @@ std::optional<WindowForm> fold_form(const Piece& piece) {
     if (fold >= 0) return std::nullopt;
     fold = static_cast<NodeId>(i);
   }
-  if (fold < 0 || piece.box.size() != piece.owners) return std::nullopt;
+  if (fold < 0 || piece.box.size() != piece.parallel_dims) return std::nullopt;
   const Node& node = piece.body[fold];
   bool nested = std::any_of(node.region->nodes.begin(), node.region->nodes.end(),
                             [](const Node& n) { return n.kind == NodeKind::fold; });
@@ -198,7 +199,7 @@ std::optional<WindowForm> fold_form(const Piece& piece) {
     if (!some || longest > kLongest) return std::nullopt;
     IndexValue counter{Expr::variable("turn"), begin->lo, end->hi - 1, 1};
     int64_t likely = (end->hi + end->lo) / 2 - (begin->hi + begin->lo) / 2;
-    for (size_t u = 0; u < piece.owners; ++u) {
+    for (size_t u = 0; u < piece.parallel_dims; ++u) {
       if (Windows(piece).slides_in(u, node, counter)) {
         return WindowForm{u, fold, longest, static_cast<double>(std::max<int64_t>(likely, 1))};
       }
@@ -210,12 +211,12 @@ std::optional<WindowForm> fold_form(const Piece& piece) {
 
 }  // namespace
 
-std::optional<size_t> carried_owner(const Piece& piece, const Contraction& contraction,
-                                    const Target& target) {
-  if (std::optional<ScanForm> scan = scan_form(piece, contraction)) return scan->owner;
+std::optional<size_t> carried_parallel_dim(const Piece& piece, const Contraction& contraction,
+                                           const Target& target) {
+  if (std::optional<ScanForm> scan = scan_form(piece, contraction)) return scan->parallel_dim;
   std::optional<WindowForm> window = window_form(piece, contraction);
   if (!window || (window->fold >= 0 && target.device != "cpu")) return std::nullopt;
-  return window->owner;
+  return window->parallel_dim;
 }
 
 std::optional<WindowForm> window_form(const Piece& piece, const Contraction& contraction) {

@@ -7,24 +7,24 @@
 namespace tile {
 namespace {
 
-using Unknowns = std::set<size_t>;
+using Iterators = std::set<size_t>;
 
 bool moves(const Piece& piece, const Affine& form, size_t u) {
   return piece.box[u] > 1 && !form.coefficient(u).is_zero();
 }
 
-Unknowns unknowns_of(const Piece& piece, const Affine& form) {
-  Unknowns result;
+Iterators iterators_of(const Piece& piece, const Affine& form) {
+  Iterators result;
   for (size_t u = 0; u < piece.box.size(); ++u) {
     if (moves(piece, form, u)) result.insert(u);
   }
   return result;
 }
 
-// A dimension of a load that moves with an owner and with a reduction.
+// A dimension of a load that moves with a parallel dimension and with a reduction.
 bool slides(const Piece& piece, const Index& index) {
-  Unknowns in = unknowns_of(piece, index.affine);
-  return !in.empty() && *in.begin() < piece.owners && *in.rbegin() >= piece.owners;
+  Iterators in = iterators_of(piece, index.affine);
+  return !in.empty() && *in.begin() < piece.parallel_dims && *in.rbegin() >= piece.parallel_dims;
 }
 bool slides(const Piece& piece, const Access& access) {
   return std::any_of(access.index.begin(), access.index.end(),
@@ -44,7 +44,7 @@ int sliding_load(const Piece& piece) {
 
 // What one factor of the body depends on, the dimensions of the sliding load left out.
 struct Factor {
-  Unknowns unknowns;
+  Iterators iterators;
   bool slides = false;  // the sliding load is in it
   bool opaque = false;  // a loop or a read at a place that data decide: anything may be in it
 };
@@ -78,7 +78,7 @@ class Factors {
     const Node& n = piece_.body[id];
     for (NodeId arg : n.args) add(arg, f, seen);
     if (n.kind == NodeKind::fold) f.opaque = true;
-    if (n.kind == NodeKind::index) f.unknowns.insert(static_cast<size_t>(n.slot));
+    if (n.kind == NodeKind::index) f.iterators.insert(static_cast<size_t>(n.slot));
     if (n.kind != NodeKind::load) return;
     f.opaque = f.opaque || !n.args.empty();
     if (n.slot == sliding_) {
@@ -86,29 +86,29 @@ class Factors {
       return;
     }
     for (const Index& index : piece_.loads[static_cast<size_t>(n.slot)].index) {
-      f.unknowns.merge(unknowns_of(piece_, index.affine));
+      f.iterators.merge(iterators_of(piece_, index.affine));
     }
   }
   const Piece& piece_;
   int sliding_;
 };
 
-// Reductions, and the owners that slide with one, in groups that depend on each other.
+// Reductions, and the parallel dimensions that slide with one, in groups that depend on each other.
 class Groups {
  public:
   explicit Groups(const Piece& piece) : piece_(piece), root_(piece.box.size()) {
     std::iota(root_.begin(), root_.end(), size_t{0});
-    for (size_t u = piece.owners; u < piece.box.size(); ++u) linked_.insert(u);
+    for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) linked_.insert(u);
   }
   void slide(const Index& index) {
-    Unknowns in = unknowns_of(piece_, index.affine);
+    Iterators in = iterators_of(piece_, index.affine);
     if (slides(piece_, index)) linked_.insert(in.begin(), in.end());
   }
   // What stands together belongs together, if a reduction does.
-  void join(const Unknowns& unknowns) {
-    if (unknowns.empty() || *unknowns.rbegin() < piece_.owners) return;
+  void join(const Iterators& iterators) {
+    if (iterators.empty() || *iterators.rbegin() < piece_.parallel_dims) return;
     std::optional<size_t> first;
-    for (size_t u : unknowns) {
+    for (size_t u : iterators) {
       if (linked_.count(u) == 0) continue;
       if (first) root_[root(u)] = root(*first);
       first = u;
@@ -121,7 +121,7 @@ class Groups {
     for (size_t r = 0; r < root_.size(); ++r) {
       std::vector<size_t> members;
       bool window = false;
-      for (size_t u = piece_.owners; u < root_.size(); ++u) {
+      for (size_t u = piece_.parallel_dims; u < root_.size(); ++u) {
         if (root(u) != r || piece_.box[u] == 1) continue;
         members.push_back(u);
         window = window || std::any_of(sliding.index.begin(), sliding.index.end(), [&](auto& i) {
@@ -137,13 +137,13 @@ class Groups {
   size_t root(size_t u) const { return root_[u] == u ? u : root(root_[u]); }
   const Piece& piece_;
   std::vector<size_t> root_;
-  Unknowns linked_;
+  Iterators linked_;
 };
 
 std::string dimension_text(const Piece& piece, const Index& index) {
   std::vector<std::string> terms;
-  for (size_t u : unknowns_of(piece, index.affine)) {
-    std::string extent = u < piece.owners ? "owner" : std::to_string(piece.box[u]);
+  for (size_t u : iterators_of(piece, index.affine)) {
+    std::string extent = u < piece.parallel_dims ? "parallel" : std::to_string(piece.box[u]);
     terms.push_back(to_string(index.affine.coefficient(u)) + "*" + extent);
   }
   std::sort(terms.begin(), terms.end());
@@ -163,8 +163,8 @@ std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregatio
   const Access& access = piece.loads[static_cast<size_t>(sliding)];
   Groups groups(piece);
   for (const Index& index : access.index) groups.slide(index);
-  for (const Index& index : access.index) groups.join(unknowns_of(piece, index.affine));
-  for (const Constraint& c : piece.constraints) groups.join(unknowns_of(piece, c.form));
+  for (const Index& index : access.index) groups.join(iterators_of(piece, index.affine));
+  for (const Constraint& c : piece.constraints) groups.join(iterators_of(piece, c.form));
   Factors factors(piece, sliding);
   // Only a sum distributes over the factors.
   if (aggregation == Aggregation::sum) {
@@ -173,8 +173,8 @@ std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregatio
     factors.whole(piece.body.results[0]);
   }
   for (const Factor& f : factors.found) {
-    if (f.opaque || (f.slides && !f.unknowns.empty())) groups.join_all();
-    groups.join(f.unknowns);
+    if (f.opaque || (f.slides && !f.iterators.empty())) groups.join_all();
+    groups.join(f.iterators);
   }
   std::vector<std::vector<size_t>> result = groups.windows(access);
   return result.size() > 1 ? result : std::vector<std::vector<size_t>>{};

@@ -13,11 +13,11 @@ namespace tile {
 // The reductions of a window in groups such that it may be computed one group after the other (a
 // row blur, then a column blur), with as many terms as the groups have together instead of their
 // product: each group slides along dimensions of its own and has weights of its own. At least two
-// groups, each in the order of the unknowns; empty: not separable, or no window.
+// groups, each in the order of the iterators; empty: not separable, or no window.
 std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregation aggregation);
 
 // What a windowed piece slides over, and how: `form` is equal for windows of the same shape,
-// strides and offsets, whatever their unknowns are called and in which order they stand.
+// strides and offsets, whatever their iterators are called and in which order they stand.
 struct SlidingWindow {
   TensorId tensor = -1;
   std::string form;

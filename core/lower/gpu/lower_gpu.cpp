@@ -15,15 +15,15 @@ constexpr int64_t kTreeWidth = 16;  // partial results that one thread adds up
 
 }  // namespace
 
-// The unknowns of `index` at position quotient * vector + lane.
+// The iterators of `index` at position quotient * vector + lane.
 Block PieceLowering::decoded(const FlatIndex& index, const State& s, const Expr& quotient,
                              int64_t vector, const Expr& lane, const std::string& prefix,
                              const std::function<Block(const State&)>& inside) const {
   std::function<Block(size_t, Expr, const State&)> from = [&](size_t left, const Expr& rest,
                                                               const State& at) -> Block {
     if (left == 0) return inside(at);
-    size_t u = index.unknowns[left - 1];
-    bool last = left == index.unknowns.size();
+    size_t u = index.iterators[left - 1];
+    bool last = left == index.iterators.size();
     int64_t extent = piece_.box[u] / (last ? vector : 1);
     Expr digit = left == 1 ? rest : floor_mod(rest, Expr(extent));
     if (extent == 1 && left > 1) digit = 0;
@@ -38,14 +38,14 @@ Block PieceLowering::decoded(const FlatIndex& index, const State& s, const Expr&
                       [&](const Expr& next) { return from(left - 1, next, inner); });
     });
   };
-  return from(index.unknowns.size(), quotient, s);
+  return from(index.iterators.size(), quotient, s);
 }
 
-// What the owners' own conditions leave of the results.
+// What the parallel dimensions' own conditions leave of the results.
 Block PieceLowering::owned_results(const State& s) {
   std::vector<Expr> tests;
   for (const PlacedConstraint& p : constraints_) {
-    if (!p.owners_only) continue;
+    if (!p.parallel_dims_only) continue;
     std::vector<Expr> more =
         conditions(*p.constraint, piece_, [&](const Affine& form) { return value_of(form, s); });
     tests.insert(tests.end(), more.begin(), more.end());
@@ -74,7 +74,7 @@ nest::Statement PieceLowering::copied(nest::Access target, nest::Access from) co
 }
 
 // The lanes' accumulators go through shared memory: first kTreeWidth lanes add up all, then one.
-Block PieceLowering::combine_lanes(const Spread& p, const Expr& owner, const Expr& lane) {
+Block PieceLowering::combine_lanes(const Spread& p, const Expr& parallel_dim, const Expr& lane) {
   Block out;
   if (p.lanes == 1) return out;
   for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
@@ -84,7 +84,7 @@ Block PieceLowering::combine_lanes(const Spread& p, const Expr& owner, const Exp
       return accumulator(o, s);
     };
     auto shared_at = [&](const Expr& row, const Expr& v) {
-      std::vector<Expr> index{row, tidy(Expr(p.cells) * owner + v)};
+      std::vector<Expr> index{row, tidy(Expr(p.cells) * parallel_dim + v)};
       if (p.block) index.insert(index.begin(), *p.block);
       return nest::Access{p.shared[o], std::move(index), {}};
     };
@@ -114,21 +114,23 @@ Block PieceLowering::combine_lanes(const Spread& p, const Expr& owner, const Exp
   return out;
 }
 
-// One launch of blocks with owners * lanes threads. `reduce` makes what one thread adds to its
-// accumulators for a group of cells, `finish` what lane 0 does with the sums.
+// One launch of blocks with (cells of the parallel dimensions) * lanes threads. `reduce` makes what
+// one thread adds to its accumulators for a group of cells, `finish` what lane 0 does with the
+// sums.
 Block PieceLowering::spread_launch(Spread p, const std::string& name, const SpreadPart& reduce,
                                    const SpreadPart& finish) {
-  int64_t groups = p.count / p.cells, blocks = ceil_div(groups, p.owners);
+  int64_t groups = p.count / p.cells, blocks = ceil_div(groups, p.parallel_dims);
   Block out;
   p.shared.clear();
   for (size_t o = 0; o < contraction_.outputs.size() && p.lanes > 1; ++o) {
     p.shared.push_back(frame_.add_buffer("lanes", contraction_.accumulator, nest::Scope::shared,
-                                         {p.lanes, p.owners * p.cells}));
+                                         {p.lanes, p.parallel_dims * p.cells}));
   }
-  auto thread_body = [&](const Expr& part, const Expr& block, const Expr& owner, const Expr& lane) {
-    Expr group = tidy(Expr(p.owners) * block + owner);
+  auto thread_body = [&](const Expr& part, const Expr& block, const Expr& parallel_dim,
+                         const Expr& lane) {
+    Expr group = tidy(Expr(p.parallel_dims) * block + parallel_dim);
     std::vector<Expr> inside;
-    if (groups % p.owners != 0) inside.push_back(tidy(Expr(groups - 1) - group));
+    if (groups % p.parallel_dims != 0) inside.push_back(tidy(Expr(groups - 1) - group));
     Block body = allocations();
     for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
       append(body,
@@ -139,7 +141,7 @@ Block PieceLowering::spread_launch(Spread p, const std::string& name, const Spre
              }));
     }
     append(body, only_if(inside, reduce(part, group, lane)));
-    append(body, combine_lanes(p, owner, lane));
+    append(body, combine_lanes(p, parallel_dim, lane));
     if (p.lanes > 1) inside.push_back(-lane);
     append(body, only_if(inside, finish(part, group, lane)));
     return body;
@@ -147,22 +149,25 @@ Block PieceLowering::spread_launch(Spread p, const std::string& name, const Spre
   return looped(name + "_block", 0, blocks * p.split, LoopKind::grid, [&](const Expr& b) {
     Block body;
     for (int id : p.shared) body.push_back({nest::Alloc{id}});
-    int64_t slow = p.owners_fastest ? p.owners : p.lanes;
-    append(
-        body, looped(name + "_thread", 0, p.owners * p.lanes, LoopKind::thread, [&](const Expr& t) {
-          Expr part = p.split == 1 ? Expr(0) : floor_div(b, Expr(blocks));
-          Expr block = p.split == 1 ? b : floor_mod(b, Expr(blocks));
-          return bound_to(name + "_part", part, [&](const Expr& at) {
-            return bound_to(name + "_group", block, [&](const Expr& g) {
-              return bound_to(name + "_fast", floor_mod(t, Expr(slow)), [&](const Expr& fast) {
-                return bound_to(name + "_slow", floor_div(t, Expr(slow)), [&](const Expr& other) {
-                  return p.owners_fastest ? thread_body(at, g, fast, other)
-                                          : thread_body(at, g, other, fast);
-                });
-              });
-            });
-          });
-        }));
+    int64_t slow = p.parallel_dims_fastest ? p.parallel_dims : p.lanes;
+    append(body, looped(name + "_thread", 0, p.parallel_dims * p.lanes, LoopKind::thread,
+                        [&](const Expr& t) {
+                          Expr part = p.split == 1 ? Expr(0) : floor_div(b, Expr(blocks));
+                          Expr block = p.split == 1 ? b : floor_mod(b, Expr(blocks));
+                          return bound_to(name + "_part", part, [&](const Expr& at) {
+                            return bound_to(name + "_group", block, [&](const Expr& g) {
+                              return bound_to(
+                                  name + "_fast", floor_mod(t, Expr(slow)), [&](const Expr& fast) {
+                                    return bound_to(name + "_slow", floor_div(t, Expr(slow)),
+                                                    [&](const Expr& other) {
+                                                      return p.parallel_dims_fastest
+                                                                 ? thread_body(at, g, fast, other)
+                                                                 : thread_body(at, g, other, fast);
+                                                    });
+                                  });
+                            });
+                          });
+                        }));
     return body;
   });
 }
@@ -198,34 +203,36 @@ Block PieceLowering::spread_terms(const Spread& p, const Expr& part, const Expr&
 }
 
 Block PieceLowering::gpu_reduction(const GpuReduction& g) {
-  FlatIndex owners = gpu::flat_owners(piece_, frame_.kernel);
+  FlatIndex parallel_dims = gpu::flat_parallel_dims(piece_, frame_.kernel);
   FlatIndex terms = gpu::flat_reductions(piece_, frame_.kernel);
   Spread p;
-  p.count = owners.count;
+  p.count = parallel_dims.count;
   p.terms = terms.count;
-  p.owners = g.owners;
+  p.parallel_dims = g.parallel_dims;
   p.lanes = g.lanes;
-  p.cells = g.vector_owners ? g.vector : 1;
-  p.neighbours = g.vector_owners ? 1 : g.vector;
-  p.owners_fastest = g.owners_fastest;
+  p.cells = g.vector_parallel_dims ? g.vector : 1;
+  p.neighbours = g.vector_parallel_dims ? 1 : g.vector;
+  p.parallel_dims_fastest = g.parallel_dims_fastest;
   p.split = g.split;
   Block out;
   std::vector<int> parts = split_buffers(p.split, p.count, out);
   auto reduce = [&](const Expr& part, const Expr& group, const Expr& lane) {
     Expr v = g.vector == 1 ? Expr(0) : Expr::variable("near");
-    Expr owner_lane = g.vector_owners ? v : Expr(0), term_lane = g.vector_owners ? Expr(0) : v;
-    Block body = decoded(owners, whole_box(), group, p.cells, owner_lane, "o", [&](const State& s) {
-      return spread_terms(p, part, lane, [&](const Expr& quotient) {
-        return decoded(terms, s, quotient, p.neighbours, term_lane, "r", [&](const State& at) {
-          return vector_lanes("near", g.vector, [&](const Expr& near) {
-            State point = at;
-            point.tile_index = {near};
-            point.guards = Guards::points;
-            return accumulate_everywhere(point);
+    Expr parallel_dim_lane = g.vector_parallel_dims ? v : Expr(0),
+         term_lane = g.vector_parallel_dims ? Expr(0) : v;
+    Block body = decoded(
+        parallel_dims, whole_box(), group, p.cells, parallel_dim_lane, "o", [&](const State& s) {
+          return spread_terms(p, part, lane, [&](const Expr& quotient) {
+            return decoded(terms, s, quotient, p.neighbours, term_lane, "r", [&](const State& at) {
+              return vector_lanes("near", g.vector, [&](const Expr& near) {
+                State point = at;
+                point.tile_index = {near};
+                point.guards = Guards::points;
+                return accumulate_everywhere(point);
+              });
+            });
           });
         });
-      });
-    });
     if (p.neighbours == 1) return body;
     State first;
     first.tile_index = {Expr(0)};
@@ -242,10 +249,10 @@ Block PieceLowering::gpu_reduction(const GpuReduction& g) {
   };
   append(out,
          spread_launch(p, "reduce", reduce, [&](const Expr& part, const Expr& group, const Expr&) {
-           return p.split == 1 ? spread_results(owners, group, p.cells)
+           return p.split == 1 ? spread_results(parallel_dims, group, p.cells)
                                : store_parts(parts, part, group, p.cells);
          }));
-  if (p.split > 1) append(out, combine_parts(owners, parts, p.split));
+  if (p.split > 1) append(out, combine_parts(parallel_dims, parts, p.split));
   return out;
 }
 
@@ -274,9 +281,10 @@ Block PieceLowering::store_parts(const std::vector<int>& parts, const Expr& part
   return out;
 }
 
-Block PieceLowering::spread_results(const FlatIndex& owners, const Expr& group, int64_t cells) {
+Block PieceLowering::spread_results(const FlatIndex& parallel_dims, const Expr& group,
+                                    int64_t cells) {
   Expr lane = cells == 1 ? Expr(0) : Expr::variable("cell");
-  return decoded(owners, whole_box(), group, cells, lane, "o", [&](const State& s) {
+  return decoded(parallel_dims, whole_box(), group, cells, lane, "o", [&](const State& s) {
     return vector_lanes("cell", cells, [&](const Expr& v) {
       State at = s;
       at.tile_index = {v};
@@ -296,19 +304,19 @@ void PieceLowering::cells_of_a_thread(int64_t cells) {
 }
 
 // The second launch of a split reduction.
-Block PieceLowering::combine_parts(const FlatIndex& owners, const std::vector<int>& parts,
+Block PieceLowering::combine_parts(const FlatIndex& parallel_dims, const std::vector<int>& parts,
                                    int64_t split) {
   cells_of_a_thread(1);
   Spread p;
-  p.count = owners.count;
+  p.count = parallel_dims.count;
   p.terms = split;
-  p.owners_fastest = true;
+  p.parallel_dims_fastest = true;
   int64_t threads = 256;
   while (p.lanes < threads && 2 * p.lanes <= split &&
          p.count * p.lanes < threads * 2 * frame_.target.gpu.multiprocessors) {
     p.lanes *= 2;
   }
-  p.owners = threads / p.lanes;
+  p.parallel_dims = threads / p.lanes;
   auto reduce = [&](const Expr&, const Expr& group, const Expr& lane) {
     return spread_terms(p, 0, lane, [&](const Expr& term) {
       Block sums;
@@ -321,7 +329,7 @@ Block PieceLowering::combine_parts(const FlatIndex& owners, const std::vector<in
     });
   };
   return spread_launch(p, "combine", reduce, [&](const Expr&, const Expr& group, const Expr&) {
-    return spread_results(owners, group, 1);
+    return spread_results(parallel_dims, group, 1);
   });
 }
 

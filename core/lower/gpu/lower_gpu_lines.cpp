@@ -75,7 +75,7 @@ Block PieceLowering::keep_line(const LinePlan& plan, size_t load, int buffer,
 }
 
 Block PieceLowering::line_stage(const LinePlan& plan, const std::vector<Expr>& rows,
-                                const Expr& owner, const Expr& lane) {
+                                const Expr& parallel_dim, const Expr& lane) {
   State at = line_rows(rows);
   Block out = allocations();
   if (!reduces_) {
@@ -102,11 +102,11 @@ Block PieceLowering::line_stage(const LinePlan& plan, const std::vector<Expr>& r
            }));
   }
   Spread p;
-  p.owners = plan.rows;
+  p.parallel_dims = plan.rows;
   p.lanes = plan.lanes;
   p.shared = {plan.shared.at(stage_)};
   if (plan.blocks > 1) p.block = plan.block;
-  append(out, combine_lanes(p, owner, lane));
+  append(out, combine_lanes(p, parallel_dim, lane));
   if (plan.blocks > 1) append(out, combine_blocks(plan, lane));
   State cell = at;
   cell.tile_index = {Expr(0)};
@@ -147,7 +147,8 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
   int64_t turns = ceil_div(form.count / g.vector, g.lanes * g.blocks);
   Expr near = g.vector == 1 ? Expr(0) : Expr::variable("line_near");
   plan.place = {Expr::variable("line_turn"), near};
-  Expr owner = g.rows == 1 ? Expr(0) : floor_div(Expr::variable("line_thread"), Expr(g.lanes));
+  Expr parallel_dim =
+      g.rows == 1 ? Expr(0) : floor_div(Expr::variable("line_thread"), Expr(g.lanes));
   std::vector<int> shared, registers;
   auto pin = [&](TensorId id, nest::Scope scope, Shape shape, std::vector<Expr> place) {
     int buffer = frame.add_buffer("line", frame.tensor(id).type, scope, std::move(shape));
@@ -161,7 +162,7 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
     if (g.blocks > 1) shape.insert(shape.begin(), g.blocks);
     return shape;
   };
-  std::vector<Expr> cell{owner};
+  std::vector<Expr> cell{parallel_dim};
   if (g.blocks > 1) cell.insert(cell.begin(), plan.block);
   Shape held{turns, g.vector};
   for (TensorId id : form.kept) pin(id, nest::Scope::registers, held, plan.place);
@@ -181,7 +182,7 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
     const Contraction& c = all[s].contraction;
     stages.emplace_back(frame, s, 0, schedule.stages[s][0]);
     stages.back().prepare_line(g.vector, out);
-    if (c.pieces[0].owners == c.pieces[0].box.size()) continue;
+    if (c.pieces[0].parallel_dims == c.pieces[0].box.size()) continue;
     auto share = [&](const std::string& name, Shape shape) {
       shared.push_back(
           frame.add_buffer(name, c.accumulator, nest::Scope::shared, of_blocks(std::move(shape))));
@@ -209,7 +210,7 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
           frame.pinned[c.tensor] = plan.place;
         }
         for (PieceLowering& stage : stages) {
-          append(body, stage.line_stage(plan, rows, owner, lane));
+          append(body, stage.line_stage(plan, rows, parallel_dim, lane));
         }
         for (auto [tensor, argument] : arguments) {
           frame.buffer_of[tensor] = argument;
@@ -220,7 +221,7 @@ Block lower_lines(Frame& frame, const Schedule& schedule) {
   nest::For threads = make_loop("line_thread", 0, g.lanes * g.rows, LoopKind::thread);
   Expr t = Expr::variable("line_thread");
   Expr lane = g.rows == 1 ? t : floor_mod(t, Expr(g.lanes));
-  Expr row = tidy(Expr(g.rows) * Expr::variable("line_block")) + owner;
+  Expr row = tidy(Expr(g.rows) * Expr::variable("line_block")) + parallel_dim;
   threads.body = bound_to("line_lane", lane, [&](const Expr& l) {
     return bound_to("line_row", row, [&](const Expr& r) {
       std::vector<Expr> rows(form.rows.size());

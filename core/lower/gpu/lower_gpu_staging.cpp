@@ -1,12 +1,13 @@
-// How tiles of a product's factors come to a GPU's shared memory. Addresses outside are clamped to
-// the last cells, whose results are not stored; terms outside are staged as zeros in both factors.
+// How tiles of a product's factors come to a GPU's shared memory. PointerArray outside are clamped
+// to the last cells, whose results are not stored; terms outside are staged as zeros in both
+// factors.
 //
 // A condition of the domain that only one factor knows makes that factor zero; a zero times an
 // infinity would then not be skipped (rule 4.12), so tiles in which a staged value is not finite
 // are multiplied with the conditions tested point by point.
 #include <algorithm>
 
-#include "core/lower/gpu/gpu_matrix_lowering.h"
+#include "core/lower/gpu/simt_gemm_lowering.h"
 
 namespace tile::lowering {
 
@@ -28,15 +29,15 @@ Block either(std::vector<Expr> tests, Block value, const std::function<Block()>&
 }  // namespace
 
 void PieceLowering::MatrixLowering::operand(Operand& o, NodeId value, bool along,
-                                            const FlatIndex& owners,
+                                            const FlatIndex& parallel_dims,
                                             const std::vector<size_t>& conditions, int64_t tile) {
   o.value = value;
   o.along_k = along;
-  o.owners = &owners;
+  o.parallel_dims = &parallel_dims;
   o.conditions = &conditions;
   o.tile = tile;
   o.type = p_.contraction_.accumulator;
-  const FlatIndex& near = along ? form_.k : owners;
+  const FlatIndex& near = along ? form_.k : parallel_dims;
   o.vector = near.fastest % kQuad == 0 ? kQuad : 1;
   o.moves = tile * g_.k / o.vector / threads_;
 }
@@ -50,7 +51,7 @@ void PieceLowering::MatrixLowering::make_buffers(Operand& o, const char* name) {
   }
   Shape staged{g_.stages, g_.k, o.tile};
   // Padding keeps transposed stores in different banks: of neighbouring threads some hold the next
-  // owners, the others the same ones of the next four terms.
+  // parallel dimensions, the others the same ones of the next four terms.
   if (o.along_k) staged = {g_.stages, g_.k / kQuad, kQuad * o.tile + 2 * kQuad};
   o.staged = p_.frame_.add_buffer(std::string(name) + "_tile", o.type, nest::Scope::shared, staged);
 }
@@ -68,11 +69,12 @@ bool PieceLowering::MatrixLowering::copies(const Operand& o) const {
          p_.frame_.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
 }
 
-// Where the thread's access number q lies in the tile: its term and owner, in units of the vector
+// Where the thread's access number q lies in the tile: its term and cell, in units of the vector
 // along the direction of neighbours.
 Block PieceLowering::MatrixLowering::moved(
     const Operand& o, const Expr& thread,
-    const std::function<Block(const Expr& q, const Expr& term, const Expr& owner)>& body) const {
+    const std::function<Block(const Expr& q, const Expr& term, const Expr& parallel_dim)>& body)
+    const {
   int64_t near = (o.along_k ? g_.k : o.tile) / o.vector;
   return looped("move", Expr(o.moves), LoopKind::unrolled, [&](const Expr& q) {
     Expr element = tidy(Expr(threads_) * q + thread);
@@ -90,11 +92,12 @@ nest::Access PieceLowering::MatrixLowering::held_at(const Operand& o, const Expr
 }
 
 nest::Access PieceLowering::MatrixLowering::staged_at(const Operand& o, const Expr& slot,
-                                                      const Expr& term, const Expr& owner,
+                                                      const Expr& term, const Expr& parallel_dim,
                                                       const Expr& lane) const {
-  if (!o.along_k) return {o.staged, {slot, term, tidy(Expr(o.vector) * owner + lane)}, {}};
-  if (o.vector == kQuad) return in_tile(o, slot, {term, lane}, owner);
-  return in_tile(o, slot, {floor_div(term, Expr(kQuad)), floor_mod(term, Expr(kQuad))}, owner);
+  if (!o.along_k) return {o.staged, {slot, term, tidy(Expr(o.vector) * parallel_dim + lane)}, {}};
+  if (o.vector == kQuad) return in_tile(o, slot, {term, lane}, parallel_dim);
+  return in_tile(o, slot, {floor_div(term, Expr(kQuad)), floor_mod(term, Expr(kQuad))},
+                 parallel_dim);
 }
 
 nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr& slot,
@@ -109,26 +112,28 @@ nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr
 // tiles.
 Block PieceLowering::MatrixLowering::fetched(const Operand& o, const State& s, const At& at,
                                              const Expr& step, const Expr& slot) const {
-  int64_t term_vector = o.along_k ? o.vector : 1, owner_vector = o.along_k ? 1 : o.vector;
+  int64_t term_vector = o.along_k ? o.vector : 1, parallel_dim_vector = o.along_k ? 1 : o.vector;
   Expr lane = o.vector == 1 ? Expr(0) : Expr::variable("v");
-  Expr term_lane = o.along_k ? lane : Expr(0), owner_lane = o.along_k ? Expr(0) : lane;
+  Expr term_lane = o.along_k ? lane : Expr(0), parallel_dim_lane = o.along_k ? Expr(0) : lane;
   Expr first = tidy(Expr(o.tile) * at.block[&o == &x_ ? 2 : 3]);
-  return moved(o, at.thread, [&](const Expr& q, const Expr& term, const Expr& owner) {
+  return moved(o, at.thread, [&](const Expr& q, const Expr& term, const Expr& parallel_dim) {
     Expr k = tidy(Expr(g_.k / term_vector) * step + term);
-    Expr cells = tidy((owner_vector > 1 ? divided(first, owner_vector) : first) + owner);
-    int64_t most = o.owners->count / owner_vector - 1;
-    if (o.owners->count % o.tile != 0) cells = min(cells, Expr(most));
+    Expr cells = tidy((parallel_dim_vector > 1 ? divided(first, parallel_dim_vector) : first) +
+                      parallel_dim);
+    int64_t most = o.parallel_dims->count / parallel_dim_vector - 1;
+    if (o.parallel_dims->count % o.tile != 0) cells = min(cells, Expr(most));
     std::vector<Expr> inside;
     int64_t terms = form_.k.count / term_vector;
     if (form_.k.count % g_.k != 0) inside.push_back(tidy(Expr(terms - 1) - k));
     Place to = [&](const Expr& v) {
-      return o.asynchronous ? staged_at(o, slot, term, owner, v) : held_at(o, q, v);
+      return o.asynchronous ? staged_at(o, slot, term, parallel_dim, v) : held_at(o, q, v);
     };
     Block value = bound_to("cell_q", cells, [&](const Expr& cell) {
-      return p_.decoded(*o.owners, s, cell, owner_vector, owner_lane, "o", [&](const State& so) {
-        return p_.decoded(form_.k, so, k, term_vector, term_lane, "k",
-                          [&](const State& sk) { return loaded(o, sk, to); });
-      });
+      return p_.decoded(*o.parallel_dims, s, cell, parallel_dim_vector, parallel_dim_lane, "o",
+                        [&](const State& so) {
+                          return p_.decoded(form_.k, so, k, term_vector, term_lane, "k",
+                                            [&](const State& sk) { return loaded(o, sk, to); });
+                        });
     });
     return either(std::move(inside), std::move(value), [&] {
       return vector_lanes("v", o.vector, [&](const Expr& v) { return zero(o, to, v); });
@@ -219,9 +224,9 @@ bool PieceLowering::MatrixLowering::meets_zeros(const Operand& o) const {
 Block PieceLowering::MatrixLowering::staged(const Operand& o, const Expr& slot,
                                             const Expr& thread) const {
   if (o.asynchronous) return {};
-  return moved(o, thread, [&](const Expr& q, const Expr& term, const Expr& owner) {
+  return moved(o, thread, [&](const Expr& q, const Expr& term, const Expr& parallel_dim) {
     Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
-      return Block{p_.copied(staged_at(o, slot, term, owner, v), held_at(o, q, v))};
+      return Block{p_.copied(staged_at(o, slot, term, parallel_dim, v), held_at(o, q, v))};
     });
     if (flag_ >= 0 && meets_zeros(o)) append(out, flagged(o, q));
     return out;

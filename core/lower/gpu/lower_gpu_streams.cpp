@@ -34,12 +34,12 @@ class PieceLowering::ScanLowering {
     Shape shape = scan_shape(g);
     parts_ = shape[1];
     near_ = shape[2];
-    cells_ = p_.piece_.box[form_.owner];
+    cells_ = p_.piece_.box[form_.parallel_dim];
     values_ = p_.piece_.box[form_.reduction];
-    gpu::FlatIndex all = gpu::flat_owners(p_.piece_, p_.frame_.kernel);
-    for (size_t u : all.unknowns) {
-      if (u == form_.owner) continue;
-      others_.unknowns.push_back(u);
+    gpu::FlatIndex all = gpu::flat_parallel_dims(p_.piece_, p_.frame_.kernel);
+    for (size_t u : all.iterators) {
+      if (u == form_.parallel_dim) continue;
+      others_.iterators.push_back(u);
       others_.count = checked_mul(others_.count, p_.piece_.box[u]);
       others_.fastest = p_.piece_.box[u];
     }
@@ -102,7 +102,7 @@ class PieceLowering::ScanLowering {
   }
   State cell_state(const State& line, const Expr& step, const Expr& part, const Expr& near) const {
     State s = line;
-    s.at[form_.owner].levels = {{1, cell_of(step)}};
+    s.at[form_.parallel_dim].levels = {{1, cell_of(step)}};
     s.at[form_.reduction].levels = {{1, term_of(step)}};
     s.tile_index = {set_, part, near};
     s.guards = Guards::none;

@@ -138,14 +138,14 @@ std::vector<std::string> plain_names(const std::vector<std::string>& names) {
   return result;
 }
 
-Frame empty_frame(const Kernel& kernel, const Target& target, const RunTimeExtent* extent) {
+Frame empty_frame(const Kernel& kernel, const Target& target, const DynamicExtent* extent) {
   Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   return frame;
 }
 
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
-                 const RunTimeExtent* extent) {
+                 const DynamicExtent* extent) {
   Frame frame = empty_frame(kernel, target, extent);
   if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
   auto written = [&](TensorId id) {

@@ -17,7 +17,7 @@ void PieceLowering::make_partials(nest::Block& out) {
       continue;
     }
     Shape shape(piece_.box.begin(),
-                piece_.box.begin() + static_cast<std::ptrdiff_t>(piece_.owners));
+                piece_.box.begin() + static_cast<std::ptrdiff_t>(piece_.parallel_dims));
     if (shape.empty()) shape = {1};
     int id = frame_.add_buffer("partial", contraction_.accumulator, nest::Scope::workspace, shape);
     partials_.push_back(id);
@@ -30,7 +30,7 @@ nest::Access PieceLowering::partial(size_t output, const State& s) {
   if (has_stream(frame_.kernel)) return of_block(partials_[output], s);
   nest::Access a;
   a.buffer = partials_[output];
-  for (size_t u = 0; u < piece_.owners; ++u) a.index.push_back(tidy(s.at[u].begin()));
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) a.index.push_back(tidy(s.at[u].begin()));
   if (a.index.empty()) a.index.emplace_back(0);
   return a;
 }
@@ -49,7 +49,7 @@ Body holds(const Expr& condition) {
 
 Body PieceLowering::first_block(const State& s) const {
   Expr all = 1;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     if (!s.at[u].levels.empty()) all = all * equal(tidy(s.at[u].begin()), Expr(0));
   }
   return holds(all);
@@ -57,7 +57,7 @@ Body PieceLowering::first_block(const State& s) const {
 
 Body PieceLowering::last_block(const State& s) const {
   Expr all = 1;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     if (s.at[u].levels.empty()) continue;
     Expr next = tidy(s.at[u].begin() + Expr(s.at[u].levels.back().step));
     bool streamed = static_cast<int>(u) == frame_.kernel.stages[stage_].stream;

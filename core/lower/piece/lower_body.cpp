@@ -57,7 +57,7 @@ void BodyLowering::Copy::add_capture(NodeId id, NodeId argument) {
   arguments[id] = argument;
 }
 
-BodyLowering::BodyLowering(const Surroundings& outside, Value& into)
+BodyLowering::BodyLowering(const LoopContext& outside, Value& into)
     : outside_(outside),
       loads_(into.loads),
       top_{nullptr, nullptr, into.body, {}, 0, 0, {}, {}, {}} {}

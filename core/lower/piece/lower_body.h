@@ -12,9 +12,9 @@
 namespace tile::lowering {
 
 // What the loops around say of a piece.
-struct Surroundings {
+struct LoopContext {
   const Piece& piece;
-  std::function<IndexValue(int unknown)> index;
+  std::function<IndexValue(int iterator)> index;
   std::function<Expr(const Affine&)> value;
   std::function<std::optional<nest::Access>(int load)> packed;  // the copy that holds its element
   std::function<const Shape&(TensorId)> shape;
@@ -36,7 +36,7 @@ Expr bounded_index(const Expr& e, int64_t extent, Boundary boundary);
 // Copies what one result of a piece's body needs into `into`.
 class BodyLowering {
  public:
-  BodyLowering(const Surroundings& outside, Value& into);
+  BodyLowering(const LoopContext& outside, Value& into);
   NodeId run(const Body& from, NodeId root);
   // The node as an index expression; nullopt: it is a value.
   std::optional<IndexValue> index_of(const Body& from, NodeId id);
@@ -80,7 +80,7 @@ class BodyLowering {
   NodeId from_top(Copy& c, NodeId id);
   int load_slot(const Copy& c, nest::Access access);
 
-  const Surroundings& outside_;
+  const LoopContext& outside_;
   std::vector<nest::Access>& loads_;
   Copy top_;
 };

@@ -46,11 +46,11 @@ Block PieceLowering::test_whole_tile(size_t i, const State& s) {
 std::optional<size_t> PieceLowering::tile_test_place() const {
   std::optional<size_t> place;
   for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::tile || p.owners_only) continue;
+    if (p.place != Place::tile || p.parallel_dims_only) continue;
     size_t after = 0;
     for (size_t i = 0; i < schedule_.reduce.size(); ++i) {
       const Loop& l = schedule_.reduce[i];
-      if (p.constraint->form.coefficient(static_cast<size_t>(l.unknown)).is_zero()) continue;
+      if (p.constraint->form.coefficient(static_cast<size_t>(l.iterator)).is_zero()) continue;
       if (l.binding == Binding::vector) return std::nullopt;
       after = i + 1;
     }
@@ -77,15 +77,15 @@ Block PieceLowering::test_all_taps(size_t i, const State& s) {
 // The first of the loops in `reduce` before the whole tile's test that are written out, from one
 // end of their reductions to the other.
 std::optional<size_t> PieceLowering::tap_test_place() const {
-  auto over = [](const std::vector<Loop>& loops, int unknown) {
+  auto over = [](const std::vector<Loop>& loops, int iterator) {
     return std::count_if(loops.begin(), loops.end(),
-                         [&](const Loop& l) { return l.unknown == unknown; });
+                         [&](const Loop& l) { return l.iterator == iterator; });
   };
   size_t place = *tile_test_;
   while (place > 0) {
     const Loop& l = schedule_.reduce[place - 1];
-    bool whole = over(schedule_.reduce, l.unknown) == 1 && over(schedule_.outer, l.unknown) == 0;
-    if (l.binding != Binding::unroll || !whole || is_bounded(l.unknown)) break;
+    bool whole = over(schedule_.reduce, l.iterator) == 1 && over(schedule_.outer, l.iterator) == 0;
+    if (l.binding != Binding::unroll || !whole || is_bounded(l.iterator)) break;
     --place;
   }
   return place < *tile_test_ ? std::optional(place) : std::nullopt;
@@ -95,14 +95,14 @@ std::optional<size_t> PieceLowering::tap_test_place() const {
 // of the reductions whose loops are inside.
 std::vector<Expr> PieceLowering::tile_conditions(const State& s, const TileRows& rows) const {
   std::vector<Expr> all;
-  size_t ranging = tap_test_ ? piece_.box.size() : piece_.owners;
+  size_t ranging = tap_test_ ? piece_.box.size() : piece_.parallel_dims;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
     Constraint k = integral(*p.constraint);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
       if (!s.at[u].size.is_constant()) continue;
-      bool some = static_cast<int>(u) == rows.unknown;
+      bool some = static_cast<int>(u) == rows.iterator;
       int64_t factor = k.form.coefficient(u).num();
       int64_t first = factor * (some ? rows.first : 0);
       int64_t last = factor * ((some ? rows.first + rows.count : s.at[u].size.value()) - 1);
@@ -123,42 +123,42 @@ std::vector<TileRows> PieceLowering::shortened(const State& s) const {
   std::vector<TileRows> all{TileRows{}};
   for (const Loop& l : schedule_.tile) {
     if (l.binding != Binding::unroll || l.step != 1) continue;
-    const Expr& size = s.at[static_cast<size_t>(l.unknown)].size;
-    auto [below, above] = missing_rows(static_cast<size_t>(l.unknown));
-    if (!size.is_constant() || !alone_in_conditions(l.unknown)) continue;
+    const Expr& size = s.at[static_cast<size_t>(l.iterator)].size;
+    auto [below, above] = missing_rows(static_cast<size_t>(l.iterator));
+    if (!size.is_constant() || !alone_in_conditions(l.iterator)) continue;
     int64_t rows = size.value();
     for (int64_t n = 1; n <= std::min({below, kMostMissing, rows - 1}); ++n) {
-      all.push_back({l.unknown, n, rows - n});
+      all.push_back({l.iterator, n, rows - n});
     }
     for (int64_t n = 1; n <= std::min({above, kMostMissing, rows - 1}); ++n) {
-      all.push_back({l.unknown, 0, rows - n});
+      all.push_back({l.iterator, 0, rows - n});
     }
   }
   return all;
 }
 
-// No condition of the tile names this one of its unknowns together with another: a row has all of
+// No condition of the tile names this one of its iterators together with another: a row has all of
 // its points or none.
-bool PieceLowering::alone_in_conditions(int unknown) const {
+bool PieceLowering::alone_in_conditions(int iterator) const {
   auto named = [&](const Constraint& c, int u) {
     return !c.form.coefficient(static_cast<size_t>(u)).is_zero();
   };
   return std::none_of(constraints_.begin(), constraints_.end(), [&](const PlacedConstraint& p) {
-    return p.place == Place::tile && named(*p.constraint, unknown) &&
+    return p.place == Place::tile && named(*p.constraint, iterator) &&
            std::any_of(schedule_.tile.begin(), schedule_.tile.end(), [&](const Loop& l) {
-             return l.unknown != unknown && named(*p.constraint, l.unknown);
+             return l.iterator != iterator && named(*p.constraint, l.iterator);
            });
   });
 }
 
-// How many of an owner's first and last values may have no point with some values of the
-// reductions.
-PieceLowering::Missing PieceLowering::missing_rows(size_t unknown) const {
+// How many of a parallel dimension's first and last values may have no point with some values of
+// the reductions.
+PieceLowering::Missing PieceLowering::missing_rows(size_t iterator) const {
   Missing most;
   for (const PlacedConstraint& p : constraints_) {
     if (p.place != Place::tile) continue;
     Constraint k = integral(*p.constraint);
-    int64_t factor = k.form.coefficient(unknown).num();
+    int64_t factor = k.form.coefficient(iterator).num();
     if (factor == 0) continue;
     int64_t least = k.form.constant.num(), greatest = least;
     for (size_t u = 0; u < piece_.box.size(); ++u) {

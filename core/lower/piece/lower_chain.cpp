@@ -41,14 +41,14 @@ State each_lane(State s) {
 PieceLowering::Chain PieceLowering::make_chain(const ScanForm& form) {
   Chain chain;
   chain.tile = schedule_.outer.front().step;
-  chain.tiles = ceil_div(piece_.box[form.owner], chain.tile);
+  chain.tiles = ceil_div(piece_.box[form.parallel_dim], chain.tile);
   chain.turn = whole_box();
   chain.turn.guards = Guards::none;
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     chain.turn.at[u].levels = {{1, 0}};
     chain.turn.at[u].size = 1;
   }
-  Position& row = chain.turn.at[form.owner];
+  Position& row = chain.turn.at[form.parallel_dim];
   row.levels = {{chain.tile, turn()}};
   row.size = schedule_.outer.back().step;
   for (size_t o = 0; o < contraction_.outputs.size(); ++o) {
@@ -86,8 +86,9 @@ Block PieceLowering::chain_totals(const ScanForm& form, const Chain& chain) {
         return over_outputs([&](size_t o) { return neutral_store(accumulator(o, each_lane(p))); });
       }));
   append(
-      body, in_vectors(names_[form.owner] + "_next", chain.tile, chain.turn, [&](const State& p) {
-        Expr step = tidy(p.at[form.owner].begin());
+      body,
+      in_vectors(names_[form.parallel_dim] + "_next", chain.tile, chain.turn, [&](const State& p) {
+        Expr step = tidy(p.at[form.parallel_dim].begin());
         return next_value(form, step, each_lane(p), [&](const State& q) { return accumulate(q); });
       }));
   append(body, over_outputs([&](size_t o) { return neutral_store(at_index(totals[o], 0)); }));
@@ -131,9 +132,9 @@ Block PieceLowering::chain_cells(const ScanForm& form, const Chain& chain) {
         statement(taken(at_index(accumulators_[o], 0), nest::StoreKind::assign,
                         at_index(chain.before[o], turn()), contraction_.accumulator)));
   }
-  int64_t rest = piece_.box[form.owner] - (chain.tiles - 1) * chain.tile;
+  int64_t rest = piece_.box[form.parallel_dim] - (chain.tiles - 1) * chain.tile;
   auto some = [&](int64_t cells) {
-    return in_vectors(names_[form.owner] + "_next", cells, chain.turn, next_cells(form));
+    return in_vectors(names_[form.parallel_dim] + "_next", cells, chain.turn, next_cells(form));
   };
   if (rest == chain.tile) {
     append(loop.body, some(rest));

@@ -10,17 +10,17 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
                                                 bool streamed) {
   auto in_tile = [&](size_t u) {
     return std::any_of(schedule.tile.begin(), schedule.tile.end(),
-                       [&](const Loop& l) { return l.unknown == static_cast<int>(u); });
+                       [&](const Loop& l) { return l.iterator == static_cast<int>(u); });
   };
   auto first_reduce = [&](size_t u) {
     size_t i = 0;
-    while (i < schedule.reduce.size() && schedule.reduce[i].unknown != static_cast<int>(u)) ++i;
+    while (i < schedule.reduce.size() && schedule.reduce[i].iterator != static_cast<int>(u)) ++i;
     return i;
   };
   auto last_reduce = [&](size_t u) {
     size_t last = 0;
     for (size_t i = 0; i < schedule.reduce.size(); ++i) {
-      if (schedule.reduce[i].unknown == static_cast<int>(u)) last = i + 1;
+      if (schedule.reduce[i].iterator == static_cast<int>(u)) last = i + 1;
     }
     return last;  // 0: it has no loop there
   };
@@ -30,24 +30,25 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
     p.constraint = &c;
     bool tiled = false;
     size_t latest = 0;
-    std::vector<size_t> used = unknowns_in(c.form);
+    std::vector<size_t> used = iterators_in(c.form);
     for (size_t u : used) {
       tiled = tiled || in_tile(u);
-      if (u < piece.owners) continue;
-      p.owners_only = false;
-      if (p.unknown < 0 || first_reduce(u) >= latest) {
-        p.unknown = static_cast<int>(u);
+      if (u < piece.parallel_dims) continue;
+      p.parallel_dims_only = false;
+      if (p.iterator < 0 || first_reduce(u) >= latest) {
+        p.iterator = static_cast<int>(u);
         latest = first_reduce(u);
       }
     }
     bool settled = std::all_of(used.begin(), used.end(), [&](size_t u) {
-      return static_cast<int>(u) == p.unknown || u < piece.owners || last_reduce(u) <= latest;
+      return static_cast<int>(u) == p.iterator || u < piece.parallel_dims ||
+             last_reduce(u) <= latest;
     });
     bool cut = std::any_of(schedule.outer.begin(), schedule.outer.end(),
-                           [&](const Loop& l) { return l.unknown == p.unknown; });
-    bool loop = p.unknown >= 0 && latest < schedule.reduce.size() && !(streamed && cut);
-    if (!tiled && p.owners_only) p.place = Place::outer;
-    if (!tiled && !p.owners_only && settled && loop) p.place = Place::bound;
+                           [&](const Loop& l) { return l.iterator == p.iterator; });
+    bool loop = p.iterator >= 0 && latest < schedule.reduce.size() && !(streamed && cut);
+    if (!tiled && p.parallel_dims_only) p.place = Place::outer;
+    if (!tiled && !p.parallel_dims_only && settled && loop) p.place = Place::bound;
     placed.push_back(p);
   }
   return placed;

@@ -82,7 +82,7 @@ using Progressions = std::vector<Progression>;
 // they are not all combinations of those.
 std::optional<int64_t> add_stored(const Piece& piece, const Access& store,
                                   std::vector<Progressions>& stored) {
-  std::vector<int> uses(piece.owners);
+  std::vector<int> uses(piece.parallel_dims);
   int64_t cells = 1;
   for (size_t d = 0; d < stored.size(); ++d) {
     const Affine& form = store.index[d].affine;
@@ -91,7 +91,7 @@ std::optional<int64_t> add_stored(const Piece& piece, const Access& store,
     bool named = false;
     for (size_t u = 0; u < piece.box.size(); ++u) {
       if (form.coefficient(u).is_zero()) continue;
-      if (named || u >= piece.owners || ++uses[u] > 1) return std::nullopt;
+      if (named || u >= piece.parallel_dims || ++uses[u] > 1) return std::nullopt;
       named = true;
       p.step = form.coefficient(u).num();
       p.count = piece.box[u];
@@ -100,7 +100,7 @@ std::optional<int64_t> add_stored(const Piece& piece, const Access& store,
     if (p.count > 0) stored[d].push_back(p);
     cells = checked_mul(cells, p.count);
   }
-  for (size_t u = 0; u < piece.owners; ++u) {
+  for (size_t u = 0; u < piece.parallel_dims; ++u) {
     if (uses[u] == 0 && piece.box[u] != 1) return std::nullopt;
   }
   return cells;
@@ -166,7 +166,7 @@ Runs stored_runs(const Contraction& c, TensorId tensor, const Shape& shape) {
   std::vector<Progressions> stored(shape.size());
   int64_t cells = 0, combinations = 1;
   for (const Piece& piece : c.pieces) {
-    if (!stores_all_owners(c, piece)) return {};
+    if (!stores_all_parallel_dims(c, piece)) return {};
     auto count = add_stored(piece, piece.stores[static_cast<size_t>(output)], stored);
     if (!count) return {};
     cells = checked_add(cells, *count);

@@ -15,9 +15,9 @@ namespace {
 using nest::Block;
 using nest::LoopKind;
 
-State entered(const State& s, int unknown, int64_t step, const Expr& value, const Expr& size) {
+State entered(const State& s, int iterator, int64_t step, const Expr& value, const Expr& size) {
   State inner = s;
-  Position& p = inner.at[static_cast<size_t>(unknown)];
+  Position& p = inner.at[static_cast<size_t>(iterator)];
   p.levels.push_back({step, value});
   p.size = size;
   p.bound = step;
@@ -60,12 +60,12 @@ std::vector<int64_t> constants(const std::vector<Expr>& list) {
   return values;
 }
 
-bool over(const Loop& loop, const Loop& other) { return loop.unknown == other.unknown; }
+bool over(const Loop& loop, const Loop& other) { return loop.iterator == other.iterator; }
 
 }  // namespace
 
-std::string PieceLowering::variable(int unknown, const State& s) const {
-  auto u = static_cast<size_t>(unknown);
+std::string PieceLowering::variable(int iterator, const State& s) const {
+  auto u = static_cast<size_t>(iterator);
   return names_[u] + "_" + std::to_string(s.at[u].levels.size());
 }
 
@@ -124,7 +124,7 @@ Block PieceLowering::parallel_loops() {
   int64_t typical = 1;  // tasks
   for (size_t i = 0; i < parallel_; ++i) {
     const Loop& l = schedule_.outer[i];
-    auto u = static_cast<size_t>(l.unknown);
+    auto u = static_cast<size_t>(l.iterator);
     counts.push_back(blocks_in(s.at[u].size, l.step));
     typical = checked_mul(typical, ceil_div(piece_.box[u], l.step));
   }
@@ -147,7 +147,7 @@ Block PieceLowering::parallel_loops() {
     Expr v = floor_div(Expr::variable("task"), inner[i]);
     if (i > 0) v = floor_mod(v, counts[i]);
     if (counts[i].is_constant(1)) v = 0;
-    return named(variable(schedule_.outer[i].unknown, s), v, [&](const Expr& value) {
+    return named(variable(schedule_.outer[i].iterator, s), v, [&](const Expr& value) {
       values.push_back(value);
       return decode(i + 1);
     });
@@ -160,17 +160,17 @@ Block PieceLowering::parallel_loops() {
 Block PieceLowering::parallel_body(size_t i, State s, const std::vector<Expr>& values) {
   if (i == parallel_) return outer_loops(i, std::move(s));
   const Loop& l = schedule_.outer[i];
-  int64_t box = piece_.box[static_cast<size_t>(l.unknown)];
+  int64_t box = piece_.box[static_cast<size_t>(l.iterator)];
   auto inside = [&](const Expr& size) {
-    return parallel_body(i + 1, entered(s, l.unknown, l.step, values[i], size), values);
+    return parallel_body(i + 1, entered(s, l.iterator, l.step, values[i], size), values);
   };
-  if (sized_at_run_time(l.unknown)) {
-    const Expr& extent = s.at[static_cast<size_t>(l.unknown)].size;
+  if (sized_at_run_time(l.iterator)) {
+    const Expr& extent = s.at[static_cast<size_t>(l.iterator)].size;
     if (l.step == 1 || !tile_follows(i)) return inside(cut(l.step, extent, values[i]));
     nest::If choice;
     choice.nonnegative = {tidy(extent - Expr(l.step) * values[i] - Expr(l.step))};
     choice.then = inside(l.step);
-    choice.otherwise = short_block(l, entered(s, l.unknown, l.step, values[i], l.step),
+    choice.otherwise = short_block(l, entered(s, l.iterator, l.step, values[i], l.step),
                                    tidy(extent - Expr(l.step) * values[i]), [&](const State& part) {
                                      return parallel_body(i + 1, part, values);
                                    });
@@ -194,19 +194,19 @@ Block PieceLowering::outer_loops(size_t i, State s) {
     bool here = p.level == static_cast<int>(i) && (parallel_ == 0 || i > 0);
     if (here) append(out, pack(p, s));
   }
-  bool inside = i == schedule_.outer.size() || schedule_.outer[i].unknown == schedule_.carried;
+  bool inside = i == schedule_.outer.size() || schedule_.outer[i].iterator == schedule_.carried;
   append(out, inside ? region(s) : outer_loop(i, s));
   return out;
 }
 
 Block PieceLowering::outer_loop(size_t i, const State& s) {
   const Loop& l = schedule_.outer[i];
-  if (std::optional<size_t> block = run_time_block_of(i)) return tiles_of_block(i, *block, s);
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  if (std::optional<size_t> block = parametric_tile_of(i)) return tiles_of_block(i, *block, s);
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
   auto inside = [&](const Expr& value, const Expr& size) {
-    return outer_loops(i + 1, entered(s, l.unknown, l.step, value, size));
+    return outer_loops(i + 1, entered(s, l.iterator, l.step, value, size));
   };
-  std::string name = variable(l.unknown, s);
+  std::string name = variable(l.iterator, s);
   std::optional<Expr> reached = reached_blocks(i, s);
   auto visited = [&](const Expr& count) { return reached ? min(count, *reached) : count; };
   if (!tile_follows(i)) {
@@ -216,9 +216,9 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
   Expr full = floor_div(p.size, Expr(l.step));
   Block out = counted(name, visited(full), LoopKind::serial,
                       [&](const Expr& v) { return inside(v, l.step); });
-  if (sized_at_run_time(l.unknown) && l.step > 1 && !p.size.is_constant()) {
+  if (sized_at_run_time(l.iterator) && l.step > 1 && !p.size.is_constant()) {
     append(out, named(name, full, [&](const Expr& v) {
-             return short_block(l, entered(s, l.unknown, l.step, v, l.step),
+             return short_block(l, entered(s, l.iterator, l.step, v, l.step),
                                 floor_mod(p.size, Expr(l.step)),
                                 [&](const State& part) { return outer_loops(i + 1, part); });
            }));
@@ -232,7 +232,7 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
     return out;
   }
   // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
-  int64_t rest = piece_.box[static_cast<size_t>(l.unknown)] % l.step;
+  int64_t rest = piece_.box[static_cast<size_t>(l.iterator)] % l.step;
   if (rest == 0) return out;
   nest::If last;
   last.nonnegative = {floor_mod(p.size, Expr(l.step)) - 1};
@@ -243,12 +243,12 @@ Block PieceLowering::outer_loop(size_t i, const State& s) {
 
 Block PieceLowering::short_block(const Loop& l, const State& inner, const Expr& size,
                                  const Leaf& leaf) {
-  auto u = static_cast<size_t>(l.unknown);
+  auto u = static_cast<size_t>(l.iterator);
   std::vector<int64_t> sizes = short_blocks(l.step, piece_.box[u]);
   std::function<Block(size_t, const Expr&)> from = [&](size_t k, const Expr& left) -> Block {
     if (k == sizes.size()) return {};
     // A level of step 1: where in the block the part begins.
-    State part = entered(inner, l.unknown, 1, tidy(size - left), sizes[k]);
+    State part = entered(inner, l.iterator, 1, tidy(size - left), sizes[k]);
     part.at[u].bound = l.step;
     nest::If some;
     some.nonnegative = {tidy(left - Expr(sizes[k]))};
@@ -281,7 +281,7 @@ Block PieceLowering::reduce_inside(size_t i, const State& s) {
   auto here = schedule_.reduce.begin() + static_cast<std::ptrdiff_t>(i);
   bool first = std::none_of(schedule_.reduce.begin(), here,
                             [&](const Loop& before) { return over(before, l); });
-  if (first && is_bounded(l.unknown)) return bounded_loop(i, s);
+  if (first && is_bounded(l.iterator)) return bounded_loop(i, s);
   return reduce_loop(i, s);
 }
 
@@ -289,18 +289,18 @@ Block PieceLowering::reduce_inside(size_t i, const State& s) {
 Block PieceLowering::bounded_loop(size_t i, State s) {
   const Loop& l = schedule_.reduce[i];
   Expr lo, size;
-  bounds_of(l.unknown, s, lo, size);
-  std::string name = variable(l.unknown, s);
+  bounds_of(l.iterator, s, lo, size);
+  std::string name = variable(l.iterator, s);
   if (l.step == 1 && l.binding != Binding::vector) {
     nest::For loop = make_loop(name, lo, size, LoopKind::serial);
-    loop.body = reduce_loops(i + 1, entered(s, l.unknown, 1, Expr::variable(name), 1));
+    loop.body = reduce_loops(i + 1, entered(s, l.iterator, 1, Expr::variable(name), 1));
     return {statement(std::move(loop))};
   }
   return named(name, lo, [&](const Expr& begin) {
     State inner = s;
-    Position& p = inner.at[static_cast<size_t>(l.unknown)];
+    Position& p = inner.at[static_cast<size_t>(l.iterator)];
     p.levels.push_back({1, begin});
-    return named(variable(l.unknown, inner) + "n", size, [&](const Expr& extent) {
+    return named(variable(l.iterator, inner) + "n", size, [&](const Expr& extent) {
       p.size = extent;
       return reduce_loop(i, inner);
     });
@@ -309,12 +309,12 @@ Block PieceLowering::bounded_loop(size_t i, State s) {
 
 Block PieceLowering::vector_reduction(size_t i, const State& s) {
   const Loop& l = schedule_.reduce[i];
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
   if (p.size.is_constant() && p.size.value() <= 0) return {};
-  std::string name = variable(l.unknown, s);
+  std::string name = variable(l.iterator, s);
   nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
   loop.width = lane_width_;
-  State inner = entered(s, l.unknown, 1, Expr::variable(name), 1);
+  State inner = entered(s, l.iterator, 1, Expr::variable(name), 1);
   inner.lane = Expr::variable(name);
   loop.body = reduce_loops(i + 1, inner);
   return {statement(std::move(loop))};
@@ -323,16 +323,16 @@ Block PieceLowering::vector_reduction(size_t i, const State& s) {
 Block PieceLowering::reduce_loop(size_t i, const State& s) {
   const Loop& l = schedule_.reduce[i];
   if (l.binding == Binding::vector) return vector_reduction(i, s);
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
   bool fixed = p.size.is_constant();
   LoopKind kind = l.binding == Binding::unroll && fixed ? LoopKind::unrolled : LoopKind::serial;
   auto inside = [&](const Expr& value, const Expr& size) {
-    State inner = entered(s, l.unknown, l.step, value, size);
+    State inner = entered(s, l.iterator, l.step, value, size);
     bool copy = copies_ > 1 && i == copy_loop_ && kind == LoopKind::unrolled;
     if (copy) inner.copy = value;
     return reduce_loops(i + 1, inner);
   };
-  std::string name = variable(l.unknown, s);
+  std::string name = variable(l.iterator, s);
   if (!unroll_follows(i)) {
     return counted(name, blocks_in(p.size, l.step), kind,
                    [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
@@ -348,16 +348,16 @@ Block PieceLowering::reduce_loop(size_t i, const State& s) {
 Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   if (i == schedule_.tile.size()) return leaf(s);
   const Loop& l = schedule_.tile[i];
-  if (s.one_cell && l.unknown == schedule_.carried) return tile_loops(i + 1, s, leaf);
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
+  if (s.one_cell && l.iterator == schedule_.carried) return tile_loops(i + 1, s, leaf);
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
   internal_check(p.size.is_constant(), "lower: a register tile of unknown size");
   auto inside = [&](const Expr& value, const Expr& size) {
-    State inner = entered(s, l.unknown, l.step, value, size);
+    State inner = entered(s, l.iterator, l.step, value, size);
     inner.tile_index.push_back(value);
-    if (l.unknown == schedule_.carried) ++inner.carried_index;
+    if (l.iterator == schedule_.carried) ++inner.carried_index;
     return tile_loops(i + 1, inner, leaf);
   };
-  std::string name = variable(l.unknown, s);
+  std::string name = variable(l.iterator, s);
   if (l.binding == Binding::vector && i + 1 < schedule_.tile.size())
     return joined_lanes(i, s, leaf);
   bool last = i + 1 == schedule_.tile.size();
@@ -367,11 +367,11 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   if (l.binding == Binding::vector || l.binding == Binding::matrix) {
     nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
     loop.width = tile_shape_[i];
-    loop.ordered = l.unknown == schedule_.carried;
+    loop.ordered = l.iterator == schedule_.carried;
     loop.body = inside(Expr::variable(name), 1);
     return {statement(std::move(loop))};
   }
-  if (l.unknown == s.rows.unknown && l.step == 1) {
+  if (l.iterator == s.rows.iterator && l.step == 1) {
     if (s.rows.count == 1) return inside(s.rows.first, 1);
     nest::For loop = make_loop(name, s.rows.first, s.rows.count, LoopKind::unrolled);
     loop.body = inside(Expr::variable(name), 1);
@@ -384,9 +384,9 @@ Block PieceLowering::tile_loops(size_t i, const State& s, const Leaf& leaf) {
   return out;
 }
 
-// One vector loop over the pairs of the last two unknowns.
+// One vector loop over the pairs of the last two iterators.
 Block PieceLowering::joined_lanes(size_t i, const State& s, const Leaf& leaf) {
-  int first = schedule_.tile[i].unknown, last = schedule_.tile[i + 1].unknown;
+  int first = schedule_.tile[i].iterator, last = schedule_.tile[i + 1].iterator;
   const Expr& rows = s.at[static_cast<size_t>(first)].size;
   const Expr& row = s.at[static_cast<size_t>(last)].size;
   internal_check(rows.is_constant() && row.is_constant(), "lower: joined lanes of unknown size");
@@ -401,18 +401,18 @@ Block PieceLowering::joined_lanes(size_t i, const State& s, const Leaf& leaf) {
   return {statement(std::move(loop))};
 }
 
-bool PieceLowering::is_bounded(int unknown) const {
+bool PieceLowering::is_bounded(int iterator) const {
   return std::any_of(constraints_.begin(), constraints_.end(), [&](const PlacedConstraint& p) {
-    return p.place == Place::bound && p.unknown == unknown;
+    return p.place == Place::bound && p.iterator == iterator;
   });
 }
 
-void PieceLowering::bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const {
-  auto u = static_cast<size_t>(unknown);
+void PieceLowering::bounds_of(int iterator, const State& s, Expr& lo, Expr& size) const {
+  auto u = static_cast<size_t>(iterator);
   lo = 0;
   Expr end = s.at[u].size, base = s.at[u].begin();
   for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::bound || p.unknown != unknown) continue;
+    if (p.place != Place::bound || p.iterator != iterator) continue;
     Constraint k = integral(*p.constraint);
     int64_t a = k.form.coefficient(u).num();
     k.form.coefficients[u] = 0;

@@ -9,17 +9,18 @@
 namespace tile::lowering {
 namespace {
 
-// The step of the entry before `entry` over the same unknown; 0: it is the first.
+// The step of the entry before `entry` over the same iterator; 0: it is the first.
 int64_t step_before(const Packing& packing, size_t entry) {
   for (size_t i = entry; i-- > 0;) {
-    if (packing.order[i].unknown == packing.order[entry].unknown) return packing.order[i].step;
+    if (packing.order[i].iterator == packing.order[entry].iterator) return packing.order[i].step;
   }
   return 0;
 }
 
 }  // namespace
 
-int Frame::add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written) {
+int Frame::add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule,
+                         bool written) {
   const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
   int id =
       add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
@@ -28,9 +29,9 @@ int Frame::add_prepared(const PreparedPacking& what, const PieceSchedule& schedu
   return id;
 }
 
-void Frame::take_prepared(const Schedule& schedule) {
-  for (PreparedPacking& p : prepared_packings(kernel, schedule, target)) {
-    int buffer = add_prepared(p, schedule.stages[p.stage][p.piece], false);
+void Frame::take_prepacked(const Schedule& schedule) {
+  for (PrepackedPacking& p : prepacked_packings(kernel, schedule, target)) {
+    int buffer = add_prepacked(p, schedule.stages[p.stage][p.piece], false);
     prepared.push_back({std::move(p), buffer});
   }
 }
@@ -59,7 +60,7 @@ nest::Access PieceLowering::packed_access(size_t load, const State& s) const {
   const Packing& packing = packing_of(load);
   for (size_t e = 0; e < packed_loops(packing, schedule_); ++e) {
     const Loop& entry = packing.order[e];
-    auto u = static_cast<size_t>(entry.unknown);
+    auto u = static_cast<size_t>(entry.iterator);
     int64_t before = step_before(packing, e);
     Expr sum = 0;
     for (size_t i = s.outside[load][u]; i < s.at[u].levels.size(); ++i) {
@@ -124,7 +125,7 @@ nest::Block PieceLowering::packed_element(const Packing& packing, const State& s
   auto load = static_cast<size_t>(packing.load);
   bool grouped = packed_loops(packing, schedule_) < packing.order.size();
   int64_t present = 1;
-  if (grouped) present = s.at[static_cast<size_t>(packing.order.back().unknown)].size.value();
+  if (grouped) present = s.at[static_cast<size_t>(packing.order.back().iterator)].size.value();
   Value value;
   nest::Store store;
   store.target = packed_access(load, s);
@@ -145,15 +146,15 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
   size_t entries = packed_loops(packing, schedule_);
   if (entry == entries) return packed_element(packing, s);
   const Loop& l = packing.order[entry];
-  bool groups = entries < packing.order.size() && l.unknown == packing.order.back().unknown &&
+  bool groups = entries < packing.order.size() && l.iterator == packing.order.back().iterator &&
                 l.step == dot_->group;
   if (groups) return packing_groups(packing, entry, s);
   if (nest::Block blocks = packing_blocks(packing, entry, s); !blocks.empty()) return blocks;
-  const Position& p = s.at[static_cast<size_t>(l.unknown)];
-  std::string name = variable(l.unknown, s);
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  std::string name = variable(l.iterator, s);
   auto inside = [&](const Expr& value, const Expr& size) {
     State inner = s;
-    Position& at = inner.at[static_cast<size_t>(l.unknown)];
+    Position& at = inner.at[static_cast<size_t>(l.iterator)];
     at.levels.push_back({l.step, value});
     at.size = size;
     return packing_loops(packing, entry + 1, inner);
@@ -173,15 +174,15 @@ nest::Block PieceLowering::packing_loops(const Packing& packing, size_t entry, c
   return packing_lanes(packing, entry, p.size, s, inside, {});
 }
 
-// Elements that one step of the unknown moves the load by in memory; 0: not known.
-int64_t PieceLowering::moved_by(size_t load, int unknown) const {
+// Elements that one step of the iterator moves the load by in memory; 0: not known.
+int64_t PieceLowering::moved_by(size_t load, int iterator) const {
   const tile::Access& access = piece_.loads[load];
   const nest::Buffer& b =
       frame_.nest.buffers[static_cast<size_t>(frame_.buffer_of.at(access.tensor))];
   if (frame_.split.contains(access.tensor)) return 0;
   int64_t sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
-    const Rational& factor = access.index[d].affine.coefficient(static_cast<size_t>(unknown));
+    const Rational& factor = access.index[d].affine.coefficient(static_cast<size_t>(iterator));
     bool plain = access.index[d].value < 0 && access.index[d].boundary == Boundary::in_range;
     if (!plain || !factor.is_integer()) return 0;
     sum += factor.num() * b.strides[d];
@@ -198,28 +199,28 @@ nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, 
   if (!last || shared || is_gpu(frame_.target)) return {};
   const Loop &rows = packing.order[entry], &lanes = packing.order[entry + 1];
   auto load = static_cast<size_t>(packing.load);
-  bool apart = rows.step == 1 && lanes.step == 1 && rows.unknown != lanes.unknown &&
-               moved_by(load, rows.unknown) == 1 &&
-               std::abs(moved_by(load, lanes.unknown)) > kLanesTogether;
+  bool apart = rows.step == 1 && lanes.step == 1 && rows.iterator != lanes.iterator &&
+               moved_by(load, rows.iterator) == 1 &&
+               std::abs(moved_by(load, lanes.iterator)) > kLanesTogether;
   if (!apart) return {};
   int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
-  std::string name = variable(rows.unknown, s);
-  const Expr& size = s.at[static_cast<size_t>(rows.unknown)].size;
-  auto placed = [](State at, int unknown, const Expr& value) {
-    Position& p = at.at[static_cast<size_t>(unknown)];
+  std::string name = variable(rows.iterator, s);
+  const Expr& size = s.at[static_cast<size_t>(rows.iterator)].size;
+  auto placed = [](State at, int iterator, const Expr& value) {
+    Position& p = at.at[static_cast<size_t>(iterator)];
     p.levels.push_back({1, tidy(value)});
     p.size = 1;
     return at;
   };
-  State any = placed(placed(s, rows.unknown, Expr::variable(name)), lanes.unknown,
-                     Expr::variable(variable(lanes.unknown, s)));
+  State any = placed(placed(s, rows.iterator, Expr::variable(name)), lanes.iterator,
+                     Expr::variable(variable(lanes.iterator, s)));
   if (!std::holds_alternative<nest::Store>(packed_element(packing, any)[0].what)) return {};
   auto at_row = [&](const Expr& value, bool turned) {
-    State inner = placed(s, rows.unknown, value);
+    State inner = placed(s, rows.iterator, value);
     auto inside = [&](const Expr& lane, const Expr&) {
-      return packed_element(packing, placed(inner, lanes.unknown, lane));
+      return packed_element(packing, placed(inner, lanes.iterator, lane));
     };
-    return packing_lanes(packing, entry + 1, s.at[static_cast<size_t>(lanes.unknown)].size, inner,
+    return packing_lanes(packing, entry + 1, s.at[static_cast<size_t>(lanes.iterator)].size, inner,
                          inside, turned ? Unrolled{name, width} : Unrolled{});
   };
   Expr whole = floor_div(size, Expr(width)), rest = floor_mod(size, Expr(width));
@@ -237,11 +238,11 @@ nest::Block PieceLowering::packing_blocks(const Packing& packing, size_t entry, 
 // The groups of a dot's neighbours: whole ones, then one that zeros fill.
 nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, const State& s) {
   const Loop& l = packing.order[entry];
-  const Expr& size = s.at[static_cast<size_t>(l.unknown)].size;
+  const Expr& size = s.at[static_cast<size_t>(l.iterator)].size;
   Expr whole = floor_div(size, Expr(l.step)), rest = floor_mod(size, Expr(l.step));
   auto inside = [&](const Expr& value, const Expr& present) {
     State inner = s;
-    Position& at = inner.at[static_cast<size_t>(l.unknown)];
+    Position& at = inner.at[static_cast<size_t>(l.iterator)];
     at.levels.push_back({l.step, value});
     at.size = present;
     return packing_loops(packing, entry + 1, inner);
@@ -252,7 +253,7 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
                         [&](const Expr& v, const Expr&) { return inside(v, l.step); }, {});
   } else if (!whole.is_constant(0)) {
     bool shared = entry == 0 && packing.level == 0 && copied_by_threads_;
-    std::string name = variable(l.unknown, s);
+    std::string name = variable(l.iterator, s);
     nest::For loop =
         make_loop(name, 0, whole, shared ? nest::LoopKind::parallel : nest::LoopKind::serial);
     loop.body = inside(Expr::variable(name), l.step);
@@ -260,7 +261,7 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
   }
   for (int64_t present = 1; present < l.step; ++present) {
     if (rest.is_constant() && rest.value() != present) continue;
-    std::string name = variable(l.unknown, s) + "r";
+    std::string name = variable(l.iterator, s) + "r";
     nest::For last = make_loop(name, whole, 1, nest::LoopKind::serial);
     last.body = inside(Expr::variable(name), present);
     if (rest.is_constant()) {
@@ -278,7 +279,7 @@ nest::Block PieceLowering::packing_groups(const Packing& packing, size_t entry, 
   Expr tiles = floor_div(tidy(size + Expr(sizes_.terms() - 1)), Expr(sizes_.terms()));
   Expr missing = tidy(Expr(sizes_.groups) * tiles - first);
   if (missing.is_constant(0)) return out;
-  std::string name = variable(l.unknown, s) + "z";
+  std::string name = variable(l.iterator, s) + "z";
   nest::For zeros = make_loop(name, first, missing, nest::LoopKind::serial);
   zeros.body = inside(Expr::variable(name), 0);
   out.push_back(statement(std::move(zeros)));
@@ -291,7 +292,7 @@ nest::Block PieceLowering::packing_lanes(
     const std::function<nest::Block(const Expr&, const Expr&)>& inside,
     const Unrolled& rows) const {
   int64_t width = std::max<int64_t>(1, frame_.target.vector_bits / bit_width(packed_type(packing)));
-  std::string name = variable(packing.order[entry].unknown, s), chunk = name + "c";
+  std::string name = variable(packing.order[entry].iterator, s), chunk = name + "c";
   auto lanes = [&](const Expr& base, const Expr& extent) {
     nest::For loop = make_loop(name, 0, extent, nest::LoopKind::vector);
     loop.width = width;

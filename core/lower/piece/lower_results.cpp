@@ -56,10 +56,10 @@ int PieceLowering::uses_of(TensorId tensor) const {
   return uses;
 }
 
-// An attached stage's unknowns, from the cells at which it reads what the tile has made.
+// An attached stage's iterators, from the cells at which it reads what the tile has made.
 State PieceLowering::attached_state(const Piece& piece) const {
   State s;
-  s.at.resize(piece.unknowns.size());
+  s.at.resize(piece.iterators.size());
   for (const tile::Access& load : piece.loads) {
     auto made = made_.find(load.tensor);
     if (made == made_.end()) continue;

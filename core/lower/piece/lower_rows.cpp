@@ -15,15 +15,15 @@ nest::Block PieceLowering::shared_loops(size_t shared, const std::vector<std::st
   shared_ = shared;
   shared_body_ = std::move(body);
   shared_ns_ = nanoseconds;
-  std::vector<int> rows = shared_unknowns(frame_.kernel.stages[stage_]);
+  std::vector<int> rows = shared_iterators(frame_.kernel.stages[stage_]);
   for (size_t r = 0; r < names.size(); ++r) names_[static_cast<size_t>(rows[r])] = names[r];
   return parallel_loops();
 }
 
 nest::Block PieceLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
   State s = whole_box();
-  std::vector<int> unknowns = shared_unknowns(frame_.kernel.stages[stage_]);
-  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(unknowns[r])] = rows[r];
+  std::vector<int> iterators = shared_iterators(frame_.kernel.stages[stage_]);
+  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(iterators[r])] = rows[r];
   return outer_loops(shared, std::move(s));
 }
 
@@ -51,7 +51,7 @@ std::vector<int> make_row_buffers(Frame& frame) {
   return buffers;
 }
 
-// "row0", "row1" … with a letter more where an unknown has that name.
+// "row0", "row1" … with a letter more where an iterator has that name.
 std::vector<std::string> row_names(size_t count, const std::vector<PieceLowering>& stages) {
   std::set<std::string> taken;
   for (const PieceLowering& s : stages) taken.insert(s.names().begin(), s.names().end());
@@ -67,7 +67,7 @@ std::vector<std::string> row_names(size_t count, const std::vector<PieceLowering
 // The sizes of the blocks that the shared loops visit; empty where a row has no cells.
 std::vector<int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
+  std::vector<int> rows = shared_iterators(kernel.stages[0]);
   std::vector<int64_t> blocks;
   for (int u : rows) {
     blocks.push_back(piece.box[static_cast<size_t>(u)]);
@@ -75,7 +75,7 @@ std::vector<int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule)
   }
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
-    auto row = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
+    auto row = std::find(rows.begin(), rows.end(), l.iterator) - rows.begin();
     int64_t& block = blocks[static_cast<size_t>(row)];
     block = std::min(block, l.step);
   }
@@ -92,7 +92,7 @@ Block allocated(const std::vector<int>& buffers) {
 
 nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
   const std::vector<KernelStage>& stages = frame.kernel.stages;
-  std::vector<int> rows = shared_unknowns(stages[0]);
+  std::vector<int> rows = shared_iterators(stages[0]);
   frame.row_blocks = block_sizes(frame.kernel, schedule);
   if (frame.row_blocks.empty()) return {};
   std::vector<int> buffers = make_row_buffers(frame);

@@ -9,13 +9,13 @@ using nest::Block;
 
 // Values that the first cell has beside its own.
 Block PieceLowering::first_values(const ScanForm& form, const State& s) {
-  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  int64_t cells = piece_.box[form.parallel_dim], values = piece_.box[form.reduction];
   int64_t begin = form.suffix ? std::max<int64_t>(0, cells + form.offset) : 0;
   int64_t end = form.suffix ? values : std::min(values, -form.offset);
   if (end <= begin) return {};
   std::string name = names_[form.reduction] + "_first";
   State inner = s;
-  inner.at[form.owner].levels = {{1, 0}};
+  inner.at[form.parallel_dim].levels = {{1, 0}};
   inner.at[form.reduction].levels = {{1, Expr::variable(name)}};
   nest::For first = make_loop(name, begin, end - begin, nest::LoopKind::serial);
   first.body = tile_loops(0, inner, [&](const State& p) { return accumulate(p); });
@@ -25,10 +25,10 @@ Block PieceLowering::first_values(const ScanForm& form, const State& s) {
 // What `add` makes of the value that the cell `step` of the way has beside those of the cell
 // before, where there is one.
 Block PieceLowering::next_value(const ScanForm& form, const Expr& step, State s, const Leaf& add) {
-  int64_t cells = piece_.box[form.owner], values = piece_.box[form.reduction];
+  int64_t cells = piece_.box[form.parallel_dim], values = piece_.box[form.reduction];
   Expr cell = form.suffix ? tidy(Expr(cells - 1) - step) : step;
   Expr value = tidy(form.suffix ? cell + Expr(form.offset) : cell - Expr(form.offset));
-  s.at[form.owner].levels = {{1, cell}};
+  s.at[form.parallel_dim].levels = {{1, cell}};
   s.at[form.reduction].levels = {{1, value}};
   nest::If there;
   int64_t first = form.suffix ? form.offset : -form.offset;
@@ -45,9 +45,9 @@ Block PieceLowering::carried_loop(const State& s) {
   open.guards = Guards::none;  // the loops run over valid points only
   Block out = initialise(open);
   append(out, first_values(form, open));
-  std::string name = names_[form.owner] + "_next";
+  std::string name = names_[form.parallel_dim] + "_next";
   Expr step = Expr::variable(name);
-  nest::For loop = make_loop(name, 0, piece_.box[form.owner], nest::LoopKind::serial);
+  nest::For loop = make_loop(name, 0, piece_.box[form.parallel_dim], nest::LoopKind::serial);
   // What a vector of cells makes is stored before the next one is read: reads and writes in turns,
   // as a copy has them, keep more of both under way than all of one and then all of the other.
   loop.body = tile_loops(0, open, [&](const State& tile) { return next_cell(form, step, tile); });
@@ -55,16 +55,16 @@ Block PieceLowering::carried_loop(const State& s) {
   return out;
 }
 
-// `count` steps along the carried owner in blocks of vectors: in the leaf's state its position is
-// the step.
+// `count` steps along the carried parallel dimension in blocks of vectors: in the leaf's state its
+// position is the step.
 Block PieceLowering::in_vectors(const std::string& name, int64_t count, const State& s,
                                 const Leaf& leaf) {
-  auto owner = static_cast<size_t>(schedule_.carried);
+  auto parallel_dim = static_cast<size_t>(schedule_.carried);
   int64_t block = schedule_.outer.back().step, full = count / block;
   auto some = [&](const Expr& number, int64_t size) {
     State at = s;
-    at.at[owner].levels.push_back({block, number});
-    at.at[owner].size = size;
+    at.at[parallel_dim].levels.push_back({block, number});
+    at.at[parallel_dim].size = size;
     return tile_loops(0, at, leaf);
   };
   Block out;
@@ -86,23 +86,23 @@ Block PieceLowering::carried_lanes(const State& s) {
   Block out = initialise(open);
   append(out, first_values(form, open));
   open.one_cell = false;
-  append(out,
-         in_vectors(names_[form.owner] + "_next", piece_.box[form.owner], open, next_cells(form)));
+  append(out, in_vectors(names_[form.parallel_dim] + "_next", piece_.box[form.parallel_dim], open,
+                         next_cells(form)));
   return out;
 }
 
 // The cells of a vector, whose position is the step.
 PieceLowering::Leaf PieceLowering::next_cells(const ScanForm& form) {
   return [this, form](const State& at) {
-    return next_cell(form, tidy(at.at[form.owner].begin()), at);
+    return next_cell(form, tidy(at.at[form.parallel_dim].begin()), at);
   };
 }
 
 // Adds the value of the step, and stores the cell that it completes.
 Block PieceLowering::next_cell(const ScanForm& form, const Expr& step, State s) {
   Block body = next_value(form, step, s, [&](const State& p) { return accumulate(p); });
-  Expr last(piece_.box[form.owner] - 1);
-  s.at[form.owner].levels = {{1, form.suffix ? tidy(last - step) : step}};
+  Expr last(piece_.box[form.parallel_dim] - 1);
+  s.at[form.parallel_dim].levels = {{1, form.suffix ? tidy(last - step) : step}};
   s.at[form.reduction].levels = {{1, 0}};
   append(body, results(s));
   return body;

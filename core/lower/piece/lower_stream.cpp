@@ -12,9 +12,9 @@ using nest::Block;
 
 // What a stage has reduced so far, for the rows of a block.
 void PieceLowering::make_stream_partials() {
-  std::vector<int> rows = shared_unknowns(frame_.kernel.stages[stage_]);
+  std::vector<int> rows = shared_iterators(frame_.kernel.stages[stage_]);
   Shape shape;
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     auto row = std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
     bool is_row = static_cast<size_t>(row) < rows.size();
     shape.push_back(is_row ? frame_.row_blocks[static_cast<size_t>(row)] : piece_.box[u]);
@@ -29,12 +29,12 @@ void PieceLowering::make_stream_partials() {
   if (is_running(frame_.kernel, stage_)) frame_.running[stage_] = {partials_[0], make("factor")};
 }
 
-// The cell that the owners name, in a buffer of one block.
+// The cell that the parallel dimensions name, in a buffer of one block.
 nest::Access PieceLowering::of_block(int buffer, const State& s) const {
-  std::vector<int> rows = shared_unknowns(frame_.kernel.stages[stage_]);
+  std::vector<int> rows = shared_iterators(frame_.kernel.stages[stage_]);
   nest::Access a;
   a.buffer = buffer;
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), static_cast<int>(u)) -
                                    rows.begin());
     Expr at = s.at[u].begin();
@@ -51,7 +51,7 @@ nest::Access PieceLowering::of_row(int buffer, const State& s) const {
   const KernelStage& maximum = stages[static_cast<size_t>(mine.rescale)];
   nest::Access a;
   a.buffer = buffer;
-  for (size_t u = 0; u < maximum.contraction.pieces[0].owners; ++u) {
+  for (size_t u = 0; u < maximum.contraction.pieces[0].parallel_dims; ++u) {
     auto row = static_cast<size_t>(
         std::find(maximum.rows.begin(), maximum.rows.end(), static_cast<int>(u)) -
         maximum.rows.begin());
@@ -69,8 +69,8 @@ nest::Access PieceLowering::of_row(int buffer, const State& s) const {
 std::optional<Expr> PieceLowering::reached_blocks(size_t outer, const State& s) {
   const Loop& l = schedule_.outer[outer];
   const KernelStage& mine = frame_.kernel.stages[stage_];
-  if (!shared_body_.inside || l.unknown != mine.stream) return std::nullopt;
-  Expr extent = piece_.box[static_cast<size_t>(l.unknown)];
+  if (!shared_body_.inside || l.iterator != mine.stream) return std::nullopt;
+  Expr extent = piece_.box[static_cast<size_t>(l.iterator)];
   frame_.stream_end = extent;
   Expr last = 0;
   auto all = stream_bounds(frame_.kernel, frame_.row_blocks);

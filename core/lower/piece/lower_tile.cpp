@@ -111,7 +111,7 @@ void PieceLowering::make_accumulators() {
   if (!flips()) return;
   Shape sums;
   for (size_t i = 0; i < schedule_.tile.size(); ++i) {
-    auto u = static_cast<size_t>(schedule_.tile[i].unknown);
+    auto u = static_cast<size_t>(schedule_.tile[i].iterator);
     if (moves_with(piece_.loads[dot_->other()], u)) sums.push_back(tile_shape_[i]);
   }
   correction_ = register_buffer("correction", contraction_.accumulator, sums);
@@ -254,11 +254,11 @@ Block PieceLowering::accumulate(const State& s) {
   return guarded(std::move(out), s, false);
 }
 
-Block PieceLowering::guarded(Block block, const State& s, bool owners_only) const {
+Block PieceLowering::guarded(Block block, const State& s, bool parallel_dims_only) const {
   if (s.guards == Guards::none) return block;
   nest::If guard;
   for (const PlacedConstraint& p : constraints_) {
-    if (p.place != Place::tile || (owners_only && !p.owners_only)) continue;
+    if (p.place != Place::tile || (parallel_dims_only && !p.parallel_dims_only)) continue;
     std::vector<Expr> more =
         conditions(*p.constraint, piece_, [&](const Affine& form) { return value_of(form, s); });
     guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());

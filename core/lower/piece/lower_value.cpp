@@ -41,12 +41,12 @@ void settle(nest::Store& store, Value value) {
   store.loads = std::move(value.loads);
 }
 
-Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
-                                         const Replacement& replacement) const {
+LoopContext PieceLowering::loop_context(const Piece& piece, const State& s,
+                                        const Replacement& replacement) const {
   return {
       piece,
-      [&](int unknown) {
-        auto u = static_cast<size_t>(unknown);
+      [&](int iterator) {
+        auto u = static_cast<size_t>(iterator);
         int64_t last = std::max<int64_t>(piece.box[u] - 1, 0);
         return IndexValue{tidy(s.at[u].begin()), 0, last, 1};
       },
@@ -69,7 +69,7 @@ Surroundings PieceLowering::surroundings(const Piece& piece, const State& s,
 
 NodeId PieceLowering::translate(Value& into, const Piece& piece, NodeId root, const State& s,
                                 const Replacement& replacement) const {
-  Surroundings around = surroundings(piece, s, replacement);
+  LoopContext around = loop_context(piece, s, replacement);
   return BodyLowering(around, into).run(piece.body, root);
 }
 
@@ -78,7 +78,7 @@ NodeId PieceLowering::element(Value& into, size_t load, const State& s) const {
   unpacked.packed.assign(unpacked.packed.size(), -1);
   Body one;
   NodeId root = one.load(static_cast<int>(load), frame_.tensor(piece_.loads[load].tensor).type);
-  Surroundings around = surroundings(piece_, unpacked, {});
+  LoopContext around = loop_context(piece_, unpacked, {});
   return BodyLowering(around, into).run(one, root);
 }
 

@@ -1,6 +1,6 @@
-// Sliding windows. The values along the owner fall into blocks as long as the window: a cell's
-// window is the end of one block and the beginning of the next. Sums of the ends are kept for one
-// block; sums of the beginnings grow with the cells.
+// Sliding windows. The values along the parallel dimension fall into blocks as long as the window:
+// a cell's window is the end of one block and the beginning of the next. Sums of the ends are kept
+// for one block; sums of the beginnings grow with the cells.
 #include "core/lower/piece/lower_body.h"
 #include "core/lower/piece/lowering.h"
 
@@ -71,11 +71,11 @@ Block PieceLowering::window_tiles(const State& s, const std::function<Block(cons
   return tile_loops(0, s, each);
 }
 
-// Adds the value at the owner's position: the window's first value there.
+// Adds the value at the position along the parallel dimension: the window's first value there.
 Block PieceLowering::add_window_value(const WindowForm& form, const State& s) {
   if (form.fold < 0) return accumulate(s);
   const Node& fold = piece_.body[form.fold];
-  Surroundings around = surroundings(piece_, s, {});
+  LoopContext around = loop_context(piece_, s, {});
   Block out;
   for (size_t k = 0; k < window_.size(); ++k) {
     Value value;
@@ -174,21 +174,21 @@ Block PieceLowering::window_loop(const State& s) {
   open.copy = 0;
   auto at = [&](const Expr& position) {
     State inner = open;
-    inner.at[form.owner].levels = {{1, position}};
-    if (form.fold < 0) inner.at[piece_.owners].levels = {{1, 0}};
+    inner.at[form.parallel_dim].levels = {{1, position}};
+    if (form.fold < 0) inner.at[piece_.parallel_dims].levels = {{1, 0}};
     return inner;
   };
   Expr length = form.longest;
   if (form.fold >= 0) {
     Value unused;
-    Surroundings around = surroundings(piece_, at(0), {});
+    LoopContext around = loop_context(piece_, at(0), {});
     BodyLowering body(around, unused);
     const Node& fold = piece_.body[form.fold];
     length = tidy(body.index_of(piece_.body, fold.args[1])->expr -
                   body.index_of(piece_.body, fold.args[0])->expr);
   }
-  int64_t cells = piece_.box[form.owner];
-  std::string name = names_[form.owner];
+  int64_t cells = piece_.box[form.parallel_dim];
+  std::string name = names_[form.parallel_dim];
   Expr block = Expr::variable(name + "_block"), value = Expr::variable(name + "_value");
   Expr cell = Expr::variable(name + "_cell");
   Expr first = block * length, last = tidy(length - 1 - value);
@@ -221,20 +221,20 @@ Block PieceLowering::window_loop(const State& s) {
   return out;
 }
 
-// The windows that begin in [first, first + cells), in vectors along the owner.
+// The windows that begin in [first, first + cells), in vectors along the parallel dimension.
 Block PieceLowering::window_block(const WindowForm& form, const Expr& first, int64_t cells,
                                   const State& s) {
-  std::string name = names_[form.owner];
+  std::string name = names_[form.parallel_dim];
   auto at = [&](const State& p, const Expr& position) {
     State moved = p;
-    moved.at[form.owner].levels = {{1, position}};
+    moved.at[form.parallel_dim].levels = {{1, position}};
     return moved;
   };
   State one = s;
   one.one_cell = true;
   Block out = window_starts(at(one, first));
   append(out, in_vectors(name + "_value", form.longest, s, [&](const State& p) {
-           Expr place = tidy(Expr(form.longest - 1) - p.at[form.owner].begin());
+           Expr place = tidy(Expr(form.longest - 1) - p.at[form.parallel_dim].begin());
            Block body = add_window_value(form, at(p, tidy(first + place)));
            append(body, keep_suffix(place, p));
            return body;
@@ -243,7 +243,7 @@ Block PieceLowering::window_block(const WindowForm& form, const Expr& first, int
   append(out, window_tiles(at(one, first),
                            [&](const State& p) { return finish_window(form, 0, false, p); }));
   append(out, in_vectors(name + "_cell", cells - 1, s, [&](const State& p) {
-           Expr place = tidy(p.at[form.owner].begin() + 1);
+           Expr place = tidy(p.at[form.parallel_dim].begin() + 1);
            Block body = add_window_value(form, at(p, tidy(first + Expr(form.longest - 1) + place)));
            append(body, finish_window(form, place, true, at(p, tidy(first + place))));
            return body;
@@ -257,15 +257,15 @@ Block PieceLowering::window_lanes(const State& s) {
   State open = s;
   open.guards = Guards::none;
   open.copy = 0;
-  open.at[piece_.owners].levels = {{1, 0}};
+  open.at[piece_.parallel_dims].levels = {{1, 0}};
   Block out;
   for (const WindowPart& part : window_) {
     out.push_back({nest::Alloc{part.whole}});
     out.push_back({nest::Alloc{part.suffixes}});
   }
-  int64_t cells = piece_.box[form.owner], length = form.longest, full = cells / length;
+  int64_t cells = piece_.box[form.parallel_dim], length = form.longest, full = cells / length;
   if (full > 0) {
-    std::string name = names_[form.owner] + "_block";
+    std::string name = names_[form.parallel_dim] + "_block";
     out.push_back(statement(
         serial(name, 0, full, window_block(form, Expr::variable(name) * length, length, open))));
   }

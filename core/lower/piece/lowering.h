@@ -11,18 +11,18 @@
 #include "core/ir/analysis/index_value.h"
 #include "core/kernel/argument_layout.h"
 #include "core/kernel/coverage.h"
-#include "core/kernel/forms/dots.h"
+#include "core/kernel/forms/amx_tiles.h"
+#include "core/kernel/forms/dot_products.h"
 #include "core/kernel/forms/gpu_forms.h"
-#include "core/kernel/forms/matrix_tiles.h"
-#include "core/kernel/forms/preparation.h"
+#include "core/kernel/forms/prepacking.h"
 #include "core/kernel/forms/scan.h"
 #include "core/kernel/forms/window.h"
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/lower/launch/nest_builders.h"
 #include "core/nest/nest.h"
-#include "core/schedule/search/run_time_blocks.h"
-#include "core/schedule/search/run_time_extent.h"
+#include "core/schedule/search/dynamic_extent.h"
+#include "core/schedule/search/parametric_tiling.h"
 
 namespace tile::lowering {
 
@@ -49,7 +49,7 @@ struct Frame {
   Expr stream_end;  // of the values of the axis that the current block of rows needs
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
-  const RunTimeExtent* extent = nullptr;  // of a kernel for a class of sizes
+  const DynamicExtent* extent = nullptr;  // of a kernel for a class of sizes
   const SharedForm* form = nullptr;       // of a kernel with blocks of run-time sizes
   // Takes the form, and its blocks' sizes as parameters of the nest.
   void take_form(const SharedForm& shared);
@@ -62,13 +62,13 @@ struct Frame {
   std::map<TensorId, StoredToo> stored_too;
   // Packings that are made before all runs, and the argument that each one is.
   struct Prepared {
-    PreparedPacking what;
+    PrepackedPacking what;
     int buffer = -1;
   };
   std::vector<Prepared> prepared;
   // Adds those of the schedule as arguments, after all others.
-  void take_prepared(const Schedule& schedule);
-  int add_prepared(const PreparedPacking& what, const PieceSchedule& schedule, bool written);
+  void take_prepacked(const Schedule& schedule);
+  int add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule, bool written);
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -89,16 +89,16 @@ struct Frame {
 std::vector<std::string> plain_names(const std::vector<std::string>& names);
 // A nest without arguments and code, named after the kernel.
 Frame empty_frame(const Kernel& kernel, const Target& target,
-                  const RunTimeExtent* extent = nullptr);
+                  const DynamicExtent* extent = nullptr);
 // The nest of a kernel with its arguments and no code yet.
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
-                 const RunTimeExtent* extent = nullptr);
+                 const DynamicExtent* extent = nullptr);
 
 // The name of the parameter that is a class's extent.
 inline constexpr const char* kExtentName = "extent";
 
-// What one block of loops knows of an unknown: its value so far is the sum of step * value over the
-// levels; the current block holds `size` values from there (at most `bound`).
+// What one block of loops knows of an iterator: its value so far is the sum of step * value over
+// the levels; the current block holds `size` values from there (at most `bound`).
 struct Level {
   int64_t step = 1;
   Expr value;
@@ -112,24 +112,26 @@ struct Position {
 };
 // Whether the points of a tile are tested against the conditions placed there.
 enum class Guards : uint8_t { untested, points, none };
-// The rows of a register tile along one of its unknowns; -1: all.
+// The rows of a register tile along one of its iterators; -1: all.
 struct TileRows {
-  int unknown = -1;
+  int iterator = -1;
   int64_t first = 0, count = 0;
 };
 // The iteration that statements are generated for.
 struct State {
-  std::vector<Position> at;      // one for each unknown
+  std::vector<Position> at;      // one for each iterator
   std::vector<Expr> tile_index;  // the value of each tile loop entered so far
   Expr copy;                     // which of the independent accumulators
   Guards guards = Guards::untested;
   TileRows rows;            // of the tile those that have points
   Expr lane;                // of the vector loop over a reduction
   std::vector<int> packed;  // for each load the buffer that holds its block, or -1
-  // For each packed load the number of each unknown's levels outside its block.
+  // For each packed load the number of each iterator's levels outside its block.
   std::vector<std::vector<size_t>> outside;
-  bool one_cell = false;     // of a carried owner: the tile's loops over it are passed over
-  size_t carried_index = 0;  // of `tile_index`, its last ones: loops over the carried owner
+  bool one_cell =
+      false;  // of a carried parallel dimension: the tile's loops over it are passed over
+  size_t carried_index =
+      0;  // of `tile_index`, its last ones: loops over the carried parallel dimension
 };
 
 // A body being translated, with the accesses that its loads name.
@@ -151,8 +153,8 @@ enum class Place : uint8_t { outer, bound, tile };
 struct PlacedConstraint {
   const Constraint* constraint = nullptr;
   Place place = Place::tile;
-  int unknown = -1;         // bound: the reduction whose loop is bounded
-  bool owners_only = true;  // no reduction in it
+  int iterator = -1;               // bound: the reduction whose loop is bounded
+  bool parallel_dims_only = true;  // no reduction in it
 };
 
 // `streamed`: the kernel has a streamed axis, whose blocks test their points.
@@ -165,7 +167,7 @@ std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
                              const std::function<Expr(const Affine&)>& value, int64_t down = 0,
                              int64_t up = 0);
 
-struct Surroundings;
+struct LoopContext;
 // How accumulators take a term.
 nest::StoreKind store_kind(Aggregation aggregation, DType type);
 // Lowers one piece of a stage under its schedule.
@@ -188,8 +190,8 @@ class PieceLowering {
   void prepare_line(int64_t vector, nest::Block& out);
   nest::Block keep_line(const LinePlan& plan, size_t load, int buffer,
                         const std::vector<Expr>& rows, const Expr& lane) const;
-  nest::Block line_stage(const LinePlan& plan, const std::vector<Expr>& rows, const Expr& owner,
-                         const Expr& lane);
+  nest::Block line_stage(const LinePlan& plan, const std::vector<Expr>& rows,
+                         const Expr& parallel_dim, const Expr& lane);
   // The parts of run() for a stage in rows (lower_rows.cpp): buffers, made before the shared loops;
   // the shared loops, whose variables are named after `names`, around what `inside` makes; the
   // loops of the stage in a block of rows.
@@ -204,8 +206,8 @@ class PieceLowering {
   nest::Block in_rows(const std::vector<Position>& rows, size_t shared);
   const std::vector<std::string>& names() const { return names_; }
 
-  // Of a piece on tensor cores (lower_tensor_cores.cpp).
-  nest::Block run(const TensorCores& schedule);
+  // Of a piece on tensor cores (lower_tensor_core_gemm.cpp).
+  nest::Block run(const TensorCoreGemm& schedule);
 
   // Fills the copy that a run of another nest reads, one of the frame's (lower_packing.cpp).
   nest::Block prepare_copy(const Packing& whole);
@@ -217,18 +219,18 @@ class PieceLowering {
   State whole_box() const;
   nest::Block parallel_loops();
   nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
-  // Blocks of run-time sizes (lower_run_time_blocks.cpp).
-  nest::Block run_time_blocks();
+  // Blocks of run-time sizes (lower_parametric_tiling.cpp).
+  nest::Block parametric_tiling();
   nest::Block position_in_blocks(const Expr& rest, std::vector<Expr> at, const State& s);
-  nest::Block block_of_owner(size_t i, const std::vector<Expr>& at, const State& s);
-  std::optional<size_t> run_time_block_of(size_t outer) const;
+  nest::Block block_of_parallel_dim(size_t i, const std::vector<Expr>& at, const State& s);
+  std::optional<size_t> parametric_tile_of(size_t outer) const;
   nest::Block tiles_of_block(size_t outer, size_t block, const State& s);
   nest::Block outer_loops(size_t i, State s);
   nest::Block outer_loop(size_t i, const State& s);
   // Of a run-time extent: its last block, `size` < the loop's step of it, in the state `inner` at
   // its begin.
   nest::Block short_block(const Loop& l, const State& inner, const Expr& size, const Leaf& leaf);
-  bool sized_at_run_time(int unknown) const { return unknown == walker_; }
+  bool sized_at_run_time(int iterator) const { return iterator == walker_; }
   nest::Block reduce_loops(size_t i, const State& s);
   nest::Block reduce_inside(size_t i, const State& s);
   // Borders: lower_borders.cpp.
@@ -238,11 +240,11 @@ class PieceLowering {
   std::optional<size_t> tap_test_place() const;
   std::vector<Expr> tile_conditions(const State& s, const TileRows& rows) const;
   std::vector<TileRows> shortened(const State& s) const;
-  bool alone_in_conditions(int unknown) const;
+  bool alone_in_conditions(int iterator) const;
   struct Missing {
     int64_t below = 0, above = 0;
   };
-  Missing missing_rows(size_t unknown) const;
+  Missing missing_rows(size_t iterator) const;
   nest::Block bounded_loop(size_t i, State s);
   nest::Block reduce_loop(size_t i, const State& s);
   nest::Block vector_reduction(size_t i, const State& s);
@@ -250,20 +252,20 @@ class PieceLowering {
   // The same, with one iteration of each loop that the load does not move with.
   nest::Block tile_loops_of(size_t load, const State& s, const Leaf& leaf);
   nest::Block joined_lanes(size_t i, const State& s, const Leaf& leaf);
-  // The next loop over the same unknown wants blocks of constant size.
+  // The next loop over the same iterator wants blocks of constant size.
   bool tile_follows(size_t outer) const;
   bool unroll_follows(size_t reduce) const;
-  std::string variable(int unknown, const State& s) const;
+  std::string variable(int iterator, const State& s) const;
   int64_t grain_of(int64_t tasks) const;
   // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size)
   // of its current block.
-  bool is_bounded(int unknown) const;
-  void bounds_of(int unknown, const State& s, Expr& lo, Expr& size) const;
+  bool is_bounded(int iterator) const;
+  void bounds_of(int iterator, const State& s, Expr& lo, Expr& size) const;
 
   // Values (lower_value.cpp).
   Expr value_of(const Affine& form, const State& s) const;
-  Surroundings surroundings(const Piece& piece, const State& s,
-                            const Replacement& replacement) const;
+  LoopContext loop_context(const Piece& piece, const State& s,
+                           const Replacement& replacement) const;
   NodeId element(Value& into, size_t load, const State& s) const;  // that the load reads
   NodeId translate(Value& into, const Piece& piece, NodeId root, const State& s,
                    const Replacement& replacement) const;
@@ -292,13 +294,13 @@ class PieceLowering {
   nest::Block subtract_corrections(const State& s);
   nest::Block combine_copies(const State& s);
   nest::Block finish(const State& s);
-  nest::Block guarded(nest::Block block, const State& s, bool owners_only) const;
+  nest::Block guarded(nest::Block block, const State& s, bool parallel_dims_only) const;
   nest::Store neutral_store(nest::Access target) const;
   nest::Access accumulator(size_t output, const State& s) const;
   nest::Access lane_accumulator(size_t output, const State& s) const;
   nest::Access present(const State& s) const;
 
-  // Registers of sums (lower_matrix_tiles.cpp): the tile's loops but the last two written out.
+  // Registers of sums (lower_amx_tiles.cpp): the tile's loops but the last two written out.
   using TileLeaf = std::function<nest::Statement(int fragment, const State&)>;
   nest::Block each_tile(const State& s, const TileLeaf& leaf);
   int fragment(const State& s);
@@ -381,20 +383,20 @@ class PieceLowering {
   State attached_state(const Piece& piece) const;
   int uses_of(TensorId tensor) const;
 
-  // GPU forms (lower_gpu.cpp, lower_gpu_matrix.cpp).
+  // GPU forms (lower_gpu.cpp, lower_simt_gemm.cpp).
   struct Spread {
-    int64_t count = 1, terms = 1;       // cells, and values reduced into each
-    int64_t owners = 1, lanes = 1;      // threads of a block
-    int64_t cells = 1, neighbours = 1;  // that a thread takes at once
+    int64_t count = 1, terms = 1;          // cells, and values reduced into each
+    int64_t parallel_dims = 1, lanes = 1;  // threads of a block
+    int64_t cells = 1, neighbours = 1;     // that a thread takes at once
     int64_t split = 1;
-    bool owners_fastest = false;
+    bool parallel_dims_fastest = false;
     std::vector<int> shared;
     std::optional<Expr> block;  // of a cluster: the first index of `shared`
   };
   // Of the part of the reduction, the group of cells and the lane.
   using SpreadPart = std::function<nest::Block(const Expr&, const Expr&, const Expr&)>;
   nest::Block gpu_reduction(const GpuReduction& g);
-  nest::Block gpu_matrix(const GpuMatrix& g);
+  nest::Block simt_gemm(const SimtGemm& g);
   // A thread's cells of one turn: parts, and neighbours in each.
   static Shape scan_shape(const GpuScan& g);
   nest::Block gpu_scan(const GpuScan& g);
@@ -405,14 +407,14 @@ class PieceLowering {
                             const SpreadPart& finish);
   nest::Block spread_terms(const Spread& p, const Expr& part, const Expr& lane,
                            const std::function<nest::Block(const Expr&)>& term) const;
-  nest::Block spread_results(const gpu::FlatIndex& owners, const Expr& group, int64_t cells);
-  nest::Block combine_lanes(const Spread& p, const Expr& owner, const Expr& lane);
+  nest::Block spread_results(const gpu::FlatIndex& parallel_dims, const Expr& group, int64_t cells);
+  nest::Block combine_lanes(const Spread& p, const Expr& parallel_dim, const Expr& lane);
   std::vector<int> split_buffers(int64_t split, int64_t cells, nest::Block& out);
   nest::Block store_parts(const std::vector<int>& parts, const Expr& part, const Expr& group,
                           int64_t cells) const;
   // In a second launch, whatever the first launch's threads held.
   void cells_of_a_thread(int64_t cells);
-  nest::Block combine_parts(const gpu::FlatIndex& owners, const std::vector<int>& parts,
+  nest::Block combine_parts(const gpu::FlatIndex& parallel_dims, const std::vector<int>& parts,
                             int64_t split);
   nest::Block accumulate_everywhere(const State& s);
   nest::Block owned_results(const State& s);
@@ -433,7 +435,7 @@ class PieceLowering {
   bool prepared(size_t load) const { return prepared_.contains(load); }
   nest::Block packing_loops(const Packing& packing, size_t entry, const State& s);
   nest::Block packing_groups(const Packing& packing, size_t entry, const State& s);
-  int64_t moved_by(size_t load, int unknown) const;
+  int64_t moved_by(size_t load, int iterator) const;
   nest::Block packing_blocks(const Packing& packing, size_t entry, const State& s);
   struct Unrolled {
     std::string variable;
@@ -457,11 +459,12 @@ class PieceLowering {
   const PieceSchedule schedule_;
   std::vector<PlacedConstraint> constraints_;
   std::vector<std::string> names_;
-  bool reduces_ = false;        // accumulators are needed
-  bool blocked_ = false;        // reductions in the outer loops
-  bool may_be_empty_ = false;   // an owner may have no valid point and must then keep the fill
-  bool lanes_reduce_ = false;   // the vector loop is over a reduction
-  size_t carried_loops_ = 0;    // of the tile, its last ones: those over the carried owner
+  bool reduces_ = false;       // accumulators are needed
+  bool blocked_ = false;       // reductions in the outer loops
+  bool may_be_empty_ = false;  // a cell may have no valid point and must then keep the fill
+  bool lanes_reduce_ = false;  // the vector loop is over a reduction
+  size_t carried_loops_ =
+      0;  // of the tile, its last ones: those over the carried parallel dimension
   std::optional<DotForm> dot_;  // the reduction's last loop is one operation
   bool tiles_ = false;          // by registers that hold matrices
   TileSizes sizes_;
@@ -472,8 +475,8 @@ class PieceLowering {
   std::optional<size_t> tap_test_;  // …and before it, with all values of those that are written out
   size_t parallel_ = 0;             // leading outer loops that are parallel
   bool copied_by_threads_ = false;  // copies outside of all loops are
-  int walker_ = -1;                 // the unknown with a run-time extent
-  size_t run_time_blocks_ = 0;      // leading outer loops over blocks of run-time sizes
+  int walker_ = -1;                 // the iterator with a run-time extent
+  size_t parametric_tiling_ = 0;    // leading outer loops over blocks of run-time sizes
   std::vector<int64_t> tile_shape_;
   std::vector<int> accumulators_, lanes_, partials_;
   int correction_ = -1;  // what flipped elements add to the sums

@@ -5,7 +5,7 @@
 #include "core/kernel/geometry.h"
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
-#include "core/schedule/search/run_time_extent.h"
+#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 
@@ -18,10 +18,10 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
       piece_(contraction_.pieces[piece]),
       schedule_(fitted(schedule, frame, piece_, contraction_)),
       constraints_(place_constraints(piece_, schedule, has_stream(frame.kernel))),
-      names_(plain_names(piece_.unknowns)) {
-  reduces_ = piece_.owners < piece_.box.size();
+      names_(plain_names(piece_.iterators)) {
+  reduces_ = piece_.parallel_dims < piece_.box.size();
   blocked_ = std::any_of(schedule.outer.begin(), schedule.outer.end(), [&](const Loop& l) {
-    return static_cast<size_t>(l.unknown) >= piece_.owners;
+    return static_cast<size_t>(l.iterator) >= piece_.parallel_dims;
   });
   bool zero_if_empty = contraction_.aggregation == Aggregation::sum && !contraction_.fill;
   may_be_empty_ = reduces_ && schedule.carried < 0 && !zero_if_empty && !surely_nonempty(piece_);
@@ -41,8 +41,8 @@ PieceLowering::PieceLowering(Frame& frame, size_t stage, size_t piece,
     bool own = p.what.stage == stage && p.what.piece == piece;
     if (own) prepared_[static_cast<size_t>(p.what.packing.load)] = &p;
   }
-  if (frame.extent != nullptr) walker_ = walking_unknown(piece_);
-  if (frame.form != nullptr) run_time_blocks_ = frame.form->blocks[stage][piece];
+  if (frame.extent != nullptr) walker_ = walking_iterator(piece_);
+  if (frame.form != nullptr) parametric_tiling_ = frame.form->blocks[stage][piece];
   while (parallel_ < schedule.outer.size() &&
          schedule.outer[parallel_].binding == Binding::parallel) {
     ++parallel_;
@@ -56,22 +56,22 @@ void PieceLowering::prepare(nest::Block& out) {
 }
 
 nest::Block PieceLowering::run() {
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     if (piece_.box[u] <= 0) return {};
   }
-  if (schedule_.gpu_matrix)
-    tile_shape_ = {schedule_.gpu_matrix->thread_m, schedule_.gpu_matrix->thread_n};
+  if (schedule_.simt_gemm)
+    tile_shape_ = {schedule_.simt_gemm->thread_m, schedule_.simt_gemm->thread_n};
   if (schedule_.gpu_reduction && schedule_.gpu_reduction->vector > 1)
     tile_shape_ = {schedule_.gpu_reduction->vector};
   if (schedule_.gpu_scan) tile_shape_ = scan_shape(*schedule_.gpu_scan);
   nest::Block out;
   prepare(out);
-  if (schedule_.gpu_matrix) return gpu_matrix(*schedule_.gpu_matrix);
+  if (schedule_.simt_gemm) return simt_gemm(*schedule_.simt_gemm);
   if (schedule_.gpu_reduction) return gpu_reduction(*schedule_.gpu_reduction);
   if (schedule_.gpu_scan) return gpu_scan(*schedule_.gpu_scan);
   if (schedule_.gpu_transpose) return gpu_transpose(*schedule_.gpu_transpose);
-  if (run_time_blocks_ > 0) {
-    append(out, run_time_blocks());
+  if (parametric_tiling_ > 0) {
+    append(out, parametric_tiling());
   } else {
     append(out, is_chained(schedule_) ? chained_scan() : parallel_loops());
   }

@@ -5,10 +5,10 @@
 // minimum over the variables bound inside the region is not negative. Where the test holds, a copy
 // of the region runs without guards and without choices; elsewhere the general body does. So a
 // region has two bodies however many borders its domain has, and one where what the general body
-// tests is little beside what it computes (rare_tests.h). What the conditions around a statement
-// say decides those inside (known.h): a branch that cannot be reached has no code. On a GPU a
-// region is the code of a block: all its threads take the same body. Blocks with barriers stay
-// whole.
+// tests is little beside what it computes (versioning_profit.h). What the conditions around a
+// statement say decides those inside (assumptions.h): a branch that cannot be reached has no code.
+// On a GPU a region is the code of a block: all its threads take the same body. Blocks with
+// barriers stay whole.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -16,11 +16,11 @@
 
 #include "core/ir/analysis/value_range.h"
 #include "core/nest/nest.h"
-#include "core/nest/passes/interior_tests.h"
-#include "core/nest/passes/known.h"
-#include "core/nest/passes/rare_tests.h"
-#include "core/nest/passes/surroundings.h"
+#include "core/nest/passes/assumptions.h"
+#include "core/nest/passes/loop_context.h"
 #include "core/nest/passes/taken.h"
+#include "core/nest/passes/versioning_conditions.h"
+#include "core/nest/passes/versioning_profit.h"
 #include "core/simplify/simplify.h"
 
 namespace tile::nest {
@@ -89,13 +89,13 @@ class Partitioner {
 
   Block block(const Block& statements, bool inside_region) {
     if (!inside_region && allocates_registers(nest_, statements)) {
-      return region(statements, interior_tests(statements, at_).open, false);
+      return region(statements, versioning_conditions(statements, at_).open, false);
     }
     Block out;
     for (const Statement& s : statements) {
       if (!inside_region && is_tile_loop(s)) {
         Block one{s};
-        append(out, region(one, interior_tests(one, at_).open, false));
+        append(out, region(one, versioning_conditions(one, at_).open, false));
       } else {
         std::visit([&](const auto& what) { append(out, statement(what, inside_region)); }, s.what);
       }
@@ -109,13 +109,13 @@ class Partitioner {
   // Both bodies of a region, or one where the ranges decide the interior test.
   Block region(const Block& statements, std::vector<Expr> open, bool spares) {
     bool never = std::any_of(open.begin(), open.end(),
-                             [&](const Expr& e) { return known_.proves_negative(e, at_); });
+                             [&](const Expr& e) { return assumptions_.proves_negative(e, at_); });
     if (never) open.clear();
-    std::erase_if(open, [&](const Expr& e) { return known_.proves_nonnegative(e, at_); });
+    std::erase_if(open, [&](const Expr& e) { return assumptions_.proves_nonnegative(e, at_); });
     if (open.empty()) return block(statements, true);
-    size_t before = known_.learn_failed(open, at_);
+    size_t before = assumptions_.learn_failed(open, at_);
     Block general = block(statements, true);
-    known_.forget(before);
+    assumptions_.forget(before);
     if (!spares && tests_are_rare(general, at_.ranges())) return block(statements, true);
     Facts saved = facts_;
     facts_.insert(facts_.end(), open.begin(), open.end());
@@ -158,12 +158,12 @@ class Partitioner {
       }
     }
     if (synchronises(statements)) return statements;
-    InteriorTests tests = interior_tests(statements, at_);
+    VersioningConditions tests = versioning_conditions(statements, at_);
     return tests.spares ? region(statements, std::move(tests.open), true) : block(statements, true);
   }
 
   bool known_nonnegative(const Expr& e) const {
-    if (proves_nonnegative(e, at_.ranges()) || known_.proves_nonnegative(e, at_)) return true;
+    if (proves_nonnegative(e, at_.ranges()) || assumptions_.proves_nonnegative(e, at_)) return true;
     if (facts_.empty()) return false;
     // A fact is the minimum over the inside variables, so it implies the form everywhere inside.
     std::optional<Expr> least = at_.region_minimum(e);
@@ -232,7 +232,7 @@ class Partitioner {
     for (const Expr& e : i.nonnegative) {
       Expr condition = clean(e);
       bool never = proves_negative(condition, at_.ranges());
-      if (never || known_.proves_negative(condition, at_)) return block(i.otherwise, inside_region);
+      if (never || assumptions_.proves_negative(condition, at_)) return block(i.otherwise, inside_region);
       if (!known_nonnegative(condition)) copy.nonnegative.push_back(condition);
     }
     if (copy.nonnegative.empty() && i.predicate.results.empty()) {
@@ -241,13 +241,13 @@ class Partitioner {
     copy.loads = i.loads;
     copy.predicate = i.predicate;
     body(copy.predicate, copy.loads);
-    drop_untaken(copy);
-    size_t before = known_.learn(copy.nonnegative);
+    fold_selects(copy);
+    size_t before = assumptions_.learn(copy.nonnegative);
     copy.then = block(i.then, inside_region);
-    known_.forget(before);
-    if (i.predicate.results.empty()) known_.learn_failed(copy.nonnegative, at_);
+    assumptions_.forget(before);
+    if (i.predicate.results.empty()) assumptions_.learn_failed(copy.nonnegative, at_);
     copy.otherwise = block(i.otherwise, inside_region);
-    known_.forget(before);
+    assumptions_.forget(before);
     if (copy.then.empty() && copy.otherwise.empty()) return {};
     return {Statement{std::move(copy)}};
   }
@@ -255,7 +255,7 @@ class Partitioner {
     Store copy = s;
     copy.target = access(s.target);
     body(copy.body, copy.loads);
-    drop_untaken(copy);
+    fold_selects(copy);
     return {Statement{std::move(copy)}};
   }
   Block statement(const Alloc& a, bool) { return {Statement{a}}; }
@@ -322,9 +322,9 @@ class Partitioner {
     }
   }
   const Nest& nest_;
-  Surroundings at_;
+  LoopContext at_;
   Facts facts_;
-  Known known_;
+  Assumptions assumptions_;
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ void drop_unread(Body& body, std::vector<Access>& loads) {
 }
 
 // `more`: nodes of the body that are needed beside its results.
-void drop_untaken(Body& body, std::vector<Access>& loads, std::vector<NodeId>* more) {
+void fold_selects(Body& body, std::vector<Access>& loads, std::vector<NodeId>* more) {
   if (!has_taken(body)) return;
   size_t results = body.results.size();
   if (more != nullptr) {
@@ -63,7 +63,7 @@ void drop_untaken(Body& body, std::vector<Access>& loads, std::vector<NodeId>* m
 
 }  // namespace
 
-void drop_untaken(Store& store) { drop_untaken(store.body, store.loads, &store.target.values); }
-void drop_untaken(If& guard) { drop_untaken(guard.predicate, guard.loads, nullptr); }
+void fold_selects(Store& store) { fold_selects(store.body, store.loads, &store.target.values); }
+void fold_selects(If& guard) { fold_selects(guard.predicate, guard.loads, nullptr); }
 
 }  // namespace tile::nest

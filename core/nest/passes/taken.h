@@ -6,7 +6,7 @@
 
 namespace tile::nest {
 
-void drop_untaken(Store& store);
-void drop_untaken(If& guard);
+void fold_selects(Store& store);
+void fold_selects(If& guard);
 
 }  // namespace tile::nest

@@ -58,7 +58,7 @@ void copy_first_load(Piece& piece, DType loaded, DType cells) {
   piece.body.results = {piece.body.cast(value, cells)};
 }
 
-// result = source, element for element, at the forms `index` in the result's unknowns.
+// result = source, element for element, at the forms `index` in the result's iterators.
 void bind_moved(const CallArguments& a, Shape shape, const std::vector<Affine>& index) {
   Piece piece = pointwise_piece(a.result(), shape.size());
   piece.loads.push_back(make_access(a.tensor(0), index, a.tensor_span(0)));
@@ -108,7 +108,7 @@ void bind_reshape(const CallArguments& a, Shape shape) {
   context.tensor(view).view_of = viewed;
   if (!returned) return;
   Piece piece = pointwise_piece(result, shape.size());
-  piece.loads.push_back(make_access(view, unknown_forms(shape.size()), a.tensor_span(0)));
+  piece.loads.push_back(make_access(view, iterator_forms(shape.size()), a.tensor_span(0)));
   DType cells = accumulator_type(Aggregation::assign, a.type(0));
   copy_first_load(piece, a.type(0), cells);
   context.add(
@@ -147,7 +147,7 @@ void bind_gather(const CallArguments& a) {
     a.fail_at(a.tensor_span(0), "size", "gather reads from " + source + ", which has no rows");
   }
   Piece piece = pointwise_piece(a.result(), shape.size());
-  std::vector<Affine> all = unknown_forms(shape.size());
+  std::vector<Affine> all = iterator_forms(shape.size());
   auto middle = all.begin() + static_cast<std::ptrdiff_t>(outer);
   piece.loads.push_back(make_access(a.tensor(1), {all.begin(), middle}, a.tensor_span(1)));
   NodeId index = clamped_index(piece.body, piece.body.load(0, a.type(1)), a.type(1),
@@ -200,7 +200,7 @@ void bind_transpose(const CallArguments& a) {
   std::vector<Affine> index(rank);
   for (size_t d = 0; d < rank; ++d) {
     shape.push_back(a.shape(0)[axes[d]]);
-    index[axes[d]] = unknown_affine(d);
+    index[axes[d]] = iterator_affine(d);
   }
   bind_moved(a, std::move(shape), index);
 }
@@ -242,7 +242,7 @@ void bind_concat(const CallArguments& a) {
   for (size_t t = 0; t < a.tensor_count(); ++t) {
     Piece piece = pointwise_piece(a.result(), shape.size());
     piece.stores[0].index[axis].affine.constant = offset;
-    piece.loads.push_back(make_access(a.tensor(t), unknown_forms(shape.size()), a.tensor_span(t)));
+    piece.loads.push_back(make_access(a.tensor(t), iterator_forms(shape.size()), a.tensor_span(t)));
     copy_first_load(piece, a.type(t), cells);
     contraction.pieces.push_back(std::move(piece));
     offset += a.shape(t)[axis];
@@ -267,7 +267,7 @@ void bind_slice(const CallArguments& a) {
   int64_t stride = forward ? step : checked_neg(step);
   Shape shape = a.shape(0);
   shape[axis] = distance <= 0 ? 0 : (distance - 1) / stride + 1;
-  std::vector<Affine> index = unknown_forms(shape.size());
+  std::vector<Affine> index = iterator_forms(shape.size());
   index[axis] = index[axis] * Rational(step) + constant_affine(start);
   bind_moved(a, std::move(shape), index);
 }
@@ -277,10 +277,10 @@ void bind_unslice(const CallArguments& a) {
   size_t axis = a.axis(0, a.rank(1));
   Shape shape = a.shape(1);
   Piece piece = pointwise_piece(a.result(), shape.size());
-  std::vector<Affine> cells = unknown_forms(shape.size());
+  std::vector<Affine> cells = iterator_forms(shape.size());
   cells[axis] = cells[axis] * Rational(a.integer(3)) + constant_affine(a.integer(1));
   piece.stores = {make_access(a.result(), cells)};
-  piece.loads.push_back(make_access(a.tensor(0), unknown_forms(a.rank(0)), a.tensor_span(0)));
+  piece.loads.push_back(make_access(a.tensor(0), iterator_forms(a.rank(0)), a.tensor_span(0)));
   if (a.rank(0) != shape.size()) {
     a.fail_at(a.statement.span, "rank", "unslice needs two tensors of one rank");
   }
@@ -298,7 +298,7 @@ void bind_permute_along(const CallArguments& a) {
                   shape_text(a.shape(1)));
   }
   Piece piece = pointwise_piece(a.result(), shape.size());
-  std::vector<Affine> all = unknown_forms(shape.size());
+  std::vector<Affine> all = iterator_forms(shape.size());
   piece.loads.push_back(make_access(a.tensor(1), all, a.tensor_span(1)));
   NodeId place = clamped_index(piece.body, piece.body.load(0, a.type(1)), a.type(1),
                                std::max<int64_t>(shape[axis], 1));

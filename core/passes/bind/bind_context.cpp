@@ -174,7 +174,7 @@ class AffineReader {
       case ExprKind::variable: {
         auto found = std::find(indices_.begin(), indices_.end(), e.name());
         if (found == indices_.end()) return constant_affine(integer_(e));
-        return unknown_affine(static_cast<size_t>(found - indices_.begin()));
+        return iterator_affine(static_cast<size_t>(found - indices_.begin()));
       }
       case ExprKind::add:
       case ExprKind::sub:
@@ -317,16 +317,16 @@ Access make_access(TensorId tensor, const std::vector<Affine>& index, Span span)
   return access;
 }
 
-std::vector<Affine> unknown_forms(size_t rank) {
+std::vector<Affine> iterator_forms(size_t rank) {
   std::vector<Affine> forms;
-  for (size_t d = 0; d < rank; ++d) forms.push_back(unknown_affine(d));
+  for (size_t d = 0; d < rank; ++d) forms.push_back(iterator_affine(d));
   return forms;
 }
 
 Piece pointwise_piece(TensorId output, size_t rank) {
   Piece piece;
-  for (size_t d = 0; d < rank; ++d) piece.unknowns.push_back("i" + std::to_string(d));
-  piece.stores.push_back(make_access(output, unknown_forms(rank)));
+  for (size_t d = 0; d < rank; ++d) piece.iterators.push_back("i" + std::to_string(d));
+  piece.stores.push_back(make_access(output, iterator_forms(rank)));
   return piece;
 }
 

@@ -70,10 +70,10 @@ class BindContext {
 
 // Accesses and pieces for the contractions that bind makes itself.
 Access make_access(TensorId tensor, const std::vector<Affine>& index, Span span = {});
-// Unknowns i0, i1 … that a store at exactly these unknowns bounds.
+// Iterators i0, i1 … that a store at exactly these iterators bounds.
 Piece pointwise_piece(TensorId output, size_t rank);
 // The forms i0 … i(rank-1).
-std::vector<Affine> unknown_forms(size_t rank);
+std::vector<Affine> iterator_forms(size_t rank);
 Contraction make_contraction(TensorId output, Aggregation aggregation, DType accumulator,
                              Piece piece, Span span);
 // The type that values of an output type are aggregated in (rule 4.8).

@@ -23,7 +23,7 @@ void check_rank(BindContext& context, TensorId tensor, size_t given, Span span) 
 // along a direction that they all leave at zero, a point can move without end.
 class Boundedness {
  public:
-  explicit Boundedness(size_t unknowns) : n_(unknowns) {}
+  explicit Boundedness(size_t iterators) : n_(iterators) {}
 
   void add(const Affine& form) {
     std::vector<Rational> row(n_);
@@ -39,7 +39,7 @@ class Boundedness {
     rows_.push_back(std::move(fresh));
   }
 
-  // An unknown that some unbounded direction moves: the last one, since outer indices come first.
+  // An iterator that some unbounded direction moves: the last one, since outer indices come first.
   std::optional<size_t> unbounded() const {
     for (size_t i = n_; i-- > 0;) {
       bool pivot =
@@ -64,7 +64,7 @@ class Boundedness {
 };
 
 void check_bounded(BindContext& context, const Piece& piece, TensorId output, Span span) {
-  Boundedness boundedness(piece.unknowns.size());
+  Boundedness boundedness(piece.iterators.size());
   auto add_access = [&](const Access& access) {
     for (const Index& index : access.index) {
       if (index.value < 0 && index.boundary == Boundary::in_range) boundedness.add(index.affine);
@@ -76,9 +76,9 @@ void check_bounded(BindContext& context, const Piece& piece, TensorId output, Sp
   std::optional<size_t> index = boundedness.unbounded();
   if (!index) return;
   fail(Stage::bind, "unbounded", span,
-       "the index " + piece.unknowns[*index] + " of " + context.name(output) +
+       "the index " + piece.iterators[*index] + " of " + context.name(output) +
            " is not bounded by the accesses and constraints",
-       "add a constraint such as `" + piece.unknowns[*index] + " < N`");
+       "add a constraint such as `" + piece.iterators[*index] + " < N`");
 }
 
 class ContractionBinder {
@@ -154,7 +154,7 @@ class ContractionBinder {
 
   Piece domain() {
     Piece piece;
-    piece.unknowns = symbolic_.indices;
+    piece.iterators = symbolic_.indices;
     Access store;
     store.tensor = output_;
     store.span = symbolic_.out_span;

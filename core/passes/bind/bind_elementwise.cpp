@@ -66,7 +66,7 @@ Access broadcast_load(BindContext& context, TensorId operand, const Shape& resul
   std::vector<Affine> index;
   for (size_t d = 0; d < shape.size(); ++d) {
     bool repeats = shape[d] == 1 && result[missing + d] != 1;
-    index.push_back(repeats ? constant_affine(0) : unknown_affine(missing + d));
+    index.push_back(repeats ? constant_affine(0) : iterator_affine(missing + d));
   }
   return make_access(operand, index, span);
 }

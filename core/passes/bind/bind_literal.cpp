@@ -33,7 +33,7 @@ void bind_literal(BindContext& context, const Statement& statement, const Litera
   context.tensor(value).constant = std::move(bytes);
   size_t rank = literal.shape.size();
   Piece piece = pointwise_piece(result, rank);
-  piece.loads.push_back(make_access(value, unknown_forms(rank), statement.span));
+  piece.loads.push_back(make_access(value, iterator_forms(rank), statement.span));
   DType cells = accumulator_type(Aggregation::assign, literal.type);
   piece.body.results = {piece.body.cast(piece.body.load(0, literal.type), cells)};
   context.add(

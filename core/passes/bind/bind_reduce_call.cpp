@@ -7,9 +7,9 @@
 namespace tile {
 namespace {
 
-// The unknown forms of the result's cells with `inserted` at the source's axis.
+// The iterator forms of the result's cells with `inserted` at the source's axis.
 std::vector<Affine> with_axis(size_t rank, size_t axis, const Affine& inserted) {
-  std::vector<Affine> index = unknown_forms(rank);
+  std::vector<Affine> index = iterator_forms(rank);
   index.insert(index.begin() + static_cast<std::ptrdiff_t>(axis), inserted);
   return index;
 }
@@ -19,7 +19,7 @@ DType summed_type(DType type) { return type == DType::bool_ ? DType::i32 : type;
 NodeId is_nan(Body& body, NodeId value) { return body.operation(Op::isnan, {value}, DType::bool_); }
 
 // Position k where the element equals the extreme (or both are NaN), else the largest integer.
-void position_body(Body& body, DType type, int unknown) {
+void position_body(Body& body, DType type, int iterator) {
   DType computed = compute_type(type);
   NodeId element = body.cast(body.load(0, type), computed);
   NodeId extreme = body.cast(body.load(1, type), computed);
@@ -29,7 +29,7 @@ void position_body(Body& body, DType type, int unknown) {
                                  DType::bool_);
     match = body.operation(Op::logical_or, {match, both}, DType::bool_);
   }
-  NodeId position = body.index(unknown, DType::i64);
+  NodeId position = body.index(iterator, DType::i64);
   NodeId none = body.integer(std::numeric_limits<int64_t>::max(), DType::i64);
   body.results = {body.operation(Op::select, {match, position, none}, DType::i64)};
 }
@@ -42,21 +42,21 @@ void bind_arg_extreme(const CallArguments& a, Aggregation aggregation) {
   size_t axis = a.axis(0, a.rank(0)), rank = a.rank(0) - 1;
   Shape shape = a.shape(0);
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-  std::vector<Affine> element = with_axis(rank, axis, unknown_affine(rank));
+  std::vector<Affine> element = with_axis(rank, axis, iterator_affine(rank));
   BindContext& context = a.context;
   DType type = a.type(0), cells = accumulator_type(aggregation, type);
   TensorId extreme = context.temporary(a.result(), "value", type, shape, a.statement.span);
 
   Piece reduce = pointwise_piece(extreme, rank);
-  reduce.unknowns.push_back("k");
+  reduce.iterators.push_back("k");
   reduce.loads.push_back(make_access(a.tensor(0), element, a.tensor_span(0)));
   reduce.body.results = {reduce.body.cast(reduce.body.load(0, type), cells)};
   context.add(make_contraction(extreme, aggregation, cells, std::move(reduce), a.statement.span));
 
   Piece find = pointwise_piece(a.result(), rank);
-  find.unknowns.push_back("k");
+  find.iterators.push_back("k");
   find.loads.push_back(make_access(a.tensor(0), element, a.tensor_span(0)));
-  find.loads.push_back(make_access(extreme, unknown_forms(rank), a.tensor_span(0)));
+  find.loads.push_back(make_access(extreme, iterator_forms(rank), a.tensor_span(0)));
   position_body(find.body, type, static_cast<int>(rank));
   a.finish(DType::i64, std::move(shape), Aggregation::min, std::move(find));
 }
@@ -65,12 +65,12 @@ void bind_cumsum(const CallArguments& a) {
   size_t rank = a.rank(0), axis = a.axis(0, rank);
   DType type = summed_type(a.type(0));
   Piece piece = pointwise_piece(a.result(), rank);
-  piece.unknowns.push_back("k");
-  std::vector<Affine> element = unknown_forms(rank);
-  element[axis] = unknown_affine(rank);
+  piece.iterators.push_back("k");
+  std::vector<Affine> element = iterator_forms(rank);
+  element[axis] = iterator_affine(rank);
   piece.loads.push_back(make_access(a.tensor(0), element, a.tensor_span(0)));
   Constraint before;
-  before.form = unknown_affine(axis) - unknown_affine(rank);
+  before.form = iterator_affine(axis) - iterator_affine(rank);
   before.hi = a.shape(0)[axis];
   piece.constraints.push_back(std::move(before));
   NodeId value = piece.body.load(0, a.type(0));
@@ -118,7 +118,7 @@ void bind_sum_to(const CallArguments& a) {
     if (missing <= to.size() && from[d] == 1 && to[result_axis] == 1) kept = true;
     if (kept) {
       bool repeats = from[d] == 1 && to[result_axis] != 1;
-      element[d] = repeats ? constant_affine(0) : unknown_affine(result_axis);
+      element[d] = repeats ? constant_affine(0) : iterator_affine(result_axis);
       if (repeats || from[d] == to[result_axis]) continue;
       a.fail_at(a.tensor_span(0), "broadcast",
                 "sum_to cannot sum " + a.context.name(a.tensor(0)) + " of shape " +
@@ -127,12 +127,12 @@ void bind_sum_to(const CallArguments& a) {
     }
     reduces = true;
     if (missing <= to.size()) {
-      element[d] = unknown_affine(result_axis);
+      element[d] = iterator_affine(result_axis);
       store.index[result_axis].affine = constant_affine(0);
       continue;
     }
-    element[d] = unknown_affine(piece.unknowns.size());
-    piece.unknowns.push_back("k" + std::to_string(d));
+    element[d] = iterator_affine(piece.iterators.size());
+    piece.iterators.push_back("k" + std::to_string(d));
   }
   Aggregation aggregation = reduces ? Aggregation::sum : Aggregation::assign;
   DType type = reduces ? summed_type(a.type(0)) : a.type(0);

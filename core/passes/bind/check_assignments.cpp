@@ -43,13 +43,13 @@ std::vector<Condition> domain(const BoundProgram& program, const Piece& piece) {
   for (const Access& access : piece.stores) add_access(access);
   for (const Access& access : piece.loads) add_access(access);
   for (const Constraint& c : piece.constraints) add({c.form, c.lo, c.hi, c.integral});
-  for (size_t i = 0; i < piece.box.size(); ++i) add({unknown_affine(i), 0, piece.box[i], true});
+  for (size_t i = 0; i < piece.box.size(); ++i) add({iterator_affine(i), 0, piece.box[i], true});
   return conditions;
 }
 
 // Whether the store alone tells points apart: its forms have full column rank.
 bool store_determines_point(const Piece& piece, const Access& store) {
-  size_t n = piece.unknowns.size(), rank = 0;
+  size_t n = piece.iterators.size(), rank = 0;
   std::vector<std::vector<Rational>> rows;
   for (const Index& index : store.index) {
     std::vector<Rational> row(n);
@@ -118,9 +118,9 @@ class Checker {
   // Both points valid, writing one cell.
   System same_cell(size_t p, size_t q, size_t output, size_t other) const {
     const Piece &first = contraction_.pieces[p], &second = contraction_.pieces[q];
-    size_t n = first.unknowns.size();
+    size_t n = first.iterators.size();
     System system;
-    system.unknowns = n + second.unknowns.size();
+    system.iterators = n + second.iterators.size();
     system.conditions = domains_[p];
     for (Condition c : domains_[q]) {
       c.form = shifted(c.form, n);
@@ -136,12 +136,12 @@ class Checker {
 
   void check_piece(size_t p, size_t output) const {
     const Piece& piece = contraction_.pieces[p];
-    size_t n = piece.unknowns.size();
+    size_t n = piece.iterators.size();
     if (store_determines_point(piece, piece.stores[output])) return;
-    // The points first differ at unknown k, where the second's is larger.
+    // The points first differ at iterator k, where the second's is larger.
     System system = same_cell(p, p, output, output);
     for (size_t k = 0; k < n; ++k) {
-      Affine difference = unknown_affine(n + k) - unknown_affine(k);
+      Affine difference = iterator_affine(n + k) - iterator_affine(k);
       system.conditions.push_back({difference, 1, int64_t{1} << 62, true});
       require_empty(system, output);
       system.conditions.back() = {std::move(difference), 0, 1, true};

@@ -1,4 +1,4 @@
-// Integer expressions over a piece's unknowns as values of its body.
+// Integer expressions over a piece's iterators as values of its body.
 #pragma once
 
 #include <string>

@@ -6,7 +6,8 @@
 namespace tile {
 namespace {
 
-// Whether the form lies in [0, size) for all owners, by the box or by a condition on owners alone.
+// Whether the form lies in [0, size) for all parallel points, by the box or by a condition on
+// parallel dimensions alone.
 bool stays_inside(const Piece& piece, const Affine& form, int64_t size) {
   Rational lo = form.constant, hi = form.constant;
   for (size_t i = 0; i < form.coefficients.size(); ++i) {
@@ -19,8 +20,9 @@ bool stays_inside(const Piece& piece, const Affine& form, int64_t size) {
   });
 }
 
-// A cell's owner may have no point. Conditions on reduction unknowns can keep the points inside the
-// output and so make a condition on the owners redundant; a loop over owners still needs it.
+// A cell's parallel point may have no point of the reduction. Conditions on reduction iterators can
+// keep the points inside the output and so make a condition on the parallel dimensions redundant; a
+// loop over parallel dimensions still needs it.
 void keep_stores_inside(const BoundProgram& program, Piece& piece) {
   for (const Access& store : piece.stores) {
     const Shape& shape = program.tensors[static_cast<size_t>(store.tensor)].shape;
@@ -34,9 +36,9 @@ void keep_stores_inside(const BoundProgram& program, Piece& piece) {
 }
 
 void append_classes(const BoundProgram& program, const Piece& piece, std::vector<Piece>& out) {
-  for (const lattice::Piece& part : lattice::split(system_of(piece), piece.owners)) {
+  for (const lattice::Piece& part : lattice::split(system_of(piece), piece.parallel_dims)) {
     Piece result = substituted(piece, part.substitution);
-    result.owners = part.owners;
+    result.parallel_dims = part.parallel_dims;
     result.constraints = constraints_of(part.system);
     for (const lattice::Interval& range : part.box) result.box.push_back(range.hi + 1);
     keep_stores_inside(program, result);

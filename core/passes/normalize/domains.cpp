@@ -27,16 +27,16 @@ Range over_box(const Affine& form, const std::vector<int64_t>& box) {
   return r;
 }
 
-// Those that say something of the points, or of the owners alone.
+// Those that say something of the points, or of the parallel dimensions alone.
 using Conditions = std::vector<const Constraint*>;
-Conditions conditions_of(const Piece& piece, bool owners_only) {
+Conditions conditions_of(const Piece& piece, bool parallel_dims_only) {
   Conditions list;
   for (const Constraint& c : piece.constraints) {
     bool reduces = false;
-    for (size_t u = piece.owners; u < piece.unknowns.size(); ++u) {
+    for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       reduces = reduces || !c.form.coefficient(u).is_zero();
     }
-    if (!reduces || !owners_only) list.push_back(&c);
+    if (!reduces || !parallel_dims_only) list.push_back(&c);
   }
   return list;
 }
@@ -55,12 +55,12 @@ bool inhabited(const Piece& piece, const Conditions& conditions, const Affine& f
                int64_t hi) {
   if (lo >= hi) return false;
   lattice::System system;
-  system.unknowns = piece.unknowns.size();
+  system.iterators = piece.iterators.size();
   for (const Constraint* c : conditions) {
     system.conditions.push_back({c->form, c->lo, c->hi, c->integral});
   }
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    system.conditions.push_back({unknown_affine(u), 0, piece.box[u], true});
+    system.conditions.push_back({iterator_affine(u), 0, piece.box[u], true});
   }
   system.conditions.push_back({form, lo, hi, true});
   return lattice::emptiness(system, kProofLimit) == lattice::Emptiness::inhabited;
@@ -101,10 +101,10 @@ void verify_accesses(const Contraction& c, const std::vector<BoundTensor>& tenso
   for (const Piece& piece : c.pieces) {
     bool none = std::any_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n <= 0; });
     if (none) continue;
-    // What a cell is stored for is its owner, whether or not that has a point.
-    Conditions points = conditions_of(piece, false), owners = conditions_of(piece, true);
+    // What a cell is stored for is its parallel point, whether or not that has a point.
+    Conditions points = conditions_of(piece, false), parallel_dims = conditions_of(piece, true);
     for (const Access& a : piece.stores) {
-      verify_access(piece, owners, a, tensors[static_cast<size_t>(a.tensor)], "store");
+      verify_access(piece, parallel_dims, a, tensors[static_cast<size_t>(a.tensor)], "store");
     }
     for (const Access& a : piece.loads) {
       verify_access(piece, points, a, tensors[static_cast<size_t>(a.tensor)], "load");

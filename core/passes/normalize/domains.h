@@ -8,8 +8,8 @@
 
 namespace tile {
 
-// Throws InternalError naming the access where the domain has a point, or for a store an owner, at
-// which an index is no integer inside the tensor's extent.
+// Throws InternalError naming the access where the domain has a point, or for a store a parallel
+// point, at which an index is no integer inside the tensor's extent.
 void verify_accesses(const Contraction& c, const std::vector<BoundTensor>& tensors);
 // Of every normalized contraction.
 void verify_accesses(const BoundProgram& program);

@@ -63,7 +63,7 @@ bool hoistable(const Body& body, const Node& node) {
   return is_reduction(body, node) && captures_little(body, node) && shares_little(node);
 }
 
-// The region's result c where the counter is unknown `counter`, inside a new body.
+// The region's result c where the counter is iterator `counter`, inside a new body.
 NodeId term(Body& to, const Body& body, const Node& fold, size_t c, int counter) {
   std::vector<NodeId> given =
       region_arguments(to, body, fold, to.index(counter, DType::i64, fold.span));
@@ -77,11 +77,11 @@ std::string fresh_name(const std::set<std::string>& taken, const std::string& ba
 }
 
 int add_counter(Piece& piece, const Body& body, const Node& fold) {
-  auto counter = static_cast<int>(piece.unknowns.size());
-  std::set<std::string> taken(piece.unknowns.begin(), piece.unknowns.end());
-  piece.unknowns.push_back(fresh_name(taken, "k"));
+  auto counter = static_cast<int>(piece.iterators.size());
+  std::set<std::string> taken(piece.iterators.begin(), piece.iterators.end());
+  piece.iterators.push_back(fresh_name(taken, "k"));
   Constraint bounds;
-  bounds.form = unknown_affine(static_cast<size_t>(counter));
+  bounds.form = iterator_affine(static_cast<size_t>(counter));
   bounds.lo = body[fold.args[0]].integer;
   bounds.hi = body[fold.args[1]].integer;
   bounds.integral = true;
@@ -121,14 +121,14 @@ class Hoister {
     return false;
   }
 
-  // The range of each unknown, where the statement stores at the unknowns themselves.
+  // The range of each iterator, where the statement stores at the iterators themselves.
   std::optional<Shape> cells_of(const Contraction& c) const {
     const Piece& piece = c.pieces[0];
     const Shape& shape = program_.tensors[static_cast<size_t>(c.outputs[0])].shape;
-    Shape cells(piece.unknowns.size(), -1);
+    Shape cells(piece.iterators.size(), -1);
     for (size_t d = 0; d < shape.size(); ++d) {
       for (size_t u = 0; u < cells.size(); ++u) {
-        if (piece.stores[0].index[d].affine == unknown_affine(u)) cells[u] = shape[d];
+        if (piece.stores[0].index[d].affine == iterator_affine(u)) cells[u] = shape[d];
       }
     }
     bool all = std::all_of(cells.begin(), cells.end(), [](int64_t n) { return n >= 0; });
@@ -152,7 +152,7 @@ class Hoister {
       program_.tensors.push_back(std::move(sum));
       Access cell;
       cell.tensor = id;
-      for (size_t u = 0; u < cells.size(); ++u) cell.index.push_back({unknown_affine(u)});
+      for (size_t u = 0; u < cells.size(); ++u) cell.index.push_back({iterator_affine(u)});
       before.emplace_back(reduction(c, fold, k, cell, type));
       merge_inner(std::get<Contraction>(before.back()));
       slots.push_back(static_cast<int>(piece.loads.size()));

@@ -1,4 +1,4 @@
-// Integer values of a body as affine forms of the piece's unknowns, where nothing can wrap.
+// Integer values of a body as affine forms of the piece's iterators, where nothing can wrap.
 #pragma once
 
 #include <optional>

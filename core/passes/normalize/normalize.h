@@ -21,8 +21,8 @@ void split_digits(BoundProgram& program, const Target& target);
 void resolve_indices(BoundProgram& program, const Target& target);
 // Turns the in-range rule of accesses into explicit constraints of each piece.
 void gather_constraints(BoundProgram& program, const Target& target);
-// Changes unknowns so that every index is an integer and the first `owners` unknowns of a piece
-// determine the output cell alone. A piece without points is dropped.
+// Changes iterators so that every index is an integer and the first `parallel_dims` iterators of a
+// piece determine the output cell alone. A piece without points is dropped.
 void reduce(BoundProgram& program, const Target& target);
 // Peels small digits into pieces with exact boxes and residual constraints: the normal form.
 void defract(BoundProgram& program, const Target& target);

@@ -19,9 +19,9 @@ bool reduce_piece(Piece& piece) {
   if (bounds.empty) return false;
   internal_check(!bounds.unbounded.has_value(), "reduce: an unbounded index passed bind");
   std::vector<Affine> outputs = output_forms(piece);
-  lattice::Ownership owned = lattice::own_outputs(piece.unknowns.size(), outputs, bounds.box);
+  lattice::Ownership owned = lattice::own_outputs(piece.iterators.size(), outputs, bounds.box);
   piece = substituted(piece, owned.substitution);
-  piece.owners = owned.owners;
+  piece.parallel_dims = owned.parallel_dims;
   return true;
 }
 

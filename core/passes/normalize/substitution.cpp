@@ -5,24 +5,24 @@
 namespace tile {
 namespace {
 
-// The old unknown that new unknown j stands for alone, if there is one.
+// The old iterator that new iterator j stands for alone, if there is one.
 const std::string* kept_name(const Piece& piece, const lattice::Substitution& s, size_t j) {
   for (size_t i = 0; i < s.old_in_new.size(); ++i) {
     const Affine& form = s.old_in_new[i];
     if (form.coefficient(j) != Rational(1)) continue;
-    Affine rest = form - unknown_affine(j);
-    if (rest.is_constant()) return &piece.unknowns[i];
+    Affine rest = form - iterator_affine(j);
+    if (rest.is_constant()) return &piece.iterators[i];
   }
   return nullptr;
 }
 
 std::vector<std::string> new_names(const Piece& piece, const lattice::Substitution& s) {
-  std::vector<std::string> names(s.unknowns);
-  std::vector<std::string> taken = piece.unknowns;
-  for (size_t j = 0; j < s.unknowns; ++j) {
+  std::vector<std::string> names(s.iterators);
+  std::vector<std::string> taken = piece.iterators;
+  for (size_t j = 0; j < s.iterators; ++j) {
     if (const std::string* name = kept_name(piece, s, j)) names[j] = *name;
   }
-  for (size_t j = 0; j < s.unknowns; ++j) {
+  for (size_t j = 0; j < s.iterators; ++j) {
     for (int n = static_cast<int>(j); names[j].empty(); ++n) {
       std::string candidate = "v" + std::to_string(n);
       if (std::find(taken.begin(), taken.end(), candidate) == taken.end()) names[j] = candidate;
@@ -62,7 +62,7 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
 
 Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   Piece result = piece;
-  result.unknowns = new_names(piece, s);
+  result.iterators = new_names(piece, s);
   result.box.clear();
   for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);
   for (Access& a : result.stores) rewrite(a, s.old_in_new);
@@ -107,12 +107,12 @@ void drop_unused_loads(Piece& piece) {
 
 lattice::System system_of(const Piece& piece) {
   lattice::System system;
-  system.unknowns = piece.unknowns.size();
+  system.iterators = piece.iterators.size();
   for (const Constraint& c : piece.constraints) {
     system.conditions.push_back({c.form, c.lo, c.hi, c.integral});
   }
   for (size_t i = 0; i < piece.box.size(); ++i) {
-    system.conditions.push_back({unknown_affine(i), 0, piece.box[i], true});
+    system.conditions.push_back({iterator_affine(i), 0, piece.box[i], true});
   }
   return system;
 }

@@ -1,4 +1,4 @@
-// Changing the unknowns of a piece.
+// Changing the iterators of a piece.
 #pragma once
 
 #include "core/ir/bound.h"
@@ -6,9 +6,9 @@
 
 namespace tile {
 
-// The piece over new unknowns: every affine form and every index in the body is rewritten.
-// Constraints stay as they are, rewritten; box and owners are the caller's. An unknown that stays
-// itself (up to a shift) keeps its name, others get a fresh one.
+// The piece over new iterators: every affine form and every index in the body is rewritten.
+// Constraints stay as they are, rewritten; box and parallel dimensions are the caller's. An
+// iterator that stays itself (up to a shift) keeps its name, others get a fresh one.
 Piece substituted(const Piece& piece, const lattice::Substitution& substitution);
 
 // The position of an equal access in the list, appended if there is none.

@@ -30,14 +30,14 @@ bool is_cheap(const Body& body) {
 }
 
 // The piece over all cells of the result, one point for each, the old box being conditions;
-// nullopt: it does not name cells by its unknowns.
+// nullopt: it does not name cells by its iterators.
 std::optional<Piece> over_all_cells(Piece piece, const Shape& shape) {
-  std::vector<bool> used(piece.unknowns.size(), false);
+  std::vector<bool> used(piece.iterators.size(), false);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Index& index = piece.stores[0].index[d];
     if (index.affine == constant_affine(0) && shape[d] == 1) continue;
     size_t u = 0;
-    while (u < used.size() && !(index.affine == unknown_affine(u))) ++u;
+    while (u < used.size() && !(index.affine == iterator_affine(u))) ++u;
     if (u == used.size() || used[u]) return std::nullopt;
     used[u] = true;
     if (piece.box[u] == shape[d]) continue;
@@ -75,7 +75,7 @@ std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& 
                            [](const Constraint& k) { return k.form.is_integral(); });
   bool maps = points && tests && !piece.constraints.empty() &&
               result.role == TensorRole::temporary && !result.view_of &&
-              piece.owners == piece.unknowns.size() && is_cheap(piece.body);
+              piece.parallel_dims == piece.iterators.size() && is_cheap(piece.body);
   std::optional<Piece> whole = maps ? over_all_cells(piece, result.shape) : std::nullopt;
   return whole && loads_anywhere(program, *whole) ? whole : std::nullopt;
 }

@@ -56,13 +56,14 @@ bool stores_components(const Contraction& c, const BoundTensor& result) {
   return true;
 }
 
-// For each dimension of the result the unknown that indexes it, or -1 for the constant 0; nullopt:
+// For each dimension of the result the iterator that indexes it, or -1 for the constant 0; nullopt:
 // the statement is not a pointwise map onto every cell of its result. The dimension of a tuple's
 // components is left out.
 std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const Contraction& c) {
   if (c.pieces.size() != 1 || c.fill || !c.normalized) return std::nullopt;
   const Piece& piece = c.pieces[0];
-  if (piece.owners != piece.unknowns.size() || !piece.constraints.empty()) return std::nullopt;
+  if (piece.parallel_dims != piece.iterators.size() || !piece.constraints.empty())
+    return std::nullopt;
   const BoundTensor& result = program.tensors[static_cast<size_t>(c.outputs[0])];
   if (result.view_of) return std::nullopt;
   bool tuple = c.outputs.size() > 1;
@@ -71,17 +72,17 @@ std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const
   for (size_t d = 0; d + (tuple ? 1 : 0) < result.shape.size(); ++d) {
     const Affine& form = piece.stores[0].index[d].affine;
     if (piece.stores[0].index[d].value >= 0) return std::nullopt;
-    int unknown = -1;
-    for (size_t u = 0; u < piece.unknowns.size(); ++u) {
-      if (form == unknown_affine(u)) unknown = static_cast<int>(u);
+    int iterator = -1;
+    for (size_t u = 0; u < piece.iterators.size(); ++u) {
+      if (form == iterator_affine(u)) iterator = static_cast<int>(u);
     }
     // A diagonal leaves the other cells at zero.
-    if (unknown >= 0 && std::find(map.begin(), map.end(), unknown) != map.end())
+    if (iterator >= 0 && std::find(map.begin(), map.end(), iterator) != map.end())
       return std::nullopt;
     bool zero = form == constant_affine(0) && result.shape[d] == 1;
-    bool whole = unknown >= 0 && piece.box[static_cast<size_t>(unknown)] == result.shape[d];
+    bool whole = iterator >= 0 && piece.box[static_cast<size_t>(iterator)] == result.shape[d];
     if (!zero && !whole) return std::nullopt;
-    map.push_back(unknown);
+    map.push_back(iterator);
   }
   return map;
 }
@@ -106,10 +107,10 @@ bool inlinable_access(const Access& access) {
   });
 }
 
-// The producer's unknowns as the consumer's access `outer` fixes them: its index forms, and zero
-// for unknowns of extent one that index nothing.
+// The producer's iterators as the consumer's access `outer` fixes them: its index forms, and zero
+// for iterators of extent one that index nothing.
 std::vector<Affine> forms_of(const Producer& producer, const Access& outer) {
-  std::vector<Affine> replacement(producer.statement->pieces[0].unknowns.size(),
+  std::vector<Affine> replacement(producer.statement->pieces[0].iterators.size(),
                                   constant_affine(0));
   for (size_t d = 0; d < producer.map.size(); ++d) {
     if (producer.map[d] >= 0) {
@@ -119,9 +120,9 @@ std::vector<Affine> forms_of(const Producer& producer, const Access& outer) {
   return replacement;
 }
 
-// The boundary rule under which the consumer reads each of the producer's unknowns.
+// The boundary rule under which the consumer reads each of the producer's iterators.
 std::vector<Boundary> rules_of(const Producer& producer, const Access& outer) {
-  std::vector<Boundary> rules(producer.statement->pieces[0].unknowns.size(), Boundary::in_range);
+  std::vector<Boundary> rules(producer.statement->pieces[0].iterators.size(), Boundary::in_range);
   for (size_t d = 0; d < producer.map.size(); ++d) {
     if (producer.map[d] >= 0) {
       rules[static_cast<size_t>(producer.map[d])] = outer.index[d].boundary;
@@ -130,7 +131,7 @@ std::vector<Boundary> rules_of(const Producer& producer, const Access& outer) {
   return rules;
 }
 
-// The producer's load as seen from the consumer. The rule of an unknown is that of the one index
+// The producer's load as seen from the consumer. The rule of an iterator is that of the one index
 // that names it (see rules_pass).
 Access composed(const Access& inner, const std::vector<Affine>& forms,
                 const std::vector<Boundary>& rules) {
@@ -138,7 +139,7 @@ Access composed(const Access& inner, const std::vector<Affine>& forms,
   for (Index& index : result.index) {
     if (index.value >= 0) continue;
     for (size_t u = 0; u < rules.size(); ++u) {
-      bool ruled = rules[u] != Boundary::in_range && index.affine == unknown_affine(u);
+      bool ruled = rules[u] != Boundary::in_range && index.affine == iterator_affine(u);
       if (ruled) index.boundary = rules[u];
     }
     index.affine = substitute(index.affine, forms);
@@ -147,7 +148,7 @@ Access composed(const Access& inner, const std::vector<Affine>& forms,
 }
 
 // Whether a boundary rule of the consumer's access passes on to the producer's loads: they name the
-// unknown alone, in a dimension as long as the producer's.
+// iterator alone, in a dimension as long as the producer's.
 bool rules_pass(const BoundProgram& program, const Producer& producer, const Access& outer) {
   const Piece& source = producer.statement->pieces[0];
   std::vector<Boundary> rules = rules_of(producer, outer);
@@ -165,7 +166,7 @@ bool rules_pass(const BoundProgram& program, const Producer& producer, const Acc
         const Index& index = load.index[d];
         bool uses = index.value < 0 && u < index.affine.coefficients.size() &&
                     !index.affine.coefficients[u].is_zero();
-        bool alone = index.affine == unknown_affine(u) && shape[d] == source.box[u] &&
+        bool alone = index.affine == iterator_affine(u) && shape[d] == source.box[u] &&
                      (index.boundary == Boundary::in_range || index.boundary == rules[u]);
         if (uses && !alone) return false;
       }

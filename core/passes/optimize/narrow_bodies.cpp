@@ -158,7 +158,7 @@ void narrow_bodies(BoundProgram& program, const Target& target) {
     if (c == nullptr || !c->normalized || c->pieces.size() != 1) continue;
     Piece& piece = c->pieces[0];
     std::optional<DType> stored = stored_type(program, *c);
-    if (!stored || piece.owners != piece.unknowns.size()) continue;
+    if (!stored || piece.parallel_dims != piece.iterators.size()) continue;
     std::optional<Body> narrow = Narrower(piece).run(*stored);
     if (!narrow) continue;
     piece.body = std::move(*narrow);

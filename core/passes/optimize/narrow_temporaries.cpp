@@ -67,7 +67,7 @@ class Narrowing {
   // Each cell is one point's value: nothing is aggregated, nothing else writes.
   void note(const Contraction& c) {
     bool plain = c.normalized && c.pieces.size() == 1 && !c.fill;
-    if (!plain || c.pieces[0].owners != c.pieces[0].unknowns.size()) return;
+    if (!plain || c.pieces[0].parallel_dims != c.pieces[0].iterators.size()) return;
     std::vector<Range> results = ranges_of_results(c.pieces[0].body);
     std::map<TensorId, Range> stored;
     for (size_t o = 0; o < results.size(); ++o) {

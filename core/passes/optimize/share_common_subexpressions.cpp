@@ -29,8 +29,8 @@ std::string text(const Access& access) {
   return out + "]";
 }
 
-// What a contraction computes, without its name, its place in the text and its unknowns' names. The
-// result's type and shape belong to it.
+// What a contraction computes, without its name, its place in the text and its iterators' names.
+// The result's type and shape belong to it.
 std::string fingerprint(const BoundProgram& program, const Contraction& c) {
   std::string out(to_string(c.aggregation));
   out += " " + std::string(to_string(c.accumulator));
@@ -42,8 +42,8 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
   }
   if (c.fill) out += " fill " + std::to_string(*c.fill);
   for (const Piece& piece : c.pieces) {
-    out += "\n" + std::to_string(piece.unknowns.size()) + print_integers(piece.box) +
-           std::to_string(piece.owners);
+    out += "\n" + std::to_string(piece.iterators.size()) + print_integers(piece.box) +
+           std::to_string(piece.parallel_dims);
     for (const Constraint& k : piece.constraints) {
       out += "{" + text(k.form) + " " + std::to_string(k.lo) + " " + std::to_string(k.hi) +
              (k.integral ? "z}" : "}");

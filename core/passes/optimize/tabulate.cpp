@@ -121,9 +121,9 @@ class Tabulator {
   // The statement that fills the table of one value.
   Contraction filled(const Body& body, NodeId root) const {
     Piece piece;
-    piece.unknowns = {"value"};
+    piece.iterators = {"value"};
     piece.box = {kBytes};
-    piece.owners = 1;
+    piece.parallel_dims = 1;
     int byte = support_[static_cast<size_t>(root)].slot;
     NodeId value = graft(piece.body, body, root, [&](Body& into, const Node& node) -> NodeId {
       if (node.kind != NodeKind::load) return -1;
@@ -178,7 +178,7 @@ class Tabulator {
     Access store;
     store.tensor = id;
     Index index;
-    index.affine = unknown_affine(0);
+    index.affine = iterator_affine(0);
     store.index.push_back(index);
     c.outputs = {id};
     c.pieces[0].stores.push_back(store);
@@ -233,7 +233,7 @@ class Tabulator {
 
 bool worth(const Contraction& c) {
   return c.normalized && c.pieces.size() == 1 &&
-         c.pieces[0].owners == c.pieces[0].unknowns.size() &&
+         c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&
          point_count(c.pieces[0]) >= kFewPoints * kBytes;
 }
 

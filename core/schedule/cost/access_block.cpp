@@ -1,4 +1,4 @@
-// What one access touches while each unknown runs over a range: runs of contiguous bytes, whole
+// What one access touches while each iterator runs over a range: runs of contiguous bytes, whole
 // cache lines, in rows that lie apart.
 #include "core/schedule/cost/access_block.h"
 

@@ -11,7 +11,7 @@ namespace tile {
 constexpr double kCacheLine = 64;      // bytes
 constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
 
-using Range = std::span<const int64_t>;  // how many values each unknown takes
+using Range = std::span<const int64_t>;  // how many values each iterator takes
 
 // `rows` runs of `run` contiguous bytes; for each dimension of rows their count and distance in
 // bytes.

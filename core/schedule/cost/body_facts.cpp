@@ -57,7 +57,7 @@ class Facts {
     int depth;
   };
 
-  static std::string name(size_t unknown) { return "u" + std::to_string(unknown); }
+  static std::string name(size_t iterator) { return "u" + std::to_string(iterator); }
   std::optional<int64_t> at_middle(const Expr& e) const { return value_at(e, middle_); }
 
   void visit(Level& l) {

@@ -1,4 +1,4 @@
-// What the cost model knows of a body: how index values move with the unknowns, how often folds
+// What the cost model knows of a body: how index values move with the iterators, how often folds
 // run, and which integers need no instructions because lowering makes them index expressions.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace tile {
 
 struct BodyFacts {
-  // Of one dimension of a load's access whose index is a value: how far it moves when each unknown
+  // Of one dimension of a load's access whose index is a value: how far it moves when each iterator
   // grows by one, in the middle of the box; nullopt: data decide it, or it divides.
   using Moves = std::optional<std::vector<int64_t>>;
   struct Load {

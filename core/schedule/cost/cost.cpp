@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/forms/window.h"
 #include "core/kernel/geometry.h"
 #include "core/schedule/cost/cost_cycles.h"
@@ -25,8 +25,9 @@ constexpr double kSecondLevelWays = 16;
 constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing out
 constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
 constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
-constexpr double kBesides = 1.5;        // more time that streams take which a tile reads in turns
-constexpr double kLineCopied = 25;      // nanoseconds of a line that goes there and back
+constexpr double kInterleavedStreamPenalty =
+    1.5;                            // more time that streams take which a tile reads in turns
+constexpr double kLineCopied = 25;  // nanoseconds of a line that goes there and back
 
 double operation_cycles(const Node& node) {
   switch (node.op) {
@@ -80,7 +81,7 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
     accesses_.push_back(access_model(piece.loads[i], kernel, &facts.loads[i]));
   }
   for (const Access& a : piece.stores) accesses_.push_back(access_model(a, kernel, nullptr));
-  reduces_ = piece.owners < piece.box.size();
+  reduces_ = piece.parallel_dims < piece.box.size();
   int bits = std::max(facts.bits, reduces_ ? bit_width(c.accumulator) : 8);
   for (const AccessModel& a : accesses_) {
     if (!reduces_ && !a.fixed) bits = std::max(bits, a.bytes * 8);
@@ -99,9 +100,9 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
   taps_only_ = reduces_;
-  for (size_t r = piece.owners; r < piece.box.size(); ++r) {
+  for (size_t r = piece.parallel_dims; r < piece.box.size(); ++r) {
     bool tap = piece.box[r] == 1;
-    for (size_t u = 0; u < piece.owners && piece.box[r] <= kLongestWindow; ++u) {
+    for (size_t u = 0; u < piece.parallel_dims && piece.box[r] <= kLongestWindow; ++u) {
       tap = tap || (piece.box[r] <= piece.box[u] && slides(u, r));
     }
     taps_only_ = taps_only_ && tap;
@@ -150,8 +151,8 @@ PieceModel::AccessModel PieceModel::access_model(const Access& access, const Ker
 // bringing them there again takes.
 double PieceModel::refetch_ns(const TileShape& t) const {
   std::vector<int64_t> range(piece_.box.size(), 1);
-  for (size_t j = 0; j < t.unknowns.size(); ++j) {
-    range[t.unknowns[j]] = std::min(t.blocks[j], piece_.box[t.unknowns[j]]);
+  for (size_t j = 0; j < t.iterators.size(); ++j) {
+    range[t.iterators[j]] = std::min(t.blocks[j], piece_.box[t.iterators[j]]);
   }
   auto capacity = static_cast<double>(target_.l1_bytes);
   double held = 0, moved = 0;
@@ -174,7 +175,8 @@ double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
   Traffic traffic(*this, s);
   // Of one stream the first cache has the next lines before they are asked for.
   bool lanes_reduce = !s.reduce.empty() && s.reduce.back().binding == Binding::vector;
-  double beside = lanes_reduce && !s.tile.empty() && s.packings.empty() ? kBesides : 1;
+  double beside =
+      lanes_reduce && !s.tile.empty() && s.packings.empty() ? kInterleavedStreamPenalty : 1;
   double resuming = resuming_ns(s);
   double parts[5] = {
       compute_ns(s) - resuming,
@@ -195,7 +197,7 @@ double PieceModel::task_count(const PieceSchedule& s) const {
   double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
-    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
+    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.iterator)]);
     tasks *= std::ceil(extent / static_cast<double>(l.step));
   }
   return tasks;
@@ -219,16 +221,16 @@ double PieceModel::copying_overhead_ns(const PieceSchedule& s, double workers) c
 // rows inside of lines, each row has one.
 double PieceModel::contended_ns(const PieceSchedule& s, double workers) const {
   auto loop = std::find_if(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
-    return l.binding == Binding::parallel && piece_.box[static_cast<size_t>(l.unknown)] > l.step;
+    return l.binding == Binding::parallel && piece_.box[static_cast<size_t>(l.iterator)] > l.step;
   });
   if (loop == s.outer.end() || workers < 2) return 0;
-  auto cut = static_cast<size_t>(loop->unknown);
+  auto cut = static_cast<size_t>(loop->iterator);
   double lines = 0;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
     const AccessModel& a = accesses_[i];
     int64_t move = std::abs(a.strides[cut]), apart = move * loop->step * a.bytes;
     double rows = 1;
-    for (size_t u = 0; u < piece_.owners; ++u) {
+    for (size_t u = 0; u < piece_.parallel_dims; ++u) {
       int64_t stride = std::abs(a.strides[u]);
       if (stride <= move) continue;
       rows *= static_cast<double>(piece_.box[u]);
@@ -264,7 +266,7 @@ double PieceModel::first_share(const PieceSchedule& s, double tasks, double work
   double run = std::ceil(tasks / workers), inner = tasks, share = 0, part = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel || run <= 0) break;
-    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.unknown)]);
+    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.iterator)]);
     auto step = static_cast<double>(l.step);
     inner /= std::ceil(extent / step);
     double whole = std::floor(run / inner), done = std::min(1.0, whole * step / extent);

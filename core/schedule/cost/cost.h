@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/kernel/forms/dots.h"
-#include "core/kernel/forms/preparation.h"
+#include "core/kernel/forms/dot_products.h"
+#include "core/kernel/forms/prepacking.h"
 #include "core/kernel/geometry.h"
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
@@ -34,7 +34,7 @@ class PieceModel {
   double serial_ns(const PieceSchedule& schedule) const;
   double nanoseconds(const PieceSchedule& schedule) const;  // with the target's threads
   bool threaded(const PieceSchedule& schedule) const;       // the work is worth several
-  // The same inside the tasks of another piece that is threaded (common_tasks.h).
+  // The same inside the tasks of another piece that is threaded (shared_parallel_loops.h).
   double joining_ns(const PieceSchedule& schedule) const;
   double compute_ns(const PieceSchedule& schedule) const {
     return compute_cycles(schedule) * cycle_ns_;
@@ -47,7 +47,7 @@ class PieceModel {
   struct AccessModel {
     const Access* access = nullptr;
     Shape shape;
-    std::vector<int64_t> strides;  // in elements, one for each unknown
+    std::vector<int64_t> strides;  // in elements, one for each iterator
     int bytes = 4;
     bool store = false;
     bool gathers = false;                 // an index is a value that data decide
@@ -55,10 +55,10 @@ class PieceModel {
     double conversion = 0;                // cycles of converting a vector of it, once for each read
     std::vector<BodyFacts::Moves> moves;  // by dimension, of indices that are values
     std::vector<bool> decided;            // by dimension: data decide the index
-    // By dimension: the unknowns that move the index, and how far.
+    // By dimension: the iterators that move the index, and how far.
     std::vector<std::vector<std::pair<size_t, double>>> steps;
     double uses = 1;    // how often each element that the access touches is read or written
-    bool fixed = true;  // no unknown in it
+    bool fixed = true;  // no iterator in it
     bool kept = false;  // copies of it may be made before all runs
   };
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
@@ -76,7 +76,7 @@ class PieceModel {
   // has apart as vectors along the rows, and turns them in registers.
   static bool turns(const AccessModel& a, int vector, size_t rows);
   double lines_of_vector(const AccessModel& a, int vector) const;
-  // Cycles of one vector of the access when `vector` is the vector unknown (-1: none).
+  // Cycles of one vector of the access when `vector` is the vector iterator (-1: none).
   double vector_cycles(const AccessModel& a, int vector, bool packed) const;
   // The same where a vector takes all values of `last` for each of `rows` of `first`'s.
   struct JoinedLanes {
@@ -84,23 +84,25 @@ class PieceModel {
     int64_t rows = 1;
   };
   double joined_cycles(const AccessModel& a, const JoinedLanes& lanes, bool packed) const;
-  // The part of `rows * taps` reads that name different elements while an owner runs over `rows`
-  // values and a reduction over `taps`: less than 1 where windows of neighbours overlap.
-  static double distinct_part(const AccessModel& a, size_t owner, int64_t rows, size_t reduction,
-                              int64_t taps);
-  // Every reduction is the tap of a short window that slides along an owner: depthwise
+  // The part of `rows * taps` reads that name different elements while a parallel dimension runs
+  // over `rows` values and a reduction over `taps`: less than 1 where windows of neighbours
+  // overlap.
+  static double distinct_part(const AccessModel& a, size_t parallel_dim, int64_t rows,
+                              size_t reduction, int64_t taps);
+  // Every reduction is the tap of a short window that slides along a parallel dimension: depthwise
   // convolutions and pools.
   bool taps_only() const { return taps_only_; }
-  // Whether windows of neighbours along the owner overlap in some load as the reduction runs.
-  bool slides(size_t owner, size_t reduction) const;
+  // Whether windows of neighbours along the parallel dimension overlap in some load as the
+  // reduction runs.
+  bool slides(size_t parallel_dim, size_t reduction) const;
 
  private:
   friend class Traffic;
   struct TileShape {
-    std::vector<size_t> unknowns;  // of the register tile
-    std::vector<int64_t> blocks;   // their sizes in a full tile
+    std::vector<size_t> iterators;  // of the register tile
+    std::vector<int64_t> blocks;    // their sizes in a full tile
     int vector = -1;
-    int joined = -1;  // the other unknown of the vector's lanes, and how many of its values
+    int joined = -1;  // the other iterator of the vector's lanes, and how many of its values
     int64_t rows = 1;
     int64_t copies = 1;
     double unroll = 1;
@@ -121,12 +123,12 @@ class PieceModel {
   double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
                      double steps, bool taps) const;
   // Rows of a block of the access that the tile turns; 1: it does not.
-  static int64_t turned_rows(const AccessModel& a, const TileShape& t);
-  double turned_cycles(int64_t rows) const;
+  static int64_t transposed_rows(const AccessModel& a, const TileShape& t);
+  double transpose_cycles(int64_t rows) const;
   double access_cycles(const AccessModel& a, const TileShape& t, bool packed) const;
   double shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
                      const std::vector<double>& counts) const;
-  double vectors_of(const TileShape& t, size_t unknown, int64_t size) const;
+  double vectors_of(const TileShape& t, size_t iterator, int64_t size) const;
   double vectors_written(const TileShape& t) const;
   double code_factor(const TileShape& t, double cycles) const;
   double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;

@@ -10,8 +10,9 @@
 namespace tile {
 namespace {
 
-constexpr double kFarBytes = 4096;  // of a step along a carried owner: into another page
-constexpr double kFarStep = 4;      // nanoseconds of such a step, for each tensor
+constexpr double kFarBytes =
+    4096;                       // of a step along a carried parallel dimension: into another page
+constexpr double kFarStep = 4;  // nanoseconds of such a step, for each tensor
 
 }  // namespace
 
@@ -20,10 +21,10 @@ constexpr double kFarStep = 4;      // nanoseconds of such a step, for each tens
 double PieceModel::carried_ns(const PieceSchedule& s) const {
   TileShape t = tile_of(s);
   double cells = 1, bytes = 0, vectors = 1;
-  for (size_t u = 0; u < piece_.owners; ++u) cells *= static_cast<double>(piece_.box[u]);
-  for (size_t j = 0; j < t.unknowns.size(); ++j) {
-    bool vector = static_cast<int>(t.unknowns[j]) == t.vector;
-    int64_t block = std::min(t.blocks[j], piece_.box[t.unknowns[j]]);
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) cells *= static_cast<double>(piece_.box[u]);
+  for (size_t j = 0; j < t.iterators.size(); ++j) {
+    bool vector = static_cast<int>(t.iterators[j]) == t.vector;
+    int64_t block = std::min(t.blocks[j], piece_.box[t.iterators[j]]);
     cells /= static_cast<double>(block);
     vectors *= static_cast<double>(vector ? ceil_div(block, lanes_) : block);
   }
@@ -40,7 +41,7 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   if (t.vector >= 0 && t.vector == s.carried) step = running_cycles(t, vectors) + kIteration;
   if (t.vector >= 0 && t.vector == s.carried && window_) {
     // The ends and the beginnings of blocks; vectors are not full at a block's end.
-    auto length = static_cast<double>(piece_.box[piece_.owners]);
+    auto length = static_cast<double>(piece_.box[piece_.parallel_dims]);
     auto lanes = static_cast<double>(lanes_);
     double wasted = std::ceil(length / lanes) * lanes / length;
     step = 2 * wasted * (step + vectors * (4 * kOperation + 2 * kLoad)) + kIteration;
@@ -53,32 +54,32 @@ double PieceModel::carried_ns(const PieceSchedule& s) const {
   return std::max(cells * (step * cycle_ns_ + refetch_ns(t)), bytes / rate + cells * far);
 }
 
-// Of one step along a carried owner whose cells are pages apart: the first line of each row there,
-// where no prefetcher has gone ahead.
+// Of one step along a carried parallel dimension whose cells are pages apart: the first line of
+// each row there, where no prefetcher has gone ahead.
 double PieceModel::far_steps_ns(int carried) const {
   double rows = 0;
   for (const AccessModel& a : accesses_) {
-    size_t moved = a.store ? static_cast<size_t>(carried) : piece_.owners;
+    size_t moved = a.store ? static_cast<size_t>(carried) : piece_.parallel_dims;
     if (moved >= a.strides.size()) continue;  // a window of run-time length
     rows += std::abs(static_cast<double>(a.strides[moved])) * a.bytes >= kFarBytes ? 1 : 0;
   }
   return rows * kFarStep;
 }
 
-// Of the vectors of a tile whose lanes are a carried owner's cells: sums within each, by shuffles
-// that double their distance, the sum so far put on every lane and added, and one addition for each
-// that waits for the one before.
+// Of the vectors of a tile whose lanes are a carried parallel dimension's cells: sums within each,
+// by shuffles that double their distance, the sum so far put on every lane and added, and one
+// addition for each that waits for the one before.
 double PieceModel::running_cycles(const TileShape& t, double vectors) const {
   double doublings = std::log2(static_cast<double>(lanes_));
   auto carried = static_cast<size_t>(t.vector);
   double each = body_ + (2 * doublings + 5) * kOperation;
   for (const AccessModel& a : accesses_) {
-    each += vector_cycles(a, a.store ? t.vector : static_cast<int>(piece_.owners), false);
+    each += vector_cycles(a, a.store ? t.vector : static_cast<int>(piece_.parallel_dims), false);
   }
   double row = 1;
-  for (size_t j = 0; j < t.unknowns.size(); ++j) {
+  for (size_t j = 0; j < t.iterators.size(); ++j) {
     int64_t block = std::min(t.blocks[j], piece_.box[carried]);
-    if (t.unknowns[j] == carried) row = static_cast<double>(ceil_div(block, lanes_));
+    if (t.iterators[j] == carried) row = static_cast<double>(ceil_div(block, lanes_));
   }
   return std::max(kFmaLatency * row, vectors * each);
 }

@@ -17,11 +17,11 @@ constexpr double kLittleCode = 8;           // vectors: less of them spares noth
 // Vectors that the code of all register tiles names: of full ones, and of each kind of short ones.
 double PieceModel::vectors_written(const TileShape& t) const {
   double vectors = 1;
-  for (size_t j = 0; j < t.unknowns.size(); ++j) {
-    int64_t extent = piece_.box[t.unknowns[j]], block = t.blocks[j];
-    double full = extent >= block ? vectors_of(t, t.unknowns[j], block) : 0;
+  for (size_t j = 0; j < t.iterators.size(); ++j) {
+    int64_t extent = piece_.box[t.iterators[j]], block = t.blocks[j];
+    double full = extent >= block ? vectors_of(t, t.iterators[j], block) : 0;
     int64_t rest = extent % block;
-    vectors *= full + (rest > 0 ? vectors_of(t, t.unknowns[j], rest) : 0);
+    vectors *= full + (rest > 0 ? vectors_of(t, t.iterators[j], rest) : 0);
   }
   return vectors;
 }

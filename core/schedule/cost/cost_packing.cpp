@@ -17,7 +17,7 @@ double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector
   std::vector<double> trips;
   double elements = 1;
   for (const Loop& l : p.order) {
-    int64_t& n = range[static_cast<size_t>(l.unknown)];
+    int64_t& n = range[static_cast<size_t>(l.iterator)];
     trips.push_back(static_cast<double>(ceil_div(n, l.step)));
     elements *= trips.back();
     n = std::min(n, l.step);
@@ -25,7 +25,7 @@ double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector
   double lines = kCacheLine, again = 1;
   for (size_t i = p.order.size(); i-- > 0;) {
     const Loop& l = p.order[i];
-    auto stride = static_cast<double>(std::abs(a.strides[static_cast<size_t>(l.unknown)]));
+    auto stride = static_cast<double>(std::abs(a.strides[static_cast<size_t>(l.iterator)]));
     double move = stride * static_cast<double>(l.step) * a.bytes;
     if (move > 0 && move < kCacheLine && i + 1 < p.order.size() && trips[i] > 1) {
       again = std::min(trips[i], kCacheLine / move);
@@ -55,24 +55,24 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
     double times = 1;
     for (int i = 0; i < p.level; ++i) {
       const Loop& l = s.outer[static_cast<size_t>(i)];
-      int64_t& r = range[static_cast<size_t>(l.unknown)];
+      int64_t& r = range[static_cast<size_t>(l.iterator)];
       times *= static_cast<double>(ceil_div(r, l.step));
       r = std::min(r, l.step);
     }
     double bytes = packed_bytes(a, range);
     size_t last = packed_loops(p, s) - 1;
-    int64_t stride = a.strides[static_cast<size_t>(p.order[last].unknown)];
+    int64_t stride = a.strides[static_cast<size_t>(p.order[last].iterator)];
     auto lanes = static_cast<double>(lanes_);
     double cycles = stride == 1 ? kCopied : lanes * kGatheredLane + 2;
     if (stride != 1 && last > 0) {
       // Blocks that memory has the other way round are turned; rows that fill none are gathered.
       const Loop& row = p.order[last - 1];
-      auto u = static_cast<size_t>(row.unknown);
+      auto u = static_cast<size_t>(row.iterator);
       bool along = a.strides[u] == 1 && row.step == 1 && last + 1 == p.order.size();
       double turned =
           along ? static_cast<double>(range[u] / lanes_ * lanes_) / static_cast<double>(range[u])
                 : 0;
-      cycles += turned * (kCopied + turned_cycles(lanes_) - cycles);
+      cycles += turned * (kCopied + transpose_cycles(lanes_) - cycles);
     }
     double moved = source_ns(p, a, range, target_) + copy_ns(bytes);
     total += times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/geometry.h"
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/cost_cycles.h"
@@ -94,9 +94,9 @@ double PieceModel::joined_cycles(const AccessModel& a, const JoinedLanes& lanes,
   return span <= kMostPicked ? span * 1.5 * kLoad : all * kGatheredLane;
 }
 
-double PieceModel::distinct_part(const AccessModel& a, size_t owner, int64_t rows, size_t reduction,
-                                 int64_t taps) {
-  int64_t row = std::abs(a.strides[owner]), tap = std::abs(a.strides[reduction]);
+double PieceModel::distinct_part(const AccessModel& a, size_t parallel_dim, int64_t rows,
+                                 size_t reduction, int64_t taps) {
+  int64_t row = std::abs(a.strides[parallel_dim]), tap = std::abs(a.strides[reduction]);
   if (row == 0 || rows * taps <= 1) return 1;
   // (x, t) and (x + tap, t - row), in units of what both strides are multiples of, are one element.
   int64_t unit = gcd(row, tap);
@@ -104,10 +104,11 @@ double PieceModel::distinct_part(const AccessModel& a, size_t owner, int64_t row
   return 1 - static_cast<double>(same) / static_cast<double>(rows * taps);
 }
 
-bool PieceModel::slides(size_t owner, size_t reduction) const {
+bool PieceModel::slides(size_t parallel_dim, size_t reduction) const {
   return std::any_of(accesses_.begin(), accesses_.end(), [&](const AccessModel& a) {
     return !a.store && !a.gathers && a.strides[reduction] != 0 &&
-           distinct_part(a, owner, piece_.box[owner], reduction, piece_.box[reduction]) < 1;
+           distinct_part(a, parallel_dim, piece_.box[parallel_dim], reduction,
+                         piece_.box[reduction]) < 1;
   });
 }
 
@@ -118,11 +119,11 @@ double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const
   double part = 1;
   for (const Loop& l : s.reduce) {
     if (l.binding != Binding::unroll || l.step != 1) continue;
-    for (size_t j = 0; j < t.unknowns.size(); ++j) {
-      auto u = static_cast<int>(t.unknowns[j]);
+    for (size_t j = 0; j < t.iterators.size(); ++j) {
+      auto u = static_cast<int>(t.iterators[j]);
       if (u == t.vector || u == t.joined) continue;
-      auto reduction = static_cast<size_t>(l.unknown);
-      part *= distinct_part(a, t.unknowns[j], static_cast<int64_t>(counts[j]), reduction,
+      auto reduction = static_cast<size_t>(l.iterator);
+      part *= distinct_part(a, t.iterators[j], static_cast<int64_t>(counts[j]), reduction,
                             piece_.box[reduction]);
     }
   }
@@ -134,31 +135,31 @@ bool PieceModel::turns(const AccessModel& a, int vector, size_t rows) {
   return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kLanesTogether;
 }
 
-int64_t PieceModel::turned_rows(const AccessModel& a, const TileShape& t) {
-  for (size_t j = 0; j < t.unknowns.size() && t.turned >= 0; ++j) {
-    bool unrolled = static_cast<int>(t.unknowns[j]) == t.turned;
-    if (unrolled && turns(a, t.vector, t.unknowns[j])) return t.blocks[j];
+int64_t PieceModel::transposed_rows(const AccessModel& a, const TileShape& t) {
+  for (size_t j = 0; j < t.iterators.size() && t.turned >= 0; ++j) {
+    bool unrolled = static_cast<int>(t.iterators[j]) == t.turned;
+    if (unrolled && turns(a, t.vector, t.iterators[j])) return t.blocks[j];
   }
   return 1;
 }
 
 // A vector's part of reading a block's rows, and of turning them.
-double PieceModel::turned_cycles(int64_t rows) const {
+double PieceModel::transpose_cycles(int64_t rows) const {
   auto lanes = static_cast<double>(lanes_);
   return lanes * kLoad / static_cast<double>(rows) + std::log2(lanes) * kOperation;
 }
 
 double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
-  if (int64_t rows = turned_rows(a, t); rows > 1 && !packed) return turned_cycles(rows);
+  if (int64_t rows = transposed_rows(a, t); rows > 1 && !packed) return transpose_cycles(rows);
   if (t.joined < 0) return vector_cycles(a, t.vector, packed);
   return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
 }
 
-// Vectors, or values of an unknown that has no lanes.
-double PieceModel::vectors_of(const TileShape& t, size_t unknown, int64_t size) const {
-  bool joined = static_cast<int>(unknown) == t.joined;
+// Vectors, or values of an iterator that has no lanes.
+double PieceModel::vectors_of(const TileShape& t, size_t iterator, int64_t size) const {
+  bool joined = static_cast<int>(iterator) == t.joined;
   if (joined) size *= piece_.box[static_cast<size_t>(t.vector)];
-  bool vector = static_cast<int>(unknown) == t.vector;
+  bool vector = static_cast<int>(iterator) == t.vector;
   return static_cast<double>(vector || joined ? ceil_div(size, lanes_) : size);
 }
 
@@ -179,15 +180,15 @@ bool PieceModel::is_packed(const PieceSchedule& s, size_t load) {
 double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size_t load,
                                 double cycles) const {
   const AccessModel& a = accesses_[load];
-  int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().unknown)];
+  int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().iterator)];
   bool scalar = t.vector < 0 || a.strides[static_cast<size_t>(t.vector)] == 0;
   if (is_packed(s, load) || (scalar && stride == 1)) return cycles;
   auto group = static_cast<double>(t.group);
   return group * cycles + 3 * (group - 1) * kOperation;
 }
 
-// Cycles of one register tile in which the tile's unknowns have `counts` iterations (vectors for
-// the vector unknown).
+// Cycles of one register tile in which the tile's iterators have `counts` iterations (vectors for
+// the vector iterator).
 double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
                                const std::vector<double>& counts, double steps, bool taps) const {
   double vectors = 1;
@@ -198,12 +199,12 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   double loads = 0, load_count = 0, joins = 0, corrections = 0;
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     double n = 1;
-    for (size_t j = 0; j < t.unknowns.size(); ++j) {
-      bool depends = accesses_[i].strides[t.unknowns[j]] != 0 || accesses_[i].gathers;
+    for (size_t j = 0; j < t.iterators.size(); ++j) {
+      bool depends = accesses_[i].strides[t.iterators[j]] != 0 || accesses_[i].gathers;
       if (depends) n *= counts[j];
     }
     bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
-      int last = p.order[packed_loops(p, s) - 1].unknown;
+      int last = p.order[packed_loops(p, s) - 1].iterator;
       return p.load == static_cast<int>(i) && (last == t.vector || last == t.joined);
     });
     n *= accesses_[i].times;
@@ -221,9 +222,9 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   }
   double stores = 0, scattered = 0;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
-    TileShape owners = t;
-    if (t.vector >= static_cast<int>(piece_.owners)) owners.vector = -1;
-    double cycles = access_cycles(accesses_[i], owners, false);
+    TileShape parallel_dims = t;
+    if (t.vector >= static_cast<int>(piece_.parallel_dims)) parallel_dims.vector = -1;
+    double cycles = access_cycles(accesses_[i], parallel_dims, false);
     (cycles > 2 * kLoad ? scattered : stores) += vectors * cycles;
   }
   double work = (vectors + corrections) * (t.group > 1 ? dot_cycles(form, t.group) : body_) +
@@ -234,7 +235,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
-    auto u = static_cast<int>(t.unknowns[j]);
+    auto u = static_cast<int>(t.iterators[j]);
     if (u != t.vector && u != t.joined) rows *= counts[j];
   }
   step = std::max(step, chain_ * rows);
@@ -243,7 +244,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
   step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
   double ends = stores + scattered + (flips ? 2 : 1) * vectors * kOperation;
   auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(), [&](const Loop& l) {
-    return l.unknown >= static_cast<int>(piece_.owners);
+    return l.iterator >= static_cast<int>(piece_.parallel_dims);
   });
   if (cut != s.outer.rend()) {
     // What is touched between two blocks of the reduction.
@@ -254,7 +255,7 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
     ends += vectors * kResume + (far ? kFarSums : 0);
   }
-  if (t.vector < static_cast<int>(piece_.owners)) {
+  if (t.vector < static_cast<int>(piece_.parallel_dims)) {
     if (steps > kForeseen || cut != s.outer.rend()) return steps * step + ends + kTileStart;
     double others = std::max(steps * loads + stores, ends - stores - scattered + steps * step);
     return others + scattered + kShortStart;
@@ -266,18 +267,18 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
 PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   TileShape t;
   for (const Loop& l : s.tile) {
-    if (l.binding == Binding::vector) t.vector = l.unknown;
-    auto u = static_cast<size_t>(l.unknown);
-    if (std::find(t.unknowns.begin(), t.unknowns.end(), u) == t.unknowns.end()) {
-      t.unknowns.push_back(u);
+    if (l.binding == Binding::vector) t.vector = l.iterator;
+    auto u = static_cast<size_t>(l.iterator);
+    if (std::find(t.iterators.begin(), t.iterators.end(), u) == t.iterators.end()) {
+      t.iterators.push_back(u);
     }
   }
   if (!s.reduce.empty() && s.reduce.back().binding == Binding::vector) {
-    t.vector = s.reduce.back().unknown;
+    t.vector = s.reduce.back().iterator;
   }
-  if (joins_lanes(s)) t.joined = s.tile[s.tile.size() - 2].unknown;
+  if (joins_lanes(s)) t.joined = s.tile[s.tile.size() - 2].iterator;
   if (s.tile.size() > 1 && s.tile.back().binding == Binding::vector && t.joined < 0) {
-    t.turned = s.tile[s.tile.size() - 2].unknown;
+    t.turned = s.tile[s.tile.size() - 2].iterator;
   }
   size_t loop = 0;
   t.copies = accumulator_copies(s, piece_, contraction_, target_, loop);
@@ -285,27 +286,27 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   for (const Loop& l : s.reduce) {
     if (l.binding == Binding::unroll) t.unroll = 2;
   }
-  for (size_t u : t.unknowns) {
+  for (size_t u : t.iterators) {
     int64_t block = piece_.box[u];
     for (const Loop& l : s.outer) {
-      if (l.unknown == static_cast<int>(u)) block = std::min(block, l.step);
+      if (l.iterator == static_cast<int>(u)) block = std::min(block, l.step);
     }
     t.blocks.push_back(block);
     if (static_cast<int>(u) == t.joined) t.rows = block;
   }
   for (const Loop& l : s.tile) {
-    bool vectors = l.unknown == t.joined && l.binding == Binding::unroll;
+    bool vectors = l.iterator == t.joined && l.binding == Binding::unroll;
     if (vectors) t.rows = std::min(t.rows, l.step);
   }
   return t;
 }
 
 // Loops inside a border's test run without the rows that it leaves out: there are reductions
-// besides those of the condition, which names one unknown of the tile alone.
+// besides those of the condition, which names one iterator of the tile alone.
 bool PieceModel::repeats_border(const Constraint& c, const TileShape& t) const {
   int64_t named = 0, inside = 1;
-  for (size_t u : t.unknowns) named += c.form.coefficient(u).is_zero() ? 0 : 1;
-  for (size_t r = piece_.owners; r < piece_.box.size(); ++r) {
+  for (size_t u : t.iterators) named += c.form.coefficient(u).is_zero() ? 0 : 1;
+  for (size_t r = piece_.parallel_dims; r < piece_.box.size(); ++r) {
     bool settled =
         std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
                     [&](const Constraint& k) { return !k.form.coefficient(r).is_zero(); });
@@ -314,28 +315,28 @@ bool PieceModel::repeats_border(const Constraint& c, const TileShape& t) const {
   return named == 1 && inside > 1;
 }
 
-// Of the tiles along one of its unknowns the part that may be at a border of the domain. A loop of
+// Of the tiles along one of its iterators the part that may be at a border of the domain. A loop of
 // one whole tile and a remainder, which windows alone fill, knows what is inside: nothing is
 // tested.
 double PieceModel::at_border(const PieceSchedule& s, const TileShape& t, size_t tiled) const {
-  size_t u = t.unknowns[tiled];
+  size_t u = t.iterators[tiled];
   int64_t extent = piece_.box[u], block = std::max<int64_t>(t.blocks[tiled], 1);
   bool one = extent / block <= 1;
   bool known =
       taps_only_ && one && std::none_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
         bool runs = extent > l.step && (l.binding == Binding::parallel || l.step != block);
-        return l.unknown == static_cast<int>(u) && runs;
+        return l.iterator == static_cast<int>(u) && runs;
       });
   return known ? 0 : std::min(1.0, 2 / static_cast<double>(ceil_div(extent, block)));
 }
 
-// Tiles at a border test their points: the first and the last of an unrolled owner that a condition
-// names, every vector of lanes that it masks.
+// Tiles at a border test their points: the first and the last of an unrolled parallel dimension
+// that a condition names, every vector of lanes that it masks.
 double PieceModel::border_factor(const PieceSchedule& s, const TileShape& t) const {
   double factor = 1;
   for (const Constraint& c : piece_.constraints) {
-    for (size_t j = 0; j < t.unknowns.size(); ++j) {
-      size_t u = t.unknowns[j];
+    for (size_t j = 0; j < t.iterators.size(); ++j) {
+      size_t u = t.iterators[j];
       if (c.form.coefficient(u).is_zero()) continue;
       bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
       double more = masked ? (t.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
@@ -350,8 +351,8 @@ double PieceModel::border_factor(const PieceSchedule& s, const TileShape& t) con
 // share nothing between taps.
 double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const {
   double inside = 1;
-  for (size_t j = 0; j < t.unknowns.size() && taps_only_; ++j) {
-    size_t u = t.unknowns[j];
+  for (size_t j = 0; j < t.iterators.size() && taps_only_; ++j) {
+    size_t u = t.iterators[j];
     bool lanes = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
     bool tested = std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
                               [&](auto& c) { return !c.form.coefficient(u).is_zero(); });
@@ -360,15 +361,15 @@ double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const
   return 1 - inside;
 }
 
-// All tiles: full ones and the remainders of each unknown.
+// All tiles: full ones and the remainders of each iterator.
 double PieceModel::compute_cycles(const PieceSchedule& s) const {
   if (uses_tiles(s)) return tiles_cycles(s);
   TileShape t = tile_of(s);
   double steps = 1;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     bool vector = static_cast<int>(u) == t.vector;
     auto extent = static_cast<double>(piece_.box[u]);
-    bool dot = t.group > 1 && static_cast<int>(u) == s.reduce.back().unknown;
+    bool dot = t.group > 1 && static_cast<int>(u) == s.reduce.back().iterator;
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
@@ -379,10 +380,10 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
 // Blocks of every reduction that is cut: the sums wait while the others pass by.
 double PieceModel::reduction_blocks(const PieceSchedule& s) const {
   double blocks = 1;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     int64_t step = piece_.box[u];
     for (const Loop& l : s.outer) {
-      if (l.unknown == static_cast<int>(u)) step = l.step;
+      if (l.iterator == static_cast<int>(u)) step = l.step;
     }
     blocks *= std::ceil(static_cast<double>(piece_.box[u]) / static_cast<double>(step));
   }
@@ -392,8 +393,8 @@ double PieceModel::reduction_blocks(const PieceSchedule& s) const {
 // Of tiles that do so many steps of the reduction in each of its blocks.
 double PieceModel::cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps) const {
   double tiles = reduction_blocks(s);
-  for (size_t u = 0; u < piece_.owners; ++u) {
-    bool tiled = std::find(t.unknowns.begin(), t.unknowns.end(), u) != t.unknowns.end();
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+    bool tiled = std::find(t.iterators.begin(), t.iterators.end(), u) != t.iterators.end();
     if (!tiled) tiles *= static_cast<double>(piece_.box[u]);
   }
   double tested = tested_taps(s, t), total = 0;
@@ -412,15 +413,15 @@ double PieceModel::resuming_ns(const PieceSchedule& s) const {
 double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
                              bool taps) const {
   double total = 0;
-  for (size_t corner = 0; corner < (size_t{1} << t.unknowns.size()); ++corner) {
+  for (size_t corner = 0; corner < (size_t{1} << t.iterators.size()); ++corner) {
     std::vector<double> counts;
     double number = tiles;
-    for (size_t j = 0; j < t.unknowns.size(); ++j) {
-      int64_t extent = piece_.box[t.unknowns[j]], block = t.blocks[j];
+    for (size_t j = 0; j < t.iterators.size(); ++j) {
+      int64_t extent = piece_.box[t.iterators[j]], block = t.blocks[j];
       bool rest = (corner >> j & 1) != 0;
       int64_t size = rest ? extent % block : block;
       number *= static_cast<double>(rest ? (size > 0 ? 1 : 0) : extent / block);
-      counts.push_back(vectors_of(t, t.unknowns[j], size));
+      counts.push_back(vectors_of(t, t.iterators[j], size));
     }
     if (number > 0) total += number * tile_cycles(s, t, counts, steps, taps);
   }

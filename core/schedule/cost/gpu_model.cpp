@@ -36,7 +36,7 @@ Work work_of(const Piece& piece) {
   Work w;
   for (size_t u = 0; u < piece.box.size(); ++u) {
     auto extent = static_cast<double>(std::max<int64_t>(piece.box[u], 1));
-    (u < piece.owners ? w.cells : w.terms) *= extent;
+    (u < piece.parallel_dims ? w.cells : w.terms) *= extent;
   }
   w.points = w.cells * w.terms;
   for (const Node& node : piece.body.nodes) {
@@ -63,8 +63,8 @@ double traffic(const Piece& piece, const Kernel& kernel, const FlatIndex& fastes
     double covered =
         std::min(points, static_cast<double>(std::max<int64_t>(element_count(shape), 1)));
     double waste = 1;
-    if (!fastest.unknowns.empty() && fastest.fastest > 1) {
-      int64_t stride = std::abs(stride_of(a, fastest.unknowns.back(), kernel));
+    if (!fastest.iterators.empty() && fastest.fastest > 1) {
+      int64_t stride = std::abs(stride_of(a, fastest.iterators.back(), kernel));
       bool far = stride != 0 && stride != 1;
       if (far) waste = std::min(kSector / size, static_cast<double>(stride));
     }
@@ -100,7 +100,7 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
     work.points = work.cells;
   }
   double threads = std::max(1.0, work.cells / cells_each);
-  FlatIndex owners = flat_owners(piece, kernel);
+  FlatIndex parallel_dims = flat_parallel_dims(piece, kernel);
   double vector = s.tile.empty() ? 1 : cells_each;
   // A thread's neighbours share its accesses, which bound sums of few terms; of many terms each is
   // computed.
@@ -108,25 +108,28 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   double ns = issue_ns(threads, cells_each * work.terms / together, work, target);
   double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
   double narrow = 1 + 0.1 * std::abs(std::log2(vector * size / kWideAccess)) / 2;
-  return std::max(ns, narrow * dram_ns(traffic(piece, kernel, owners, work), target)) +
+  return std::max(ns, narrow * dram_ns(traffic(piece, kernel, parallel_dims, work), target)) +
          target.gpu.launch_ns;
 }
 
 double reduction_ns(const GpuReduction& g, const Piece& piece, const Contraction& c,
                     const Kernel& kernel, const Target& target) {
   Work work = work_of(piece);
-  double groups = std::ceil(work.cells / static_cast<double>(g.vector_owners ? g.vector : 1));
-  double blocks = std::ceil(groups / static_cast<double>(g.owners)) * static_cast<double>(g.split);
-  double threads = blocks * static_cast<double>(g.owners * g.lanes);
+  double groups =
+      std::ceil(work.cells / static_cast<double>(g.vector_parallel_dims ? g.vector : 1));
+  double blocks =
+      std::ceil(groups / static_cast<double>(g.parallel_dims)) * static_cast<double>(g.split);
+  double threads = blocks * static_cast<double>(g.parallel_dims * g.lanes);
   double used = groups * static_cast<double>(g.lanes * g.split);
   double each = work.points / used / static_cast<double>(g.vector);
   FlatIndex fastest =
-      g.owners_fastest ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
+      g.parallel_dims_fastest ? flat_parallel_dims(piece, kernel) : flat_reductions(piece, kernel);
   double size = piece.loads.empty() ? 4 : element_bytes(piece.loads[0], kernel);
-  double together = static_cast<double>((g.owners_fastest ? g.owners : g.lanes) * g.vector) * size;
+  double together =
+      static_cast<double>((g.parallel_dims_fastest ? g.parallel_dims : g.lanes) * g.vector) * size;
   double waste = together < kSector ? 2 : together < kLine ? 1.2 - 0.2 * together / kLine : 1;
   if (static_cast<double>(g.vector) * size < kWideAccess) waste *= 1.03;
-  if (g.owners * g.lanes < 256) waste *= 1.02;
+  if (g.parallel_dims * g.lanes < 256) waste *= 1.02;
   double ns = std::max(issue_ns(threads, std::max(each, 1.0), work, target),
                        dram_ns(waste * traffic(piece, kernel, fastest, work), target));
   ns = std::max(ns, kLatency * (1 + each / kReducing));
@@ -134,9 +137,9 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Contraction
     ns = std::max(ns, work.points * size / (target.gpu.multiprocessors * target.l2_bytes_per_ns));
   }
   if (g.lanes > 1) {
-    double resident =
-        target.gpu.multiprocessors * std::max(1.0, target.gpu.threads_per_multiprocessor /
-                                                       static_cast<double>(g.owners * g.lanes));
+    double resident = target.gpu.multiprocessors *
+                      std::max(1.0, target.gpu.threads_per_multiprocessor /
+                                        static_cast<double>(g.parallel_dims * g.lanes));
     ns += kTreeNanoseconds * std::max(1.0, blocks / resident);
   }
   if (g.split > 1) {  // the parts are written, and read by a launch with few cells to share
@@ -157,7 +160,7 @@ double operand_bytes(const Piece& piece, const Kernel& kernel) {
 }
 
 // Fitted to products of f32 between 512^3 and 4096^3, square and skinny, on an H200.
-double matrix_ns(const GpuMatrix& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
+double matrix_ns(const SimtGemm& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                  const Target& target) {
   MatrixForm f = *matrix_form(piece, c, kernel);
   auto tiles = [](int64_t count, int64_t tile) {
@@ -231,11 +234,11 @@ double streamed_ns(const Piece& piece, const Kernel& kernel, const Target& targe
 // lanes.
 double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const Kernel& kernel,
                const Target& target) {
-  double line = static_cast<double>(piece.box[scan_form(piece, c)->owner]);
+  double line = static_cast<double>(piece.box[scan_form(piece, c)->parallel_dim]);
   auto lanes = static_cast<double>(g.lanes), each = static_cast<double>(g.vector);
   double turns = std::ceil(line / (lanes * each));
   double cells = 1;
-  for (size_t u = 0; u < piece.owners; ++u) cells *= static_cast<double>(piece.box[u]);
+  for (size_t u = 0; u < piece.parallel_dims; ++u) cells *= static_cast<double>(piece.box[u]);
   double lines = cells / line, levels = std::log2(lanes) / 2;
   double threads = std::min<double>(target.gpu.threads_per_multiprocessor,
                                     target.gpu.registers_per_multiprocessor / (30 + 2.5 * each));
@@ -254,7 +257,7 @@ double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
                       const Kernel& kernel, const Target& target) {
   if (s.gpu_reduction) return reduction_ns(*s.gpu_reduction, piece, c, kernel, target);
-  if (s.gpu_matrix) return matrix_ns(*s.gpu_matrix, piece, c, kernel, target);
+  if (s.simt_gemm) return matrix_ns(*s.simt_gemm, piece, c, kernel, target);
   if (s.gpu_scan) return scan_ns(*s.gpu_scan, piece, c, kernel, target);
   if (s.gpu_transpose) return streamed_ns(piece, kernel, target, 1, 1);
   return loops_ns(s, piece, kernel, target);

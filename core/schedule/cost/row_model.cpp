@@ -19,10 +19,10 @@ constexpr double kBlockShare = 0.5;  // of a cache, for a block of rows beside t
 // The extents of the shared loops' blocks: of the rows, then of the streamed axis.
 std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
   std::vector<int64_t> blocks = row_extents(kernel);
-  std::vector<int> rows = shared_unknowns(kernel.stages[0]);
+  std::vector<int> rows = shared_iterators(kernel.stages[0]);
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
-    auto r = std::find(rows.begin(), rows.end(), l.unknown) - rows.begin();
+    auto r = std::find(rows.begin(), rows.end(), l.iterator) - rows.begin();
     int64_t& block = blocks[static_cast<size_t>(r)];
     block = std::min(block, l.step);
   }
@@ -41,7 +41,7 @@ bool is_global(const Kernel& kernel, TensorId id) {
 std::vector<int64_t> row_extents(const Kernel& kernel) {
   const KernelStage& first = kernel.stages[0];
   std::vector<int64_t> list;
-  for (int u : shared_unknowns(first)) {
+  for (int u : shared_iterators(first)) {
     list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
   }
   return list;
@@ -51,7 +51,7 @@ double tasks_of(const PieceSchedule& s, const Piece& piece) {
   double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
-    int64_t extent = piece.box[static_cast<size_t>(l.unknown)];
+    int64_t extent = piece.box[static_cast<size_t>(l.iterator)];
     tasks *= static_cast<double>(ceil_div(extent, l.step));
   }
   return tasks;

@@ -38,7 +38,7 @@ class RowModel {
   double count_ = 1;  // of blocks; a short one counts as the part that it is
   double cold_ = 0;
   double again_ = 0;
-  double attached_share_ = 1;  // an attached stage's unknowns are not cut to the block
+  double attached_share_ = 1;  // an attached stage's iterators are not cut to the block
 };
 
 // The row with the most bytes of arguments that do not depend on it: a block of it reads them once.

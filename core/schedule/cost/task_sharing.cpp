@@ -11,9 +11,9 @@ namespace {
 // Cells that follow each other in memory belong to one store.
 double separate_stores(const Piece& piece) {
   double stores = 1;
-  for (size_t u = 0; u < piece.owners; ++u) stores *= static_cast<double>(piece.box[u]);
+  for (size_t u = 0; u < piece.parallel_dims; ++u) stores *= static_cast<double>(piece.box[u]);
   const std::vector<Index>& index = piece.stores[0].index;
-  int row = index.empty() ? -1 : sole_unknown(index.back(), piece.unknowns.size());
+  int row = index.empty() ? -1 : sole_iterator(index.back(), piece.iterators.size());
   return row < 0 ? stores : stores / static_cast<double>(piece.box[static_cast<size_t>(row)]);
 }
 
@@ -41,9 +41,9 @@ bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& fi
                  const Piece& second) {
   const Loop *mine = task_loop(a), *other = task_loop(b);
   return mine != nullptr && other != nullptr && *mine == *other &&
-         first.unknowns == second.unknowns &&
-         first.box[static_cast<size_t>(mine->unknown)] ==
-             second.box[static_cast<size_t>(mine->unknown)];
+         first.iterators == second.iterators &&
+         first.box[static_cast<size_t>(mine->iterator)] ==
+             second.box[static_cast<size_t>(mine->iterator)];
 }
 
 }  // namespace tile

@@ -1,5 +1,5 @@
-// Pieces of one stage whose threads' tasks are the same cells of an owner, and what it costs where
-// they are not.
+// Pieces of one stage whose threads' tasks are the same cells of a parallel dimension, and what it
+// costs where they are not.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace tile {
 
 // The blocks that are the threads' tasks, if one loop alone gives them; else null.
 const Loop* task_loop(const PieceSchedule& schedule);
-// Whether the first loop of both pieces gives threads the same blocks of one owner, and no other
-// loop does. The pieces name their unknowns alike.
+// Whether the first loop of both pieces gives threads the same blocks of one parallel dimension,
+// and no other loop does. The pieces name their iterators alike.
 bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& first,
                  const Piece& second);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/geometry.h"
 
 namespace tile {
@@ -19,7 +19,7 @@ constexpr double kWalksAtOnce = 8;  // where a tile reads and writes whole rows,
 }  // namespace
 
 LoopRanges::LoopRanges(const Piece& piece, const PieceSchedule& s)
-    : unknowns_(piece.box.size()), ranges_(piece.box) {
+    : iterators_(piece.box.size()), ranges_(piece.box) {
   for (const auto* part : {&s.outer, &s.reduce, &s.tile}) {
     for (const Loop& l : *part) {
       // What registers that hold matrices read and multiply comes at once.
@@ -28,11 +28,11 @@ LoopRanges::LoopRanges(const Piece& piece, const PieceSchedule& s)
       if (!inside) loops_.push_back(&l);
     }
   }
-  ranges_.resize((loops_.size() + 1) * unknowns_);
+  ranges_.resize((loops_.size() + 1) * iterators_);
   for (size_t i = 0; i < loops_.size(); ++i) {
-    int64_t* range = ranges_.data() + i * unknowns_;
-    std::copy_n(range, unknowns_, range + unknowns_);
-    int64_t& n = range[unknowns_ + static_cast<size_t>(loops_[i]->unknown)];
+    int64_t* range = ranges_.data() + i * iterators_;
+    std::copy_n(range, iterators_, range + iterators_);
+    int64_t& n = range[iterators_ + static_cast<size_t>(loops_[i]->iterator)];
     trips_.push_back(static_cast<double>(ceil_div(n, loops_[i]->step)));
     n = std::min(n, loops_[i]->step);
   }
@@ -47,7 +47,7 @@ Traffic::Traffic(const PieceModel& model, const PieceSchedule& schedule)
       shares_(blocks_.size()) {}
 
 bool Traffic::moves(size_t i, size_t loop) const {
-  return access(i).strides[static_cast<size_t>(loops_.loop(loop).unknown)] != 0;
+  return access(i).strides[static_cast<size_t>(loops_.loop(loop).iterator)] != 0;
 }
 
 // An earlier access of the same kind walks the tensor at a distance inside the block: the lines
@@ -123,7 +123,7 @@ bool Traffic::walks_along(size_t i, size_t loop) {
   const PieceModel::AccessModel& a = access(i);
   const Loop& l = loops_.loop(loop);
   double step =
-      std::abs(static_cast<double>(a.strides[static_cast<size_t>(l.unknown)] * l.step * a.bytes));
+      std::abs(static_cast<double>(a.strides[static_cast<size_t>(l.iterator)] * l.step * a.bytes));
   return step > 0 && step < block(i, loop).run;
 }
 
@@ -138,8 +138,8 @@ bool Traffic::leaves_runs(size_t i, size_t level) {
   return false;
 }
 
-// What the access of one tile brings that is new: of windows that slide along an owner from tile to
-// tile, and reduce nothing else, the earlier taps' elements have come before.
+// What the access of one tile brings that is new: of windows that slide along a parallel dimension
+// from tile to tile, and reduce nothing else, the earlier taps' elements have come before.
 AccessBlock Traffic::walked_block(size_t i, size_t level) {
   const PieceModel::AccessModel& a = access(i);
   const Piece& piece = model_.piece_;
@@ -150,8 +150,8 @@ AccessBlock Traffic::walked_block(size_t i, size_t level) {
   while (!a.store && inside > level && !walks_along(i, inside - 1)) --inside;
   Range whole = loops_.at(inside);
   std::vector<int64_t> range(whole.begin(), whole.end());
-  for (size_t tap = piece.owners; tap < piece.box.size(); ++tap) {
-    for (size_t u = 0; u < piece.owners; ++u) {
+  for (size_t tap = piece.parallel_dims; tap < piece.box.size(); ++tap) {
+    for (size_t u = 0; u < piece.parallel_dims; ++u) {
       bool slid = range[u] == 1 && piece.box[u] > 1 &&
                   PieceModel::distinct_part(a, u, piece.box[u], tap, range[tap]) < 1;
       if (slid) range[tap] = 1;
@@ -191,7 +191,7 @@ double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
   double stride = 0;
   if (level > 0) {
     const Loop& outside = loops_.loop(level - 1);
-    int64_t elements = access(i).strides[static_cast<size_t>(outside.unknown)];
+    int64_t elements = access(i).strides[static_cast<size_t>(outside.iterator)];
     stride = std::abs(static_cast<double>(elements * outside.step * access(i).bytes));
   }
   bool along = stride > 0 && stride < kCacheLine;
@@ -243,7 +243,7 @@ double Traffic::translation_ns() {
   double walks = between(kPagesKnown, count, count) * kPageWalk;
   PieceModel::TileShape t = model_.tile_of(schedule_);
   bool rows = std::any_of(model_.accesses_.begin(), model_.accesses_.end(),
-                          [&](const auto& a) { return PieceModel::turned_rows(a, t) > 1; });
+                          [&](const auto& a) { return PieceModel::transposed_rows(a, t) > 1; });
   return rows ? walks / kWalksAtOnce : walks;
 }
 

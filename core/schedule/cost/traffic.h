@@ -10,7 +10,7 @@
 
 namespace tile {
 
-// The loops of a piece, outermost first, their trips, and the range of every unknown around each
+// The loops of a piece, outermost first, their trips, and the range of every iterator around each
 // of them and inside the last.
 class LoopRanges {
  public:
@@ -19,10 +19,10 @@ class LoopRanges {
   size_t count() const { return loops_.size(); }
   const Loop& loop(size_t i) const { return *loops_[i]; }
   double trips(size_t i) const { return trips_[i]; }
-  Range at(size_t level) const { return Range(ranges_).subspan(level * unknowns_, unknowns_); }
+  Range at(size_t level) const { return Range(ranges_).subspan(level * iterators_, iterators_); }
 
  private:
-  size_t unknowns_;
+  size_t iterators_;
   std::vector<const Loop*> loops_;
   std::vector<double> trips_;
   std::vector<int64_t> ranges_;

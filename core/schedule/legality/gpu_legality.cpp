@@ -34,21 +34,22 @@ double density(const Piece& piece) {
 
 std::string illegal_reduction(const GpuReduction& g, const Piece& piece, const Contraction& c,
                               const Kernel& kernel, const Target& target) {
-  if (piece.owners == piece.box.size()) return "a reduction form without a reduction";
+  if (piece.parallel_dims == piece.box.size()) return "a reduction form without a reduction";
   if (may_be_empty(piece, c)) return "a reduction form whose cells may have no point";
   if (density(piece) < kSparse) return "a reduction form over a box that is nearly empty";
   if (c.aggregation == Aggregation::assign && g.split > 1) return "a split assignment";
-  for (int64_t v : {g.owners, g.lanes, g.vector, g.split}) {
+  for (int64_t v : {g.parallel_dims, g.lanes, g.vector, g.split}) {
     if (v < 1) return "a reduction form with an empty loop";
   }
-  int64_t threads = checked_mul(g.owners, g.lanes);
+  int64_t threads = checked_mul(g.parallel_dims, g.lanes);
   if (threads > target.gpu.threads_per_block || threads > 1024)
     return "a block with too many threads";
   if ((g.lanes & (g.lanes - 1)) != 0) return "lanes that are no power of two";
   if (g.vector > 16 || (g.vector & (g.vector - 1)) != 0) return "a vector of another size";
-  FlatIndex along = g.vector_owners ? flat_owners(piece, kernel) : flat_reductions(piece, kernel);
+  FlatIndex along =
+      g.vector_parallel_dims ? flat_parallel_dims(piece, kernel) : flat_reductions(piece, kernel);
   if (g.vector > 1 && along.fastest % g.vector != 0) return "a vector that leaves a remainder";
-  int64_t cells = g.vector_owners ? g.vector : 1;
+  int64_t cells = g.vector_parallel_dims ? g.vector : 1;
   int64_t bytes = 0;
   for (size_t o = 0; o < c.outputs.size(); ++o) {
     bytes += threads * cells * static_cast<int64_t>(byte_size(c.accumulator));
@@ -57,7 +58,7 @@ std::string illegal_reduction(const GpuReduction& g, const Piece& piece, const C
   return {};
 }
 
-std::string illegal_matrix(const GpuMatrix& g, const Piece& piece, const Contraction& c,
+std::string illegal_matrix(const SimtGemm& g, const Piece& piece, const Contraction& c,
                            const Kernel& kernel, const Target& target) {
   if (!matrix_form(piece, c, kernel)) return "a matrix form of another contraction";
   for (int64_t v : {g.m, g.n, g.k, g.thread_m, g.thread_n, g.split}) {
@@ -95,7 +96,7 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
   if (!is_gpu(target)) return "a GPU form for a CPU";
   bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
   if (loops || s.carried >= 0) return "a GPU form with loops";
-  int forms = (s.gpu_reduction ? 1 : 0) + (s.gpu_matrix ? 1 : 0) + (s.gpu_scan ? 1 : 0) +
+  int forms = (s.gpu_reduction ? 1 : 0) + (s.simt_gemm ? 1 : 0) + (s.gpu_scan ? 1 : 0) +
               (s.gpu_transpose ? 1 : 0);
   if (forms != 1) return "several GPU forms";
   for (size_t u = 0; u < piece.box.size(); ++u) {
@@ -117,7 +118,7 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
     return bytes > target.gpu.shared_per_block ? "more shared memory than there is" : "";
   }
   if (s.gpu_reduction) return illegal_reduction(*s.gpu_reduction, piece, c, kernel, target);
-  return illegal_matrix(*s.gpu_matrix, piece, c, kernel, target);
+  return illegal_matrix(*s.simt_gemm, piece, c, kernel, target);
 }
 std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target) {
   if (!is_gpu(target)) return "a GPU form for a CPU";
@@ -143,7 +144,7 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     for (const PieceSchedule& p : stage) {
       bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
-                   !p.packings.empty() || p.carried >= 0 || p.gpu_reduction || p.gpu_matrix;
+                   !p.packings.empty() || p.carried >= 0 || p.gpu_reduction || p.simt_gemm;
       if (loops) return "lines beside loops";
     }
   }

@@ -4,18 +4,18 @@
 
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
-#include "core/kernel/forms/dots.h"
+#include "core/kernel/forms/amx_tiles.h"
+#include "core/kernel/forms/dot_products.h"
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/kernel/forms/long_tile.h"
-#include "core/kernel/forms/matrix_tiles.h"
-#include "core/kernel/forms/preparation.h"
+#include "core/kernel/forms/prepacking.h"
 #include "core/kernel/forms/scan.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/kernel/forms/window.h"
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
-#include "core/schedule/legality/tensor_cores_legality.h"
+#include "core/schedule/legality/tensor_core_gemm_legality.h"
 
 namespace tile {
 namespace {
@@ -31,7 +31,7 @@ class PieceRules {
       : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target), shared_(shared) {}
 
   std::string broken() const {
-    if (s_.gpu_reduction || s_.gpu_matrix || s_.gpu_scan || s_.gpu_transpose) {
+    if (s_.gpu_reduction || s_.simt_gemm || s_.gpu_scan || s_.gpu_transpose) {
       return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
     }
     for (auto rule :
@@ -45,7 +45,7 @@ class PieceRules {
   }
 
  private:
-  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+  bool parallel_dim(int u) const { return static_cast<size_t>(u) < piece_.parallel_dims; }
   std::vector<Loop> all_loops() const {
     std::vector<Loop> all = s_.outer;
     all.insert(all.end(), s_.reduce.begin(), s_.reduce.end());
@@ -58,7 +58,7 @@ class PieceRules {
   }
   bool constrained_reduction() const {
     for (const Constraint& c : piece_.constraints) {
-      for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+      for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
         if (!c.form.coefficient(u).is_zero()) return true;
       }
     }
@@ -67,30 +67,30 @@ class PieceRules {
 
   std::string sections() const {
     for (const Loop& l : all_loops()) {
-      if (l.unknown < 0 || static_cast<size_t>(l.unknown) >= piece_.box.size()) {
-        return "a loop over no unknown";
+      if (l.iterator < 0 || static_cast<size_t>(l.iterator) >= piece_.box.size()) {
+        return "a loop over no iterator";
       }
     }
     for (const Loop& l : s_.reduce) {
-      if (owner(l.unknown)) return "an owner among the reduce loops";
+      if (parallel_dim(l.iterator)) return "a parallel dimension among the reduce loops";
     }
     for (const Loop& l : s_.tile) {
-      if (!owner(l.unknown)) return "a reduction in the register tile";
+      if (!parallel_dim(l.iterator)) return "a reduction in the register tile";
     }
     return {};
   }
 
   std::string carry() const {
     if (s_.carried < 0) return {};
-    std::optional<size_t> along = carried_owner(piece_, c_, target_);
+    std::optional<size_t> along = carried_parallel_dim(piece_, c_, target_);
     if (!along || s_.carried != static_cast<int>(*along)) return "nothing to carry";
     if (!s_.reduce.empty() || !s_.packings.empty()) return "a carried reduction with loops";
     return carried_lanes();
   }
-  // Vectors along the carried owner: the last of the outer loops, for blocks of them, and the last
-  // ones of the tile.
+  // Vectors along the carried parallel dimension: the last of the outer loops, for blocks of them,
+  // and the last ones of the tile.
   std::string carried_lanes() const {
-    auto over = [&](const Loop& l) { return l.unknown == s_.carried; };
+    auto over = [&](const Loop& l) { return l.iterator == s_.carried; };
     auto outer = std::count_if(s_.outer.begin(), s_.outer.end(), over);
     auto tile = std::count_if(s_.tile.begin(), s_.tile.end(), over);
     if (outer == 0 && tile == 0) return {};
@@ -101,7 +101,7 @@ class PieceRules {
     bool block = outer == 1 && over(s_.outer.back()) && s_.outer.back().binding == Binding::serial;
     bool last = tile > 0 && static_cast<size_t>(tile) == carried_tile_loops(s_) &&
                 s_.tile.back().binding == Binding::vector && !joins_lanes(s_);
-    if (!block || !last || is_gpu(target_)) return "a loop over the carried owner";
+    if (!block || !last || is_gpu(target_)) return "a loop over the carried parallel dimension";
     std::optional<WindowForm> window = window_form(piece_, c_);
     if (window && window->fold >= 0) return "lanes along a window of run-time length";
     bool few = s_.outer.back().step > piece_.box[static_cast<size_t>(s_.carried)];
@@ -112,29 +112,29 @@ class PieceRules {
   std::string chained() const {
     std::optional<ScanForm> form = scan_form(piece_, c_);
     if (!form || shared_ > 0) return "turns along no prefix or suffix";
-    int64_t cells = piece_.box[form->owner];
-    for (size_t u = 0; u < piece_.owners; ++u) {
-      if (u != form->owner && piece_.box[u] != 1) return "turns along several rows";
+    int64_t cells = piece_.box[form->parallel_dim];
+    for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+      if (u != form->parallel_dim && piece_.box[u] != 1) return "turns along several rows";
     }
     bool each = form->offset == 0 && piece_.box[form->reduction] == cells;
     return each && s_.outer.front().step < cells ? "" : "turns along a shifted or short row";
   }
   bool is_carried(size_t u) const {
-    return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.owners);
+    return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.parallel_dims);
   }
 
   // Blocks of the shared loops have sizes of their own, whose remainder the loop behind them knows
   // if no other outer loop follows.
   bool divides_freely(size_t i) const {
     if (shared_ == 0 || i < shared_) return false;
-    auto same = [&](const Loop& l) { return l.unknown == all_loops()[i].unknown; };
+    auto same = [&](const Loop& l) { return l.iterator == all_loops()[i].iterator; };
     auto from = s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
     auto own = std::count_if(from, s_.outer.end(), same);
     return i < s_.outer.size() ? own == 1 : own == 0;
   }
 
   // A prefix's or suffix's tile may be longer than the registers, if its lanes are no neighbours
-  // along the carried owner.
+  // along the carried parallel dimension.
   bool may_be_long() const {
     return s_.carried >= 0 && carried_tile_loops(s_) == 0 && shared_ == 0 && !is_gpu(target_) &&
            scan_form(piece_, c_).has_value();
@@ -148,16 +148,16 @@ class PieceRules {
       size_t last = 0;
       for (size_t i = 0; i < all.size(); ++i) {
         const Loop& l = all[i];
-        if (l.unknown != static_cast<int>(u)) continue;
+        if (l.iterator != static_cast<int>(u)) continue;
         if (l.step < 1) return "a step below 1";
         bool free = last < shared_ && divides_freely(i);
         if (before != 0 && (l.step >= before || (before % l.step != 0 && !free))) {
-          return "steps of one unknown that do not divide each other downwards";
+          return "steps of one iterator that do not divide each other downwards";
         }
         before = l.step;
         last = i;
       }
-      if (before != 1 && !is_carried(u)) return "an unknown whose last step is not 1";
+      if (before != 1 && !is_carried(u)) return "an iterator whose last step is not 1";
     }
     return {};
   }
@@ -190,19 +190,19 @@ class PieceRules {
     if (is_vector(s_.reduce) && is_vector(s_.tile)) text = "two vector loops";
     return text.empty() ? joined_lanes() : text;
   }
-  // Pairs of lanes: all values of the last unknown for some of the other's.
+  // Pairs of lanes: all values of the last iterator for some of the other's.
   std::string joined_lanes() const {
     if (!joins_lanes(s_)) return {};
     if (is_gpu(target_)) return "joined lanes on a GPU";
-    int last = s_.tile.back().unknown;
-    if (s_.tile[s_.tile.size() - 2].unknown == last) return "an unknown joined with itself";
+    int last = s_.tile.back().iterator;
+    if (s_.tile[s_.tile.size() - 2].iterator == last) return "an iterator joined with itself";
     for (const Loop& l : s_.outer) {
-      bool cut = l.unknown == last && l.step < piece_.box[static_cast<size_t>(last)];
-      if (cut) return "joined lanes over a part of the last unknown";
+      bool cut = l.iterator == last && l.step < piece_.box[static_cast<size_t>(last)];
+      if (cut) return "joined lanes over a part of the last iterator";
     }
     auto loops = std::count_if(s_.tile.begin(), s_.tile.end(),
-                               [&](const Loop& l) { return l.unknown == last; });
-    return loops > 1 ? "joined lanes over a part of the last unknown" : "";
+                               [&](const Loop& l) { return l.iterator == last; });
+    return loops > 1 ? "joined lanes over a part of the last iterator" : "";
   }
 
   std::string matrices() const { return illegal_tiles(s_, piece_, c_, kernel_.tensors, target_); }
@@ -216,18 +216,18 @@ class PieceRules {
         continue;
       }
       if (ended) return "a parallel loop below a serial one";
-      if (!owner(l.unknown)) return "a parallel reduction";
-      if (std::find(seen.begin(), seen.end(), l.unknown) != seen.end()) {
-        return "two parallel loops over one unknown";
+      if (!parallel_dim(l.iterator)) return "a parallel reduction";
+      if (std::find(seen.begin(), seen.end(), l.iterator) != seen.end()) {
+        return "two parallel loops over one iterator";
       }
-      seen.push_back(l.unknown);
+      seen.push_back(l.iterator);
     }
     return {};
   }
 
   std::string blocked() const {
     bool any = std::any_of(s_.outer.begin(), s_.outer.end(),
-                           [&](const Loop& l) { return !owner(l.unknown); });
+                           [&](const Loop& l) { return !parallel_dim(l.iterator); });
     if (!any) return {};
     if (c_.aggregation == Aggregation::assign) return "a blocked reduction of an assignment";
     // Whether any point was there is known within a block only. Blocks of a streamed axis test
@@ -237,7 +237,7 @@ class PieceRules {
         !surely_nonempty(piece_)) {
       return "a blocked reduction whose conditions may leave no point";
     }
-    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+    for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
       if (piece_.box[u] < 1) return "a blocked reduction without points";
     }
     return {};
@@ -252,7 +252,7 @@ class PieceRules {
     int64_t native = std::max(1, target_.vector_bits / bit_width(c_.accumulator)), count = 1;
     for (size_t i = 0; i < shape.size(); ++i) {
       const Loop& l = s_.tile[i];
-      if (!moves_with(piece_.loads[form->other()], static_cast<size_t>(l.unknown))) continue;
+      if (!moves_with(piece_.loads[form->other()], static_cast<size_t>(l.iterator))) continue;
       count *= l.binding == Binding::vector ? ceil_div(shape[i], native) : shape[i];
     }
     return count;
@@ -270,7 +270,7 @@ class PieceRules {
       if (statements > kMostTileStatements) return "a register tile with too many statements";
     }
     if (lane_count(s_.reduce, piece_) > kMostLanes) return "a vector loop that is too long";
-    bool reduces = piece_.owners < piece_.box.size();
+    bool reduces = piece_.parallel_dims < piece_.box.size();
     size_t loop = 0;
     int64_t vectors = vectors_in_tile(s_, piece_, c_.accumulator, target_);
     vectors *= accumulator_copies(s_, piece_, c_, target_, loop);
@@ -288,11 +288,12 @@ class PieceRules {
     return statements > kMostTileStatements ? "too much unrolled" : "";
   }
   int64_t unrolled_count(size_t i) const {
-    int64_t block = piece_.box[static_cast<size_t>(s_.reduce[i].unknown)];
+    int64_t block = piece_.box[static_cast<size_t>(s_.reduce[i].iterator)];
     for (const std::vector<Loop>* loops : {&s_.outer, &s_.reduce}) {
       size_t end = loops == &s_.reduce ? i : loops->size();
       for (size_t j = 0; j < end; ++j) {
-        if ((*loops)[j].unknown == s_.reduce[i].unknown) block = std::min(block, (*loops)[j].step);
+        if ((*loops)[j].iterator == s_.reduce[i].iterator)
+          block = std::min(block, (*loops)[j].step);
       }
     }
     return ceil_div(block, s_.reduce[i].step);
@@ -302,9 +303,9 @@ class PieceRules {
   std::string dots() const {
     if (s_.reduce.empty() || s_.reduce.back().binding != Binding::dot) return {};
     std::optional<DotForm> form = form_of(s_, piece_, c_, kernel_.tensors);
-    auto u = static_cast<size_t>(s_.reduce.back().unknown);
+    auto u = static_cast<size_t>(s_.reduce.back().iterator);
     if (!form || !packs_along(*form, piece_, u) || is_gpu(target_)) return "a dot of other terms";
-    if (form->flipped && joins_lanes(s_)) return "flipped neighbours in lanes of two unknowns";
+    if (form->flipped && joins_lanes(s_)) return "flipped neighbours in lanes of two iterators";
     for (size_t load : {form->x, form->y}) {
       auto packing = std::find_if(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
         return p.load == static_cast<int>(load);
@@ -316,10 +317,10 @@ class PieceRules {
       size_t n = packed_loops(*packing, s_);
       if (n == 0 || n == packing->order.size()) return "a packing without a dot's neighbours";
       bool grouped = std::any_of(packing->order.begin(), packing->order.end(), [&](const Loop& l) {
-        return l.unknown == s_.reduce.back().unknown && l.step == form->group;
+        return l.iterator == s_.reduce.back().iterator && l.step == form->group;
       });
       bool contiguous = packing->order[n - 1].step == 1 ||
-                        packing->order[n - 1].unknown == s_.reduce.back().unknown;
+                        packing->order[n - 1].iterator == s_.reduce.back().iterator;
       if (!grouped || !contiguous) return "a packing without contiguous groups";
     }
     return {};
@@ -360,10 +361,10 @@ class PieceRules {
       });
       std::vector<int64_t> loops, entries;
       for (const Loop& l : inside) {
-        if (l.unknown == static_cast<int>(u)) loops.push_back(l.step);
+        if (l.iterator == static_cast<int>(u)) loops.push_back(l.step);
       }
       for (const Loop& l : p.order) {
-        if (l.unknown == static_cast<int>(u)) entries.push_back(l.step);
+        if (l.iterator == static_cast<int>(u)) entries.push_back(l.step);
       }
       if ((used && !loops.empty()) != !entries.empty()) {
         return "a packing whose dimensions are not the access's";
@@ -375,8 +376,9 @@ class PieceRules {
         if (i > 0 && entries[i] >= entries[i - 1]) return "packed steps that do not decrease";
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
-      bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().unknown;
-      if (entries.size() > 1 && !owner(static_cast<int>(u)) && !neighbours && conditioned(u)) {
+      bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().iterator;
+      if (entries.size() > 1 && !parallel_dim(static_cast<int>(u)) && !neighbours &&
+          conditioned(u)) {
         return "a packed reduction with conditions of its own and blocks";
       }
     }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/kernel/coverage.h"
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/geometry.h"
 #include "core/schedule/legality/legality.h"
 
@@ -15,9 +15,9 @@ bool any_matrix(const std::vector<Loop>& loops) {
 }
 
 // Neither the rows nor the columns are named by a condition: a register has no lanes to leave out.
-bool conditioned(const Piece& piece, int unknown) {
+bool conditioned(const Piece& piece, int iterator) {
   return std::any_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
-    return !c.form.coefficient(static_cast<size_t>(unknown)).is_zero();
+    return !c.form.coefficient(static_cast<size_t>(iterator)).is_zero();
   });
 }
 
@@ -58,19 +58,20 @@ std::string broken_loops(const PieceSchedule& s, const Piece& piece) {
   if (!placed || s.carried >= 0) return "matrix loops elsewhere than last";
   const Loop &m = s.tile[s.tile.size() - 2], &n = s.tile.back();
   const Loop& groups = s.reduce[s.reduce.size() - 2];
-  bool whole = m.step == 1 && n.step == 1 && groups.unknown == s.reduce.back().unknown;
+  bool whole = m.step == 1 && n.step == 1 && groups.iterator == s.reduce.back().iterator;
   if (!whole) return "a tile of more than its neighbours";
   for (const Loop& l : s.tile) {
-    if (l.unknown != m.unknown && l.unknown != n.unknown) return "tiles along another owner";
+    if (l.iterator != m.iterator && l.iterator != n.iterator)
+      return "tiles along another parallel dimension";
   }
   bool empty =
       std::any_of(piece.box.begin(), piece.box.end(), [](int64_t extent) { return extent < 1; });
   if (empty) return "tiles without points";
-  bool conditions = conditioned(piece, m.unknown) || conditioned(piece, n.unknown);
+  bool conditions = conditioned(piece, m.iterator) || conditioned(piece, n.iterator);
   return conditions ? "tiles with conditions on their rows or columns" : "";
 }
 
-std::string broken_sizes(const TileSizes& t, const MatrixTiles& limits) {
+std::string broken_sizes(const TileSizes& t, const AmxTiles& limits) {
   if (t.rows > limits.rows || t.columns > limits.columns() || t.groups > limits.groups()) {
     return "a tile larger than its register";
   }
@@ -85,15 +86,15 @@ std::string broken_sizes(const TileSizes& t, const MatrixTiles& limits) {
 std::string broken_operands(const PieceSchedule& s, const Piece& piece, const DotForm& form,
                             const TileSizes& t, const std::vector<BoundTensor>& tensors) {
   const Loop* last = contiguous(s, form.y);
-  if (last == nullptr || last->unknown != t.n) return "columns that are not copied";
+  if (last == nullptr || last->iterator != t.n) return "columns that are not copied";
   if (is_packed(s, form.x)) {
     last = contiguous(s, form.x);
-    return last != nullptr && last->unknown == t.k ? "" : "rows that are copied otherwise";
+    return last != nullptr && last->iterator == t.k ? "" : "rows that are copied otherwise";
   }
   auto k = static_cast<size_t>(t.k);
   bool whole = piece.box[k] % t.terms() == 0;
   for (const Loop& l : s.outer) {
-    whole = whole && (l.unknown != t.k || piece.box[k] % l.step == 0);
+    whole = whole && (l.iterator != t.k || piece.box[k] % l.step == 0);
   }
   bool full = whole && in_memory(piece.loads[form.x], k, tensors);
   return full ? "" : "rows that memory does not have";

@@ -12,7 +12,7 @@
 
 #include "core/kernel/schedule.h"
 #include "core/schedule/legality/legality.h"
-#include "core/schedule/search/run_time_blocks.h"
+#include "core/schedule/search/parametric_tiling.h"
 #include "core/schedule/space/candidates.h"
 #include "core/support/control.h"
 
@@ -163,20 +163,21 @@ std::vector<size_t> in_turns(std::span<const std::vector<size_t>> groups) {
   return order;
 }
 
-// The schedule with blocks of one owner around it, as many as `parts` if it has as many tiles.
-std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t piece, int owner,
-                                  int64_t parts, const Piece& of) {
+// The schedule with blocks of one parallel dimension around it, as many as `parts` if it has as
+// many tiles.
+std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t piece,
+                                  int parallel_dim, int64_t parts, const Piece& of) {
   Schedule other = schedule;
   PieceSchedule& s = other.stages[stage][piece];
-  auto over = [&](const Loop& l) { return l.unknown == owner; };
+  auto over = [&](const Loop& l) { return l.iterator == parallel_dim; };
   auto at = std::find_if(s.outer.begin(), s.outer.end(), over);
   if (at == s.outer.end() || std::count_if(s.outer.begin(), s.outer.end(), over) > 1) {
     return std::nullopt;
   }
-  int64_t tiles = ceil_div(of.box[static_cast<size_t>(owner)], at->step);
+  int64_t tiles = ceil_div(of.box[static_cast<size_t>(parallel_dim)], at->step);
   int64_t block = ceil_div(tiles, parts) * at->step;
   if (tiles <= parts || block == at->step) return std::nullopt;
-  Loop inside{owner, at->step, Binding::serial};
+  Loop inside{parallel_dim, at->step, Binding::serial};
   Binding first = s.outer[0].binding;
   bool outside = at - s.outer.begin() < 1 || at->binding == Binding::parallel;
   if (outside) {
@@ -185,7 +186,7 @@ std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t
   } else {
     for (Packing& p : s.packings) p.level += p.level > 0 ? 1 : 0;
   }
-  s.outer.insert(s.outer.begin(), {owner, block, first});
+  s.outer.insert(s.outer.begin(), {parallel_dim, block, first});
   return other;
 }
 
@@ -197,7 +198,7 @@ void add_blocks(std::vector<size_t>& group, Schedule first, std::vector<Schedule
     for (size_t p = 0; p < first.stages[s].size(); ++p) {
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
       for (int64_t parts : {2, 4, 8}) {
-        for (size_t u = 0; u < piece.owners && group.size() < kSharedBy; ++u) {
+        for (size_t u = 0; u < piece.parallel_dims && group.size() < kSharedBy; ++u) {
           auto other = in_blocks(first, s, p, static_cast<int>(u), parts, piece);
           if (!other || !illegal(*other, kernel, target).empty()) continue;
           bool known = std::find(ranked.begin(), ranked.end(), *other) != ranked.end();

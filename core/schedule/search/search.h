@@ -29,8 +29,8 @@ struct SearchOptions {
   std::function<void(std::span<const Schedule>)> finalists;
 };
 // Whom search() races, in the order of the first rung: the model's pick first. On a CPU they are of
-// kernels with blocks of run-time sizes (run_time_blocks.h), at most kSharedBy of each, and come by
-// so many kernels: the best of each, then the second best of each.
+// kernels with blocks of run-time sizes (parametric_tiling.h), at most kSharedBy of each, and come
+// by so many kernels: the best of each, then the second best of each.
 constexpr size_t kSharedKernels = 8, kSharedBy = 6;
 std::vector<Schedule> field_of(const Kernel& kernel, const Target& target,
                                const SearchOptions& options);

@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "core/kernel/forms/gpu_forms.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/task_sharing.h"
-#include "core/schedule/space/common_tasks.h"
 #include "core/schedule/space/gpu_schedule.h"
 #include "core/schedule/space/row_candidates.h"
+#include "core/schedule/space/shared_parallel_loops.h"
 #include "core/schedule/space/space.h"
-#include "core/schedule/space/tensor_cores_space.h"
+#include "core/schedule/space/tensor_core_gemm_space.h"
 
 namespace tile {
 namespace {
@@ -47,7 +47,8 @@ std::vector<PieceSchedule> choose_stage(const Kernel& kernel, size_t stage, cons
     if (p > 0) best.nanoseconds += apart_ns(c, p, best.pieces, target);
   }
   RankedStage apart = best;
-  std::vector<RankedStage> common = choices_with_common_tasks(kernel, stage, ranked, target);
+  std::vector<RankedStage> common =
+      choices_with_shared_parallel_loops(kernel, stage, ranked, target);
   if (!common.empty() && common[0].nanoseconds < best.nanoseconds) best = common[0];
   for (const RankedStage& s : common) {
     options.push_back({s.nanoseconds - best.nanoseconds, stage, s.pieces});

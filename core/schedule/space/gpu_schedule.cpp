@@ -38,13 +38,13 @@ class PieceSpace {
         c_(c),
         kernel_(kernel),
         target_(target),
-        owners_(flat_owners(piece, kernel)),
+        parallel_dims_(flat_parallel_dims(piece, kernel)),
         terms_(flat_reductions(piece, kernel)) {}
 
   std::vector<PieceSchedule> ranked() {
     loops();
     others();
-    if (piece_.owners < piece_.box.size()) reductions();
+    if (piece_.parallel_dims < piece_.box.size()) reductions();
     matrices();
     std::stable_sort(found_.begin(), found_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -66,18 +66,18 @@ class PieceSpace {
     std::optional<ScanForm> scan = scan_form(piece_, c_);
     DType type = kernel_.tensors[static_cast<size_t>(c_.outputs[0])].type;
     for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
-      if (vector > 1 && (scan || owners_.fastest % vector != 0)) continue;
+      if (vector > 1 && (scan || parallel_dims_.fastest % vector != 0)) continue;
       if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
       PieceSchedule s;
-      if (scan) s.carried = static_cast<int>(scan->owner);
-      for (size_t u : owners_.unknowns) {
-        auto unknown = static_cast<int>(u);
-        if (unknown == s.carried) continue;
-        bool wide = vector > 1 && u == owners_.unknowns.back();
-        s.outer.push_back({unknown, wide ? vector : 1, Binding::parallel});
-        if (wide) s.tile.push_back({unknown, 1, Binding::vector});
+      if (scan) s.carried = static_cast<int>(scan->parallel_dim);
+      for (size_t u : parallel_dims_.iterators) {
+        auto iterator = static_cast<int>(u);
+        if (iterator == s.carried) continue;
+        bool wide = vector > 1 && u == parallel_dims_.iterators.back();
+        s.outer.push_back({iterator, wide ? vector : 1, Binding::parallel});
+        if (wide) s.tile.push_back({iterator, 1, Binding::vector});
       }
-      for (size_t u : terms_.unknowns) {
+      for (size_t u : terms_.iterators) {
         if (!scan) s.reduce.push_back({static_cast<int>(u), 1, Binding::serial});
       }
       consider(std::move(s));
@@ -104,32 +104,32 @@ class PieceSpace {
   void reductions() {
     bool narrow = !piece_.loads.empty() &&
                   byte_size(kernel_.tensors[static_cast<size_t>(piece_.loads[0].tensor)].type) == 2;
-    for (bool along_owners : {false, true}) {
-      const FlatIndex& near = along_owners ? owners_ : terms_;
+    for (bool along_parallel_dims : {false, true}) {
+      const FlatIndex& near = along_parallel_dims ? parallel_dims_ : terms_;
       for (int64_t vector : {8, 4, 1}) {
         if (vector > 1 && near.fastest % vector != 0) continue;
         if (vector == 8 && !narrow) continue;
         for (int64_t lanes = 1; lanes <= 512; lanes *= 2) {
           for (int64_t threads : {128, 256, 512}) {
-            if (lanes <= threads) reduction(along_owners, vector, threads / lanes, lanes);
+            if (lanes <= threads) reduction(along_parallel_dims, vector, threads / lanes, lanes);
           }
         }
       }
     }
   }
 
-  void reduction(bool along_owners, int64_t vector, int64_t owners, int64_t lanes) {
-    int64_t terms = terms_.count / (along_owners ? 1 : vector);
-    int64_t groups = owners_.count / (along_owners ? vector : 1);
+  void reduction(bool along_parallel_dims, int64_t vector, int64_t parallel_dims, int64_t lanes) {
+    int64_t terms = terms_.count / (along_parallel_dims ? 1 : vector);
+    int64_t groups = parallel_dims_.count / (along_parallel_dims ? vector : 1);
     if (lanes > 1 && lanes > 2 * terms) return;
-    if (owners > 1 && owners > 2 * groups) return;
+    if (parallel_dims > 1 && parallel_dims > 2 * groups) return;
     GpuReduction g;
-    g.owners = owners;
+    g.parallel_dims = parallel_dims;
     g.lanes = lanes;
     g.vector = vector;
-    g.vector_owners = along_owners;
-    g.owners_fastest = along_owners;
-    int64_t blocks = ceil_div(groups, owners);
+    g.vector_parallel_dims = along_parallel_dims;
+    g.parallel_dims_fastest = along_parallel_dims;
+    int64_t blocks = ceil_div(groups, parallel_dims);
     int64_t wanted = ceil_div(int64_t{8} * target_.gpu.multiprocessors, blocks);
     int64_t most = std::max<int64_t>(1, terms / (lanes * 8));
     PieceSchedule s;
@@ -149,7 +149,7 @@ class PieceSpace {
         {256, 128, 16, 16, 8}, {128, 256, 16, 8, 16}, {64, 64, 16, 8, 8},   {64, 64, 16, 4, 4},
         {32, 64, 16, 4, 4},    {64, 32, 16, 4, 4},    {32, 32, 16, 4, 4}};
     for (const auto& t : kTiles) {
-      GpuMatrix g{t[0], t[1], t[2], t[3], t[4], 1};
+      SimtGemm g{t[0], t[1], t[2], t[3], t[4], 1};
       int64_t blocks =
           ceil_div(form->m.count, g.m) * ceil_div(form->n.count, g.n) * form->batch.count;
       int64_t most = std::min<int64_t>(form->k.count / (4 * g.k), kMostParts);
@@ -166,10 +166,10 @@ class PieceSpace {
   }
 
   // The ways to stage the tiles: with two stages, or with copies that run ahead of them.
-  void staged(GpuMatrix g, const MatrixForm& form) {
+  void staged(SimtGemm g, const MatrixForm& form) {
     auto take = [&] {
       PieceSchedule s;
-      s.gpu_matrix = g;
+      s.simt_gemm = g;
       consider(std::move(s));
     };
     take();
@@ -187,7 +187,7 @@ class PieceSpace {
   const Contraction& c_;
   const Kernel& kernel_;
   const Target& target_;
-  FlatIndex owners_, terms_;
+  FlatIndex parallel_dims_, terms_;
   std::vector<std::pair<double, PieceSchedule>> found_;
 };
 

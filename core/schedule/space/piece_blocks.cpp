@@ -13,7 +13,7 @@ constexpr double kReuses = 4;   // of an element that are worth a copy of its op
 }  // namespace
 
 void PieceSpace::blocked(const RegisterTile& t) {
-  if (t.vector < 0 || !owner(t.vector) || t.unrolled.empty()) return;
+  if (t.vector < 0 || !parallel_dim(t.vector) || t.unrolled.empty()) return;
   double whole = 0;
   for (const PieceModel::AccessModel& a : model_.accesses()) {
     whole += model_.footprint(a, piece_.box);
@@ -34,7 +34,7 @@ void PieceSpace::blocked(const RegisterTile& t) {
 // Rows that stay in the first cache beside the operand of one tile along the vector.
 int64_t PieceSpace::resident_rows(const RegisterTile& t, int m) const {
   std::vector<int64_t> range = piece_.box;
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     range[u] = std::min(range[u], tile_step(t, static_cast<int>(u)));
   }
   auto fits = [&](int64_t rows) {
@@ -75,8 +75,8 @@ std::vector<int64_t> PieceSpace::depths(std::initializer_list<int64_t> targets) 
 }
 
 int PieceSpace::longest_reduction() const {
-  auto longest = static_cast<int>(piece_.owners);
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) {
+  auto longest = static_cast<int>(piece_.parallel_dims);
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     if (piece_.box[u] > extent(longest)) longest = static_cast<int>(u);
   }
   return longest;
@@ -87,8 +87,8 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   if (rows >= extent(m)) return;
   std::vector<Loop> outer, inside;
   for (const Loop& l : natural_order(t)) {
-    bool block = l.unknown == m || l.unknown == t.vector;
-    if (!block) (extent(l.unknown) == 1 ? inside : outer).push_back(l);
+    bool block = l.iterator == m || l.iterator == t.vector;
+    if (!block) (extent(l.iterator) == 1 ? inside : outer).push_back(l);
   }
   outer.push_back({m, rows, Binding::serial});
   if (depth > 0) outer.push_back({k, depth, Binding::serial});
@@ -121,8 +121,8 @@ void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, i
                             int64_t depth) {
   std::vector<Loop> outer, inside;
   for (const Loop& l : natural_order(t)) {
-    bool block = l.unknown == m || l.unknown == n;
-    bool trivial = extent(l.unknown) == 1;
+    bool block = l.iterator == m || l.iterator == n;
+    bool trivial = extent(l.iterator) == 1;
     if (!block && !trivial) outer.push_back(l);
     if (trivial && !block) inside.push_back(l);
   }
@@ -145,17 +145,18 @@ void PieceSpace::panelled(const RegisterTile& t, const PieceSchedule& s) {
   pack_operands(t, whole, 0);
   std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
   if (!whole.packings.empty()) consider(whole);
-  if (!owner(t.vector)) return;
+  if (!parallel_dim(t.vector)) return;
   std::erase_if(whole.packings, [&](const Packing& p) { return !along(t, p, whole); });
   if (!whole.packings.empty()) consider(std::move(whole));
   for (int level : {0, 1}) {
-    if (level == 1 && s.outer[0].unknown != t.vector) continue;
+    if (level == 1 && s.outer[0].iterator != t.vector) continue;
     PieceSchedule packed = s;
     pack_operands(t, packed, level);
     std::erase_if(packed.packings, [&](const Packing& p) {
-      return std::any_of(
-                 p.order.begin(), p.order.end(),
-                 [&](const Loop& l) { return owner(l.unknown) && l.unknown != t.vector; }) ||
+      return std::any_of(p.order.begin(), p.order.end(),
+                         [&](const Loop& l) {
+                           return parallel_dim(l.iterator) && l.iterator != t.vector;
+                         }) ||
              !along(t, p, packed);
     });
     if (packed.packings.empty()) continue;
@@ -165,7 +166,7 @@ void PieceSpace::panelled(const RegisterTile& t, const PieceSchedule& s) {
 
 bool PieceSpace::along(const RegisterTile& t, const Packing& p, const PieceSchedule& s) {
   size_t loops = packed_loops(p, s);
-  return loops > 0 && p.order[loops - 1].unknown == t.vector;
+  return loops > 0 && p.order[loops - 1].iterator == t.vector;
 }
 
 bool PieceSpace::reused(int load) const {
@@ -175,7 +176,7 @@ bool PieceSpace::reused(int load) const {
 
 void PieceSpace::streamed(const RegisterTile& t) {
   int n = t.vector;
-  if (n < 0 || !owner(n)) return;
+  if (n < 0 || !parallel_dim(n)) return;
   int64_t step = tile_step(t, n), share = ceil_div(extent(n), target_.threads);
   std::vector<int64_t> widths;
   for (int64_t columns : {int64_t{512}, share, int64_t{4096}}) {
@@ -193,14 +194,14 @@ void PieceSpace::streamed_by(const RegisterTile& t, int64_t width, int64_t depth
   if (extent(k) < 4 * depth) return;
   std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
   for (const Loop& l : natural_order(t)) {
-    bool tiled = l.unknown == n || tile_step(t, l.unknown) > 1 || extent(l.unknown) == 1;
+    bool tiled = l.iterator == n || tile_step(t, l.iterator) > 1 || extent(l.iterator) == 1;
     (tiled ? inside : outer).push_back(l);
   }
   outer.push_back({k, depth, Binding::serial});
   auto level = static_cast<int>(outer.size());
   // The operand along the vector is the long one: each of its tiles is used up at once.
   std::stable_partition(inside.begin(), inside.end(),
-                        [&](const Loop& l) { return l.unknown == n; });
+                        [&](const Loop& l) { return l.iterator == n; });
   outer.insert(outer.end(), inside.begin(), inside.end());
   PieceSchedule s = with(t, outer);
   consider(t, s);
@@ -216,34 +217,34 @@ void PieceSpace::streamed_by(const RegisterTile& t, int64_t width, int64_t depth
 
 void PieceSpace::blocked_copy(const RegisterTile& t) {
   if (t.vector < 0) return;
-  for (size_t u = 0; u < piece_.owners; ++u) {
-    auto unknown = static_cast<int>(u);
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+    auto iterator = static_cast<int>(u);
     bool along =
         std::any_of(model_.accesses().begin(), model_.accesses().end(), [&](const auto& a) {
           return std::abs(a.strides[u]) == 1 && a.strides[static_cast<size_t>(t.vector)] > 1;
         });
-    if (!along || unknown == t.vector || extent(unknown) < 16) continue;
-    if (tile_step(t, unknown) > 1) {
-      blocked_tiles(t, unknown);
+    if (!along || iterator == t.vector || extent(iterator) < 16) continue;
+    if (tile_step(t, iterator) > 1) {
+      blocked_tiles(t, iterator);
       continue;
     }
     for (int64_t size : {int64_t{16}, kBlock}) {
-      int64_t step = tile_step(t, unknown);
+      int64_t step = tile_step(t, iterator);
       int64_t block = ceil_div(size, step) * step;
       std::vector<Loop> outer = natural_order(t);
       auto at = std::find_if(outer.begin(), outer.end(),
-                             [&](const Loop& l) { return l.unknown == unknown; });
+                             [&](const Loop& l) { return l.iterator == iterator; });
       Loop inner = *at;
       at->step = block;
       auto v = std::find_if(outer.begin(), outer.end(),
-                            [&](const Loop& l) { return l.unknown == t.vector; });
+                            [&](const Loop& l) { return l.iterator == t.vector; });
       std::rotate(v, v + 1, outer.end());
       outer.insert(outer.end() - 1, inner);
       if (block <= step) continue;
       consider(with(t, outer));
       std::swap(outer.back(), outer[outer.size() - 2]);
       consider(with(t, outer));
-      copy_through_buffer(t, unknown, block);
+      copy_through_buffer(t, iterator, block);
     }
   }
 }
@@ -253,7 +254,7 @@ void PieceSpace::blocked_copy(const RegisterTile& t) {
 void PieceSpace::blocked_tiles(const RegisterTile& t, int along) {
   std::vector<Loop> outer;
   for (const Loop& l : natural_order(t)) {
-    if (l.unknown != along && l.unknown != t.vector) outer.push_back(l);
+    if (l.iterator != along && l.iterator != t.vector) outer.push_back(l);
   }
   for (int u : {along, t.vector}) {
     outer.push_back({u, ceil_div(kBlock, tile_step(t, u)) * tile_step(t, u), Binding::serial});
@@ -270,7 +271,7 @@ void PieceSpace::copy_through_buffer(const RegisterTile& t, int along, int64_t b
   if (columns <= tile_step(t, t.vector) || tile_step(t, along) != 1) return;
   std::vector<Loop> outer;
   for (const Loop& l : natural_order(t)) {
-    if (l.unknown != along && l.unknown != t.vector) outer.push_back(l);
+    if (l.iterator != along && l.iterator != t.vector) outer.push_back(l);
   }
   outer.push_back({along, block, Binding::serial});
   outer.push_back({t.vector, columns, Binding::serial});

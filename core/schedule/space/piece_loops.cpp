@@ -12,12 +12,12 @@ constexpr int64_t kMostWrittenOut = 128;  // vectors of a tile times the taps th
 
 }  // namespace
 
-int PieceSpace::dot_unknown() const {
+int PieceSpace::dot_iterator() const {
   int best = -1;
-  for (size_t u = piece_.owners; u < piece_.box.size() && dot_; ++u) {
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size() && dot_; ++u) {
     bool longer = piece_.box[u] > 1 && packs_along(*dot_, piece_, u);
-    auto unknown = static_cast<int>(u);
-    if (longer && (best < 0 || reach(unknown) <= reach(best))) best = unknown;
+    auto iterator = static_cast<int>(u);
+    if (longer && (best < 0 || reach(iterator) <= reach(best))) best = iterator;
   }
   return best;
 }
@@ -31,7 +31,7 @@ int64_t PieceSpace::reach(int u) const {
 }
 
 int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
-  if (u == t.vector && owner(u)) {
+  if (u == t.vector && parallel_dim(u)) {
     return t.vectors * (tiles_ ? target_.tiles.columns() : model_.lanes());
   }
   int64_t values = u == t.joined ? t.rows : 1;
@@ -41,9 +41,9 @@ int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
   return values;
 }
 
-std::vector<int> PieceSpace::natural_owners() const {
+std::vector<int> PieceSpace::natural_parallel_dims() const {
   std::vector<int> list;
-  for (size_t u = 0; u < piece_.owners; ++u) list.push_back(static_cast<int>(u));
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) list.push_back(static_cast<int>(u));
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
   std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
     auto key = [&](int u) {
@@ -56,7 +56,7 @@ std::vector<int> PieceSpace::natural_owners() const {
 
 std::vector<Loop> PieceSpace::natural_order(const RegisterTile& t) const {
   std::vector<Loop> outer;
-  for (int u : natural_owners()) outer.push_back({u, tile_step(t, u), Binding::serial});
+  for (int u : natural_parallel_dims()) outer.push_back({u, tile_step(t, u), Binding::serial});
   return outer;
 }
 
@@ -69,15 +69,16 @@ bool PieceSpace::shares_nothing(const RegisterTile& t, int u) const {
 std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
   std::vector<Loop> base = natural_order(t);
   std::vector<std::vector<Loop>> all{base};
-  if (t.joined >= 0) {  // few operands inside: columns of tiles, for each the other owners
+  if (t.joined >=
+      0) {  // few operands inside: columns of tiles, for each the other parallel dimensions
     std::vector<Loop> columns = base;
     std::stable_partition(columns.begin(), columns.end(), [&](const Loop& l) {
-      return l.unknown != t.joined && tile_step(t, l.unknown) > 1 && l.unknown != t.vector;
+      return l.iterator != t.joined && tile_step(t, l.iterator) > 1 && l.iterator != t.vector;
     });
     auto rest = std::find_if(columns.begin(), columns.end(),
-                             [&](const Loop& l) { return tile_step(t, l.unknown) == 1; });
+                             [&](const Loop& l) { return tile_step(t, l.iterator) == 1; });
     auto at = std::find_if(columns.begin(), columns.end(),
-                           [&](const Loop& l) { return l.unknown == t.joined; });
+                           [&](const Loop& l) { return l.iterator == t.joined; });
     if (rest < at) std::rotate(rest, at, at + 1);
     all.push_back(std::move(columns));
   }
@@ -85,11 +86,11 @@ std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
     std::vector<Loop> apart = base;
     auto from = std::min(apart.end(), apart.begin() + static_cast<std::ptrdiff_t>(place));
     std::stable_partition(from, apart.end(),
-                          [&](const Loop& l) { return shares_nothing(t, l.unknown); });
+                          [&](const Loop& l) { return shares_nothing(t, l.iterator); });
     if (std::find(all.begin(), all.end(), apart) == all.end()) all.push_back(std::move(apart));
   }
   for (size_t i = 0; i < base.size(); ++i) {
-    if (tile_step(t, base[i].unknown) == 1 || extent(base[i].unknown) == 1) continue;
+    if (tile_step(t, base[i].iterator) == 1 || extent(base[i].iterator) == 1) continue;
     std::vector<Loop> first = base, last = base;
     std::rotate(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(i),
                 first.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -103,8 +104,9 @@ std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
 
 std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
   std::vector<int> list;
-  for (size_t u = piece_.owners; u < piece_.box.size(); ++u) list.push_back(static_cast<int>(u));
-  int dot = dot_unknown();
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u)
+    list.push_back(static_cast<int>(u));
+  int dot = dot_iterator();
   std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
     return std::pair(a == t.vector || a == dot, -reach(a)) <
            std::pair(b == t.vector || b == dot, -reach(b));
@@ -150,10 +152,10 @@ std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
 }
 
 void PieceSpace::write_out_picks(const RegisterTile& t, std::vector<Loop>& loops) const {
-  if (extent(loops.back().unknown) > kMostPicked) return;
+  if (extent(loops.back().iterator) > kMostPicked) return;
   loops.back().binding = Binding::unroll;
   auto tap = std::find_if(loops.begin(), loops.end() - 1, [&](const Loop& l) {
-    return extent(l.unknown) <= kMostTaps && slides_along_rows(t, l.unknown);
+    return extent(l.iterator) <= kMostTaps && slides_along_rows(t, l.iterator);
   });
   if (tap == loops.end() - 1) return;
   tap->binding = Binding::unroll;
@@ -161,12 +163,12 @@ void PieceSpace::write_out_picks(const RegisterTile& t, std::vector<Loop>& loops
 }
 
 int PieceSpace::written_out_tap(const RegisterTile& t) const {
-  if (!model_.taps_only() || t.vector < 0 || !owner(t.vector)) return -1;
+  if (!model_.taps_only() || t.vector < 0 || !parallel_dim(t.vector)) return -1;
   int best = -1;
   double least = 1;
   int64_t cells = t.vectors;
   for (auto [m, rows] : t.unrolled) cells *= rows;
-  for (size_t r = piece_.owners; r < piece_.box.size(); ++r) {
+  for (size_t r = piece_.parallel_dims; r < piece_.box.size(); ++r) {
     if (piece_.box[r] * cells > kMostWrittenOut) continue;
     for (size_t i = 0; i < piece_.loads.size(); ++i) {
       double part = 1;
@@ -206,7 +208,7 @@ PieceSchedule PieceSpace::with(const RegisterTile& t, std::vector<Loop> outer) c
   for (auto [m, rows] : t.unrolled) {
     if (rows > 1) s.tile.push_back({m, m == t.joined ? t.rows : 1, Binding::unroll});
   }
-  if (t.vector >= 0 && owner(t.vector)) {
+  if (t.vector >= 0 && parallel_dim(t.vector)) {
     if (t.vectors > 1) s.tile.push_back({t.vector, model_.lanes(), Binding::unroll});
     if (t.joined >= 0) s.tile.push_back({t.joined, 1, Binding::vector});
     s.tile.push_back({t.vector, 1, Binding::vector});

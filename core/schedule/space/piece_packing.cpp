@@ -20,7 +20,7 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
     // What is read once, in whole vectors, is read where it lies.
     bool vectors = t.vector >= 0 && a.strides[static_cast<size_t>(t.vector)] == 1;
     if (vectors && a.uses <= 1) continue;
-    bool lanes_reduce = t.vector >= 0 && !owner(t.vector);
+    bool lanes_reduce = t.vector >= 0 && !parallel_dim(t.vector);
     Packing p{static_cast<int>(i), level,
               lanes_reduce ? packed_lanes(t, s, inside, a) : packed_order(t, s, inside, a)};
     if (p.order.size() > 1 && !in_place(p, a)) s.packings.push_back(std::move(p));
@@ -30,16 +30,16 @@ void PieceSpace::pack_operands(const RegisterTile& t, PieceSchedule& s, int leve
 bool PieceSpace::in_place(const Packing& p, const PieceModel::AccessModel& a) const {
   if (tiles_ && p.order[p.order.size() - 2].step == dot_->group) {
     // Rows of whole groups that memory has are read there, whatever lies between them.
-    int k = p.order.back().unknown;
+    int k = p.order.back().iterator;
     bool whole = extent(k) % (dot_->group * target_.tiles.groups()) == 0;
-    return whole && p.order[p.order.size() - 2].unknown == k &&
+    return whole && p.order[p.order.size() - 2].iterator == k &&
            a.strides[static_cast<size_t>(k)] == 1;
   }
   int64_t stride = 1;
   for (size_t i = p.order.size(); i-- > 0 && p.level == 0;) {
     const Loop& l = p.order[i];
-    if (l.step != 1 || a.strides[static_cast<size_t>(l.unknown)] != stride) return false;
-    stride *= extent(l.unknown);
+    if (l.step != 1 || a.strides[static_cast<size_t>(l.iterator)] != stride) return false;
+    stride *= extent(l.iterator);
   }
   return p.level == 0;
 }
@@ -50,15 +50,15 @@ std::vector<Loop> PieceSpace::packed_lanes(const RegisterTile& t, const PieceSch
   std::vector<Loop> order, rows;
   if (std::abs(a.strides[static_cast<size_t>(t.vector)]) <= 1) return order;
   for (const Loop& l : inside) {
-    if (a.strides[static_cast<size_t>(l.unknown)] == 0 || !owner(l.unknown)) continue;
-    bool tile = l.step > 1 && l.step == tile_step(t, l.unknown);
-    if (l.step == 1) rows.push_back({l.unknown, 1, Binding::serial});
-    if (tile) order.push_back({l.unknown, l.step, Binding::serial});
+    if (a.strides[static_cast<size_t>(l.iterator)] == 0 || !parallel_dim(l.iterator)) continue;
+    bool tile = l.step > 1 && l.step == tile_step(t, l.iterator);
+    if (l.step == 1) rows.push_back({l.iterator, 1, Binding::serial});
+    if (tile) order.push_back({l.iterator, l.step, Binding::serial});
   }
   for (const Loop& l : s.reduce) {
-    if (a.strides[static_cast<size_t>(l.unknown)] == 0) continue;
-    bool wanted = l.step == (l.unknown == t.vector ? model_.lanes() : 1);
-    if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
+    if (a.strides[static_cast<size_t>(l.iterator)] == 0) continue;
+    bool wanted = l.step == (l.iterator == t.vector ? model_.lanes() : 1);
+    if (wanted) order.push_back({l.iterator, l.step, Binding::serial});
   }
   order.insert(order.end(), rows.begin(), rows.end());
   order.push_back({t.vector, 1, Binding::serial});
@@ -75,36 +75,39 @@ std::vector<Loop> PieceSpace::packed_order(const RegisterTile& t, const PieceSch
   auto uses = [&](int u) { return a.strides[static_cast<size_t>(u)] != 0; };
   auto looped = [&](int u, int64_t step) {
     return std::any_of(inside.begin(), inside.end(), [&](const Loop& l) {
-      return l.unknown == u && (step == 0 || l.step == step);
+      return l.iterator == u && (step == 0 || l.step == step);
     });
   };
   std::vector<Loop> tiles, rows, last;
-  for (size_t u = 0; u < piece_.owners; ++u) {
-    auto unknown = static_cast<int>(u);
-    if (!uses(unknown) || !looped(unknown, 0)) continue;
-    // An owner that memory has contiguous stays so within its tile: copied a run at a time.
-    int64_t step = panel_of(t, unknown);
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+    auto iterator = static_cast<int>(u);
+    if (!uses(iterator) || !looped(iterator, 0)) continue;
+    // A parallel dimension that memory has contiguous stays so within its tile: copied a run at a
+    // time.
+    int64_t step = panel_of(t, iterator);
     bool run =
-        unknown == t.vector || unknown == t.joined || (!tiles_ && a.strides[u] == 1 && step > 1);
-    if (run && step > 1 && looped(unknown, step)) {
-      tiles.push_back({unknown, step, Binding::serial});
+        iterator == t.vector || iterator == t.joined || (!tiles_ && a.strides[u] == 1 && step > 1);
+    if (run && step > 1 && looped(iterator, step)) {
+      tiles.push_back({iterator, step, Binding::serial});
     }
-    (run ? last : rows).push_back({unknown, 1, Binding::serial});
+    (run ? last : rows).push_back({iterator, 1, Binding::serial});
   }
   if (t.joined >= 0) {  // the lanes' order
     std::stable_sort(last.begin(), last.end(), [&](const Loop& x, const Loop& y) {
-      auto lane = [&](const Loop& l) { return l.unknown == t.vector ? 2 : l.unknown == t.joined; };
+      auto lane = [&](const Loop& l) {
+        return l.iterator == t.vector ? 2 : l.iterator == t.joined;
+      };
       return lane(x) < lane(y);
     });
   }
   std::vector<Loop> order = tiles, neighbours;
   order.insert(order.end(), rows.begin(), rows.end());
-  int dot = dot_unknown();
+  int dot = dot_iterator();
   for (const Loop& l : s.reduce) {
-    if (!uses(l.unknown)) continue;
-    if (l.unknown == dot && l.binding == Binding::dot) neighbours = {{dot, 1, Binding::serial}};
-    bool wanted = l.unknown == dot ? l.step == dot_->group : l.step == 1;
-    if (wanted) order.push_back({l.unknown, l.step, Binding::serial});
+    if (!uses(l.iterator)) continue;
+    if (l.iterator == dot && l.binding == Binding::dot) neighbours = {{dot, 1, Binding::serial}};
+    bool wanted = l.iterator == dot ? l.step == dot_->group : l.step == 1;
+    if (wanted) order.push_back({l.iterator, l.step, Binding::serial});
   }
   order.insert(order.end(), last.begin(), last.end());
   order.insert(order.end(), neighbours.begin(), neighbours.end());

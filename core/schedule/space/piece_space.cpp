@@ -22,16 +22,16 @@ constexpr int64_t kLeastTurn = 4096;  // cells
 
 // Whole pages of neighbouring rows' cells, vectors of `lanes`: memory is read and written in longer
 // runs than those of what registers hold.
-std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int unknown, int64_t extent,
+std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int iterator, int64_t extent,
                                       int64_t lanes) {
   std::vector<PieceSchedule> result;
   for (int64_t block : {kPageVectors * lanes, 2 * kPageVectors * lanes}) {
     if (block > extent) continue;
     PieceSchedule s = plain;
-    for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
-    s.tile = {{unknown, kLongTilePart * lanes, Binding::serial},
-              {unknown, lanes, Binding::unroll},
-              {unknown, 1, Binding::vector}};
+    for (Loop& l : s.outer) l.step = l.iterator == iterator ? block : l.step;
+    s.tile = {{iterator, kLongTilePart * lanes, Binding::serial},
+              {iterator, lanes, Binding::unroll},
+              {iterator, 1, Binding::vector}};
     result.push_back(std::move(s));
   }
   return result;
@@ -44,10 +44,10 @@ std::vector<RankedPiece> PieceSpace::ranked() {
   tiled();
   for (int64_t group : {2, 4}) {
     dot_ = dot_form(piece_, contraction_, kernel_.tensors, group);
-    if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0) tiled();
+    if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_iterator() >= 0) tiled();
   }
   dot_ = tile_factors(piece_, contraction_, kernel_.tensors);
-  tiles_ = dot_ && tiles_per_ns(*dot_, target_) > 0 && dot_unknown() >= 0;
+  tiles_ = dot_ && tiles_per_ns(*dot_, target_) > 0 && dot_iterator() >= 0;
   if (tiles_) tiled();
   if (ranked_.empty())
     ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
@@ -59,7 +59,7 @@ std::vector<RankedPiece> PieceSpace::ranked() {
 void PieceSpace::tiled() {
   std::vector<RegisterTile> tiles = best_tiles();
   for (size_t i = 0; i < tiles.size(); ++i) {
-    bool reduces = piece_.owners < piece_.box.size();
+    bool reduces = piece_.parallel_dims < piece_.box.size();
     for (const std::vector<Loop>& outer : orders(tiles[i])) {
       PieceSchedule s = with(tiles[i], outer);
       reduces ? consider(tiles[i], s) : consider(s);
@@ -75,12 +75,12 @@ void PieceSpace::tiled() {
 std::vector<RegisterTile> PieceSpace::best_tiles() {
   std::vector<std::pair<double, RegisterTile>> scored;
   std::vector<RegisterTile> all =
-      tiles_ ? matrix_tiles() : register_tiles(piece_, contraction_, model_, target_);
+      tiles_ ? amx_tiles() : register_tiles(piece_, contraction_, model_, target_);
   for (RegisterTile& t : all) {
     PieceSchedule s = with(t, natural_order(t));
     double ns = std::numeric_limits<double>::infinity();
     if (legal(s)) ns = model_.compute_ns(s);
-    if (t.vector >= 0 && piece_.owners < piece_.box.size()) {
+    if (t.vector >= 0 && piece_.parallel_dims < piece_.box.size()) {
       pack_operands(t, s, 0);
       auto with_copies = [&] {
         if (s.packings.empty() || !legal(s)) return;
@@ -106,15 +106,15 @@ std::vector<RegisterTile> PieceSpace::best_tiles() {
   return best;
 }
 
-// Rows along an owner of one factor, columns along one of the other, in which the results are
-// contiguous if there is a choice.
-std::vector<RegisterTile> PieceSpace::matrix_tiles() const {
+// Rows along a parallel dimension of one factor, columns along one of the other, in which the
+// results are contiguous if there is a choice.
+std::vector<RegisterTile> PieceSpace::amx_tiles() const {
   constexpr std::pair<int64_t, int64_t> kShapes[] = {{2, 2}, {1, 4}, {4, 1}, {1, 3},
                                                      {3, 1}, {1, 2}, {2, 1}, {1, 1}};
   std::vector<RegisterTile> tiles;
-  const MatrixTiles& limits = target_.tiles;
-  for (size_t n = 0; n < piece_.owners; ++n) {
-    for (size_t m = 0; m < piece_.owners; ++m) {
+  const AmxTiles& limits = target_.tiles;
+  for (size_t n = 0; n < piece_.parallel_dims; ++n) {
+    for (size_t m = 0; m < piece_.parallel_dims; ++m) {
       for (auto [rows, columns] : kShapes) {
         bool fewer = (rows > 1 && (rows - 1) * limits.rows >= piece_.box[m]) ||
                      (columns > 1 && (columns - 1) * limits.columns() >= piece_.box[n]);
@@ -128,23 +128,23 @@ std::vector<RegisterTile> PieceSpace::matrix_tiles() const {
 }
 
 void PieceSpace::carried() {
-  std::optional<size_t> along = carried_owner(piece_, contraction_, target_);
+  std::optional<size_t> along = carried_parallel_dim(piece_, contraction_, target_);
   if (!along) return;
   bool window = window_form(piece_, contraction_).has_value();
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
   auto plain = [&] {
     PieceSchedule s;
     s.carried = static_cast<int>(*along);
-    for (int u : natural_owners()) {
+    for (int u : natural_parallel_dims()) {
       if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
     }
     return s;
   };
   consider(plain());
   carried_lanes(plain());
-  for (size_t u = 0; u < piece_.owners; ++u) {
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     if (u == *along || piece_.box[u] < 2) continue;
-    auto unknown = static_cast<int>(u);
+    auto iterator = static_cast<int>(u);
     // Lanes of a window gather where they must: its loads are few beside the taps they spare.
     bool contiguous = std::abs(out.strides[u]) == 1 || window;
     int64_t lanes = model_.lanes();
@@ -153,19 +153,19 @@ void PieceSpace::carried() {
       int64_t block = contiguous ? n * lanes : n;
       if (block < 2 || (n > 1 && block >= 2 * piece_.box[u])) continue;
       PieceSchedule s = plain();
-      for (Loop& l : s.outer) l.step = l.unknown == unknown ? block : l.step;
-      if (contiguous && n > 1) s.tile.push_back({unknown, lanes, Binding::unroll});
-      s.tile.push_back({unknown, 1, contiguous ? Binding::vector : Binding::unroll});
+      for (Loop& l : s.outer) l.step = l.iterator == iterator ? block : l.step;
+      if (contiguous && n > 1) s.tile.push_back({iterator, lanes, Binding::unroll});
+      s.tile.push_back({iterator, 1, contiguous ? Binding::vector : Binding::unroll});
       consider(std::move(s));
     }
     if (!contiguous || window) continue;
-    for (PieceSchedule& s : long_tiles(plain(), unknown, extent(unknown), lanes)) {
+    for (PieceSchedule& s : long_tiles(plain(), iterator, extent(iterator), lanes)) {
       consider(std::move(s));
     }
   }
 }
 
-// Vectors along the carried owner, where memory has its cells side by side.
+// Vectors along the carried parallel dimension, where memory has its cells side by side.
 void PieceSpace::carried_lanes(const PieceSchedule& plain) {
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
   int64_t lanes = model_.lanes();
@@ -202,17 +202,17 @@ void PieceSpace::bind_threads(PieceSchedule& s) const {
   for (const Packing& p : s.packings) {
     if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
   }
-  auto trips = [&](const Loop& l) { return ceil_div(extent(l.unknown), l.step); };
+  auto trips = [&](const Loop& l) { return ceil_div(extent(l.iterator), l.step); };
   int64_t tasks = 1;
   std::vector<int> seen;
-  for (; seen.size() < most; seen.push_back(s.outer[seen.size()].unknown)) {
+  for (; seen.size() < most; seen.push_back(s.outer[seen.size()].iterator)) {
     const Loop& l = s.outer[seen.size()];
-    bool again = std::find(seen.begin(), seen.end(), l.unknown) != seen.end();
+    bool again = std::find(seen.begin(), seen.end(), l.iterator) != seen.end();
     int64_t more = tasks * trips(l);
     int64_t wanted = serial / static_cast<double>(more) < kTaskNanoseconds ? kTasksPerThread
                                                                            : kMostTasksPerThread;
     bool enough = tasks >= wanted * target_.threads;
-    if (!owner(l.unknown) || l.unknown == s.carried || again || enough) break;
+    if (!parallel_dim(l.iterator) || l.iterator == s.carried || again || enough) break;
     tasks = more;
   }
   // Loops of one iteration make no tasks, and would hide that pieces have tasks in common.

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/kernel/forms/matrix_tiles.h"
+#include "core/kernel/forms/amx_tiles.h"
 #include "core/schedule/space/space.h"
 
 namespace tile {
@@ -22,20 +22,21 @@ class PieceSpace {
 
  private:
   int64_t extent(int u) const { return piece_.box[static_cast<size_t>(u)]; }
-  bool owner(int u) const { return static_cast<size_t>(u) < piece_.owners; }
+  bool parallel_dim(int u) const { return static_cast<size_t>(u) < piece_.parallel_dims; }
 
   // The loops around each of the best register tiles.
   void tiled();
   // Tiles of registers that hold matrices.
-  std::vector<RegisterTile> matrix_tiles() const;
+  std::vector<RegisterTile> amx_tiles() const;
   // The best tiles by their own cycles, in the simplest order of loops.
   std::vector<RegisterTile> best_tiles();
-  // Prefix and suffix reductions and sliding windows: vectors along an owner that memory has
-  // contiguous, or several rows at a time.
+  // Prefix and suffix reductions and sliding windows: vectors along a parallel dimension that
+  // memory has contiguous, or several rows at a time.
   void carried();
   void carried_lanes(const PieceSchedule& plain);
   void chained(PieceSchedule s);
-  // Threads where the work is worth them: leading owners until there are a few tasks for each.
+  // Threads where the work is worth them: leading parallel dimensions until there are a few tasks
+  // for each.
   void bind_threads(PieceSchedule& s) const;
   bool legal(const PieceSchedule& s) const;
   void consider(PieceSchedule s);
@@ -46,19 +47,19 @@ class PieceSpace {
   // Orders of loops: piece_loops.cpp.
   // The reduction whose neighbours a dot packs: the one that steps through memory in the smallest
   // strides; -1: none or no dot.
-  int dot_unknown() const;
+  int dot_iterator() const;
   // The largest stride of the operands along a reduction.
   int64_t reach(int u) const;
   // Step of the tile's outermost loop over u: 1 outside the tile.
   int64_t tile_step(const RegisterTile& t, int u) const;
-  // Owners by decreasing stride in the output; loops of one iteration last.
-  std::vector<int> natural_owners() const;
+  // Parallel dimensions by decreasing stride in the output; loops of one iteration last.
+  std::vector<int> natural_parallel_dims() const;
   std::vector<Loop> natural_order(const RegisterTile& t) const;
-  // An owner outside the tile that every access has, such as a group: its values are contractions
-  // of their own.
+  // A parallel dimension outside the tile that every access has, such as a group: its values are
+  // contractions of their own.
   bool shares_nothing(const RegisterTile& t, int u) const;
-  // The natural order, orders in which those owners come first or second, and orders in which one
-  // tiled owner moves to either end.
+  // The natural order, orders in which those parallel dimensions come first or second, and orders
+  // in which one tiled parallel dimension moves to either end.
   std::vector<std::vector<Loop>> orders(const RegisterTile& t) const;
   // Reductions, the one with the smallest stride innermost, the vector one last of all.
   std::vector<Loop> reduce_loops(const RegisterTile& t) const;
@@ -89,7 +90,8 @@ class PieceSpace {
                   int64_t depth);
   // Operands along the vector alone, such as weights, in panels: all at once before the loops, or
   // the panel of one tile inside the loop over tiles where that is the outermost. And operands of
-  // several owners as a whole, so that a contraction of permuted tensors reads them in order.
+  // several parallel dimensions as a whole, so that a contraction of permuted tensors reads them in
+  // order.
   void panelled(const RegisterTile& t, const PieceSchedule& s);
   // Whether the vector's elements are neighbours in the copy.
   static bool along(const RegisterTile& t, const Packing& p, const PieceSchedule& s);
@@ -104,9 +106,10 @@ class PieceSpace {
   void kept_sums(const RegisterTile& t);
   bool shares_operands() const;
   void kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares);
-  // Shares of rows that threads cannot divide equally, for each value of an owner outside the tile.
+  // Shares of rows that threads cannot divide equally, for each value of a parallel dimension
+  // outside the tile.
   void outer_shares(const RegisterTile& t, const Loop& row);
-  // Parts of the owner in whole tiles, one or two for each thread.
+  // Parts of the parallel dimension in whole tiles, one or two for each thread.
   std::vector<Loop> shares_of(const RegisterTile& t, int u) const;
   void consider_sums(const RegisterTile& t, const std::vector<Loop>& shares,
                      const std::vector<Loop>& blocks);
@@ -122,7 +125,7 @@ class PieceSpace {
   void copy_through_buffer(const RegisterTile& t, int along, int64_t block);
 
   // Copies of operands: piece_packing.cpp.
-  // Values of the owner that the copy has together.
+  // Values of the parallel dimension that the copy has together.
   int64_t panel_of(const RegisterTile& t, int u) const;
   // Operands along the vector: panels of the tile's width; others: rows as the reduction reads
   // them.

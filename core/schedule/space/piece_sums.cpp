@@ -14,7 +14,7 @@ bool PieceSpace::shares_operands() const {
 }
 
 void PieceSpace::kept_sums(const RegisterTile& t) {
-  if (t.vector < 0 || !owner(t.vector) || !shares_operands()) return;
+  if (t.vector < 0 || !parallel_dim(t.vector) || !shares_operands()) return;
   std::vector<Loop> columns = shares_of(t, t.vector), rows;
   for (auto [m, count] : t.unrolled) {
     for (const Loop& l : shares_of(t, m)) rows.push_back(l);
@@ -24,19 +24,19 @@ void PieceSpace::kept_sums(const RegisterTile& t) {
   // Shares of both, so that threads have enough of them.
   for (const Loop& column : columns) {
     for (const Loop& row : rows) {
-      bool both = column.step < extent(column.unknown) && row.step < extent(row.unknown);
+      bool both = column.step < extent(column.iterator) && row.step < extent(row.iterator);
       if (both) kept_sums_of(t, {column, row});
     }
   }
   for (const Loop& row : rows) {
-    bool equal = extent(row.unknown) % (row.step * target_.threads) == 0;
-    if (!equal && row.step < extent(row.unknown)) outer_shares(t, row);
+    bool equal = extent(row.iterator) % (row.step * target_.threads) == 0;
+    if (!equal && row.step < extent(row.iterator)) outer_shares(t, row);
   }
 }
 
 void PieceSpace::outer_shares(const RegisterTile& t, const Loop& row) {
   for (const Loop& l : natural_order(t)) {
-    if (tile_step(t, l.unknown) > 1 || extent(l.unknown) < 2) continue;
+    if (tile_step(t, l.iterator) > 1 || extent(l.iterator) < 2) continue;
     kept_sums_of(t, {l, row});
     return;
   }
@@ -56,7 +56,7 @@ std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, int u) const {
 void PieceSpace::kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares) {
   std::vector<int64_t> range = piece_.box;
   for (const Loop& l : shares) {
-    range[static_cast<size_t>(l.unknown)] = std::min(l.step, extent(l.unknown));
+    range[static_cast<size_t>(l.iterator)] = std::min(l.step, extent(l.iterator));
   }
   std::vector<Loop> blocks, before;
   for (int64_t part : {2, 4}) {
@@ -72,14 +72,14 @@ void PieceSpace::consider_sums(const RegisterTile& t, const std::vector<Loop>& s
   outer.insert(outer.end(), blocks.begin(), blocks.end());
   for (const Loop& l : natural_order(t)) {
     bool whole = std::any_of(shares.begin(), shares.end(), [&](const Loop& share) {
-      return share.unknown == l.unknown && share.step <= l.step;
+      return share.iterator == l.iterator && share.step <= l.step;
     });
     if (!whole) outer.push_back(l);
   }
   PieceSchedule s = with(t, outer);
   std::erase_if(s.reduce, [&](const Loop& l) {
     return std::any_of(blocks.begin(), blocks.end(), [&](const Loop& block) {
-      return block.unknown == l.unknown && block.step <= l.step;
+      return block.iterator == l.iterator && block.step <= l.step;
     });
   });
   consider(t, s);
@@ -95,12 +95,12 @@ std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t, std::vector<
   std::vector<Loop> blocks;
   for (const Loop& l : reduce_loops(t)) {
     bool cut = std::any_of(blocks.begin(), blocks.end(),
-                           [&](const Loop& block) { return block.unknown == l.unknown; });
-    int64_t all = extent(l.unknown);
+                           [&](const Loop& block) { return block.iterator == l.iterator; });
+    int64_t all = extent(l.iterator);
     if (cut || l.binding != Binding::serial || all == 1) continue;
-    int64_t& block = range[static_cast<size_t>(l.unknown)];
+    int64_t& block = range[static_cast<size_t>(l.iterator)];
     while (!fit() && block > l.step) block = ceil_div(ceil_div(block, 2), l.step) * l.step;
-    if (block < all) blocks.push_back({l.unknown, block, Binding::serial});
+    if (block < all) blocks.push_back({l.iterator, block, Binding::serial});
     if (fit()) return blocks;
   }
   return {};

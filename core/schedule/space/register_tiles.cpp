@@ -1,5 +1,5 @@
-// Candidates for the register tile. The vector unknown is one along which the accesses are cheap;
-// unrolled owners are those whose loads the vector unknown's share.
+// Candidates for the register tile. The vector iterator is one along which the accesses are cheap;
+// unrolled parallel dimensions are those whose loads the vector iterator's share.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,8 +16,9 @@ constexpr int64_t kPickedRegisters = 3;  // a row's accumulator, what its lanes 
 constexpr int64_t kSharedRegisters = 2;  // a row's accumulator, and what the next tap reads again
 constexpr double kReuse = 4;             // uses of an element that are worth packing it
 constexpr int64_t kMostVectors = 4;      // of one row of the tile
-constexpr int64_t kMostRows = 8;         // of one owner, where the lanes run along a reduction
-constexpr int64_t kIndependent = 8;      // accumulators that hide the latency of an addition
+constexpr int64_t kMostRows =
+    8;  // of one parallel dimension, where the lanes run along a reduction
+constexpr int64_t kIndependent = 8;  // accumulators that hide the latency of an addition
 
 bool constrains(const Piece& piece, size_t u) {
   return std::any_of(piece.constraints.begin(), piece.constraints.end(),
@@ -26,7 +27,7 @@ bool constrains(const Piece& piece, size_t u) {
 
 // A load whose elements are used many times can be packed: then its vectors are contiguous.
 bool packable(const Piece& piece, const PieceModel::AccessModel& a) {
-  if (a.store || a.gathers || piece.owners == piece.box.size()) return false;
+  if (a.store || a.gathers || piece.parallel_dims == piece.box.size()) return false;
   return a.uses >= kReuse;
 }
 
@@ -34,18 +35,18 @@ bool packable(const Piece& piece, const PieceModel::AccessModel& a) {
 // for all of their points.
 double vector_score(const Piece& piece, const PieceModel& model, size_t u) {
   double cycles = 0, points = 1;
-  for (size_t r = piece.owners; r < piece.box.size(); ++r) {
+  for (size_t r = piece.parallel_dims; r < piece.box.size(); ++r) {
     points *= static_cast<double>(std::max<int64_t>(piece.box[r], 1));
   }
   for (const PieceModel::AccessModel& a : model.accesses()) {
-    bool store_of_lanes = a.store && u >= piece.owners;
+    bool store_of_lanes = a.store && u >= piece.parallel_dims;
     if (store_of_lanes) continue;
     double each = model.vector_cycles(a, static_cast<int>(u), packable(piece, a));
     cycles += a.store ? each / points : each;
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(model.lanes());
   double used = extent / (std::ceil(extent / lanes) * lanes);
-  double penalty = (u >= piece.owners ? 0.25 : 0) + (constrains(piece, u) ? 0.5 : 0);
+  double penalty = (u >= piece.parallel_dims ? 0.25 : 0) + (constrains(piece, u) ? 0.5 : 0);
   return (cycles + model.body() + penalty) / used;
 }
 
@@ -62,17 +63,18 @@ std::vector<int> vector_choices(const Piece& piece, const PieceModel& model) {
   return result;
 }
 
-// Owners other than the vector unknown, those whose iterations share the dearest loads first.
+// Parallel dimensions other than the vector iterator, those whose iterations share the dearest
+// loads first.
 std::vector<int> unroll_choices(const Piece& piece, const PieceModel& model, int vector) {
   std::vector<std::pair<double, int>> scored;
   double each = model.vector_cycles({}, -1, false);  // of a broadcast
-  for (size_t u = 0; u < piece.owners; ++u) {
+  for (size_t u = 0; u < piece.parallel_dims; ++u) {
     if (static_cast<int>(u) == vector || piece.box[u] < 2) continue;
     double spared = 0;  // cycles of the loads that its iterations share
     for (const PieceModel::AccessModel& a : model.accesses()) {
       if (!a.store && a.strides[u] == 0) spared += model.vector_cycles(a, vector, false);
     }
-    for (size_t r = piece.owners; r < piece.box.size() && model.taps_only(); ++r) {
+    for (size_t r = piece.parallel_dims; r < piece.box.size() && model.taps_only(); ++r) {
       if (model.slides(u, r)) spared += each;  // rows share what their windows read
     }
     if (constrains(piece, u)) spared -= each;
@@ -115,16 +117,16 @@ class Tiles {
     std::vector<int> vectors = vector_choices(piece_, model_);
     if (vectors.empty()) result_.emplace_back();
     for (int v : vectors) {
-      bool owner = static_cast<size_t>(v) < piece_.owners;
-      if (piece_.owners == piece_.box.size()) {
+      bool parallel_dim = static_cast<size_t>(v) < piece_.parallel_dims;
+      if (piece_.parallel_dims == piece_.box.size()) {
         pointwise(v);
-      } else if (owner) {
-        vector_owner(v);
+      } else if (parallel_dim) {
+        vector_parallel_dim(v);
       } else {
         vector_reduction(v);
       }
     }
-    if (piece_.owners < piece_.box.size()) joined();
+    if (piece_.parallel_dims < piece_.box.size()) joined();
     return std::move(result_);
   }
 
@@ -139,7 +141,7 @@ class Tiles {
     for (int m : unroll_choices(piece_, model_, v)) {
       if (!turns(v, m)) result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
     }
-    for (int m = 0; m < static_cast<int>(piece_.owners); ++m) {
+    for (int m = 0; m < static_cast<int>(piece_.parallel_dims); ++m) {
       if (turns(v, m)) result_.push_back({v, 1, {{m, block(m)}}, 1});
     }
   }
@@ -151,7 +153,7 @@ class Tiles {
   int64_t block(int m) const { return std::min(model_.lanes(), extent(m)); }
 
   // `shares`: of the registers, one for an accumulator and the others for what its row reads.
-  void vector_owner(int v, int64_t shares = 1) {
+  void vector_parallel_dim(int v, int64_t shares = 1) {
     if (model_.taps_only()) shares = std::max(shares, kSharedRegisters);
     for (int64_t n = 1; n <= most_vectors(v); ++n) {
       add(v, n, {}, n);
@@ -170,7 +172,7 @@ class Tiles {
       }
     }
   }
-  // A block of two owners: their windows overlap in both.
+  // A block of two parallel dimensions: their windows overlap in both.
   void window_rows(int v, int64_t n, int m, int64_t most) {
     for (int m2 : unroll_choices(piece_, model_, v)) {
       for (int64_t more = 2; m2 != m && 2 * more <= most && more <= extent(m2); more *= 2) {
@@ -188,13 +190,14 @@ class Tiles {
     result_.push_back(std::move(t));
   }
 
-  // Few values of one owner, each with several of another's: the pairs that read and write cheaply.
+  // Few values of one parallel dimension, each with several of another's: the pairs that read and
+  // write cheaply.
   void joined() {
     std::vector<std::pair<double, PieceModel::JoinedLanes>> scored;
-    for (size_t v = 0; v < piece_.owners; ++v) {
+    for (size_t v = 0; v < piece_.parallel_dims; ++v) {
       int64_t length = piece_.box[v];
       if (length < 2 || 2 * length > model_.lanes()) continue;
-      for (size_t u = 0; u < piece_.owners; ++u) {
+      for (size_t u = 0; u < piece_.parallel_dims; ++u) {
         if (u == v || piece_.box[u] < 2) continue;
         int64_t rows = std::min(piece_.box[u], model_.lanes() / length);
         PieceModel::JoinedLanes lanes{static_cast<int>(u), static_cast<int>(v), rows};
@@ -206,7 +209,7 @@ class Tiles {
     for (size_t i = 0; i < std::min(scored.size(), kJoinedChoices); ++i) {
       size_t first = result_.size();
       const PieceModel::JoinedLanes& lanes = scored[i].second;
-      vector_owner(lanes.last, kPickedRegisters);
+      vector_parallel_dim(lanes.last, kPickedRegisters);
       for (size_t t = first; t < result_.size(); ++t) {
         result_[t].joined = lanes.first;
         result_[t].rows = lanes.rows;
@@ -220,11 +223,11 @@ class Tiles {
       whole_joined(scored[i].second);
     }
   }
-  // All values of both owners in one tile, where the reduction is short enough to be written out:
-  // what the lanes pick is then known, and nothing is read beyond the operands.
+  // All values of both parallel dimensions in one tile, where the reduction is short enough to be
+  // written out: what the lanes pick is then known, and nothing is read beyond the operands.
   void whole_joined(const PieceModel::JoinedLanes& lanes) {
     int64_t vectors = ceil_div(extent(lanes.first), lanes.rows), terms = 1;
-    for (size_t u = piece_.owners; u < piece_.box.size(); ++u) terms *= piece_.box[u];
+    for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) terms *= piece_.box[u];
     bool fits = vectors * kPickedRegisters < target_.vector_registers && terms <= kMostPicked;
     if (vectors < 2 || !fits || !piece_.constraints.empty()) return;
     RegisterTile tile{lanes.last, 1, {{lanes.first, vectors}}, 1};
@@ -243,21 +246,21 @@ class Tiles {
 
   void vector_reduction(int v) {
     auto room = std::min<int64_t>(kIndependent, target_.vector_registers / 2);
-    std::vector<int> owners = unroll_choices(piece_, model_, v);
+    std::vector<int> parallel_dims = unroll_choices(piece_, model_, v);
     for (int64_t rows = 1; rows <= room; rows *= 2) {
       int64_t copies = std::min(room / rows, std::max<int64_t>(1, extent(v) / model_.lanes()));
       if (rows == 1) {
         result_.push_back({v, 1, {}, copies});
         continue;
       }
-      for (int m : owners) {
+      for (int m : parallel_dims) {
         if (extent(m) >= rows) result_.push_back({v, 1, {{m, rows}}, copies});
       }
     }
-    if (owners.size() > 1) vector_reduction_of_two(v, owners[0], owners[1]);
+    if (parallel_dims.size() > 1) vector_reduction_of_two(v, parallel_dims[0], parallel_dims[1]);
   }
 
-  // Rows of both owners: each vector read is multiplied with all of the other's.
+  // Rows of both parallel dimensions: each vector read is multiplied with all of the other's.
   void vector_reduction_of_two(int v, int a, int b) {
     int64_t most = target_.vector_registers - 2;
     for (int64_t columns : {int64_t{2}, int64_t{4}, int64_t{8}}) {

@@ -171,7 +171,7 @@ class RowSpace {
     const Piece& piece = c.pieces[0];
     std::erase_if(pieces, [&](const RankedPiece& p) {
       bool blocked = std::any_of(p.schedule.outer.begin(), p.schedule.outer.end(), [&](auto& l) {
-        return static_cast<size_t>(l.unknown) >= piece.owners;
+        return static_cast<size_t>(l.iterator) >= piece.parallel_dims;
       });
       if (blocked && reduces_stream(whole)) return true;
       PieceSchedule inside = inside_shared(p.schedule, whole, shared);

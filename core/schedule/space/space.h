@@ -26,14 +26,15 @@ std::vector<RankedPiece> piece_candidates(const Kernel& kernel, size_t stage, si
 // Values of a reduction that are written out for joined lanes.
 constexpr int64_t kMostPicked = 8;
 
-// Register tiles: which unknown is vectorised, which owners are unrolled and how far.
+// Register tiles: which iterator is vectorised, which parallel dimensions are unrolled and how far.
 struct RegisterTile {
-  int vector = -1;  // an owner or a reduction; -1: scalar code
+  int vector = -1;  // a parallel dimension or a reduction; -1: scalar code
   int64_t vectors = 1;
-  // Owners; of `joined`, how many vectors with `rows` values each.
+  // Parallel dimensions; of `joined`, how many vectors with `rows` values each.
   std::vector<std::pair<int, int64_t>> unrolled;
   int64_t copies = 1;  // of an unrolled reduction
-  // Another owner, of which the vector takes `rows` values, each with all of the first's; -1: none.
+  // Another parallel dimension, of which the vector takes `rows` values, each with all of the
+  // first's; -1: none.
   int joined = -1;
   int64_t rows = 1;
 };

@@ -162,7 +162,7 @@ void write(Writer& out, const Launch& launch) {
     out.text(launch.key);
   }
   out.number(static_cast<int64_t>(launch.prepared.size()));
-  for (const PreparedCopy& p : launch.prepared) {
+  for (const PrepackedCopy& p : launch.prepared) {
     out.number(p.source);
     out.text(p.key);
     out.number(static_cast<int64_t>(p.bytes));
@@ -183,7 +183,7 @@ Launch read_launch(Reader& in, size_t tensors) {
     launch.sort->indices = in.count(2) != 0;
   }
   launch.prepared.resize(in.count());
-  for (PreparedCopy& p : launch.prepared) {
+  for (PrepackedCopy& p : launch.prepared) {
     p.source = static_cast<TensorId>(in.count(tensors));
     p.key = in.text();
     p.bytes = in.size();
@@ -272,7 +272,7 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   for (Launch& launch : e.launches) launch = read_launch(in, tensors);
   for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
   for (const Launch& launch : e.launches) {
-    for (const PreparedCopy& p : launch.prepared) {
+    for (const PrepackedCopy& p : launch.prepared) {
       const Place& place = e.places[static_cast<size_t>(p.source)];
       bool constant = place.kind == Place::Kind::input && constant_at(e, place.at) != nullptr;
       if (!constant) throw Damaged{};
@@ -303,7 +303,7 @@ bool find_codes(Executable& e) {
     if (launch.sort) continue;
     launch.code = e.engine->kernels().find(launch.key, e.engine->target());
     if (!launch.code) return false;
-    for (PreparedCopy& p : launch.prepared) {
+    for (PrepackedCopy& p : launch.prepared) {
       p.code = e.engine->kernels().find(p.key, e.engine->target());
       if (!p.code) return false;
     }

@@ -5,7 +5,7 @@
 #include <new>
 #include <span>
 
-#include "core/schedule/search/nearest.h"
+#include "core/schedule/search/schedule_transfer.h"
 #include "core/support/control.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/disk_cache.h"
@@ -158,8 +158,8 @@ std::shared_ptr<const PrivateDirectory> KernelCache::directory() const {
 }
 bool KernelCache::writes() const { return disk_ && disk_->mode() != CacheMode::read_only; }
 
-std::vector<Schedule> KernelCache::nearest_schedules(const Kernel& kernel, const Target& target,
-                                                     size_t limit) {
+std::vector<Schedule> KernelCache::transferred_schedules(const Kernel& kernel, const Target& target,
+                                                         size_t limit) {
   std::vector<std::pair<double, Schedule>> found;
   for (const TuningRecord& record : records(target).similar(print(kernel))) {
     try {

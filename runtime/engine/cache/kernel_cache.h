@@ -53,7 +53,8 @@ class KernelCache {
                          double ns);
   // What tuning found for kernels that differ from this one in sizes alone, of the nearest first;
   // at most `limit`.
-  std::vector<Schedule> nearest_schedules(const Kernel& kernel, const Target& target, size_t limit);
+  std::vector<Schedule> transferred_schedules(const Kernel& kernel, const Target& target,
+                                              size_t limit);
   // Of the disk cache; null without one that can be used.
   std::shared_ptr<const PrivateDirectory> directory() const;
   bool writes() const;  // files there

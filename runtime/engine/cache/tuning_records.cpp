@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/schedule/search/nearest.h"
+#include "core/schedule/search/schedule_transfer.h"
 
 namespace tile {
 namespace {

@@ -39,7 +39,7 @@ std::string known_stages() {
 std::string code_text(const Executable& e, const Launch& launch, std::string_view stage) {
   if (launch.sort) return "// sort: a routine of the runtime\n";
   std::string before;
-  for (const PreparedCopy& p : launch.prepared) {
+  for (const PrepackedCopy& p : launch.prepared) {
     before += e.engine->backend().emit(p.nest, e.engine->target(), stage) + "\n";
   }
   return before + e.engine->backend().emit(launch.nest, e.engine->target(), stage);
@@ -49,7 +49,7 @@ std::string code_text(const Executable& e, const Launch& launch, std::string_vie
 std::string nest_text(const Launch& launch) {
   if (launch.sort) return "# sort\n";
   std::string text;
-  for (const PreparedCopy& p : launch.prepared) text += "# once\n" + print(p.nest) + "\n";
+  for (const PrepackedCopy& p : launch.prepared) text += "# once\n" + print(p.nest) + "\n";
   return text + print(launch.nest);
 }
 

@@ -57,12 +57,12 @@ class Summarizer {
 
 std::string domain_text(const Piece& piece, const PieceClass& kind) {
   std::string out;
-  for (size_t i = 0; i < piece.unknowns.size(); ++i) {
-    out += (i == 0 ? "" : ", ") + piece.unknowns[i] + " < " + std::to_string(piece.box[i]) + " (" +
+  for (size_t i = 0; i < piece.iterators.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + piece.iterators[i] + " < " + std::to_string(piece.box[i]) + " (" +
            std::string(to_string(kind.roles[i])) + ")";
   }
   for (const Constraint& c : piece.constraints) {
-    out += "; " + std::to_string(c.lo) + " <= " + to_string(c.form, piece.unknowns) + " < " +
+    out += "; " + std::to_string(c.lo) + " <= " + to_string(c.form, piece.iterators) + " < " +
            std::to_string(c.hi);
   }
   return out;
@@ -81,7 +81,7 @@ class WindowNotes {
       std::string members;
       for (size_t u : group) {
         size *= piece.box[u];
-        members += (members.empty() ? "" : ", ") + piece.unknowns[u];
+        members += (members.empty() ? "" : ", ") + piece.iterators[u];
       }
       together *= static_cast<double>(size);
       names += (names.empty() ? "" : ", then over ") + members;
@@ -134,10 +134,10 @@ std::string stage_text(const Launch& launch, size_t at, WindowNotes& notes) {
       out += "    computed in the register tile of stage " + std::to_string(stage.attach) + "\n";
     }
     for (size_t r = 0; r < stage.rows.size(); ++r) {
-      out += "    for each row " + piece.unknowns[static_cast<size_t>(stage.rows[r])] + "\n";
+      out += "    for each row " + piece.iterators[static_cast<size_t>(stage.rows[r])] + "\n";
     }
     if (stage.stream >= 0) {
-      out += "    for each block of " + piece.unknowns[static_cast<size_t>(stage.stream)] + "\n";
+      out += "    for each block of " + piece.iterators[static_cast<size_t>(stage.stream)] + "\n";
     }
     if (stage.rescale >= 0) {
       out += "    rescaled where the running maximum of stage " + std::to_string(stage.rescale) +
@@ -164,7 +164,7 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
          std::to_string(s.summary.scalar_stores) + " scalar statements\n";
   out += "  " + std::to_string(s.summary.versions) + " tiles with an interior body, " +
          std::to_string(s.summary.guards) + " guards remain\n";
-  for (const PreparedCopy& p : launch.prepared) {
+  for (const PrepackedCopy& p : launch.prepared) {
     const BoundTensor& t = launch.kernel->tensors[static_cast<size_t>(p.source)];
     out +=
         "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";

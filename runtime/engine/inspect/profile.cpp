@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/ir/analysis/operation_count.h"
-#include "core/kernel/forms/tensor_cores.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/target/target.h"
 #include "runtime/engine/engine.h"
 

@@ -102,7 +102,7 @@ CallPlan call_plan(const Executable& e) {
   }
   for (const Launch& launch : e.launches) {
     for (TensorId id : launch.arguments) plan.arguments.push_back(argument_of(e, id));
-    for (const PreparedCopy& p : launch.prepared) {
+    for (const PrepackedCopy& p : launch.prepared) {
       plan.arguments.push_back(
           {CallPlan::Argument::Base::constant, reinterpret_cast<uintptr_t>(p.copy->data())});
     }

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "runtime/engine/engine.h"
-#include "runtime/engine/launch/addresses.h"
 #include "runtime/engine/launch/copy_nest.h"
 #include "runtime/engine/launch/device_replay.h"
+#include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
 
 namespace tile {
@@ -104,7 +104,7 @@ class DeviceLaunches {
 
   void launch(const Launch& launch) const {
     size_t count = launch.arguments.size();
-    Addresses pointers(count);
+    PointerArray pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
     if (options_.profile == nullptr) {
       start(launch, pointers.all());

@@ -5,7 +5,7 @@
 
 #include "backends/thread_exit.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/launch/addresses.h"
+#include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
 
 namespace tile {
@@ -56,7 +56,7 @@ class HostRun {
 
   void start(const Launch& launch, const CallPlan::Argument* arguments) const {
     size_t count = launch.arguments.size() + launch.prepared.size();
-    Addresses pointers(count);
+    PointerArray pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(arguments[i]);
     Backend& backend = e_.engine->backend();
     if (launch.sort) {

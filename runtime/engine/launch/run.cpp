@@ -4,10 +4,10 @@
 #include "core/interpret/interpret.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/launch/addresses.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/host_run.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/shared_memory.h"
 #include "runtime/engine/launch/strided_copy.h"
 
@@ -39,7 +39,7 @@ void run_reference(const Executable& e, std::span<const TensorView> inputs,
 void run_launches(const Executable& e, std::span<const TensorView> inputs,
                   std::span<const TensorView> outputs, const RunOptions& options) {
   size_t count = inputs.size();
-  Addresses tensors(count + outputs.size());
+  PointerArray tensors(count + outputs.size());
   for (size_t i = 0; i < count; ++i) tensors[i] = inputs[i].data;
   for (size_t i = 0; i < outputs.size(); ++i) tensors[count + i] = outputs[i].data;
   run_on_host(e, tensors.all().data(), options);

@@ -78,7 +78,7 @@ class LaunchVerifier {
     check(written.size() >= launch.arguments.size(), "a launch without buffers");
     for (size_t i = launch.arguments.size(); i < written.size(); ++i)
       check(!written[i] || takes == nullptr, "a packed constant is written");
-    for (const PreparedCopy& p : launch.prepared) {
+    for (const PrepackedCopy& p : launch.prepared) {
       const Code::Takes* copies = p.code ? p.code->takes() : nullptr;
       bool one_to_one = copies == nullptr || copies->written == std::vector{false, true};
       check(one_to_one, "what packs a constant is another kernel");

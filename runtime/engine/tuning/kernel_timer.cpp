@@ -155,7 +155,7 @@ double KernelTimer::run(const Code& code, const Given& given) {
 void KernelTimer::compile(Trial& trial, const Schedule& schedule) const {
   const Engine& engine = *executable_.engine;
   trial.copies.clear();
-  for (const PreparedCopy& p : copies_for(executable_, kernel_, schedule)) {
+  for (const PrepackedCopy& p : copies_for(executable_, kernel_, schedule)) {
     trial.copies.push_back(p.bytes);
   }
   trial.code =
@@ -192,7 +192,7 @@ void KernelTimer::part() {
   shared_.clear();
 }
 
-bool KernelTimer::is_prepared(const Schedule& schedule) {
+bool KernelTimer::is_prepacked(const Schedule& schedule) {
   auto at = trials_.find(print(schedule));
   return at != trials_.end() && code_of(at->second) != nullptr;
 }
@@ -231,7 +231,7 @@ double KernelTimer::operator()(const Schedule& schedule) {
 
 double KernelTimer::as_compiled() {
   std::vector<size_t> copies;
-  for (const PreparedCopy& p : launch_.prepared) copies.push_back(p.bytes);
+  for (const PrepackedCopy& p : launch_.prepared) copies.push_back(p.bytes);
   return settled(*launch_.code, {launch_.parameters, copies});
 }
 

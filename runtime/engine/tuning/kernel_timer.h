@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule/search/run_time_blocks.h"
+#include "core/schedule/search/parametric_tiling.h"
 #include "runtime/engine/executable.h"
 
 namespace tile {
@@ -25,14 +25,14 @@ class KernelTimer {
   KernelTimer& operator=(const KernelTimer&) = delete;
 
   // From now on those of the schedules that differ in blocks, orders and threads alone are timed
-  // with one code, which is given their blocks (core/schedule/search/run_time_blocks.h).
+  // with one code, which is given their blocks (core/schedule/search/parametric_tiling.h).
   void share(std::span<const Schedule> schedules);
   // Each of these is timed with code of its own again; what the shared one told is forgotten.
   void part(std::span<const Schedule> schedules);
   // The same for all that were told to share().
   void part();
   // Whether there is nothing left to compile for it.
-  bool is_prepared(const Schedule& schedule);
+  bool is_prepacked(const Schedule& schedule);
   // Compiles what will be timed, on all cores: of the first schedules so many codes.
   void prepare(std::span<const Schedule> schedules, size_t most = SIZE_MAX);
   // Nanoseconds of a run after one that warms caches and pages: on a CPU the least of a few, of

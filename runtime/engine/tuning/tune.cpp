@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/fork.h"
-#include "core/kernel/forms/preparation.h"
+#include "core/kernel/forms/prepacking.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"

@@ -38,7 +38,7 @@ struct State {
   std::map<void*, size_t> sizes;
   std::set<uint64_t> first_arguments;  // of launches
   std::map<CUdevice, CUcontext> contexts;
-  std::map<void*, CUcontext> owners;  // of modules and streams
+  std::map<void*, CUcontext> parallel_dims;  // of modules and streams
   using Work = std::vector<std::function<void()>>;
   std::map<CUstream, Work> recording;  // streams that record
   std::map<void*, Work> graphs;        // and what was recorded
@@ -259,7 +259,7 @@ CUresult fake_cuModuleLoadData(CUmodule* module, const void* image) {
   *module = reinterpret_cast<CUmodule>(made);
   std::lock_guard lock(state().mutex);
   state().live["module"].insert(made);
-  state().owners[made] = current_context();
+  state().parallel_dims[made] = current_context();
   return CUDA_SUCCESS;
 }
 CUresult fake_cuModuleUnload(CUmodule module) {
@@ -293,9 +293,9 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   if (config->hStream == CU_STREAM_PER_THREAD) enter("stream of the thread");
   auto* kernel = reinterpret_cast<Kernel*>(function);
   for (void* object : {static_cast<void*>(kernel->module), static_cast<void*>(config->hStream)}) {
-    auto owner = state().owners.find(object);
-    bool known = owner != state().owners.end();
-    if (known && owner->second != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    auto parallel_dim = state().parallel_dims.find(object);
+    bool known = parallel_dim != state().parallel_dims.end();
+    if (known && parallel_dim->second != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
   }
   unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
   bool fits = threads > 0 && threads <= 1024 && config->blockDimZ <= 64 && config->gridDimX > 0 &&
@@ -335,7 +335,7 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
 CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   ENTER(cuStreamCreate);
   CUresult made = make("stream", stream);
-  state().owners[*stream] = current_context();
+  state().parallel_dims[*stream] = current_context();
   return made;
 }
 CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }

@@ -24,7 +24,7 @@ Term extremum(const char* name, const Term& a, const Term& b) {
 }
 
 // Steps that keep values small whole numbers (or halves).
-Term exact_step(Workshop& shop, const Term& a) {
+Term exact_step(CompilerContext& shop, const Term& a) {
   RandomSource& random = shop.random;
   switch (random.in(0, 11)) {
     case 0:
@@ -59,7 +59,7 @@ Term exact_step(Workshop& shop, const Term& a) {
   }
 }
 
-Term inexact_step(Workshop& shop, const Term& a) {
+Term inexact_step(CompilerContext& shop, const Term& a) {
   switch (shop.random.in(0, 14)) {
     case 0:
       return call_of("exp", extremum("min", a, number("2", 2)), std::exp(2.0));
@@ -94,7 +94,7 @@ Term inexact_step(Workshop& shop, const Term& a) {
   }
 }
 
-Term two(Workshop& shop, const Term& a, const Term& b) {
+Term two(CompilerContext& shop, const Term& a, const Term& b) {
   RandomSource& random = shop.random;
   switch (random.in(0, 9)) {
     case 0:
@@ -123,7 +123,7 @@ Term two(Workshop& shop, const Term& a, const Term& b) {
 }
 
 // Whether y broadcasts to x's shape and rank, and the shape that both give.
-bool broadcasts(const Workshop& shop, const Made& x, const Made& y,
+bool broadcasts(const CompilerContext& shop, const Made& x, const Made& y,
                 std::vector<std::string>& dims) {
   const Made &longer = x.rank() >= y.rank() ? x : y, &shorter = x.rank() >= y.rank() ? y : x;
   dims = longer.dims;
@@ -155,7 +155,7 @@ Term call_of(const std::string& function, const Term& a, double bound, bool exac
   return {function + "(" + a.text + ")", bound, exact ? a.unit : 0x1p-30, exact};
 }
 
-Term draw_term(Workshop& shop, const std::vector<Term>& leaves) {
+Term draw_term(CompilerContext& shop, const std::vector<Term>& leaves) {
   RandomSource& random = shop.random;
   auto stepped = [&](Term t) {
     while (random.percent(30)) {
@@ -173,7 +173,7 @@ Term draw_term(Workshop& shop, const std::vector<Term>& leaves) {
   return all;
 }
 
-void draw_cells(Workshop& shop) {
+void draw_cells(CompilerContext& shop) {
   RandomSource& random = shop.random;
   Made x = shop.pick();
   std::vector<Term> leaves{leaf_of(x, x.name)};

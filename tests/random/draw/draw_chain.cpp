@@ -9,7 +9,7 @@ namespace {
 
 class Chain {
  public:
-  explicit Chain(Workshop& shop) : shop_(shop), random_(shop.random) {}
+  explicit Chain(CompilerContext& shop) : shop_(shop), random_(shop.random) {}
 
   void draw() {
     int64_t kind = random_.in(0, 9);
@@ -219,12 +219,12 @@ class Chain {
     cells(out.text, c, out);
   }
 
-  Workshop& shop_;
+  CompilerContext& shop_;
   RandomSource& random_;
 };
 
 }  // namespace
 
-void draw_chain(Workshop& shop) { Chain(shop).draw(); }
+void draw_chain(CompilerContext& shop) { Chain(shop).draw(); }
 
 }  // namespace tile::test

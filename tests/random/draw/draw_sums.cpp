@@ -12,7 +12,7 @@ constexpr double kLargestExponent = 120;  // of a product of f32, whose own is 1
 
 class Sums {
  public:
-  explicit Sums(Workshop& shop) : shop_(shop), random_(shop.random) {}
+  explicit Sums(CompilerContext& shop) : shop_(shop), random_(shop.random) {}
 
   void draw() {
     std::vector<Term> leaves{leaf(shop_.pick([](const Made& m) { return m.rank() >= 1; }), true)};
@@ -168,7 +168,7 @@ class Sums {
     return " default " + fill.name;
   }
 
-  Workshop& shop_;
+  CompilerContext& shop_;
   RandomSource& random_;
   std::vector<Index> indices_;
   std::vector<size_t> kept_;
@@ -178,6 +178,6 @@ class Sums {
 
 }  // namespace
 
-void draw_sums(Workshop& shop) { Sums(shop).draw(); }
+void draw_sums(CompilerContext& shop) { Sums(shop).draw(); }
 
 }  // namespace tile::test

@@ -9,7 +9,7 @@ namespace {
 
 class Calls {
  public:
-  explicit Calls(Workshop& shop) : shop_(shop), random_(shop.random), x_(shop.pick()) {}
+  explicit Calls(CompilerContext& shop) : shop_(shop), random_(shop.random), x_(shop.pick()) {}
 
   void draw() {
     int64_t kind = random_.in(0, 13);
@@ -176,7 +176,7 @@ class Calls {
                  same(x_.bound * static_cast<double>(size())));
   }
 
-  Workshop& shop_;
+  CompilerContext& shop_;
   RandomSource& random_;
   Made x_;
   size_t axis_ = 0;
@@ -185,6 +185,6 @@ class Calls {
 
 }  // namespace
 
-void draw_whole_tensor(Workshop& shop) { Calls(shop).draw(); }
+void draw_whole_tensor(CompilerContext& shop) { Calls(shop).draw(); }
 
 }  // namespace tile::test

@@ -18,7 +18,7 @@ struct Read {
 
 class Windows {
  public:
-  explicit Windows(Workshop& shop) : shop_(shop), random_(shop.random) {}
+  explicit Windows(CompilerContext& shop) : shop_(shop), random_(shop.random) {}
 
   void draw() {
     Made x = shop_.pick([](const Made& m) { return m.rank() >= 1 && m.rank() <= 4; });
@@ -195,7 +195,7 @@ class Windows {
     return kind < 62 ? "+" : kind < 84 ? ">" : "<";
   }
 
-  Workshop& shop_;
+  CompilerContext& shop_;
   RandomSource& random_;
   std::vector<Read> reads_;
   std::vector<std::string> out_dims_;
@@ -204,6 +204,6 @@ class Windows {
 
 }  // namespace
 
-void draw_windows(Workshop& shop) { Windows(shop).draw(); }
+void draw_windows(CompilerContext& shop) { Windows(shop).draw(); }
 
 }  // namespace tile::test

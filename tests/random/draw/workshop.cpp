@@ -32,7 +32,7 @@ double largest_of(const HostTensor& t, bool finite) {
 
 }  // namespace
 
-Workshop::Workshop(RandomSource& random_source, const WholeOptions& drawing)
+CompilerContext::CompilerContext(RandomSource& random_source, const WholeOptions& drawing)
     : random(random_source), options(drawing) {
   static const std::vector<DType> kFamilies = {DType::f32, DType::f32,  DType::f32, DType::f32,
                                                DType::f64, DType::bf16, DType::f16, DType::i32,
@@ -44,7 +44,7 @@ Workshop::Workshop(RandomSource& random_source, const WholeOptions& drawing)
   choose_sizes();
 }
 
-void Workshop::choose_sizes() {
+void CompilerContext::choose_sizes() {
   static const std::vector<int64_t> kPrimes = {11, 13, 17, 19, 23, 29, 31, 37};
   static const std::vector<int64_t> kNearVectors = {15, 16, 32, 33, 48, 63, 64, 65, 66};
   static const std::vector<int64_t> kBeyondTiles = {97, 128, 131, 200, 257, 300};
@@ -62,7 +62,7 @@ void Workshop::choose_sizes() {
   }
 }
 
-const Made& Workshop::pick(const std::function<bool(const Made&)>& fits) {
+const Made& CompilerContext::pick(const std::function<bool(const Made&)>& fits) {
   std::vector<const Made*> list;
   for (const Made& m : made_) {
     if (fits(m)) list.push_back(&m);
@@ -73,14 +73,14 @@ const Made& Workshop::pick(const std::function<bool(const Made&)>& fits) {
   return *list[static_cast<size_t>(random.in(first, std::ssize(list) - 1))];
 }
 
-int64_t Workshop::size(const std::string& dim) const {
+int64_t CompilerContext::size(const std::string& dim) const {
   std::optional<int64_t> value = size_of(dim, program.sizes);
   if (!value) throw Redraw();
   return *value;
 }
-std::string Workshop::any_dim() { return random.pick(names_); }
+std::string CompilerContext::any_dim() { return random.pick(names_); }
 
-DType Workshop::any_type() {
+DType CompilerContext::any_type() {
   static const std::vector<DType> kOthers = {DType::bool_, DType::i8,   DType::u8,  DType::i32,
                                              DType::i64,   DType::bf16, DType::f16, DType::f32,
                                              DType::f32,   DType::f64};
@@ -88,7 +88,7 @@ DType Workshop::any_type() {
   return random.percent(82) ? family_ : random.pick(kOthers);
 }
 
-Scalar Workshop::element(DType type) {
+Scalar CompilerContext::element(DType type) {
   if (type == DType::bool_) return integer_scalar(random.percent(60) ? 1 : 0, type);
   if (is_float(type) && options.special && random.percent(3)) {
     if (random.percent(50)) return real_scalar(std::numeric_limits<double>::quiet_NaN(), type);
@@ -99,7 +99,7 @@ Scalar Workshop::element(DType type) {
   return integer_scalar(!is_unsigned_integer(type) && random.percent(45) ? -size : size, type);
 }
 
-const Made& Workshop::input(DType type, const std::vector<std::string>& dims) {
+const Made& CompilerContext::input(DType type, const std::vector<std::string>& dims) {
   Shape shape;
   for (const std::string& dim : dims) shape.push_back(size(dim));
   if (element_count(shape) > options.elements) throw Redraw();
@@ -111,7 +111,8 @@ const Made& Workshop::input(DType type, const std::vector<std::string>& dims) {
   return made_.back();
 }
 
-const Made& Workshop::integers(const std::vector<std::string>& dims, int64_t least, int64_t most) {
+const Made& CompilerContext::integers(const std::vector<std::string>& dims, int64_t least,
+                                      int64_t most) {
   DType type = random.percent(50) ? DType::i32 : DType::i64;
   input(type, dims);
   HostTensor& values = program.inputs.back().values;
@@ -123,7 +124,8 @@ const Made& Workshop::integers(const std::vector<std::string>& dims, int64_t lea
   return made_.back();
 }
 
-HostTensor Workshop::evaluated(const WholeStatement& statement, HostTensor& magnitudes) const {
+HostTensor CompilerContext::evaluated(const WholeStatement& statement,
+                                      HostTensor& magnitudes) const {
   WholeProgram one;
   one.sizes = program.sizes;
   std::vector<std::string> words = words_of(statement.text);
@@ -151,8 +153,8 @@ HostTensor Workshop::evaluated(const WholeStatement& statement, HostTensor& magn
   }
 }
 
-const Made& Workshop::assign(const std::string& text, const std::vector<std::string>& dims,
-                             const Term& what) {
+const Made& CompilerContext::assign(const std::string& text, const std::vector<std::string>& dims,
+                                    const Term& what) {
   WholeStatement s;
   s.result = "T" + std::to_string(next_++);
   s.text = s.result + text;
@@ -185,10 +187,10 @@ const Made& Workshop::assign(const std::string& text, const std::vector<std::str
   return made_.back();
 }
 
-Workshop::Mark Workshop::mark() const {
+CompilerContext::Mark CompilerContext::mark() const {
   return {program.inputs.size(), program.statements.size(), made_.size()};
 }
-void Workshop::back_to(const Mark& mark) {
+void CompilerContext::back_to(const Mark& mark) {
   program.inputs.resize(mark.inputs);
   program.statements.resize(mark.statements);
   while (made_.size() > mark.made) made_.pop_back();

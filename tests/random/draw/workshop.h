@@ -44,9 +44,9 @@ struct WholeOptions {
   int64_t points = 40000;    // of a statement
 };
 
-class Workshop {
+class CompilerContext {
  public:
-  Workshop(RandomSource& random_source, const WholeOptions& drawing);
+  CompilerContext(RandomSource& random_source, const WholeOptions& drawing);
 
   RandomSource& random;
   WholeOptions options;
@@ -89,14 +89,15 @@ class Workshop {
 };
 
 // One statement, or several that belong together, on tensors made so far and perhaps new inputs.
-void draw_cells(Workshop& shop);         // elementwise
-void draw_sums(Workshop& shop);          // a contraction of products, statistics, …
-void draw_windows(Workshop& shop);       // convolutions, pools, scans, masks, rational indices
-void draw_whole_tensor(Workshop& shop);  // reshape, gather, sort, …
-void draw_chain(Workshop& shop);  // softmax, norms, attention, recurrent cells, with variations
+void draw_cells(CompilerContext& shop);    // elementwise
+void draw_sums(CompilerContext& shop);     // a contraction of products, statistics, …
+void draw_windows(CompilerContext& shop);  // convolutions, pools, scans, masks, rational indices
+void draw_whole_tensor(CompilerContext& shop);  // reshape, gather, sort, …
+void draw_chain(
+    CompilerContext& shop);  // softmax, norms, attention, recurrent cells, with variations
 
 // A scalar expression over the leaves.
-Term draw_term(Workshop& shop, const std::vector<Term>& leaves);
+Term draw_term(CompilerContext& shop, const std::vector<Term>& leaves);
 Term leaf_of(const Made& tensor, const std::string& text);
 
 Term sum_of(const Term& a, const Term& b, const char* sign = " + ");

@@ -124,7 +124,7 @@ TEST(Group, OneTapMergesPixels) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   drop_points(kernel);
   collapse(kernel);
-  EXPECT_EQ(piece.owners, 2U);
+  EXPECT_EQ(piece.parallel_dims, 2U);
   EXPECT_EQ(piece.box[0], 2 * 5 * 5);
   EXPECT_EQ(classify(piece, kernel.stages[0].contraction, kernel.tensors).kind,
             KernelClass::matrix);

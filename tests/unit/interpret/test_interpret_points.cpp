@@ -34,7 +34,7 @@ bool valid(const BoundProgram& program, const Piece& piece, const std::vector<in
 
 Points by_definition(const BoundProgram& program, const Piece& piece, int64_t lo, int64_t hi) {
   Points points;
-  std::vector<int64_t> x(piece.unknowns.size(), lo);
+  std::vector<int64_t> x(piece.iterators.size(), lo);
   while (true) {
     if (valid(program, piece, x)) points.insert(x);
     size_t i = 0;
@@ -59,7 +59,7 @@ int compare(const BoundProgram& program, const std::string& text) {
     const auto* contraction = std::get_if<Contraction>(&statement);
     if (contraction == nullptr) continue;
     for (const Piece& piece : contraction->pieces) {
-      size_t n = piece.unknowns.size();
+      size_t n = piece.iterators.size();
       if (n > 3) continue;
       Points found = by_interpreter(program, piece);
       int64_t margin = n == 3 ? 2 : 20, lo = 0, hi = 0;
@@ -84,7 +84,7 @@ TEST(InterpretPoints, AgreeWithTheDefinitionOnRandomPrograms) {
   EXPECT_GT(compared, 250);
 }
 
-TEST(InterpretPoints, NegativeAndCoupledUnknowns) {
+TEST(InterpretPoints, NegativeAndCoupledIterators) {
   for (const char* text :
        {"function (A[N, M]) -> (O) { O[] = +(A[i + j, i - j]); }",
         "function (A[N]) -> (O) { O[i: 5] = +(A[2 * i - 3 * j]); }",

@@ -27,7 +27,7 @@ contraction [T] = f32 {
   }
 }
 contraction [O] + f32 default P normalized injective {
-  piece [x, y, k] box [2, 9, 3] owners 2 {
+  piece [x, y, k] box [2, 9, 3] parallel_dims 2 {
     where -1 <= x - 1/3*y + 2/3 < 2
     where integral 0 <= 1/2*k + 1 < 5
     store O[x, y]
@@ -106,7 +106,7 @@ TEST(BoundText, VerifyNamesTheBrokenRule) {
   EXPECT_EQ(broken_rule(kText, "[O] + f32", "[O] + f64"),
             "bound: a result of another type than the accumulator");
   EXPECT_EQ(broken_rule(kText, "box [2, 9, 3]", "box [2, 9]"),
-            "bound: a box of another size than the unknowns");
+            "bound: a box of another size than the iterators");
   EXPECT_EQ(broken_rule(kText, "%4:f32 = load 1 %3", "%4:f64 = load 1 %3"),
             "bound: a load of another type");
   EXPECT_EQ(broken_rule(kText, "outputs [O, S, O, R]", "outputs [O, V]"),

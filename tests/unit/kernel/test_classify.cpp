@@ -42,7 +42,7 @@ TEST(Classify, RolesOfAConvolution) {
 
 // A batched product with its dimensions in any order, its indices split, or the batch moved.
 Kernel batched(const std::vector<std::string>& a, const std::vector<std::string>& b,
-               const std::vector<std::string>& c, const std::vector<std::string>& unknowns) {
+               const std::vector<std::string>& c, const std::vector<std::string>& iterators) {
   KernelBuilder k;
   std::map<std::string, int64_t> extent = {{"b", 3}, {"m", 4}, {"n", 5}, {"k", 6}, {"k1", 2}};
   auto shape = [&](const std::vector<std::string>& names) {
@@ -53,7 +53,7 @@ Kernel batched(const std::vector<std::string>& a, const std::vector<std::string>
   TensorId A = k.tensor("A", DType::f32, shape(a)), B = k.tensor("B", DType::f32, shape(b));
   TensorId C = k.tensor("C", DType::f32, shape(c));
   k.stage(C, Aggregation::sum, DType::f32,
-          {{unknowns, shape(unknowns), c.size(), c, {{A, a}, {B, b}}, {}, product}});
+          {{iterators, shape(iterators), c.size(), c, {{A, a}, {B, b}}, {}, product}});
   return k.finish();
 }
 

@@ -34,7 +34,7 @@ TEST(Rows, ResultsOfOtherRowsAreRefused) {
   EXPECT_EQ(broken_rows(turned), "a read of another row");
   Kernel reduced = kernel;
   reduced.stages[0].rows = {1};
-  EXPECT_EQ(broken_rows(reduced), "a row that is no owner");
+  EXPECT_EQ(broken_rows(reduced), "a row that is no parallel dimension");
   Kernel partly = kernel;
   partly.stages[1].rows.clear();
   EXPECT_EQ(broken_rows(partly), "another number of rows");

@@ -19,7 +19,7 @@ NodeId sum(Body& b, const std::vector<NodeId>& l) {
   return b.operation(Op::add, {l[0], l[1]}, DType::f32);
 }
 
-// A window of 3 x 5 over a picture of rows y and columns x: unknowns y, x, r, s are 0 … 3.
+// A window of 3 x 5 over a picture of rows y and columns x: iterators y, x, r, s are 0 … 3.
 Piece window(const std::vector<std::vector<std::string>>& loads, decltype(&product) body = product,
              std::vector<std::tuple<std::string, int64_t, int64_t>> constraints = {}) {
   KernelBuilder k;

@@ -26,7 +26,7 @@ struct Box {
   int64_t components = 0;
 };
 
-Index own(size_t u) { return {unknown_affine(u), -1, Boundary::in_range}; }
+Index own(size_t u) { return {iterator_affine(u), -1, Boundary::in_range}; }
 
 // fold op over [-r, r + 1) of A[x + turn !clamp], r = min(max(R, 1), most), of every component.
 std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
@@ -88,7 +88,7 @@ BoundProgram program_of(const Box& box) {
   Contraction c;
   c.aggregation = Aggregation::assign;
   Piece piece;
-  for (size_t d = 0; d < box.shape.size(); ++d) piece.unknowns.push_back("x" + std::to_string(d));
+  for (size_t d = 0; d < box.shape.size(); ++d) piece.iterators.push_back("x" + std::to_string(d));
   for (int64_t k = 0; k < std::max<int64_t>(box.components, 1); ++k) {
     Access store;
     store.tensor = 2;
@@ -102,12 +102,12 @@ BoundProgram program_of(const Box& box) {
   if (box.most > 0) piece.body.results = parameter_window(piece, box);
   if (box.most == 0) {
     c.aggregation = box.op == Op::add ? Aggregation::sum : Aggregation::max;
-    piece.unknowns.emplace_back("k");
-    piece.constraints.push_back({unknown_affine(box.shape.size()), 0, box.length, false});
+    piece.iterators.emplace_back("k");
+    piece.constraints.push_back({iterator_affine(box.shape.size()), 0, box.length, false});
     Access load;
     load.tensor = 0;
     for (size_t d = 0; d < box.shape.size(); ++d) load.index.push_back(own(d));
-    load.index[box.along].affine = load.index[box.along].affine + unknown_affine(box.shape.size());
+    load.index[box.along].affine = load.index[box.along].affine + iterator_affine(box.shape.size());
     piece.loads = {load};
     piece.body.results = {piece.body.load(0, DType::f32)};
   }

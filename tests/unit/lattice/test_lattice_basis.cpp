@@ -104,9 +104,9 @@ TEST(LatticeIntegrality, NoIntegerPoint) {
       {1, {access(form({Rational(1, 4)}, Rational(1, 2)), 8), access(form({Rational(1, 4)}), 8)}}));
 }
 
-// The new unknowns that stand for x: exactly one point, or none.
+// The new iterators that stand for x: exactly one point, or none.
 void expect_one_preimage(const Substitution& s, const Point& x) {
-  System preimage{s.unknowns, {}};
+  System preimage{s.iterators, {}};
   for (size_t i = 0; i < x.size(); ++i) {
     preimage.conditions.push_back({s.old_in_new[i], x[i], x[i] + 1, true});
   }
@@ -142,38 +142,38 @@ TEST(LatticeIntegrality, OneToOneOntoThePoints) {
   EXPECT_GT(solved, 50);
 }
 
-TEST(LatticeOwnership, IndependentUnknownsStay) {
+TEST(LatticeOwnership, IndependentIteratorsStay) {
   Ownership o = own_outputs(3, Forms{form({1}), form({0, 1})});
-  EXPECT_EQ(o.owners, 2u);
+  EXPECT_EQ(o.parallel_dims, 2u);
   EXPECT_EQ(o.substitution.old_in_new,
-            (Forms{unknown_affine(0), unknown_affine(1), unknown_affine(2)}));
+            (Forms{iterator_affine(0), iterator_affine(1), iterator_affine(2)}));
   o = own_outputs(3, Forms{form({0, 0, 1}), form({1})});
-  EXPECT_EQ(o.owners, 2u);
+  EXPECT_EQ(o.parallel_dims, 2u);
   EXPECT_EQ(o.substitution.old_in_new,
-            (Forms{unknown_affine(0), unknown_affine(2), unknown_affine(1)}));
+            (Forms{iterator_affine(0), iterator_affine(2), iterator_affine(1)}));
 }
 
-TEST(LatticeOwnership, EntangledUnknownsSeparate) {
+TEST(LatticeOwnership, EntangledIteratorsSeparate) {
   Forms outputs{form({0, 3, 2}), form({1})};
   Ownership o = own_outputs(3, outputs);
-  EXPECT_EQ(o.owners, 2u);
+  EXPECT_EQ(o.parallel_dims, 2u);
   EXPECT_TRUE(rewritten(outputs, o.substitution)[0].coefficient(2).is_zero());
-  EXPECT_EQ(o.substitution.old_in_new[0], unknown_affine(0));
+  EXPECT_EQ(o.substitution.old_in_new[0], iterator_affine(0));
 }
 
 TEST(LatticeOwnership, MixedRadixNeedsTheBox) {
   Forms outputs{form({12, 4, 1})};
-  EXPECT_EQ(own_outputs(3, outputs).owners, 1u);
+  EXPECT_EQ(own_outputs(3, outputs).parallel_dims, 1u);
   std::vector<Interval> box{{0, 9}, {0, 2}, {0, 3}};
-  EXPECT_EQ(own_outputs(3, outputs, box).owners, 3u);
+  EXPECT_EQ(own_outputs(3, outputs, box).parallel_dims, 3u);
   box[2].hi = 4;
-  EXPECT_EQ(own_outputs(3, outputs, box).owners, 1u);
+  EXPECT_EQ(own_outputs(3, outputs, box).parallel_dims, 1u);
 }
 
 TEST(LatticeOwnership, NoOutputsMeansAllIsReduced) {
   Ownership o = own_outputs(2, Forms{});
-  EXPECT_EQ(o.owners, 0u);
-  EXPECT_EQ(o.substitution.old_in_new, (Forms{unknown_affine(0), unknown_affine(1)}));
+  EXPECT_EQ(o.parallel_dims, 0u);
+  EXPECT_EQ(o.substitution.old_in_new, (Forms{iterator_affine(0), iterator_affine(1)}));
 }
 
 }  // namespace

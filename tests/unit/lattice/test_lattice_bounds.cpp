@@ -10,7 +10,7 @@ using Box = std::vector<Interval>;
 
 constexpr int64_t huge = int64_t{1} << 62;
 
-TEST(LatticeBounds, ProjectsOntoEachUnknown) {
+TEST(LatticeBounds, ProjectsOntoEachIterator) {
   Bounds b =
       bounds({2, {access(form({1}), 10), access(form({1, 1}), 12), access(form({0, 1}, -2), 3)}});
   EXPECT_FALSE(b.empty);
@@ -19,7 +19,7 @@ TEST(LatticeBounds, ProjectsOntoEachUnknown) {
 }
 
 TEST(LatticeBounds, NeedsTwoRowsAtOnce) {
-  // 0 <= x + y < 9, 0 <= x - y < 5: no row alone bounds an unknown
+  // 0 <= x + y < 9, 0 <= x - y < 5: no row alone bounds an iterator
   Bounds b = bounds({2, {access(form({1, 1}), 9), access(form({1, -1}), 5)}});
   EXPECT_EQ(b.box, (Box{{0, 6}, {-2, 4}}));
 }
@@ -37,7 +37,7 @@ TEST(LatticeBounds, FractionalConstraintIsNotAnIntegralityCondition) {  // 0 <= 
   EXPECT_EQ(bounds({1, {constraint(form({Rational(1, 3)}), 2)}}).box, (Box{{0, 5}}));
 }
 
-TEST(LatticeBounds, SaysWhichUnknownIsUnbounded) {  // rule 4.6
+TEST(LatticeBounds, SaysWhichIteratorIsUnbounded) {  // rule 4.6
   Bounds b = bounds({3, {access(form({1}), 4), access(form({0, 1, 1}), 4)}});
   EXPECT_FALSE(b.empty);
   EXPECT_EQ(b.unbounded, std::optional<size_t>(1));
@@ -107,7 +107,7 @@ TEST(LatticeEmptiness, FlattenedCellsAreDistinct) {  // rule 4.7
   System system{6, {{form({12, 4, 1, -12, -4, -1}), 0, 1, true}}};
   for (size_t i = 0; i < 6; ++i) {
     int64_t extent = i % 3 == 0 ? 4096 : i % 3 == 1 ? 3 : 4;
-    system.conditions.push_back(access(unknown_affine(i), extent));
+    system.conditions.push_back(access(iterator_affine(i), extent));
   }
   system.conditions.push_back({form({1, 0, 0, -1}), 1, 4096, true});
   EXPECT_EQ(emptiness(system), Emptiness::empty);
@@ -118,7 +118,7 @@ TEST(LatticeEmptiness, FlattenedCellsAreDistinct) {  // rule 4.7
 
 TEST(LatticeEmptiness, RespectsTheWorkLimit) {  // rule 4.13
   System system{2, {{form({5, 7}), 0, 9, true}, {form({7, -5}), 1, 9, true}}};
-  EXPECT_EQ(emptiness(system, 0), Emptiness::unknown);
+  EXPECT_EQ(emptiness(system, 0), Emptiness::iterator);
   EXPECT_EQ(emptiness(system), Emptiness::inhabited);
 }
 

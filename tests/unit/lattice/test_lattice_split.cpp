@@ -1,4 +1,4 @@
-// The worked examples of spec rule 7.5: one owner for each output cell, exact tap ranges.
+// The worked examples of spec rule 7.5: one parallel point for each output cell, exact tap ranges.
 #include <gtest/gtest.h>
 
 #include "tests/support/lattice_systems.h"
@@ -14,8 +14,8 @@ const std::vector<std::string> names = {"v0", "v1", "v2", "v3", "v4", "v5"};
 
 std::string text(const Affine& f) { return to_string(f, names); }
 
-// The old unknowns of one piece, written in its own.
-Strings unknowns_of(const Owned& owned, size_t piece) {
+// The old iterators of one piece, written in its own.
+Strings iterators_of(const Owned& owned, size_t piece) {
   Strings r;
   for (const Affine& f : owned.to_owned.old_in_new) {
     r.push_back(text(substitute(f, owned.pieces[piece].substitution.old_in_new)));
@@ -41,11 +41,11 @@ System strided() {
 TEST(LatticeSplit, DataGradientOfStrideThreeHasThreePiecesWithTapsOfTheirOwn) {  // rule 7.5
   std::vector<Affine> outputs{form({3, 2})};
   Owned owned = own(strided(), outputs);
-  EXPECT_EQ(owned.owners, 1u);
+  EXPECT_EQ(owned.parallel_dims, 1u);
   ASSERT_EQ(owned.pieces.size(), 3u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0 - 2*v1", "3*v1"}));
-  EXPECT_EQ(unknowns_of(owned, 1), (Strings{"v0 - 2*v1", "3*v1 + 2"}));
-  EXPECT_EQ(unknowns_of(owned, 2), (Strings{"v0 - 2*v1", "3*v1 + 1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0 - 2*v1", "3*v1"}));
+  EXPECT_EQ(iterators_of(owned, 1), (Strings{"v0 - 2*v1", "3*v1 + 2"}));
+  EXPECT_EQ(iterators_of(owned, 2), (Strings{"v0 - 2*v1", "3*v1 + 1"}));
   EXPECT_EQ(extents(owned.pieces[0]), (Extents{3, 2}));
   EXPECT_EQ(extents(owned.pieces[1]), (Extents{2, 1}));
   EXPECT_EQ(extents(owned.pieces[2]), (Extents{3, 1}));
@@ -59,7 +59,7 @@ TEST(LatticeSplit, TwoDimensionsHaveNinePieces) {  // rule 7.5
       {access(outputs[0], 9), access(outputs[1], 9), access(form({1}), 3), access(form({0, 1}), 3),
        access(form({0, 0, 1}), 4), access(form({0, 0, 0, 1}), 4)}};
   Owned owned = own(system, outputs);
-  EXPECT_EQ(owned.owners, 2u);
+  EXPECT_EQ(owned.parallel_dims, 2u);
   EXPECT_EQ(owned.pieces.size(), 9u);
   EXPECT_EQ(fault(system, outputs, owned, cube(4, -1, 5)), "");
 }
@@ -77,17 +77,17 @@ TEST(LatticeSplit, SumAndDifferenceOwnTheirCellsWithoutReduction) {
                 {access(outputs[0], 7), access(outputs[1], 7), access(form({1}), 4),
                  access(form({0, 1}), 4)}};
   Owned owned = own(system, outputs);
-  EXPECT_EQ(owned.owners, 2u);
+  EXPECT_EQ(owned.parallel_dims, 2u);
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1"}));
   EXPECT_EQ(fault(system, outputs, owned, cube(2, -5, 9)), "");
 }
 
-TEST(LatticeSplit, FractionalOutputScalesTheUnknown) {
+TEST(LatticeSplit, FractionalOutputScalesTheIterator) {
   Affine out = form({Rational(1, 3), 1});
   System system{2, {access(out, 8), access(form({1}), 10), access(form({0, 1}), 4)}};
   Owned owned = own(system, {out});
-  EXPECT_EQ(owned.owners, 1u);
+  EXPECT_EQ(owned.parallel_dims, 1u);
   ASSERT_EQ(owned.pieces.size(), 1u);
   EXPECT_EQ(extents(owned.pieces[0]), (Extents{7, 4}));
   EXPECT_EQ(fault(system, {out}, owned, cube(2, -3, 12)), "");
@@ -99,10 +99,10 @@ TEST(LatticeSplit, HalvedAccessSplitsByParityAndKeepsTheTaps) {
   System system{2, {access(form({1}), 16), access(half, 8), access(form({0, 1}), 3)}};
   Owned owned = own(system, {form({1})});
   ASSERT_EQ(owned.pieces.size(), 2u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"2*v0", "2*v1 + 1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"2*v0", "2*v1 + 1"}));
   EXPECT_EQ(extents(owned.pieces[0]), (Extents{8, 1}));
   EXPECT_EQ(owned.pieces[0].system.conditions.size(), 0u);
-  EXPECT_EQ(unknowns_of(owned, 1), (Strings{"2*v0 + 1", "2*v1"}));
+  EXPECT_EQ(iterators_of(owned, 1), (Strings{"2*v0 + 1", "2*v1"}));
   EXPECT_EQ(extents(owned.pieces[1]), (Extents{8, 2}));
   EXPECT_EQ(owned.pieces[1].system.conditions.size(), 1u);
   EXPECT_EQ(fault(system, {form({1})}, owned, cube(2, -2, 18)), "");
@@ -117,15 +117,15 @@ TEST(LatticeSplit, ScaledCopyHasAnExactBox) {
   EXPECT_EQ(guards(owned), 0u);
 }
 
-TEST(LatticeSplit, FlattenKeepsItsDigitsAsOwners) {
+TEST(LatticeSplit, FlattenKeepsItsDigitsAsParallelDims) {
   Affine out = form({12, 4, 1});
   System system{
       3,
       {access(out, 24), access(form({1}), 2), access(form({0, 1}), 3), access(form({0, 0, 1}), 4)}};
   Owned owned = own(system, {out});
-  EXPECT_EQ(owned.owners, 3u);
+  EXPECT_EQ(owned.parallel_dims, 3u);
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1", "v2"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1", "v2"}));
   EXPECT_EQ(guards(owned), 0u);
   EXPECT_EQ(fault(system, {out}, owned, cube(3, -1, 5)), "");
 }
@@ -140,10 +140,10 @@ TEST(LatticeSplit, TriangularConstraint) {
   EXPECT_EQ(fault(system, {form({1})}, owned, cube(3, -1, 9)), "");
 }
 
-TEST(LatticeSplit, ConstraintThatIsAnEquationSolvesForAnUnknown) {
+TEST(LatticeSplit, ConstraintThatIsAnEquationSolvesForAnIterator) {
   // O[a] with 4*a + b - 6*c - d < 1
   System system{4, {constraint(form({4, 1, -6, -1}), 1)}};
-  for (size_t i = 0; i < 4; ++i) system.conditions.push_back(access(unknown_affine(i), 6));
+  for (size_t i = 0; i < 4; ++i) system.conditions.push_back(access(iterator_affine(i), 6));
   Owned owned = own(system, {form({1})});
   EXPECT_EQ(fault(system, {form({1})}, owned, cube(4, 0, 6)), "");
   int64_t visited = 0;
@@ -160,7 +160,7 @@ TEST(LatticeSplit, RunningSumDoesNotSplit) {
                 {access(form({1}), 10), access(form({0, 1}), 10), constraint(form({1, -1}), 10)}};
   Owned owned = own(system, {form({1})});
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1"}));
   EXPECT_EQ(guards(owned), 1u);
 }
 
@@ -180,14 +180,14 @@ TEST(LatticeSplit, MatrixProductAndConvolutionStayAsTheyAre) {
                   access(form({0, 1}), 6), access(form({1}), 5), access(form({0, 1}), 6)}};
   Owned owned = own(product, {form({1}), form({0, 1})});
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1", "v2"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1", "v2"}));
   EXPECT_EQ(extents(owned.pieces[0]), (Extents{5, 6, 7}));
   EXPECT_EQ(guards(owned), 0u);
 
   System convolution{2, {access(form({1}), 8), access(form({1, 1}), 10), access(form({0, 1}), 3)}};
   owned = own(convolution, {form({1})});
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1"}));
   EXPECT_EQ(guards(owned), 0u) << "the box implies the access";
 }
 
@@ -195,7 +195,7 @@ TEST(LatticeSplit, PaddedConvolutionKeepsOneGuard) {
   System system{2, {access(form({1}), 10), access(form({1, 1}, -1), 10), access(form({0, 1}), 3)}};
   Owned owned = own(system, {form({1})});
   ASSERT_EQ(owned.pieces.size(), 1u);
-  EXPECT_EQ(unknowns_of(owned, 0), (Strings{"v0", "v1"}));
+  EXPECT_EQ(iterators_of(owned, 0), (Strings{"v0", "v1"}));
   ASSERT_EQ(guards(owned), 1u);
   EXPECT_EQ(text(owned.pieces[0].system.conditions[0].form), "v0 + v1 - 1");
 }
@@ -237,7 +237,7 @@ TEST(LatticeSplit, EmptySystemsHaveNoPieces) {
   EXPECT_TRUE(split(parity, 1).empty());
 }
 
-TEST(LatticeSplit, SizeOneKeepsItsUnknown) {
+TEST(LatticeSplit, SizeOneKeepsItsIterator) {
   System system{2, {access(form({1}), 1), access(form({0, 1}), 1)}};
   Owned owned = own(system, {form({1})});
   ASSERT_EQ(owned.pieces.size(), 1u);

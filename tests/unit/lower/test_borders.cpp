@@ -10,13 +10,13 @@
 namespace tile::testing {
 namespace {
 
-// The tile has `rows` positions along x (unknown 2 of n, y, x, co) and all output channels.
+// The tile has `rows` positions along x (iterator 2 of n, y, x, co) and all output channels.
 Schedule along_x(const Kernel& kernel, int64_t rows) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   PieceSchedule s = plain_schedule(piece);
   for (Loop& l : s.outer) {
-    if (l.unknown == 2) l.step = rows;
-    if (l.unknown == 3) l.step = piece.box[3];
+    if (l.iterator == 2) l.step = rows;
+    if (l.iterator == 3) l.step = piece.box[3];
   }
   s.tile = {{2, 1, Binding::unroll}, {3, 1, Binding::vector}};
   Schedule schedule;

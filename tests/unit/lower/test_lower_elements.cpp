@@ -106,18 +106,18 @@ BoundProgram nine_points(Shape shape, Boundary boundary) {
   p.inputs = {0};
   p.outputs = {1};
   Piece piece;
-  piece.unknowns = {"y", "x"};
+  piece.iterators = {"y", "x"};
   Access store;
   store.tensor = 1;
-  store.index = {{unknown_affine(0), -1, Boundary::in_range},
-                 {unknown_affine(1), -1, Boundary::in_range}};
+  store.index = {{iterator_affine(0), -1, Boundary::in_range},
+                 {iterator_affine(1), -1, Boundary::in_range}};
   piece.stores = {store};
   NodeId sum = piece.body.real(0, DType::f32);
   for (int64_t dy = -1; dy <= 1; ++dy) {
     for (int64_t dx = -1; dx <= 1; ++dx) {
       Access load;
-      load.index = {{unknown_affine(0) + constant_affine(Rational(dy)), -1, boundary},
-                    {unknown_affine(1) + constant_affine(Rational(dx)), -1, boundary}};
+      load.index = {{iterator_affine(0) + constant_affine(Rational(dy)), -1, boundary},
+                    {iterator_affine(1) + constant_affine(Rational(dx)), -1, boundary}};
       load.tensor = 0;
       piece.loads.push_back(load);
       NodeId tap = piece.body.load(static_cast<int>(piece.loads.size()) - 1, DType::f32);

@@ -203,7 +203,7 @@ TEST(LowerPrograms, CumulativeSumsRule6_4) {
   expect_lowered_agrees("function (A) -> (O) { O = cumsum(A, 0); }", {f32({37, 40})}, 30);
   expect_lowered_agrees("function (A) -> (O) { B = cumsum(A, 0); O = B * B; }", {f32({50})}, 30);
 }
-TEST(LowerPrograms, ReductionsThatGrowWithAnOwnerRule4_2) {
+TEST(LowerPrograms, ReductionsThatGrowWithAnParallelDimRule4_2) {
   for (const char* range : {"k - i", "k - i + 3", "k - i - 4", "i - k", "i - k + 5", "i - k - 2"}) {
     for (const char* aggregation : {"+", ">", "*"}) {
       std::string text = std::string("function (A[N]) -> (O) { O[i : 20] = ") + aggregation +

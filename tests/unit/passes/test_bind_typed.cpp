@@ -49,7 +49,7 @@ TEST(BindTyped, WhatTheSizesMakeAffineIsAffine) {
   EXPECT_EQ(read_at("(i / N) * N + i % N", Boundary::in_range, 4, a, &program), a);
   const Index& index = std::get<Contraction>(program.statements[0]).pieces[0].loads[0].index[0];
   EXPECT_EQ(index.value, -1);
-  EXPECT_EQ(index.affine, unknown_affine(0));
+  EXPECT_EQ(index.affine, iterator_affine(0));
   EXPECT_EQ(read_at("i / N", Boundary::in_range, 4, a, &program), Values(4, 1));
   EXPECT_TRUE(std::get<Contraction>(program.statements[0])
                   .pieces[0]

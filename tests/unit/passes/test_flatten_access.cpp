@@ -32,13 +32,13 @@ TEST(FlattenAccess, AJoinIsTheElementsInARow) {
   Bound b = bound("Join() $ x", {5, 7});
   EXPECT_EQ(b.tensor().shape, (Shape{35}));
   EXPECT_TRUE(b.tensor().view_of.has_value());
-  EXPECT_EQ(b.load().index.at(0).affine, unknown_affine(0));
+  EXPECT_EQ(b.load().index.at(0).affine, iterator_affine(0));
 }
 
 TEST(FlattenAccess, InnerDimensionsAlone) {
   Bound b = bound("Map(Join()) $ x", {3, 4, 5});
   EXPECT_EQ(b.tensor().shape, (Shape{3, 20}));
-  EXPECT_EQ(b.load().index.at(1).affine, unknown_affine(1));
+  EXPECT_EQ(b.load().index.at(1).affine, iterator_affine(1));
   Bound all = bound("Join() o Join() $ x", {3, 4, 5});
   EXPECT_EQ(all.tensor().shape, (Shape{60}));
 }

@@ -1,5 +1,5 @@
-// One vector over the pairs of two owners: random schedules that have one give the reference's
-// values, and the model takes it where few channels of many groups lie side by side.
+// One vector over the pairs of two parallel dimensions: random schedules that have one give the
+// reference's values, and the model takes it where few channels of many groups lie side by side.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,7 +81,7 @@ TEST(JoinedLanes, TakenForFewChannelsOfManyGroups) {
   }
 }
 
-// Both owners whole in one register tile, the reduction written out.
+// Both parallel dimensions whole in one register tile, the reduction written out.
 TEST(JoinedLanes, TakenForSmallProductsAsAWhole) {
   Target target = wide_target();
   for (auto [m, n, k] : {std::array{8, 8, 8}, {7, 8, 8}, {12, 4, 8}, {5, 7, 6}, {9, 3, 1}}) {
@@ -99,7 +99,7 @@ TEST(JoinedLanes, TakenForSmallProductsAsAWhole) {
   }
 }
 
-TEST(JoinedLanes, IllegalOverAPartOfTheLastUnknown) {
+TEST(JoinedLanes, IllegalOverAPartOfTheLastIterator) {
   Kernel kernel = grouped_taps(8, 8, 4, 4);
   auto rule = [&](const std::string& outer, const std::string& tile, const Target& target) {
     return illegal(parse_schedule("schedule { stage { piece outer (" + outer +
@@ -111,7 +111,7 @@ TEST(JoinedLanes, IllegalOverAPartOfTheLastUnknown) {
   EXPECT_EQ(rule(all, joined, wide), "");
   EXPECT_EQ(rule(all + ", 2:4 serial", joined, wide), "");
   EXPECT_EQ(rule(all + ", 2:2 serial", joined, wide),
-            "joined lanes over a part of the last unknown");
+            "joined lanes over a part of the last iterator");
   EXPECT_EQ(rule("1:4 serial", "0:1 vector, 1:1 vector, 2:1 vector", wide),
             "a vector loop not last");
   EXPECT_EQ(rule(all, joined, h200_target()), "joined lanes on a GPU");

@@ -145,8 +145,8 @@ TEST(ScheduleSpace, SmallTasksLeaveLittleToWaitFor) {
   EXPECT_EQ(threaded_ns(serial, 1, target), serial);
 }
 
-// Tiles of both owners become tasks where each is work enough, panels with a copy of their own
-// where they are several for each thread.
+// Tiles of both parallel dimensions become tasks where each is work enough, panels with a copy of
+// their own where they are several for each thread.
 TEST(ScheduleSpace, TasksAreManyWhereTheirWorkIsEnough) {
   Target target = wide_target();
   target.threads = 2;
@@ -157,7 +157,7 @@ TEST(ScheduleSpace, TasksAreManyWhereTheirWorkIsEnough) {
     int64_t count = 1;
     for (const Loop& l : schedule.stages[0][0].outer) {
       if (l.binding != Binding::parallel) break;
-      count *= ceil_div(piece.box[static_cast<size_t>(l.unknown)], l.step);
+      count *= ceil_div(piece.box[static_cast<size_t>(l.iterator)], l.step);
     }
     return count;
   };
@@ -173,7 +173,7 @@ TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
   PieceModel model(c.pieces[0], c, kernel, target);
   auto share = [&](const std::vector<int64_t>& steps) {
     PieceSchedule s = plain_schedule(c.pieces[0]);
-    std::erase_if(s.outer, [](const Loop& l) { return l.unknown < 2; });
+    std::erase_if(s.outer, [](const Loop& l) { return l.iterator < 2; });
     for (size_t u = steps.size(); u-- > 0;) {
       s.outer.insert(s.outer.begin(), {static_cast<int>(u), steps[u], Binding::parallel});
       s.outer.push_back({static_cast<int>(u), 1, Binding::serial});
@@ -276,7 +276,7 @@ TEST(ScheduleSpace, RowsAreReadWholeBeforeOthers) {
   EXPECT_GT(apart, 1.2 * nanoseconds("0:4 parallel, 1:64 serial"));
   EXPECT_GT(apart, 1.2 * nanoseconds("0:8 parallel, 1:64 serial, 0:4 serial"));
   PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
-  EXPECT_EQ(s.outer.front().unknown, 0);
+  EXPECT_EQ(s.outer.front().iterator, 0);
 }
 
 // Tiles of short sums overlap: copies of an operand that lies across the lanes pay at once.
@@ -328,8 +328,9 @@ TEST(ScheduleSpace, LongSumsOfFewCellsPassByInBlocks) {
   target.threads = 2;
   Schedule s = analytic_schedule(kernel, target);
   const std::vector<Loop>& outer = s.stages[0][0].outer;
-  EXPECT_TRUE(std::any_of(outer.begin(), outer.end(), [](const Loop& l) { return l.unknown >= 4; }))
-      << print(s);
+  EXPECT_TRUE(std::any_of(outer.begin(), outer.end(), [](const Loop& l) {
+    return l.iterator >= 4;
+  })) << print(s);
 }
 
 // What a maximum over no points would be is not known before the last block.
@@ -362,7 +363,7 @@ TEST(ScheduleSpace, NothingIsCopiedIntoTheOrderThatItHas) {
   for (const Schedule& s : candidates(matrix_product(512, 512, 512), wide_target(), 100)) {
     for (const Packing& p : s.stages[0][0].packings) {
       bool rows = p.level == 0 && p.order.size() == 2 && p.order[0].step == 1;
-      EXPECT_FALSE(rows && p.order[0].unknown < p.order[1].unknown && p.load == 0) << print(s);
+      EXPECT_FALSE(rows && p.order[0].iterator < p.order[1].iterator && p.load == 0) << print(s);
     }
   }
 }
@@ -373,9 +374,9 @@ TEST(ScheduleSpace, TransposedCopiesTurnBlocksOfWholeRows) {
     ASSERT_EQ(s.tile.size(), 2U);
     EXPECT_EQ(s.tile[0].binding, Binding::unroll);
     EXPECT_EQ(s.tile[1].binding, Binding::vector);
-    EXPECT_NE(s.tile[0].unknown, s.tile[1].unknown);
+    EXPECT_NE(s.tile[0].iterator, s.tile[1].iterator);
     auto rows = std::find_if(s.outer.rbegin(), s.outer.rend(),
-                             [&](const Loop& l) { return l.unknown == s.tile[0].unknown; });
+                             [&](const Loop& l) { return l.iterator == s.tile[0].iterator; });
     EXPECT_EQ(rows->step, 16) << "a line of each row";
     EXPECT_TRUE(s.packings.empty());
   }
@@ -402,7 +403,7 @@ TEST(ScheduleSpace, GroupsComeBeforeTheLoopsThatShare) {
   Kernel kernel = b.finish();
   auto group_at = [](const Schedule& s, size_t place) {
     const std::vector<Loop>& outer = s.stages[0][0].outer;
-    return outer.size() > place && outer[place].unknown == 2;
+    return outer.size() > place && outer[place].iterator == 2;
   };
   std::vector<Schedule> all = candidates(kernel, wide_target(), 1000);
   for (size_t place : {0, 1}) {
@@ -531,9 +532,9 @@ TEST(ScheduleSpace, LargeProductsPackPanelsOnce) {
   target.threads = 2;
   Kernel kernel = matrix_product(8192, 8192, 8192);
   const PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
-  int vector = s.tile.back().unknown;
+  int vector = s.tile.back().iterator;
   auto along = std::find_if(s.packings.begin(), s.packings.end(),
-                            [&](const Packing& p) { return p.order.back().unknown == vector; });
+                            [&](const Packing& p) { return p.order.back().iterator == vector; });
   ASSERT_NE(along, s.packings.end());
   EXPECT_EQ(along->level, 0);
 }

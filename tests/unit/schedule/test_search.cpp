@@ -12,8 +12,8 @@
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/cost/time_bound.h"
-#include "core/schedule/search/nearest.h"
-#include "core/schedule/search/run_time_blocks.h"
+#include "core/schedule/search/parametric_tiling.h"
+#include "core/schedule/search/schedule_transfer.h"
 #include "core/schedule/search/search.h"
 #include "core/schedule/space/candidates.h"
 #include "core/target/rates.h"
@@ -77,9 +77,9 @@ TEST(Search, KindsOfInnermostCodeComeFirst) {
   for (size_t i = 0; i < 12; ++i) {
     const PieceSchedule& piece = field[i].stages[0][0];
     std::string kind = std::to_string(piece.packings.size());
-    for (int unknown : {0, 1}) {
+    for (int iterator : {0, 1}) {
       int64_t step = 0;
-      for (const Loop& l : piece.outer) step = l.unknown == unknown ? l.step : step;
+      for (const Loop& l : piece.outer) step = l.iterator == iterator ? l.step : step;
       kind += " " + std::to_string(step);
     }
     ++kinds[kind];

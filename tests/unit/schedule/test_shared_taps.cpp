@@ -16,9 +16,9 @@ NodeId product_of(Body& body, const std::vector<NodeId>& loads) {
 }
 NodeId same(Body&, const std::vector<NodeId>& loads) { return loads[0]; }
 
-std::string tap_of(const char* owner, const char* tap, int64_t stride, int64_t dilation) {
-  return std::to_string(stride) + "*" + owner + " + " + std::to_string(dilation) + "*" + tap +
-         " - 1";
+std::string tap_of(const char* parallel_dim, const char* tap, int64_t stride, int64_t dilation) {
+  return std::to_string(stride) + "*" + parallel_dim + " + " + std::to_string(dilation) + "*" +
+         tap + " - 1";
 }
 
 // A filter of taps x taps for each channel; without filters the largest of each window.

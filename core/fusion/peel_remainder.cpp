@@ -1,0 +1,74 @@
+#include "core/fusion/peel_remainder.h"
+
+#include <algorithm>
+
+#include "core/ir/body.h"
+#include "core/kernel/collapse.h"
+#include "core/kernel/coverage.h"
+#include "core/kernel/schedule.h"
+#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/estimate.h"
+#include "core/schedule/space/candidates.h"
+
+namespace tile {
+namespace {
+
+// An edge is thin up to this share of the lanes: sums over vectors of the reduction cost one
+// vector's addition a cell, and its lanes one by one.
+constexpr int64_t kThinShare = 4;
+
+// The parallel dimension along the rows of the result, if it may be divided anywhere; else -1.
+int row_parallel_dim(const Kernel& kernel) {
+  const Contraction& c = kernel.stages[0].contraction;
+  bool plain = kernel.stages.size() == 1 && row_loops(kernel) == 0 && c.pieces.size() == 1 &&
+               covers_output(c, kernel.tensors);
+  if (!plain) return -1;
+  const Piece& piece = c.pieces[0];
+  PieceClass kind = classify(piece, c, kernel.tensors);
+  bool product = kind.kind == KernelClass::matrix || kind.kind == KernelClass::windowed;
+  if (!product || !piece.constraints.empty() || piece.stores[0].index.empty()) return -1;
+  int parallel_dim = sole_iterator(piece.stores[0].index.back(), piece.iterators.size());
+  if (parallel_dim < 0) return -1;
+  Role role = kind.roles[static_cast<size_t>(parallel_dim)];
+  bool free = role == Role::m || role == Role::n;
+  visit_nodes(piece.body, [&](const Node& node) {
+    free = free && !(node.kind == NodeKind::index && node.slot == parallel_dim);
+  });
+  return free ? parallel_dim : -1;
+}
+
+// The cells [from, to) along a parallel dimension.
+Piece part(const Piece& whole, size_t parallel_dim, int64_t from, int64_t to) {
+  Piece piece = whole;
+  piece.box[parallel_dim] = to - from;
+  auto move = [&](Access& a) {
+    for (Index& index : a.index) {
+      index.affine.constant += index.affine.coefficient(parallel_dim) * Rational(from);
+    }
+  };
+  std::for_each(piece.stores.begin(), piece.stores.end(), move);
+  std::for_each(piece.loads.begin(), piece.loads.end(), move);
+  return piece;
+}
+
+}  // namespace
+
+void peel_remainder(Kernel& kernel, const Target& target) {
+  int row = row_parallel_dim(kernel);
+  if (row < 0) return;
+  const Contraction& c = kernel.stages[0].contraction;
+  const Piece& whole = c.pieces[0];
+  auto parallel_dim = static_cast<size_t>(row);
+  int64_t lanes = PieceModel(whole, c, kernel, target).lanes();
+  int64_t size = whole.box[parallel_dim], edge = size % lanes;
+  if (edge == 0 || edge * kThinShare >= lanes || size < lanes) return;
+  Kernel divided = kernel;
+  divided.stages[0].contraction.pieces = {part(whole, parallel_dim, 0, size - edge),
+                                          part(whole, parallel_dim, size - edge, size)};
+  double ns = estimate(analytic_schedule(kernel, target), kernel, target);
+  if (estimate(analytic_schedule(divided, target), divided, target) < ns) {
+    kernel = std::move(divided);
+  }
+}
+
+}  // namespace tile

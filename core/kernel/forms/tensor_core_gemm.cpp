@@ -1,0 +1,384 @@
+// Recognising products whose operands can be copied as boxes.
+#include "core/kernel/forms/tensor_core_gemm.h"
+
+#include <algorithm>
+
+#include "core/kernel/argument_layout.h"
+#include "core/support/checked.h"
+
+namespace tile::tensor_cores {
+namespace {
+
+constexpr int64_t kLeastExtent = 16;   // of m, n and k: below, other code is better
+constexpr size_t kMostDimensions = 5;  // of a tensor map
+constexpr int64_t kMostStride = 8;     // between elements that a bulk copy takes
+
+// The node below conversions to f32.
+NodeId widened(const Body& body, NodeId id) {
+  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
+         body[id].type == DType::f32) {
+    id = body[id].args[0];
+  }
+  return id;
+}
+
+bool is_sum(const Contraction& c) {
+  return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
+}
+
+// The node is, in f32, the product of two loads; of loads x and y, in this order, if they are
+// given.
+bool is_product(const Body& body, NodeId id, int x = -1, int y = -1) {
+  const Node& root = body[widened(body, id)];
+  if (root.kind != NodeKind::operation || root.op != Op::mul || root.type != DType::f32) {
+    return false;
+  }
+  const Node& a = body[widened(body, root.args[0])];
+  const Node& b = body[widened(body, root.args[1])];
+  if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
+  return x < 0 || (a.slot == x && b.slot == y);
+}
+
+// Loads 2 and 3 are what rounding left of 0 and 1: 0 * 1 + (2 * 1 + 0 * 3).
+bool is_split_product(const Piece& piece) {
+  const Body& body = piece.body;
+  auto is_add = [&](const Node& n) {
+    return n.kind == NodeKind::operation && n.op == Op::add && n.type == DType::f32;
+  };
+  const Node& root = body[body.results[0]];
+  if (piece.loads.size() != 4 || !is_add(root) || !is_add(body[root.args[1]])) return false;
+  const Node& small = body[root.args[1]];
+  return is_product(body, root.args[0], 0, 1) && is_product(body, small.args[0], 2, 1) &&
+         is_product(body, small.args[1], 0, 3);
+}
+
+// The same box at another place of the tensor, which no iterator moves.
+bool is_beside(const tile::Access& a, const tile::Access& b) {
+  if (a.tensor != b.tensor) return false;
+  for (size_t d = 0; d < a.index.size(); ++d) {
+    Affine distance = b.index[d].affine - a.index[d].affine;
+    bool fixed = distance.is_constant() && b.index[d].affine.is_constant();
+    if (!(a.index[d].affine == b.index[d].affine) && !fixed) return false;
+  }
+  return true;
+}
+
+bool plain_indices(const tile::Access& access) {
+  return std::all_of(access.index.begin(), access.index.end(), [](const Index& i) {
+    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
+  });
+}
+
+class Recogniser {
+ public:
+  Recogniser(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target,
+             const ArgumentLayouts& layouts, bool bulk)
+      : piece_(piece), c_(c), kernel_(kernel), target_(target), layouts_(layouts) {
+    p_.bulk = bulk;
+    p_.box = piece.box;
+  }
+
+  std::optional<Product> run() {
+    if (!is_sum(c_) || !take_form() || !types()) return std::nullopt;
+    roles_ = classify(piece_, c_, kernel_.tensors).roles;
+    if (!supported_roles()) return std::nullopt;
+    bool swapped = columns_are_m();
+    p_.a.load = swapped ? 1 : 0;
+    p_.b.load = swapped ? 0 : 1;
+    Role row = swapped ? Role::n : Role::m, column = swapped ? Role::m : Role::n;
+    if (!layout(p_.a, row) || !layout(p_.b, column) || !choose_k()) return std::nullopt;
+    // Bulk copies put f32 where wgmma wants it only if neighbours differ in k.
+    if (p_.bulk && p_.type == DType::f32 && !(p_.a.k_inside && p_.b.k_inside)) return std::nullopt;
+    if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
+    if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
+    collect_rest(row, column);
+    for (const tile::Access& a : piece_.loads) {
+      const ArgumentLayout& b = layout_of(a);
+      for (size_t d = 0; d < b.shape.size(); ++d) {
+        if (b.shape[d] == 1 || static_cast<int>(d) == inner_dimension(a)) continue;
+        int64_t bytes = b.strides[d] * static_cast<int64_t>(byte_size(b.type));
+        if (bytes != 0) p_.alignment = std::min(p_.alignment, bytes & -bytes);
+      }
+    }
+    p_.steps = ceil_div(box(p_.k), p_.depth);
+    for (int u : p_.around) p_.steps = checked_mul(p_.steps, box(u));
+    return p_;
+  }
+
+ private:
+  const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
+  const ArgumentLayout& layout_of(const tile::Access& a) const { return layouts_.at(a.tensor); }
+  const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)]; }
+  int64_t box(int iterator) const { return piece_.box[static_cast<size_t>(iterator)]; }
+  static int64_t coefficient(const Index& index, int iterator) {
+    return index.affine.coefficient(static_cast<size_t>(iterator)).num();
+  }
+
+  // Of a split product the two first loads stand for all.
+  bool take_form() {
+    if (piece_.loads.size() == 2) return is_product(piece_.body, piece_.body.results[0]);
+    if (!p_.bulk || !is_split_product(piece_)) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      const tile::Access& a = piece_.loads[i];
+      if (!tensor(a.tensor).tf32_parts || !is_beside(a, piece_.loads[i + 2])) return false;
+    }
+    piece_.loads.resize(2);
+    piece_.body = {};
+    Body& b = piece_.body;
+    b.results = {b.operation(Op::mul, {b.load(0, DType::f32), b.load(1, DType::f32)}, DType::f32)};
+    p_.split = true;
+    return true;
+  }
+
+  bool types() {
+    for (const tile::Access& a : piece_.loads) {
+      if (!layouts_.contains(a.tensor) || layout_of(a).split) return false;
+      if (!plain_indices(a)) return false;
+    }
+    p_.type = layout_of(piece_.loads[0]).type;
+    if (layout_of(piece_.loads[1]).type != p_.type) return false;
+    p_.depth = (p_.bulk ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(p_.type));
+    if (p_.type != DType::f32) return p_.type == DType::f16 || p_.type == DType::bf16;
+    // Threads split factors in registers, where wgmma does not read both from.
+    bool threes = target_.precision == Precision::tf32x3;
+    if (p_.bulk && threes != p_.split) return false;
+    p_.split = threes;
+    return target_.precision != Precision::f32;
+  }
+
+  bool supported_roles() const {
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      bool alone = roles_[u] == Role::outer || roles_[u] == Role::reduction;
+      if (alone && piece_.box[u] != 1) return false;
+    }
+    return true;
+  }
+
+  // Columns are what neighbours in the output differ in.
+  bool columns_are_m() const {
+    const std::vector<Index>& index = piece_.stores[0].index;
+    for (size_t d = index.size(); d-- > 0;) {
+      for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+        if (piece_.box[u] == 1 || index[d].affine.coefficient(u).is_zero()) continue;
+        if (roles_[u] == Role::m) return true;
+        if (roles_[u] == Role::n) return false;
+      }
+    }
+    return false;
+  }
+
+  // The dimension along which elements are neighbours; -1: none.
+  int inner_dimension(const tile::Access& a) const {
+    const ArgumentLayout& b = layout_of(a);
+    for (size_t d = b.shape.size(); d-- > 0;) {
+      if (b.strides[d] == 1 && b.shape[d] > 1) return static_cast<int>(d);
+    }
+    return -1;
+  }
+
+  bool mappable(const tile::Access& a, int inner) const {
+    if (!p_.bulk) return true;
+    const ArgumentLayout& b = layout_of(a);
+    auto size = static_cast<int64_t>(byte_size(b.type));
+    size_t rank = 0;
+    for (size_t d = 0; d < b.shape.size(); ++d) {
+      if (b.shape[d] == 1) continue;
+      ++rank;
+      if (static_cast<int>(d) == inner) continue;
+      if (b.strides[d] <= 0 || checked_mul(b.strides[d], size) % 16 != 0) return false;
+    }
+    return rank <= kMostDimensions;
+  }
+
+  // Whether neighbours in memory differ in k or in a row; the inner iterator.
+  bool layout(Operand& o, Role own) {
+    const tile::Access& a = access(o);
+    int inner = inner_dimension(a);
+    if (inner < 0 || !mappable(a, inner)) return false;
+    const Index& index = a.index[static_cast<size_t>(inner)];
+    int best = -1;
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      int at = static_cast<int>(u);
+      bool suits = roles_[u] == Role::k || roles_[u] == own;
+      if (suits && coefficient(index, at) == 1 && (best < 0 || box(at) > box(best))) best = at;
+    }
+    if (best < 0) return false;
+    o.k_inside = roles_[static_cast<size_t>(best)] == Role::k;
+    inner_[o.load] = best;
+    for (size_t u = 0; u < piece_.parallel_dims; ++u) {
+      if (roles_[u] == own) o.iterators.push_back(static_cast<int>(u));
+    }
+    order_by_output(o.iterators);
+    if (!o.k_inside) {  // neighbours in memory are neighbours in the tile
+      auto it = std::find(o.iterators.begin(), o.iterators.end(), best);
+      std::rotate(it, it + 1, o.iterators.end());
+    }
+    return true;
+  }
+
+  // By the distance of neighbours in the output, greatest first.
+  void order_by_output(std::vector<int>& iterators) const {
+    const std::vector<Index>& index = piece_.stores[0].index;
+    std::vector<int64_t> dense = dense_strides(tensor(c_.outputs[0]).shape);
+    auto distance = [&](int u) {
+      int64_t sum = 0;
+      for (size_t d = 0; d < index.size(); ++d) sum += dense[d] * coefficient(index[d], u);
+      return std::abs(sum);
+    };
+    std::stable_sort(iterators.begin(), iterators.end(),
+                     [&](int u, int v) { return distance(u) > distance(v); });
+  }
+
+  bool choose_k() {
+    if (p_.a.k_inside) p_.k = inner_[p_.a.load];
+    if (p_.b.k_inside) {
+      if (p_.k >= 0 && p_.k != inner_[p_.b.load]) return false;
+      p_.k = inner_[p_.b.load];
+    }
+    for (size_t u = piece_.parallel_dims; p_.k < 0 && u < roles_.size(); ++u) {
+      if (roles_[u] == Role::k && box(static_cast<int>(u)) >= kLeastExtent) {
+        p_.k = static_cast<int>(u);
+      }
+    }
+    return p_.k >= 0 && box(p_.k) >= kLeastExtent;
+  }
+
+  // The dimension that an iterator alone moves along, -1: several.
+  static int only_dimension(const tile::Access& a, int iterator) {
+    int found = -1;
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      if (coefficient(a.index[d], iterator) == 0) continue;
+      if (found >= 0) return -1;
+      found = static_cast<int>(d);
+    }
+    return found;
+  }
+
+  bool alone(const Index& index, int iterator) const {
+    for (size_t u = 0; u < piece_.box.size(); ++u) {
+      bool other = static_cast<int>(u) != iterator && piece_.box[u] > 1;
+      if (other && !index.affine.coefficient(u).is_zero()) return false;
+    }
+    return true;
+  }
+
+  // Which iterators a box can span, and where the cells of k end.
+  bool boxes(Operand& o) {
+    const tile::Access& a = access(o);
+    o.limit = layout_of(a).shape;
+    int inner = inner_dimension(a), k = only_dimension(a, p_.k);
+    if (k < 0 || coefficient(a.index[static_cast<size_t>(k)], p_.k) != 1) return false;
+    auto at = static_cast<size_t>(k);
+    if (alone(a.index[at], p_.k)) {
+      o.limit[at] = std::min(o.limit[at], a.index[at].affine.constant.num() + box(p_.k));
+    } else if (box(p_.k) % p_.depth != 0) {
+      return false;
+    }
+    std::vector<int> spanned(a.index.size(), -1);
+    spanned[at] = p_.k;
+    for (size_t i = o.iterators.size(); i-- > 0;) {  // the innermost first
+      int u = o.iterators[i], d = only_dimension(a, u);
+      bool fits = d >= 0 && spanned[static_cast<size_t>(d)] < 0;
+      int64_t step = fits ? coefficient(a.index[static_cast<size_t>(d)], u) : 0;
+      fits = fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) &&
+             layout_of(a).shape[static_cast<size_t>(d)] > 1;
+      if (fits) spanned[static_cast<size_t>(d)] = u;
+      // From its first to its last cell a box has at most 256 indices of a dimension.
+      o.most.insert(o.most.begin(), fits ? 255 / step + 1 : 1);
+    }
+    return o.k_inside || o.most.back() > 1;
+  }
+
+  // Every condition of the domain says that an operand's index is inside [0, limit): copies make
+  // zeros there. A zero times an infinity is not skipped, so that strict programs have none.
+  bool conditions_are_limits() {
+    if (!piece_.constraints.empty() && target_.strict_skip) return false;
+    return std::all_of(piece_.constraints.begin(), piece_.constraints.end(),
+                       [&](const Constraint& c) { return limits(c, p_.a) || limits(c, p_.b); });
+  }
+  bool limits(const Constraint& c, Operand& o) const {
+    const tile::Access& a = access(o);
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      Affine rest = c.form - a.index[d].affine;
+      if (!rest.is_constant() || !rest.is_integral()) continue;
+      if (c.lo - rest.constant.num() > 0) return false;
+      o.limit[d] = std::min(o.limit[d], std::max<int64_t>(c.hi - rest.constant.num(), 0));
+      return true;
+    }
+    return false;
+  }
+
+  int64_t extent(const Operand& o) const {
+    int64_t product = 1;
+    for (size_t i = 0; i < o.iterators.size(); ++i) {
+      if (o.most[i] > 1) product = checked_mul(product, box(o.iterators[i]));
+    }
+    return product;
+  }
+
+  void collect_rest(Role row, Role column) {
+    for (size_t u = 0; u < roles_.size(); ++u) {
+      int at = static_cast<int>(u);
+      if (u >= piece_.parallel_dims) {
+        if (at != p_.k) p_.around.push_back(at);
+      } else if (roles_[u] != row && roles_[u] != column) {
+        p_.batch.push_back(at);
+      }
+    }
+  }
+
+  Piece piece_;
+  const Contraction& c_;
+  const Kernel& kernel_;
+  const Target& target_;
+  const ArgumentLayouts& layouts_;
+  std::vector<Role> roles_;
+  int inner_[2] = {-1, -1};  // by load: the iterator in which neighbours in memory differ
+  Product p_;
+};
+
+int64_t tile_extent(const TensorCoreGemm& schedule, const Operand& o) {
+  int64_t product = 1;
+  for (int u : o.iterators) {
+    product = checked_mul(product, schedule.tile[static_cast<size_t>(u)]);
+  }
+  return product;
+}
+
+}  // namespace
+
+std::optional<Product> product_of(const Piece& piece, const Contraction& c, const Kernel& kernel,
+                                  const Target& target, const ArgumentLayouts& layouts) {
+  std::optional<Product> product;
+  if (target.gpu.matrix_per_ns <= 0) return product;
+  auto recognise = [&](bool bulk) {
+    return Recogniser(piece, c, kernel, target, layouts, bulk).run();
+  };
+  if (target.features.starts_with("sm_90a")) product = recognise(true);
+  if (!product && target.gpu.capability >= 80) product = recognise(false);
+  return product;
+}
+
+int64_t tile_rows(const TensorCoreGemm& schedule, const Product& product) {
+  return tile_extent(schedule, product.a);
+}
+int64_t tile_columns(const TensorCoreGemm& schedule, const Product& product) {
+  return tile_extent(schedule, product.b);
+}
+
+int64_t tile_count(const TensorCoreGemm& schedule, const Product& product) {
+  int64_t tiles = 1;
+  for (const std::vector<int>* list :
+       {&product.batch, &product.a.iterators, &product.b.iterators}) {
+    for (int u : *list) {
+      auto at = static_cast<size_t>(u);
+      tiles = checked_mul(tiles, ceil_div(product.box[at], schedule.tile[at]));
+    }
+  }
+  return tiles;
+}
+int64_t cut_tiles(const TensorCoreGemm& schedule, const Product& product) {
+  return tile_count(schedule, product) % schedule.stream;
+}
+
+}  // namespace tile::tensor_cores

@@ -1,0 +1,187 @@
+// Kernels for classes of sizes: one nest serves every size, and computes what each size's own
+// would.
+#include <gtest/gtest.h>
+
+#include "core/lower/lower.h"
+#include "core/nest/nest.h"
+#include "core/schedule/search/dynamic_extent.h"
+#include "core/schedule/space/candidates.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/schedule_kernels.h"
+
+namespace tile::testing {
+namespace {
+
+Target eager(Target target) {
+  target.class_work_ns = 0;
+  return target;
+}
+
+Values run_sized(const nest::Nest& nest, const Kernel& kernel, Values values, int64_t size) {
+  std::vector<HostTensor*> arguments;
+  for (TensorId id : arguments_of(kernel)) arguments.push_back(&values[static_cast<size_t>(id)]);
+  nest::interpret(nest, arguments, {size});
+  return values;
+}
+
+const std::vector<int64_t> kSizes{2, 3, 5, 8, 9, 14, 31, 64, 65};
+
+// The kernels of the sizes up to `most`, under the analytic pick and random schedules: those of one
+// class have one nest, and each agrees with brute force. Returns the number of nests.
+size_t expect_sizes_agree(const std::function<Kernel(int64_t)>& make, int64_t most,
+                          const Target& target, uint64_t seed) {
+  std::set<std::string> nests;
+  for (int64_t size : kSizes) {
+    if (size > most) break;
+    Kernel kernel = make(size);
+    std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
+    if (!found) {
+      ADD_FAILURE() << "no class for size " << size;
+      return 0;
+    }
+    EXPECT_EQ(found->size, size);
+    Schedule schedule = seed == 0 ? analytic_schedule(found->kernel, target)
+                                  : random_schedule(found->kernel, target, seed);
+    if (!suits_class(schedule, *found)) continue;
+    SCOPED_TRACE("size " + std::to_string(size) + "\n" + print(schedule));
+    nest::Nest nest = lower(*found, schedule, target);
+    nest::verify(nest);
+    nest::Nest parts = nest::partition(nest);
+    nest::verify(parts);
+    std::string text = nest::print(parts, true);
+    EXPECT_EQ(
+        nest::print(nest::parse_nest(std::make_shared<Source>(Source{"n", nest::print(parts)})),
+                    true),
+        text);
+    nests.insert(text);
+    Values inputs = small_integers(kernel, 7);
+    Values expected = inputs;
+    brute_force(kernel, expected);
+    EXPECT_EQ(difference(kernel, expected, run_sized(parts, kernel, inputs, size)), "")
+        << nest::print(parts);
+  }
+  return nests.size();
+}
+
+TEST(DynamicExtent, ProductsOfAllSizesShareTheirNests) {
+  auto make = [](int64_t m) { return matrix_product(m, 21, 5); };
+  for (const Target& target : {eager(small_target()), eager(wide_target())}) {
+    EXPECT_LE(expect_sizes_agree(make, 65, target, 0), 3U);
+    for (uint64_t seed = 1; seed < 7; ++seed) expect_sizes_agree(make, 14, target, seed);
+  }
+}
+
+TEST(DynamicExtent, FusedProductsToo) {
+  auto make = [](int64_t m) { return matrix_bias_gelu(m, 19, 3); };
+  EXPECT_LE(expect_sizes_agree(make, 65, eager(wide_target()), 0), 3U);
+  for (uint64_t seed = 1; seed < 6; ++seed)
+    expect_sizes_agree(make, 14, eager(small_target()), seed);
+}
+
+TEST(DynamicExtent, BatchesOfConvolutionsShareTheirNests) {
+  auto make = [](int64_t batch) { return convolution(batch, 4, 2, 3, 3, 1, 1); };
+  for (const Target& target : {eager(small_target()), eager(wide_target())}) {
+    EXPECT_LE(expect_sizes_agree(make, 14, target, 0), 2U);
+    for (uint64_t seed = 1; seed < 5; ++seed) expect_sizes_agree(make, 9, target, seed);
+  }
+}
+
+// A size in a stride, a row of the input beside the batch's own, one row alone: no class.
+TEST(DynamicExtent, OnlyFreeExtentsAreParameters) {
+  Target target = eager(wide_target());
+  EXPECT_FALSE(for_class_of_sizes(matrix_product(1, 16, 16), target));
+  EXPECT_FALSE(for_class_of_sizes(row_sum(8, 16, false), target));             // no product
+  EXPECT_FALSE(for_class_of_sizes(depthwise(8, 16, 3), target));               // rows of a window
+  EXPECT_FALSE(for_class_of_sizes(matrix_product(8, 16, 16), wide_target()));  // little work
+  EXPECT_FALSE(for_class_of_sizes(matrix_product(64, 64, 64), h200_target()));
+}
+
+TEST(DynamicExtent, ShortBlocksMakeUpEverySize) {
+  for (int64_t step = 2; step < 40; ++step) {
+    for (int64_t typical : {step, 10 * step}) {
+      for (int64_t left = 1; left < step; ++left) {
+        int64_t sum = 0;
+        for (int64_t size : short_blocks(step, typical)) sum += left - sum >= size ? size : 0;
+        EXPECT_EQ(sum, left) << step;
+      }
+    }
+  }
+}
+
+struct Machine {
+  int bits;
+  int64_t l2_bytes;
+  double fma_per_ns, l2_bytes_per_ns, l3_bytes_per_ns;
+  int threads;
+};
+Target as(const Machine& m) {
+  Target t;
+  t.device = "cpu";
+  t.vector_bits = m.bits;
+  t.vector_registers = m.bits == 512 ? 32 : 16;
+  t.threads = m.threads;
+  t.l1_bytes = 48 << 10;
+  t.l2_bytes = m.l2_bytes;
+  t.l2_shared_bytes = m.l2_bytes / 4;
+  t.l3_bytes = 32 << 20;
+  t.fma_per_ns = m.fma_per_ns;
+  t.l2_bytes_per_ns = m.l2_bytes_per_ns;
+  t.l3_bytes_per_ns = m.l3_bytes_per_ns;
+  t.parallel_overhead_ns = 500;
+  return t;
+}
+
+// Whatever a machine's constants are, the sizes of a plain product and a convolution share code.
+TEST(DynamicExtent, LayersShareTheirCodeOnEveryMachine) {
+  const Machine machines[] = {{512, 2 << 20, 96, 192, 30, 2},   {512, 1 << 20, 96, 192, 30, 2},
+                              {512, 1 << 20, 120, 200, 110, 8}, {256, 512 << 10, 48, 96, 30, 64},
+                              {256, 256 << 10, 40, 60, 15, 1},  {128, 256 << 10, 12, 12, 9, 2}};
+  for (const Machine& m : machines) {
+    Target target = as(m);
+    SCOPED_TRACE(to_string(target));
+    for (int64_t size : {5, 40}) {
+      for (const Kernel& kernel :
+           {matrix_product(size, 640, 512), convolution(size, 7, 32, 32, 3, 1, 1)}) {
+        auto found = for_class_of_sizes(kernel, target);
+        ASSERT_TRUE(found) << size;
+        EXPECT_FALSE(class_schedules(*found, target).empty()) << size;
+      }
+    }
+  }
+}
+
+// With 1 MiB of second cache the best schedules of this layer block the reduction, and none of
+// those suits a class, as its partial sums wait in a buffer of one size: others are found.
+TEST(DynamicExtent, SchedulesThatSuitAreLookedFor) {
+  Target target = as({512, 1 << 20, 96, 192, 30, 2});
+  auto found = for_class_of_sizes(matrix_bias_gelu(40, 512, 768), target);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(class_schedules(*found, target).empty());
+}
+
+// The interpreter refuses what is outside the extent of this launch.
+TEST(DynamicExtent, IndicesAreCheckedAgainstTheExtent) {
+  auto source = std::make_shared<Source>(
+      Source{"n",
+             "nest n\nargument a: f32 [8, 2] strides [2, 1] extent m\n"
+             "argument b: f32 [2] strides [1] written\nparameter m [1, 100]\n"
+             "serial i from [0] extent [2] {\n  assign b[i] (a[3, i]) { %0:f32 = load 0; yield %0 "
+             "}\n}\n"});
+  HostTensor b(DType::f32, {2});
+  nest::Nest nest;
+  try {
+    nest = nest::parse_nest(source);
+  } catch (const Failure& f) {
+    FAIL() << f.what();
+  }
+  nest::verify(nest);
+  HostTensor enough(DType::f32, {4, 2}), few(DType::f32, {3, 2});
+  nest::interpret(nest, {&enough, &b}, {4});
+  EXPECT_THROW(nest::interpret(nest, {&few, &b}, {3}), InternalError);
+  EXPECT_THROW(nest::interpret(nest, {&few, &b}, {4}), InternalError);
+  nest.parameters.clear();
+  EXPECT_THROW(nest::verify(nest), InternalError);
+}
+
+}  // namespace
+}  // namespace tile::testing
