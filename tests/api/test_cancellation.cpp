@@ -272,7 +272,8 @@ TEST_P(Cancellation, OfTuning) {
   tile_program_free(program);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Cancellation, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Backends, Cancellation, testing::Values("cpu", "reference"),
+                         [](const auto& tested) { return std::string(tested.param); });
 
 // Time and other limits: each is an error that names its option.
 TEST(Limits, AreOptionsWithDefaults) {

@@ -135,6 +135,7 @@ TEST_P(MixedPrograms, GradientsChain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, MixedPrograms, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Backends, MixedPrograms, testing::Values("cpu", "reference"),
+                         [](const auto& tested) { return std::string(tested.param); });
 
 }  // namespace

@@ -115,6 +115,7 @@ TEST_P(Outputs, BudgetsOfRacesAreNumbers) {
   tile_executable_free(executable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Outputs, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Backends, Outputs, testing::Values("cpu", "reference"),
+                         [](const auto& tested) { return std::string(tested.param); });
 
 }  // namespace

@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define TILE_VERSION_MAJOR 0
-#define TILE_VERSION_MINOR 1
+#define TILE_VERSION_MINOR 2
 #define TILE_VERSION_PATCH 0
 
 typedef struct tile_engine tile_engine;
@@ -51,7 +51,7 @@ typedef enum {
   TILE_STAGE_BIND = 1,    /* shapes, element types or sizes do not fit */
   TILE_STAGE_COMPILE = 2, /* limits, assigned cells, failures of a backend */
   TILE_STAGE_RUN = 3,     /* execution */
-  TILE_STAGE_API = 4      /* a call's own arguments (a NULL handle, an iterator name) */
+  TILE_STAGE_API = 4      /* a call's own arguments (a NULL handle, an unknown name) */
 } tile_stage;
 
 TILE_API tile_stage tile_error_stage(const tile_error* error);
@@ -64,13 +64,13 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "number"       a number that is none or that no type holds
  *   "syntax"       another symbol was expected
  *   "name"         an undefined, reserved, repeated or unused name
- *   "function"     an iterator function, or one that cannot stand there
+ *   "function"     an unknown function, or one that cannot stand there
  *   "arity"        too many or too few arguments
  *   "type"         element types, or types of MFG and Lift, that do not fit
  *   "linearity"    an index expression that is not linear
  *   "recursion"    a function of MFG that calls itself
  *   "bounds"       sizes of a definition of MFG that are missing or not allowed
- *   "boundary"     an iterator boundary rule of Lift
+ *   "boundary"     an unknown boundary rule of Lift
  *   "accumulator"  an array that Lift's Reduce cannot carry
  *   "split"        a length of Lift that another number must divide
  *   "stride"       the same of Lift's stride
@@ -94,7 +94,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "limit"        more than a limit of the engine or of the language allows
  *   "overlap"      two points that assign one cell; of a run: tensors that share memory
  *   "backend"      the backend cannot be had, or LLVM failed
- *   "target"       an iterator processor or GPU, or one that is not here
+ *   "target"       an unknown processor or GPU, or one that is not here
  *   "stage"        a stage that the backend does not print
  *   "unsupported"  what the backend cannot do
  *   "block"        a GPU's block of more threads than it takes

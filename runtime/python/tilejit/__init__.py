@@ -16,7 +16,7 @@ from ._errors import ArgumentError, BindError, CompileError, Error, ParseError, 
 from ._einsum import contract, einsum
 from ._support import Explanation, Spec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["ArgumentError", "BindError", "CompileError", "Engine", "Error", "Executable", "Explanation", "ParseError",
            "Program", "RunError", "Spec", "contract", "default_engine", "einsum", "program"]
 
