@@ -4,12 +4,12 @@
 #include <tbb/parallel_sort.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <span>
 #include <type_traits>
 
+#include "backends/sorted_rows.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -44,24 +44,6 @@ bool before(T a, T b) {
   } else {
     return b.is_nan() ? !a.is_nan() : !a.is_nan() && a.order() < b.order();
   }
-}
-
-struct Rows {
-  int64_t count = 1;   // of rows
-  int64_t length = 1;  // elements of a row
-  int64_t step = 1;    // elements from one of a row to the next
-};
-Rows rows_of(const BoundTensor& t, int64_t axis) {
-  Rows r;
-  for (size_t d = 0; d < t.shape.size(); ++d) {
-    if (static_cast<int64_t>(d) == axis) {
-      r.length = t.shape[d];
-    } else {
-      r.count *= t.shape[d];
-      if (static_cast<int64_t>(d) > axis) r.step *= t.shape[d];
-    }
-  }
-  return r;
 }
 
 template <class T>
@@ -106,7 +88,7 @@ void sort_elements(std::span<Element<T>> row, bool parallel, const Less& before_
 
 // `row` has room for the row's elements.
 template <class T>
-void sort_row(const T* from, void* to, const Rows& rows, Element<T>* row, bool indices,
+void sort_row(const T* from, void* to, const SortedRows& rows, Element<T>* row, bool indices,
               bool parallel, const SortCall& call) {
   static_assert(sizeof(Element<T>) <= kElement);
   auto n = static_cast<size_t>(rows.length);
@@ -132,7 +114,7 @@ void sort_row(const T* from, void* to, const Rows& rows, Element<T>* row, bool i
 
 // How a sort is divided.
 struct Division {
-  Division(const Rows& rows, int threads) {
+  Division(const SortedRows& rows, int threads) {
     bool several = threads > 1 && rows.count * rows.length >= 4096;
     if (several && rows.count >= threads) chunks = threads;
     within_rows = several && chunks == 1 && rows.length >= kParallelRow;
@@ -143,7 +125,7 @@ struct Division {
 
 template <class T>
 void sort_typed(const SortCall& call) {
-  Rows rows = rows_of(call.source, call.sort.axis);
+  SortedRows rows = sorted_rows(call.source, call.sort.axis);
   if (rows.count == 0 || rows.length == 0) return;
   Division division(rows, call.threads);
   auto chunk = [&](int64_t c) {
@@ -168,7 +150,7 @@ void sort_typed(const SortCall& call) {
 }  // namespace
 
 size_t sort_workspace(const Sort& sort, const BoundTensor& source, int threads) {
-  Rows rows = rows_of(source, sort.axis);
+  SortedRows rows = sorted_rows(source, sort.axis);
   if (rows.count == 0) return 0;
   int64_t elements = checked_mul(Division(rows, threads).chunks, rows.length);
   return static_cast<size_t>(checked_mul(elements, static_cast<int64_t>(kElement)));

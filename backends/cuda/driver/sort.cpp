@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
+#include "backends/sorted_rows.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -134,27 +134,6 @@ constexpr const char* kWriteBody =
   }
 )";
 
-struct Rows {
-  int64_t count = 1;
-  int64_t length = 1;
-  int64_t step = 1;
-  int64_t padded() const {
-    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
-  }
-};
-Rows rows_of(const BoundTensor& t, int64_t axis) {
-  Rows r;
-  for (size_t d = 0; d < t.shape.size(); ++d) {
-    if (static_cast<int64_t>(d) == axis) {
-      r.length = t.shape[d];
-    } else {
-      r.count *= t.shape[d];
-      if (static_cast<int64_t>(d) > axis) r.step *= t.shape[d];
-    }
-  }
-  return r;
-}
-
 int64_t blocks_for(int64_t work) {
   return std::min<int64_t>((work + kThreads - 1) / kThreads, int64_t{1} << 20);
 }
@@ -183,14 +162,14 @@ std::vector<std::string> sort_parameters() {
 }
 
 size_t sort_workspace_bytes(const Sort& sort, const BoundTensor& source) {
-  Rows rows = rows_of(source, sort.axis);
+  SortedRows rows = sorted_rows(source, sort.axis);
   if (rows.padded() <= kRowInShared) return 0;
   return static_cast<size_t>(rows.count * rows.padded()) * sizeof(uint32_t);
 }
 
 void sort_on_device(const CudaCode& code, const Sort& sort, const BoundTensor& source,
                     const void* from, void* to, const LaunchOptions& options, Session& session) {
-  Rows rows = rows_of(source, sort.axis);
+  SortedRows rows = sorted_rows(source, sort.axis);
   if (rows.count == 0 || rows.length == 0) return;
   internal_check(rows.length < int64_t{1} << 31, "positions of a sort have 32 bits");
   std::array<void*, 2> pointers = {const_cast<void*>(from), to};
