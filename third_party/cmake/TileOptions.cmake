@@ -36,6 +36,19 @@ endif()
 # the host compiler fuses.
 target_compile_options(tile_flags INTERFACE -ffp-contract=off)
 
+# tile_precompile(TARGET HEADERS...) parses the standard library's headers, and HEADERS, once for the
+# target: half of the time to compile a source is theirs.
+option(TILE_PRECOMPILED_HEADERS "Parse the standard library's headers once for each target" ON)
+function(tile_precompile target)
+  if(TILE_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} PRIVATE
+      ${PROJECT_SOURCE_DIR}/third_party/cmake/precompiled.h ${ARGN})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # lets compiler caches see what was precompiled
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+    endif()
+  endif()
+endfunction()
+
 # tile_layer(NAME DEPS...) makes the static library NAME from every source below this folder. Layers
 # see only the layers that they name, so a forbidden include fails to link or to be found.
 function(tile_layer name)
@@ -47,4 +60,5 @@ function(tile_layer name)
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE tile_flags PUBLIC ${ARGN})
+  tile_precompile(${name})
 endfunction()

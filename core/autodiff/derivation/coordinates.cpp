@@ -38,7 +38,7 @@ class Reader {
  private:
   std::optional<Affine> variable(const std::string& name) const {
     for (size_t i = 0; i < indices_.size(); ++i) {
-      if (indices_[i] == name) return unknown_affine(i);
+      if (indices_[i] == name) return iterator_affine(i);
     }
     return Affine{};
   }
