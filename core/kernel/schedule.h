@@ -83,7 +83,7 @@ struct TensorCoreGemm {
   // Blocks that share all steps of the tiles that are too few for a round of one tile each: a block
   // has some of one tile's and maybe some of the next's; a second launch adds up the cut tiles'
   // sums.
-  int64_t stream = 1;
+  int64_t stream_k = 1;
   friend bool operator==(const TensorCoreGemm&, const TensorCoreGemm&) = default;
 };
 

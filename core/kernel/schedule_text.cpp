@@ -133,7 +133,8 @@ std::string print(const Schedule& schedule) {
              std::to_string(p.tensor_cores->group);
         if (p.tensor_cores->split > 1) s += " split " + std::to_string(p.tensor_cores->split);
         if (p.tensor_cores->cluster > 1) s += " cluster " + std::to_string(p.tensor_cores->cluster);
-        if (p.tensor_cores->stream > 1) s += " stream " + std::to_string(p.tensor_cores->stream);
+        if (p.tensor_cores->stream_k > 1)
+          s += " stream_k " + std::to_string(p.tensor_cores->stream_k);
       }
       s += gpu_text(p) + "\n";
       for (const Packing& k : p.packings) {
@@ -180,7 +181,7 @@ Schedule parse_schedule(std::string_view text) {
         t.group = in.integer();
         if (in.accept("split")) t.split = in.integer();
         if (in.accept("cluster")) t.cluster = in.integer();
-        if (in.accept("stream")) t.stream = in.integer();
+        if (in.accept("stream_k")) t.stream_k = in.integer();
         p.tensor_cores = std::move(t);
       }
       parse_gpu(in, p);

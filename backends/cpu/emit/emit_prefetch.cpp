@@ -167,7 +167,7 @@ void FunctionEmitter::prefetch_operands(const nest::For& f, const Form& at, llvm
 std::optional<Form> FunctionEmitter::far_row(const nest::Store& s) {
   bool plain = s.kind == nest::StoreKind::assign && s.target.values.empty() && lanes_.width > 1;
   const nest::Buffer& b = nest_.buffers[static_cast<size_t>(s.target.buffer)];
-  bool far = is_far(b) && !memory_.streamed(s.target.buffer);
+  bool far = is_far(b) && !memory_.is_non_temporal(s.target.buffer);
   if (!plain || !far || loops_.empty()) return std::nullopt;
   std::optional<Indices::Strided> lanes = indices_.strided(offset_of(s.target));
   if (!lanes || lanes->stride != 1) return std::nullopt;

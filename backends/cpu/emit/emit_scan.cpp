@@ -27,7 +27,7 @@ std::optional<Form> read_later(const std::optional<Indices::Strided>& lanes, uns
 void FunctionEmitter::begin_running(const nest::Block& statements) {
   bool streams = false;
   for (size_t b = 0; b < nest_.buffers.size(); ++b) {
-    streams = streams || memory_.streamed(static_cast<int>(b));
+    streams = streams || memory_.is_non_temporal(static_cast<int>(b));
   }
   for (const nest::Statement& s : statements) {
     if (const auto* guard = std::get_if<nest::If>(&s.what)) {

@@ -101,7 +101,8 @@ void FunctionEmitter::run(const Entry& entry) {
 void FunctionEmitter::finish() {
   if (configured_ != nullptr) ir_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
   // Streamed stores become visible to other threads in order only behind a fence.
-  if (memory_.streams()) ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  if (memory_.has_non_temporal_stores())
+    ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   ir_.CreateRetVoid();
 }
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "backends/cpu/memory/groups.h"
+#include "backends/cpu/memory/interleaved_access.h"
 #include "backends/cpu/values/types.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"

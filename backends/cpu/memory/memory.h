@@ -72,7 +72,7 @@ class Memory {
   llvm::Value* address(int buffer, const Form& offset);
   // Brings the line of the element at the offset near; it need not exist.
   void prefetch(int buffer, const Form& offset, bool to_write = false);
-  bool streamed(int buffer) const { return place(buffer).streamed; }
+  bool is_non_temporal(int buffer) const { return place(buffer).non_temporal; }
   void forget(int buffer) { scopes_.forget(buffer); }
   // The number of neighbouring elements that the lanes' elements stand among, lane by lane without
   // gaps, and which of them `component` is; 0: the lanes do not lie so.
@@ -88,7 +88,7 @@ class Memory {
   Reference at_lane(const Reference& r, unsigned lane);
 
   // Whether some stores went past the caches: the function must end with a fence.
-  bool streams() const { return streams_; }
+  bool has_non_temporal_stores() const { return has_non_temporal_stores_; }
   const std::vector<llvm::AllocaInst*>& cells() const { return all_cells_; }
 
  private:
@@ -118,7 +118,7 @@ class Memory {
   llvm::AllocaInst* cell(const Reference& r);
   llvm::Value* somewhere_safe();
   bool fills_lines(const Reference& r, const Lanes& lanes) const;
-  void store_streamed(const Reference& r, llvm::Value* value, llvm::Value* pointer);
+  void store_non_temporal(const Reference& r, llvm::Value* value, llvm::Value* pointer);
 
   llvm::IRBuilderBase& ir_;
   Scopes& scopes_;
@@ -128,7 +128,7 @@ class Memory {
   std::vector<llvm::Value*> bases_;
   std::map<std::pair<int, int64_t>, llvm::AllocaInst*> cells_;
   std::vector<llvm::AllocaInst*> all_cells_;
-  bool streams_ = false;
+  bool has_non_temporal_stores_ = false;
 };
 
 }  // namespace tile::cpu

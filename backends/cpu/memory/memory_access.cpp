@@ -1,10 +1,10 @@
 // Loads and stores of resolved references: whole vectors, strided and interleaved ones, gathers of
-// pixels, patterns of lanes, streamed stores, registers.
+// pixels, patterns of lanes, non-temporal stores, registers.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 
-#include "backends/cpu/memory/groups.h"
+#include "backends/cpu/memory/interleaved_access.h"
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/memory/transposed.h"
 #include "backends/cpu/values/types.h"
@@ -190,7 +190,7 @@ llvm::Value* Memory::read_group(const Reference& first, unsigned count, const La
   key.push_back('g');
   if (llvm::Value* known = scopes_.content(first.buffer, key)) return known;
   llvm::Type* element = memory_type(ir_.getContext(), buffer(first.buffer).type);
-  llvm::Value* group = load_group(ir_, element, pointer(first, lanes), count, lanes);
+  llvm::Value* group = load_interleaved(ir_, element, pointer(first, lanes), count, lanes);
   scopes_.remember(first.buffer, key, group);
   return group;
 }
@@ -220,7 +220,7 @@ llvm::Value* Memory::gather_component(const Reference& r, const Lanes& lanes) {
   if (group == nullptr) {
     llvm::Value* offsets =
         r.offsets != nullptr ? r.offsets : lane_offsets(ir_, r.stride, lanes.width);
-    group = gather_group(ir_, element, pointer(first, lanes), offsets, r.pixel, lanes);
+    group = gather_interleaved(ir_, element, pointer(first, lanes), offsets, r.pixel, lanes);
     scopes_.remember(r.buffer, key, group);
   }
   return component_of(ir_, group, element, r.pixel, r.component, lanes.width);
@@ -228,13 +228,13 @@ llvm::Value* Memory::gather_component(const Reference& r, const Lanes& lanes) {
 
 void Memory::store_components(const Reference& r, std::span<llvm::Value* const> values,
                               const Lanes& lanes) {
-  store_whole(r, group_of(ir_, values), static_cast<unsigned>(values.size()), lanes);
+  store_whole(r, interleaved_of(ir_, values), static_cast<unsigned>(values.size()), lanes);
 }
 
 void Memory::store_pixels(const Reference& r, llvm::Value* pixels, unsigned count,
                           const Lanes& lanes) {
   llvm::Type* element = memory_type(ir_.getContext(), buffer(r.buffer).type);
-  llvm::Value* group = ir_.CreateBitCast(pixels, group_type(element, count, lanes.width));
+  llvm::Value* group = ir_.CreateBitCast(pixels, interleaved_type(element, count, lanes.width));
   store_whole(r, group, count, lanes);
 }
 
@@ -248,9 +248,9 @@ void Memory::store_whole(const Reference& r, llvm::Value* group, unsigned count,
   contiguous.stride = 1;
   llvm::Value* p = pointer(r, unguarded);
   if (fills_lines(contiguous, wide)) {
-    store_streamed(contiguous, group, p);
+    store_non_temporal(contiguous, group, p);
   } else {
-    store_group(ir_, group, element, p, count, lanes);
+    store_interleaved(ir_, group, element, p, count, lanes);
   }
   scopes_.forget(r.buffer);
 }
@@ -270,14 +270,14 @@ void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {
   if (!r.lanes) {
     ir_.CreateAlignedStore(value, p, llvm::Align(byte_size(buffer(r.buffer).type)));
   } else if (fills_lines(r, lanes)) {
-    store_streamed(r, value, p);
+    store_non_temporal(r, value, p);
   } else if (r.offsets != nullptr) {
     store_scattered(ir_, value, p, r.offsets, lanes);
   } else {
     // Rows that begin inside lines cannot go past the caches: their lines are asked for early.
     auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
     bool whole = r.stride == 1 && r.moved == nullptr && lanes.width * size >= kLine;
-    if (place(r.buffer).streamed && whole) {
+    if (place(r.buffer).non_temporal && whole) {
       prefetch(r.buffer, r.uniform + Form{{}, kStoresAhead / size}, true);
     }
     store_strided(ir_, value, p, r.stride, lanes);
@@ -289,15 +289,16 @@ void Memory::store(const Reference& r, llvm::Value* value, const Lanes& lanes) {
 bool Memory::fills_lines(const Reference& r, const Lanes& lanes) const {
   auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
   auto whole = [&](int64_t elements) { return elements % (kLine / size) == 0; };
-  return place(r.buffer).streamed && r.stride == 1 && r.moved == nullptr && r.offsets == nullptr &&
-         lanes.mask == nullptr && whole(lanes.width) && whole(r.uniform.constant) &&
+  return place(r.buffer).non_temporal && r.stride == 1 && r.moved == nullptr &&
+         r.offsets == nullptr && lanes.mask == nullptr && whole(lanes.width) &&
+         whole(r.uniform.constant) &&
          std::all_of(r.uniform.terms.begin(), r.uniform.terms.end(),
                      [&](const auto& term) { return whole(term.second); });
 }
 
 // Non-temporal where the buffer turns out to be aligned: unaligned ones do not exist.
-void Memory::store_streamed(const Reference& r, llvm::Value* value, llvm::Value* pointer) {
-  streams_ = true;
+void Memory::store_non_temporal(const Reference& r, llvm::Value* value, llvm::Value* pointer) {
+  has_non_temporal_stores_ = true;
   llvm::Value* base = bases_[static_cast<size_t>(r.buffer)];
   llvm::Value* aligned = scopes_.once_at(0, {key_of(base), 'l'}, [&] {
     llvm::Value* address = ir_.CreatePtrToInt(base, ir_.getInt64Ty());

@@ -130,8 +130,8 @@ void place_all(const nest::Nest& nest, Plan& result) {
   for (size_t i = 0; i < nest.buffers.size(); ++i) {
     const nest::Buffer& b = nest.buffers[i];
     Place place;
-    place.streamed = b.scope == nest::Scope::argument && !read.contains(static_cast<int>(i)) &&
-                     touched >= kStreamedBytes && bytes_of(b) >= kNearResult;
+    place.non_temporal = b.scope == nest::Scope::argument && !read.contains(static_cast<int>(i)) &&
+                         touched >= kStreamedBytes && bytes_of(b) >= kNearResult;
     if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[i] > 1)) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
     } else if (b.scope == nest::Scope::registers && cells[i]) {

@@ -38,7 +38,7 @@ struct Place {
   CellLayout cells;
   // A large argument that a nest of more than the caches hold only assigns to: whole cache lines
   // may be written past the caches, which saves reading them first.
-  bool streamed = false;
+  bool non_temporal = false;
 };
 
 struct Plan {

@@ -378,7 +378,7 @@ int64_t tile_count(const TensorCoreGemm& schedule, const Product& product) {
   return tiles;
 }
 int64_t cut_tiles(const TensorCoreGemm& schedule, const Product& product) {
-  return tile_count(schedule, product) % schedule.stream;
+  return tile_count(schedule, product) % schedule.stream_k;
 }
 
 }  // namespace tile::tensor_cores

@@ -80,7 +80,7 @@ class TensorCoreLowering {
     Block launches;
     parallel_dims_ = gpu::flat_parallel_dims(piece_.piece_, piece_.frame_.kernel);
     parts_ = piece_.split_buffers(schedule_.split, parallel_dims_.count, launches);
-    if (schedule_.stream > 1) make_stream(launches);
+    if (schedule_.stream_k > 1) make_stream_k(launches);
     Definitions tile("tile");
     int64_t blocks = place_block(s, tile);
     Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
@@ -89,11 +89,12 @@ class TensorCoreLowering {
     inside.push_back(statement(steps(s)));
     Block finished =
         cells([&](const Expr& row, const Expr& column) { return finish(s, row, column); });
-    append(inside, schedule_.stream > 1 ? whole_or_part(std::move(finished)) : std::move(finished));
+    append(inside,
+           schedule_.stream_k > 1 ? whole_or_part(std::move(finished)) : std::move(finished));
     nest::For grid = make_loop("tile", 0, blocks, LoopKind::grid);
     grid.body = tile.around(std::move(inside));
     launches.push_back(statement(std::move(grid)));
-    if (schedule_.stream > 1) append(launches, combine_cut_tiles());
+    if (schedule_.stream_k > 1) append(launches, combine_cut_tiles());
     if (parts_.empty()) return launches;
     append(launches, piece_.combine_parts(parallel_dims_, parts_, schedule_.split));
     return launches;
@@ -133,25 +134,25 @@ class TensorCoreLowering {
       first_ = tidy(Expr(each) * part_);
       if (p_.steps % each != 0) count_ = min(count_, tidy(Expr(p_.steps) - first_));
     }
-    if (schedule_.stream > 1) at = place_share(at, d);
+    if (schedule_.stream_k > 1) at = place_share(at, d);
     place_tile(s, d, at);
-    return schedule_.stream > 1 ? whole_ + 2 * schedule_.stream : schedule_.split * tiles;
+    return schedule_.stream_k > 1 ? whole_ + 2 * schedule_.stream_k : schedule_.split * tiles;
   }
 
-  void make_stream(Block& out) {
+  void make_stream_k(Block& out) {
     cut_ = cut_tiles(schedule_, p_);
     whole_ = tile_count(schedule_, p_) - cut_;
     shares_ = piece_.frame_.add_buffer("parts", DType::f32, nest::Scope::workspace,
-                                       {2 * schedule_.stream, rows_, columns_});
+                                       {2 * schedule_.stream_k, rows_, columns_});
     out.push_back({nest::Alloc{shares_}});
   }
   // Steps of the cut tiles, one tile behind the other, before those of a block.
   Expr share_begin(const Expr& block) const {
-    return floor_div(tidy(Expr(checked_mul(cut_, p_.steps)) * block), Expr(schedule_.stream));
+    return floor_div(tidy(Expr(checked_mul(cut_, p_.steps)) * block), Expr(schedule_.stream_k));
   }
   // The block that has a step of the cut tiles.
   Expr share_of(const Expr& step) const {
-    Expr place = tidy(Expr(schedule_.stream) * (step + Expr(1)) - Expr(1));
+    Expr place = tidy(Expr(schedule_.stream_k) * (step + Expr(1)) - Expr(1));
     return floor_div(place, Expr(checked_mul(cut_, p_.steps)));
   }
 
@@ -160,10 +161,10 @@ class TensorCoreLowering {
   Expr place_share(const Expr& at, Definitions& d) {
     Expr steps = p_.steps;
     turn_ = d.define(max(Expr(0), tidy(at - Expr(whole_))));
-    Expr block = d.define(floor_mod(turn_, Expr(schedule_.stream)));
+    Expr block = d.define(floor_mod(turn_, Expr(schedule_.stream_k)));
     Expr begin = d.define(share_begin(block)), end = d.define(share_begin(tidy(block + Expr(1))));
     Expr first = d.define(floor_div(begin, steps));
-    Expr tile = tidy(first + d.define(floor_div(turn_, Expr(schedule_.stream))));
+    Expr tile = tidy(first + d.define(floor_div(turn_, Expr(schedule_.stream_k))));
     first_ = d.define(max(Expr(0), tidy(begin - steps * tile)));
     Expr all = tidy(steps * (Expr(whole_) - at));  // positive where the tile is whole
     Expr last = d.define(min(steps, max(tidy(end - steps * tile), all)));
@@ -229,7 +230,7 @@ class TensorCoreLowering {
     Definitions inside("share");
     Expr block = tidy(first + Expr::variable("share"));
     Expr begun = inside.define(floor_div(inside.define(share_begin(block)), Expr(p_.steps)));
-    Expr turn = tidy(block + Expr(schedule_.stream) * (cells.tile - begun));
+    Expr turn = tidy(block + Expr(schedule_.stream_k) * (cells.tile - begun));
     loop.body = inside.around(vector_lanes("cell", kCombinedCells, [&](const Expr& v) {
       State s;
       s.tile_index = {v};

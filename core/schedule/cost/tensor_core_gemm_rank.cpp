@@ -122,7 +122,7 @@ namespace {
 
 // How a tile's steps are shared.
 struct Sharing {
-  int64_t split = 1, cluster = 1, stream = 1;
+  int64_t split = 1, cluster = 1, stream_k = 1;
 };
 
 std::vector<Sharing> sharings(const Product& product, int64_t tiles, const Target& target) {
@@ -142,8 +142,9 @@ std::vector<Sharing> sharings(const Product& product, int64_t tiles, const Targe
     splits.insert(ceil_div(product.steps, each));
   }
   for (int64_t split : splits) list.push_back({split, 1});
-  bool streams = product.bulk && checked_mul(tiles % places, product.steps) >= places * kLeastSteps;
-  if (streams) list.push_back({1, 1, places});
+  bool streams_k =
+      product.bulk && checked_mul(tiles % places, product.steps) >= places * kLeastSteps;
+  if (streams_k) list.push_back({1, 1, places});
   return list;
 }
 
@@ -163,7 +164,7 @@ class TileModel {
   }
 
   double nanoseconds(const Shape& shape, int64_t tiles, const Sharing& how) const {
-    if (how.stream > 1) return stream_ns(shape, tiles, how.stream);
+    if (how.stream_k > 1) return stream_k_ns(shape, tiles, how.stream_k);
     double steps =
         std::ceil(static_cast<double>(p_.steps) / static_cast<double>(how.split * how.cluster));
     TileClocks each = tile_clocks(shape, p_, steps, how.split > 1 ? 1 : operations_, target_);
@@ -192,7 +193,7 @@ class TileModel {
  private:
   // Rounds of whole tiles, and then for each block its share of the others' steps, in one part or
   // two.
-  double stream_ns(const Shape& shape, int64_t tiles, int64_t blocks) const {
+  double stream_k_ns(const Shape& shape, int64_t tiles, int64_t blocks) const {
     int64_t cut = tiles % blocks;
     TileClocks whole = tile_clocks(shape, p_, static_cast<double>(p_.steps), operations_, target_);
     double steps = std::ceil(static_cast<double>(cut * p_.steps) / static_cast<double>(blocks));
@@ -250,7 +251,7 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     for (const Sharing& how : sharings(product, tiles, target)) {
       r.schedule.split = how.split;
       r.schedule.cluster = how.cluster;
-      r.schedule.stream = how.stream;
+      r.schedule.stream_k = how.stream_k;
       if (!broken(r.schedule, product, target).empty()) continue;
       r.nanoseconds = model.nanoseconds(shape, tiles, how);
       all.push_back(r);

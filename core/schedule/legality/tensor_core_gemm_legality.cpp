@@ -49,13 +49,14 @@ std::string broken_split(const TensorCoreGemm& schedule, const Product& product)
 
 // Every block of a stream has a step.
 std::string broken_stream(const TensorCoreGemm& schedule, const Product& product) {
-  if (schedule.stream == 1) return {};
-  if (schedule.stream < 1 || schedule.split > 1 || schedule.cluster > 1 || !product.bulk) {
+  if (schedule.stream_k == 1) return {};
+  if (schedule.stream_k < 1 || schedule.split > 1 || schedule.cluster > 1 || !product.bulk) {
     return "a stream of blocks beside others that share steps";
   }
   int64_t cut = cut_tiles(schedule, product);
   if (cut == 0) return "a stream without tiles to cut";
-  return checked_mul(cut, product.steps) >= schedule.stream ? "" : "a stream's block without steps";
+  return checked_mul(cut, product.steps) >= schedule.stream_k ? ""
+                                                              : "a stream's block without steps";
 }
 
 // Calls `visit` with each piece's schedule for tensor cores and what it is a product of, until it

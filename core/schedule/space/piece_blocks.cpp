@@ -174,7 +174,7 @@ bool PieceSpace::reused(int load) const {
   return a.kept || a.uses >= kReuses;
 }
 
-void PieceSpace::streamed(const RegisterTile& t) {
+void PieceSpace::short_reduction_blocks(const RegisterTile& t) {
   int n = t.vector;
   if (n < 0 || !parallel_dim(n)) return;
   int64_t step = tile_step(t, n), share = ceil_div(extent(n), target_.threads);
@@ -185,11 +185,12 @@ void PieceSpace::streamed(const RegisterTile& t) {
     if (width > step && !known) widths.push_back(width);
   }
   for (int64_t width : widths) {
-    for (int64_t depth : {int64_t{16}, int64_t{32}, int64_t{128}}) streamed_by(t, width, depth);
+    for (int64_t depth : {int64_t{16}, int64_t{32}, int64_t{128}})
+      short_reduction_blocks_by(t, width, depth);
   }
 }
 
-void PieceSpace::streamed_by(const RegisterTile& t, int64_t width, int64_t depth) {
+void PieceSpace::short_reduction_blocks_by(const RegisterTile& t, int64_t width, int64_t depth) {
   int n = t.vector, k = longest_reduction();
   if (extent(k) < 4 * depth) return;
   std::vector<Loop> outer{{n, width, Binding::serial}}, inside;

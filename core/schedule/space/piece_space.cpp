@@ -66,7 +66,7 @@ void PieceSpace::tiled() {
       if (reduces && i < breadth_.blocked) panelled(tiles[i], std::move(s));
     }
     if (reduces && i < breadth_.blocked) blocked(tiles[i]);
-    if (reduces && i < breadth_.blocked) streamed(tiles[i]);
+    if (reduces && i < breadth_.blocked) short_reduction_blocks(tiles[i]);
     if (reduces && i < breadth_.blocked) kept_sums(tiles[i]);
     if (!reduces) blocked_copy(tiles[i]);
   }

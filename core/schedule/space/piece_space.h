@@ -99,8 +99,8 @@ class PieceSpace {
   bool reused(int load) const;
   // A short block of the reduction over long rows: operands are read in the order of memory, or in
   // copies of the block; the partial sums stay in the cache.
-  void streamed(const RegisterTile& t);
-  void streamed_by(const RegisterTile& t, int64_t width, int64_t depth);
+  void short_reduction_blocks(const RegisterTile& t);
+  void short_reduction_blocks_by(const RegisterTile& t, int64_t width, int64_t depth);
   // Sums of a part of the cells stay in the second-level cache while blocks of the reductions pass
   // by, so that operands are read once, whatever those cells share of them: piece_sums.cpp.
   void kept_sums(const RegisterTile& t);

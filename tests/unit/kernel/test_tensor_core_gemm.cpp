@@ -80,7 +80,7 @@ TEST(TensorCoreGemm, ProductsOfEveryLayout) {
 }
 
 struct Sharing {
-  int64_t split = 1, cluster = 1, stream = 1;
+  int64_t split = 1, cluster = 1, stream_k = 1;
 };
 // Every one of these ways to share the steps of tiles that is legal for the kernel's best schedule;
 // so many are added to `ways`.
@@ -94,7 +94,7 @@ void expect_ways_agree(const Kernel& kernel, const Target& target, const std::ve
     TensorCoreGemm& t = *schedule.stages[0][0].tensor_cores;
     t.split = how.split;
     t.cluster = how.cluster;
-    t.stream = how.stream;
+    t.stream_k = how.stream_k;
     if (!illegal(schedule, kernel, target).empty()) continue;
     ++ways;
     EXPECT_EQ(parse_schedule(print(schedule)), schedule);
@@ -143,7 +143,7 @@ TEST(TensorCoreGemm, PartsOfAProductAreAddedInOrder) {
 TEST(TensorCoreGemm, StreamsWhereRoundsOfTilesAreFarFromFull) {
   auto stream_of = [](int64_t m, int64_t n, int64_t k) {
     Schedule best = analytic_schedule(matrix_product(m, n, k, DType::bf16), hopper());
-    return best.stages[0][0].tensor_cores->stream;
+    return best.stages[0][0].tensor_cores->stream_k;
   };
   EXPECT_EQ(stream_of(1536, 1536, 8192), hopper().gpu.multiprocessors);
   EXPECT_EQ(stream_of(4096, 4096, 4096), 1);
@@ -313,13 +313,13 @@ TEST(TensorCoreGemm, AStreamHasTilesToCutAndNoOtherSharing) {
                                       {5, 2, false},
                                       {0, 1, false},
                                       {999, 1, false}}) {
-    t.stream = stream;
+    t.stream_k = stream;
     t.split = split;
     EXPECT_EQ(illegal(schedule, kernel, hopper()).empty(), legal) << stream << " " << split;
   }
   Kernel threads = matrix_product(200, 136, 327, DType::bf16);  // no bulk copies
   schedule = tensor_cores::schedules(threads, hopper(), 1).at(0);
-  schedule.stages[0][0].tensor_cores->stream = 5;
+  schedule.stages[0][0].tensor_cores->stream_k = 5;
   EXPECT_NE(illegal(schedule, threads, hopper()), "");
 }
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/memory/groups.h"
+#include "backends/cpu/memory/interleaved_access.h"
 
 namespace tile::cpu {
 namespace {
@@ -26,7 +26,7 @@ Value* spread_mask(IRBuilderBase& ir, Value* mask, unsigned count, unsigned widt
 
 }  // namespace
 
-llvm::FixedVectorType* group_type(llvm::Type* element, unsigned count, unsigned width) {
+llvm::FixedVectorType* interleaved_type(llvm::Type* element, unsigned count, unsigned width) {
   unsigned bits = packed_bits(element, count);
   if (bits == 0) return llvm::FixedVectorType::get(element, count * width);
   return llvm::FixedVectorType::get(llvm::Type::getIntNTy(element->getContext(), bits), width);
@@ -58,9 +58,9 @@ Value* joined(IRBuilderBase& ir, Value* a, Value* b) {
 
 }  // namespace
 
-Value* load_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsigned count,
-                  const Lanes& lanes) {
-  llvm::FixedVectorType* type = group_type(element, count, lanes.width);
+Value* load_interleaved(IRBuilderBase& ir, llvm::Type* element, Value* pointer, unsigned count,
+                        const Lanes& lanes) {
+  llvm::FixedVectorType* type = interleaved_type(element, count, lanes.width);
   Value* mask = group_mask(ir, element, count, lanes);
   return load_masked(ir, type, pointer, mask, alignment_of(element));
 }
@@ -69,9 +69,9 @@ bool gathers_whole(llvm::Type* element, unsigned count) {
   return count > 1 && packed_bits(element, count) >= 32;
 }
 
-Value* gather_group(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
-                    unsigned count, const Lanes& lanes) {
-  llvm::FixedVectorType* type = group_type(element, count, lanes.width);
+Value* gather_interleaved(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
+                          unsigned count, const Lanes& lanes) {
+  llvm::FixedVectorType* type = interleaved_type(element, count, lanes.width);
   Value* mask =
       lanes.mask != nullptr ? lanes.mask : ir.CreateVectorSplat(lanes.width, ir.getTrue());
   Value* at = ir.CreateGEP(element, pointer, offsets);
@@ -93,12 +93,12 @@ Value* component_of(IRBuilderBase& ir, Value* group, llvm::Type* element, unsign
   return ir.CreateBitCast(cut, llvm::FixedVectorType::get(element, width));
 }
 
-Value* group_of(IRBuilderBase& ir, std::span<Value* const> components) {
+Value* interleaved_of(IRBuilderBase& ir, std::span<Value* const> components) {
   auto* type = llvm::cast<llvm::FixedVectorType>(components[0]->getType());
   llvm::Type* element = type->getElementType();
   auto count = static_cast<unsigned>(components.size());
   unsigned width = type->getNumElements(), bits = element->getScalarSizeInBits();
-  llvm::FixedVectorType* whole = group_type(element, count, width);
+  llvm::FixedVectorType* whole = interleaved_type(element, count, width);
   if (packed_bits(element, count) == 0) {
     Value* all = components[0];
     for (unsigned c = 1; c < count; ++c) all = joined(ir, all, components[c]);
@@ -118,8 +118,8 @@ Value* group_of(IRBuilderBase& ir, std::span<Value* const> components) {
   return sum;
 }
 
-void store_group(IRBuilderBase& ir, Value* group, llvm::Type* element, Value* pointer,
-                 unsigned count, const Lanes& lanes) {
+void store_interleaved(IRBuilderBase& ir, Value* group, llvm::Type* element, Value* pointer,
+                       unsigned count, const Lanes& lanes) {
   Value* mask = group_mask(ir, element, count, lanes);
   store_masked(ir, group, pointer, mask, alignment_of(element));
 }
