@@ -46,25 +46,25 @@ class ScalingOf {
                          [&](Scaling s) { return s == wanted; });
     };
     if (all(0, Scaling::none)) return Scaling::none;
-    if (n.kind != NodeKind::operation) return Scaling::iterator;
+    if (n.kind != NodeKind::operation) return Scaling::unknown;
     switch (n.op) {
       case Op::exp:
-        return is_distance(n.args[0]) ? Scaling::weighted : Scaling::iterator;
+        return is_distance(n.args[0]) ? Scaling::weighted : Scaling::unknown;
       case Op::cast:
       case Op::ident:
       case Op::neg:
-        return is_float(n.type) ? args[0] : Scaling::iterator;
+        return is_float(n.type) ? args[0] : Scaling::unknown;
       case Op::add:
       case Op::sub:
-        return all(0, Scaling::weighted) ? Scaling::weighted : Scaling::iterator;
+        return all(0, Scaling::weighted) ? Scaling::weighted : Scaling::unknown;
       case Op::mul:
         return product(args[0], args[1]);
       case Op::div:
-        return args[1] == Scaling::none ? args[0] : Scaling::iterator;
+        return args[1] == Scaling::none ? args[0] : Scaling::unknown;
       case Op::select:
         return selection(n, args);
       default:
-        return Scaling::iterator;
+        return Scaling::unknown;
     }
   }
 
@@ -78,15 +78,15 @@ class ScalingOf {
   }
   static Scaling product(Scaling a, Scaling b) {
     if (a == Scaling::none) std::swap(a, b);
-    return a == Scaling::weighted && b == Scaling::none ? a : Scaling::iterator;
+    return a == Scaling::weighted && b == Scaling::none ? a : Scaling::unknown;
   }
   // One of two weighted values, or of one and zero.
   Scaling selection(const Node& n, const std::vector<Scaling>& args) const {
-    if (args[0] != Scaling::none) return Scaling::iterator;
+    if (args[0] != Scaling::none) return Scaling::unknown;
     for (size_t i : {size_t{1}, size_t{2}}) {
       const Node& value = body_[n.args[i]];
       bool zero = value.kind == NodeKind::real && value.real == 0;
-      if (args[i] != Scaling::weighted && !zero) return Scaling::iterator;
+      if (args[i] != Scaling::weighted && !zero) return Scaling::unknown;
     }
     return Scaling::weighted;
   }

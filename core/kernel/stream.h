@@ -24,7 +24,7 @@ enum class Scaling : uint8_t {
   none,      // it does not
   maximum,   // it is the maximum, or made of it
   weighted,  // it is a multiple of exp(-maximum)
-  iterator,
+  unknown,
 };
 // Of a node of a typed body, from the scaling of what its loads (by slot) read.
 Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load);

@@ -17,7 +17,7 @@ class Search {
   Emptiness run(Rows rows) {
     open_.push_back(std::move(rows));
     while (!open_.empty()) {
-      if (left_-- <= 0) return Emptiness::iterator;
+      if (left_-- <= 0) return Emptiness::unknown;
       Rows node = std::move(open_.back());
       open_.pop_back();
       if (expand(std::move(node))) return Emptiness::inhabited;
@@ -34,12 +34,12 @@ class Search {
     if (!eliminate(rows, lattice)) return false;
     std::erase_if(rows.rows, [&](const Row& r) { return implied(r, rows.box); });
     if (rows.rows.empty()) return true;
-    Emptiness verdict = Emptiness::iterator;
+    Emptiness verdict = Emptiness::unknown;
     try {
       verdict = by_relaxation(rows);
     } catch (const Overflow&) {  // the relaxation only helps: the branches are exact without it
     }
-    if (verdict != Emptiness::iterator) return verdict == Emptiness::inhabited;
+    if (verdict != Emptiness::unknown) return verdict == Emptiness::inhabited;
     if (!branch_on_values(rows)) halve(rows);
     return false;
   }
@@ -54,7 +54,7 @@ class Search {
     if (!propagate(rows)) return Emptiness::empty;
     Vector centre;
     if (!tighten(rows, centre)) return Emptiness::empty;
-    return holds_at(rows, centre) ? Emptiness::inhabited : Emptiness::iterator;
+    return holds_at(rows, centre) ? Emptiness::inhabited : Emptiness::unknown;
   }
 
   // Tightens the box to the relaxation; `centre` is the mean of the vertices on the way, rounded:
@@ -146,7 +146,7 @@ class Search {
 }  // namespace
 
 Emptiness search(const Rows& given, int64_t work_limit) {
-  if (work_limit <= 0) return Emptiness::iterator;
+  if (work_limit <= 0) return Emptiness::unknown;
   Rows rows = given;
   Sublattice lattice = whole_lattice(rows.iterators);
   if (!eliminate(rows, lattice)) return Emptiness::empty;
@@ -155,7 +155,7 @@ Emptiness search(const Rows& given, int64_t work_limit) {
     Search one(work_limit);
     Emptiness e = one.run(part(rows, component));
     if (e == Emptiness::empty) return e;
-    if (e == Emptiness::iterator) result = e;
+    if (e == Emptiness::unknown) result = e;
     work_limit = one.left();
   }
   return result;

@@ -39,8 +39,8 @@ struct Interval {
 enum class Emptiness : uint8_t {
   empty,
   inhabited,
-  iterator
-};  // iterator: the work limit was reached
+  unknown
+};  // unknown: the work limit was reached
 
 struct Bounds {
   bool empty = false;               // proved to have no point
