@@ -97,11 +97,15 @@ std::string_view to_string(Stage stage) {
   return "?";
 }
 
+std::string_view to_string(Severity severity) {
+  return severity == Severity::warning ? "warning" : "error";
+}
+
 std::string render(const Diagnostic& d, const Source& source) {
   Position p = position_of(source, d.span.begin);
   std::string out = source.name + ":" + std::to_string(p.line) + ":" + std::to_string(p.column) +
-                    ": " + std::string(to_string(d.stage)) + " error [" + d.code +
-                    "]: " + d.message + "\n";
+                    ": " + std::string(to_string(d.stage)) + " " +
+                    std::string(to_string(d.severity)) + " [" + d.code + "]: " + d.message + "\n";
   out += caret_lines(d, source);
   if (!d.hint.empty()) out += " hint: " + d.hint + "\n";
   return out;
@@ -112,10 +116,11 @@ std::string render_json(const Diagnostic& d, const Source& source) {
   auto field = [](const char* name, std::string_view value) {
     return "\"" + std::string(name) + "\":\"" + escape_json(value) + "\"";
   };
-  return "{" + field("stage", to_string(d.stage)) + "," + field("code", d.code) + "," +
-         field("message", d.message) + "," + field("hint", d.hint) + "," +
-         field("file", source.name) + ",\"line\":" + std::to_string(p.line) +
-         ",\"column\":" + std::to_string(p.column) + "," + field("text", render(d, source)) + "}";
+  return "{" + field("severity", to_string(d.severity)) + "," + field("stage", to_string(d.stage)) +
+         "," + field("code", d.code) + "," + field("message", d.message) + "," +
+         field("hint", d.hint) + "," + field("file", source.name) +
+         ",\"line\":" + std::to_string(p.line) + ",\"column\":" + std::to_string(p.column) + "," +
+         field("text", render(d, source)) + "}";
 }
 
 void fail(Stage stage, std::string code, Span span, std::string message, std::string hint) {

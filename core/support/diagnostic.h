@@ -35,18 +35,25 @@ Position position_of(const Source& source, uint32_t offset);
 enum class Stage : uint8_t { parse, bind, compile, run };
 std::string_view to_string(Stage stage);
 
+// A warning's program is valid, but surely not what was meant.
+enum class Severity : uint8_t { error, warning };
+std::string_view to_string(Severity severity);
+
 struct Diagnostic {
   Stage stage = Stage::parse;
   std::string code;     // a stable machine-readable word: "syntax", "rank", "unbounded", "limit" …
   std::string message;  // what the user wrote and what was expected
   std::string hint;     // may be empty
   Span span;
+  Severity severity = Severity::error;
 };
 
-// "file:line:column: stage error [code]: message", the source line, a caret line, and the hint.
-// Source lines are clipped around the caret so that the text stays short for any input.
+// "file:line:column: stage error [code]: message" (or "stage warning"), the source line, a caret
+// line, and the hint. Source lines are clipped around the caret so that the text stays short for
+// any input.
 std::string render(const Diagnostic& diagnostic, const Source& source);
-// One JSON object on one line: stage, code, message, hint, file, line, column, text (as rendered).
+// One JSON object on one line: severity, stage, code, message, hint, file, line, column, text (as
+// rendered).
 std::string render_json(const Diagnostic& diagnostic, const Source& source);
 
 // The one exception for users' errors.

@@ -157,12 +157,15 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!inputs.shapes.empty()) {
     std::shared_ptr<const Executable> e = compiled(*program, inputs);
+    print_warnings(*program, e.get(), options);
     for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
       const BoundTensor& t = e->output(i);
       std::cout << t.name << ": " << to_string(t.type);
       for (int64_t extent : t.shape) std::cout << " " << extent;
       std::cout << "\n";
     }
+  } else {
+    print_warnings(*program, nullptr, options);
   }
   std::cout << file << ": inputs " << input_names(*program) << "; outputs "
             << output_names(*program) << "\n";
@@ -206,6 +209,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
     auto end = std::chrono::steady_clock::now();
     ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
+  print_warnings(*program, executable.get(), options);
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto it = wanted.find(output_name(*program, i));
     if (it == wanted.end()) continue;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/warnings/warnings.h"
 #include "runtime/cli/tensor_file.h"
+#include "runtime/engine/inspect/program_warnings.h"
 
 namespace tile::cli {
 
@@ -36,6 +38,19 @@ std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const
     return std::make_shared<LoadedProgram>(engine,
                                            std::make_shared<Program>(parse(*language, source)));
   });
+}
+
+// With --verbose the log has those of executables already.
+void print_warnings(const LoadedProgram& program, const Executable* executable,
+                    const Options& options) {
+  if (!options.warnings || (options.verbose && executable != nullptr)) return;
+  std::vector<Diagnostic> list =
+      executable != nullptr ? warnings_of(*executable) : warnings_of(program.program());
+  const Source& source = *program.program().source;
+  for (const Diagnostic& d : list) {
+    std::string text = options.json_diagnostics ? render_json(d, source) + "\n" : render(d, source);
+    std::fputs(text.c_str(), stderr);
+  }
 }
 
 std::map<std::string, std::string> named(const std::vector<std::string>& pairs) {

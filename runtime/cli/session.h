@@ -20,6 +20,7 @@ struct Options {
   bool verbose = false;
   bool strict_skip = false;
   std::string precision = "f32";
+  bool warnings = true;
   bool measure = false;  // the rates of this CPU, where none are stored
 };
 
@@ -29,6 +30,11 @@ std::shared_ptr<Engine> make_engine(const Options& options);
 // The program of a file. Errors in it are thrown as Located.
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
                                     const Options& options);
+
+// Prints a program's warnings to standard error: those of its text, or with the executable those of
+// its shapes too.
+void print_warnings(const LoadedProgram& program, const Executable* executable,
+                    const Options& options);
 
 // A failure with the text that it is about.
 class Located : public std::exception {

@@ -12,6 +12,7 @@
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/program_warnings.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/memory_plan.h"
@@ -235,6 +236,13 @@ void compile_stages_of(Executable& e) {
   if (engine.session() != nullptr) prepare_device(e);
 }
 
+void log_warnings(const Executable& e) {
+  if (!e.engine->options().log) return;
+  for (const Diagnostic& d : warnings_of(e)) {
+    e.engine->log(LogLevel::warning, render(d, *e.source->source));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
@@ -254,6 +262,7 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
     compile_stages_of(*e);
     if (!key.empty()) save_record(*e, key);
   }
+  log_warnings(*e);
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;
   uint64_t seen = engine->statistics.temporary_bytes;
   while (bytes > seen && !engine->statistics.temporary_bytes.compare_exchange_weak(seen, bytes)) {

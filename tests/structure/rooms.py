@@ -13,7 +13,7 @@ import sys
 
 ROOMS = """support simplify ir ir/analysis lattice
 language language/tile language/mfg language/lift
-target passes/bind passes/normalize interpret
+target passes/bind passes/normalize warnings interpret
 autodiff autodiff/derivation autodiff/loops
 nest nest/passes
 kernel kernel/forms

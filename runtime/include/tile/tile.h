@@ -249,6 +249,16 @@ TILE_API const char* tile_program_text(const tile_program* program);
  * Freed with tile_string_free. */
 TILE_API tile_error* tile_program_signature(const tile_program* program, char** json);
 
+/* Warnings: what is valid in the program but surely not meant, as one JSON array on one line of
+ * objects like those of tile_error_json, with "severity": "warning". The first call knows the text
+ * alone (an input that nothing reads: "unread"), the second the shapes too: contractions without
+ * any point ("empty"), conditions that always hold ("always"), cells that no point reaches
+ * ("unreached"), sums of integers that leave their type ("overflow"), literal indices outside of a
+ * tensor ("index"). An engine's log callback gets the same as text, when a program is compiled.
+ * Freed with tile_string_free. */
+TILE_API tile_error* tile_program_warnings(const tile_program* program, char** json);
+TILE_API tile_error* tile_executable_warnings(const tile_executable* executable, char** json);
+
 /* The program that computes the outputs of `program` and, for each input named in `wrt`, the
  * vector-Jacobian product of output `of` with a new last input, the seed (shape of that output).
  * The new outputs follow the old ones, in the order of `wrt`; they are named "D" and the input's

@@ -1,0 +1,37 @@
+// The checks that make warnings, each in a file of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/ir/program.h"
+
+namespace tile::warnings {
+
+using Warnings = std::vector<Diagnostic>;
+
+inline void warn(Warnings& list, Stage stage, std::string code, Span span, std::string message,
+                 std::string hint) {
+  list.push_back(
+      {stage, std::move(code), std::move(message), std::move(hint), span, Severity::warning});
+}
+
+// A contraction of the text and what bind made of it.
+struct Checked {
+  const Program& program;
+  const BoundProgram& bound;
+  const SymbolicContraction& symbolic;
+  const Contraction& contraction;
+  const std::string& name;  // of the result
+
+  const BoundTensor& tensor(TensorId id) const { return bound.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& result() const { return tensor(contraction.outputs[0]); }
+};
+
+void check_unread_inputs(const Program& program, Warnings& list);
+void check_points(const Checked& checked, Warnings& list);
+void check_overflow(const Checked& checked, Warnings& list);
+void check_literal_indices(const Program& program, const BoundProgram& bound, Warnings& list);
+
+}  // namespace tile::warnings

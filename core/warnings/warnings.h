@@ -1,0 +1,26 @@
+// Programs that are valid but surely not what was meant. A warning changes nothing: the program
+// means what the language's reference says, and runs.
+#pragma once
+
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/ir/program.h"
+
+namespace tile {
+
+// Warnings of a program as its author wrote it, of severity warning, in the order of the text. Of a
+// program that differentiation made there are none. Codes:
+//   "unread"    an input that no statement reads and whose sizes nothing else uses   (stage parse)
+std::vector<Diagnostic> warnings_of(const Program& program);
+
+// The same and those that need the inputs' shapes and types; `bound` is what bind made of it.
+//   "empty"     a contraction without a valid point: all its cells are 0 or its default
+//   "always"    a condition that holds at every point anyway
+//   "unreached" cells of an output that no point reaches, without a default
+//   "overflow"  a sum of integers that more terms can leave the type than there are bits for
+//   "index"     gather or scatter with a literal index outside the tensor           (stage bind)
+// Exact where the lattice decides within a small work limit, silent where it does not.
+std::vector<Diagnostic> warnings_of(const Program& program, const BoundProgram& bound);
+
+}  // namespace tile
