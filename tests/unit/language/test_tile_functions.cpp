@@ -132,6 +132,9 @@ TEST(TileFunctions, Rule8_1_ArityAndUnknownFunctions) {
               AllOf(HasSubstr("unknown function 'sigmiod'"), HasSubstr("'sigmoid'?")));
   EXPECT_THAT(error("O = Foo(A);"), HasSubstr("unknown function 'Foo'"));
   EXPECT_THAT(error("O = cast(A);"), HasSubstr("unknown function"));
+  EXPECT_THAT(error("O = where(A, A, A);"), HasSubstr("condition ? value : other"));
+  EXPECT_THAT(error("O = matmul(A, A);"), HasSubstr("+(A[i, k] * B[k, j])"));
+  EXPECT_THAT(error("O = softmax(A);"), HasSubstr(">(X[i, j])"));
   EXPECT_THAT(error("O = reshape(A, 2.5);"), HasSubstr("'2.5'"));
 }
 
