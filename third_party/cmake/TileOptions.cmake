@@ -30,6 +30,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # GCC 12 warns falsely on concatenated std::string (its PR 105651) and on std::optional of a
     # class with shared pointers.
     target_compile_options(tile_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+    # The same false warnings have further names where the standard headers are precompiled.
+    target_compile_options(tile_flags INTERFACE
+      $<$<CONFIG:Release>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
   endif()
 endif()
 # Values computed by the compiler itself (constant folding, the interpreter) must not depend on what

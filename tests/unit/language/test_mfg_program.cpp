@@ -21,7 +21,7 @@ std::string names(const Program& program, const std::vector<TensorId>& ids) {
   return out;
 }
 
-constexpr const char* kInput = "@bounds(input_f32.extent(0), input_f32.extent(1))\n";
+const std::string kInput = "@bounds(input_f32.extent(0), input_f32.extent(1))\n";
 
 // mfg rule 10: the very IR of the nested form.
 TEST(MfgProgram, Rule_10_TrailingArgumentsAreTheNestedForm) {
@@ -43,7 +43,7 @@ TEST(MfgProgram, SugarLeavesNoTrace) {
 }
 
 TEST(MfgProgram, NeighboursAreAffineAccessesWithClamps) {
-  Program p = parse_mfg_text(std::string(kInput) + "def t |x, y| {\ninput_f32(x-1, 2*y+3)\n}\n");
+  Program p = parse_mfg_text(kInput + "def t |x, y| {\ninput_f32(x-1, 2*y+3)\n}\n");
   const SymbolicContraction& c = contraction(p, "t");
   ASSERT_EQ(c.accesses.size(), 1u);
   EXPECT_EQ(to_string(c.accesses[0].index[0]), "2*y' + 3");
@@ -54,7 +54,7 @@ TEST(MfgProgram, NeighboursAreAffineAccessesWithClamps) {
 }
 
 TEST(MfgProgram, ThePixelItselfNeedsNoClamp) {
-  Program p = parse_mfg_text(std::string(kInput) + "def t |x, y| {\ninput_f32(x, y)\n}\n");
+  Program p = parse_mfg_text(kInput + "def t |x, y| {\ninput_f32(x, y)\n}\n");
   EXPECT_EQ(contraction(p, "t").accesses[0].boundary,
             (std::vector<Boundary>{Boundary::in_range, Boundary::in_range}));
 }
