@@ -37,7 +37,7 @@ class Points {
   }
 
   void check(Warnings& list) const {
-    if (emptiness(system(nullptr)) == Emptiness::empty) return empty(list);
+    if (emptiness(conditions(nullptr)) == Emptiness::empty) return empty(list);
     for (const Source& source : sources_) {
       if (source.constraint != nullptr) check_always(source, list);
     }
@@ -57,7 +57,7 @@ class Points {
   }
 
   // Without one of the conditions, unless null.
-  System system(const Source* without) const {
+  System conditions(const Source* without) const {
     System s{piece_.iterators.size(), {}};
     for (const Source& source : sources_) {
       if (&source != without) s.conditions.push_back(source.condition);
@@ -70,7 +70,7 @@ class Points {
   void empty(Warnings& list) const {
     const Source* culprit = nullptr;
     for (size_t i = sources_.size(); i-- > 0 && culprit == nullptr;) {
-      if (emptiness(system(&sources_[i])) == Emptiness::inhabited) culprit = &sources_[i];
+      if (emptiness(conditions(&sources_[i])) == Emptiness::inhabited) culprit = &sources_[i];
     }
     std::string cells =
         "every cell of " + c_.name + " is " + (c_.contraction.fill ? "its default's" : "0");
@@ -95,7 +95,7 @@ class Points {
     const SymbolicConstraint& k = *source.constraint;
     const Affine& form = source.condition.form;
     size_t moving = 0;
-    lattice::Bounds box = lattice::bounds(system(nullptr));
+    lattice::Bounds box = lattice::bounds(conditions(nullptr));
     if (box.empty || box.unbounded) return;
     for (size_t i = 0; i < piece_.iterators.size(); ++i) {
       if (form.coefficient(i).is_zero()) continue;
@@ -103,7 +103,7 @@ class Points {
       if (box.box[i].hi - box.box[i].lo < 1) return;
     }
     if (moving < 2) return;
-    System below = system(&source), above = below;
+    System below = conditions(&source), above = below;
     below.conditions.push_back({form, kLeast, source.condition.lo, false});
     above.conditions.push_back({form, source.condition.hi, kMost, false});
     if (emptiness(below) != Emptiness::empty || emptiness(above) != Emptiness::empty) return;
@@ -138,7 +138,7 @@ class Points {
 
   // What the form takes, at most.
   std::optional<lattice::Interval> range(const Affine& form) const {
-    System s = system(nullptr);
+    System s = conditions(nullptr);
     Affine difference = iterator_affine(s.iterators) - form;
     ++s.iterators;
     s.conditions.push_back({difference, 0, 1, true});

@@ -45,7 +45,7 @@ std::string filter(const std::string& range) {
 }
 
 TEST(FoldText, ComputedFirstValuesAreCountedFromZero) {
-  for (const char* limits : {", min=1, max=9", ""}) {
+  for (const char* limits : {", min=1, max=9", ", min=0, max=2147483000"}) {
     std::string parameter =
         std::string("@param_i32 r(SLIDER, label=\"r\"") + limits + ", init=2)\n";
     std::string text = cuda_text(parameter + kInput + filter("-r..<r+1"));

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 
-EXPECTED = """M * 8 + min(i, 3)
+EXPECTED = """(M * 8) + min(i, 3)
 %0:f32 = load 0
 %1:f32 = add %0 %0
 yield %1

@@ -11,14 +11,24 @@ namespace {
 nest::Nest copy_nest() {
   nest::Nest nest;
   nest.name = "double_it";
-  nest.buffers = {{"A", DType::f32, nest::Scope::argument, {8}, {1}},
-                  {"B", DType::f32, nest::Scope::argument, {8}, {1}, true}};
+  for (const char* name : {"A", "B"}) {
+    nest::Buffer buffer;
+    buffer.name = name;
+    buffer.shape = {8};
+    buffer.strides = {1};
+    nest.buffers.push_back(std::move(buffer));
+  }
+  nest.buffers[1].written = true;
   nest::Store store;
   store.target = {1, {Expr::variable("i")}, {}};
   store.loads = {{0, {Expr::variable("i")}, {}}};
   NodeId value = store.body.load(0, DType::f32);
   store.body.results = {store.body.operation(Op::add, {value, value}, DType::f32)};
-  nest::For loop{"i", Expr(0), Expr(8), nest::LoopKind::parallel};
+  nest::For loop;
+  loop.variable = "i";
+  loop.begin = Expr(0);
+  loop.extent = Expr(8);
+  loop.kind = nest::LoopKind::parallel;
   loop.body = {{store}};
   nest.body = {{loop}};
   return nest;

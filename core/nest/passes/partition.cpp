@@ -232,7 +232,8 @@ class Partitioner {
     for (const Expr& e : i.nonnegative) {
       Expr condition = clean(e);
       bool never = proves_negative(condition, at_.ranges());
-      if (never || assumptions_.proves_negative(condition, at_)) return block(i.otherwise, inside_region);
+      if (never || assumptions_.proves_negative(condition, at_))
+        return block(i.otherwise, inside_region);
       if (!known_nonnegative(condition)) copy.nonnegative.push_back(condition);
     }
     if (copy.nonnegative.empty() && i.predicate.results.empty()) {

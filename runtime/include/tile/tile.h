@@ -111,6 +111,11 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "driver"       NVIDIA's driver is not found or too old
  *   "launch"       a kernel failed on the device
  *   "cuda"         another function of the driver failed
+ *   Warnings alone, see tile_program_warnings
+ *   "unread"       an input that nothing reads
+ *   "empty"        a contraction without any point
+ *   "always"       a condition that holds at every point anyway
+ *   "unreached"    cells that no point reaches
  *   Calls
  *   "argument"     an argument of the call, such as a NULL handle or a tensor that does not fit */
 TILE_API const char* tile_error_code(const tile_error* error);

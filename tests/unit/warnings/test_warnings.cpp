@@ -24,7 +24,7 @@ struct Said {
 std::vector<Said> warnings(const std::string& text, const std::vector<InputType>& types) {
   Program program = program_of(text);
   std::vector<Said> said;
-  for (const Diagnostic& d : warnings_of(program, bind(program, types))) {
+  for (const Diagnostic& d : warnings_of(program, tile::bind(program, types))) {
     EXPECT_EQ(d.severity, Severity::warning);
     EXPECT_FALSE(d.hint.empty()) << d.message;
     said.push_back({d.code, d.message, text.substr(d.span.begin, d.span.end - d.span.begin)});
