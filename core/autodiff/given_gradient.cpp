@@ -101,7 +101,7 @@ std::optional<TensorId> named(const Program& program, const std::vector<TensorId
   return found == ids.end() ? std::nullopt : std::optional<TensorId>(*found);
 }
 
-// What an input of the given gradient stands for; `seed` is a name.
+// What an input of the given gradient stands for.
 std::optional<TensorId> target_of(const Program& program, const std::string& name) {
   std::optional<TensorId> input = named(program, program.inputs, name);
   return input ? input : named(program, program.outputs, name);
@@ -139,7 +139,10 @@ std::vector<TensorId> append_given_gradient(Derivation& derivation, const Progra
   for (TensorId id : given.inputs) {
     const std::string& name = given.tensors[static_cast<size_t>(id)].name;
     bool seed = name == "D" + of && !named(program, program.outputs, name);
-    splice.bind_input(id, seed ? derivation.seed() : target_of(program, name).value());
+    std::optional<TensorId> target = target_of(program, name);
+    // An output no more, where the program was asked for other outputs since.
+    if (!target) target = program.find(name);
+    splice.bind_input(id, seed ? derivation.seed() : target.value());
   }
   for (const Statement& s : given.statements) splice.append(s);
   std::vector<TensorId> gradients;

@@ -328,6 +328,7 @@ tile_error* tile_program_with_outputs(tile_program* program, const char* const* 
     made->loaded = std::make_shared<LoadedProgram>(
         program->loaded->engine(),
         std::make_shared<Program>(with_outputs(program->loaded->program(), wanted)));
+    made->given = program->given;
     *result = made.release();
   });
 }

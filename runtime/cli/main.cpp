@@ -4,6 +4,7 @@
 
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
+#include "tile/tile.h"
 
 namespace tile::cli {
 namespace {
@@ -77,9 +78,16 @@ int reported(const Options& options, Work&& work) {
   }
 }
 
+std::string version() {
+  auto number = [](int n) { return std::to_string(n); };
+  return "tile " + number(TILE_VERSION_MAJOR) + "." + number(TILE_VERSION_MINOR) + "." +
+         number(TILE_VERSION_PATCH);
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app{"Tile JIT: tensor programs from text"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", version());
   Command c;
   std::function<int()> chosen;
   auto choose = [&](CLI::App* sub, std::function<int()> work) {

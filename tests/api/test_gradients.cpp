@@ -142,6 +142,22 @@ TEST(GivenGradients, AreProgramsOfTheirOwn) {
   for (size_t i = 0; i < results[0].size(); ++i) EXPECT_FLOAT_EQ(results[0][i], results[1][i]);
 }
 
+// The given gradient reads P, which is no output of the program that is differentiated.
+TEST(GivenGradients, StayWithOtherOutputs) {
+  jit::Engine e = engine();
+  jit::Program p = e.parse("tile", "function (A[N]) -> (O, P) { P = exp(A); O = P + A; }");
+  jit::Program given =
+      p.with_gradient("O", e.parse("tile", "function (DO[N], P[N]) -> (DA) { DA = 7 * DO * P; }"));
+  const char* names[] = {"O"};
+  tile_program* made = nullptr;
+  ASSERT_EQ(tile_program_with_outputs(given.get(), names, 1, &made), nullptr);
+  Floats a{0, 0}, seed{1, 2}, o(2), da(2);
+  jit::Program(made)
+      .differentiate("O", {"A"})
+      .run({vector(a), vector(seed)}, {vector(o), vector(da)});
+  EXPECT_EQ(da, (Floats{7, 14}));
+}
+
 TEST(GivenGradients, MustFit) {
   jit::Engine e = engine();
   jit::Program p = e.parse("tile", "function (A, B) -> (O) { O = A * B; }");

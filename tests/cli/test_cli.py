@@ -46,6 +46,10 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
         return done.stderr if fails else done.stdout
 
+    def test_version(self):
+        done = self.tile("--version")
+        self.assertRegex(done, r"^tile \d+\.\d+\.\d+\n$")
+
     def test_run_prints_and_writes(self):
         out = self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=-")
         self.assertEqual(out.split(), "[[10, 13], [28, 40]]".split())

@@ -284,7 +284,8 @@ TILE_API tile_error* tile_program_differentiate(tile_program* program, const cha
 TILE_API tile_error* tile_program_with_gradient(tile_program* program, const char* of,
                                                 tile_program* gradient, tile_program** result);
 
-/* `program` with other outputs: tensors that it defines (for MFG any `def`), by name. */
+/* `program` with other outputs: tensors that it defines (for MFG any `def`), by name. Gradients
+ * given by tile_program_with_gradient stay. */
 TILE_API tile_error* tile_program_with_outputs(tile_program* program, const char* const* names,
                                                size_t count, tile_program** result);
 
