@@ -29,6 +29,12 @@ class CacheDirectory : public testing::Test {
     return handle;
   }
 
+  // For an engine's log: keeps what is said about caches. Random programs hold what is warned
+  // about.
+  void note(const std::string& line) {
+    if (line.find(" warning [") == std::string::npos) lines_.push_back(line);
+  }
+
   std::string directory_;
   std::vector<std::string> lines_;
 };

@@ -34,7 +34,7 @@ class Mutations : public test::CacheDirectory {
     options.backend = "cpu";
     options.cache_dir = directory_ + "/cache";
     options.cache_mode = "rw";
-    options.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
+    options.log = [this](LogLevel, const std::string& line) { note(line); };
     return Engine::create(std::move(options));
   }
   std::vector<std::byte> result() {
@@ -43,7 +43,7 @@ class Mutations : public test::CacheDirectory {
   DiskCache cache() {
     CacheOptions options;
     options.directory = directory_ + "/cache";
-    options.log = [this](const std::string& line) { lines_.push_back(line); };
+    options.log = [this](const std::string& line) { note(line); };
     return DiskCache(std::move(options));
   }
   std::vector<fs::path> files() const {

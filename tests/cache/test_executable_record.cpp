@@ -26,7 +26,7 @@ class Records : public CacheDirectory {
     options.cache_dir = directory_ + "/cache";
     options.cache_mode = mode;
     options.memory_limit = memory_limit;
-    options.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
+    options.log = [this](LogLevel, const std::string& line) { note(line); };
     return Engine::create(std::move(options));
   }
   static std::shared_ptr<const Executable> product(const std::shared_ptr<Engine>& engine) {

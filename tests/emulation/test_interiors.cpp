@@ -107,10 +107,12 @@ std::vector<std::string> index_texts(const std::string& line) {
 // Lines of the kernels, behind the functions that all texts have, whose indices divide or choose.
 std::vector<std::string> choosing_lines(const std::string& cuda) {
   static const std::regex kChoice("[/%?]|quotient|remainder|\\b(min|max)\\(");
+  // How often a loop that counts from zero runs: once for each loop, not for each element.
+  static const std::regex kTrips(R"(\(unsigned\)\((v[0-9]+) < (v[0-9]+) \? \2 - \1 : 0\))");
   std::vector<std::string> found;
   std::istringstream lines(cuda.substr(cuda.find("__global__")));
   for (std::string line; std::getline(lines, line);) {
-    std::vector<std::string> texts = index_texts(line);
+    std::vector<std::string> texts = index_texts(std::regex_replace(line, kTrips, "trips"));
     bool chooses = std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
       return std::regex_search(text, kChoice);
     });

@@ -30,7 +30,7 @@ tensor C: f32 [20, 30] output
 inputs []
 outputs []
 contraction [C] + f32 normalized {
-  piece [i, j, k] box [20, 30, 40] owners 2 {
+  piece [i, j, k] box [20, 30, 40] parallel 2 {
     store C[i, j]
     load A[i, k]
     load B[k, j]

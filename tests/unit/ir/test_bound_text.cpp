@@ -27,7 +27,7 @@ contraction [T] = f32 {
   }
 }
 contraction [O] + f32 default P normalized injective {
-  piece [x, y, k] box [2, 9, 3] parallel_dims 2 {
+  piece [x, y, k] box [2, 9, 3] parallel 2 {
     where -1 <= x - 1/3*y + 2/3 < 2
     where integral 0 <= 1/2*k + 1 < 5
     store O[x, y]
