@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "core/language/lift/lift.h"
 #include "core/language/lift/views.h"
@@ -232,7 +232,8 @@ TEST(LiftLimits, HostileTexts) {
     bodies.push_back(text);
   }
   for (const std::string& body : bodies) {
-    auto start = std::chrono::steady_clock::now();
+    // The processor's time: a busy machine's clock says nothing about the parser.
+    std::clock_t start = std::clock();
     std::string text = head + body + ")";
     try {
       print_views(parse_text(text));
@@ -242,8 +243,8 @@ TEST(LiftLimits, HostileTexts) {
       EXPECT_LE(error.span.end, text.size());
       EXPECT_FALSE(error.message.empty());
     }
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(seconds.count(), 20) << body.substr(0, 80);
+    double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    EXPECT_LT(seconds, 20) << body.substr(0, 80);
   }
 }
 
