@@ -77,6 +77,7 @@ int reported(const Options& options, Work&& work) {
   }
 }
 
+// One function: a paragraph for each command, all over the same arguments.
 int main_of(int argc, char** argv) {
   CLI::App app{"Tile JIT: tensor programs from text"};
   app.require_subcommand(1);
