@@ -101,12 +101,6 @@ std::optional<TensorId> named(const Program& program, const std::vector<TensorId
   return found == ids.end() ? std::nullopt : std::optional<TensorId>(*found);
 }
 
-// What an input of the given gradient stands for.
-std::optional<TensorId> target_of(const Program& program, const std::string& name) {
-  std::optional<TensorId> input = named(program, program.inputs, name);
-  return input ? input : named(program, program.outputs, name);
-}
-
 [[noreturn]] void unfit(const std::string& message, const std::string& of) {
   fail(Stage::bind, "gradient", {}, "the gradient given for " + of + " " + message);
 }
@@ -119,7 +113,8 @@ void check_given_gradient(const Program& program, const std::string& of, const P
   }
   for (TensorId id : given.inputs) {
     const std::string& name = given.tensors[static_cast<size_t>(id)].name;
-    if (name == "D" + of || target_of(program, name)) continue;
+    if (name == "D" + of || named(program, program.inputs, name)) continue;
+    if (named(program, program.outputs, name)) continue;
     unfit(
         "has the input " + name + ", which is neither an input or output of the program nor D" + of,
         of);
@@ -139,10 +134,8 @@ std::vector<TensorId> append_given_gradient(Derivation& derivation, const Progra
   for (TensorId id : given.inputs) {
     const std::string& name = given.tensors[static_cast<size_t>(id)].name;
     bool seed = name == "D" + of && !named(program, program.outputs, name);
-    std::optional<TensorId> target = target_of(program, name);
-    // An output no more, where the program was asked for other outputs since.
-    if (!target) target = program.find(name);
-    splice.bind_input(id, seed ? derivation.seed() : target.value());
+    // Any tensor: the program may have been asked for other outputs since the gradient was given.
+    splice.bind_input(id, seed ? derivation.seed() : program.find(name).value());
   }
   for (const Statement& s : given.statements) splice.append(s);
   std::vector<TensorId> gradients;

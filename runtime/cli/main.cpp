@@ -79,9 +79,8 @@ int reported(const Options& options, Work&& work) {
 }
 
 std::string version() {
-  auto number = [](int n) { return std::to_string(n); };
-  return "tile " + number(TILE_VERSION_MAJOR) + "." + number(TILE_VERSION_MINOR) + "." +
-         number(TILE_VERSION_PATCH);
+  return "tile " + std::to_string(TILE_VERSION_MAJOR) + "." + std::to_string(TILE_VERSION_MINOR) +
+         "." + std::to_string(TILE_VERSION_PATCH);
 }
 
 int main_of(int argc, char** argv) {

@@ -43,7 +43,7 @@ class Mutations : public test::CacheDirectory {
   DiskCache cache() {
     CacheOptions options;
     options.directory = directory_ + "/cache";
-    options.log = [this](const std::string& line) { note(line); };
+    options.log = [this](const std::string& line) { lines_.push_back(line); };
     return DiskCache(std::move(options));
   }
   std::vector<fs::path> files() const {
