@@ -5,12 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/support/processor_time.h"
 #include "tile/tile.h"
 
 namespace {
@@ -51,6 +51,13 @@ struct Tensor {
   Tensor(const Tensor&) = delete;
 };
 
+// What the process has used of its processors.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 // How long the call took, by the clock and of the processors, and what it said.
 struct Outcome {
   double seconds = 0, worked = 0;
@@ -61,10 +68,10 @@ struct Outcome {
 template <class Call>
 Outcome outcome(const Call& call) {
   auto start = Clock::now();
-  double before = tile::test::processor_seconds();
+  double before = processor_seconds();
   tile_error* error = call();
   Outcome result;
-  result.worked = tile::test::processor_seconds() - before;
+  result.worked = processor_seconds() - before;
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (error == nullptr) return result;
   result.code = tile_error_code(error);
