@@ -86,7 +86,7 @@ void measure(benchmark::State& state, bool alone) {
     state.SkipWithError("no schedule of this machine packs an operand");
     return;
   }
-  nest::Nest nest = lower(*launch.kernel, *schedule, target);
+  nest::Nest nest = nest::hoist(lower(*launch.kernel, *schedule, target));
   if (alone) nest.body = copies_of(nest, nest.body);
   KernelLaunch kernel(product, *executable, launch, backend.compile(nest, target), {});
   for (auto _ : state) kernel();

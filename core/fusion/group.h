@@ -4,12 +4,22 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/kernel/kernel.h"
+#include "core/support/pass.h"
 
 namespace tile {
+
+// A row of the table of fusions: kernels are made of statements, several become one, and what came
+// out is completed.
+struct FusionPass : PassInfo {
+  bool gpu = true;  // is for GPUs, too: the others serve CPUs alone
+};
+std::span<const FusionPass> fusion_passes();
 
 // Splits a normalized program into kernels: each contraction with loops of its own starts one,
 // pointwise consumers attach where the cost model finds it worth it. Sort and Scatter stay
@@ -76,13 +86,20 @@ std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& prog
 std::vector<Step> fuse_pools(std::vector<Step> steps, const BoundProgram& program,
                              const Target& target, const std::function<void(Kernel&)>& finish,
                              bool always);
-// group() for tests: with every fusion of these kinds that is legal, and told of the steps after
-// each kind of fusion by its name (their kernels' lists and residences are settled last).
+// How group() works. `streams` to `rows`, for tests: with every fusion of these kinds that is
+// legal. `after` is told of the steps after each pass by its name (kernels' lists and residences
+// are settled by "complete-kernels").
 struct GroupOptions {
   bool streams = false, siblings = false, pools = false, rows = false;
-  std::function<void(std::string_view fusion, const std::vector<Step>& steps)> after = {};
+  std::function<void(std::string_view pass, const std::vector<Step>& steps)> after = {};
+  PassOptions passes = {};
 };
+// Splits a program into steps. After each fusion everything is made before it is read, and at last
+// every rule of verify_steps.h holds.
 std::vector<Step> group(const BoundProgram& program, const Target& target,
                         const GroupOptions& options);
+
+// The steps one after the other, for people.
+std::string print(const std::vector<Step>& steps, const BoundProgram& program);
 
 }  // namespace tile

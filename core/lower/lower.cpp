@@ -69,6 +69,11 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
   }
 }
 
+nest::Nest bound_to_launch(lowering::Frame& frame) {
+  return is_gpu(frame.target) ? gpu::bind_grid(std::move(frame.nest), frame.target)
+                              : std::move(frame.nest);
+}
+
 }  // namespace
 
 nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& target,
@@ -86,12 +91,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
   frame.take_prepacked(schedule);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
-    return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
-                          : nest::hoist(std::move(frame.nest));
+    return bound_to_launch(frame);
   }
   lower_stages(frame, schedule);
-  return is_gpu(target) ? gpu::bind_grid(std::move(frame.nest), target)
-                        : nest::hoist(std::move(frame.nest));
+  return bound_to_launch(frame);
 }
 
 nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& target,
@@ -99,7 +102,7 @@ nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& tar
   lowering::Frame frame = lowering::make_frame(kernel, target, strides);
   frame.take_form(form);
   lower_stages(frame, form.schedule);
-  return nest::hoist(std::move(frame.nest));
+  return std::move(frame.nest);
 }
 
 nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
@@ -108,7 +111,7 @@ nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Targ
   lowering::Frame frame = lowering::make_frame(kernel.kernel, target, {}, &kernel.extent);
   frame.take_prepacked(schedule);
   lower_stages(frame, schedule);
-  return nest::hoist(std::move(frame.nest));
+  return std::move(frame.nest);
 }
 
 std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedule,
@@ -122,7 +125,7 @@ std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedu
     frame.add_argument(source, false, strides);
     frame.prepared = {{p, frame.add_prepacked(p, how, true)}};
     frame.nest.body = lowering::PieceLowering(frame, p.stage, p.piece, how).prepare_copy(p.packing);
-    all.push_back({source, nest::hoist(std::move(frame.nest))});
+    all.push_back({source, std::move(frame.nest)});
   }
   return all;
 }

@@ -1,4 +1,5 @@
-// lower: Kernel + Schedule -> Nest.
+// lower: Kernel + Schedule -> Nest. The passes over nests (core/nest/passes/nest_passes.h) then
+// make it ready for code.
 #pragma once
 
 #include <vector>

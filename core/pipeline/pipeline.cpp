@@ -1,6 +1,5 @@
 #include "core/pipeline/pipeline.h"
 
-#include <algorithm>
 #include <array>
 
 #include "core/layout/layout.h"
@@ -12,28 +11,50 @@
 namespace tile {
 namespace {
 
+constexpr Pass row(std::string_view name, void (*run)(BoundProgram&, const Target&), bool optional,
+                   std::string_view summary) {
+  return {{PassStage::tensor, name, optional, summary}, run};
+}
+
+constexpr bool kOptional = true;
+
 constexpr std::array kPasses = {
-    Pass{"dead-code", eliminate_dead_code, true},
-    Pass{"unroll-folds", unroll_folds, true},
-    Pass{"fold-constants", fold_constants, true},
-    Pass{"hoist-folds", hoist_folds, true},
-    Pass{"common-subexpressions", share_common_subexpressions, true},
-    Pass{"gather-constraints", gather_constraints, false},
-    Pass{"reduce", reduce, false},
-    Pass{"defract", defract, false},
-    Pass{"digits", split_digits, true},
-    Pass{"resolve-indices", resolve_indices, true},
-    Pass{"fold-decided", fold_constants, true},
-    Pass{"choose-by-conditions", choose_by_conditions, true},
-    Pass{"inline-pointwise", inline_pointwise, true},
-    Pass{"unused-producers", eliminate_dead_code, true},
-    Pass{"split-tuples", split_tuples, true},
-    Pass{"narrow-temporaries", narrow_temporaries, true},
-    Pass{"tabulate", tabulate, true},
-    Pass{"narrow-bodies", narrow_bodies, true},
-    Pass{"split-reduction", split_reduction, true},
-    Pass{"arrange-factors", arrange_factors, true},
-    Pass{"group-dimensions", group_dimensions, true},
+    row("dead-code", eliminate_dead_code, kOptional, "drops statements that no output needs"),
+    row("unroll-folds", unroll_folds, kOptional,
+        "writes out loops inside elements that run a few times"),
+    row("fold-constants", fold_constants, kOptional, "computes what constants alone decide"),
+    row("hoist-folds", hoist_folds, kOptional,
+        "makes loops inside elements reductions of their own"),
+    row("common-subexpressions", share_common_subexpressions, kOptional,
+        "computes equal statements and values once"),
+    row("gather-constraints", gather_constraints, !kOptional,
+        "writes the ranges of accesses as conditions"),
+    row("reduce", reduce, !kOptional, "changes iterators so that every index is an integer"),
+    row("defract", defract, !kOptional,
+        "peels digits into pieces with exact boxes: the normal form"),
+    row("digits", split_digits, kOptional, "makes quotients and remainders of an index iterators"),
+    row("resolve-indices", resolve_indices, kOptional,
+        "turns indices that are values into affine forms"),
+    row("fold-decided", fold_constants, kOptional,
+        "computes what constants decide after the normal form"),
+    row("choose-by-conditions", choose_by_conditions, kOptional,
+        "makes conditions of cheap pointwise statements choices"),
+    row("inline-pointwise", inline_pointwise, kOptional,
+        "computes cheap pointwise statements where they are read"),
+    row("unused-producers", eliminate_dead_code, kOptional,
+        "drops statements that were inlined everywhere"),
+    row("split-tuples", split_tuples, kOptional, "stores the components of tuples as arrays"),
+    row("narrow-temporaries", narrow_temporaries, kOptional,
+        "stores integers in the narrowest type that holds them"),
+    row("tabulate", tabulate, kOptional, "looks up costly functions of one byte"),
+    row("narrow-bodies", narrow_bodies, kOptional,
+        "computes small integers in lanes of 8 or 16 bits"),
+    row("split-reduction", split_reduction, kOptional,
+        "divides a long reduction to a few cells into chunks"),
+    row("arrange-factors", arrange_factors, kOptional,
+        "copies factors of products to where a GPU fetches them fast"),
+    row("group-dimensions", group_dimensions, kOptional,
+        "copies factors so that dimensions of one role stand together"),
 };
 
 }  // namespace
@@ -42,14 +63,14 @@ std::span<const Pass> passes() { return kPasses; }
 
 void run_pipeline(BoundProgram& program, const Target& target, const PipelineOptions& options) {
   for (const Pass& pass : kPasses) {
-    bool skipped =
-        std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end();
-    if (skipped && pass.optional) continue;
-    checkpoint_at({});
-    pass.run(program, target);
-    verify(program);
-    verify_accesses(program);
-    if (options.after) options.after(pass.name, program);
+    auto work = [&] {
+      checkpoint_at({});
+      pass.run(program, target);
+      verify(program);
+      verify_accesses(program);
+    };
+    bool done = run_pass(pass, options.passes, work, [&] { return print(program); });
+    if (done && options.after) options.after(pass.name, program);
   }
 }
 

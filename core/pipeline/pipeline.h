@@ -1,31 +1,45 @@
-// The tensor-level passes in order, and the runner that verifies, times, can dump and can skip
-// each.
+// The tensor-level passes in order, and the runner that verifies, shows and can skip each; and the
+// rows of the stages whose steps the runtime takes by itself. The tables of the other stages are in
+// core/fusion/group.h, core/nest/passes/nest_passes.h and backends/code_passes.h.
 #pragma once
 
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/ir/bound.h"
+#include "core/support/pass.h"
 #include "core/target/target.h"
 
 namespace tile {
 
-struct Pass {
-  std::string_view name;
-  void (*run)(BoundProgram&, const Target&);
-  bool optional;  // may be skipped: the program still compiles
+struct Pass : PassInfo {
+  void (*run)(BoundProgram&, const Target&) = nullptr;
 };
 std::span<const Pass> passes();
 
 struct PipelineOptions {
-  std::vector<std::string> skip;  // names of optional passes
-  // Called after each pass with its name and the program; `changed` compares printed texts.
-  std::function<void(std::string_view pass, const BoundProgram& program)> after;
+  PassOptions passes = {};
+  // Called after each pass with its name and the program.
+  std::function<void(std::string_view pass, const BoundProgram& program)> after = {};
 };
 // Brings a freshly bound program into normal form, ready for group().
 void run_pipeline(BoundProgram& program, const Target& target, const PipelineOptions& options = {});
+
+// From text to a bound program.
+inline constexpr PassInfo kParse{PassStage::front_end, "parse", false,
+                                 "reads the text in its language"};
+inline constexpr PassInfo kDifferentiate{PassStage::front_end, "differentiate", false,
+                                         "adds gradients, where they are asked for"};
+inline constexpr PassInfo kBind{PassStage::front_end, "bind", false,
+                                "gives every tensor its shape and type"};
+inline constexpr PassInfo kCheckAssignments{PassStage::front_end, "check-assignments", false,
+                                            "finds cells that two points assign"};
+// From a kernel to its loop nest.
+inline constexpr PassInfo kChooseSchedule{
+    PassStage::lowering, "choose-schedule", false,
+    "takes the schedule that tuning found or that the cost model finds best"};
+inline constexpr PassInfo kLower{PassStage::lowering, "lower", false,
+                                 "writes the loop nest of a kernel and its schedule"};
 
 }  // namespace tile

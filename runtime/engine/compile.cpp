@@ -4,6 +4,7 @@
 
 #include "core/fusion/group.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/legality/legality.h"
@@ -46,18 +47,12 @@ std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
   return std::nullopt;
 }
 
-nest::Nest finished(nest::Nest nest) {
-  nest = nest::partition(nest);
-  nest::verify(nest);
-  return nest;
-}
-
-std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list) {
+std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Target& target) {
   std::vector<PrepackedCopy> copies;
   for (Prepacking& p : list) {
     PrepackedCopy copy;
     copy.source = p.source;
-    copy.nest = finished(std::move(p.nest));
+    copy.nest = nest::run_passes(std::move(p.nest), target);
     const nest::Buffer& made = copy.nest.buffers.at(1);
     copy.bytes = static_cast<size_t>(element_count(made.shape)) * byte_size(made.type);
     copies.push_back(std::move(copy));
@@ -66,8 +61,8 @@ std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list) {
 }
 
 ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
-  return {finished(lower(kernel, schedule, target)),
-          without_code(prepackings(kernel.kernel, schedule, target))};
+  return {nest::run_passes(lower(kernel, schedule, target), target),
+          without_code(prepackings(kernel.kernel, schedule, target), target)};
 }
 
 // What the choice and the form of a class depend on.
@@ -131,7 +126,8 @@ Launch launch_of(Executable&, const Sort& sort) {
 Launch launch_of(Executable& e, const Scatter& scatter) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = finished(lower_scatter(scatter, e.program.tensors, target, strides_of(e)));
+  launch.nest =
+      nest::run_passes(lower_scatter(scatter, e.program.tensors, target, strides_of(e)), target);
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -166,14 +162,16 @@ void make_codes(Executable& e) {
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
   const Target& target = e.engine->target();
-  return finished(lower(kernel, schedule, target, strides_of(e)));
+  return nest::run_passes(lower(kernel, schedule, target, strides_of(e)), target);
 }
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
-  return finished(lower(kernel, form, e.engine->target(), strides_of(e)));
+  const Target& target = e.engine->target();
+  return nest::run_passes(lower(kernel, form, target, strides_of(e)), target);
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
                                       const Schedule& schedule) {
-  return without_code(prepackings(kernel, schedule, e.engine->target(), strides_of(e)));
+  const Target& target = e.engine->target();
+  return without_code(prepackings(kernel, schedule, target, strides_of(e)), target);
 }
 
 void make_code(const Executable& e, Launch& launch) {

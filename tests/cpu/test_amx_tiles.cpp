@@ -9,6 +9,7 @@
 #include "backends/cpu/probe/host.h"
 #include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/geometry.h"
+#include "core/nest/passes/nest_passes.h"
 #include "tests/cpu/nests.h"
 #include "tests/support/narrow_kernels.h"
 #include "tests/support/random_schedule.h"
@@ -119,7 +120,7 @@ TEST(CpuAmxTiles, RandomSchedules) {
       if (!uses_tiles(schedule.stages[0][0])) continue;
       ++tried;
       SCOPED_TRACE(print(schedule));
-      nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+      nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
       expect_as_interpreted(nest, small_integers(nest, seed), native());
     }
     EXPECT_EQ(tried, kTried);

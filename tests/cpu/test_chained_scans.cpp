@@ -6,6 +6,7 @@
 #include "core/fusion/group.h"
 #include "core/language/tile/tile.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/cost/cost.h"
@@ -72,7 +73,7 @@ TEST(CpuChainedScans, TurnsOfAllKinds) {
         Schedule schedule = in_turns(kernel, block, turn, target);
         SCOPED_TRACE(print(kernel) + print(schedule));
         ASSERT_EQ(illegal(schedule, kernel, target), "");
-        nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+        nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
         for (const Entry& e : plan(nest).entries) chains += e.chained ? 1 : 0;
         std::vector<HostTensor> given = small_integers(nest, static_cast<uint64_t>(cells));
         expect_as_interpreted(nest, given, {.threads = 4});
@@ -124,7 +125,7 @@ TEST(CpuLongTiles, ColumnsOfAllKinds) {
       schedule.stages[0] = {s};
       SCOPED_TRACE(print(kernel) + print(schedule));
       ASSERT_EQ(illegal(schedule, kernel, target), "");
-      nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+      nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
       std::vector<HostTensor> given = small_integers(nest, static_cast<uint64_t>(columns));
       expect_as_interpreted(nest, given, {.threads = 2});
       std::vector<HostTensor> longer = given, single = given;

@@ -5,6 +5,7 @@
 #include "core/fusion/group.h"
 #include "core/kernel/schedule.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"
@@ -31,7 +32,7 @@ void expect_compiled_agrees(uint64_t seed, const test::ElementOptions& options) 
     const auto& kernel = std::get<Kernel>(step);
     Schedule schedule =
         seed % 3 == 0 ? random_schedule(kernel, target, seed) : analytic_schedule(kernel, target);
-    nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+    nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
     expect_as_interpreted(nest, small_integers(nest, seed));
   }
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "backends/cpu/cpu_backend.h"
+#include "core/nest/passes/nest_passes.h"
 #include "tests/support/interior_cases.h"
 
 namespace tile::cpu {
@@ -56,7 +57,7 @@ std::vector<std::string> choices(const std::string& llvm, const char* inherent) 
 std::string interior_code(const char* path, const std::vector<Shape>& shapes) {
   std::shared_ptr<Backend> backend = shared_backend();
   Target target = backend->target();
-  nest::Nest nest = nest::partition(test::lowered_nests({path, shapes}, target).back());
+  nest::Nest nest = nest::run_passes(test::lowered_nests({path, shapes}, target).back(), target);
   nest.body = interior(nest.body);
   return backend->emit(nest, target, "llvm");
 }
@@ -82,7 +83,7 @@ TEST(CpuInteriors, AllStencilsAndFiltersDoNotChooseIndices) {
   for (const test::InteriorCase& c : test::interior_cases()) {
     SCOPED_TRACE(c.path);
     for (nest::Nest nest : test::lowered_nests(c, target)) {
-      nest = nest::partition(nest);
+      nest = nest::run_passes(nest, target);
       nest.body = interior(nest.body);
       std::string llvm = backend->emit(nest, target, "llvm");
       EXPECT_EQ(choices(llvm, c.inherent_llvm), std::vector<std::string>{}) << print(nest);

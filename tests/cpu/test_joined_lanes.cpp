@@ -7,6 +7,7 @@
 #include "core/kernel/schedule.h"
 #include "core/language/tile/tile.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/cost/cost.h"
@@ -92,12 +93,13 @@ TEST(CpuJoinedLanes, RandomSchedules) {
       Schedule schedule = random_schedule(kernel, target, seed);
       if (!joins_lanes(schedule.stages[0][0])) continue;
       SCOPED_TRACE(print(schedule));
-      nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+      nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
       expect_as_interpreted(nest, small_integers(nest, seed), {.targets = {"native"}});
       ++tried;
     }
     joined += tried;
-    nest::Nest nest = nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
+    nest::Nest nest =
+        nest::run_passes(lower(kernel, analytic_schedule(kernel, target), target), target);
     expect_as_interpreted(nest, small_integers(nest, 1));
   }
   EXPECT_EQ(joined, 12);

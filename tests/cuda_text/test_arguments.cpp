@@ -15,6 +15,7 @@
 #include "core/kernel/schedule.h"
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
@@ -135,11 +136,12 @@ void check_program(BoundProgram program, const Target& target, Seen& seen) {
   run_pipeline(program, target);
   for (const Step& step : group(program, target)) {
     if (const auto* kernel = std::get_if<Kernel>(&step)) {
-      nest::Nest nest = nest::partition(lower(*kernel, analytic_schedule(*kernel, target), target));
+      nest::Nest nest =
+          nest::run_passes(lower(*kernel, analytic_schedule(*kernel, target), target), target);
       check_arguments(program, arguments_of(*kernel), nest);
       check_nest(nest, target, seen);
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
-      nest::Nest nest = nest::partition(lower_scatter(*scatter, program.tensors, target));
+      nest::Nest nest = nest::run_passes(lower_scatter(*scatter, program.tensors, target), target);
       check_arguments(program, {scatter->updates, scatter->indices, scatter->result}, nest);
       check_nest(nest, target, seen);
     }

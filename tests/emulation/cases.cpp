@@ -9,6 +9,7 @@
 #include "core/fusion/group.h"
 #include "core/interpret/whole_tensor.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/cuda/machine.h"
@@ -29,13 +30,13 @@ EmulatedCase lowered(uint64_t seed, const PickSchedule& pick, RandomCase drawn,
   run_pipeline(c.program, target);
   for (const Step& step : group(c.program, target)) {
     if (const auto* kernel = std::get_if<Kernel>(&step)) {
-      nest::Nest nest = nest::partition(lower(*kernel, pick(*kernel), target));
+      nest::Nest nest = nest::run_passes(lower(*kernel, pick(*kernel), target), target);
       nest::verify(nest);
       c.steps.push_back(EmulatedLaunch{std::move(nest), arguments_of(*kernel)});
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
-      c.steps.push_back(
-          EmulatedLaunch{nest::partition(lower_scatter(*scatter, c.program.tensors, target)),
-                         {scatter->updates, scatter->indices, scatter->result}});
+      c.steps.push_back(EmulatedLaunch{
+          nest::run_passes(lower_scatter(*scatter, c.program.tensors, target), target),
+          {scatter->updates, scatter->indices, scatter->result}});
     } else {
       c.steps.push_back(std::get<Sort>(step));
     }

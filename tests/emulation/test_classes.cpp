@@ -7,6 +7,7 @@
 
 #include "core/kernel/schedule.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/emulation/emulated.h"
@@ -67,7 +68,7 @@ void expect_versions(const std::vector<std::pair<const Kernel*, Schedule>>& list
   for (const auto& [k, s] : list) {
     ASSERT_EQ(illegal(s, *k, target), "") << print(s);
     ASSERT_EQ(parse_schedule(print(s)), s);
-    nest::Nest nest = nest::partition(lower(*k, s, target));
+    nest::Nest nest = nest::run_passes(lower(*k, s, target), target);
     nest::verify(nest);
     sources.push_back(cuda::print_cuda(nest, target));
     versions.push_back({k, s, std::move(nest)});

@@ -7,6 +7,7 @@
 #include "core/fusion/group.h"
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
 #include "core/schedule/space/gpu_schedule.h"
@@ -132,7 +133,8 @@ Kernels kernels_of(const RandomCase& c, const std::function<Schedule(const Kerne
   run_pipeline(program, h200_target());
   for (const Step& step : group(program, h200_target())) {
     const Kernel& kernel = std::get<Kernel>(step);
-    all.nests.push_back(nest::partition(lower(kernel, pick(kernel), h200_target())));
+    all.nests.push_back(
+        nest::run_passes(lower(kernel, pick(kernel), h200_target()), h200_target()));
     all.sources.push_back(cuda::print_cuda(all.nests.back(), h200_target()));
   }
   return all;
@@ -203,7 +205,7 @@ TEST(Races, MissingWaitsOfCopiesAhead) {
   s.stages = {{PieceSchedule{}}};
   s.stages[0][0].simt_gemm = SimtGemm{32, 64, 16, 8, 4, 1, 3, false};
   Kernels kernels;
-  kernels.nests = {nest::partition(lower(kernel, s, h200_target()))};
+  kernels.nests = {nest::run_passes(lower(kernel, s, h200_target()), h200_target())};
   kernels.sources = {cuda::print_cuda(kernels.nests[0], h200_target())};
   Tried tried = changed_one_by_one(kernels, "copy_barrier<1>();", "copy_barrier<2>();");
   EXPECT_GT(tried.places, 0U);

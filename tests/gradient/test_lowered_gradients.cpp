@@ -6,6 +6,7 @@
 #include "core/autodiff/differentiate.h"
 #include "core/fusion/group.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/run_tile.h"
@@ -50,7 +51,8 @@ Lowered run_lowered(const BoundProgram& bound, const std::vector<HostTensor>& in
   for (const Step& step : group(program, target)) {
     const auto& kernel = std::get<Kernel>(step);
     for (const KernelStage& s : kernel.stages) lowered.contractions.push_back(s.contraction);
-    nest::Nest nest = nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
+    nest::Nest nest =
+        nest::run_passes(lower(kernel, analytic_schedule(kernel, target), target), target);
     std::vector<HostTensor*> pointers;
     for (TensorId id : kernel.reads) {
       bool written =

@@ -42,7 +42,7 @@ TEST(PassesRandom, OptionalPassesMayBeSkipped) {
     Interpretation expected = interpret(program, drawn.inputs, {}, true);
     PipelineOptions options;
     for (const Pass& pass : passes()) {
-      if (pass.optional) options.skip.emplace_back(pass.name);
+      if (pass.optional) options.passes.skip.emplace_back(pass.name);
     }
     run_pipeline(program, {}, options);
     EXPECT_EQ(difference(expected, interpret(program, drawn.inputs).outputs, drawn.exact), "")

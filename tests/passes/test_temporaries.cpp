@@ -31,7 +31,7 @@ BoundProgram through_passes(BoundProgram program, std::vector<std::string> skip 
                             const Target& target = {}) {
   std::vector<HostTensor> want = interpret(program, picture()).outputs;
   PipelineOptions options;
-  options.skip = std::move(skip);
+  options.passes.skip = std::move(skip);
   run_pipeline(program, target, options);
   EXPECT_EQ(interpret(program, picture()).outputs[0].bytes, want[0].bytes) << print(program);
   return program;

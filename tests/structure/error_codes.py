@@ -12,7 +12,7 @@ import sys
 ROW = re.compile(r'^ \*   "([a-z]+)"  ', re.M)
 # What stands before a code: a stage, or the first arguments of a function that adds the stage.
 BEFORE = (
-    r"(?:Stage::\w+|\bstage_?)\s*,\s*",
+    r"(?:\bStage::\w+|\bstage_?)\s*,\s*",
     r"\bfail_at\((?:[^;\"]|\((?:[^;\"])*\))*?,\s*",
     r"\bSizeCheck::Relation::\w+,[^;\"]*?,\s*",
     r"\berror\([^;]*?,\s*(?=\"\w+\"\))",

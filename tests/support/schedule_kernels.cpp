@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/kernel/geometry.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "tests/support/random_schedule.h"
@@ -212,7 +213,7 @@ Values prepacked_copies(const Kernel& kernel, const Schedule& schedule, const Ta
     std::vector<HostTensor*> arguments{&source, &whole};
     nest::interpret(p.nest, arguments);
     arguments[1] = &parts;
-    nest::interpret(nest::partition(p.nest), arguments);
+    nest::interpret(nest::run_passes(p.nest, target), arguments);
     internal_check(whole.bytes == parts.bytes, "a partitioned prepacking makes another copy");
     copies.push_back(std::move(whole));
   }
@@ -264,7 +265,7 @@ void expect_schedule_agrees(const Kernel& kernel, const Schedule& schedule, cons
     Values copies = prepacked_copies(kernel, schedule, target, inputs);
     ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs, nullptr, copies)), "")
         << nest::print(nest);
-    nest::Nest parts = nest::partition(nest);
+    nest::Nest parts = nest::run_passes(nest, target);
     nest::verify(parts);
     ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs, nullptr, copies)), "")
         << nest::print(nest) << nest::print(parts);

@@ -11,6 +11,7 @@
 #include "core/kernel/schedule.h"
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/random_schedule.h"
@@ -43,10 +44,10 @@ class StepRunner {
       Schedule schedule =
           seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
       ASSERT_EQ(illegal(schedule, *kernel, target), "");
-      run(nest::partition(lower(*kernel, schedule, target)), arguments_of(*kernel), {},
+      run(nest::run_passes(lower(*kernel, schedule, target), target), arguments_of(*kernel), {},
           copies(*kernel, schedule, target));
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
-      run(nest::partition(lower_scatter(*scatter, program_.tensors, target)),
+      run(nest::run_passes(lower_scatter(*scatter, program_.tensors, target), target),
           {scatter->updates, scatter->indices, scatter->result});
     } else {
       const auto& sort = std::get<Sort>(step);
@@ -77,8 +78,8 @@ class StepRunner {
     if (choices.empty()) return false;
     const Schedule& schedule = best_for_size(choices, *found, target);
     if (!suits_class(schedule, *found)) return false;
-    run(nest::partition(lower(*found, schedule, target)), arguments_of(kernel), {found->size},
-        copies(found->kernel, schedule, target));
+    run(nest::run_passes(lower(*found, schedule, target), target), arguments_of(kernel),
+        {found->size}, copies(found->kernel, schedule, target));
     ++classes_;
     return true;
   }
@@ -96,7 +97,7 @@ class StepRunner {
       HostTensor source = value(p.source);
       source.shape = p.nest.buffers[0].shape;
       all.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
-      nest::interpret(nest::partition(p.nest), {&source, &all.back()});
+      nest::interpret(nest::run_passes(p.nest, target), {&source, &all.back()});
     }
     prepared_ += static_cast<int>(all.size());
     return all;

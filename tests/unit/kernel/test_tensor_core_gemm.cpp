@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/kernel/forms/tensor_core_gemm.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
 #include "core/schedule/space/candidates.h"
@@ -61,7 +62,7 @@ void expect_tiles_agree(const Kernel& kernel, const Target& target = hopper()) {
     nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
     EXPECT_EQ(nest::print(again), text);
     ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
-    nest::Nest parts = nest::partition(nest);
+    nest::Nest parts = nest::run_passes(nest, target);
     nest::verify(parts);
     ASSERT_EQ(difference(kernel, expected, run_nest(parts, kernel, inputs)), "");
   }
@@ -104,7 +105,8 @@ void expect_ways_agree(const Kernel& kernel, const Target& target, const std::ve
     nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
     EXPECT_EQ(nest::print(again), text);
     ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
-    ASSERT_EQ(difference(kernel, expected, run_nest(nest::partition(nest), kernel, inputs)), "");
+    ASSERT_EQ(
+        difference(kernel, expected, run_nest(nest::run_passes(nest, target), kernel, inputs)), "");
   }
 }
 void expect_ways_agree(const Kernel& kernel, const Target& target,

@@ -6,6 +6,7 @@
 #include "core/fusion/group.h"
 #include "core/interpret/interpret.h"
 #include "core/kernel/forms/window.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
@@ -145,7 +146,7 @@ std::vector<HostTensor> run_carried(const BoundProgram& drawn, std::vector<HostT
   bool point = classify(c.pieces[0], c, kernel.tensors).kind == KernelClass::copy;
   EXPECT_EQ(schedule.stages[0][0].carried >= 0, !point) << print(kernel);
   EXPECT_EQ(illegal(schedule, kernel, target), "");
-  nest::Nest nest = nest::partition(lower(kernel, schedule, target));
+  nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
   nest::verify(nest);
   std::vector<HostTensor*> arguments;
   for (const nest::Buffer& b : nest.buffers) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/kernel/geometry.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "tests/support/schedule_kernels.h"
@@ -52,7 +53,7 @@ TEST(Borders, OneTileForEachNumberOfMissingRows) {
   Target target = wide_target();
   auto text = [&](int64_t taps, int64_t stride, int64_t pad) {
     Kernel kernel = convolution(1, 56, 16, 16, taps, stride, pad);
-    return nest::print(nest::partition(lower(kernel, along_x(kernel, 7), target)));
+    return nest::print(nest::run_passes(lower(kernel, along_x(kernel, 7), target), target));
   };
   std::string three = text(3, 1, 1);
   EXPECT_EQ(count(three, "x_1 from [1] extent [6]"), 1U) << three;
@@ -70,7 +71,8 @@ TEST(Borders, OneTileForEachNumberOfMissingRows) {
 TEST(Borders, BranchesThatNoTileReachesHaveNoCode) {
   Kernel kernel = convolution(1, 28, 16, 16, 3, 1, 1);
   Target target = wide_target();
-  std::string six = nest::print(nest::partition(lower(kernel, along_x(kernel, 6), target)));
+  std::string six =
+      nest::print(nest::run_passes(lower(kernel, along_x(kernel, 6), target), target));
   EXPECT_EQ(count(six, "x_1 from [1] extent [5]"), 1U) << six;  // the first end
   EXPECT_EQ(count(six, "x_1 from [0] extent [5]"), 0U) << six;
   EXPECT_EQ(count(six, "x_1 from [0] extent [3]"), 1U) << six;  // the last end, of the rest
@@ -84,7 +86,8 @@ TEST(Borders, OneBodyWhereTestsAreRare) {
   Target target = wide_target();
   auto bodies = [&](int64_t channels) {
     Kernel kernel = convolution(1, 28, channels, 16, 3, 1, 1);
-    return count(nest::print(nest::partition(lower(kernel, along_x(kernel, 7), target))), "alloc ");
+    return count(nest::print(nest::run_passes(lower(kernel, along_x(kernel, 7), target), target)),
+                 "alloc ");
   };
   EXPECT_EQ(bodies(512), 1U);
   EXPECT_EQ(bodies(4), 2U);

@@ -7,6 +7,7 @@
 #include "core/fusion/group.h"
 #include "core/interpret/interpret.h"
 #include "core/nest/passes/interior.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/random/agreement/agreement.h"
@@ -137,7 +138,7 @@ nest::Nest only_nest(BoundProgram program, const Target& target) {
   verify(program);
   run_pipeline(program, target);
   const auto kernel = std::get<Kernel>(group(program, target).at(0));
-  return nest::partition(lower(kernel, analytic_schedule(kernel, target), target));
+  return nest::run_passes(lower(kernel, analytic_schedule(kernel, target), target), target);
 }
 
 size_t count_of(const std::string& text, const std::string& word) {

@@ -5,6 +5,7 @@
 #include "core/fusion/group.h"
 #include "core/interpret/interpret.h"
 #include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
@@ -107,7 +108,7 @@ void expect_lowered_agrees(const std::string& text, const std::vector<InputType>
         Schedule schedule =
             seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
         ASSERT_EQ(illegal(schedule, *kernel, target), "");
-        nest::Nest nest = nest::partition(lower(*kernel, schedule, target));
+        nest::Nest nest = nest::run_passes(lower(*kernel, schedule, target), target);
         trace += print(schedule) + nest::print(nest);
         runner.run(nest, arguments_of(*kernel));
       } else if (const Scatter* scatter = std::get_if<Scatter>(&step)) {

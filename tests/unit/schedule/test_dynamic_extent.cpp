@@ -4,6 +4,7 @@
 
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/random_schedule.h"
@@ -46,7 +47,7 @@ size_t expect_sizes_agree(const std::function<Kernel(int64_t)>& make, int64_t mo
     SCOPED_TRACE("size " + std::to_string(size) + "\n" + print(schedule));
     nest::Nest nest = lower(*found, schedule, target);
     nest::verify(nest);
-    nest::Nest parts = nest::partition(nest);
+    nest::Nest parts = nest::run_passes(nest, target);
     nest::verify(parts);
     std::string text = nest::print(parts, true);
     EXPECT_EQ(

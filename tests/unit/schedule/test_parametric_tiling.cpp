@@ -7,6 +7,7 @@
 
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/parametric_tiling.h"
 #include "core/schedule/space/candidates.h"
@@ -19,7 +20,7 @@ namespace {
 nest::Nest finished(const Kernel& kernel, const SharedForm& form, const Target& target) {
   nest::Nest nest = lower(kernel, form, target);
   nest::verify(nest);
-  nest::Nest parts = nest::partition(nest);
+  nest::Nest parts = nest::run_passes(nest, target);
   nest::verify(parts);
   return parts;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/kernel/geometry.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
@@ -72,7 +73,7 @@ TEST(ScheduleSpace, CandidatesComputeTheSameValues) {
       target.l1_bytes = 2048;  // so that blocks for the caches are tried on small tensors
       target.l2_bytes = 4096;
       for (const Schedule& s : candidates(kernel, target, 24)) {
-        nest::Nest nest = nest::partition(lower(kernel, s, target));
+        nest::Nest nest = nest::run_passes(lower(kernel, s, target), target);
         ASSERT_EQ(difference(kernel, expected, run_nest(nest, kernel, inputs)), "") << print(s);
       }
     }

@@ -1,0 +1,120 @@
+// Making statements kernels, and completing kernels once fusion is done with them.
+#include <algorithm>
+
+#include "core/fusion/fusion_passes.h"
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/rows.h"
+#include "core/support/control.h"
+
+namespace tile::fusion {
+namespace {
+
+// A stage with loops of its own, or attached to another one, reads the result.
+bool read_in_row(const KernelStage& maker, const Kernel& kernel) {
+  auto tile = [&](const KernelStage& stage) {
+    const KernelStage* at = &stage;
+    while (at->attach >= 0) at = &kernel.stages[static_cast<size_t>(at->attach)];
+    return at;
+  };
+  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
+    if (tile(s) == tile(maker)) return false;
+    std::vector<TensorId> reads = read_by(BoundStatement(s.contraction));
+    return std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
+      const std::vector<TensorId>& outputs = maker.contraction.outputs;
+      return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+    });
+  });
+}
+
+}  // namespace
+
+// Who reads what, and what is viewed or an output: programs may have tens of thousands of each.
+Completion::Completion(const BoundProgram& program) {
+  for (const BoundTensor& t : program.tensors) {
+    if (t.view_of) kept_.insert(*t.view_of);
+  }
+  kept_.insert(program.outputs.begin(), program.outputs.end());
+  for (const BoundStatement& s : program.statements) {
+    checkpoint();
+    for (TensorId id : read_by(s)) {
+      std::vector<const BoundStatement*>& all = readers_[id];
+      if (all.empty() || all.back() != &s) all.push_back(&s);
+    }
+  }
+}
+
+bool Completion::needed_outside(TensorId id, const Kernel& kernel) const {
+  if (kept_.contains(id)) return true;
+  bool read_here = false;
+  for (const KernelStage& stage : kernel.stages) {
+    for (TensorId read : read_by(BoundStatement(stage.contraction))) {
+      read_here = read_here || read == id;
+    }
+  }
+  if (!read_here) return true;
+  auto readers = readers_.find(id);
+  if (readers == readers_.end()) return false;
+  return std::any_of(readers->second.begin(), readers->second.end(), [&](const BoundStatement* s) {
+    std::vector<TensorId> writes = written_by(*s);
+    if (std::all_of(writes.begin(), writes.end(), [&](TensorId w) { return gone.contains(w); })) {
+      return false;
+    }
+    return std::none_of(kernel.stages.begin(), kernel.stages.end(),
+                        [&](const auto& stage) { return stage.contraction.outputs == writes; });
+  });
+}
+
+void Completion::complete(Kernel& kernel) const {
+  std::set<TensorId> made;
+  auto list = [](std::vector<TensorId>& ids, TensorId id) {
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  };
+  for (KernelStage& stage : kernel.stages) {
+    for (const Piece& piece : stage.contraction.pieces) {
+      for (const Access& a : piece.loads) {
+        if (!made.contains(a.tensor)) list(kernel.reads, a.tensor);
+      }
+    }
+    const std::optional<TensorId>& fill = stage.contraction.fill;
+    if (fill && !made.contains(*fill)) list(kernel.reads, *fill);
+    bool outside = false;
+    for (TensorId out : stage.contraction.outputs) {
+      made.insert(out);
+      outside = outside || needed_outside(out, kernel);
+    }
+    bool several = stage.contraction.outputs.size() > 1 && row_loops(kernel) == 0;
+    bool apart = outside || several;
+    stage.residence = apart                        ? Residence::global
+                      : read_in_row(stage, kernel) ? Residence::row
+                                                   : Residence::registers;
+    for (TensorId out : stage.contraction.outputs) {
+      if (apart) list(kernel.writes, out);
+    }
+  }
+}
+
+void make_kernels(State& state) {
+  const TensorTable tensors(state.program.tensors);
+  for (const BoundStatement& statement : state.program.statements) {
+    checkpoint();
+    if (const auto* c = std::get_if<Contraction>(&statement)) {
+      Kernel kernel;
+      kernel.stages.emplace_back().contraction = *c;
+      kernel.tensors = tensors;
+      kernel.name = tensors[static_cast<size_t>(c->outputs[0])].name;
+      state.steps.emplace_back(std::move(kernel));
+    } else if (const auto* sort = std::get_if<Sort>(&statement)) {
+      state.steps.emplace_back(*sort);
+    } else {
+      state.steps.emplace_back(std::get<Scatter>(statement));
+    }
+  }
+}
+
+void complete_kernels(State& state) {
+  for (Step& step : state.steps) {
+    if (auto* kernel = std::get_if<Kernel>(&step)) state.completion.complete(*kernel);
+  }
+}
+
+}  // namespace tile::fusion
