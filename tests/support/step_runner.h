@@ -23,8 +23,10 @@ namespace tile::test {
 // Runs the steps of a grouped program.
 class StepRunner {
  public:
-  StepRunner(const BoundProgram& program, const std::vector<HostTensor>& inputs)
-      : program_(program) {
+  // `passes`: how the passes over nests are run.
+  StepRunner(const BoundProgram& program, const std::vector<HostTensor>& inputs,
+             PassOptions passes = {})
+      : program_(program), passes_(std::move(passes)) {
     for (const BoundTensor& t : program.tensors) {
       values_.emplace_back(t.type, t.shape);
       // What nothing has written shows as nonsense.
@@ -44,10 +46,10 @@ class StepRunner {
       Schedule schedule =
           seed == 0 ? analytic_schedule(*kernel, target) : random_schedule(*kernel, target, seed);
       ASSERT_EQ(illegal(schedule, *kernel, target), "");
-      run(nest::run_passes(lower(*kernel, schedule, target), target), arguments_of(*kernel), {},
-          copies(*kernel, schedule, target));
+      run(nest::run_passes(lower(*kernel, schedule, target), target, passes_),
+          arguments_of(*kernel), {}, copies(*kernel, schedule, target));
     } else if (const auto* scatter = std::get_if<Scatter>(&step)) {
-      run(nest::run_passes(lower_scatter(*scatter, program_.tensors, target), target),
+      run(nest::run_passes(lower_scatter(*scatter, program_.tensors, target), target, passes_),
           {scatter->updates, scatter->indices, scatter->result});
     } else {
       const auto& sort = std::get<Sort>(step);
@@ -78,7 +80,7 @@ class StepRunner {
     if (choices.empty()) return false;
     const Schedule& schedule = best_for_size(choices, *found, target);
     if (!suits_class(schedule, *found)) return false;
-    run(nest::run_passes(lower(*found, schedule, target), target), arguments_of(kernel),
+    run(nest::run_passes(lower(*found, schedule, target), target, passes_), arguments_of(kernel),
         {found->size}, copies(found->kernel, schedule, target));
     ++classes_;
     return true;
@@ -97,7 +99,7 @@ class StepRunner {
       HostTensor source = value(p.source);
       source.shape = p.nest.buffers[0].shape;
       all.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
-      nest::interpret(nest::run_passes(p.nest, target), {&source, &all.back()});
+      nest::interpret(nest::run_passes(p.nest, target, passes_), {&source, &all.back()});
     }
     prepared_ += static_cast<int>(all.size());
     return all;
@@ -124,6 +126,7 @@ class StepRunner {
   }
 
   const BoundProgram& program_;
+  const PassOptions passes_;
   std::vector<HostTensor> values_;
   int classes_ = 0, prepared_ = 0;
 };
