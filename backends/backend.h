@@ -13,6 +13,7 @@
 #include "core/ir/bound.h"
 #include "core/nest/nest.h"
 #include "core/support/control.h"
+#include "core/support/pass.h"
 #include "core/target/target.h"
 
 namespace tile {
@@ -106,8 +107,10 @@ class Backend {
   // cannot run here.
   virtual Target target_named(std::string_view features) const = 0;
 
-  // Thread safe. Throws Failure of stage compile.
-  virtual std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) = 0;
+  // Thread safe. Throws Failure of stage compile. The observer, which may be null, is told of the
+  // passes of code_passes.h on the calling thread.
+  virtual std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target,
+                                              PassObserver* observer = nullptr) = 0;
   // From a cached object of the same nest and target; nullptr if it does not load.
   virtual std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
                                            std::span<const std::byte> object) = 0;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "backends/build_identity.h"
+#include "backends/code_passes.h"
 #include "backends/cpu/jit/codegen.h"
 #include "backends/cpu/jit/jit.h"
 #include "backends/cpu/launch/aligned_memory.h"
@@ -27,11 +28,16 @@ class CpuBackend : public Backend {
     return limited_to(host_, features);
   }
 
-  std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) override {
+  std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target,
+                                      PassObserver* observer = nullptr) override {
     Plan p = plan(nest);
-    llvm::SmallVector<char> object = generator_.object(nest, p, target);
-    std::span<const char> code(object.data(), object.size());
-    return std::make_shared<CpuCode>(packed(launch_plan(nest, p), code), target, *Jit::shared());
+    llvm::SmallVector<char> object = generator_.object(nest, p, target, observer);
+    std::span<const char> bytes(object.data(), object.size());
+    std::shared_ptr<const Code> code;
+    run_pass(kLinkCode, observer, [&] {
+      code = std::make_shared<CpuCode>(packed(launch_plan(nest, p), bytes), target, *Jit::shared());
+    });
+    return code;
   }
 
   std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,

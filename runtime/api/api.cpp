@@ -34,6 +34,17 @@ void take_limit(uint64_t given, int64_t& limit) {
   if (given != 0) limit = static_cast<int64_t>(std::min(given, kMost));
 }
 
+std::vector<std::string> skipped_passes(const tile_engine_options& o) {
+  if (o.skip_pass_count != 0 && o.skip_passes == nullptr) {
+    fail(Stage::run, "argument", {}, "skip_passes is NULL");
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < o.skip_pass_count; ++i) {
+    names.emplace_back(o.skip_passes[i] == nullptr ? "" : o.skip_passes[i]);
+  }
+  return names;
+}
+
 EngineOptions engine_options(const tile_engine_options& o) {
   EngineOptions options;
   auto text = [](const char* s) { return std::string(s == nullptr ? "" : s); };
@@ -54,6 +65,8 @@ EngineOptions engine_options(const tile_engine_options& o) {
   }
   options.cancelled = polled(o.cancel, o.cancel_user);
   options.cancel_spares_runs = o.cancel_spares_runs != 0;
+  options.skip_passes = skipped_passes(o);
+  options.time_passes = o.time_passes != 0;
   if (o.precision != nullptr) options.precision = o.precision;
   if (o.limit_compile_ms == UINT64_MAX) {
     options.compile_seconds = CallControl::kForever;
@@ -242,13 +255,12 @@ tile_error* tile_program_parse(tile_engine* engine, const char* language, const 
   });
   if (error != nullptr) return error;
   return timed(source.get(), *engine->engine, Stage::parse, [&] {
-    std::optional<Language> parsed = parse_language(language);
-    if (!parsed) {
+    std::optional<Language> known = parse_language(language);
+    if (!known) {
       fail(Stage::run, "argument", {}, std::string("unknown language \"") + language + "\"");
     }
     auto made = std::make_unique<tile_program>();
-    made->loaded = std::make_shared<LoadedProgram>(
-        engine->engine, std::make_shared<Program>(parse(*parsed, source)));
+    made->loaded = tile::parsed(engine->engine, *known, source);
     *program = made.release();
   });
 }
@@ -290,9 +302,7 @@ tile_error* tile_program_differentiate(tile_program* program, const char* of,
     std::vector<std::string> names;
     for (size_t i = 0; i < wrt_count; ++i) names.emplace_back(wrt[i] == nullptr ? "" : wrt[i]);
     auto made = std::make_unique<tile_program>();
-    made->loaded = std::make_shared<LoadedProgram>(
-        program->loaded->engine(), std::make_shared<Program>(differentiate(
-                                       program->loaded->program(), of, names, program->given)));
+    made->loaded = differentiated(*program->loaded, of, names, program->given);
     made->given = program->given;
     *gradient = made.release();
   });

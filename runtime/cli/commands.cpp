@@ -6,11 +6,11 @@
 #include <iostream>
 #include <sstream>
 
-#include "core/autodiff/differentiate.h"
 #include "core/language/lift/views.h"
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/inspect/profile.h"
 #include "runtime/engine/tuning/machine_rates.h"
 
@@ -129,9 +129,8 @@ std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram
     fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
   }
   return located(program->program().source, [&] {
-    auto derived = std::make_shared<Program>(differentiate(
-        program->program(), request.substr(0, colon), split(request.substr(colon + 1), ',')));
-    return std::make_shared<LoadedProgram>(program->engine(), derived);
+    return differentiated(*program, request.substr(0, colon),
+                          split(request.substr(colon + 1), ','));
   });
 }
 
@@ -158,6 +157,7 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
   if (!inputs.shapes.empty()) {
     std::shared_ptr<const Executable> e = compiled(*program, inputs);
     print_warnings(*program, e.get(), options);
+    report_passes(*e, options);
     for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
       const BoundTensor& t = e->output(i);
       std::cout << t.name << ": " << to_string(t.type);
@@ -210,6 +210,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
     ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
   print_warnings(*program, executable.get(), options);
+  report_passes(*executable, options);
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto it = wanted.find(output_name(*program, i));
     if (it == wanted.end()) continue;
@@ -233,6 +234,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
     return 0;
   }
   std::shared_ptr<const Executable> e = compiled(*program, inputs);
+  report_passes(*e, options);
   std::cout << located(program->program().source, [&] { return emit(*e, stage); });
   return 0;
 }
@@ -240,6 +242,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
 int command_explain(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   std::shared_ptr<const Executable> e = compiled(*program, inputs);
+  report_passes(*e, options);
   std::cout << located(program->program().source, [&] { return explain(*e); });
   return 0;
 }
@@ -248,6 +251,11 @@ int command_grad(const std::string& file, const std::string& of, const std::stri
                  const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   std::cout << with_gradient(program, of + ":" + wrt)->text();
+  return 0;
+}
+
+int command_passes() {
+  std::cout << pass_table();
   return 0;
 }
 

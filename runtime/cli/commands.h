@@ -28,6 +28,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
 int command_explain(const std::string& file, const Inputs& inputs, const Options& options);
 int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
                  const Options& options);
+int command_passes();
 int command_cache(const std::string& action);
 int command_devices(const Options& options);
 

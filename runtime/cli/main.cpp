@@ -31,6 +31,19 @@ void add_common(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"text", "json"}));
 }
 
+void pass_options(CLI::App& app, Options& options) {
+  app.add_flag("--time-passes{text}", options.time_passes,
+               "compile without the disk cache and print where the time went: text or =json")
+      ->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("--print-changed", options.print_changed,
+               "print the program, kernel or nest after every pass that changed it");
+}
+void skip_option(CLI::App& app, Options& options) {
+  app.add_option("--skip-pass", options.skip_passes,
+                 "leave out an optional pass (`tile passes` lists them)")
+      ->allow_extra_args(false);
+}
+
 struct Command {
   Options options;
   RunArguments run;
@@ -43,11 +56,13 @@ void file_option(CLI::App* sub, Command& c) {
   sub->add_option("file", c.run.file, "program text")->required();
   sub->add_option("--lang", c.options.language, "tile, mfg or lift (default: by suffix)");
   add_common(*sub, c.options);
+  skip_option(*sub, c.options);
 }
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
   sub->add_option("--constant", c.inputs.constants, kConstants);
+  pass_options(*sub, c.options);
 }
 
 int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
@@ -101,6 +116,7 @@ int main_of(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   file_option(run, c);
   run->add_option("--in", c.run.in, "NAME=a.npy|a.png|a.jpg|random:64x64[:f32]|iota:...");
+  pass_options(*run, c.options);
   run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
   run->add_option("--out", c.run.out, "NAME=o.npy|o.png|-");
   run->add_option("--constant", c.run.constants, kConstants);
@@ -113,8 +129,10 @@ int main_of(int argc, char** argv) {
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
   file_option(emit, c);
   shape_option(emit, c);
-  emit->add_option("--stage", c.stage,
-                   "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass")
+  emit->add_option(
+          "--stage", c.stage,
+          "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass, or "
+          "after:PASS")
       ->capture_default_str();
   choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.options); });
 
@@ -133,7 +151,11 @@ int main_of(int argc, char** argv) {
   conformance->add_option("files", c.files, "JSON files of cases")->required();
   conformance->add_option("--filter", c.filter, "only cases whose name contains this");
   add_common(*conformance, c.options);
+  skip_option(*conformance, c.options);
   choose(conformance, [&] { return conform(c.files, c.filter, c.options); });
+
+  CLI::App* passes = app.add_subcommand("passes", "list the passes of the compiler, in order");
+  choose(passes, [&] { return command_passes(); });
 
   CLI::App* cache = app.add_subcommand("cache", "show or clear the disk cache");
   cache->add_option("action", c.action, "show or clear")->check(CLI::IsMember({"show", "clear"}));

@@ -5,6 +5,7 @@
 
 #include "core/warnings/warnings.h"
 #include "runtime/cli/tensor_file.h"
+#include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/program_warnings.h"
 
 namespace tile::cli {
@@ -17,6 +18,8 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
   o.strict_skip = options.strict_skip;
   o.precision = options.precision;
   o.measure = options.measure;
+  o.skip_passes = options.skip_passes;
+  o.time_passes = !options.time_passes.empty();
   if (options.verbose) {
     o.log = [](LogLevel, const std::string& message) {
       std::fprintf(stderr, "tile: %s\n", message.c_str());
@@ -35,8 +38,7 @@ std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const
       fail(Stage::run, "argument", {}, "cannot tell the language of " + path,
            "use the suffix .tile, .mfg or .lift, or --lang");
     }
-    return std::make_shared<LoadedProgram>(engine,
-                                           std::make_shared<Program>(parse(*language, source)));
+    return parsed(engine, *language, source);
   });
 }
 
@@ -51,6 +53,17 @@ void print_warnings(const LoadedProgram& program, const Executable* executable,
     std::string text = options.json_diagnostics ? render_json(d, source) + "\n" : render(d, source);
     std::fputs(text.c_str(), stderr);
   }
+}
+
+void report_passes(const Executable& executable, const Options& options) {
+  if (options.print_changed) {
+    std::string text = located(executable.source->source, [&] { return changes(executable); });
+    std::fputs(text.c_str(), stderr);
+  }
+  if (!executable.pass_times) return;
+  const PassTimes& times = *executable.pass_times;
+  std::string text = options.time_passes == "json" ? to_json(times) + "\n" : to_text(times);
+  std::fputs(text.c_str(), stderr);
 }
 
 std::map<std::string, std::string> named(const std::vector<std::string>& pairs) {

@@ -22,6 +22,9 @@ struct Options {
   std::string precision = "f32";
   bool warnings = true;
   bool measure = false;  // the rates of this CPU, where none are stored
+  std::vector<std::string> skip_passes;
+  std::string time_passes;     // "text" or "json": the times of the passes; empty: none
+  bool print_changed = false;  // what each pass made
 };
 
 // An engine made from the options; its log goes to standard error with --verbose.
@@ -35,6 +38,9 @@ std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const
 // its shapes too.
 void print_warnings(const LoadedProgram& program, const Executable* executable,
                     const Options& options);
+
+// Prints to standard error what the options ask for of the executable's passes.
+void report_passes(const Executable& executable, const Options& options);
 
 // A failure with the text that it is about.
 class Located : public std::exception {

@@ -13,6 +13,8 @@
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/pass_list.h"
+#include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/program_warnings.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/input_strides.h"
@@ -47,12 +49,25 @@ std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
   return std::nullopt;
 }
 
-std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Target& target) {
+PassOptions pass_options(const Engine& engine, PassObserver* observer = nullptr) {
+  return {engine.options().skip_passes, observer};
+}
+
+// A nest that is ready for code, of what make() lowers.
+template <class Make>
+nest::Nest lowered_by(const Target& target, const PassOptions& passes, const Make& make) {
+  nest::Nest nest;
+  run_pass(kLower, passes, [&] { nest = make(); }, [&] { return print(nest); });
+  return nest::run_passes(std::move(nest), target, passes);
+}
+
+std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Target& target,
+                                        const PassOptions& passes) {
   std::vector<PrepackedCopy> copies;
   for (Prepacking& p : list) {
     PrepackedCopy copy;
     copy.source = p.source;
-    copy.nest = nest::run_passes(std::move(p.nest), target);
+    copy.nest = lowered_by(target, passes, [&] { return std::move(p.nest); });
     const nest::Buffer& made = copy.nest.buffers.at(1);
     copy.bytes = static_cast<size_t>(element_count(made.shape)) * byte_size(made.type);
     copies.push_back(std::move(copy));
@@ -60,9 +75,21 @@ std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Targ
   return copies;
 }
 
-ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target) {
-  return {nest::run_passes(lower(kernel, schedule, target), target),
-          without_code(prepackings(kernel.kernel, schedule, target), target)};
+nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule,
+                   const PassOptions& passes) {
+  const Target& target = e.engine->target();
+  return lowered_by(target, passes, [&] { return lower(kernel, schedule, target, strides_of(e)); });
+}
+std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
+                                      const Schedule& schedule, const PassOptions& passes) {
+  const Target& target = e.engine->target();
+  return without_code(prepackings(kernel, schedule, target, strides_of(e)), target, passes);
+}
+
+ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target,
+                     const PassOptions& passes) {
+  return {lowered_by(target, passes, [&] { return lower(kernel, schedule, target); }),
+          without_code(prepackings(kernel.kernel, schedule, target), target, passes)};
 }
 
 // What the choice and the form of a class depend on.
@@ -81,53 +108,79 @@ size_t memory_of(const ClassForm& form) {
   return bytes;
 }
 
-// The kernel for the class of sizes that this one is in, where its schedule serves them all.
-bool take_class(const Executable& e, const Kernel& kernel, Launch& launch) {
+// The kernel for the class of sizes that this one is in, and its schedule, where one serves them
+// all.
+std::optional<ClassKernel> choose_for_class(const Executable& e, const Kernel& kernel,
+                                            Schedule& schedule) {
   Strides strides = strides_of(e);
   bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
                            [&](TensorId id) { return strides[static_cast<size_t>(id)].empty(); });
   const Target& target = e.engine->target();
   std::optional<ClassKernel> found;
   if (dense) found = for_class_of_sizes(kernel, target);
-  if (!found) return false;
-  SizeClasses& classes = e.engine->size_classes();
-  std::string key = class_key(*found);
-  auto choices = classes.schedules.get(
-      key, [&] { return class_schedules(*found, target); },
+  if (!found) return std::nullopt;
+  auto choices = e.engine->size_classes().schedules.get(
+      class_key(*found), [&] { return class_schedules(*found, target); },
       [](const std::vector<Schedule>& all) { return all.size() * kScheduleBytes; });
-  if (choices->empty()) return false;
-  launch.schedule = best_for_size(*choices, *found, target);
-  auto form = classes.forms.get(
-      key + "\n" + print(launch.schedule),
-      [&] { return class_form(*found, launch.schedule, target); }, memory_of);
-  launch.nest = form->nest;
-  launch.prepared = form->prepared;
-  launch.parameters = {found->size};
-  return true;
+  if (choices->empty()) return std::nullopt;
+  schedule = best_for_size(*choices, *found, target);
+  return found;
 }
 
-Launch launch_of(Executable& e, const Kernel& kernel) {
+// The kernel's schedule; with the kernel of its class where that is to run.
+std::optional<ClassKernel> choose_schedule(const Executable& e, const Kernel& kernel,
+                                           Schedule& schedule) {
+  if (std::optional<Schedule> tuned = tuned_schedule(*e.engine, kernel)) {
+    schedule = std::move(*tuned);
+    return std::nullopt;
+  }
+  std::optional<ClassKernel> found;
+  if (!e.own_code) found = choose_for_class(e, kernel, schedule);
+  if (!found) schedule = analytic_schedule(kernel, e.engine->target());
+  return found;
+}
+
+void take_class(const Executable& e, const ClassKernel& kernel, Launch& launch,
+                const PassOptions& passes) {
+  auto make = [&] { return class_form(kernel, launch.schedule, e.engine->target(), passes); };
+  // Who watches sees the form made.
+  auto form = passes.observer != nullptr
+                  ? std::make_shared<const ClassForm>(make())
+                  : e.engine->size_classes().forms.get(
+                        class_key(kernel) + "\n" + print(launch.schedule), make, memory_of);
+  launch.nest = form->nest;
+  launch.prepared = form->prepared;
+  launch.parameters = {kernel.size};
+}
+
+Launch launch_of(Executable& e, const Kernel& kernel, const PassOptions& passes) {
   Launch launch;
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
-  std::optional<Schedule> tuned = tuned_schedule(*e.engine, kernel);
-  if (!tuned && !e.own_code && take_class(e, kernel, launch)) return launch;
-  launch.schedule = tuned ? std::move(*tuned) : analytic_schedule(kernel, e.engine->target());
-  launch.nest = lowered(e, kernel, launch.schedule);
-  launch.prepared = copies_for(e, kernel, launch.schedule);
+  std::optional<ClassKernel> of_class;
+  run_pass(
+      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, launch.schedule); },
+      [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
+  if (of_class) {
+    take_class(e, *of_class, launch, passes);
+    return launch;
+  }
+  launch.nest = lowered(e, kernel, launch.schedule, passes);
+  launch.prepared = copies_for(e, kernel, launch.schedule, passes);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort) {
+Launch launch_of(Executable&, const Sort& sort, const PassOptions&) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter) {
+Launch launch_of(Executable& e, const Scatter& scatter, const PassOptions& passes) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest =
-      nest::run_passes(lower_scatter(scatter, e.program.tensors, target, strides_of(e)), target);
+  launch.nest = lowered_by(target, passes, [&] {
+    return lower_scatter(scatter, e.program.tensors, target, strides_of(e));
+  });
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -151,38 +204,45 @@ void drop_spilling(const Executable& e, Launch& launch) {
   }
 }
 
+// Each thread has a clock of its own.
 void make_codes(Executable& e) {
+  PassTimes* times = e.pass_times.get();
+  PassOptions passes = pass_options(*e.engine);
   parallel_for(e.launches.size(), [&](size_t i) {
-    make_code(e, e.launches[i]);
-    drop_spilling(e, e.launches[i]);
+    std::optional<PassClock> clock;
+    if (times != nullptr) clock.emplace(*times);
+    PassOptions own{passes.skip, clock ? &*clock : nullptr};
+    make_code(e, e.launches[i], own.observer);
+    run_pass(
+        kAvoidSpills, own, [&] { drop_spilling(e, e.launches[i]); },
+        [&] { return print(e.launches[i].nest); });
   });
 }
 
 }  // namespace
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
-  const Target& target = e.engine->target();
-  return nest::run_passes(lower(kernel, schedule, target, strides_of(e)), target);
+  return lowered(e, kernel, schedule, pass_options(*e.engine));
 }
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
   const Target& target = e.engine->target();
-  return nest::run_passes(lower(kernel, form, target, strides_of(e)), target);
+  return lowered_by(target, pass_options(*e.engine),
+                    [&] { return lower(kernel, form, target, strides_of(e)); });
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
                                       const Schedule& schedule) {
-  const Target& target = e.engine->target();
-  return without_code(prepackings(kernel, schedule, target, strides_of(e)), target);
+  return copies_for(e, kernel, schedule, pass_options(*e.engine));
 }
 
-void make_code(const Executable& e, Launch& launch) {
+void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
   if (launch.sort) return;
   KernelCache& kernels = e.engine->kernels();
   const Target& target = e.engine->target();
   launch.key = kernels.key_of(launch.nest, target);
-  launch.code = kernels.get(launch.key, launch.nest, target);
+  launch.code = kernels.get(launch.key, launch.nest, target, observer);
   for (PrepackedCopy& p : launch.prepared) {
     p.key = kernels.key_of(p.nest, target);
-    p.code = kernels.get(p.key, p.nest, target);
+    p.code = kernels.get(p.key, p.nest, target, observer);
   }
 }
 
@@ -209,29 +269,42 @@ Span place_of(const Step& step) {
   return std::get<Scatter>(step).span;
 }
 
-// The whole way from the source to launches.
-void compile_stages_of(Executable& e) {
+// The whole way from the source to launches. The observer may be null.
+void compile_stages_of(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;
+  PassOptions passes = pass_options(engine, observer);
+  auto bound_text = [&] { return print(e.bound); };
   ++engine.statistics.binds;
-  e.bound = tile::bind(*e.source, types_of(e.inputs));
-  check_assignments(e.bound);
+  run_pass(kBind, passes, [&] { e.bound = tile::bind(*e.source, types_of(e.inputs)); }, bound_text);
+  run_pass(kCheckAssignments, passes, [&] { check_assignments(e.bound); }, bound_text);
   e.program = e.bound;
   if (engine.is_reference()) return check_memory_limit(e, Stage::compile);
   // Kernels of a GPU read the inputs where they are.
   for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
     e.program.tensors[static_cast<size_t>(e.program.inputs[i])].fixed = e.inputs[i].constant;
   }
-  run_pipeline(e.program, engine.target());
-  for (const Step& step : group(e.program, engine.target())) {
+  run_pipeline(e.program, engine.target(), {passes});
+  for (const Step& step : group(e.program, engine.target(), {.passes = passes})) {
     checkpoint_at(place_of(step));
-    e.launches.push_back(std::visit([&](const auto& what) { return launch_of(e, what); }, step));
+    e.launches.push_back(
+        std::visit([&](const auto& what) { return launch_of(e, what, passes); }, step));
     e.launches.back().where = place_of(step);
   }
   make_codes(e);
-  plan_memory(e);
-  prepare_copies(e);
-  e.call = call_plan(e);
-  if (engine.session() != nullptr) prepare_device(e);
+  run_pass(kPlanLaunches, observer, [&] {
+    plan_memory(e);
+    prepare_copies(e);
+    e.call = call_plan(e);
+    if (engine.session() != nullptr) prepare_device(e);
+  });
+}
+
+// The same with the times of the passes, which are added to those before; null: none were.
+void compile_timed(Executable& e, const PassTimes* before) {
+  e.pass_times = std::make_shared<PassTimes>();
+  if (before != nullptr) e.pass_times->add(*before);
+  PassClock clock(*e.pass_times);
+  e.pass_times->add_total(timed_ns([&] { compile_stages_of(e, &clock); }));
 }
 
 void log_warnings(const Executable& e) {
@@ -246,7 +319,7 @@ void log_warnings(const Executable& e) {
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs, bool own_code,
-                                    std::vector<ConstantInput> constants) {
+                                    std::vector<ConstantInput> constants, const PassTimes* before) {
   // A call that nobody watches is the engine's to cancel.
   CallControl control(Stage::compile,
                       current_control() == nullptr ? engine->options().cancelled : nullptr,
@@ -257,7 +330,7 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code, std::move(constants));
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
   if (key.empty() || !load_record(*e, key)) {
-    compile_stages_of(*e);
+    engine->options().time_passes ? compile_timed(*e, before) : compile_stages_of(*e, nullptr);
     if (!key.empty()) save_record(*e, key);
   }
   log_warnings(*e);
@@ -268,10 +341,11 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   return e;
 }
 
-std::shared_ptr<Executable> compile_stages(const Executable& executable) {
+std::shared_ptr<Executable> compile_stages(const Executable& executable, PassObserver* observer) {
   std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs,
                                         executable.own_code, executable.constants);
-  compile_stages_of(*e);
+  compile_stages_of(*e, observer);
+  e->pass_times = executable.pass_times;
   return e;
 }
 

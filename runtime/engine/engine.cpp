@@ -9,6 +9,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "backends/fork.h"
 #include "runtime/engine/cache/disk_cache.h"
+#include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/tuning/machine_rates.h"
 
 namespace tile {
@@ -65,6 +66,13 @@ std::optional<int> gpu_of(std::string_view name) {
   return whole ? std::optional(ordinal) : std::nullopt;
 }
 
+// In the order of names, each once, as keys of caches have them.
+void take_skipped_passes(std::vector<std::string>& names) {
+  for (const std::string& name : names) require_optional(name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
 Precision precision_of(const EngineOptions& options) {
   std::optional<Precision> precision = parse_precision(options.precision);
   if (!precision) bad_option("precision", options.precision, "f32, tf32 or 3xtf32");
@@ -108,6 +116,7 @@ Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       budget_(options_.memory_cache_limit != 0 ? options_.memory_cache_limit : kMemoryCache) {
   options_.threads = thread_count(options_);
+  take_skipped_passes(options_.skip_passes);
   Precision precision = precision_of(options_);
   if (options_.backend == "reference") {
     device_ = "reference interpreter";
@@ -138,9 +147,16 @@ Engine::Engine(EngineOptions options)
     cache.log = [this](const std::string& message) { log(LogLevel::warning, message); };
     disk = std::make_unique<DiskCache>(std::move(cache));
   }
-  kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk), budget_);
+  kernels_ = std::make_unique<KernelCache>(*backend_, std::move(disk), budget_, skipped_passes(),
+                                           options_.time_passes);
   if (is_gpu(target_)) return;
   options_.deterministic ? forget_measurements() : take_rates();
+}
+
+std::string Engine::skipped_passes() const {
+  std::string text;
+  for (const std::string& name : options_.skip_passes) text += (text.empty() ? "" : ",") + name;
+  return text;
 }
 
 // What the rates depend on: the processor, the code that measures, the threads.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "backends/backend.h"
+#include "core/autodiff/differentiate.h"
 #include "core/language/language.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/kernel_cache.h"
@@ -37,11 +38,15 @@ struct EngineOptions {
   size_t memory_limit = 0;
   std::string cache_dir;
   std::string cache_mode;
-  size_t cache_limit = 0;         // bytes; 0: TILE_CACHE_LIMIT, else kCacheLimit
-  size_t memory_cache_limit = 0;  // bytes; 0: kMemoryCache
-  bool strict_skip = false;       // rule 4.12; the CPU always is
-  bool deterministic = false;     // nothing measured or tuned counts: see tile.h
-  std::string precision = "f32";  // of f32 products on tensor cores; see Precision
+  size_t cache_limit = 0;                // bytes; 0: TILE_CACHE_LIMIT, else kCacheLimit
+  size_t memory_cache_limit = 0;         // bytes; 0: kMemoryCache
+  bool strict_skip = false;              // rule 4.12; the CPU always is
+  bool deterministic = false;            // nothing measured or tuned counts: see tile.h
+  std::string precision = "f32";         // of f32 products on tensor cores; see Precision
+  std::vector<std::string> skip_passes;  // names of optional passes that are left out
+  // Keeps the times of each executable's passes. Everything is then compiled: no code and no record
+  // is read from the disk.
+  bool time_passes = false;
   // Measures the rates of this CPU where none are stored (up to 0.3 s); otherwise what is stored
   // counts, or the defaults.
   bool measure = false;
@@ -95,6 +100,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // The same, measured and stored now where there are none: later engines count with them, this
   // one's target stays.
   MachineRates measured_rates();
+  // The optional passes that are left out, separated by commas: a part of cache keys.
+  std::string skipped_passes() const;
   void log(LogLevel level, const std::string& message) const {
     if (options_.log) options_.log(level, message);
   }
@@ -124,7 +131,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
 // engine's budget in memory: those unused for longest go, but none under its users. Thread safe.
 class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
  public:
-  LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program);
+  // `before`: the times of what made the program; may be null.
+  LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program,
+                std::shared_ptr<const PassTimes> before = nullptr);
   ~LoadedProgram();
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
@@ -132,6 +141,8 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   const std::string& text() const { return text_; }
   // What inputs are that may be left out.
   const InputDefaults& defaults() const { return defaults_; }
+  // Of what made the program; null where the engine does not measure them.
+  const std::shared_ptr<const PassTimes>& times_before() const { return times_before_; }
 
   // What these tensors are compiled for, with the values of those that set sizes. Throws Failure.
   std::vector<InputLayout> layouts_of(std::span<const TensorView> inputs) const;
@@ -205,6 +216,7 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
 
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> program_;
+  std::shared_ptr<const PassTimes> times_before_;
   std::string text_;
   InputDefaults defaults_;
   std::vector<size_t> sizing_;  // numbers of the inputs whose values sizes are made of
@@ -215,5 +227,13 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   std::atomic<Slot*> last_{&recent_.front()};  // empty at first
   std::atomic<bool> with_constants_{false};    // some executable has constants
 };
+
+// The program of a text. Throws Failure (stage parse).
+std::shared_ptr<LoadedProgram> parsed(const std::shared_ptr<Engine>& engine, Language language,
+                                      const SourcePtr& source);
+// The program with gradients; see differentiate(). Throws Failure.
+std::shared_ptr<LoadedProgram> differentiated(const LoadedProgram& program, const std::string& of,
+                                              const std::vector<std::string>& wrt,
+                                              const GivenGradients& given = {});
 
 }  // namespace tile

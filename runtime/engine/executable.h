@@ -23,6 +23,7 @@ class DeviceConstants;
 class DeviceMemory;
 class DeviceReplays;
 class Engine;
+class PassTimes;
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
 // row-major.
 struct InputLayout {
@@ -117,6 +118,9 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
+  // Of the passes that made it; null where its engine does not measure them.
+  std::shared_ptr<PassTimes> pass_times;
+
   // On a device with memory of its own.
   std::shared_ptr<const DeviceConstants> device_constants;
   std::shared_ptr<DeviceReplays> replays;  // null where there is one kernel only
@@ -139,15 +143,20 @@ struct RunOptions {
 
 // Compiles for the given layouts. `own_code`: for these sizes alone, which run a little faster than
 // a kernel for the class of sizes that they are in. `constants`: of the inputs whose layouts say
-// so. Throws Failure.
+// so. `before`: the times of what made the program, for an engine that measures them; may be null.
+// Throws Failure.
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs, bool own_code = false,
-                                    std::vector<ConstantInput> constants = {});
+                                    std::vector<ConstantInput> constants = {},
+                                    const PassTimes* before = nullptr);
 
 // The executable compiled anew, with everything that its stages made; where code is cached nothing
-// is generated.
-std::shared_ptr<Executable> compile_stages(const Executable& executable);
+// is generated. The observer, which may be null, is told of all passes from kBind to the last over
+// nests, and of the nests of each kernel one after the other; what kernels for classes of sizes
+// share is then made again, too.
+std::shared_ptr<Executable> compile_stages(const Executable& executable,
+                                           PassObserver* observer = nullptr);
 
 // The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);
@@ -155,8 +164,8 @@ nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Sha
 // What such a nest reads packed before all runs, without code.
 std::vector<PrepackedCopy> copies_for(const Executable& executable, const Kernel& kernel,
                                       const Schedule& schedule);
-// Gives the launch's nests their code.
-void make_code(const Executable& executable, Launch& launch);
+// Gives the launch's nests their code. The observer may be null.
+void make_code(const Executable& executable, Launch& launch, PassObserver* observer = nullptr);
 
 // Thread safe for distinct outputs. A constant input may be any tensor: its copy is read. Throws
 // Failure of stage run. Tensors must fit the executable
@@ -168,9 +177,12 @@ void run(const Executable& executable, std::span<const TensorView> inputs,
 void check_tensors(const Executable& executable, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs);
 
-// Text of a stage: program, bound, reduced (and each pass by its name), kernels, schedule, nest,
-// llvm, asm. Throws Failure for an unknown one.
+// Text of a stage: program, bound, reduced (and each pass of the tensor level by its name),
+// kernels, schedule, nest, llvm, asm, cuda, ptx, sass; "after:" and the name of any pass: what it
+// made. Throws Failure for an unknown one.
 std::string emit(const Executable& executable, std::string_view stage);
+// The text after every pass that changed it, each under a heading.
+std::string changes(const Executable& executable);
 // What each kernel is: class, vector width, tiles, domain, remaining guards and why.
 std::string explain(const Executable& executable);
 

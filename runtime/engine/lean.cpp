@@ -76,6 +76,7 @@ std::shared_ptr<const Executable> without_stages(const Executable& e) {
   bare->own_code = e.own_code;
   bare->arena_bytes = e.arena_bytes;
   bare->workspace_bytes = e.workspace_bytes;
+  bare->pass_times = e.pass_times;
   bare->device_constants = e.device_constants;
   bare->replays = e.replays;
   return bare;

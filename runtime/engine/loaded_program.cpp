@@ -76,9 +76,11 @@ struct LoadedProgram::Entry : MemoryBudget::Item {
   std::shared_ptr<Entry> kept;  // itself, so that it stays
 };
 
-LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program)
+LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<const Program> program,
+                             std::shared_ptr<const PassTimes> before)
     : engine_(std::move(engine)),
       program_(std::move(program)),
+      times_before_(std::move(before)),
       text_(print(*program_)),
       defaults_(input_defaults(*program_)) {
   for (TensorId id : sizing_parameters(*program_)) {
@@ -194,7 +196,7 @@ std::shared_ptr<const Executable> LoadedProgram::compiled(std::span<const Tensor
   }
   LockingCall call;
   bool first = !with_constants_.exchange(true) && kept_last() == nullptr;
-  return compile(engine_, program_, layouts, first, std::move(copies));
+  return compile(engine_, program_, layouts, first, std::move(copies), times_before_.get());
 }
 
 std::shared_ptr<const Executable> LoadedProgram::executable(std::span<const TensorView> inputs,
@@ -284,7 +286,7 @@ LoadedProgram::Found LoadedProgram::found_or_compiled(uint64_t hash, const std::
       size_t bytes = 2 * key.size() + sizeof(Entry);
       try {
         // The sizes that a program is first run with are the ones that matter most.
-        found.stages = compile(engine_, program_, layouts(), first);
+        found.stages = compile(engine_, program_, layouts(), first, {}, times_before_.get());
         entry->executable =
             std::make_shared<LiveExecutable>(without_stages(*found.stages), weak_from_this());
       } catch (...) {

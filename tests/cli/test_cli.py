@@ -105,6 +105,77 @@ class Cli(unittest.TestCase):
         self.write("grad.tile", gradient)
         self.assertIn("DA", self.tile("check", "grad.tile"))
 
+    def tile_errors(self, *arguments):
+        """What is printed to standard error by a command that succeeds, and its output."""
+        environment = dict(os.environ, TILE_CACHE_DIR=self.path("cache"))
+        done = subprocess.run([TILE, *arguments], cwd=self.folder.name, env=environment,
+                              capture_output=True, text=True, timeout=120, check=True)
+        return done.stderr, done.stdout
+
+    def test_passes_are_listed(self):
+        rows = [line.split(None, 3) for line in self.tile("passes").splitlines()]
+        stages = [row[0] for row in rows]
+        order = "front-end tensor fusion lowering nest code".split()
+        self.assertEqual(sorted(stages, key=order.index), stages)
+        self.assertEqual(set(stages), set(order))
+        self.assertEqual(len({row[1] for row in rows}), len(rows))
+        states = {row[1]: row[2] for row in rows}
+        self.assertEqual((states["reduce"], states["partition"]), ("required", "optional"))
+        for row in rows:
+            self.assertGreater(len(row[3]), 10)
+
+    def test_times_of_passes(self):
+        run = ["run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=-"]
+        plain = self.tile(*run)
+        for _ in range(2):  # nothing is read from the disk cache
+            times, out = self.tile_errors(*run, "--time-passes")
+            self.assertEqual(out, plain)
+            for text in ("front-end: parse", "tensor: reduce", "fusion: make-kernels", "nest: partition", "in all"):
+                self.assertIn(text, times)
+            self.assertTrue("code: link" in times or "code: print-cuda" in times)
+        times = json.loads(self.tile_errors(*run, "--time-passes=json")[0])
+        by_name = {row["pass"]: row for row in times["passes"]}
+        self.assertEqual(by_name["bind"]["stage"], "front-end")
+        self.assertEqual(by_name["reduce"]["runs"], 1)
+        serial = sum(row["ms"] for row in times["passes"] if row["stage"] != "code")
+        self.assertGreater(times["total_ms"], serial)
+        self.assertNotIn("pass", self.tile_errors(*run)[0])
+
+    def test_passes_are_skipped(self):
+        self.write("epilogue.tile", "function (A[M, L], B[L, N], D) -> (O) {\n"
+                   "  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n  O = C + D;\n}\n")
+        shapes = ["--shape", "A=8x16", "--shape", "B=16x32", "--shape", "D=32"]
+        kernels = lambda *more: self.tile("emit", "epilogue.tile", "--stage", "kernels", *shapes, *more).count("kernel ")
+        self.assertEqual(kernels(), 1)
+        self.assertEqual(kernels("--skip-pass", "attach-epilogues", "--skip-pass", "fuse-rows"), 2)
+        run = ["run", "epilogue.tile", "--in", "A=iota:8x16", "--in", "B=iota:16x32", "--in", "D=iota:32", "--out", "O=-"]
+        self.assertEqual(self.tile(*run, "--skip-pass", "attach-epilogues"), self.tile(*run))
+        unknown = self.tile("check", "--skip-pass", "atach-epilogues", "mm.tile", fails=True)
+        self.assertIn("there is no pass \"atach-epilogues\"", unknown)
+        self.assertIn("did you mean \"attach-epilogues\"?", unknown)
+        required = self.tile("check", "--skip-pass", "defract", "mm.tile", fails=True)
+        self.assertIn("\"defract\" cannot be left out", required)
+        self.assertIn("partition", required)
+
+    def test_texts_of_passes(self):
+        shapes = ["mm.tile", "--backend", "cpu", "--shape", "A=8x16", "--shape", "B=16x32"]
+        emit = lambda stage: self.tile("emit", *shapes, "--stage", stage)
+        self.assertEqual(emit("after:parse"), emit("program"))
+        self.assertEqual(emit("after:bind"), emit("bound"))
+        self.assertEqual(emit("after:defract"), emit("reduced"))
+        self.assertEqual(emit("after:partition"), emit("nest"))
+        self.assertEqual(emit("after:emit-llvm"), emit("llvm"))
+        self.assertIn("kernel", emit("after:collapse"))
+        self.assertIn("nest", emit("after:lower"))
+        self.assertIn("did you mean \"collapse\"", self.tile("emit", *shapes, "--stage", "after:colapse", fails=True))
+        self.assertIn("was not run", self.tile("emit", *shapes, "--stage", "after:hoist", "--skip-pass", "hoist", fails=True))
+        self.assertIn("makes no text", self.tile("emit", *shapes, "--stage", "after:link", fails=True))
+        changes, out = self.tile_errors("check", *shapes, "--print-changed")
+        self.assertIn("== after front-end: bind\n", changes)
+        self.assertIn("\n== after fusion: make-kernels\n", changes)
+        self.assertNotIn("tabulate", changes)
+        self.assertEqual(out, self.tile("check", *shapes))
+
     def test_explain_reports_windows(self):
         self.write("box.tile", "function (I[M, N]) -> (O) { O[y, x: M - 4, N - 2] = +(I[y + r, x + s]), r < 5, s < 3; }")
         self.assertIn("separable: over r, then over s takes 5 + 3 terms instead of 15",

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/code_passes.h"
 #include "backends/cpu/emit/emitter.h"
 #include "backends/cpu/jit/llvm_memory.h"
 #include "core/support/diagnostic.h"
@@ -208,13 +209,15 @@ class Lease {
 CodeGenerator::CodeGenerator() { prepare_llvm(); }
 
 llvm::SmallVector<char> CodeGenerator::object(const nest::Nest& nest, const Plan& plan,
-                                              const Target& target) {
+                                              const Target& target, PassObserver* observer) {
   return Lease(target.features)
       .use([&](CompilerContext& compiler_context) -> llvm::SmallVector<char> {
         Passes& passes = compiler_context.passes();
         Held<llvm::Module> module(new_module(passes.context()));
-        emit(*module, nest, plan, compiler_context.machine());
-        llvm::StringRef bytes = passes.run(*module);
+        run_pass(kEmitLlvm, observer,
+                 [&] { emit(*module, nest, plan, compiler_context.machine()); });
+        llvm::StringRef bytes;
+        run_pass(kMachineCode, observer, [&] { bytes = passes.run(*module); });
         return {bytes.begin(), bytes.end()};
       });
 }

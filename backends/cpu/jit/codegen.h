@@ -7,6 +7,7 @@
 
 #include "backends/cpu/plan/plan.h"
 #include "core/nest/nest.h"
+#include "core/support/pass.h"
 #include "core/target/target.h"
 
 namespace tile::cpu {
@@ -18,7 +19,9 @@ class CodeGenerator {
   CodeGenerator();
   // All throw Failure (compile, "backend") for a target that LLVM does not know or a nest that it
   // cannot compile.
-  llvm::SmallVector<char> object(const nest::Nest& nest, const Plan& plan, const Target& target);
+  // The observer of object() may be null.
+  llvm::SmallVector<char> object(const nest::Nest& nest, const Plan& plan, const Target& target,
+                                 PassObserver* observer = nullptr);
   std::string assembly(const nest::Nest& nest, const Plan& plan, const Target& target);
   std::string ir(const nest::Nest& nest, const Plan& plan, const Target& target);
 };

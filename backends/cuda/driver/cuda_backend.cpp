@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backends/build_identity.h"
+#include "backends/code_passes.h"
 #include "backends/cuda/architecture.h"
 #include "backends/cuda/driver/code.h"
 #include "backends/cuda/driver/disassemble.h"
@@ -40,8 +41,11 @@ class CudaBackend : public Backend {
     return target_of_architecture(features);
   }
 
-  std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target) override {
-    return code_of(print_cuda(nest, target), target, nest.name, parameter_names(nest));
+  std::shared_ptr<const Code> compile(const nest::Nest& nest, const Target& target,
+                                      PassObserver* observer = nullptr) override {
+    CudaSource source;
+    run_pass(kPrintCuda, observer, [&] { source = print_cuda(nest, target); });
+    return code_of(source, target, nest.name, parameter_names(nest), observer);
   }
 
   std::shared_ptr<const Code> load(const nest::Nest& nest, const Target& target,
@@ -147,12 +151,19 @@ class CudaBackend : public Backend {
 
   std::shared_ptr<const CudaCode> code_of(const CudaSource& source, const Target& target,
                                           const std::string& label,
-                                          std::vector<std::string> parameters) const {
-    Compiled compiled = nvrtc().compile(source.text, target.features);
+                                          std::vector<std::string> parameters,
+                                          PassObserver* observer = nullptr) const {
+    Compiled compiled;
+    run_pass(kCompileCuda, observer,
+             [&] { compiled = nvrtc().compile(source.text, target.features); });
     Object object{source.kernels, source.workspace_bytes,
                   !compiled.spills.empty() || compiled.serialized_wgmma, std::move(compiled.image)};
-    return std::make_shared<CudaCode>(std::move(object), label, std::move(parameters),
-                                      device_for(target));
+    std::shared_ptr<const CudaCode> code;
+    run_pass(kLinkCode, observer, [&] {
+      code = std::make_shared<CudaCode>(std::move(object), label, std::move(parameters),
+                                        device_for(target));
+    });
+    return code;
   }
 
   std::shared_ptr<const CudaCode> sort_code(DType type) {

@@ -357,6 +357,8 @@ std::string record_key(Engine& engine, const Program& program,
       "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() + "\n" +
       to_string(engine.target()) + "\ntuned " +
       (engine.options().deterministic ? "never" : engine.kernels().tuning_stamp(engine.target()));
+  std::string skipped = engine.skipped_passes();
+  if (!skipped.empty()) key += "\nwithout " + skipped;
   for (const InputLayout& i : inputs) {
     key += "\n" + std::string(to_string(i.type.type));
     for (int64_t n : i.type.shape) key += " " + std::to_string(n);

@@ -13,7 +13,8 @@
 namespace tile {
 
 // What a record depends on: the program as it will be bound, types, shapes and strides of its
-// inputs, target, code generator, tuning records. Empty where no records are kept.
+// inputs, target, code generator, tuning records, passes that are left out. Empty where no records
+// are kept.
 std::string record_key(Engine& engine, const Program& program,
                        const std::vector<InputLayout>& inputs);
 

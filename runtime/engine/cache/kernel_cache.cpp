@@ -37,12 +37,27 @@ struct KernelCache::Entry : MemoryBudget::Item {
   std::shared_ptr<const Code> code;
 };
 
-KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget)
-    : backend_(backend), disk_(std::move(disk)), budget_(budget) {}
+KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget,
+                         std::string skipped_passes, bool cold)
+    : backend_(backend),
+      skipped_passes_(std::move(skipped_passes)),
+      cold_(cold),
+      disk_(std::move(disk)),
+      budget_(budget) {}
 KernelCache::~KernelCache() = default;
 
+// What code and tuning records depend on beside the kernel.
+std::string KernelCache::identity(const Target& target) const {
+  std::string text = backend_.identity() + "\n" + to_string(without_rates(target));
+  return skipped_passes_.empty() ? text : text + "\nwithout " + skipped_passes_;
+}
+
 std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) const {
-  return backend_.identity() + "\n" + to_string(without_rates(target)) + "\n" + print(nest, true);
+  return identity(target) + "\n" + print(nest, true);
+}
+
+bool KernelCache::reads_disk() const {
+  return disk_ && !cold_ && disk_->mode() != CacheMode::verify;
 }
 
 KernelCache::Found KernelCache::entry_of(const std::string& key) {
@@ -107,13 +122,14 @@ std::shared_ptr<const Code> KernelCache::get(const nest::Nest& nest, const Targe
 }
 
 std::shared_ptr<const Code> KernelCache::get(const std::string& key, const nest::Nest& nest,
-                                             const Target& target) {
-  return found_or_made(key, [&] { return make(nest, target, key); });
+                                             const Target& target, PassObserver* observer) {
+  return found_or_made(key, [&] { return make(nest, target, key, observer); });
 }
 
 std::shared_ptr<const Code> KernelCache::find(const std::string& key, const Target& target) {
   return found_or_made(key, [&]() -> std::shared_ptr<const Code> {
-    std::optional<std::vector<std::byte>> object = disk_ ? disk_->read(key) : std::nullopt;
+    std::optional<std::vector<std::byte>> object;
+    if (disk_ && !cold_) object = disk_->read(key);
     std::shared_ptr<const Code> code = object ? backend_.restore(target, *object) : nullptr;
     if (code) ++disk_hits;
     return code;
@@ -121,7 +137,7 @@ std::shared_ptr<const Code> KernelCache::find(const std::string& key, const Targ
 }
 
 std::optional<std::vector<std::byte>> KernelCache::record(const std::string& key) const {
-  if (!disk_ || disk_->mode() == CacheMode::verify) return std::nullopt;
+  if (!reads_disk()) return std::nullopt;
   return disk_->read(key);
 }
 
@@ -139,12 +155,12 @@ void KernelCache::keep_record(const std::string& key, std::span<const std::byte>
 std::string KernelCache::tuning_stamp(const Target& target) { return records(target).stamp(); }
 
 TuningRecords& KernelCache::records(const Target& target) {
-  std::string identity = backend_.identity() + "\n" + to_string(without_rates(target));
+  std::string of = identity(target);
   std::lock_guard lock(mutex_);
-  std::unique_ptr<TuningRecords>& slot = records_[identity];
+  std::unique_ptr<TuningRecords>& slot = records_[of];
   if (!slot) {
     auto log = [this](const std::string& message) { disk_->log(message); };
-    slot = std::make_unique<TuningRecords>(directory(), writes(), identity, log);
+    slot = std::make_unique<TuningRecords>(directory(), writes(), of, log);
   }
   return *slot;
 }
@@ -214,7 +230,7 @@ std::shared_ptr<const Code> KernelCache::keep(const nest::Nest& nest, const Targ
 
 std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Target& target,
                                                 const std::string& key) {
-  if (!disk_ || disk_->mode() == CacheMode::verify) return nullptr;
+  if (!reads_disk()) return nullptr;
   std::optional<std::vector<std::byte>> object = disk_->read(key);
   std::shared_ptr<const Code> code = object ? backend_.load(nest, target, *object) : nullptr;
   if (code) ++disk_hits;
@@ -222,9 +238,9 @@ std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Ta
 }
 
 std::shared_ptr<const Code> KernelCache::make(const nest::Nest& nest, const Target& target,
-                                              const std::string& key) {
+                                              const std::string& key, PassObserver* observer) {
   if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
-  std::shared_ptr<const Code> code = backend_.compile(nest, target);
+  std::shared_ptr<const Code> code = backend_.compile(nest, target, observer);
   ++compiled;
   store(key, *code);
   return code;

@@ -25,8 +25,11 @@ class TuningRecords;
 // as it uses it.
 class KernelCache {
  public:
-  // `disk` may be null: memory only. The budget outlives the cache.
-  KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget);
+  // `disk` may be null: memory only. The budget outlives the cache. `skipped_passes`: of the
+  // compiler, whose code and records are apart from all others. `cold`: no code and no record of an
+  // executable is read from the disk.
+  KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, MemoryBudget& budget,
+              std::string skipped_passes = "", bool cold = false);
   ~KernelCache();
 
   // Compiled, loaded from disk, or found; each kernel is compiled once however many threads ask.
@@ -36,9 +39,9 @@ class KernelCache {
   // By the key alone: what is in memory, or on disk and loads without its nest; else null.
   std::shared_ptr<const Code> find(const std::string& key, const Target& target);
   std::string key_of(const nest::Nest& nest, const Target& target) const;
-  // get() for a key that is known.
+  // get() for a key that is known. The observer, which may be null, is told of what makes code.
   std::shared_ptr<const Code> get(const std::string& key, const nest::Nest& nest,
-                                  const Target& target);
+                                  const Target& target, PassObserver* observer = nullptr);
 
   // Like get() where the code is in memory or on disk; else compiled for the caller alone.
   std::shared_ptr<const Code> trial(const nest::Nest& nest, const Target& target);
@@ -90,11 +93,15 @@ class KernelCache {
   template <class Make>
   std::shared_ptr<const Code> found_or_made(const std::string& key, const Make& make);
   std::shared_ptr<const Code> make(const nest::Nest& nest, const Target& target,
-                                   const std::string& key);
+                                   const std::string& key, PassObserver* observer);
+  std::string identity(const Target& target) const;
+  bool reads_disk() const;
   std::shared_ptr<const Code> stored(const nest::Nest& nest, const Target& target,
                                      const std::string& key);
   void store(const std::string& key, const Code& code) const;
   Backend& backend_;
+  const std::string skipped_passes_;
+  const bool cold_;
   std::unique_ptr<DiskCache> disk_;
   MemoryBudget& budget_;
   std::mutex mutex_;

@@ -1,9 +1,11 @@
 // Texts of the stages of a compilation, made again from what the executable was compiled from.
 #include <algorithm>
 
+#include "backends/code_passes.h"
 #include "backends/fork.h"
 #include "core/pipeline/pipeline.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/pass_list.h"
 
 namespace tile {
 namespace {
@@ -18,20 +20,81 @@ std::string each_launch(const Executable& e,
   return out;
 }
 
-std::string after_pass(const Executable& e, std::string_view stage) {
+// What a pass made each time that it was run, one text after the other.
+class Texts final : public PassObserver {
+ public:
+  explicit Texts(std::string_view pass) : pass_(pass) {}
+  void ends(const PassInfo& pass, const PassText& print) override {
+    if (pass.name != pass_ || !print) return;
+    if (!text.empty()) text += "\n";
+    text += print();
+    run = true;
+  }
+  std::string text;
+  bool run = false;
+
+ private:
+  const std::string_view pass_;
+};
+
+// The text after each pass that changed it. Programs, steps and nests are texts of their own; of
+// each nest the one of the pass before counts.
+class Changes final : public PassObserver {
+ public:
+  void ends(const PassInfo& pass, const PassText& print) override {
+    if (!print) return;
+    std::string now = print();
+    if (now == before_) return;
+    text += "== after " + std::string(to_string(pass.stage)) + ": " + std::string(pass.name) +
+            "\n" + now;
+    before_ = std::move(now);
+  }
+  std::string text;
+
+ private:
+  std::string before_;
+};
+
+std::string after_pass(const Executable& e, std::string_view pass) {
   BoundProgram program = e.bound;
-  std::string out;
-  PipelineOptions options;
-  options.after = [&](std::string_view pass, const BoundProgram& p) {
-    if (pass == stage) out = print(p);
-  };
-  run_pipeline(program, e.engine->target(), options);
-  return out;
+  Texts texts(pass);
+  run_pipeline(program, e.engine->target(), {{e.engine->options().skip_passes, &texts}});
+  return std::move(texts.text);
+}
+
+// The stage that shows what a pass of code makes.
+std::optional<std::string_view> stage_of(const PassInfo& pass) {
+  if (pass.name == kEmitLlvm.name) return "llvm";
+  if (pass.name == kMachineCode.name) return "asm";
+  if (pass.name == kPrintCuda.name) return "cuda";
+  if (pass.name == kCompileCuda.name) return "ptx";
+  return std::nullopt;
+}
+
+// "after:" and a name.
+std::string emit_after(const Executable& e, const std::string& name) {
+  PassInfo pass = require_pass(name);
+  if (pass.stage == PassStage::code) {
+    std::optional<std::string_view> stage = stage_of(pass);
+    if (stage) return emit(e, *stage);
+    fail(Stage::run, "argument", {}, "the pass \"" + name + "\" makes no text",
+         "the stages nest, llvm, asm, cuda, ptx and sass are texts of code");
+  }
+  if (name == kParse.name || name == kDifferentiate.name) return print(*e.source);
+  Texts texts(name);
+  compile_stages(e, &texts);
+  if (!texts.run) {
+    fail(Stage::run, "argument", {}, "the pass \"" + name + "\" was not run",
+         "it is left out, or not for this device or program");
+  }
+  return std::move(texts.text);
 }
 
 std::string known_stages() {
   std::string out =
-      "program, views, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass";
+      "program, views, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass, "
+      "changes, "
+      "after: and the name of a pass";
   for (const Pass& pass : passes()) out += ", " + std::string(pass.name);
   return out;
 }
@@ -62,7 +125,10 @@ std::string kernel_text(const Launch& launch) {
 
 std::string emit(const Executable& e, std::string_view stage) {
   LockingCall call;
+  constexpr std::string_view kAfter = "after:";
+  if (stage.starts_with(kAfter)) return emit_after(e, std::string(stage.substr(kAfter.size())));
   if (stage == "program") return print(*e.source);
+  if (stage == "changes") return changes(e);
   if (e.restored) return emit(*compile_stages(e), stage);
   if (stage == "bound") return print(e.bound);
   if (stage == "reduced") return after_pass(e, "defract");
@@ -88,6 +154,13 @@ std::string emit(const Executable& e, std::string_view stage) {
   }
   fail(Stage::run, "argument", {}, "unknown stage \"" + std::string(stage) + "\"",
        "expected one of " + known_stages());
+}
+
+std::string changes(const Executable& e) {
+  LockingCall call;
+  Changes changes;
+  compile_stages(e, &changes);
+  return std::move(changes.text);
 }
 
 }  // namespace tile

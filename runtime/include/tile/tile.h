@@ -194,6 +194,16 @@ typedef struct {
    * that are given a callback of their own (tile_run_options) can be ended, and the others cost no
    * more than without one. */
   int cancel_spares_runs;
+  /* Optional passes of the compiler that are left out, by their names (`tile passes` lists them):
+   * programs compute the same without them, perhaps more slowly. For finding faults, and for
+   * learning what a pass is worth. Code, records and tuned schedules are kept apart from those of
+   * engines with other passes. An unknown name, or one of a pass that cannot be left out, is an
+   * error of code "argument". Copied. */
+  const char* const* skip_passes;
+  size_t skip_pass_count;
+  /* Not 0: executables keep the times of their compilation's passes
+   * (tile_executable_pass_times). Everything is then compiled: no code is read from the disk. */
+  int time_passes;
 } tile_engine_options;
 
 /* options may be NULL. */
@@ -371,12 +381,21 @@ TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* con
 TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
 
 /* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest; llvm,
- * asm (cpu); cuda, ptx, sass (cuda).
- * Freed with tile_string_free. */
+ * asm (cpu); cuda, ptx, sass (cuda); "after:" and the name of a pass (`tile passes` lists them):
+ * what that pass made, "after:collapse" for one. "changes": what each pass made that changed
+ * anything. Freed with tile_string_free. */
 TILE_API tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
                                           char** text);
 /* What each kernel is and why: class, vector width, tiles, domain, remaining guards. */
 TILE_API tile_error* tile_executable_explain(const tile_executable* executable, char** text);
+/* Where the time of the executable's compilation went, as one JSON object on one line:
+ *   {"total_ms": 4.2, "passes": [{"stage": "tensor", "pass": "reduce", "runs": 1, "ms": 0.1}, …]}
+ * total_ms: parsing, differentiating and compiling, with what lies between the passes.
+ * ms: of all the runs of a pass, in milliseconds; passes that were not run are left out. Kernels
+ * become code on several threads, so that the passes of stage "code" may add up to more than the
+ * whole. An error of code "argument" where the engine was created without time_passes.
+ * Freed with tile_string_free. */
+TILE_API tile_error* tile_executable_pass_times(const tile_executable* executable, char** json);
 TILE_API void tile_string_free(char* text);
 
 #ifdef __cplusplus

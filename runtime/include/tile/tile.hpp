@@ -123,6 +123,12 @@ class Executable {
     check(tile_executable_emit(get(), stage, &text));
     return taken(text);
   }
+  // JSON; see tile_executable_pass_times.
+  std::string pass_times() const {
+    char* text = nullptr;
+    check(tile_executable_pass_times(get(), &text));
+    return taken(text);
+  }
   std::string explain() const {
     char* text = nullptr;
     check(tile_executable_explain(get(), &text));

@@ -1,0 +1,159 @@
+// Every optional pass may be left out: programs compute the same without it, by the nests that it
+// leaves and by compiled code.
+#include <gtest/gtest.h>
+
+#include "core/passes/bind/bind.h"
+#include "runtime/engine/inspect/pass_list.h"
+#include "tests/executors/run_backends.h"
+#include "tests/random/agreement/agreement.h"
+
+namespace tile::test {
+namespace {
+
+std::shared_ptr<Engine> engine_without(std::vector<std::string> passes,
+                                       const std::string& features = "") {
+  EngineOptions options;
+  options.backend = "cpu";
+  options.features = features;
+  options.cache_mode = "off";
+  options.strict_skip = true;
+  options.skip_passes = std::move(passes);
+  return Engine::create(std::move(options));
+}
+
+std::vector<std::string> optional_names() {
+  std::vector<std::string> names;
+  for (const PassInfo& pass : all_passes()) {
+    if (pass.optional) names.emplace_back(pass.name);
+  }
+  return names;
+}
+
+// What each fusion, layout change and nest pass is for.
+struct Example {
+  const char* text;
+  std::vector<Shape> shapes;
+};
+const std::vector<Example>& examples() {
+  static const std::vector<Example> kAll = {
+      // An epilogue, columns that a vector does not divide, packed operands.
+      {"function (A[M, L], B[L, N], C) -> (O) {\n  P[i, j: M, N] = +(A[i, k] * B[k, j]);\n"
+       "  O = relu(P + C);\n}\n",
+       {{33, 40}, {40, 131}, {131}}},
+      // Softmax: statements that share rows.
+      {"function (X[M, N]) -> (O) {\n  T[m, 0: M, 1] = >(X[m, n]);\n  E = exp(X - T);\n"
+       "  S[m, 0: M, 1] = +(E[m, n]);\n  O = E / S;\n}\n",
+       {{70, 37}}},
+      // Attention: a streamed axis.
+      {"function (Q[S, D], K[T, D], V[T, D]) -> (O) {\n  L[s, t: S, T] = +(Q[s, d] * K[t, d]);\n"
+       "  Top[s, 0: S, 1] = >(L[s, t]);\n  E = exp(L - Top);\n  Sum[s, 0: S, 1] = +(E[s, t]);\n"
+       "  P = E / Sum;\n  O[s, d: S, D] = +(P[s, t] * V[t, d]);\n}\n",
+       {{40, 16}, {150, 16}, {150, 16}}},
+      // Two reductions of one tensor.
+      {"function (X[M, N]) -> (R) {\n  S[n: N] = +(X[m, n]);\n  Q[n: N] = +(X[m, n] * X[m, n]);\n"
+       "  R = S + Q;\n}\n",
+       {{300, 20}}},
+      // A convolution with borders behind which a pool stands.
+      {"function (I[H, W, C], K[J, L, C, D]) -> (P) {\n"
+       "  O[y, x, d: H, W, D] = +(I[y + j - 1, x + i - 1, c] * K[j, i, c, d]);\n"
+       "  R = relu(O);\n"
+       "  P[y, x, d: H / 2, W / 2, D] = >(R[2 * y + j, 2 * x + i, d]), j < 2, i < 2;\n}\n",
+       {{14, 18, 8}, {3, 3, 8, 24}}},
+      // Dimensions in an order that no product likes, and a long reduction to one cell.
+      {"function (A[P, Q, R, S], B[Q, T, S, U]) -> (O, N) {\n"
+       "  O[p, t, r, u: P, T, R, U] = +(A[p, q, r, s] * B[q, t, s, u]);\n  N[] = +(A[i, j, k, "
+       "l]);\n}\n",
+       {{6, 12, 9, 10}, {12, 7, 10, 11}}},
+  };
+  return kAll;
+}
+
+void expect_agreement(const std::shared_ptr<Engine>& engine, const std::string& text,
+                      const std::vector<InputType>& types, const std::vector<HostTensor>& inputs,
+                      bool exact) {
+  SCOPED_TRACE(text);
+  RandomCase drawn;
+  drawn.text = text;
+  drawn.types = types;
+  drawn.inputs = inputs;
+  try {
+    std::shared_ptr<const Executable> e = compiled(engine, drawn);
+    Interpretation expected = interpret(e->bound, inputs, {}, true);
+    EXPECT_EQ(difference(expected, run_code(*e, inputs), exact), "") << "compiled code";
+    EXPECT_EQ(difference(expected, run_nests(*e, inputs), exact), "") << "nests";
+  } catch (const Failure& f) {
+    ADD_FAILURE() << to_string(f.diagnostic().stage) << ": " << f.what();
+  } catch (const InternalError& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
+void expect_examples(const std::shared_ptr<Engine>& engine) {
+  for (const Example& example : examples()) {
+    std::vector<InputType> types;
+    std::vector<HostTensor> inputs;
+    for (const Shape& shape : example.shapes) {
+      types.push_back({DType::f32, shape});
+      inputs.push_back(integers(shape, static_cast<int64_t>(inputs.size())));
+    }
+    expect_agreement(engine, example.text, types, inputs, false);
+  }
+}
+
+class SkippedPass : public testing::TestWithParam<std::string> {};
+
+TEST_P(SkippedPass, ExamplesAgree) {
+  expect_examples(engine_without({GetParam()}));
+  expect_examples(engine_without({GetParam()}, "avx2"));
+}
+
+// Other programs for each pass.
+TEST_P(SkippedPass, RandomProgramsAgree) {
+  std::shared_ptr<Engine> engine = engine_without({GetParam()});
+  for (uint64_t seed : seeds(20'000 + std::hash<std::string>()(GetParam()) % 10'000, 24)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomCase drawn = random_case(seed);
+    expect_agreement(engine, drawn.text, drawn.types, drawn.inputs, drawn.exact);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Each, SkippedPass, testing::ValuesIn(optional_names()), name_of);
+
+TEST(SkippedPasses, AllAtOnce) {
+  std::shared_ptr<Engine> engine = engine_without(optional_names());
+  expect_examples(engine);
+  for (uint64_t seed : seeds(31'000, 60)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomCase drawn = random_case(seed);
+    expect_agreement(engine, drawn.text, drawn.types, drawn.inputs, drawn.exact);
+  }
+}
+
+// What is left out is not run, and what is not left out is.
+TEST(SkippedPasses, AreNotRun) {
+  struct Names final : PassObserver {
+    void ends(const PassInfo& pass, const PassText&) override { all.emplace_back(pass.name); }
+    std::vector<std::string> all;
+  };
+  auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  RandomCase drawn = random_case(1);
+  Names with, without;
+  compile_stages(*compiled(engine_without({}), drawn), &with);
+  compile_stages(*compiled(engine_without({"partition", "fuse-rows"}), drawn), &without);
+  for (const char* name : {"partition", "fuse-rows"}) {
+    EXPECT_TRUE(has(with.all, name)) << name;
+    EXPECT_FALSE(has(without.all, name)) << name;
+  }
+  EXPECT_TRUE(has(without.all, "hoist"));
+  EXPECT_TRUE(has(without.all, "reduce"));
+}
+
+}  // namespace
+}  // namespace tile::test
