@@ -4,17 +4,25 @@
 #include <cctype>
 #include <utility>
 
+#include "core/ir/operation_cost.h"
+
 namespace tile {
 namespace {
 
-#define OPERATION(name, spelling, arity, rule, ...) \
+#define OPERATION(name, spelling, arity, rule, cycles, instructions, ...) \
   constexpr std::array k_##name = std::to_array<std::string_view>({__VA_ARGS__});
 #include "core/ir/operations.def"
 #undef OPERATION
 
 constexpr auto kOperations = std::to_array<OpInfo>({
-#define OPERATION(name, spelling, arity, rule, ...) \
+#define OPERATION(name, spelling, arity, rule, cycles, instructions, ...) \
   {Op::name, #name, spelling, arity, TypeRule::rule, k_##name},
+#include "core/ir/operations.def"
+#undef OPERATION
+});
+
+constexpr auto kCosts = std::to_array<OperationCost>({
+#define OPERATION(name, spelling, arity, rule, cycles, instructions, ...) {cycles, instructions},
 #include "core/ir/operations.def"
 #undef OPERATION
 });
@@ -48,6 +56,7 @@ constexpr auto kAliases = std::to_array<std::pair<std::string_view, Op>>({
 
 const OpInfo& info(Op op) { return kOperations[static_cast<size_t>(op)]; }
 std::span<const OpInfo> operations() { return kOperations; }
+const OperationCost& cost_of(Op op) { return kCosts[static_cast<size_t>(op)]; }
 
 std::optional<Op> find_function(std::string_view name) {
   for (const auto& [alias, op] : kAliases) {

@@ -22,8 +22,43 @@ struct GpuLimits {
   int registers_per_thread = 255;
   int64_t shared_per_block = 0;  // bytes that one block may ask for
   int64_t shared_per_multiprocessor = 0;
+  int blocks_per_multiprocessor = 32;
   double launch_ns = 0;      // between two dependent kernels of one stream
   double matrix_per_ns = 0;  // bf16 multiply-adds of the tensor cores, per multiprocessor
+  // Clocks in GHz: the highest one, at which data sheets count (the driver tells it), and the one
+  // that is held while the tensor cores are busy.
+  double gigahertz = 0;
+  double matrix_gigahertz = 0;
+  // What no driver tells of a multiprocessor; gpu_target() says how each was measured. Bytes that
+  // shared memory gives in a clock, that copies from the second cache bring there, and that
+  // results, and sums exchanged in a cluster, leave by.
+  double shared_bytes_per_clock = 0;
+  double copied_bytes_per_clock = 0;
+  double stored_bytes_per_clock = 0;
+  double cluster_bytes_per_clock = 0;
+  double memory_latency_ns = 0;  // of a dependent access to memory under load
+  double cached_step_ns = 0;     // of a product's step whose operands come from the second cache
+  double block_start_ns = 0;     // until a block's first loads are here and its last stores gone
+  double tree_ns = 0;            // of combining the lanes of a block through shared memory
+  double cluster_wait_ns = 0;    // of a stage that waits for the cluster's other blocks
+};
+
+// What is known of a CPU's core beside rates and sizes. The defaults are those of x86-64 servers.
+struct CoreTimes {
+  // Ways of the first two caches, and the latency of a multiply-add in cycles: Intel's cores from
+  // Ice Lake on, Optimization Reference Manual, "Cache Hierarchy" and "Instruction Latency".
+  double l1_ways = 12;
+  double l2_ways = 16;
+  double fma_cycles = 4;
+  // Pages whose translations are held at once, about a second-level TLB's half for 4 KiB pages; a
+  // walk for another was measured by reading one element of each page, on a virtual machine.
+  double translations = 1024;
+  double page_walk_ns = 40;
+  // Nanoseconds of a line that another core's cache holds: for one store after another, and for
+  // lines in order that go there and come back. Estimates for two cores of one socket.
+  double line_of_another_ns = 40;
+  double line_handed_over_ns = 25;
+  friend bool operator==(const CoreTimes&, const CoreTimes&) = default;
 };
 
 // Registers of a CPU that hold matrices, and the instructions that multiply them: of neighbours
@@ -70,6 +105,7 @@ struct Target {
   double l2_bytes_per_ns = 60;
   double l3_bytes_per_ns = 20;
   double dram_bytes_per_ns = 15;
+  CoreTimes core;
   double parallel_overhead_ns = 2000;  // cost of starting a parallel loop
   double class_work_ns = 20000;        // work from which one kernel serves a class of sizes
   bool strict_skip = true;             // rule 4.12
@@ -78,6 +114,8 @@ struct Target {
 };
 
 inline bool is_gpu(const Target& target) { return target.gpu.multiprocessors > 0; }
+// Multiply-adds of f32 in a clock of a GPU's multiprocessor.
+inline double lanes_per_clock(const Target& gpu) { return gpu.fma_per_ns / gpu.gpu.gigahertz; }
 // Data-sheet descriptions, so that everything up to machine code works without a device.
 Target h200_target();  // features "sm_90a"
 Target a100_target();  // features "sm_80"

@@ -43,6 +43,20 @@ TEST_F(Runs, DeviceTensorsAreUsedWhereTheyAreAndNothingWaits) {
   for (int64_t i = 0; i < b.count(); ++i) EXPECT_EQ(b.at(i).f, 2.0 * static_cast<double>(i));
 }
 
+// What the driver tells of a device stands in the place of the data sheet's; rates that go with the
+// clock follow it.
+TEST_F(Runs, TheTargetIsTheDevices) {
+  Target target = cuda_engine()->target(), sheet = a100_target();
+  EXPECT_EQ(target.gpu.multiprocessors, 4);
+  EXPECT_EQ(target.l2_bytes, 40 << 20);
+  EXPECT_EQ(target.gpu.blocks_per_multiprocessor, 24);
+  EXPECT_DOUBLE_EQ(target.gpu.gigahertz, 1.4);
+  EXPECT_DOUBLE_EQ(target.fma_per_ns, sheet.fma_per_ns * 1.4 / sheet.gpu.gigahertz);
+  EXPECT_DOUBLE_EQ(target.gpu.matrix_per_ns, sheet.gpu.matrix_per_ns * 1.4 / sheet.gpu.gigahertz);
+  EXPECT_DOUBLE_EQ(target.dram_bytes_per_ns, 2 * 1.215 * 5120 / 8 / 4);
+  EXPECT_DOUBLE_EQ(lanes_per_clock(target), 64);
+}
+
 // Each in the context of its device, turn by turn.
 TEST_F(Runs, EnginesOfTwoDevices) {
   fake_driver().set(13000, 2);

@@ -61,7 +61,19 @@ void Device::probe() {
   target_.l2_bytes = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   target_.l2_bytes_per_ns *= static_cast<double>(old_count) / gpu.multiprocessors;
   target_.l3_bytes_per_ns = target_.l2_bytes_per_ns;
-  // Two transfers a clock; both figures read 0 on some parts.
+  if (int most = attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR); most > 0) {
+    gpu.blocks_per_multiprocessor = most;
+  }
+  // What a multiprocessor does in a clock is its architecture's, the clock this part's. Clocks read
+  // 0 on some parts.
+  if (double khz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE); khz > 0) {
+    double change = khz * 1e-6 / gpu.gigahertz;
+    gpu.gigahertz = khz * 1e-6;
+    gpu.matrix_gigahertz *= change;
+    gpu.matrix_per_ns *= change;
+    target_.fma_per_ns *= change;
+  }
+  // Two transfers a clock.
   double clock_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   double bits = attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   double bytes_per_ns = 2 * clock_khz * bits / 8 * 1e-6;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/operation_cost.h"
 #include "core/nest/nest.h"
 
 namespace tile::nest {
@@ -17,17 +18,7 @@ struct Unrolled {
   int64_t extent = 1;
 };
 
-bool is_expensive(const Node& node) {
-  if (node.kind != NodeKind::operation) return false;
-  switch (node.op) {
-    case Op::div:
-    case Op::mod:
-    case Op::sqrt:
-      return true;
-    default:
-      return info(node.op).rule == TypeRule::floating;
-  }
-}
+bool is_expensive(const Node& node) { return node.kind == NodeKind::operation && is_dear(node.op); }
 
 void collect_stored(const Block& block, std::set<int>& stored) {
   for (const Statement& s : block) {

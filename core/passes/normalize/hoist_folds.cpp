@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "core/ir/operation_cost.h"
 #include "core/passes/normalize/fold_region.h"
 #include "core/passes/normalize/normalize.h"
 
@@ -33,7 +34,7 @@ bool captures_little(const Body& body, const Node& fold) {
   }
   captured = tidied(captured);
   bool dear = std::any_of(captured.nodes.begin(), captured.nodes.end(), [](const Node& n) {
-    return n.kind == NodeKind::operation && info(n.op).rule == TypeRule::floating;
+    return n.kind == NodeKind::operation && is_dear(n.op);
   });
   return !dear && !has_folds(captured) && captured.nodes.size() <= kMostCaptured;
 }
@@ -42,8 +43,7 @@ bool captures_little(const Body& body, const Node& fold) {
 double cost(const Body& body) {
   double sum = 0;
   for (const Node& n : body.nodes) {
-    bool dear = n.kind == NodeKind::operation && info(n.op).rule == TypeRule::floating;
-    sum += dear ? 10 : 1;
+    sum += n.kind == NodeKind::operation ? cycles_in_turn(n.op) : 1;
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/ir/operation_cost.h"
 #include "core/passes/normalize/index_forms.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
@@ -21,10 +22,7 @@ bool is_cheap(const Body& body) {
   for (const Node& node : body.nodes) {
     if (node.kind == NodeKind::fold) return false;
     if (node.kind != NodeKind::operation) continue;
-    TypeRule rule = info(node.op).rule;
-    bool dear = rule == TypeRule::floating || rule == TypeRule::random || node.op == Op::div ||
-                node.op == Op::mod;
-    if (dear || ++operations > kOperations) return false;
+    if (is_dear(node.op) || ++operations > kOperations) return false;
   }
   return true;
 }

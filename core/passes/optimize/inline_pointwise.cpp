@@ -4,6 +4,7 @@
 
 #include "core/ir/analysis/integer_range.h"
 #include "core/ir/analysis/uses.h"
+#include "core/ir/operation_cost.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
 
@@ -15,16 +16,14 @@ constexpr size_t kLoadLimit = 16;
 constexpr double kUnknownTrips = 16;
 // Of the rate of multiply-adds, what a chain of other operations reaches.
 constexpr double kOperationShare = 0.5;
-constexpr double kStoreCost = 4;  // writing an element and reading it again, in adds
+// Cycles for writing an element and reading it again: an estimate, in the unit of cycles_in_turn().
+constexpr double kStoreCost = 4;
 
-// Relative cost of one element; the polynomial functions are an order dearer than an add.
+// Of one element.
 double node_cost(const Node& node) {
   if (node.kind == NodeKind::load) return 1;
   if (node.kind != NodeKind::operation || node.op == Op::cast || node.op == Op::ident) return 0;
-  TypeRule rule = info(node.op).rule;
-  bool division = node.op == Op::div || node.op == Op::mod || node.op == Op::sqrt;
-  if (rule == TypeRule::floating || rule == TypeRule::random) return 10;
-  return division ? 4 : 1;
+  return cycles_in_turn(node.op);
 }
 // How often a fold's region runs, where its bounds say so.
 double fold_trips(const Body& body, const Node& fold) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/ir/analysis/uses.h"
+#include "core/ir/operation_cost.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
 
@@ -12,16 +13,12 @@ namespace tile {
 namespace {
 
 constexpr int64_t kBytes = 256;
-constexpr double kLookUp = 24;     // in adds: a gather and its index
+constexpr double kLookUp = 24;     // a gather and its index, in the unit of cycles_in_turn()
 constexpr double kFewPoints = 16;  // points for each entry of the table
-constexpr double kFunctionCost = 12;
-constexpr double kDivisionCost = 4;
 
 double node_cost(const Node& node) {
   if (node.kind != NodeKind::operation || node.op == Op::cast || node.op == Op::ident) return 0;
-  TypeRule rule = info(node.op).rule;
-  if (rule == TypeRule::floating) return node.op == Op::pow ? 2 * kFunctionCost : kFunctionCost;
-  return node.op == Op::div || node.op == Op::mod || node.op == Op::sqrt ? kDivisionCost : 1;
+  return cycles_in_turn(node.op);
 }
 
 // What a node depends on beside literals and values that are the same at every point.

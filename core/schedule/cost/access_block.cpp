@@ -10,10 +10,12 @@
 namespace tile {
 namespace {
 
-constexpr double kShortRun = 32;     // bytes that starting a run of lines costs
-constexpr double kRuns = 16;         // that are fetched ahead from behind the second cache…
-constexpr double kRunsOfPages = 32;  // …and where each is in pages of its own
-constexpr double kPage = 4096;
+constexpr double kShortRunBytes = 32;  // [race] (cost_cycles.h) what starting a run of lines costs
+// [manual] "Data Prefetching": runs that are fetched ahead from behind the second cache, and where
+// each is in pages of its own.
+constexpr double kRuns = 16;
+constexpr double kRunsOfPages = 32;
+constexpr double kPage = 4096;  // bytes, the smallest page of x86-64
 
 // Where data decide on an index, each point reads no more than a line of its own.
 void limit_to_points(AccessBlock& block, const PieceModel::AccessModel& a, Range range) {
@@ -88,11 +90,12 @@ bool PieceModel::shares_lines(size_t access, Range range) const {
   return false;
 }
 
-double PieceModel::fetch_ns(const AccessModel& a, Range range, double rate) {
+double PieceModel::fetch_ns(const AccessModel& a, Range range, double rate) const {
   AccessBlock block = block_of(a, range);
   double translated = block.pages();
-  double walks = translated > kPagesKnown ? translated * kPageWalk : 0;
-  return block.rows * (block.run + (block.rows > 1 ? kShortRun : 0)) / rate + walks;
+  double walks =
+      translated > target_.core.translations ? translated * target_.core.page_walk_ns : 0;
+  return block.rows * (block.run + (block.rows > 1 ? kShortRunBytes : 0)) / rate + walks;
 }
 
 double PieceModel::uses_of(const AccessModel& a) const {

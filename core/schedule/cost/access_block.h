@@ -8,8 +8,9 @@
 
 namespace tile {
 
-constexpr double kCacheLine = 64;      // bytes
-constexpr double kUsableCache = 0.75;  // of a cache, the rest is lost to conflicts
+constexpr double kCacheLine = 64;  // bytes, of x86-64 and most others
+// Of a cache, what data find again: the rest is lost to conflicts and to others. An estimate.
+constexpr double kUsableCache = 0.75;
 
 using Range = std::span<const int64_t>;  // how many values each iterator takes
 
@@ -29,8 +30,5 @@ struct AccessBlock {
   // Of the rows, how many the second cache's prefetcher follows.
   double runs_ahead() const;
 };
-
-constexpr double kPagesKnown = 1024;  // translations held at once
-constexpr double kPageWalk = 40;      // nanoseconds, with the tables of a virtual machine
 
 }  // namespace tile

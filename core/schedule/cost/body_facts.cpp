@@ -10,11 +10,13 @@
 namespace tile {
 namespace {
 
-constexpr double kUnknownRounds = 8;
+constexpr double kUnknownRounds = 8;  // of a fold whose bounds say nothing: an estimate
 constexpr double kMostRounds = 1e6;
-constexpr double kRoundLatency = 4;     // cycles of the operation that carries a value
-constexpr double kRoundOverhead = 1.5;  // of counting and branching
-constexpr double kIndexCycles = 0.5;    // of an index that is used as a value
+// Cycles; [manual] and [race]: cost_cycles.h. Of the operation that carries a value from round to
+// round, of counting and branching, and of an index that is used as a value.
+constexpr double kRoundLatencyCycles = 4;     // [manual]
+constexpr double kRoundOverheadCycles = 1.5;  // [race]
+constexpr double kIndexCycles = 0.5;          // [manual]
 
 bool divides(const Expr& e) {
   switch (e.kind()) {
@@ -189,8 +191,8 @@ class Facts {
     middle_[counter] = at_middle(first).value_or(0) + static_cast<int64_t>(rounds / 2);
     visit(inside);
     bool combines = n.op != Op::ident;
-    facts_.cycles += inside.times * (kRoundOverhead + (combines ? 0.5 * n.slot : 0));
-    facts_.chain += inside.times * kRoundLatency;
+    facts_.cycles += inside.times * (kRoundOverheadCycles + (combines ? 0.5 * n.slot : 0));
+    facts_.chain += inside.times * kRoundLatencyCycles;
     middle_.erase(counter);
   }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ir/operation_cost.h"
 #include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/forms/window.h"
 #include "core/kernel/geometry.h"
@@ -21,44 +22,14 @@
 namespace tile {
 namespace {
 
-constexpr double kSecondLevelWays = 16;
 constexpr int64_t kLongestWindow = 16;  // of those whose taps are worth writing out
-constexpr double kOverlap = 0.15;       // of the smaller costs that the largest does not hide
-constexpr double kUneven = 0.05;        // of a task, what the last ones keep one thread busy alone
-constexpr double kInterleavedStreamPenalty =
-    1.5;                            // more time that streams take which a tile reads in turns
-constexpr double kLineCopied = 25;  // nanoseconds of a line that goes there and back
+// [race] (cost_cycles.h), as shares: of the smaller costs that the largest does not hide, and of a
+// task, what the last ones keep one thread busy alone.
+constexpr double kOverlap = 0.15;
+constexpr double kUneven = 0.05;
+constexpr double kInterleavedStreamPenalty = 1.5;  // [race] more time of streams read in turns
 
-double operation_cycles(const Node& node) {
-  switch (node.op) {
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal:
-      return 8;
-    case Op::exp:
-    case Op::exp2:
-    case Op::expm1:
-    case Op::sigmoid:
-    case Op::log:
-    case Op::log1p:
-    case Op::log2:
-      return 9;
-    case Op::tanh:
-    case Op::erf:
-    case Op::gelu:
-    case Op::softplus:
-      return 14;
-    case Op::pow:
-    case Op::mod:
-    case Op::sin:
-    case Op::cos:
-    case Op::tan:
-      return 24;
-    default:
-      return info(node.op).rule == TypeRule::floating ? 20 : kOperation;
-  }
-}
+double operation_cycles(const Node& node) { return cost_of(node.op).cycles; }
 
 // How many neighbouring elements each point stores; 1: it is not so.
 int components(const Piece& piece) {
@@ -96,7 +67,7 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
   }
   for (AccessModel& a : accesses_) a.uses = uses_of(a);
   auto additions = static_cast<double>(piece.body.results.size()) - (is_fused(piece.body) ? 1 : 0);
-  body_ = facts.cycles + (reduces_ ? additions * kOperation : 0);
+  body_ = facts.cycles + (reduces_ ? additions * kOperationCycles : 0);
   chain_ = facts.chain;
   window_ = window_form(piece, c).has_value();
   taps_only_ = reduces_;
@@ -158,19 +129,25 @@ double PieceModel::refetch_ns(const TileShape& t) const {
   double held = 0, moved = 0;
   for (const AccessModel& a : accesses_) {
     AccessBlock block = block_of(a, range);
-    held += block.occupied(capacity / kFirstLevelWays);
+    held += block.occupied(capacity / target_.core.l1_ways);
     moved += block.bytes() * (a.store ? 2 : 1);
   }
   return held > kUsableCache * capacity ? moved / target_.l2_bytes_per_ns : 0;
 }
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {
-  if (s.carried >= 0) return carried_ns(s);
-  if (!last_ || last_->first != s) last_.emplace(s, serial_parts_ns(s));
+  if (s.carried >= 0) return carried_ns(s, nullptr);
+  if (!last_ || last_->first != s) last_.emplace(s, serial_parts_ns(s, nullptr));
   return last_->second;
 }
 
-double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
+double PieceModel::serial_ns(const PieceSchedule& s, CostTerm* into) const {
+  if (into == nullptr) return serial_ns(s);
+  into->ns = s.carried >= 0 ? carried_ns(s, into) : serial_parts_ns(s, into);
+  return into->ns;
+}
+
+double PieceModel::serial_parts_ns(const PieceSchedule& s, CostTerm* into) const {
   checkpoint();
   Traffic traffic(*this, s);
   // Of one stream the first cache has the next lines before they are asked for.
@@ -178,10 +155,11 @@ double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
   double beside =
       lanes_reduce && !s.tile.empty() && s.packings.empty() ? kInterleavedStreamPenalty : 1;
   double resuming = resuming_ns(s);
+  CostTerm tiles;
   double parts[5] = {
-      compute_ns(s) - resuming,
-      beside * traffic.memory_ns(target_.l1_bytes, kFirstLevelWays, target_.l2_bytes_per_ns),
-      traffic.memory_ns(target_.l2_bytes, kSecondLevelWays, target_.l3_bytes_per_ns),
+      compute_cycles(s, into == nullptr ? nullptr : &tiles) * cycle_ns_ - resuming,
+      beside * traffic.memory_ns(target_.l1_bytes, target_.core.l1_ways, target_.l2_bytes_per_ns),
+      traffic.memory_ns(target_.l2_bytes, target_.core.l2_ways, target_.l3_bytes_per_ns),
       traffic.memory_ns(target_.l3_bytes, 1, target_.dram_bytes_per_ns), traffic.translation_ns()};
   double most = 0, sum = 0;
   for (double part : parts) {
@@ -190,7 +168,19 @@ double PieceModel::serial_parts_ns(const PieceSchedule& s) const {
   }
   // Rows of a register that holds a matrix are lines that are used up at once.
   double crowded = uses_tiles(s) ? 0 : traffic.crowded_ns();
-  return resuming + most + kOverlap * (sum - most) + packing_ns(s) + crowded;
+  if (into != nullptr) {
+    tiles.name = "register tiles";
+    tiles.ns = parts[0];
+    tiles.add_if("of that between blocks of a reduction, told apart", -resuming);
+    into->add(
+        combine("computing and moving", Combine::overlap, kOverlap,
+                {std::move(tiles), cost_leaf("from the second cache", parts[1]),
+                 cost_leaf("from the third cache", parts[2]), cost_leaf("from memory", parts[3]),
+                 cost_leaf("page translations", parts[4])}));
+    into->add_if("sums between blocks of a reduction", resuming);
+    into->add_if("lines fetched twice", crowded);
+  }
+  return resuming + most + kOverlap * (sum - most) + packing_ns(s, into) + crowded;
 }
 
 double PieceModel::task_count(const PieceSchedule& s) const {
@@ -212,7 +202,8 @@ double PieceModel::copying_overhead_ns(const PieceSchedule& s, double workers) c
   for (const Packing& p : s.packings) {
     if (p.level > 0 || packed_once(s, p)) continue;
     double bytes = packed_bytes(accesses_[static_cast<size_t>(p.load)], piece_.box);
-    total += threads ? target_.parallel_overhead_ns : bytes / kCacheLine * kLineCopied;
+    total += threads ? target_.parallel_overhead_ns
+                     : bytes / kCacheLine * target_.core.line_handed_over_ns;
   }
   return total;
 }
@@ -239,25 +230,44 @@ double PieceModel::contended_ns(const PieceSchedule& s, double workers) const {
     bool meet = move > 0 && apart % static_cast<int64_t>(kCacheLine) != 0;
     if (meet) lines += rows * (workers - 1);
   }
-  return lines * kLineOfAnother;
+  return lines * target_.core.line_of_another_ns;
 }
 
-double PieceModel::nanoseconds(const PieceSchedule& s) const {
-  double tasks = task_count(s), serial = serial_ns(s);
+double PieceModel::nanoseconds(const PieceSchedule& s, CostTerm* into) const {
+  CostTerm work;
+  work.name = "work";
+  double tasks = task_count(s), serial = serial_ns(s, into == nullptr ? nullptr : &work);
   double workers = workers_for(serial, tasks, target_);
   double first = first_share(s, tasks, workers);
-  return threaded_ns(serial, tasks, target_, first) + copying_overhead_ns(s, workers) +
-         contended_ns(s, workers);
+  double threaded = threaded_ns(serial, tasks, target_, first, into == nullptr ? nullptr : &work);
+  double copying = copying_overhead_ns(s, workers), contended = contended_ns(s, workers);
+  double total = threaded + copying + contended;
+  if (into == nullptr) return total;
+  into->add(std::move(work));
+  into->add_if("copies handed to other threads", copying);
+  into->add_if("lines that threads share", contended);
+  into->ns = total;
+  return total;
 }
 
 bool PieceModel::threaded(const PieceSchedule& s) const {
   return workers_for(serial_ns(s), task_count(s), target_) >= 2;
 }
 
-double PieceModel::joining_ns(const PieceSchedule& s) const {
+double PieceModel::joining_ns(const PieceSchedule& s, CostTerm* into) const {
   double tasks = task_count(s);
   double workers = std::min(tasks, static_cast<double>(std::max(target_.threads, 1)));
-  return serial_ns(s) * first_share(s, tasks, workers) + copying_overhead_ns(s, workers);
+  CostTerm work;
+  work.name = "work";
+  double serial = serial_ns(s, into == nullptr ? nullptr : &work);
+  double share = first_share(s, tasks, workers), copying = copying_overhead_ns(s, workers);
+  double total = serial * share + copying;
+  if (into == nullptr) return total;
+  into->add(combine("one thread's share", Combine::sum, share, {std::move(work)}));
+  into->parts.back().facts = {{"tasks", tasks}, {"threads", workers}};
+  into->add_if("copies handed to other threads", copying);
+  into->ns = total;
+  return total;
 }
 
 // Of the work, what the first of the threads' equal runs of tasks is: no other has fewer short
@@ -288,13 +298,24 @@ int64_t parallel_grain(double nanoseconds, int64_t tasks) {
   return std::clamp<int64_t>(static_cast<int64_t>(grain), 1, std::max<int64_t>(tasks, 1));
 }
 
-double threaded_ns(double serial, double tasks, const Target& target, double first) {
+double threaded_ns(double serial, double tasks, const Target& target, double first,
+                   CostTerm* into) {
   double workers = workers_for(serial, tasks, target);
   if (workers < 2) return serial;
   double rounds = std::ceil(tasks / workers);
   // Processors are not equally fast at all times: a faster one waits for the others' last tasks.
   double share = std::max(rounds / tasks, first) + kUneven / tasks;
-  return target.parallel_overhead_ns + serial * share;
+  double total = target.parallel_overhead_ns + serial * share;
+  if (into == nullptr) return total;
+  CostTerm work = std::move(*into);
+  *into = {};
+  into->name = "on threads";
+  into->facts = {{"tasks", tasks}, {"threads", workers}};
+  into->add(combine("an even share of the work", Combine::sum, 1 / workers, {std::move(work)}));
+  into->add("uneven last tasks", serial * (share - 1 / workers));
+  into->add("starting threads", target.parallel_overhead_ns);
+  into->ns = total;
+  return total;
 }
 
 double piece_nanoseconds(const Piece& piece, const Contraction& c, const Kernel& kernel,
@@ -313,31 +334,70 @@ double attached_ns(const KernelStage& stage, const Kernel& kernel, const Target&
   return total;
 }
 
-double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target) {
-  if (schedule.gpu_lines) return gpu::estimate_lines(*schedule.gpu_lines, kernel, target);
-  if (row_loops(kernel) > 0) return estimate_rows(schedule, kernel, target);
-  double total = kKernelStart;
+namespace {
+
+// One piece of a stage.
+double estimate_piece(const Schedule& schedule, size_t s, size_t p, const Kernel& kernel,
+                      const Target& target, CostTerm* into) {
+  const Contraction& c = kernel.stages[s].contraction;
+  const std::vector<Piece>& pieces = c.pieces;
+  const std::vector<PieceSchedule>& how = schedule.stages[s];
+  if (is_gpu(target)) return gpu::estimate_piece(how[p], pieces[p], c, kernel, target, into);
+  PieceModel model(pieces[p], c, kernel, target);
+  bool joins = p > 0 && share_tasks(how[0], how[p], pieces[0], pieces[p]) &&
+               PieceModel(pieces[0], c, kernel, target).threaded(how[0]);
+  return joins ? model.joining_ns(how[p], into) : model.nanoseconds(how[p], into);
+}
+
+std::string stage_name(const Kernel& kernel, size_t s, size_t p) {
+  std::string name = "stage " + std::to_string(s);
+  if (kernel.stages[s].contraction.pieces.size() > 1) name += " piece " + std::to_string(p);
+  return name;
+}
+
+double estimate_stages(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                       CostTerm* into) {
+  double total = kKernelStartNanoseconds;
+  if (into != nullptr) into->add("starting the kernel", total);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
     if (stage.attach >= 0) {
-      total += attached_ns(stage, kernel, target) / std::max(1, target.threads);
+      double ns = attached_ns(stage, kernel, target) / std::max(1, target.threads);
+      total += ns;
+      if (into != nullptr) into->add(stage_name(kernel, s, 0) + ", in the tile", ns);
       continue;
     }
     for (size_t p = 0; p < stage.contraction.pieces.size(); ++p) {
-      if (is_gpu(target)) {
-        total += gpu::estimate_piece(schedule.stages[s][p], stage.contraction.pieces[p],
-                                     stage.contraction, kernel, target);
-        continue;
-      }
-      const std::vector<Piece>& pieces = stage.contraction.pieces;
-      const std::vector<PieceSchedule>& how = schedule.stages[s];
-      PieceModel model(pieces[p], stage.contraction, kernel, target);
-      bool joins = p > 0 && share_tasks(how[0], how[p], pieces[0], pieces[p]) &&
-                   PieceModel(pieces[0], stage.contraction, kernel, target).threaded(how[0]);
-      total += joins ? model.joining_ns(how[p]) : model.nanoseconds(how[p]);
-      if (p > 0) total += apart_ns(stage.contraction, p, how, target);
+      CostTerm term;
+      term.name = stage_name(kernel, s, p);
+      total += estimate_piece(schedule, s, p, kernel, target, into == nullptr ? nullptr : &term);
+      if (into != nullptr) into->add(std::move(term));
+      if (is_gpu(target) || p == 0) continue;
+      double apart = apart_ns(stage.contraction, p, schedule.stages[s], target);
+      total += apart;
+      if (into != nullptr) into->add_if("lines that other threads have written", apart);
     }
   }
+  return total;
+}
+
+}  // namespace
+
+double estimate(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                CostTerm* into) {
+  if (into != nullptr) {
+    *into = {};
+    into->name = "kernel";
+  }
+  double total = 0;
+  if (schedule.gpu_lines) {
+    total = gpu::estimate_lines(*schedule.gpu_lines, kernel, target, into);
+  } else if (row_loops(kernel) > 0) {
+    total = estimate_rows(schedule, kernel, target, into);
+  } else {
+    total = estimate_stages(schedule, kernel, target, into);
+  }
+  if (into != nullptr) into->ns = total;
   return total;
 }
 

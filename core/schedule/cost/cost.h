@@ -12,34 +12,35 @@
 #include "core/kernel/schedule.h"
 #include "core/schedule/cost/access_block.h"
 #include "core/schedule/cost/body_facts.h"
+#include "core/schedule/cost/cost_term.h"
 
 namespace tile {
 
-constexpr double kFirstLevelWays = 12;  // of the first cache
-constexpr int64_t kLanesTogether = 8;   // the largest stride of lanes that are read together
-// Nanoseconds until a line that another processor's cache holds is here, one store after another.
-constexpr double kLineOfAnother = 40;
-
+constexpr int64_t kLanesTogether = 8;  // the largest stride of lanes that are read together
 // Work below this is not worth a thread: it gains little even where helpers watch for it, and loses
-// where other threads have the processors at first.
+// where other threads have the processors at first. Measured by `tile-bench run` on short kernels
+// with 2 threads on virtual machines.
 constexpr double kChunkNanoseconds = 3500;
-// Work that a thread takes at a time, at least.
+// Work that a thread takes at a time, at least: some ten times what taking it costs.
 constexpr double kRunNanoseconds = 1500;
 
-// The model of one piece: what its accesses cost under any schedule.
+// The model of one piece: what its accesses cost under any schedule. Functions that are given a
+// term add the parts of the time that they return to it, in nanoseconds; the search gives none.
 class PieceModel {
  public:
   PieceModel(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target);
 
   double serial_ns(const PieceSchedule& schedule) const;
-  double nanoseconds(const PieceSchedule& schedule) const;  // with the target's threads
-  bool threaded(const PieceSchedule& schedule) const;       // the work is worth several
+  double serial_ns(const PieceSchedule& schedule, CostTerm* into) const;
+  // With the target's threads.
+  double nanoseconds(const PieceSchedule& schedule, CostTerm* into = nullptr) const;
+  bool threaded(const PieceSchedule& schedule) const;  // the work is worth several
   // The same inside the tasks of another piece that is threaded (shared_parallel_loops.h).
-  double joining_ns(const PieceSchedule& schedule) const;
+  double joining_ns(const PieceSchedule& schedule, CostTerm* into = nullptr) const;
   double compute_ns(const PieceSchedule& schedule) const {
-    return compute_cycles(schedule) * cycle_ns_;
+    return compute_cycles(schedule, nullptr) * cycle_ns_;
   }
-  double packing_ns(const PieceSchedule& schedule) const;
+  double packing_ns(const PieceSchedule& schedule, CostTerm* into = nullptr) const;
   int64_t lanes() const { return lanes_; }  // of a vector register, for the widest type computed
   double body() const { return body_; }     // cycles of the body, a vector of points
   double cycle_ns() const { return cycle_ns_; }
@@ -71,7 +72,7 @@ class PieceModel {
   static double footprint(const AccessModel& a, Range range) { return block_of(a, range).bytes(); }
   // Nanoseconds to bring the block of one access from memory of `rate` bytes per nanosecond: short
   // runs and translations cost more.
-  static double fetch_ns(const AccessModel& a, Range range, double rate);
+  double fetch_ns(const AccessModel& a, Range range, double rate) const;
   // Whether a tile that unrolls `rows` reads blocks of the access whose lanes along `vector` memory
   // has apart as vectors along the rows, and turns them in registers.
   static bool turns(const AccessModel& a, int vector, size_t rows);
@@ -119,9 +120,42 @@ class PieceModel {
   bool shares_lines(size_t access, Range range) const;
   double copy_ns(double bytes) const;
   TileShape tile_of(const PieceSchedule& s) const;
-  // `taps`: whether rows share what their windows overlap in.
-  double tile_cycles(const PieceSchedule& s, const TileShape& t, const std::vector<double>& counts,
-                     double steps, bool taps) const;
+  // Of one register tile, and how they add up to `total`.
+  struct TileCycles {
+    double vectors = 1;
+    double steps = 1;  // of the reduction
+    // Of one step: the largest of the first three, and what two of them do not hide.
+    double arithmetic = 0, loads = 0, issue = 0, in_turns = 0;
+    double rounds = 0, latency = 0;  // at least: folds, or multiply-adds, that wait for each other
+    double loop = 0;
+    double step = 0;                   // all of that
+    double stores = 0, scattered = 0;  // vectors of neighbours; lanes that memory has apart
+    double finish = 0;                 // of the sums, before they are stored
+    double start = 0, lanes = 0;       // entering and leaving the tile; adding up lanes
+    bool beside = false;               // the next tile's steps begin beside this one's ends
+    double total = 0;
+  };
+  struct TileLoads {
+    double cycles = 0, count = 0, joins = 0, corrections = 0;
+  };
+  // All tiles that do so many steps in each block of the reduction. `taps`: whether rows share what
+  // their windows overlap in; `share`: the part of all tiles that are so.
+  struct TileRun {
+    double steps = 1, tiles = 1;
+    bool taps = true;
+    double share = 1;
+  };
+  TileLoads tile_loads(const PieceSchedule& s, const TileShape& t,
+                       const std::vector<double>& counts, const std::optional<DotForm>& form,
+                       bool taps) const;
+  double resumed_cycles(const PieceSchedule& s, double vectors) const;
+  void add_up(TileCycles& c, const PieceSchedule& s, const TileShape& t) const;
+  // Of one register tile in which the tile's iterators have `counts` iterations (vectors for the
+  // vector iterator).
+  TileCycles tile_cycles(const PieceSchedule& s, const TileShape& t,
+                         const std::vector<double>& counts, double steps, bool taps) const;
+  // The parts of tiles that take `scale` nanoseconds a cycle together.
+  CostTerm tile_term(const TileCycles& c, std::string name, double scale) const;
   // Rows of a block of the access that the tile turns; 1: it does not.
   static int64_t transposed_rows(const AccessModel& a, const TileShape& t);
   double transpose_cycles(int64_t rows) const;
@@ -134,9 +168,9 @@ class PieceModel {
   double dot_cycles(const std::optional<DotForm>& form, int64_t group) const;
   static bool is_packed(const PieceSchedule& s, size_t load);
   double group_cycles(const PieceSchedule& s, const TileShape& t, size_t load, double cycles) const;
-  double tiles_cycles(const PieceSchedule& s) const;
-  double tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n, double steps) const;
-  double carried_ns(const PieceSchedule& s) const;
+  double tiles_cycles(const PieceSchedule& s, CostTerm* into) const;
+  TileCycles tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n, double steps) const;
+  double carried_ns(const PieceSchedule& s, CostTerm* into) const;
   double far_steps_ns(int carried) const;
   double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
@@ -145,16 +179,17 @@ class PieceModel {
   double border_factor(const PieceSchedule& s, const TileShape& t) const;
   double tested_taps(const PieceSchedule& s, const TileShape& t) const;
   double reduction_blocks(const PieceSchedule& s) const;
-  double cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps) const;
+  double cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps,
+                         CostTerm* into) const;
   double resuming_ns(const PieceSchedule& s) const;
-  double all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
-                   bool taps) const;
+  double all_tiles(const PieceSchedule& s, const TileShape& t, const TileRun& run,
+                   CostTerm* into) const;
   double first_share(const PieceSchedule& s, double tasks, double workers) const;
   double copying_overhead_ns(const PieceSchedule& s, double workers) const;
   double contended_ns(const PieceSchedule& s, double workers) const;
   double task_count(const PieceSchedule& s) const;
-  double compute_cycles(const PieceSchedule& s) const;
-  double serial_parts_ns(const PieceSchedule& s) const;
+  double compute_cycles(const PieceSchedule& s, CostTerm* into) const;
+  double serial_parts_ns(const PieceSchedule& s, CostTerm* into) const;
 
   const Piece& piece_;
   const Contraction& contraction_;
@@ -177,9 +212,11 @@ class PieceModel {
 // What starting one kernel costs, how many threads share `serial` nanoseconds of work in `tasks`
 // parts, and what it takes on them (1 task: no parallel loop; `first`: at least that share is one
 // thread's).
-constexpr double kKernelStart = 200;
+constexpr double kKernelStartNanoseconds = 200;  // `tile-micro`, dispatch of one kernel on a CPU
 double workers_for(double serial, double tasks, const Target& target);
-double threaded_ns(double serial, double tasks, const Target& target, double first = 0);
+// `into`, if given, is the serial work's term and becomes that of the work on the threads.
+double threaded_ns(double serial, double tasks, const Target& target, double first = 0,
+                   CostTerm* into = nullptr);
 // The least tasks that are worth a thread, of so many that take so long together.
 int64_t parallel_grain(double nanoseconds, int64_t tasks);
 // Attached stages: their bodies, their loads and their stores, beside the tile's own work.

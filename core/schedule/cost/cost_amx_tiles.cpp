@@ -10,11 +10,12 @@
 namespace tile {
 namespace {
 
-constexpr double kTilesStart = 90;  // of waiting for the first operands and the last products
-constexpr double kRowStored = 1;    // of a register's row that goes to memory
-constexpr double kRowFinished = 5;  // …and is read there again, converted and stored
-constexpr double kRowResumed = 3;   // …and comes back from the second cache for the next block
-constexpr double kOthers = 6;       // of a step's other instructions, beside the products
+// Cycles. [race]: cost_cycles.h, on a server with AMX.
+constexpr double kTilesStartCycles = 90;  // [race] waits for the first operands and last products
+constexpr double kRowStoredCycles = 1;    // [race] of a register's row that goes to memory
+constexpr double kRowFinishedCycles = 5;  // [race] …and is read there, converted and stored
+constexpr double kRowResumedCycles = 3;   // [race] …and comes back from the second cache
+constexpr double kStepCycles = 6;         // [race] a step's instructions beside its products
 
 // Registers along an iterator in a block of `size` values: of whole size, and what is left.
 std::vector<double> cut(int64_t size, int64_t whole) {
@@ -26,8 +27,8 @@ std::vector<double> cut(int64_t size, int64_t whole) {
 }  // namespace
 
 // Cycles of one block of rows and columns with so many steps of the reduction.
-double PieceModel::tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n,
-                                      double steps) const {
+PieceModel::TileCycles PieceModel::tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n,
+                                                      double steps) const {
   TileSizes t = tile_sizes(s, piece_);
   DotForm form = *tile_form(s, piece_, contraction_, kernel_.tensors);
   const AmxTiles& limits = target_.tiles;
@@ -35,21 +36,26 @@ double PieceModel::tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t
   double row = whole / tiles_per_ns(form, target_) / cycle_ns_ / static_cast<double>(limits.rows);
   std::vector<double> rows = cut(m, t.rows), columns = cut(n, t.columns);
   double all_rows = static_cast<double>(m), tiles = static_cast<double>(columns.size());
-  double products = row * all_rows * tiles;
+  TileCycles c;
+  c.steps = steps;
+  c.arithmetic = row * all_rows * tiles;
   double loaded = all_rows + tiles * static_cast<double>(t.groups);
-  double step = std::max(products, loaded * kLoad + kOthers);
+  c.loads = loaded * kLoadCycles + kStepCycles;
+  c.step = std::max(c.arithmetic, c.loads);
   bool as_they_are = kernel_.stages.size() == 1 &&
                      kernel_.tensors[static_cast<size_t>(contraction_.outputs[0])].type ==
                          contraction_.accumulator;
   bool blocked = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
     return l.iterator >= static_cast<int>(piece_.parallel_dims);
   });
-  double ends = all_rows * tiles * (as_they_are || blocked ? kRowStored : kRowFinished);
-  if (blocked) ends += all_rows * tiles * kRowResumed + kFarSums;
-  return steps * step + ends + kTilesStart;
+  c.stores = all_rows * tiles * (as_they_are || blocked ? kRowStoredCycles : kRowFinishedCycles);
+  if (blocked) c.finish = all_rows * tiles * kRowResumedCycles + kFarSumsCycles;
+  c.start = kTilesStartCycles;
+  c.total = steps * c.step + (c.stores + c.finish) + c.start;
+  return c;
 }
 
-double PieceModel::tiles_cycles(const PieceSchedule& s) const {
+double PieceModel::tiles_cycles(const PieceSchedule& s, CostTerm* into) const {
   TileSizes t = tile_sizes(s, piece_);
   auto block_of = [&](int u) {
     int64_t block = piece_.box[static_cast<size_t>(u)];
@@ -76,7 +82,13 @@ double PieceModel::tiles_cycles(const PieceSchedule& s) const {
     for (auto [n, along] :
          {std::pair(columns, all_columns / columns), {all_columns % columns, int64_t{1}}}) {
       if (m == 0 || n == 0) continue;
-      total += static_cast<double>(down * along) * tiles_block_cycles(s, m, n, steps);
+      TileCycles block = tiles_block_cycles(s, m, n, steps);
+      auto number = static_cast<double>(down * along);
+      total += number * block.total;
+      if (into == nullptr) continue;
+      bool whole = m == rows && n == columns;
+      into->add(tile_term(block, whole ? "whole blocks" : "remainder blocks",
+                          number * times * cycle_ns_));
     }
   }
   return total * times;

@@ -8,7 +8,8 @@
 namespace tile {
 namespace {
 
-constexpr double kCopied = 3;  // cycles of a vector that memory has as the copy has it
+// [race] (cost_cycles.h) Of a vector that memory has as the copy has it.
+constexpr double kCopiedCycles = 3;
 
 // Nanoseconds of bringing a copied operand's elements. A line comes as often as its elements are
 // read where the loops between neighbours touch more lines than a cache keeps.
@@ -46,7 +47,7 @@ double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector
 
 }  // namespace
 
-double PieceModel::packing_ns(const PieceSchedule& s) const {
+double PieceModel::packing_ns(const PieceSchedule& s, CostTerm* into) const {
   double total = 0;
   for (const Packing& p : s.packings) {
     if (packed_once(s, p)) continue;
@@ -63,7 +64,7 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
     size_t last = packed_loops(p, s) - 1;
     int64_t stride = a.strides[static_cast<size_t>(p.order[last].iterator)];
     auto lanes = static_cast<double>(lanes_);
-    double cycles = stride == 1 ? kCopied : lanes * kGatheredLane + 2;
+    double cycles = stride == 1 ? kCopiedCycles : lanes * kGatheredLaneCycles + 2;
     if (stride != 1 && last > 0) {
       // Blocks that memory has the other way round are turned; rows that fill none are gathered.
       const Loop& row = p.order[last - 1];
@@ -72,10 +73,15 @@ double PieceModel::packing_ns(const PieceSchedule& s) const {
       double turned =
           along ? static_cast<double>(range[u] / lanes_ * lanes_) / static_cast<double>(range[u])
                 : 0;
-      cycles += turned * (kCopied + transpose_cycles(lanes_) - cycles);
+      cycles += turned * (kCopiedCycles + transpose_cycles(lanes_) - cycles);
     }
     double moved = source_ns(p, a, range, target_) + copy_ns(bytes);
-    total += times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);
+    double ns = times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);
+    total += ns;
+    if (into == nullptr) continue;
+    const BoundTensor& t = kernel_.tensors[static_cast<size_t>(a.access->tensor)];
+    into->add("packing " + t.name, ns);
+    into->parts.back().facts.emplace_back("bytes", times * bytes);
   }
   return total;
 }

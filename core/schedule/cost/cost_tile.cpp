@@ -11,149 +11,33 @@
 namespace tile {
 namespace {
 
-constexpr double kFlipped = 1;  // of flipping bits of a scalar that is then broadcast
-constexpr double kScatteredLane = 1.2;
-constexpr double kFarLanes = 2;  // more cost of lanes of a window in lines of their own
-constexpr int64_t kComponents = 4;
-constexpr double kMostPicked = 4;    // registers that lanes pick from
-constexpr double kJoinShare = 0.25;  // of the joins of neighbours, what products wait for
-constexpr double kIssue = 0.2;       // cycles of any one instruction in the front end
-// Of the loads, what the arithmetic does not hide: on a shared machine another thread works on the
-// same core, and its instructions take turns with ours.
+// Cycles, and shares of them. [race] and [manual]: cost_cycles.h.
+constexpr double kFlippedCycles = 1;  // [manual] flips bits of a scalar that is then broadcast
+constexpr double kIssueCycles = 0.2;  // [manual] of any instruction in the front end: five a cycle
+constexpr double kJoinShare = 0.25;   // [race] of the joins of neighbours, what products wait for
+// [race] Of the loads, what the arithmetic does not hide: on a shared machine another thread works
+// on the same core, and its instructions take turns with ours.
 constexpr double kLoadsBeside = 0.4;
-constexpr double kTileStart = 12;    // of entering and leaving a register tile…
-constexpr double kShortStart = 4;    // …whose reduction's end the processor foresees…
-constexpr double kForeseen = 32;     // …among so many iterations: the next tile begins beside it
-constexpr double kResume = 4;        // of a vector of sums that earlier blocks have begun
-constexpr double kLaneCombine = 12;  // of adding up the lanes of one vector
-// The same where the next row does not wait for the result: one row at a time; several at once.
-constexpr double kFreeCombine = 8;
-constexpr double kFreeRows = 18;
-constexpr double kTestedTile = 0.7;     // more time that a tile takes where its points are tested
-constexpr double kShortenedTile = 0.1;  // where its rows are left out instead
-constexpr double kGatheredTile = 16;    // where lanes of pairs are, which then cannot share reads
-constexpr double kMaskedTile = 0.6;     // where its lanes are
+// [race] Entering and leaving a register tile; the same where the processor foresees the end of the
+// reduction, which it does among so many iterations: the next tile begins beside it.
+constexpr double kTileStartCycles = 12;
+constexpr double kShortStartCycles = 4;
+constexpr double kForeseenSteps = 32;
+constexpr double kResumeCycles = 4;  // [race] of a vector of sums that earlier blocks have begun
+// [race] Adding up the lanes of one vector; where the next row does not wait for the result: of one
+// row at a time, of several at once.
+constexpr double kLaneCombineCycles = 12;
+constexpr double kFreeCombineCycles = 8;
+constexpr double kFreeRowsCycles = 18;
+// [race] More time that a tile takes, as a share of it: where its points are tested, where rows are
+// left out instead, where lanes of pairs are tested, which then cannot share reads, where lanes
+// are.
+constexpr double kTestedTile = 0.7;
+constexpr double kShortenedTile = 0.1;
+constexpr double kGatheredTile = 16;
+constexpr double kMaskedTile = 0.6;
 
 }  // namespace
-
-// The aggregation adds a product.
-bool PieceModel::is_fused(const Body& body) const {
-  const Node& root = body[body.results[0]];
-  return contraction_.aggregation == Aggregation::sum && root.op == Op::mul &&
-         root.kind == NodeKind::operation && is_float(root.type);
-}
-
-// Lines that a vector of neighbours lies in, on average: rows that are no multiple of a line begin
-// anywhere.
-double PieceModel::lines_of_vector(const AccessModel& a, int vector) const {
-  constexpr auto kLine = static_cast<int64_t>(kCacheLine);
-  int64_t apart = kLine, bytes = std::min(lanes_ * a.bytes, kLine);
-  for (size_t u = 0; u < a.strides.size(); ++u) {
-    bool moves = static_cast<int>(u) != vector && piece_.box[u] > 1;
-    if (moves) apart = gcd(apart, std::abs(a.strides[u]) * a.bytes);
-  }
-  return 1 + static_cast<double>(std::max<int64_t>(bytes - apart, 0)) / kCacheLine;
-}
-
-double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) const {
-  if (vector < 0) return kLoad;
-  int64_t stride = a.strides[static_cast<size_t>(vector)];
-  auto lanes = static_cast<double>(lanes_);
-  if (a.gathers) return lanes * kGatheredLane;
-  // Lanes a line or more apart keep as many lines busy.
-  if (window_ && std::abs(static_cast<double>(stride)) * a.bytes >= kCacheLine) lanes *= kFarLanes;
-  if (a.store) {
-    bool together = stride > 1 && stride == static_cast<int64_t>(piece_.stores.size());
-    return stride == 1 || together ? 2 * kLoad : lanes * kScatteredLane;
-  }
-  if (stride == 0 || packed) return kLoad;
-  if (stride == 1) return kLoad * lines_of_vector(a, vector);
-  // Components of pixels are read together and told apart by shifts or shuffles.
-  if (stride > 1 && stride <= kComponents) return 3 * kLoad;
-  return lanes * kGatheredLane;
-}
-
-double PieceModel::joined_cycles(const AccessModel& a, const JoinedLanes& lanes,
-                                 bool packed) const {
-  int64_t length = piece_.box[static_cast<size_t>(lanes.last)];
-  int64_t inner = std::abs(a.strides[static_cast<size_t>(lanes.last)]);
-  int64_t outer = std::abs(a.strides[static_cast<size_t>(lanes.first)]);
-  if (packed) {
-    outer = outer == 0 ? 0 : inner == 0 ? 1 : length;
-    inner = std::min<int64_t>(inner, 1);
-  }
-  if (inner == 0 && outer == 0) return kLoad;
-  bool contiguous = inner == 1 && outer == length;
-  auto all = static_cast<double>(lanes_);
-  if (a.store) return contiguous ? 2 * kLoad : all * kScatteredLane;
-  if (a.gathers) return all * kGatheredLane;
-  if (contiguous) return kLoad;
-  // Registers that hold what the lanes pick from, often shared by several picks.
-  double span = std::ceil(static_cast<double>(outer * (lanes.rows - 1) + inner * (length - 1) + 1) /
-                          static_cast<double>(lanes_));
-  return span <= kMostPicked ? span * 1.5 * kLoad : all * kGatheredLane;
-}
-
-double PieceModel::distinct_part(const AccessModel& a, size_t parallel_dim, int64_t rows,
-                                 size_t reduction, int64_t taps) {
-  int64_t row = std::abs(a.strides[parallel_dim]), tap = std::abs(a.strides[reduction]);
-  if (row == 0 || rows * taps <= 1) return 1;
-  // (x, t) and (x + tap, t - row), in units of what both strides are multiples of, are one element.
-  int64_t unit = gcd(row, tap);
-  int64_t same = std::max<int64_t>(0, rows - tap / unit) * std::max<int64_t>(0, taps - row / unit);
-  return 1 - static_cast<double>(same) / static_cast<double>(rows * taps);
-}
-
-bool PieceModel::slides(size_t parallel_dim, size_t reduction) const {
-  return std::any_of(accesses_.begin(), accesses_.end(), [&](const AccessModel& a) {
-    return !a.store && !a.gathers && a.strides[reduction] != 0 &&
-           distinct_part(a, parallel_dim, piece_.box[parallel_dim], reduction,
-                         piece_.box[reduction]) < 1;
-  });
-}
-
-// Of the reads of one step those that are made: a window's taps that are written out read what the
-// rows of a tile share once.
-double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const AccessModel& a,
-                               const std::vector<double>& counts) const {
-  double part = 1;
-  for (const Loop& l : s.reduce) {
-    if (l.binding != Binding::unroll || l.step != 1) continue;
-    for (size_t j = 0; j < t.iterators.size(); ++j) {
-      auto u = static_cast<int>(t.iterators[j]);
-      if (u == t.vector || u == t.joined) continue;
-      auto reduction = static_cast<size_t>(l.iterator);
-      part *= distinct_part(a, t.iterators[j], static_cast<int64_t>(counts[j]), reduction,
-                            piece_.box[reduction]);
-    }
-  }
-  return part;
-}
-
-bool PieceModel::turns(const AccessModel& a, int vector, size_t rows) {
-  if (vector < 0 || static_cast<int>(rows) == vector || a.store || a.gathers) return false;
-  return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kLanesTogether;
-}
-
-int64_t PieceModel::transposed_rows(const AccessModel& a, const TileShape& t) {
-  for (size_t j = 0; j < t.iterators.size() && t.turned >= 0; ++j) {
-    bool unrolled = static_cast<int>(t.iterators[j]) == t.turned;
-    if (unrolled && turns(a, t.vector, t.iterators[j])) return t.blocks[j];
-  }
-  return 1;
-}
-
-// A vector's part of reading a block's rows, and of turning them.
-double PieceModel::transpose_cycles(int64_t rows) const {
-  auto lanes = static_cast<double>(lanes_);
-  return lanes * kLoad / static_cast<double>(rows) + std::log2(lanes) * kOperation;
-}
-
-double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
-  if (int64_t rows = transposed_rows(a, t); rows > 1 && !packed) return transpose_cycles(rows);
-  if (t.joined < 0) return vector_cycles(a, t.vector, packed);
-  return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
-}
 
 // Vectors, or values of an iterator that has no lanes.
 double PieceModel::vectors_of(const TileShape& t, size_t iterator, int64_t size) const {
@@ -167,36 +51,15 @@ double PieceModel::vectors_of(const TileShape& t, size_t iterator, int64_t size)
 double PieceModel::dot_cycles(const std::optional<DotForm>& form, int64_t group) const {
   double rate = form ? dot_per_ns(*form, target_) : 0;
   if (rate <= 0) return body_ * static_cast<double>(2 * group);  // step by step
-  return kOperation * target_.fma_per_ns * static_cast<double>(group) / rate;
+  return kOperationCycles * target_.fma_per_ns * static_cast<double>(group) / rate;
 }
 
-bool PieceModel::is_packed(const PieceSchedule& s, size_t load) {
-  return std::any_of(s.packings.begin(), s.packings.end(),
-                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
-}
-
-// Cycles of one vector of groups of neighbours; `cycles`: of a vector of elements. Unless they are
-// packed, or one scalar that memory has so, they are joined by a shift and an `or` each.
-double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size_t load,
-                                double cycles) const {
-  const AccessModel& a = accesses_[load];
-  int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().iterator)];
-  bool scalar = t.vector < 0 || a.strides[static_cast<size_t>(t.vector)] == 0;
-  if (is_packed(s, load) || (scalar && stride == 1)) return cycles;
-  auto group = static_cast<double>(t.group);
-  return group * cycles + 3 * (group - 1) * kOperation;
-}
-
-// Cycles of one register tile in which the tile's iterators have `counts` iterations (vectors for
-// the vector iterator).
-double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
-                               const std::vector<double>& counts, double steps, bool taps) const {
-  double vectors = 1;
-  for (double n : counts) vectors *= n;
-  std::optional<DotForm> form;
-  if (t.group > 1) form = dot_form(piece_, contraction_, kernel_.tensors, t.group);
+// What a step of the tile loads, and what joining neighbours of a dot takes.
+PieceModel::TileLoads PieceModel::tile_loads(const PieceSchedule& s, const TileShape& t,
+                                             const std::vector<double>& counts,
+                                             const std::optional<DotForm>& form, bool taps) const {
   bool flips = form && form->flipped;
-  double loads = 0, load_count = 0, joins = 0, corrections = 0;
+  TileLoads all;
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     double n = 1;
     for (size_t j = 0; j < t.iterators.size(); ++j) {
@@ -212,56 +75,107 @@ double PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
     double cycles = access_cycles(accesses_[i], t, packed);
     if (t.group > 1) {
       double joined = group_cycles(s, t, i, cycles);
-      if (joined > cycles) joins += n * (joined - static_cast<double>(t.group) * cycles);
+      if (joined > cycles) all.joins += n * (joined - static_cast<double>(t.group) * cycles);
       cycles = joined;
     }
-    if (flips && form->flipped == i && !is_packed(s, i)) cycles += kFlipped;
-    if (flips && form->other() == i) corrections = n;
-    loads += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
-    load_count += n;
+    if (flips && form->flipped == i && !is_packed(s, i)) cycles += kFlippedCycles;
+    if (flips && form->other() == i) all.corrections = n;
+    all.cycles += n * (cycles + (t.group > 1 ? 0 : accesses_[i].conversion));
+    all.count += n;
   }
-  double stores = 0, scattered = 0;
+  return all;
+}
+
+// What happens to sums between two blocks of the reduction; 0: it is not cut.
+double PieceModel::resumed_cycles(const PieceSchedule& s, double vectors) const {
+  auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(), [&](const Loop& l) {
+    return l.iterator >= static_cast<int>(piece_.parallel_dims);
+  });
+  if (cut == s.outer.rend()) return 0;
+  // What is touched between two blocks of the reduction.
+  auto block = static_cast<size_t>(s.outer.rend() - cut);
+  LoopRanges loops(piece_, s);
+  double touched = 0;
+  for (const AccessModel& a : accesses_) touched += footprint(a, loops.at(block));
+  bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
+  return vectors * kResumeCycles + (far ? kFarSumsCycles : 0);
+}
+
+// How a tile's steps, its stores and what comes at its ends add up; every field but these is known.
+void PieceModel::add_up(TileCycles& c, const PieceSchedule& s, const TileShape& t) const {
+  // Scattered lanes leave the arithmetic nothing to hide behind.
+  if (!reduces_) {
+    c.start = kTileStartCycles / 4;
+    c.total = std::max(c.step, c.stores) + c.scattered + c.start;
+    return;
+  }
+  double ends = c.stores + c.scattered + c.finish;
+  double resumed = resumed_cycles(s, c.vectors);
+  ends += resumed;
+  c.finish += resumed;
+  if (t.vector < static_cast<int>(piece_.parallel_dims)) {
+    if (c.steps > kForeseenSteps || resumed > 0) {
+      c.start = kTileStartCycles;
+      c.total = c.steps * c.step + ends + c.start;
+      return;
+    }
+    c.beside = true;
+    c.start = kShortStartCycles;
+    double others =
+        std::max(c.steps * c.loads + c.stores, ends - c.stores - c.scattered + c.steps * c.step);
+    c.total = others + c.scattered + c.start;
+    return;
+  }
+  if (waits_) {
+    c.start = kTileStartCycles;
+    c.lanes = c.vectors * kLaneCombineCycles;
+    c.total = c.steps * c.step + ends + c.start + c.lanes;
+    return;
+  }
+  c.lanes = c.vectors * (c.vectors > 1 ? kFreeRowsCycles : kFreeCombineCycles);
+  c.total = c.steps * c.step + ends + c.lanes;
+}
+
+PieceModel::TileCycles PieceModel::tile_cycles(const PieceSchedule& s, const TileShape& t,
+                                               const std::vector<double>& counts, double steps,
+                                               bool taps) const {
+  TileCycles c;
+  c.steps = steps;
+  for (double n : counts) c.vectors *= n;
+  std::optional<DotForm> form;
+  if (t.group > 1) form = dot_form(piece_, contraction_, kernel_.tensors, t.group);
+  TileLoads loads = tile_loads(s, t, counts, form, taps);
+  c.loads = loads.cycles;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
     TileShape parallel_dims = t;
     if (t.vector >= static_cast<int>(piece_.parallel_dims)) parallel_dims.vector = -1;
     double cycles = access_cycles(accesses_[i], parallel_dims, false);
-    (cycles > 2 * kLoad ? scattered : stores) += vectors * cycles;
+    (cycles > 2 * kLoadCycles ? c.scattered : c.stores) += c.vectors * cycles;
   }
-  double work = (vectors + corrections) * (t.group > 1 ? dot_cycles(form, t.group) : body_) +
-                kJoinShare * joins;
-  double instructions = t.group > 1 ? vectors + corrections : work / kOperation;
-  double step = std::max({work, loads, (instructions + load_count) * kIssue}) +
-                kLoadsBeside * std::min(work, loads);
+  c.arithmetic =
+      (c.vectors + loads.corrections) * (t.group > 1 ? dot_cycles(form, t.group) : body_) +
+      kJoinShare * loads.joins;
+  double instructions =
+      t.group > 1 ? c.vectors + loads.corrections : c.arithmetic / kOperationCycles;
+  c.issue = (instructions + loads.count) * kIssueCycles;
+  c.in_turns = kLoadsBeside * std::min(c.arithmetic, c.loads);
+  c.step = std::max({c.arithmetic, c.loads, c.issue}) + c.in_turns;
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
     auto u = static_cast<int>(t.iterators[j]);
     if (u != t.vector && u != t.joined) rows *= counts[j];
   }
-  step = std::max(step, chain_ * rows);
-  // Scattered lanes leave the arithmetic nothing to hide behind.
-  if (!reduces_) return std::max(step, stores) + scattered + kTileStart / 4;
-  step = std::max(step, kFmaLatency / static_cast<double>(t.copies)) + kIteration / t.unroll;
-  double ends = stores + scattered + (flips ? 2 : 1) * vectors * kOperation;
-  auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(), [&](const Loop& l) {
-    return l.iterator >= static_cast<int>(piece_.parallel_dims);
-  });
-  if (cut != s.outer.rend()) {
-    // What is touched between two blocks of the reduction.
-    auto block = static_cast<size_t>(s.outer.rend() - cut);
-    LoopRanges loops(piece_, s);
-    double touched = 0;
-    for (const AccessModel& a : accesses_) touched += footprint(a, loops.at(block));
-    bool far = touched > kUsableCache * static_cast<double>(target_.l2_bytes);
-    ends += vectors * kResume + (far ? kFarSums : 0);
+  c.rounds = chain_ * rows;
+  c.step = std::max(c.step, c.rounds);
+  if (reduces_) {
+    c.latency = target_.core.fma_cycles / static_cast<double>(t.copies);
+    c.loop = kIterationCycles / t.unroll;
+    c.step = std::max(c.step, c.latency) + c.loop;
+    c.finish = (form && form->flipped ? 2 : 1) * c.vectors * kOperationCycles;
   }
-  if (t.vector < static_cast<int>(piece_.parallel_dims)) {
-    if (steps > kForeseen || cut != s.outer.rend()) return steps * step + ends + kTileStart;
-    double others = std::max(steps * loads + stores, ends - stores - scattered + steps * step);
-    return others + scattered + kShortStart;
-  }
-  if (waits_) return steps * step + ends + kTileStart + vectors * kLaneCombine;
-  return steps * step + ends + vectors * (vectors > 1 ? kFreeRows : kFreeCombine);
+  add_up(c, s, t);
+  return c;
 }
 
 PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
@@ -362,8 +276,8 @@ double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const
 }
 
 // All tiles: full ones and the remainders of each iterator.
-double PieceModel::compute_cycles(const PieceSchedule& s) const {
-  if (uses_tiles(s)) return tiles_cycles(s);
+double PieceModel::compute_cycles(const PieceSchedule& s, CostTerm* into) const {
+  if (uses_tiles(s)) return tiles_cycles(s, into);
   TileShape t = tile_of(s);
   double steps = 1;
   for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
@@ -373,8 +287,10 @@ double PieceModel::compute_cycles(const PieceSchedule& s) const {
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
-  double cycles = cycles_of_steps(s, t, steps / reduction_blocks(s));
-  return cycles * code_factor(t, cycles);
+  double cycles = cycles_of_steps(s, t, steps / reduction_blocks(s), into);
+  double factor = code_factor(t, cycles);
+  if (into != nullptr) into->add_if("much code", cycles * (factor - 1) * cycle_ns_);
+  return cycles * factor;
 }
 
 // Blocks of every reduction that is cut: the sums wait while the others pass by.
@@ -391,31 +307,34 @@ double PieceModel::reduction_blocks(const PieceSchedule& s) const {
 }
 
 // Of tiles that do so many steps of the reduction in each of its blocks.
-double PieceModel::cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps) const {
+double PieceModel::cycles_of_steps(const PieceSchedule& s, const TileShape& t, double steps,
+                                   CostTerm* into) const {
   double tiles = reduction_blocks(s);
   for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     bool tiled = std::find(t.iterators.begin(), t.iterators.end(), u) != t.iterators.end();
     if (!tiled) tiles *= static_cast<double>(piece_.box[u]);
   }
   double tested = tested_taps(s, t), total = 0;
-  if (tested < 1) total += (1 - tested) * all_tiles(s, t, steps, tiles, true);
-  if (tested > 0) total += tested * all_tiles(s, t, steps, tiles, false);
-  return total * border_factor(s, t);
+  if (tested < 1) total += (1 - tested) * all_tiles(s, t, {steps, tiles, true, 1 - tested}, into);
+  if (tested > 0) total += tested * all_tiles(s, t, {steps, tiles, false, tested}, into);
+  double border = border_factor(s, t);
+  if (into != nullptr) into->add_if("tests at borders", total * (border - 1) * cycle_ns_);
+  return total * border;
 }
 
 // Between two blocks of a reduction sums leave the registers and others come: meanwhile no operand
 // is asked for.
 double PieceModel::resuming_ns(const PieceSchedule& s) const {
   if (uses_tiles(s) || reduction_blocks(s) <= 1) return 0;
-  return cycles_of_steps(s, tile_of(s), 0) * cycle_ns_;
+  return cycles_of_steps(s, tile_of(s), 0, nullptr) * cycle_ns_;
 }
 
-double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double steps, double tiles,
-                             bool taps) const {
+double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, const TileRun& run,
+                             CostTerm* into) const {
   double total = 0;
   for (size_t corner = 0; corner < (size_t{1} << t.iterators.size()); ++corner) {
     std::vector<double> counts;
-    double number = tiles;
+    double number = run.tiles;
     for (size_t j = 0; j < t.iterators.size(); ++j) {
       int64_t extent = piece_.box[t.iterators[j]], block = t.blocks[j];
       bool rest = (corner >> j & 1) != 0;
@@ -423,9 +342,59 @@ double PieceModel::all_tiles(const PieceSchedule& s, const TileShape& t, double 
       number *= static_cast<double>(rest ? (size > 0 ? 1 : 0) : extent / block);
       counts.push_back(vectors_of(t, t.iterators[j], size));
     }
-    if (number > 0) total += number * tile_cycles(s, t, counts, steps, taps);
+    if (number <= 0) continue;
+    TileCycles c = tile_cycles(s, t, counts, run.steps, run.taps);
+    total += number * c.total;
+    if (into != nullptr) {
+      into->add(tile_term(c, corner == 0 ? "whole tiles" : "remainder tiles",
+                          number * run.share * cycle_ns_));
+      into->parts.back().facts.emplace_back("tiles", number * run.share);
+    }
   }
   return total;
+}
+
+// The same tree as in tile_cycles() and add_up(), which have made the figures.
+CostTerm PieceModel::tile_term(const TileCycles& c, std::string name, double scale) const {
+  double each = c.steps * scale;
+  auto leaf = [](const char* what, double ns) { return cost_leaf(what, ns); };
+  CostTerm busy = combine("busy", Combine::largest, 1,
+                          {leaf("arithmetic", c.arithmetic * each), leaf("loads", c.loads * each),
+                           leaf("instructions", c.issue * each)});
+  CostTerm step = combine("computing", Combine::sum, 1, {std::move(busy)});
+  if (c.in_turns > 0) step.add("loads in turns with arithmetic", c.in_turns * each);
+  step.ns = combined(step);
+  if (c.rounds > 0 || c.latency > 0) {
+    step = combine("computing or waiting", Combine::largest, 1,
+                   {std::move(step), leaf("rounds of folds that wait", c.rounds * each),
+                    leaf("multiply-adds that wait", c.latency * each)});
+  }
+  CostTerm steps = combine("steps", Combine::sum, 1, {std::move(step)});
+  if (c.loop > 0) steps.add("the loop around them", c.loop * each);
+  steps.ns = combined(steps);
+  CostTerm stores = leaf("stores", c.stores * scale),
+           finish = leaf("finishing sums", c.finish * scale);
+  CostTerm all;
+  all.name = std::move(name);
+  if (c.beside) {
+    all.add(combine(
+        "steps beside the ends of tiles", Combine::largest, 1,
+        {combine("loads and stores", Combine::sum, 1,
+                 {leaf("loads", c.loads * each), std::move(stores)}),
+         combine("steps and ends", Combine::sum, 1, {std::move(steps), std::move(finish)})}));
+  } else if (!reduces_) {
+    all.add(
+        combine("steps beside stores", Combine::largest, 1, {std::move(steps), std::move(stores)}));
+  } else {
+    all.add(std::move(steps));
+    all.add(std::move(stores));
+    if (c.finish > 0) all.add(std::move(finish));
+  }
+  all.add_if("scattered stores", c.scattered * scale);
+  all.add_if("entering and leaving tiles", c.start * scale);
+  all.add_if("adding up lanes", c.lanes * scale);
+  all.ns = c.total * scale;
+  return all;
 }
 
 }  // namespace tile

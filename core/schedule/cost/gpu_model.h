@@ -2,13 +2,19 @@
 #pragma once
 
 #include "core/kernel/schedule.h"
+#include "core/schedule/cost/cost_term.h"
 
 namespace tile::gpu {
 
-// Estimated nanoseconds of one piece.
+// Estimated nanoseconds of one piece. The parts are added to `into`, if it is given.
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                      const Kernel& kernel, const Target& target);
+                      const Kernel& kernel, const Target& target, CostTerm* into = nullptr);
 // The same of a kernel with row loops whose rows are held in registers.
-double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target);
+double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
+                      CostTerm* into = nullptr);
+// Constants marked [H200] here and in the other GPU models were chosen so that estimates agree with
+// the times of `tile-bench run` (bench/workloads) on an H200. They are shares, counts and
+// instructions; times and rates of a part are the Target's.
+constexpr double kMemoryShare = 0.9;  // [H200] of a data sheet's bandwidth, what kernels reach
 
 }  // namespace tile::gpu

@@ -12,9 +12,11 @@
 namespace tile {
 namespace {
 
-constexpr double kOverlap = 0.15;    // of the smaller of two costs that the larger does not hide
-constexpr double kResident = 0.75;   // of a cache that data find there again
-constexpr double kBlockShare = 0.5;  // of a cache, for a block of rows beside the next one's data
+// [race] (cost_cycles.h), as shares: of the smaller of two costs, what the larger does not hide; of
+// a cache, what data find there again, and what a block of rows has beside the next one's data.
+constexpr double kOverlap = 0.15;
+constexpr double kResident = 0.75;
+constexpr double kBlockShare = 0.5;
 
 // The extents of the shared loops' blocks: of the rows, then of the streamed axis.
 std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
@@ -69,11 +71,24 @@ RowModel::RowModel(const Kernel& kernel, const Target& target, std::vector<int64
   again_ = count_ * read_again();
 }
 
-double RowModel::serial_ns(const std::vector<double>& stages) const {
-  double warm = attached();
+double RowModel::serial_ns(const std::vector<double>& stages, CostTerm* into) const {
+  double inside = attached(), warm = inside;
   for (double ns : stages) warm += ns;
   warm = warm * count_ + again_;
-  return std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
+  double total = std::max(warm, cold_) + kOverlap * std::min(warm, cold_);
+  if (into == nullptr) return total;
+  CostTerm block = std::move(*into);
+  block.name = "stages of a block";
+  block.factor = count_;
+  block.facts.emplace_back("blocks", count_);
+  block.add_if("stages in tiles of others", inside);
+  block.ns = combined(block);
+  CostTerm near = combine("blocks in the second cache", Combine::sum, 1, {std::move(block)});
+  near.add_if("data that stages read again", again_);
+  near.ns = combined(near);
+  *into = combine("work", Combine::overlap, kOverlap,
+                  {std::move(near), cost_leaf("arguments from behind the second cache", cold_)});
+  return total;
 }
 
 double RowModel::attached() const {
@@ -160,10 +175,12 @@ size_t reused_row(const Kernel& kernel, const Target& target) {
   return best;
 }
 
-double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                     CostTerm* into) {
   const KernelStage& first = kernel.stages[0];
   RowModel model(kernel, target, block_extents(schedule, kernel));
   std::vector<double> times;
+  CostTerm work;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     if (kernel.stages[s].attach >= 0) continue;
     PieceSchedule inside = schedule.stages[s][0];
@@ -171,10 +188,21 @@ double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Targe
                        inside.outer.begin() + static_cast<std::ptrdiff_t>(schedule.shared));
     for (Packing& p : inside.packings) p.level -= static_cast<int>(schedule.shared);
     const Contraction& c = model.block().stages[s].contraction;
-    times.push_back(PieceModel(c.pieces[0], c, model.block(), target).serial_ns(inside));
+    CostTerm stage;
+    stage.name = "stage " + std::to_string(s);
+    PieceModel piece(c.pieces[0], c, model.block(), target);
+    times.push_back(piece.serial_ns(inside, into == nullptr ? nullptr : &stage));
+    if (into != nullptr) work.add(std::move(stage));
   }
   double tasks = tasks_of(schedule.stages[0][0], first.contraction.pieces[0]);
-  return kKernelStart + threaded_ns(model.serial_ns(times), tasks, target);
+  CostTerm* terms = into == nullptr ? nullptr : &work;
+  double serial = model.serial_ns(times, terms);
+  double total = kKernelStartNanoseconds + threaded_ns(serial, tasks, target, 0, terms);
+  if (into != nullptr) {
+    into->add("starting the kernel", kKernelStartNanoseconds);
+    into->add(std::move(work));
+  }
+  return total;
 }
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/kernel/schedule.h"
+#include "core/schedule/cost/cost_term.h"
 
 namespace tile {
 
@@ -20,8 +21,9 @@ class RowModel {
   RowModel(const Kernel& kernel, const Target& target, std::vector<int64_t> blocks);
 
   const Kernel& block() const { return block_; }
-  // Of the stages' schedules for one block, on one core.
-  double serial_ns(const std::vector<double>& stages) const;
+  // Of the stages' schedules for one block, on one core. `into`, if given, has the terms of the
+  // stages as its parts and becomes that of all blocks.
+  double serial_ns(const std::vector<double>& stages, CostTerm* into = nullptr) const;
 
  private:
   double attached() const;
@@ -44,6 +46,7 @@ class RowModel {
 // The row with the most bytes of arguments that do not depend on it: a block of it reads them once.
 size_t reused_row(const Kernel& kernel, const Target& target);
 // estimate() of kernels with row loops.
-double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target);
+double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Target& target,
+                     CostTerm* into = nullptr);
 
 }  // namespace tile

@@ -34,7 +34,7 @@ double apart_ns(const Contraction& c, size_t piece, const std::vector<PieceSched
   bool apart = target.threads > 1 && (threads(schedules[0]) || threads(schedules[piece])) &&
                !share_tasks(schedules[0], schedules[piece], c.pieces[0], c.pieces[piece]);
   double stores = std::min(separate_stores(c.pieces[0]), separate_stores(c.pieces[piece]));
-  return apart ? stores * kLineOfAnother / target.threads : 0;
+  return apart ? stores * target.core.line_of_another_ns / target.threads : 0;
 }
 
 bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& first,

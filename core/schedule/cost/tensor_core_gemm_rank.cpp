@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/ir/operation_cost.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
 #include "core/support/checked.h"
 #include "core/target/target.h"
@@ -14,22 +15,25 @@ namespace tile::tensor_cores {
 namespace {
 
 constexpr int64_t kMostStages = 8, kMostThreadStages = 4;
-// Of the rate that mma reaches where bulk copies feed wgmma; f32 is rounded on the way.
-constexpr double kThreadShare = 0.5, kThreadShareWords = 0.24;
-constexpr double kElementClocks = 0.4;  // that a thread copies by itself, for want of alignment
-// Bytes for each clock of a multiprocessor: measured on an H200 by products at 4096^3.
-constexpr double kSharedBytes = 128, kCacheBytes = 66, kStoreBytes = 28;
-constexpr double kLanes = 128, kFunctionOperations = 100;
-constexpr double kSmallTile = 1.03;     // more traffic for each product: the clock is lower
-constexpr double kTileClocks = 700;     // filling and draining the stages
-constexpr double kLaunchClocks = 4000;  // until the first tile begins, and after the last
-constexpr double kGigahertz = 1.755;
+// [H200]: gpu_model.h. Shares first: of the rate that mma reaches where bulk copies feed wgmma, of
+// f32 too, which is rounded on the way.
+constexpr double kThreadShare = 0.5, kThreadShareWords = 0.24;  // [H200]
+constexpr double kSmallTile = 1.03;  // [H200] more traffic for each product: the clock is lower
+constexpr double kClearGain = 1.1;   // of stream-K: less is within the model's error
+constexpr double kScattered = 1.15;  // [H200] blocks that share a tile read more places at once
+// Clocks of the busy tensor cores (GpuLimits::matrix_gigahertz): of an element that a thread copies
+// by itself, for want of alignment; of filling and draining the stages; until the first tile
+// begins, and after the last; of a cluster's blocks that wait for each other.
+constexpr double kElementClocks = 0.4;        // [H200]
+constexpr double kTileClocks = 700;           // [H200]
+constexpr double kLaunchClocks = 4000;        // [H200]
+constexpr double kClusterClocks = 1500;       // [H200]
+constexpr double kCombineNanoseconds = 1000;  // [H200] of a launch with few cells to share
+// [H200] Times what an operation takes where enough threads hide its latency: a tile's cells are
+// finished by few, and functions are chains. Others, and loads, take two lanes' clocks.
+constexpr double kFunctionStretch = 100.0 / 12;
+constexpr double kNodeInstructions = 2;
 constexpr int64_t kLeastSteps = 4;  // of a block that shares a tile's
-// Blocks of a cluster wait for each other and read each other's sums.
-constexpr double kClusterClocks = 1500, kClusterBytes = 24;
-constexpr double kCombineNanoseconds = 1000;
-constexpr double kClearGain = 1.1;   // of a stream: less is within the model's error
-constexpr double kScattered = 1.15;  // blocks that share a tile read more places of memory at once
 
 // Splits `rows` into powers of two over the operand's iterators so that the padding is least;
 // between equals the innermost get most.
@@ -71,40 +75,47 @@ struct Shape {
 constexpr Shape kShapes[] = {{128, 256}, {256, 128}, {64, 256}, {128, 128},
                              {128, 64},  {64, 128},  {64, 64}};
 
-// Operations that finish a cell, a function counted as many.
+// Instructions that finish a cell.
 double cell_operations(const Kernel& kernel) {
   double count = 1;
   for (size_t s = 1; s < kernel.stages.size(); ++s) {
     for (const Piece& piece : kernel.stages[s].contraction.pieces) {
       for (const Node& node : piece.body.nodes) {
-        bool function = node.kind == NodeKind::operation &&
-                        info(node.op).rule == TypeRule::floating && info(node.op).arity == 1;
-        count += function ? kFunctionOperations : 2;
+        double each = node.kind == NodeKind::operation ? cost_of(node.op).instructions : 1;
+        count += each > 1 ? kFunctionStretch * each : kNodeInstructions;
       }
     }
   }
   return count;
 }
 
-// Of the products of one tile, and of finishing it.
+// Of the products of one tile, the largest of four bounds, and of finishing it.
 struct TileClocks {
+  double products = 0, shared = 0, copied = 0, elements = 0;
   double multiply = 0, finish = 0;
 };
 TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double operations,
                        const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
   double threads = p.type == DType::f32 ? kThreadShareWords : kThreadShare;
-  double each = tensor_core_rate(p.type, target) / kGigahertz * (p.bulk ? 1 : threads);
+  double each =
+      tensor_core_rate(p.type, target) / target.gpu.matrix_gigahertz * (p.bulk ? 1 : threads);
   bool parts = p.bulk && p.split;
   double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64) * (parts ? 2 : 1);
   double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) *
                 (p.bulk ? 128 : 64) * (parts ? 3 : 1);
-  double step = std::max({products / each, (copied + read) / kSharedBytes, copied / kCacheBytes});
+  TileClocks c;
+  c.products = steps * (products / each);
+  c.shared = steps * ((copied + read) / target.gpu.shared_bytes_per_clock);
+  c.copied = steps * (copied / target.gpu.copied_bytes_per_clock);
   if (p.alignment < 4) {
-    step = std::max(step, copied / static_cast<double>(byte_size(p.type)) * kElementClocks);
+    c.elements = steps * (copied / static_cast<double>(byte_size(p.type)) * kElementClocks);
   }
   auto cells = static_cast<double>(s.rows * s.columns);
-  return {steps * step, kTileClocks + cells * 2 / kStoreBytes + cells * operations / kLanes};
+  c.multiply = std::max({c.products, c.shared, c.copied, c.elements});
+  c.finish = kTileClocks + cells * 2 / target.gpu.stored_bytes_per_clock +
+             cells * operations / lanes_per_clock(target);
+  return c;
 }
 
 int64_t stages_that_fit(TensorCoreGemm schedule, const Product& p, const Target& target) {
@@ -163,52 +174,98 @@ class TileModel {
     outside_ = bytes > target.l2_bytes;
   }
 
-  double nanoseconds(const Shape& shape, int64_t tiles, const Sharing& how) const {
-    if (how.stream_k > 1) return stream_k_ns(shape, tiles, how.stream_k);
+  // The parts are added to `into`, if it is given.
+  double nanoseconds(const Shape& shape, int64_t tiles, const Sharing& how,
+                     CostTerm* into = nullptr) const {
+    if (how.stream_k > 1) return stream_k_ns(shape, tiles, how.stream_k, into);
     double steps =
         std::ceil(static_cast<double>(p_.steps) / static_cast<double>(how.split * how.cluster));
     TileClocks each = tile_clocks(shape, p_, steps, how.split > 1 ? 1 : operations_, target_);
     auto sums = static_cast<double>(4 * shape.rows * shape.columns);
+    const GpuLimits& gpu = target_.gpu;
     if (how.cluster > 1) {
-      each.finish =
-          kClusterClocks + sums / kClusterBytes + each.finish / static_cast<double>(how.cluster);
+      each.finish = kClusterClocks + sums / gpu.cluster_bytes_per_clock +
+                    each.finish / static_cast<double>(how.cluster);
     }
-    if (how.split > 1) each.finish += sums / kStoreBytes;
+    if (how.split > 1) each.finish += sums / gpu.stored_bytes_per_clock;
     tiles *= how.split * how.cluster;
-    int64_t waves = ceil_div(tiles, int64_t{target_.gpu.multiprocessors});
+    int64_t waves = ceil_div(tiles, int64_t{gpu.multiprocessors});
     // Two such tiles share a block: one is finished while the other is multiplied.
     bool hidden = p_.bulk && !p_.split && waves > 1 && shape.rows * shape.columns == 128 * 128;
     auto times = static_cast<double>(waves);
     if (!p_.bulk) {  // several blocks share a multiprocessor
-      times = std::max(1.0, static_cast<double>(tiles) / target_.gpu.multiprocessors);
+      times = std::max(1.0, static_cast<double>(tiles) / gpu.multiprocessors);
     }
     double clocks =
         hidden ? times * std::max(kSmallTile * each.multiply, each.finish / 2) + each.finish
                : times * (each.multiply + each.finish);
-    if (large_ && how.split * how.cluster > 1) clocks *= kScattered;
-    double ns = (clocks + kLaunchClocks) / kGigahertz;
-    return how.split > 1 ? ns + combine_ns(4 * cells_ * static_cast<double>(how.split)) : ns;
+    double scattered = large_ && how.split * how.cluster > 1 ? kScattered : 1;
+    clocks *= scattered;
+    double ns = (clocks + kLaunchClocks) / gpu.matrix_gigahertz;
+    double combining = combine_ns(4 * cells_ * static_cast<double>(how.split));
+    if (into != nullptr) {
+      double scale = scattered / gpu.matrix_gigahertz;
+      if (hidden) {
+        into->add(combine("tiles beside the ends of others", Combine::largest, 1,
+                          {multiply_term(each, kSmallTile * times * scale),
+                           cost_leaf("finishing tiles", times * each.finish / 2 * scale)}));
+        into->add("finishing the last tile", each.finish * scale);
+      } else {
+        into->add(multiply_term(each, times * scale));
+        into->add("finishing tiles", times * each.finish * scale);
+      }
+      into->facts = {{"tiles", static_cast<double>(tiles)}, {"waves", times}};
+      into->add("launch", kLaunchClocks / gpu.matrix_gigahertz);
+      if (how.split > 1) into->add("combining blocks in a second launch", combining);
+    }
+    return how.split > 1 ? ns + combining : ns;
   }
 
  private:
+  static CostTerm multiply_term(const TileClocks& c, double scale) {
+    CostTerm term = combine(
+        "multiplying tiles", Combine::largest, 1,
+        {cost_leaf("products", c.products * scale), cost_leaf("shared memory", c.shared * scale),
+         cost_leaf("copies to shared memory", c.copied * scale)});
+    term.add_if("elements copied one by one", c.elements * scale);
+    term.ns = c.multiply * scale;
+    return term;
+  }
+
   // Rounds of whole tiles, and then for each block its share of the others' steps, in one part or
   // two.
-  double stream_k_ns(const Shape& shape, int64_t tiles, int64_t blocks) const {
+  double stream_k_ns(const Shape& shape, int64_t tiles, int64_t blocks, CostTerm* into) const {
     int64_t cut = tiles % blocks;
     TileClocks whole = tile_clocks(shape, p_, static_cast<double>(p_.steps), operations_, target_);
     double steps = std::ceil(static_cast<double>(cut * p_.steps) / static_cast<double>(blocks));
     TileClocks share = tile_clocks(shape, p_, steps, 0, target_);
+    const GpuLimits& gpu = target_.gpu;
+    double outside = 0;
     if (outside_) {  // a tile's blocks are at different steps and read nothing in common
       double lines = static_cast<double>(shape.rows + shape.columns) * 128 * (p_.split ? 2 : 1);
-      share.multiply =
-          std::max(share.multiply, steps * lines * kGigahertz / target_.dram_bytes_per_ns);
+      outside = steps * lines * gpu.matrix_gigahertz / target_.dram_bytes_per_ns;
+      share.multiply = std::max(share.multiply, outside);
     }
     auto sums = static_cast<double>(4 * shape.rows * shape.columns);
-    double keep = (cut > 1 ? 2 : 1) * (kTileClocks + sums / kStoreBytes);
-    double clocks = static_cast<double>(tiles / blocks) * (whole.multiply + whole.finish) +
-                    (share.multiply + keep) * (large_ ? kScattered : 1);
-    double ns = (clocks + kLaunchClocks) / kGigahertz;
-    return kClearGain * (ns + combine_ns(sums * static_cast<double>(blocks + cut)));
+    double keep = (cut > 1 ? 2 : 1) * (kTileClocks + sums / gpu.stored_bytes_per_clock);
+    double scattered = large_ ? kScattered : 1, rounds = static_cast<double>(tiles / blocks);
+    double clocks = rounds * (whole.multiply + whole.finish) + (share.multiply + keep) * scattered;
+    double ns = (clocks + kLaunchClocks) / gpu.matrix_gigahertz;
+    double combining = combine_ns(sums * static_cast<double>(blocks + cut));
+    double total = kClearGain * (ns + combining);
+    if (into == nullptr) return total;
+    double scale = 1 / gpu.matrix_gigahertz;
+    into->factor = kClearGain;
+    into->facts = {{"tiles", static_cast<double>(tiles)}, {"rounds", rounds}};
+    into->add(multiply_term(whole, rounds * scale));
+    into->add("finishing tiles", rounds * whole.finish * scale);
+    share.elements = std::max(share.elements, outside);
+    into->add(multiply_term(share, scattered * scale));
+    into->parts.back().name = "a block's share of cut tiles";
+    into->add("keeping sums of cut tiles", keep * scattered * scale);
+    into->add("launch", kLaunchClocks * scale);
+    into->add("combining blocks in a second launch", combining);
+    return total;
   }
 
   // The second launch reads what the first has left in the cache.
@@ -225,6 +282,14 @@ class TileModel {
 };
 
 }  // namespace
+
+double estimate_gemm(const TensorCoreGemm& schedule, const Product& product, const Piece& piece,
+                     const Kernel& kernel, const Target& target, CostTerm* into) {
+  TileModel model(product, piece, kernel, target);
+  Shape shape{tile_rows(schedule, product), tile_columns(schedule, product)};
+  return model.nanoseconds(shape, tile_count(schedule, product),
+                           {schedule.split, schedule.cluster, schedule.stream_k}, into);
+}
 
 std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
                                  const Target& target) {

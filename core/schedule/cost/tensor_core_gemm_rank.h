@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/kernel/forms/tensor_core_gemm.h"
+#include "core/schedule/cost/cost_term.h"
 
 namespace tile::tensor_cores {
 
@@ -14,5 +15,10 @@ struct Ranked {
 // Best first by the model; never empty.
 std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
                                  const Target& target);
+
+// The nanoseconds by which ranked_tiles() ranks this schedule of the product. The parts are added
+// to `into`, if it is given.
+double estimate_gemm(const TensorCoreGemm& schedule, const Product& product, const Piece& piece,
+                     const Kernel& kernel, const Target& target, CostTerm* into = nullptr);
 
 }  // namespace tile::tensor_cores

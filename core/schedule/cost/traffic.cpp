@@ -9,12 +9,15 @@
 namespace tile {
 namespace {
 
-constexpr double kShortRun = 32;  // bytes that starting a run of lines costs
-constexpr double kFarRun = 48;    // the same from behind the second cache
-// The same of a tile's part where it walks more at a time than are fetched ahead.
-constexpr double kLostRun = 128;
-constexpr double kLeftRun = 128;  // of what is read once: lines fetched ahead that come much later
-constexpr double kWalksAtOnce = 8;  // where a tile reads and writes whole rows, one after another
+// Bytes that starting a run of lines costs, all [race] (cost_cycles.h): from the second cache, from
+// behind it, in a tile that walks more runs at a time than are fetched ahead, and of what is read
+// once, whose lines that were fetched ahead come much later.
+constexpr double kShortRunBytes = 32;
+constexpr double kFarRunBytes = 48;
+constexpr double kLostRunBytes = 128;
+constexpr double kLeftRunBytes = 128;
+// [race] Translations under way together where a tile reads and writes whole rows in turn.
+constexpr double kWalksAtOnce = 8;
 
 }  // namespace
 
@@ -196,13 +199,13 @@ double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
   }
   bool along = stride > 0 && stride < kCacheLine;
   if (along) return whole.rows * std::max(whole.exact, stride);
-  if (!behind) return whole.rows * (whole.run + kShortRun);
+  if (!behind) return whole.rows * (whole.run + kShortRunBytes);
   // A tile walks its runs side by side; a longer block's are finished by later tiles.
   AccessBlock walked = walked_block(i, level);
   bool dense = whole.rows == 1 && access(i).uses <= 1;
   bool lost = !dense && walked.rows > walked.runs_ahead() && walked.run < whole.run;
-  double start = leaves_runs(i, level) ? kLeftRun : kFarRun;
-  if (lost) start = kLostRun * whole.run / walked.run;
+  double start = leaves_runs(i, level) ? kLeftRunBytes : kFarRunBytes;
+  if (lost) start = kLostRunBytes * whole.run / walked.run;
   return whole.rows * (whole.run + start);
 }
 
@@ -230,7 +233,7 @@ double Traffic::crowded_ns() {
   for (size_t i = 0; i < level; ++i) tiles *= loops_.trips(i);
   for (size_t i = 0; i < model_.piece_.loads.size(); ++i) {
     const AccessBlock& b = block(i, level);
-    double held = b.occupied(capacity / kFirstLevelWays);
+    double held = b.occupied(capacity / target_.core.l1_ways);
     bool crowded = held > kUsableCache * capacity && held > b.bytes();
     bool once = access(i).uses <= 1;
     if (once && crowded) total += tiles * b.bytes() / target_.l3_bytes_per_ns;
@@ -240,7 +243,7 @@ double Traffic::crowded_ns() {
 
 double Traffic::translation_ns() {
   auto count = [&](size_t i, size_t level) { return block(i, level).pages(); };
-  double walks = between(kPagesKnown, count, count) * kPageWalk;
+  double walks = between(target_.core.translations, count, count) * target_.core.page_walk_ns;
   PieceModel::TileShape t = model_.tile_of(schedule_);
   bool rows = std::any_of(model_.accesses_.begin(), model_.accesses_.end(),
                           [&](const auto& a) { return PieceModel::transposed_rows(a, t) > 1; });
