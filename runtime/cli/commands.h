@@ -25,7 +25,13 @@ int command_run(const RunArguments& arguments, const Options& options);
 
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
                  const Options& options);
-int command_explain(const std::string& file, const Inputs& inputs, const Options& options);
+// What is told beside each kernel's description.
+struct ExplainArguments {
+  bool json = false;
+  bool measure = false;  // run on random inputs and tell each launch's time
+};
+int command_explain(const std::string& file, const Inputs& inputs,
+                    const ExplainArguments& arguments, const Options& options);
 int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
                  const Options& options);
 int command_passes();

@@ -49,6 +49,7 @@ struct Command {
   RunArguments run;
   std::vector<std::string> files;
   Inputs inputs;
+  ExplainArguments explain;
   std::string stage = "program", filter, of, wrt, action = "show";
 };
 
@@ -136,10 +137,14 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.options); });
 
-  CLI::App* explain = app.add_subcommand("explain", "say what each kernel became and why");
+  CLI::App* explain = app.add_subcommand(
+      "explain", "say what each kernel became, why, and what the cost model counts");
   file_option(explain, c);
   shape_option(explain, c);
-  choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.options); });
+  explain->add_flag("--json", c.explain.json, "the cost model's terms as JSON");
+  explain->add_flag("--measure", c.explain.measure,
+                    "run on random inputs, and tell the time of each kernel beside its estimate");
+  choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.explain, c.options); });
 
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
   file_option(grad, c);

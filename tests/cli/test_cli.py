@@ -176,6 +176,52 @@ class Cli(unittest.TestCase):
         self.assertNotIn("tabulate", changes)
         self.assertEqual(out, self.tile("check", *shapes))
 
+    def explained(self, *arguments):
+        """The JSON of `tile explain`; every term is what its parts make."""
+        told = json.loads(self.tile("explain", *arguments, "--json"))
+
+        def check(term):
+            if "parts" not in term:
+                return
+            parts = [part["ns"] for part in term["parts"]]
+            most, total, factor = max(parts), sum(parts), term["factor"]
+            made = {"sum": factor * total, "largest": factor * most,
+                    "overlap": most + factor * (total - most)}[term["combine"]]
+            # The numbers have six digits.
+            self.assertAlmostEqual(made, term["ns"], delta=1e-4 * (sum(map(abs, parts)) + 1), msg=term["name"])
+            for part in term["parts"]:
+                check(part)
+
+        for kernel in told["kernels"]:
+            for which in ("taken", "next"):
+                if which in kernel:
+                    self.assertGreater(kernel[which]["cost"]["ns"], 0)
+                    check(kernel[which]["cost"])
+        return told["kernels"]
+
+    def test_explain_tells_the_terms_of_the_estimate(self):
+        shapes = ["--shape", "A=300x400", "--shape", "B=400x500", "--backend", "cpu", "--features", "avx2"]
+        (kernel,) = self.explained("mm.tile", *shapes)
+        self.assertNotEqual(kernel["taken"]["schedule"], kernel["next"]["schedule"])
+        self.assertGreaterEqual(kernel["next"]["cost"]["ns"], kernel["taken"]["cost"]["ns"])
+        self.assertNotIn("measured_ns", kernel)
+        (measured,) = self.explained("mm.tile", *shapes, "--measure")
+        self.assertGreater(measured["measured_ns"], 0)
+        self.assertEqual(measured["taken"], kernel["taken"])
+        text = self.tile("explain", "mm.tile", *shapes, "--measure")
+        for word in ("arithmetic", "loads", "from memory", "starting the kernel", "measured, ",
+                     "the next schedule by the model"):
+            self.assertIn(word, text)
+
+    def test_explain_on_workloads(self):
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "workloads")
+        for name in ("softmax", "convolution", "attention", "cumulative_sum", "sum_columns", "transpose"):
+            file = os.path.join(folder, name + ".tile")
+            with open(file, encoding="utf-8") as opened:
+                case = next(line.split() for line in opened if line.startswith("//: case "))
+            shapes = [option for shape in case[3:] if not shape.startswith("seed=") for option in ("--shape", shape)]
+            self.assertTrue(self.explained(file, *shapes, "--backend", "cpu", "--features", "avx2"), name)
+
     def test_explain_reports_windows(self):
         self.write("box.tile", "function (I[M, N]) -> (O) { O[y, x: M - 4, N - 2] = +(I[y + r, x + s]), r < 5, s < 3; }")
         self.assertIn("separable: over r, then over s takes 5 + 3 terms instead of 15",

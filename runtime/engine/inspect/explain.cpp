@@ -1,11 +1,14 @@
 // What each kernel became, in words: class and roles, domain, tiles, vector width, remaining
-// guards.
+// guards, and what the cost model says of it.
+#include "runtime/engine/inspect/explain.h"
+
 #include <algorithm>
 
 #include "backends/fork.h"
 #include "core/ir/text.h"
 #include "core/kernel/forms/window_report.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/explain_cost.h"
 
 namespace tile {
 namespace {
@@ -175,15 +178,31 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
 
 }  // namespace
 
-std::string explain(const Executable& e) {
+std::string explain(const Executable& e) { return explain(e, {}); }
+
+std::string explain(const Executable& e, const ExplainOptions& options) {
   LockingCall call;
-  if (e.engine->is_reference()) return "the reference interpreter runs the program as bound\n";
-  if (e.restored) return explain(*compile_stages(e));
-  std::string out;
+  if (e.engine->is_reference()) {
+    return options.json ? "{\"kernels\":[]}\n"
+                        : "the reference interpreter runs the program as bound\n";
+  }
+  if (e.restored) return explain(*compile_stages(e), options);
+  std::string text, json;
   WindowNotes notes;
-  for (const Launch& launch : e.launches) out += launch_text(launch, notes);
-  out += std::to_string(e.arena_bytes) + " bytes of temporaries\n";
-  return out;
+  for (size_t i = 0; i < e.launches.size(); ++i) {
+    LaunchCost cost = launch_cost(e.launches[i], e.engine->target());
+    if (i < options.measured_ns.size()) cost.measured_ns = options.measured_ns[i];
+    if (options.json) {
+      json += (json.empty() ? "" : ",") + to_json(cost);
+    } else {
+      text += launch_text(e.launches[i], notes) + to_text(cost);
+    }
+  }
+  if (options.json) {
+    return "{\"kernels\":[" + json + "],\"temporary_bytes\":" + std::to_string(e.arena_bytes) +
+           "}\n";
+  }
+  return text + std::to_string(e.arena_bytes) + " bytes of temporaries\n";
 }
 
 }  // namespace tile
