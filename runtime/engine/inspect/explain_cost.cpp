@@ -12,11 +12,13 @@ namespace {
 
 constexpr size_t kCandidates = 8;  // among which the next schedule is looked for
 
-std::string number(double value) {
+// JSON has no infinities.
+std::string number(double value, int digits = 6) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.6g", std::isfinite(value) ? value : 0);
+  std::snprintf(text, sizeof text, "%.*g", digits, std::isfinite(value) ? value : 0);
   return text;
 }
+std::string exactly(double value) { return number(value, 17); }
 
 std::string made_by(const CostTerm& term) {
   if (term.parts.size() < 2 && term.factor == 1) return "";
@@ -63,17 +65,18 @@ std::string quoted(std::string_view text) {
 
 std::string json_of(const CostTerm& term) {
   static constexpr const char* kHow[] = {"sum", "largest", "overlap"};
-  std::string out = "{\"name\":" + quoted(term.name) + ",\"ns\":" + number(term.ns);
+  std::string out = "{\"name\":" + quoted(term.name) + ",\"ns\":" + exactly(term.ns);
   if (!term.facts.empty()) {
     out += ",\"facts\":{";
     for (size_t i = 0; i < term.facts.size(); ++i) {
-      out += (i == 0 ? "" : ",") + quoted(term.facts[i].first) + ":" + number(term.facts[i].second);
+      out +=
+          (i == 0 ? "" : ",") + quoted(term.facts[i].first) + ":" + exactly(term.facts[i].second);
     }
     out += "}";
   }
   if (term.parts.empty()) return out + "}";
   out += ",\"combine\":" + quoted(kHow[static_cast<size_t>(term.how)]) +
-         ",\"factor\":" + number(term.factor) + ",\"parts\":[";
+         ",\"factor\":" + exactly(term.factor) + ",\"parts\":[";
   for (size_t i = 0; i < term.parts.size(); ++i) {
     out += (i == 0 ? "" : ",") + json_of(term.parts[i]);
   }
@@ -126,7 +129,7 @@ std::string to_json(const LaunchCost& cost) {
   std::string out = "{\"kernel\":" + quoted(cost.name);
   if (cost.taken) out += ",\"taken\":" + json_of(*cost.taken);
   if (cost.next) out += ",\"next\":" + json_of(*cost.next);
-  if (cost.measured_ns) out += ",\"measured_ns\":" + number(*cost.measured_ns);
+  if (cost.measured_ns) out += ",\"measured_ns\":" + exactly(*cost.measured_ns);
   return out + "}";
 }
 
