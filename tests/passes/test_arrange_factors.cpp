@@ -19,6 +19,7 @@ Target eager() {
   t.strict_skip = false;
   t.gpu.launch_ns = 0;
   t.dram_bytes_per_ns = 1e6;
+  t.gpu.gigahertz *= 0.01 / t.fma_per_ns;  // slow for its clock, with as many lanes
   t.fma_per_ns = 0.01;
   t.gpu.matrix_per_ns = 1;
   return t;
