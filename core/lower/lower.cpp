@@ -6,6 +6,7 @@
 
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
+#include "core/lower/gpu/gpu_lowering.h"
 #include "core/lower/launch/gpu_launch.h"
 #include "core/lower/piece/lowering.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
@@ -54,7 +55,7 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       const PieceSchedule& how = schedule.stages[s][p];
       lowering::PieceLowering piece(frame, s, p, how);
-      each.push_back(how.tensor_cores ? piece.run(*how.tensor_cores) : piece.run());
+      each.push_back(lowering::has_gpu_form(how) ? lowering::lower_gpu_form(piece) : piece.run());
     }
     nest::Block pieces;
     if (is_gpu(frame.target)) {

@@ -2,8 +2,9 @@
 // that the order of additions is that of the indices. Threads share out the trailing elements.
 #include <algorithm>
 
+#include "core/kernel/argument_layout.h"
 #include "core/lower/launch/gpu_launch.h"
-#include "core/lower/piece/lowering.h"
+#include "core/lower/launch/nest_builders.h"
 
 namespace tile {
 namespace {

@@ -19,7 +19,7 @@ nest nest/passes
 kernel kernel/forms
 schedule/legality schedule/cost schedule/space schedule/search
 fusion passes/optimize layout pipeline
-lower/launch lower/piece lower/gpu lower""".split()
+lower/launch lower/context lower/tile lower/piece lower/gpu lower""".split()
 # Languages are one room: the table of languages knows every one of them, and each is built from what they share.
 # Gradients are another: the parts know the options of differentiate.h, which puts them together.
 ONE_ROOM = {"language/tile": "language", "language/mfg": "language", "language/lift": "language",
@@ -29,7 +29,6 @@ LARGE_FOLDERS = {"bench": "one program; its parts are peers/, micro/ and workloa
 LONGEST = 450
 LONG_FILES = {
     "bench/peers/driver.py": "runs alone in a peer's Python",
-    "core/lower/piece/lowering.h": "one class for all forms of a piece",
     "core/nest/interpret.cpp": "one case for each kind of statement",
     "runtime/python/src/program.cpp": "one function for each method of the package's Program",
     "tests/cuda_runtime/fake/driver.cpp": "one function for each of the driver's",

@@ -28,53 +28,50 @@ Block either(std::vector<Expr> tests, Block value, const std::function<Block()>&
 
 }  // namespace
 
-void PieceLowering::MatrixLowering::operand(Operand& o, NodeId value, bool along,
-                                            const FlatIndex& parallel_dims,
-                                            const std::vector<size_t>& conditions, int64_t tile) {
+void SimtGemmLowering::operand(Operand& o, NodeId value, bool along, const FlatIndex& parallel_dims,
+                               const std::vector<size_t>& conditions, int64_t tile) {
   o.value = value;
   o.along_k = along;
   o.parallel_dims = &parallel_dims;
   o.conditions = &conditions;
   o.tile = tile;
-  o.type = p_.contraction_.accumulator;
+  o.type = c_.contraction.accumulator;
   const FlatIndex& near = along ? form_.k : parallel_dims;
   o.vector = near.fastest % kQuad == 0 ? kQuad : 1;
   o.moves = tile * g_.k / o.vector / threads_;
 }
 
-void PieceLowering::MatrixLowering::make_buffers(Operand& o, const char* name) {
+void SimtGemmLowering::make_buffers(Operand& o, const char* name) {
   o.asynchronous = g_.stages > 2 && copies(o);
   if (!o.asynchronous) {
     Shape held{o.moves, o.vector};
-    o.held =
-        p_.frame_.add_buffer(std::string(name) + "_held", o.type, nest::Scope::registers, held);
+    o.held = c_.frame.add_buffer(std::string(name) + "_held", o.type, nest::Scope::registers, held);
   }
   Shape staged{g_.stages, g_.k, o.tile};
   // Padding keeps transposed stores in different banks: of neighbouring threads some hold the next
   // parallel dimensions, the others the same ones of the next four terms.
   if (o.along_k) staged = {g_.stages, g_.k / kQuad, kQuad * o.tile + 2 * kQuad};
-  o.staged = p_.frame_.add_buffer(std::string(name) + "_tile", o.type, nest::Scope::shared, staged);
+  o.staged = c_.frame.add_buffer(std::string(name) + "_tile", o.type, nest::Scope::shared, staged);
 }
 
 // Of a tensor in global memory, as gpu::copies_factor says.
-bool PieceLowering::MatrixLowering::copies(const Operand& o) const {
-  const Kernel& kernel = p_.frame_.kernel;
-  if (!gpu::copies_factor(&o == &x_, form_, p_.piece_, p_.contraction_, kernel, p_.frame_.target)) {
+bool SimtGemmLowering::copies(const Operand& o) const {
+  const Kernel& kernel = c_.frame.kernel;
+  if (!gpu::copies_factor(&o == &x_, form_, c_.piece, c_.contraction, kernel, c_.frame.target)) {
     return false;
   }
-  const Node& node = p_.piece_.body[o.value];
-  TensorId tensor = p_.piece_.loads[static_cast<size_t>(node.slot)].tensor;
-  auto buffer = p_.frame_.buffer_of.find(tensor);
-  return buffer != p_.frame_.buffer_of.end() &&
-         p_.frame_.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
+  const Node& node = c_.piece.body[o.value];
+  TensorId tensor = c_.piece.loads[static_cast<size_t>(node.slot)].tensor;
+  auto buffer = c_.frame.buffer_of.find(tensor);
+  return buffer != c_.frame.buffer_of.end() &&
+         c_.frame.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
 }
 
 // Where the thread's access number q lies in the tile: its term and cell, in units of the vector
 // along the direction of neighbours.
-Block PieceLowering::MatrixLowering::moved(
-    const Operand& o, const Expr& thread,
-    const std::function<Block(const Expr& q, const Expr& term, const Expr& parallel_dim)>& body)
-    const {
+Block SimtGemmLowering::moved(const Operand& o, const Expr& thread,
+                              const std::function<Block(const Expr& q, const Expr& term,
+                                                        const Expr& parallel_dim)>& body) const {
   int64_t near = (o.along_k ? g_.k : o.tile) / o.vector;
   return looped("move", Expr(o.moves), LoopKind::unrolled, [&](const Expr& q) {
     Expr element = tidy(Expr(threads_) * q + thread);
@@ -86,22 +83,20 @@ Block PieceLowering::MatrixLowering::moved(
   });
 }
 
-nest::Access PieceLowering::MatrixLowering::held_at(const Operand& o, const Expr& q,
-                                                    const Expr& v) const {
+nest::Access SimtGemmLowering::held_at(const Operand& o, const Expr& q, const Expr& v) const {
   return {o.held, {q, v}, {}};
 }
 
-nest::Access PieceLowering::MatrixLowering::staged_at(const Operand& o, const Expr& slot,
-                                                      const Expr& term, const Expr& parallel_dim,
-                                                      const Expr& lane) const {
+nest::Access SimtGemmLowering::staged_at(const Operand& o, const Expr& slot, const Expr& term,
+                                         const Expr& parallel_dim, const Expr& lane) const {
   if (!o.along_k) return {o.staged, {slot, term, tidy(Expr(o.vector) * parallel_dim + lane)}, {}};
   if (o.vector == kQuad) return in_tile(o, slot, {term, lane}, parallel_dim);
   return in_tile(o, slot, {floor_div(term, Expr(kQuad)), floor_mod(term, Expr(kQuad))},
                  parallel_dim);
 }
 
-nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr& slot,
-                                                    const Term& term, const Expr& cell) const {
+nest::Access SimtGemmLowering::in_tile(const Operand& o, const Expr& slot, const Term& term,
+                                       const Expr& cell) const {
   if (o.along_k) {
     return {o.staged, {slot, term.quad, tidy(Expr(o.tile) * term.place + cell)}, {}};
   }
@@ -110,8 +105,8 @@ nest::Access PieceLowering::MatrixLowering::in_tile(const Operand& o, const Expr
 
 // Reads the thread's part of a step's tile: into registers, or on its way to the slot of the shared
 // tiles.
-Block PieceLowering::MatrixLowering::fetched(const Operand& o, const State& s, const At& at,
-                                             const Expr& step, const Expr& slot) const {
+Block SimtGemmLowering::fetched(const Operand& o, const State& s, const At& at, const Expr& step,
+                                const Expr& slot) const {
   int64_t term_vector = o.along_k ? o.vector : 1, parallel_dim_vector = o.along_k ? 1 : o.vector;
   Expr lane = o.vector == 1 ? Expr(0) : Expr::variable("v");
   Expr term_lane = o.along_k ? lane : Expr(0), parallel_dim_lane = o.along_k ? Expr(0) : lane;
@@ -129,11 +124,11 @@ Block PieceLowering::MatrixLowering::fetched(const Operand& o, const State& s, c
       return o.asynchronous ? staged_at(o, slot, term, parallel_dim, v) : held_at(o, q, v);
     };
     Block value = bound_to("cell_q", cells, [&](const Expr& cell) {
-      return p_.decoded(*o.parallel_dims, s, cell, parallel_dim_vector, parallel_dim_lane, "o",
-                        [&](const State& so) {
-                          return p_.decoded(form_.k, so, k, term_vector, term_lane, "k",
-                                            [&](const State& sk) { return loaded(o, sk, to); });
-                        });
+      return decoded(c_, *o.parallel_dims, s, cell, parallel_dim_vector, parallel_dim_lane, "o",
+                     [&](const State& so) {
+                       return decoded(c_, form_.k, so, k, term_vector, term_lane, "k",
+                                      [&](const State& sk) { return loaded(o, sk, to); });
+                     });
     });
     return either(std::move(inside), std::move(value), [&] {
       return vector_lanes("v", o.vector, [&](const Expr& v) { return zero(o, to, v); });
@@ -141,8 +136,7 @@ Block PieceLowering::MatrixLowering::fetched(const Operand& o, const State& s, c
   });
 }
 
-Block PieceLowering::MatrixLowering::zero(const Operand& o, const Place& to,
-                                          const Expr& lane) const {
+Block SimtGemmLowering::zero(const Operand& o, const Place& to, const Expr& lane) const {
   nest::Store store;
   store.target = to(lane);
   store.body.results = {is_float(o.type) ? store.body.real(0, o.type)
@@ -150,10 +144,10 @@ Block PieceLowering::MatrixLowering::zero(const Operand& o, const Place& to,
   return {statement(std::move(store))};
 }
 
-Block PieceLowering::MatrixLowering::read(const Operand& o, const State& s, const Place& to,
-                                          const Expr& lane) const {
+Block SimtGemmLowering::read(const Operand& o, const State& s, const Place& to,
+                             const Expr& lane) const {
   Value value;
-  NodeId root = p_.translate(value, p_.piece_, o.value, s, {});
+  NodeId root = values_.translate(value, c_.piece, o.value, s, {});
   value.body.results = {root};
   nest::Store store;
   store.target = to(lane);
@@ -164,8 +158,7 @@ Block PieceLowering::MatrixLowering::read(const Operand& o, const State& s, cons
 
 // The factor's value, or zero outside its conditions: tested once where the neighbours share
 // them.
-Block PieceLowering::MatrixLowering::loaded(const Operand& o, const State& s,
-                                            const Place& to) const {
+Block SimtGemmLowering::loaded(const Operand& o, const State& s, const Place& to) const {
   std::vector<Expr> tests = factor_tests(o, s);
   bool by_lane =
       std::any_of(tests.begin(), tests.end(), [](const Expr& e) { return uses_variable(e, "v"); });
@@ -180,18 +173,16 @@ Block PieceLowering::MatrixLowering::loaded(const Operand& o, const State& s,
   });
 }
 
-std::vector<Expr> PieceLowering::MatrixLowering::factor_tests(const Operand& o,
-                                                              const State& s) const {
+std::vector<Expr> SimtGemmLowering::factor_tests(const Operand& o, const State& s) const {
   std::vector<Expr> tests;
   for (size_t i : *o.conditions) {
-    std::vector<Expr> more = conditions(p_.piece_.constraints[i], p_.piece_,
-                                        [&](const Affine& form) { return p_.value_of(form, s); });
+    std::vector<Expr> more = values_.conditions_at(c_.piece.constraints[i], s);
     tests.insert(tests.end(), more.begin(), more.end());
   }
   return tests;
 }
 
-nest::Statement PieceLowering::MatrixLowering::flag_store(int64_t value) const {
+nest::Statement SimtGemmLowering::flag_store(int64_t value) const {
   nest::Store store;
   store.target = {flag_, {Expr(0)}, {}};
   store.body.results = {store.body.integer(value, DType::i32)};
@@ -199,7 +190,7 @@ nest::Statement PieceLowering::MatrixLowering::flag_store(int64_t value) const {
 }
 
 // Zero times a value is not zero where it is infinite or NaN.
-Block PieceLowering::MatrixLowering::flagged(const Operand& o, const Expr& q) const {
+Block SimtGemmLowering::flagged(const Operand& o, const Expr& q) const {
   nest::If unusual;
   Body& b = unusual.predicate;
   NodeId zero = b.real(0, o.type), sum = zero;
@@ -213,7 +204,7 @@ Block PieceLowering::MatrixLowering::flagged(const Operand& o, const Expr& q) co
 }
 
 // Some condition makes the other factor zero, but not this one.
-bool PieceLowering::MatrixLowering::meets_zeros(const Operand& o) const {
+bool SimtGemmLowering::meets_zeros(const Operand& o) const {
   const std::vector<size_t>& other = *(&o == &x_ ? y_ : x_).conditions;
   const std::vector<size_t>& own = *o.conditions;
   return std::any_of(other.begin(), other.end(),
@@ -221,12 +212,11 @@ bool PieceLowering::MatrixLowering::meets_zeros(const Operand& o) const {
 }
 
 // Writes what the registers hold to a slot of the shared tiles.
-Block PieceLowering::MatrixLowering::staged(const Operand& o, const Expr& slot,
-                                            const Expr& thread) const {
+Block SimtGemmLowering::staged(const Operand& o, const Expr& slot, const Expr& thread) const {
   if (o.asynchronous) return {};
   return moved(o, thread, [&](const Expr& q, const Expr& term, const Expr& parallel_dim) {
     Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
-      return Block{p_.copied(staged_at(o, slot, term, parallel_dim, v), held_at(o, q, v))};
+      return Block{terms_.copied(staged_at(o, slot, term, parallel_dim, v), held_at(o, q, v))};
     });
     if (flag_ >= 0 && meets_zeros(o)) append(out, flagged(o, q));
     return out;

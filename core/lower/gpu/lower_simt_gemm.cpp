@@ -2,6 +2,7 @@
 // their way, in registers or by asynchronous copies, while the present ones are multiplied.
 #include <algorithm>
 
+#include "core/lower/gpu/gpu_lowering.h"
 #include "core/lower/gpu/simt_gemm_lowering.h"
 
 namespace tile::lowering {
@@ -10,27 +11,28 @@ using gpu::FlatIndex;
 using nest::Block;
 using nest::LoopKind;
 
-PieceLowering::MatrixLowering::MatrixLowering(PieceLowering& piece, const SimtGemm& g)
-    : p_(piece),
+SimtGemmLowering::SimtGemmLowering(TileParts& parts, const SimtGemm& g)
+    : PieceForm(parts),
+      spread_(parts),
       g_(g),
-      form_(*gpu::matrix_form(piece.piece_, piece.contraction_, piece.frame_.kernel)) {
+      form_(*gpu::matrix_form(c_.piece, c_.contraction, c_.frame.kernel)) {
   threads_ = (g.m / g.thread_m) * (g.n / g.thread_n);
   steps_ = ceil_div(form_.k.count, g.k);
   chunk_ = ceil_div(steps_, g.split);
   operand(x_, form_.x, form_.x_along_k, form_.m, form_.x_conditions, g.m);
   operand(y_, form_.y, form_.y_along_k, form_.n, form_.y_conditions, g.n);
-  bool real = is_float(p_.contraction_.accumulator);
-  if (form_.skips && real && p_.frame_.target.strict_skip) {
-    flag_ = p_.frame_.add_buffer("unusual", DType::i32, nest::Scope::shared, {1});
+  bool real = is_float(c_.contraction.accumulator);
+  if (form_.skips && real && c_.frame.target.strict_skip) {
+    flag_ = c_.frame.add_buffer("unusual", DType::i32, nest::Scope::shared, {1});
   }
   make_buffers(x_, "x");
   make_buffers(y_, "y");
 }
 
-Block PieceLowering::MatrixLowering::run() {
+Block SimtGemmLowering::run() {
   Block out;
   cells_ = flat_cells();
-  parts_ = p_.split_buffers(g_.split, cells_.count, out);
+  parts_ = spread_.split_buffers(g_.split, cells_.count, out);
   int64_t m_tiles = ceil_div(form_.m.count, g_.m), n_tiles = ceil_div(form_.n.count, g_.n);
   int64_t blocks =
       checked_mul(checked_mul(m_tiles, n_tiles), checked_mul(form_.batch.count, g_.split));
@@ -45,12 +47,12 @@ Block PieceLowering::MatrixLowering::run() {
                   }));
            return body;
          }));
-  if (g_.split > 1) append(out, p_.combine_parts(cells_, parts_, g_.split));
+  if (g_.split > 1) append(out, spread_.combine_parts(cells_, parts_, g_.split));
   return out;
 }
 
-Block PieceLowering::MatrixLowering::looped(const std::string& name, const Expr& extent,
-                                            LoopKind kind, const Each& body) {
+Block SimtGemmLowering::looped(const std::string& name, const Expr& extent, LoopKind kind,
+                               const Each& body) {
   if (extent.is_constant() && extent.value() <= 0) return {};
   if (extent.is_constant(1) && kind != LoopKind::grid && kind != LoopKind::thread) return body(0);
   nest::For loop = make_loop(name, 0, extent, kind);
@@ -61,7 +63,7 @@ Block PieceLowering::MatrixLowering::looped(const std::string& name, const Expr&
 }
 
 // Parallel dimensions as the parts of a split count them: batch, m, n.
-FlatIndex PieceLowering::MatrixLowering::flat_cells() const {
+FlatIndex SimtGemmLowering::flat_cells() const {
   FlatIndex all;
   for (const FlatIndex* f : {&form_.batch, &form_.m, &form_.n}) {
     all.iterators.insert(all.iterators.end(), f->iterators.begin(), f->iterators.end());
@@ -72,9 +74,9 @@ FlatIndex PieceLowering::MatrixLowering::flat_cells() const {
 }
 
 // The mixed-radix digits of `value`, the last fastest.
-Block PieceLowering::MatrixLowering::digits(
-    const std::string& prefix, const Expr& value, std::vector<int64_t> radix,
-    const std::function<Block(const std::vector<Expr>&)>& body) {
+Block SimtGemmLowering::digits(const std::string& prefix, const Expr& value,
+                               std::vector<int64_t> radix,
+                               const std::function<Block(const std::vector<Expr>&)>& body) {
   std::vector<Expr> found(radix.size());
   std::function<Block(size_t, const Expr&)> next = [&](size_t left, const Expr& rest) -> Block {
     if (left == 0) return body(found);
@@ -91,7 +93,7 @@ Block PieceLowering::MatrixLowering::digits(
 }
 
 // A warp's threads stand 4 x 8 over the cells where the tile has room for it.
-Block PieceLowering::MatrixLowering::thread(const std::vector<Expr>& block, const Expr& t) {
+Block SimtGemmLowering::thread(const std::vector<Expr>& block, const Expr& t) {
   int64_t rows = g_.m / g_.thread_m, columns = g_.n / g_.thread_n;
   bool warps = rows % 4 == 0 && columns % 8 == 0;
   std::vector<int64_t> radix = warps ? std::vector<int64_t>{rows / 4, columns / 8, 4, 8}
@@ -99,19 +101,19 @@ Block PieceLowering::MatrixLowering::thread(const std::vector<Expr>& block, cons
   return digits("at_", t, radix, [&](const std::vector<Expr>& d) {
     Expr row = warps ? tidy(Expr(4) * d[0] + d[2]) : d[0];
     Expr column = warps ? tidy(Expr(8) * d[1] + d[3]) : d[1];
-    return p_.decoded(form_.batch, p_.whole_box(), block[1], 1, 0, "b",
-                      [&](const State& s) { return tile(s, {block, t, row, column}); });
+    return decoded(c_, form_.batch, c_.whole_box(), block[1], 1, 0, "b",
+                   [&](const State& s) { return tile(s, {block, t, row, column}); });
   });
 }
 
-Block PieceLowering::MatrixLowering::tile(const State& s, const At& at) {
-  Block out = p_.allocations();
+Block SimtGemmLowering::tile(const State& s, const At& at) {
+  Block out = results_.allocations();
   for (const Operand* o : {&x_, &y_}) {
     if (o->held >= 0) out.push_back({nest::Alloc{o->held}});
   }
   make_near(out);
   append(out, over_tile([&](const State& cell) {
-           return Block{statement(p_.neutral_store(p_.accumulator(0, cell)))};
+           return Block{statement(accumulators_.neutral_store(accumulators_.accumulator(0, cell)))};
          }));
   if (flag_ >= 0) append(out, only_if({-at.thread}, {flag_store(0)}));
   Expr begin = tidy(Expr(chunk_) * at.block[0]);
@@ -123,18 +125,17 @@ Block PieceLowering::MatrixLowering::tile(const State& s, const At& at) {
 }
 
 // Registers that hold a thread's part of one term of the tiles; two sets where it reads ahead.
-void PieceLowering::MatrixLowering::make_near(Block& out) {
+void SimtGemmLowering::make_near(Block& out) {
   int64_t sets = g_.ahead ? 2 : 1;
-  x_near_ = p_.register_buffer("x_near", x_.type, {sets, g_.thread_m});
-  y_near_ = p_.register_buffer("y_near", y_.type, {sets, g_.thread_n});
+  x_near_ = accumulators_.register_buffer("x_near", x_.type, {sets, g_.thread_m});
+  y_near_ = accumulators_.register_buffer("y_near", y_.type, {sets, g_.thread_n});
   out.push_back({nest::Alloc{x_near_}});
   out.push_back({nest::Alloc{y_near_}});
 }
 
 // The steps from `begin` on: slot i % stages of the shared tiles holds step i. Before the first
 // one is multiplied, its tiles and those of asynchronous copies for the next ones are on their way.
-Block PieceLowering::MatrixLowering::stream(const State& s, const At& at, const Expr& begin,
-                                            const Expr& count) {
+Block SimtGemmLowering::stream(const State& s, const At& at, const Expr& begin, const Expr& count) {
   bool asynchronous = x_.asynchronous || y_.asynchronous;
   int64_t early = asynchronous ? g_.stages - 1 : 1;
   Block out;
@@ -154,13 +155,12 @@ Block PieceLowering::MatrixLowering::stream(const State& s, const At& at, const 
   return out;
 }
 
-Block PieceLowering::MatrixLowering::ring(const std::string& name, const Expr& step,
-                                          const Each& body) const {
+Block SimtGemmLowering::ring(const std::string& name, const Expr& step, const Each& body) const {
   return bound_to(name, floor_mod(step, Expr(g_.stages)), body);
 }
 
-Block PieceLowering::MatrixLowering::one_step(const State& s, const At& at, const Expr& begin,
-                                              const Expr& count, const Expr& step) {
+Block SimtGemmLowering::one_step(const State& s, const At& at, const Expr& begin, const Expr& count,
+                                 const Expr& step) {
   bool asynchronous = x_.asynchronous || y_.asynchronous;
   int64_t early = asynchronous ? g_.stages - 1 : 1;
   Expr more = tidy(count - 2 - step);
@@ -203,7 +203,7 @@ Block PieceLowering::MatrixLowering::one_step(const State& s, const At& at, cons
   return out;
 }
 
-Expr PieceLowering::MatrixLowering::divided(const Expr& e, int64_t by) {
+Expr SimtGemmLowering::divided(const Expr& e, int64_t by) {
   std::optional<LinearForm> form = linear_form(e);
   internal_check(form.has_value(), "lower: a tile that does not begin at a linear index");
   for (auto& [name, factor] : form->terms) factor /= by;
@@ -213,12 +213,12 @@ Expr PieceLowering::MatrixLowering::divided(const Expr& e, int64_t by) {
 
 // A thread's cells come in quads, spread over the tile so that neighbouring threads hold
 // neighbouring quads.
-Expr PieceLowering::MatrixLowering::spread(const Expr& quad, const Expr& i, const Expr& place,
-                                           int64_t tile, int64_t quads) {
+Expr SimtGemmLowering::spread(const Expr& quad, const Expr& i, const Expr& place, int64_t tile,
+                              int64_t quads) {
   return tidy(Expr(tile / quads) * quad + Expr(kQuad) * place + i);
 }
 
-Block PieceLowering::MatrixLowering::over_tile(const EachCell& body) const {
+Block SimtGemmLowering::over_tile(const EachCell& body) const {
   return looped("i", g_.thread_m, LoopKind::unrolled, [&](const Expr& i) {
     return looped("j", g_.thread_n, LoopKind::unrolled, [&](const Expr& j) {
       State s;
@@ -228,31 +228,30 @@ Block PieceLowering::MatrixLowering::over_tile(const EachCell& body) const {
   });
 }
 
-Block PieceLowering::MatrixLowering::near(const Operand& o, int buffer, const Expr& set,
-                                          const Expr& slot, const Term& term, const Expr& place,
-                                          int64_t cells) const {
+Block SimtGemmLowering::near(const Operand& o, int buffer, const Expr& set, const Expr& slot,
+                             const Term& term, const Expr& place, int64_t cells) const {
   int64_t quads = cells / kQuad;
   return looped("quad", quads, LoopKind::unrolled, [&](const Expr& quad) {
     return vector_lanes("v", kQuad, [&](const Expr& v) {
       nest::Access from = in_tile(o, slot, term, spread(quad, v, place, o.tile, quads));
       nest::Access to{buffer, {set, tidy(Expr(kQuad) * quad + v)}, {}};
-      return Block{p_.copied(std::move(to), std::move(from))};
+      return Block{terms_.copied(std::move(to), std::move(from))};
     });
   });
 }
 
 // The thread's part of a term in both tiles.
-Block PieceLowering::MatrixLowering::both_near(const At& at, const Expr& set, const Expr& slot,
-                                               const Term& term) const {
+Block SimtGemmLowering::both_near(const At& at, const Expr& set, const Expr& slot,
+                                  const Term& term) const {
   Block out = near(x_, x_near_, set, slot, term, at.row, g_.thread_m);
   append(out, near(y_, y_near_, set, slot, term, at.column, g_.thread_n));
   return out;
 }
 
-nest::Statement PieceLowering::MatrixLowering::product(const State& cell, const Expr& set) const {
+nest::Statement SimtGemmLowering::product(const State& cell, const Expr& set) const {
   nest::Store store;
   store.kind = nest::StoreKind::fma;
-  store.target = p_.accumulator(0, cell);
+  store.target = accumulators_.accumulator(0, cell);
   store.loads = {{x_near_, {set, cell.tile_index[0]}, {}},
                  {y_near_, {set, cell.tile_index[1]}, {}}};
   store.body.results = {store.body.load(0, x_.type), store.body.load(1, y_.type)};
@@ -262,7 +261,7 @@ nest::Statement PieceLowering::MatrixLowering::product(const State& cell, const 
 // The products of one term, to and fro, so that neighbours share a factor. A register file has
 // few ports: what is read again at once costs none of them. Tiles of other shapes than a square
 // are walked in bands of a quad along their longer side.
-Block PieceLowering::MatrixLowering::products(const Expr& set) const {
+Block SimtGemmLowering::products(const Expr& set) const {
   bool tall = g_.thread_m >= g_.thread_n;
   int64_t along = std::max(g_.thread_m, g_.thread_n), across = std::min(g_.thread_m, g_.thread_n);
   int64_t band = along == across ? across : kQuad;
@@ -287,8 +286,8 @@ Block PieceLowering::MatrixLowering::products(const Expr& set) const {
   return out;
 }
 
-Block PieceLowering::MatrixLowering::multiplied(const State& s, const At& at, const Expr& slot,
-                                                const Expr& step) {
+Block SimtGemmLowering::multiplied(const State& s, const At& at, const Expr& slot,
+                                   const Expr& step) {
   auto terms = [&](LoopKind kind, const Each& body) {
     return looped("terms", g_.k / kQuad, kind, [&](const Expr& quad) {
       return looped("term", kQuad, kind, [&](const Expr& place) {
@@ -314,7 +313,7 @@ Block PieceLowering::MatrixLowering::multiplied(const State& s, const At& at, co
 
 // All products of a step whose first term has been read, but those of its last one, which is read:
 // terms of even numbers use the first set of registers.
-Block PieceLowering::MatrixLowering::multiplied_ahead(const At& at, const Expr& slot) const {
+Block SimtGemmLowering::multiplied_ahead(const At& at, const Expr& slot) const {
   auto quad = [&](const Expr& q, bool last) {
     Block out;
     for (int64_t i = 1; i < kQuad + (last ? 0 : 1); ++i) {
@@ -332,8 +331,8 @@ Block PieceLowering::MatrixLowering::multiplied_ahead(const At& at, const Expr& 
 }
 
 // The products of one term whose points are in the domain.
-Block PieceLowering::MatrixLowering::guarded_products(const State& s, const At& at, const Expr& k) {
-  return p_.decoded(form_.k, s, k, 1, 0, "k", [&](const State& sk) {
+Block SimtGemmLowering::guarded_products(const State& s, const At& at, const Expr& k) {
+  return decoded(c_, form_.k, s, k, 1, 0, "k", [&](const State& sk) {
     return over_cells(
         sk, at,
         [&](const State& cell) {
@@ -349,8 +348,8 @@ Block PieceLowering::MatrixLowering::guarded_products(const State& s, const At& 
 }
 
 // The thread's cells of the output, without those outside; `vector`: neighbours along n together.
-Block PieceLowering::MatrixLowering::over_cells(const State& s, const At& at, const EachCell& body,
-                                                bool vector) {
+Block SimtGemmLowering::over_cells(const State& s, const At& at, const EachCell& body,
+                                   bool vector) {
   int64_t rows = g_.thread_m / kQuad, columns = g_.thread_n / kQuad;
   int64_t lanes = vector && form_.n.fastest % kQuad == 0 ? kQuad : 1;
   bool m_border = form_.m.count % g_.m != 0, n_border = form_.n.count % g_.n != 0;
@@ -363,7 +362,7 @@ Block PieceLowering::MatrixLowering::over_cells(const State& s, const At& at, co
         std::vector<Expr> inside;
         if (n_border) inside.push_back(tidy(Expr(form_.n.count / lanes - 1) - group));
         return only_if(inside,
-                       p_.decoded(form_.n, sm, group, lanes, lane, "n", [&](const State& sn) {
+                       decoded(c_, form_.n, sm, group, lanes, lane, "n", [&](const State& sn) {
                          return vector_lanes("v", lanes, [&](const Expr& v) {
                            State cell = sn;
                            cell.tile_index = {i, tidy(Expr(kQuad) * quad + j + v)};
@@ -378,31 +377,33 @@ Block PieceLowering::MatrixLowering::over_cells(const State& s, const At& at, co
       Expr m = tidy(Expr(g_.m) * at.block[2] + spread(quad, i, at.row, g_.m, rows));
       std::vector<Expr> inside;
       if (m_border) inside.push_back(tidy(Expr(form_.m.count - 1) - m));
-      return only_if(inside, p_.decoded(form_.m, s, m, 1, 0, "m", [&](const State& sm) {
-        return across(sm, tidy(Expr(kQuad) * quad + i));
-      }));
+      return only_if(inside, decoded(c_, form_.m, s, m, 1, 0, "m", [&](const State& sm) {
+                       return across(sm, tidy(Expr(kQuad) * quad + i));
+                     }));
     });
   });
 }
 
-Block PieceLowering::MatrixLowering::finish(const State& s, const At& at) {
+Block SimtGemmLowering::finish(const State& s, const At& at) {
   return over_cells(
       s, at,
       [&](const State& cell) {
-        if (g_.split == 1) return p_.owned_results(cell);
+        if (g_.split == 1) return results_.owned_results(cell);
         nest::Access to{parts_[0], {at.block[0], position(cell)}, {}};
-        return Block{p_.copied(std::move(to), p_.accumulator(0, cell))};
+        return Block{terms_.copied(std::move(to), accumulators_.accumulator(0, cell))};
       },
       true);
 }
 
 // The cell's place in the parts of a split.
-Expr PieceLowering::MatrixLowering::position(const State& cell) const {
+Expr SimtGemmLowering::position(const State& cell) const {
   Expr at = 0;
-  for (size_t u : cells_.iterators) at = tidy(Expr(p_.piece_.box[u]) * at + cell.at[u].begin());
+  for (size_t u : cells_.iterators) at = tidy(Expr(c_.piece.box[u]) * at + cell.at[u].begin());
   return at;
 }
 
-Block PieceLowering::simt_gemm(const SimtGemm& g) { return MatrixLowering(*this, g).run(); }
+Block lower_simt_gemm(TileParts& parts, const SimtGemm& g) {
+  return SimtGemmLowering(parts, g).run();
+}
 
 }  // namespace tile::lowering

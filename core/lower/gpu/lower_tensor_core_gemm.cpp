@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/kernel/forms/tensor_core_gemm.h"
-#include "core/lower/piece/lowering.h"
+#include "core/lower/gpu/gpu_lowering.h"
+#include "core/lower/gpu/spread_lowering.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
 #include "core/support/checked.h"
 
@@ -58,10 +59,10 @@ class Definitions {
 
 }  // namespace
 
-class TensorCoreLowering {
+class TensorCoreLowering : PieceForm {
  public:
-  TensorCoreLowering(PieceLowering& piece, const TensorCoreGemm& schedule, Product product)
-      : piece_(piece), schedule_(schedule), p_(std::move(product)) {
+  TensorCoreLowering(TileParts& parts, const TensorCoreGemm& schedule, Product product)
+      : PieceForm(parts), spread_(parts), schedule_(schedule), p_(std::move(product)) {
     rows_ = tile_rows(schedule, p_);
     columns_ = tile_columns(schedule, p_);
     sum_ = add("sum", DType::f32, nest::Scope::fragment, rows_, columns_);
@@ -78,8 +79,8 @@ class TensorCoreLowering {
     State s;
     s.at.resize(box().size());
     Block launches;
-    parallel_dims_ = gpu::flat_parallel_dims(piece_.piece_, piece_.frame_.kernel);
-    parts_ = piece_.split_buffers(schedule_.split, parallel_dims_.count, launches);
+    parallel_dims_ = gpu::flat_parallel_dims(c_.piece, c_.frame.kernel);
+    parts_ = spread_.split_buffers(schedule_.split, parallel_dims_.count, launches);
     if (schedule_.stream_k > 1) make_stream_k(launches);
     Definitions tile("tile");
     int64_t blocks = place_block(s, tile);
@@ -96,16 +97,16 @@ class TensorCoreLowering {
     launches.push_back(statement(std::move(grid)));
     if (schedule_.stream_k > 1) append(launches, combine_cut_tiles());
     if (parts_.empty()) return launches;
-    append(launches, piece_.combine_parts(parallel_dims_, parts_, schedule_.split));
+    append(launches, spread_.combine_parts(parallel_dims_, parts_, schedule_.split));
     return launches;
   }
 
  private:
-  const std::vector<int64_t>& box() const { return piece_.piece_.box; }
+  const std::vector<int64_t>& box() const { return c_.piece.box; }
   int64_t box(int u) const { return box()[static_cast<size_t>(u)]; }
   int64_t tile(int u) const { return schedule_.tile[static_cast<size_t>(u)]; }
   int add(const char* name, DType type, nest::Scope scope, int64_t rows, int64_t columns) {
-    return piece_.frame_.add_buffer(name, type, scope, {rows, columns});
+    return c_.frame.add_buffer(name, type, scope, {rows, columns});
   }
   std::vector<int64_t> counts(const std::vector<int>& iterators) const {
     std::vector<int64_t> result;
@@ -142,8 +143,8 @@ class TensorCoreLowering {
   void make_stream_k(Block& out) {
     cut_ = cut_tiles(schedule_, p_);
     whole_ = tile_count(schedule_, p_) - cut_;
-    shares_ = piece_.frame_.add_buffer("parts", DType::f32, nest::Scope::workspace,
-                                       {2 * schedule_.stream_k, rows_, columns_});
+    shares_ = c_.frame.add_buffer("parts", DType::f32, nest::Scope::workspace,
+                                  {2 * schedule_.stream_k, rows_, columns_});
     out.push_back({nest::Alloc{shares_}});
   }
   // Steps of the cut tiles, one tile behind the other, before those of a block.
@@ -181,15 +182,16 @@ class TensorCoreLowering {
     part.then = cells([&](const Expr& row, const Expr& column) {
       State cell;
       cell.tile_index = {row, column};
-      return Block{piece_.copied({shares_, {turn_, row, column}, {}}, piece_.accumulator(0, cell))};
+      return Block{
+          terms_.copied({shares_, {turn_, row, column}, {}}, accumulators_.accumulator(0, cell))};
     });
     return {statement(std::move(whole)), statement(std::move(part))};
   }
 
   // The second launch of a stream: a cell's parts are added in the order of their steps.
   Block combine_cut_tiles() {
-    piece_.cells_of_a_thread(kCombinedCells);
-    PieceLowering::Spread p;
+    spread_.cells_of_a_thread(kCombinedCells);
+    Spread p;
     p.count = checked_mul(cut_, rows_ * columns_);
     p.cells = kCombinedCells;
     p.parallel_dims = kCombiningThreads;
@@ -209,7 +211,7 @@ class TensorCoreLowering {
         return finish(s, cells.row, tidy(cells.column + v));
       }));
     };
-    return piece_.spread_launch(p, "combine", reduce, complete);
+    return spread_.spread_launch(p, "combine", reduce, complete);
   }
 
   // Neighbours in a cut tile, the first one's column.
@@ -235,7 +237,7 @@ class TensorCoreLowering {
       State s;
       s.tile_index = {v};
       nest::Access part{shares_, {turn, cells.row, tidy(cells.column + v)}, {}};
-      return Block{piece_.combined(piece_.accumulator(0, s), std::move(part))};
+      return Block{terms_.combined(accumulators_.accumulator(0, s), std::move(part))};
     }));
     return d.around({statement(std::move(loop))});
   }
@@ -301,14 +303,14 @@ class TensorCoreLowering {
   }
 
   nest::Copy copy(int to, const Operand& o, size_t load, const State& s) const {
-    const tile::Access& access = piece_.piece_.loads[load];
+    const tile::Access& access = c_.piece.loads[load];
     nest::Copy c;
     c.to = to;
-    c.from = piece_.frame_.buffer_of.at(access.tensor);
+    c.from = c_.frame.buffer_of.at(access.tensor);
     c.limit = o.limit;
     c.extent.assign(access.index.size(), 1);
     c.stride.assign(access.index.size(), 1);
-    for (const Index& index : access.index) c.origin.push_back(piece_.value_of(index.affine, s));
+    for (const Index& index : access.index) c.origin.push_back(values_.value_of(index.affine, s));
     std::vector<int> iterators = o.iterators;
     iterators.insert(o.k_inside ? iterators.end() : iterators.begin(), p_.k);
     std::vector<int> spanned;
@@ -362,7 +364,7 @@ class TensorCoreLowering {
     place(p_.b, column);
     if (s.tile_index.empty()) s.tile_index = {row, column};
     s.guards = Guards::none;
-    Block results = parts_.empty() ? piece_.results(s) : Block{stored_part(s)};
+    Block results = parts_.empty() ? results_.results(s) : Block{stored_part(s)};
     if (inside.nonnegative.empty()) return d.around(std::move(results));
     inside.then = std::move(results);
     return d.around({statement(std::move(inside))});
@@ -371,10 +373,10 @@ class TensorCoreLowering {
   nest::Statement stored_part(const State& s) const {
     Expr at = 0;
     for (size_t u : parallel_dims_.iterators) at = tidy(Expr(box()[u]) * at + s.at[u].begin());
-    return piece_.copied({parts_[0], {part_, at}, {}}, piece_.accumulator(0, s));
+    return terms_.copied({parts_[0], {part_, at}, {}}, accumulators_.accumulator(0, s));
   }
 
-  PieceLowering& piece_;
+  SpreadLowering spread_;
   const TensorCoreGemm& schedule_;
   Product p_;
   gpu::FlatIndex parallel_dims_;
@@ -391,14 +393,16 @@ class TensorCoreLowering {
   int sum() const { return sum_; }
 };
 
-Block PieceLowering::run(const TensorCoreGemm& schedule) {
-  std::optional<Product> product = tensor_cores::product_of(piece_, contraction_, frame_.kernel,
-                                                            frame_.target, frame_.layouts());
-  internal_check(product && tensor_cores::broken(schedule, *product, frame_.target).empty(),
+Block lower_tensor_core_gemm(TileParts& parts, const TensorCoreGemm& schedule) {
+  const PieceContext& c = parts.context;
+  std::optional<Product> product = tensor_cores::product_of(c.piece, c.contraction, c.frame.kernel,
+                                                            c.frame.target, c.frame.layouts());
+  internal_check(product && tensor_cores::broken(schedule, *product, c.frame.target).empty(),
                  "lower: a tile for tensor cores that cannot be copied");
-  TensorCoreLowering matrix(*this, schedule, std::move(*product));
-  accumulators_ = {matrix.sum()};
-  find_attached(false);  // a result that is read again is computed again: its value is the same
+  TensorCoreLowering matrix(parts, schedule, std::move(*product));
+  parts.accumulators.use({matrix.sum()});
+  // A result that is read again is computed again: its value is the same.
+  parts.results.find_attached(false);
   return matrix.run();
 }
 

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "core/kernel/forms/gpu_forms.h"
-#include "core/lower/piece/lowering.h"
+#include "core/lower/gpu/spread_lowering.h"
 
 namespace tile::lowering {
 
-class PieceLowering::MatrixLowering {
+class SimtGemmLowering : PieceForm {
  public:
-  MatrixLowering(PieceLowering& piece, const SimtGemm& g);
+  SimtGemmLowering(TileParts& parts, const SimtGemm& g);
   nest::Block run();
 
  private:
@@ -99,7 +99,7 @@ class PieceLowering::MatrixLowering {
   nest::Block finish(const State& s, const At& at);
   Expr position(const State& cell) const;
 
-  PieceLowering& p_;
+  SpreadLowering spread_;
   const SimtGemm& g_;
   gpu::MatrixForm form_;
   gpu::FlatIndex cells_;

@@ -1,6 +1,8 @@
 // Kernels with row loops: the shared loops once, inside them every stage's own loops in turn, and
 // the results that live for a block of rows.
 #include <algorithm>
+#include <deque>
+#include <set>
 
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
@@ -9,23 +11,6 @@
 namespace tile::lowering {
 
 using nest::Block;
-
-nest::Block PieceLowering::shared_loops(size_t shared, const std::vector<std::string>& names,
-                                        double nanoseconds, SharedBody body) {
-  shared_ = shared;
-  shared_body_ = std::move(body);
-  shared_ns_ = nanoseconds;
-  std::vector<int> rows = shared_iterators(frame_.kernel.stages[stage_]);
-  for (size_t r = 0; r < names.size(); ++r) names_[static_cast<size_t>(rows[r])] = names[r];
-  return parallel_loops();
-}
-
-nest::Block PieceLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
-  State s = whole_box();
-  std::vector<int> iterators = shared_iterators(frame_.kernel.stages[stage_]);
-  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(iterators[r])] = rows[r];
-  return outer_loops(shared, std::move(s));
-}
 
 namespace {
 
@@ -52,7 +37,7 @@ std::vector<int> make_row_buffers(Frame& frame) {
 }
 
 // "row0", "row1" … with a letter more where an iterator has that name.
-std::vector<std::string> row_names(size_t count, const std::vector<PieceLowering>& stages) {
+std::vector<std::string> row_names(size_t count, const std::deque<PieceLowering>& stages) {
   std::set<std::string> taken;
   for (const PieceLowering& s : stages) taken.insert(s.names().begin(), s.names().end());
   std::vector<std::string> names;
@@ -97,7 +82,7 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
   if (frame.row_blocks.empty()) return {};
   std::vector<int> buffers = make_row_buffers(frame);
   nest::Block out;
-  std::vector<PieceLowering> lowerings;
+  std::deque<PieceLowering> lowerings;
   double nanoseconds = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].attach >= 0) continue;
@@ -109,7 +94,7 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
   }
   buffers.insert(buffers.end(), frame.carried_buffers.begin(), frame.carried_buffers.end());
   bool streams = has_stream(frame.kernel);
-  PieceLowering::SharedBody shared;
+  OuterLoopLowering::SharedBody shared;
   if (streams) shared.before = allocated(buffers);
   shared.inside = [&](const State& s) {
     nest::Block body = streams ? nest::Block{} : allocated(buffers);
@@ -119,12 +104,12 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
       at.push_back(s.at[static_cast<size_t>(u)]);
       frame.row_begin.push_back(tidy(at.back().begin()));
     }
-    for (PieceLowering& stage : lowerings) append(body, stage.in_rows(at, schedule.shared));
+    for (PieceLowering& stage : lowerings) append(body, stage.loops().in_rows(at, schedule.shared));
     return body;
   };
-  PieceLowering loops(frame, 0, 0, schedule.stages[0][0]);
-  append(out, loops.shared_loops(schedule.shared, row_names(rows.size(), lowerings), nanoseconds,
-                                 std::move(shared)));
+  PieceLowering first(frame, 0, 0, schedule.stages[0][0]);
+  append(out, first.loops().shared_loops(schedule.shared, row_names(rows.size(), lowerings),
+                                         nanoseconds, std::move(shared)));
   return out;
 }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/lower/launch/gpu_launch.h"
-#include "core/lower/piece/lowering.h"
+#include "core/lower/launch/nest_builders.h"
 #include "core/nest/passes/interior.h"
 #include "core/simplify/simplify.h"
 

@@ -1,0 +1,180 @@
+// The nest under construction: its buffers, and where accesses go.
+#include "core/lower/context/frame.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "core/kernel/argument_layout.h"
+#include "core/lower/launch/nest_builders.h"
+
+namespace tile::lowering {
+
+int Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape shape) {
+  nest::Buffer buffer;
+  buffer.name = std::move(name) + std::to_string(nest.buffers.size());
+  buffer.type = type;
+  buffer.scope = scope;
+  buffer.strides = dense_strides(shape);
+  buffer.shape = std::move(shape);
+  buffer.written = true;
+  buffer.alignment = 64;
+  nest.buffers.push_back(std::move(buffer));
+  return static_cast<int>(nest.buffers.size()) - 1;
+}
+
+namespace {
+
+// Indices of merged dimensions become those of `shape`, each by its own quotients and remainders.
+void split_indices(const Shape& merged, const Shape& shape, nest::Access& access) {
+  std::vector<size_t> first = merged_from(merged, shape);
+  internal_check(!first.empty(), "lower: merged dimensions that are none of the tensor's");
+  nest::Access result;
+  result.index.assign(shape.size(), Expr(0));
+  if (!access.values.empty()) result.values.assign(shape.size(), -1);
+  for (size_t m = 0; m < merged.size(); ++m) {
+    // Only extents of one stand beside a dimension that a value is the index of.
+    if (!access.values.empty() && access.values[m] >= 0) {
+      size_t d = first[m];
+      while (d + 1 < first[m + 1] && shape[d] == 1) ++d;
+      result.values[d] = access.values[m];
+      continue;
+    }
+    Expr rest = access.index[m];
+    for (size_t d = first[m + 1]; d-- > first[m];) {
+      result.index[d] = d == first[m] ? rest : floor_mod(rest, Expr(shape[d]));
+      rest = floor_div(rest, Expr(shape[d]));
+    }
+  }
+  access.index = std::move(result.index);
+  access.values = std::move(result.values);
+}
+
+}  // namespace
+
+void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
+  const BoundTensor& t = tensor(id);
+  nest::Buffer buffer;
+  buffer.name = plain_names({t.name})[0] + "_" + std::to_string(nest.buffers.size());
+  buffer.type = t.type;
+  ArgumentLayout layout = argument_layout(kernel, id, strides);
+  buffer.shape = std::move(layout.shape);
+  buffer.strides = std::move(layout.strides);
+  if (layout.split) split.insert(id);
+  buffer.written = written;
+  if (is_gpu(target)) buffer.alignment = 16;
+  bool sized = extent != nullptr && std::find(extent->tensors.begin(), extent->tensors.end(), id) !=
+                                        extent->tensors.end();
+  if (sized) buffer.extent = kExtentName;
+  buffer_of[id] = static_cast<int>(nest.buffers.size());
+  nest.buffers.push_back(std::move(buffer));
+}
+
+ArgumentLayouts Frame::layouts() const {
+  ArgumentLayouts all;
+  for (const auto& [id, at] : buffer_of) {
+    const nest::Buffer& b = nest.buffers[static_cast<size_t>(at)];
+    all[id] = {b.type, b.shape, b.strides, split.contains(id)};
+  }
+  return all;
+}
+
+std::vector<Expr> Frame::buffer_index(TensorId id, std::vector<Expr> index) const {
+  nest::Access access;
+  access.index = std::move(index);
+  place(id, access);
+  return std::move(access.index);
+}
+
+void Frame::place(TensorId id, nest::Access& access) const {
+  // A pinned tensor is never read where a value says.
+  if (auto place = pinned.find(id); place != pinned.end() && access.values.empty()) {
+    access.index = place->second;
+  } else if (auto rows = in_row.find(id); rows != in_row.end()) {
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      int row = rows->second[d];
+      if (row < 0) continue;
+      access.index[d] = tidy(access.index[d] - row_begin[static_cast<size_t>(row)]);
+    }
+  } else if (split.contains(id)) {
+    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
+  }
+}
+
+std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) const {
+  nest::Access access;
+  access.index = std::move(index);
+  if (split.contains(id)) {
+    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
+  }
+  return std::move(access.index);
+}
+
+std::optional<IndexValue> Frame::scalar(TensorId id) {
+  auto at = buffer_of.find(id);
+  if (at == buffer_of.end() || target.device != "cpu") return std::nullopt;
+  const nest::Buffer& b = nest.buffers[static_cast<size_t>(at->second)];
+  bool readable = b.scope == nest::Scope::argument && !b.written && b.shape.empty();
+  if (!readable || !is_integer(b.type) || bit_width(b.type) > 32) return std::nullopt;
+  int64_t half = int64_t{1} << (bit_width(b.type) - 1);
+  bool is_signed = is_signed_integer(b.type);
+  int64_t lo = is_signed ? -half : 0, hi = is_signed ? half - 1 : 2 * half - 1;
+  std::string name = b.name + "_value";
+  bool known = std::any_of(nest.parameters.begin(), nest.parameters.end(),
+                           [&](const nest::Parameter& p) { return p.name == name; });
+  if (!known) nest.parameters.push_back({name, lo, hi, at->second});
+  return IndexValue{Expr::variable(name), lo, hi, 1};
+}
+
+int Frame::add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule,
+                         bool written) {
+  const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
+  int id =
+      add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
+                 nest::Scope::argument, packed_shape(what.packing, schedule, piece, piece.box));
+  nest.buffers[static_cast<size_t>(id)].written = written;
+  return id;
+}
+
+void Frame::take_prepacked(const Schedule& schedule) {
+  for (PrepackedPacking& p : prepacked_packings(kernel, schedule, target)) {
+    int buffer = add_prepacked(p, schedule.stages[p.stage][p.piece], false);
+    prepared.push_back({std::move(p), buffer});
+  }
+}
+
+std::vector<std::string> plain_names(const std::vector<std::string>& names) {
+  std::set<std::string> taken;
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    std::string plain;
+    for (char c : name) plain += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    if (plain.empty() || std::isdigit(static_cast<unsigned char>(plain[0])) != 0)
+      plain = "u" + plain;
+    while (!taken.insert(plain).second) plain += "x";
+    result.push_back(plain);
+  }
+  return result;
+}
+
+Frame empty_frame(const Kernel& kernel, const Target& target, const DynamicExtent* extent) {
+  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}, {}};
+  frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
+  return frame;
+}
+
+Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
+                 const DynamicExtent* extent) {
+  Frame frame = empty_frame(kernel, target, extent);
+  if (extent != nullptr) frame.nest.parameters.push_back({kExtentName, 1, extent->most});
+  auto written = [&](TensorId id) {
+    return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
+  };
+  for (TensorId id : kernel.reads) {
+    if (!written(id)) frame.add_argument(id, false, strides);
+  }
+  for (TensorId id : kernel.writes) frame.add_argument(id, true, strides);
+  return frame;
+}
+
+}  // namespace tile::lowering

@@ -1,0 +1,161 @@
+// What follows from a piece and its schedule.
+#include "core/lower/context/piece_context.h"
+
+#include <algorithm>
+
+#include "core/kernel/collapse.h"
+#include "core/kernel/coverage.h"
+#include "core/kernel/geometry.h"
+#include "core/kernel/stream.h"
+#include "core/lower/launch/nest_builders.h"
+#include "core/schedule/cost/cost.h"
+#include "core/schedule/search/dynamic_extent.h"
+
+namespace tile::lowering {
+
+namespace {
+
+// The schedule with copies of rows for tile registers that the tensors' strides leave apart.
+PieceSchedule fitted(const PieceSchedule& schedule, const Frame& frame, const Piece& piece,
+                     const Contraction& c) {
+  if (!uses_tiles(schedule)) return schedule;
+  PieceSchedule s = schedule;
+  DotForm form = *tile_form(s, piece, c, frame.kernel.tensors);
+  bool packed = std::any_of(s.packings.begin(), s.packings.end(),
+                            [&](const Packing& p) { return p.load == static_cast<int>(form.x); });
+  const tile::Access& rows = piece.loads[form.x];
+  auto buffer = frame.buffer_of.find(rows.tensor);
+  if (packed || buffer == frame.buffer_of.end()) return s;
+  auto k = static_cast<size_t>(s.reduce.back().iterator);
+  std::vector<int64_t> steps;
+  for (const Index& index : rows.index) steps.push_back(index.affine.coefficient(k).num());
+  bool split = frame.split.contains(rows.tensor);
+  if (!split && elements_moved(steps, frame.nest.buffers[static_cast<size_t>(buffer->second)]) == 1)
+    return s;
+  Packing p{static_cast<int>(form.x), static_cast<int>(s.outer.size()), {}};
+  std::vector<Loop> inside = s.reduce;
+  inside.insert(inside.end(), s.tile.begin(), s.tile.end());
+  std::vector<Loop> last;
+  for (const Loop& l : inside) {
+    bool wanted = l.step == 1 || l.binding == Binding::matrix;
+    if (!wanted || !moves_with(rows, static_cast<size_t>(l.iterator))) continue;
+    bool along = l.iterator == static_cast<int>(k);
+    (along ? last : p.order).push_back({l.iterator, l.step, Binding::serial});
+  }
+  p.order.insert(p.order.end(), last.begin(), last.end());
+  s.packings.push_back(std::move(p));
+  return s;
+}
+
+// The step of the entry before `entry` over the same iterator; 0: it is the first.
+int64_t step_before(const Packing& packing, size_t entry) {
+  for (size_t i = entry; i-- > 0;) {
+    if (packing.order[i].iterator == packing.order[entry].iterator) return packing.order[i].step;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t elements_moved(const std::vector<int64_t>& steps, const nest::Buffer& b) {
+  int64_t elements = 0;
+  for (size_t d = 0; d < steps.size(); ++d) elements += steps[d] * b.strides[d];
+  return elements;
+}
+
+PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_number,
+                           const PieceSchedule& given)
+    : frame(nest_frame),
+      contraction(nest_frame.kernel.stages[stage_number].contraction),
+      stage(stage_number),
+      number_in_stage(piece_number),
+      piece(contraction.pieces[piece_number]),
+      schedule(fitted(given, nest_frame, piece, contraction)),
+      constraints(place_constraints(piece, given, has_stream(nest_frame.kernel))),
+      names(plain_names(piece.iterators)) {
+  reduces = piece.parallel_dims < piece.box.size();
+  blocked = std::any_of(given.outer.begin(), given.outer.end(), [&](const Loop& l) {
+    return static_cast<size_t>(l.iterator) >= piece.parallel_dims;
+  });
+  bool zero_if_empty = contraction.aggregation == Aggregation::sum && !contraction.fill;
+  may_be_empty = reduces && given.carried < 0 && !zero_if_empty && !surely_nonempty(piece);
+  lanes_reduce = !given.reduce.empty() && given.reduce.back().binding == Binding::vector;
+  if (lanes_reduce) lane_width = lane_count(given.reduce, piece);
+  tile_shape = tile::tile_shape(given, piece);
+  carried_loops = carried_tile_loops(given);
+  copies = accumulator_copies(given, piece, contraction, frame.target, copy_loop);
+  if (dot_group(given) > 1) {
+    dot = form_of(given, piece, contraction, frame.kernel.tensors);
+  }
+  tiles = uses_tiles(given);
+  if (tiles) sizes = tile_sizes(given, piece);
+  for (const Frame::Prepared& p : frame.prepared) {
+    bool own = p.what.stage == stage && p.what.piece == number_in_stage;
+    if (own) prepared[static_cast<size_t>(p.what.packing.load)] = &p;
+  }
+  if (frame.extent != nullptr) walker = walking_iterator(piece);
+  if (frame.form != nullptr) parametric_tiling = frame.form->blocks[stage][number_in_stage];
+  while (parallel < given.outer.size() && given.outer[parallel].binding == Binding::parallel) {
+    ++parallel;
+  }
+}
+
+std::string PieceContext::variable(int iterator, const State& s) const {
+  auto u = static_cast<size_t>(iterator);
+  return names[u] + "_" + std::to_string(s.at[u].levels.size());
+}
+
+State PieceContext::whole_box() const {
+  State s;
+  s.at.resize(piece.box.size());
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    s.at[u].size = piece.box[u];
+    if (sized_at_run_time(static_cast<int>(u))) s.at[u].size = Expr::variable(kExtentName);
+    s.at[u].bound = piece.box[u];
+  }
+  s.packed.assign(piece.loads.size(), -1);
+  s.outside.resize(piece.loads.size());
+  for (const auto& [load, copy] : prepared) {
+    s.packed[load] = copy->buffer;
+    s.outside[load].assign(s.at.size(), 0);
+  }
+  return s;
+}
+
+const Packing& PieceContext::packing_of(size_t load) const {
+  if (auto known = prepared.find(load); known != prepared.end()) return known->second->what.packing;
+  return *std::find_if(schedule.packings.begin(), schedule.packings.end(),
+                       [&](const Packing& p) { return p.load == static_cast<int>(load); });
+}
+
+nest::Access PieceContext::packed_access(size_t load, const State& s) const {
+  nest::Access a;
+  a.buffer = s.packed[load];
+  const Packing& packing = packing_of(load);
+  for (size_t e = 0; e < packed_loops(packing, schedule); ++e) {
+    const Loop& entry = packing.order[e];
+    auto u = static_cast<size_t>(entry.iterator);
+    int64_t before = step_before(packing, e);
+    Expr sum = 0;
+    for (size_t i = s.outside[load][u]; i < s.at[u].levels.size(); ++i) {
+      const Level& level = s.at[u].levels[i];
+      bool mine = level.step >= entry.step && (before == 0 || level.step < before);
+      if (mine) sum = sum + Expr(level.step / entry.step) * level.value;
+    }
+    a.index.push_back(tidy(sum));
+  }
+  return a;
+}
+
+bool PieceContext::is_bounded(int iterator) const {
+  return std::any_of(constraints.begin(), constraints.end(), [&](const PlacedConstraint& p) {
+    return p.place == Place::bound && p.iterator == iterator;
+  });
+}
+
+int64_t PieceContext::grain_of(int64_t tasks) const {
+  return parallel_grain(piece_nanoseconds(piece, contraction, frame.kernel, schedule, frame.target),
+                        tasks);
+}
+
+}  // namespace tile::lowering

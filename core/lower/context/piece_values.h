@@ -1,0 +1,43 @@
+// Accesses and bodies of a piece as they stand inside the loops.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/lower/context/body_lowering.h"
+#include "core/lower/context/piece_context.h"
+
+namespace tile::lowering {
+
+class PieceValues {
+ public:
+  explicit PieceValues(const PieceContext& context) : c_(context) {}
+
+  Expr value_of(const Affine& form, const State& s) const;
+  // Expressions that are all >= 0 exactly where the condition holds.
+  std::vector<Expr> conditions_at(const Constraint& c, const State& s) const;
+  LoopContext loop_context(const Piece& piece, const State& s,
+                           const Replacement& replacement) const;
+  NodeId element(Value& into, size_t load, const State& s) const;  // that the load reads
+  // Copies the node of the piece's body, with what it needs.
+  NodeId translate(Value& into, const Piece& piece, NodeId root, const State& s,
+                   const Replacement& replacement) const;
+  nest::Access output_access(size_t output, const State& s) const;
+  // The block under the conditions that points of a tile are tested for; `parallel_dims_only`:
+  // those without a reduction.
+  nest::Block guarded(nest::Block block, const State& s, bool parallel_dims_only) const;
+
+  // From now on the fold's results are read from these buffers, which have a tile's shape; nullptr:
+  // no fold is known.
+  void know_fold(const Node* fold, std::vector<int> buffers);
+
+ private:
+  const PieceContext& c_;
+  const Node* known_fold_ = nullptr;
+  std::vector<int> fold_buffers_;
+};
+
+// The cell of the state in a buffer that has a tile's shape.
+nest::Access in_tile(int buffer, const State& s);
+
+}  // namespace tile::lowering

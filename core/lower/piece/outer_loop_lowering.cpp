@@ -1,0 +1,229 @@
+// The outer loops of a piece.
+#include "core/lower/piece/outer_loop_lowering.h"
+
+#include <algorithm>
+
+#include "core/kernel/coverage.h"
+#include "core/kernel/stream.h"
+#include "core/lower/launch/gpu_launch.h"
+#include "core/schedule/cost/cost.h"
+
+namespace tile::lowering {
+
+namespace {
+
+using nest::Block;
+using nest::LoopKind;
+
+std::vector<int64_t> constants(const std::vector<Expr>& list) {
+  std::vector<int64_t> values;
+  for (const Expr& e : list) values.push_back(e.value());
+  return values;
+}
+
+bool over(const Loop& loop, const Loop& other) { return loop.iterator == other.iterator; }
+
+}  // namespace
+
+bool OuterLoopLowering::tile_follows(size_t outer) const {
+  const Loop& loop = c_.schedule.outer[outer];
+  size_t end = outer < shared_ ? shared_ : c_.schedule.outer.size();
+  bool more = std::any_of(c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(outer) + 1,
+                          c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(end),
+                          [&](const Loop& l) { return over(l, loop); });
+  if (outer < shared_) return !more && loop.step > 1;
+  return !more && std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(),
+                              [&](const Loop& l) { return over(l, loop); });
+}
+
+int64_t OuterLoopLowering::grain_of(int64_t tasks) const {
+  double all = shared_ > 0 ? shared_ns_
+                           : piece_nanoseconds(c_.piece, c_.contraction, c_.frame.kernel,
+                                               c_.schedule, c_.frame.target);
+  return parallel_grain(all, tasks);
+}
+
+Block OuterLoopLowering::loops() {
+  if (c_.parametric_tiling == 0) return parallel_loops();
+  return parametric_.parametric_tiling(
+      [&](const State& s) { return outer_loops(c_.parametric_tiling, s); });
+}
+
+Block OuterLoopLowering::parallel_loops() {
+  State s = c_.whole_box();
+  Block out;
+  if (c_.parallel == 0) return outer_loops(0, s);
+  for (const Packing& p : c_.schedule.packings) {
+    if (p.level == 0) append(out, packing_.pack(p, s));
+  }
+  std::vector<Expr> counts;
+  int64_t typical = 1;  // tasks
+  for (size_t i = 0; i < c_.parallel; ++i) {
+    const Loop& l = c_.schedule.outer[i];
+    auto u = static_cast<size_t>(l.iterator);
+    counts.push_back(blocks_in(s.at[u].size, l.step));
+    typical = checked_mul(typical, ceil_div(c_.piece.box[u], l.step));
+  }
+  if (is_gpu(c_.frame.target)) {
+    const Loop& last = c_.schedule.outer[c_.parallel - 1];
+    DType type = c_.frame.tensor(c_.contraction.outputs[0]).type;
+    append(out, gpu::tiled_launch(
+                    constants(counts), {last.step, type}, c_.frame.target,
+                    [&](const std::vector<Expr>& values) { return parallel_body(0, s, values); }));
+    return out;
+  }
+  append(out, parallel_tasks(s, counts, typical));
+  return out;
+}
+
+// One loop over all tasks, of which there are `typical` in a whole box.
+Block OuterLoopLowering::parallel_tasks(const State& s, const std::vector<Expr>& counts,
+                                        int64_t typical) {
+  // Of the loops behind each one.
+  std::vector<Expr> inner(c_.parallel, 1);
+  for (size_t i = c_.parallel; i-- > 1;) inner[i - 1] = inner[i] * counts[i];
+  nest::For loop = make_loop("task", 0, inner[0] * counts[0], LoopKind::parallel);
+  loop.grain = grain_of(typical);
+  std::vector<Expr> values;
+  std::function<Block(size_t)> decode = [&](size_t i) -> Block {
+    if (i == c_.parallel) return parallel_body(0, s, values);
+    Expr v = floor_div(Expr::variable("task"), inner[i]);
+    if (i > 0) v = floor_mod(v, counts[i]);
+    if (counts[i].is_constant(1)) v = 0;
+    return named(c_.variable(c_.schedule.outer[i].iterator, s), v, [&](const Expr& value) {
+      values.push_back(value);
+      return decode(i + 1);
+    });
+  };
+  loop.body = decode(0);
+  return {statement(std::move(loop))};
+}
+
+Block OuterLoopLowering::parallel_body(size_t i, State s, const std::vector<Expr>& values) {
+  if (i == c_.parallel) return outer_loops(i, std::move(s));
+  const Loop& l = c_.schedule.outer[i];
+  int64_t box = c_.piece.box[static_cast<size_t>(l.iterator)];
+  auto inside = [&](const Expr& size) {
+    return parallel_body(i + 1, entered(s, l.iterator, l.step, values[i], size), values);
+  };
+  if (c_.sized_at_run_time(l.iterator)) {
+    const Expr& extent = s.at[static_cast<size_t>(l.iterator)].size;
+    if (l.step == 1 || !tile_follows(i)) return inside(cut(l.step, extent, values[i]));
+    nest::If choice;
+    choice.nonnegative = {tidy(extent - Expr(l.step) * values[i] - Expr(l.step))};
+    choice.then = inside(l.step);
+    choice.otherwise = short_block(l, entered(s, l.iterator, l.step, values[i], l.step),
+                                   tidy(extent - Expr(l.step) * values[i]), [&](const State& part) {
+                                     return parallel_body(i + 1, part, values);
+                                   });
+    return {statement(std::move(choice))};
+  }
+  int64_t full = box / l.step, rest = box % l.step;
+  if (rest == 0 || !tile_follows(i)) return inside(cut(l.step, box, values[i]));
+  if (full == 0) return inside(rest);
+  nest::If choice;
+  choice.nonnegative = {tidy(Expr(full - 1) - values[i])};
+  choice.then = inside(l.step);
+  choice.otherwise = inside(rest);
+  return {statement(std::move(choice))};
+}
+
+Block OuterLoopLowering::outer_loops(size_t i, State s) {
+  if (shared_body_.inside && i == shared_) return shared_body_.inside(s);
+  Block out;
+  if (shared_body_.inside && i + 1 == shared_) append(out, shared_body_.before);
+  for (const Packing& p : c_.schedule.packings) {
+    bool here = p.level == static_cast<int>(i) && (c_.parallel == 0 || i > 0);
+    if (here) append(out, packing_.pack(p, s));
+  }
+  bool inside =
+      i == c_.schedule.outer.size() || c_.schedule.outer[i].iterator == c_.schedule.carried;
+  append(out, inside ? tile_.region(s) : outer_loop(i, s));
+  return out;
+}
+
+Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
+  const Loop& l = c_.schedule.outer[i];
+  if (std::optional<size_t> block = parametric_.parametric_tile_of(i)) {
+    return parametric_.tiles_of_block(
+        i, *block, s, [&](const State& inner) { return outer_loops(i + 1, inner); });
+  }
+  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  auto inside = [&](const Expr& value, const Expr& size) {
+    return outer_loops(i + 1, entered(s, l.iterator, l.step, value, size));
+  };
+  std::string name = c_.variable(l.iterator, s);
+  std::optional<Expr> reached = shared_body_.inside ? reached_blocks(c_, i, s) : std::nullopt;
+  auto visited = [&](const Expr& count) { return reached ? min(count, *reached) : count; };
+  if (!tile_follows(i)) {
+    return counted(name, visited(blocks_in(p.size, l.step)), LoopKind::serial,
+                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
+  }
+  Expr full = floor_div(p.size, Expr(l.step));
+  Block out = counted(name, visited(full), LoopKind::serial,
+                      [&](const Expr& v) { return inside(v, l.step); });
+  if (c_.sized_at_run_time(l.iterator) && l.step > 1 && !p.size.is_constant()) {
+    append(out, named(name, full, [&](const Expr& v) {
+             return short_block(l, entered(s, l.iterator, l.step, v, l.step),
+                                floor_mod(p.size, Expr(l.step)),
+                                [&](const State& part) { return outer_loops(i + 1, part); });
+           }));
+    return out;
+  }
+  if (p.size.is_constant()) {
+    if (p.size.value() % l.step == 0) return out;
+    std::vector<Expr> last;
+    if (reached) last.push_back(tidy(*reached - full - Expr(1)));
+    append(out, only_if(std::move(last), inside(full, p.size.value() % l.step)));
+    return out;
+  }
+  // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
+  int64_t rest = c_.piece.box[static_cast<size_t>(l.iterator)] % l.step;
+  if (rest == 0) return out;
+  nest::If last;
+  last.nonnegative = {floor_mod(p.size, Expr(l.step)) - 1};
+  last.then = named(name, full, [&](const Expr& v) { return inside(v, rest); });
+  out.push_back(statement(std::move(last)));
+  return out;
+}
+
+Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& size,
+                                     const Leaf& leaf) {
+  auto u = static_cast<size_t>(l.iterator);
+  std::vector<int64_t> sizes = short_blocks(l.step, c_.piece.box[u]);
+  std::function<Block(size_t, const Expr&)> from = [&](size_t k, const Expr& left) -> Block {
+    if (k == sizes.size()) return {};
+    // A level of step 1: where in the block the part begins.
+    State part = entered(inner, l.iterator, 1, tidy(size - left), sizes[k]);
+    part.at[u].bound = l.step;
+    nest::If some;
+    some.nonnegative = {tidy(left - Expr(sizes[k]))};
+    some.then = leaf(part);
+    Expr rest = select(less(left, Expr(sizes[k])), left, left - Expr(sizes[k]));
+    Block out{statement(std::move(some))};
+    if (k + 1 == sizes.size()) return out;
+    append(out, named(c_.names[u] + "_left" + std::to_string(k), rest,
+                      [&](const Expr& less_left) { return from(k + 1, less_left); }));
+    return out;
+  };
+  return named(c_.names[u] + "_left", size, [&](const Expr& left) { return from(0, left); });
+}
+
+nest::Block OuterLoopLowering::shared_loops(size_t shared, const std::vector<std::string>& names,
+                                            double nanoseconds, SharedBody body) {
+  shared_ = shared;
+  shared_body_ = std::move(body);
+  shared_ns_ = nanoseconds;
+  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  for (size_t r = 0; r < names.size(); ++r) c_.names[static_cast<size_t>(rows[r])] = names[r];
+  return parallel_loops();
+}
+
+nest::Block OuterLoopLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
+  State s = c_.whole_box();
+  std::vector<int> iterators = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(iterators[r])] = rows[r];
+  return outer_loops(shared, std::move(s));
+}
+
+}  // namespace tile::lowering

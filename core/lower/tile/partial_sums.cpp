@@ -1,0 +1,208 @@
+// Blocked reductions: the sums of the blocks so far wait in the output, or in a workspace of the
+// accumulator's type where the output's is another.
+#include "core/lower/tile/partial_sums.h"
+
+#include <algorithm>
+
+#include "core/kernel/stream.h"
+
+namespace tile::lowering {
+
+using nest::Block;
+
+namespace {
+
+Body holds(const Expr& condition) {
+  Body body;
+  NodeId value = body.size(condition, DType::i64);
+  NodeId zero = body.integer(0, DType::i64);
+  body.results = {body.operation(Op::ne, {value, zero}, DType::bool_)};
+  return body;
+}
+
+}  // namespace
+
+void PartialSums::make(nest::Block& out) {
+  if (!c_.blocked) return;
+  if (has_stream(c_.frame.kernel)) return make_stream_partials();
+  for (TensorId tensor : c_.contraction.outputs) {
+    bool stored = c_.frame.buffer_of.contains(tensor);
+    if (stored && c_.frame.tensor(tensor).type == c_.contraction.accumulator) {
+      partials_.push_back(-1);
+      continue;
+    }
+    Shape shape(c_.piece.box.begin(),
+                c_.piece.box.begin() + static_cast<std::ptrdiff_t>(c_.piece.parallel_dims));
+    if (shape.empty()) shape = {1};
+    int id =
+        c_.frame.add_buffer("partial", c_.contraction.accumulator, nest::Scope::workspace, shape);
+    partials_.push_back(id);
+    out.push_back({nest::Alloc{id}});
+  }
+}
+
+// What a stage has reduced so far, for the rows of a block.
+void PartialSums::make_stream_partials() {
+  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  Shape shape;
+  for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
+    auto row = std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
+    bool is_row = static_cast<size_t>(row) < rows.size();
+    shape.push_back(is_row ? c_.frame.row_blocks[static_cast<size_t>(row)] : c_.piece.box[u]);
+  }
+  if (shape.empty()) shape = {1};
+  auto make = [&](const char* name) {
+    int id = c_.frame.add_buffer(name, c_.contraction.accumulator, nest::Scope::scratch, shape);
+    c_.frame.carried_buffers.push_back(id);
+    return id;
+  };
+  for (size_t o = 0; o < c_.contraction.outputs.size(); ++o) partials_.push_back(make("partial"));
+  if (is_running(c_.frame.kernel, c_.stage))
+    c_.frame.running[c_.stage] = {partials_[0], make("factor")};
+}
+
+nest::Access PartialSums::partial(size_t output, const State& s) const {
+  if (partials_[output] < 0) return values_.output_access(output, s);
+  if (has_stream(c_.frame.kernel)) return of_block(partials_[output], s);
+  nest::Access a;
+  a.buffer = partials_[output];
+  for (size_t u = 0; u < c_.piece.parallel_dims; ++u) a.index.push_back(tidy(s.at[u].begin()));
+  if (a.index.empty()) a.index.emplace_back(0);
+  return a;
+}
+
+// The cell that the parallel dimensions name, in a buffer of one block.
+nest::Access PartialSums::of_block(int buffer, const State& s) const {
+  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  nest::Access a;
+  a.buffer = buffer;
+  for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
+    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), static_cast<int>(u)) -
+                                   rows.begin());
+    Expr at = s.at[u].begin();
+    a.index.push_back(tidy(row < rows.size() ? at - c_.frame.row_begin[row] : at));
+  }
+  if (a.index.empty()) a.index.emplace_back(0);
+  return a;
+}
+
+// The same of the running maximum that the stage follows, at the stage's row.
+nest::Access PartialSums::of_row(int buffer, const State& s) const {
+  const std::vector<KernelStage>& stages = c_.frame.kernel.stages;
+  const KernelStage& mine = stages[c_.stage];
+  const KernelStage& maximum = stages[static_cast<size_t>(mine.rescale)];
+  nest::Access a;
+  a.buffer = buffer;
+  for (size_t u = 0; u < maximum.contraction.pieces[0].parallel_dims; ++u) {
+    auto row = static_cast<size_t>(
+        std::find(maximum.rows.begin(), maximum.rows.end(), static_cast<int>(u)) -
+        maximum.rows.begin());
+    if (row == maximum.rows.size()) {
+      a.index.emplace_back(0);
+      continue;
+    }
+    Expr at = s.at[static_cast<size_t>(mine.rows[row])].begin();
+    a.index.push_back(tidy(at - c_.frame.row_begin[row]));
+  }
+  if (a.index.empty()) a.index.emplace_back(0);
+  return a;
+}
+
+// The sum so far, as a multiple of the exponential of the new maximum.
+void PartialSums::rescale(nest::Store& resumed, const State& s) const {
+  int follows = c_.frame.kernel.stages[c_.stage].rescale;
+  if (follows < 0) return;
+  const Contraction& maximum = c_.frame.kernel.stages[static_cast<size_t>(follows)].contraction;
+  resumed.loads.push_back(of_row(c_.frame.running.at(static_cast<size_t>(follows)).factor, s));
+  Body& body = resumed.body;
+  NodeId factor = body.cast(body.load(1, maximum.accumulator), c_.contraction.accumulator);
+  body.results = {body.operation(Op::mul, {body.results[0], factor}, c_.contraction.accumulator)};
+}
+
+Body PartialSums::first_block(const State& s) const {
+  Expr all = 1;
+  for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
+    if (!s.at[u].levels.empty()) all = all * equal(tidy(s.at[u].begin()), Expr(0));
+  }
+  return holds(all);
+}
+
+Body PartialSums::last_block(const State& s) const {
+  Expr all = 1;
+  for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
+    if (s.at[u].levels.empty()) continue;
+    Expr next = tidy(s.at[u].begin() + Expr(s.at[u].levels.back().step));
+    bool streamed = static_cast<int>(u) == c_.frame.kernel.stages[c_.stage].stream;
+    Expr last = streamed ? tidy(c_.frame.stream_end - Expr(1)) : Expr(c_.piece.box[u] - 1);
+    all = all * less(last, next);
+  }
+  return holds(all);
+}
+
+// A cell at the sums of the blocks before.
+Block PartialSums::resumed(const State& at) const {
+  Block out;
+  for (size_t o = 0; o < c_.contraction.outputs.size(); ++o) {
+    nest::Store first = accumulators_.neutral_store(accumulators_.accumulator(o, at)), again;
+    again.target = first.target;
+    again.loads = {partial(o, at)};
+    again.body.results = {again.body.load(0, c_.contraction.accumulator)};
+    rescale(again, at);
+    Block sums{statement(std::move(again))};
+    Block valid = values_.guarded(sums, at, true);
+    // A cell outside the domain has no partial sum: its index may be outside the output.
+    bool everywhere = std::holds_alternative<nest::Store>(valid.front().what);
+    if (!everywhere) out.push_back(statement(std::move(first)));
+    append(out, std::move(valid));
+  }
+  return out;
+}
+
+// A cell's sums, until the next block.
+Block PartialSums::kept(const State& at) const {
+  Block out;
+  for (size_t o = 0; o < c_.contraction.outputs.size(); ++o) {
+    nest::Store store;
+    store.target = partial(o, at);
+    store.loads = {accumulators_.accumulator(o, at)};
+    store.body.results = {store.body.load(0, c_.contraction.accumulator)};
+    out.push_back(statement(std::move(store)));
+  }
+  return values_.guarded(std::move(out), at, true);
+}
+
+// The start of one cell.
+Block PartialSums::started(const State& at, bool resume) const {
+  Block out;
+  if (resume) out = resumed(at);
+  for (size_t o = 0; o < c_.contraction.outputs.size() && !resume; ++o) {
+    out.push_back(statement(accumulators_.neutral_store(accumulators_.accumulator(o, at))));
+  }
+  if (c_.may_be_empty) {
+    nest::Store none;
+    none.target = accumulators_.present(at);
+    none.body.results = {none.body.integer(0, DType::i32)};
+    out.push_back(statement(std::move(none)));
+  }
+  return out;
+}
+
+Block PartialSums::initialise(const State& s) const {
+  auto tiles = [&](bool resume) {
+    return tile_loops(c_, s, [&](const State& at) { return started(at, resume); });
+  };
+  Block out;
+  if (c_.blocked) {
+    nest::If choice;
+    choice.predicate = first_block(s);
+    choice.then = tiles(false);
+    choice.otherwise = tiles(true);
+    out.push_back(statement(std::move(choice)));
+  } else {
+    out = tiles(false);
+  }
+  append(out, accumulators_.initialise_copies(s));
+  return out;
+}
+
+}  // namespace tile::lowering

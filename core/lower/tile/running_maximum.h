@@ -1,0 +1,27 @@
+// The running maximum of a streamed axis, and how far the axis is needed.
+#pragma once
+
+#include <optional>
+
+#include "core/lower/tile/partial_sums.h"
+
+namespace tile::lowering {
+
+class RunningMaximum : PieceForm {
+ public:
+  RunningMaximum(TileParts& parts, const PartialSums& partials)
+      : PieceForm(parts), partials_(partials) {}
+
+  // The end of a tile of the running maximum: the factor of this block, the new maximum, and what
+  // is made of it.
+  nest::Block raise(const State& s);
+
+ private:
+  const PartialSums& partials_;
+};
+
+// Of the shared loop over the streamed axis: how many blocks the rows of `s` need; nothing for all
+// of them and for other loops. Sets the frame's `stream_end`.
+std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const State& s);
+
+}  // namespace tile::lowering
