@@ -45,6 +45,37 @@ void add_timing(CLI::App& app, Request& r) {
   app.add_flag_callback("--quick", [&r] { r.timing = {5, 5, 1500, 20}; }, "few and short rounds");
 }
 
+// What the commands take beside a request.
+struct Arguments {
+  double budget_ms = 5000;
+  std::string before, after;  // files of results
+  double threshold = 0.05;
+  std::string page;
+  StudyOptions study;
+  int64_t from = 64, to = 300;
+};
+
+void add_compare(CLI::App& app, Arguments& a) {
+  app.add_option("before", a.before, "JSON of the earlier run")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("after", a.after, "JSON of the later run")->required()->check(CLI::ExistingFile);
+  app.add_option("--threshold", a.threshold, "smaller changes are none")->capture_default_str();
+}
+
+void add_study(CLI::App& app, Request& request, StudyOptions& options) {
+  add_engine(app, request);
+  add_file(app, request);
+  app.add_option("--filter", request.filter, "only shapes whose name contains this");
+  app.add_option("--shapes", options.shapes, "random shapes")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the shapes")->capture_default_str();
+  app.add_option("--race-ms", options.race_ms, "budget of a race")->capture_default_str();
+  app.add_flag("--trace", options.trace,
+               "write every measured schedule, beside the model's estimate");
+  app.add_option("--seconds", options.seconds, "of measuring schedules, each kernel")
+      ->capture_default_str();
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app(
       "Measures Tile programs: time, arithmetic or memory rate, share of what this "
@@ -53,6 +84,7 @@ int main_of(int argc, char** argv) {
   Request request;
   request.engine.measure = true;
   request.folder = default_folder();
+  Arguments a;
   CLI::App* list = app.add_subcommand("list", "names and shapes of the benchmarks");
   add_common(*list, request);
   CLI::App* run = app.add_subcommand("run", "time benchmarks");
@@ -63,53 +95,32 @@ int main_of(int argc, char** argv) {
   add_common(*tune, request);
   add_timing(*tune, request);
   tune->add_flag("--schedules", request.schedules, "print the schedules that were found");
-  double budget_ms = 5000;
-  tune->add_option("--budget", budget_ms, "milliseconds of running candidates, each benchmark")
+  tune->add_option("--budget", a.budget_ms, "milliseconds of running candidates, each benchmark")
       ->capture_default_str();
-  std::string before, after;
-  double threshold = 0.05;
   CLI::App* compare =
       app.add_subcommand("compare", "two files of results; exits 1 if a benchmark is slower");
-  compare->add_option("before", before, "JSON of the earlier run")
-      ->required()
-      ->check(CLI::ExistingFile);
-  compare->add_option("after", after, "JSON of the later run")
-      ->required()
-      ->check(CLI::ExistingFile);
-  compare->add_option("--threshold", threshold, "smaller changes are none")->capture_default_str();
-  std::string page;
+  add_compare(*compare, a);
   CLI::App* report = app.add_subcommand("report", "draw a file of results as a page of its own");
-  report->add_option("json", before, "JSON of a run")->required()->check(CLI::ExistingFile);
-  report->add_option("html", page, "the page")->required();
-  StudyOptions options;
+  report->add_option("json", a.before, "JSON of a run")->required()->check(CLI::ExistingFile);
+  report->add_option("html", a.page, "the page")->required();
   CLI::App* study =
       app.add_subcommand("study", "the picks of model and race against all schedules");
-  add_engine(*study, request);
-  add_file(*study, request);
-  study->add_option("--filter", request.filter, "only shapes whose name contains this");
-  study->add_option("--shapes", options.shapes, "random shapes")->capture_default_str();
-  study->add_option("--seed", options.seed, "of the shapes")->capture_default_str();
-  study->add_option("--race-ms", options.race_ms, "budget of a race")->capture_default_str();
-  study->add_flag("--trace", options.trace,
-                  "write every measured schedule, beside the model's estimate");
-  study->add_option("--seconds", options.seconds, "of measuring schedules, each kernel")
-      ->capture_default_str();
-  int64_t from = 64, to = 300;
+  add_study(*study, request, a.study);
   CLI::App* cliffs =
       app.add_subcommand("cliffs", "products whose sizes grow by one; exits 1 at a cliff");
   add_engine(*cliffs, request);
   add_file(*cliffs, request);
-  cliffs->add_option("--from", from, "first size")->capture_default_str();
-  cliffs->add_option("--to", to, "last size")->capture_default_str();
+  cliffs->add_option("--from", a.from, "first size")->capture_default_str();
+  cliffs->add_option("--to", a.to, "last size")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (study->parsed()) return command_study(request, options);
-  if (cliffs->parsed()) return command_cliffs(request, from, to);
-  if (compare->parsed()) return command_compare(before, after, threshold);
-  if (report->parsed()) return command_report(before, page);
+  if (study->parsed()) return command_study(request, a.study);
+  if (cliffs->parsed()) return command_cliffs(request, a.from, a.to);
+  if (compare->parsed()) return command_compare(a.before, a.after, a.threshold);
+  if (report->parsed()) return command_report(a.before, a.page);
   if (request.peers) settle_environment(argv);
   if (list->parsed()) return command_list(request);
   if (run->parsed()) return command_run(request);
-  request.tune_ms = budget_ms;
+  request.tune_ms = a.budget_ms;
   return command_tune(request);
 }
 

@@ -14,6 +14,7 @@ struct StudyClass {
   std::vector<Shape> (*shapes)(const Size& size);
 };
 
+// One function: a table, a row for each class.
 const std::vector<StudyClass>& classes() {
   static const std::vector<StudyClass> kClasses = {
       {"product", "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",

@@ -99,6 +99,7 @@ std::string version() {
          "." + std::to_string(TILE_VERSION_PATCH);
 }
 
+// One function: a paragraph for each command, all over the same arguments.
 int main_of(int argc, char** argv) {
   CLI::App app{"Tile JIT: tensor programs from text"};
   app.require_subcommand(1);

@@ -249,7 +249,15 @@ class Generator {
       }
       return depth > 0 ? mapped(dims, depth) : Step{};
     }
-    switch (pick(0, 9)) {
+    int which = pick(0, 9);
+    if (which < 4) return reducing(which, n);
+    if (which < 7) return combining(which, n);
+    return which < 9 ? repeated(which, n) : mapped(dims, 1);
+  }
+
+  // Reductions and scans of a vector.
+  Step reducing(int which, int n) {
+    switch (which) {
       case 0:
         return reduction("Reduce(add, 0.5f)", 0.5, [](double a, double v) { return a + v; });
       case 1:
@@ -258,7 +266,7 @@ class Generator {
       case 2:
         return reduction("ReduceSeq((a, v) => a * 0.5f + v, 1.0f)", 1,
                          [](double a, double v) { return a * 0.5 + v; });
-      case 3: {
+      default: {
         bool sum = pick(0, 1) == 0;
         return {sum ? "ScanSeq(add, 0.0f)" : "ScanSeq((a, v) => a * 0.5f - v, 0.0f)",
                 [sum](const Nested& x) {
@@ -272,6 +280,12 @@ class Generator {
                 },
                 {n}};
       }
+    }
+  }
+
+  // Values of a vector that depend on several of its elements.
+  static Step combining(int which, int n) {
+    switch (which) {
       case 4:
         return {"(x => Map((p, q) => p - 2.0f * q) $ Zip(x, Gather(reverse) $ x))",
                 [](const Nested& x) {
@@ -290,7 +304,7 @@ class Generator {
                   return map(x, [sum](const Nested& v) { return number(v.value - sum); });
                 },
                 {n}};
-      case 6:
+      default:
         return {
             "((s, m) => Map((p, q) => p + q * m) $ Zip(s, Gather(reverse) $ s)) o "
             "(x => Tuple(ScanSeq(add, 0.0f) $ x, At(0) $ x))",
@@ -306,6 +320,12 @@ class Generator {
               return out;
             },
             {n}};
+    }
+  }
+
+  // The best of neighbours, and a vector that is averaged with itself three times.
+  static Step repeated(int which, int n) {
+    switch (which) {
       case 7:
         return {
             "Map(t => Get(t, 0) - Get(t, 1)) o ReduceSeq((a, t) => Get(t, 0) > Get(a, 0) ? t : "
@@ -320,7 +340,7 @@ class Generator {
               return make({number(best - next)});
             },
             {1}};
-      case 8:
+      default:
         return {
             "Iterate(3, (x => Map((p, q) => p * 0.5f + q * 0.25f) $ Zip(x, Gather(shift(1)) $ x)))",
             [](const Nested& x) {
@@ -337,8 +357,6 @@ class Generator {
               return now;
             },
             {n}};
-      default:
-        return mapped(dims, 1);
     }
   }
 

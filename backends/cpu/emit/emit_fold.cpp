@@ -191,6 +191,8 @@ FunctionEmitter::Nodes FunctionEmitter::new_fold(const BodyValues& values, const
   return fold_loop(values, node, std::move(starts), loop);
 }
 
+// One function: the basic blocks of the rounds, and of the runs of rounds around them, name each
+// other as predecessors and successors.
 FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, const Node& node,
                                                   Nodes starts, const FoldLoop& loop) {
   llvm::LLVMContext& context = function_.getContext();

@@ -258,8 +258,7 @@ std::string consumer(const MatrixLeaf& l) {
   pieces.set("panels", !staged ? ""
                                : pieces.fill("const unsigned panels = base + kStages * kStageBytes "
                                              "+ consumer * $panel_bytes;\n"));
-  pieces.set("part_sums",
-             l.split ? pieces.fill("float part_sum[$blocks][$registers];\n") : "");
+  pieces.set("part_sums", l.split ? pieces.fill("float part_sum[$blocks][$registers];\n") : "");
   pieces.set("skip", l.in_turn ? skip_tile(l) : "");
   pieces.set("second_consumer",
              l.in_turn ? pieces.fill("unsigned turns = 0;\nif (consumer == 1) {\n$skip}\n") : "");
@@ -371,8 +370,7 @@ std::string matrix_source(const MatrixLeaf& l) {
   TextPieces pieces = common_pieces(l);
   pieces.set("multiply_function", multiply_function(l));
   pieces.set("threads", matrix_threads(l));
-  pieces.set("cluster_size",
-             l.cluster > 1 ? pieces.fill("__cluster_dims__($cluster, 1, 1) ") : "");
+  pieces.set("cluster_size", l.cluster > 1 ? pieces.fill("__cluster_dims__($cluster, 1, 1) ") : "");
   pieces.set("parameters", l.parameters);
   pieces.set("set_up", set_up(l));
   pieces.set("fewer_registers", set_registers(registers.producer, "dec"));

@@ -11,9 +11,7 @@ void TextPieces::set(const std::string& name, std::string text) {
   pieces_.insert_or_assign(name, std::move(text));
 }
 
-void TextPieces::set(const std::string& name, int64_t number) {
-  set(name, std::to_string(number));
-}
+void TextPieces::set(const std::string& name, int64_t number) { set(name, std::to_string(number)); }
 
 std::string TextPieces::fill(std::string_view text) const {
   constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz_";

@@ -23,68 +23,19 @@ std::string infix(const ValueText& a, const char* sign, const ValueText& b) {
 
 // The C library's name of a function; empty: none. f32 versions end in f.
 std::string_view library_name(Op op) {
-  switch (op) {
-    case Op::acos:
-      return "acos";
-    case Op::acosh:
-      return "acosh";
-    case Op::asin:
-      return "asin";
-    case Op::asinh:
-      return "asinh";
-    case Op::atan:
-      return "atan";
-    case Op::atan2:
-      return "atan2";
-    case Op::atanh:
-      return "atanh";
-    case Op::ceil:
-      return "ceil";
-    case Op::cos:
-      return "cos";
-    case Op::cosh:
-      return "cosh";
-    case Op::erf:
-      return "erf";
-    case Op::exp:
-      return "exp";
-    case Op::exp2:
-      return "exp2";
-    case Op::expm1:
-      return "expm1";
-    case Op::floor:
-      return "floor";
-    case Op::log:
-      return "log";
-    case Op::log1p:
-      return "log1p";
-    case Op::log2:
-      return "log2";
-    case Op::pow:
-      return "pow";
-    case Op::round:
-      return "rint";
-    case Op::sin:
-      return "sin";
-    case Op::sinh:
-      return "sinh";
-    case Op::sqrt:
-      return "sqrt";
-    case Op::tan:
-      return "tan";
-    case Op::tanh:
-      return "tanh";
-    case Op::trunc:
-      return "trunc";
-    case Op::abs:
-      return "fabs";
-    case Op::mod:
-      return "fmod";
-    case Op::fma:
-      return "fma";
-    default:
-      return {};
-  }
+  static constexpr std::pair<Op, std::string_view> kNames[] = {
+      {Op::acos, "acos"},   {Op::acosh, "acosh"}, {Op::asin, "asin"},   {Op::asinh, "asinh"},
+      {Op::atan, "atan"},   {Op::atan2, "atan2"}, {Op::atanh, "atanh"}, {Op::ceil, "ceil"},
+      {Op::cos, "cos"},     {Op::cosh, "cosh"},   {Op::erf, "erf"},     {Op::exp, "exp"},
+      {Op::exp2, "exp2"},   {Op::expm1, "expm1"}, {Op::floor, "floor"}, {Op::log, "log"},
+      {Op::log1p, "log1p"}, {Op::log2, "log2"},   {Op::pow, "pow"},     {Op::round, "rint"},
+      {Op::sin, "sin"},     {Op::sinh, "sinh"},   {Op::sqrt, "sqrt"},   {Op::tan, "tan"},
+      {Op::tanh, "tanh"},   {Op::trunc, "trunc"}, {Op::abs, "fabs"},    {Op::mod, "fmod"},
+      {Op::fma, "fma"},
+  };
+  const auto* found = std::find_if(std::begin(kNames), std::end(kNames),
+                                   [&](const auto& row) { return row.first == op; });
+  return found == std::end(kNames) ? std::string_view{} : found->second;
 }
 
 std::string real_operation(Op op, DType type, std::span<const ValueText> x) {

@@ -102,6 +102,35 @@ bool may_be_empty(const Piece& piece, const Contraction& c) {
   return !zero_if_empty && !surely_nonempty(piece);
 }
 
+namespace {
+
+// By how many elements of the output the closest of these iterators steps.
+int64_t least_stride(const std::vector<size_t>& list, const Piece& piece, const Kernel& kernel) {
+  int64_t least = int64_t{1} << 60;
+  for (size_t u : list) {
+    int64_t s = std::abs(stride_of(piece.stores[0], u, kernel));
+    if (s != 0 && piece.box[u] > 1) least = std::min(least, s);
+  }
+  return least;
+}
+
+// Gives each factor the conditions that it knows; false: one that neither does.
+bool take_conditions(MatrixForm& f, const Piece& piece, const Iterators& of_x,
+                     const Iterators& of_y) {
+  for (size_t i = 0; i < piece.constraints.size(); ++i) {
+    Iterators used;
+    collect(piece.constraints[i].form, used);
+    bool in_x = within(used, of_x), in_y = within(used, of_y);
+    if (!in_x && !in_y) return false;
+    if (in_x) f.x_conditions.push_back(i);
+    if (in_y) f.y_conditions.push_back(i);
+    f.skips = f.skips || in_x != in_y;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
                                       const Kernel& kernel) {
   bool sum = c.aggregation == Aggregation::sum && c.outputs.size() == 1 &&
@@ -125,15 +154,7 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   }
   if (m.empty() && n.empty()) return std::nullopt;
   // The output is written along n.
-  auto closest = [&](const std::vector<size_t>& list) {
-    int64_t least = int64_t{1} << 60;
-    for (size_t u : list) {
-      int64_t s = std::abs(stride_of(piece.stores[0], u, kernel));
-      if (s != 0 && piece.box[u] > 1) least = std::min(least, s);
-    }
-    return least;
-  };
-  if (closest(m) < closest(n)) {
+  if (least_stride(m, piece, kernel) < least_stride(n, piece, kernel)) {
     std::swap(f.x, f.y);
     std::swap(x, y);
     std::swap(x_loads, y_loads);
@@ -150,15 +171,7 @@ std::optional<MatrixForm> matrix_form(const Piece& piece, const Contraction& c,
   Iterators of_x = common, of_y = common;
   of_x.insert(m.begin(), m.end());
   of_y.insert(n.begin(), n.end());
-  for (size_t i = 0; i < piece.constraints.size(); ++i) {
-    Iterators used;
-    collect(piece.constraints[i].form, used);
-    bool in_x = within(used, of_x), in_y = within(used, of_y);
-    if (!in_x && !in_y) return std::nullopt;
-    if (in_x) f.x_conditions.push_back(i);
-    if (in_y) f.y_conditions.push_back(i);
-    f.skips = f.skips || in_x != in_y;
-  }
+  if (!take_conditions(f, piece, of_x, of_y)) return std::nullopt;
   f.x_along_k = along_k(f.k, f.m, x_loads, kernel);
   f.y_along_k = along_k(f.k, f.n, y_loads, kernel);
   return f;
