@@ -1,18 +1,16 @@
-#include <llvm/IR/MDBuilder.h>
-
 #include "backends/cpu/emit/emitter.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
 
 void FunctionEmitter::statement(const nest::For& f) {
-  Form begin = indices_.form(f.begin), extent = indices_.form(f.extent);
+  Form begin = c_.indices.form(f.begin), extent = c_.indices.form(f.extent);
   if (extent.is_constant() && extent.constant <= 0) return;
   if (f.kind == nest::LoopKind::vector && lanes_of(f) > 1) {
     vector_loop(f, begin, extent);
   } else if (writes_out(f)) {
     written_out(f, begin, extent.constant);
-  } else if (indices_.uses_lanes(begin) || indices_.uses_lanes(extent)) {
+  } else if (c_.indices.uses_lanes(begin) || c_.indices.uses_lanes(extent)) {
     loop_by_lane(f, begin, extent);
   } else {
     counted_loop(f, begin, extent);
@@ -20,145 +18,117 @@ void FunctionEmitter::statement(const nest::For& f) {
 }
 
 void FunctionEmitter::body_with(const nest::For& f, Form variable) {
-  indices_.bind(f.variable, std::move(variable));
+  c_.indices.bind(f.variable, std::move(variable));
   block(f.body);
-  indices_.unbind(f.variable);
+  c_.indices.unbind(f.variable);
 }
 
 void FunctionEmitter::counted_body(const nest::For& f, const Form& variable) {
-  loops_.push_back({f.variable, variable});
+  c_.loops.push_back({f.variable, variable});
   body_with(f, variable);
-  loops_.pop_back();
+  c_.loops.pop_back();
 }
 
 void FunctionEmitter::written_out(const nest::For& f, const Form& begin, int64_t extent) {
-  const WrittenOut loop{f.variable, begin, extent};
+  const TransposeEmitter::WrittenOut loop{f.variable, begin, extent};
   for (int64_t i = 0; i < extent; ++i) {
-    block_.reset();
-    if (i == 0 && extent > 1 && turns(f, loop)) block_ = loop;
+    transposes_.begin_iteration(f, loop, i);
     body_with(f, begin + Form{{}, i});
   }
-  block_.reset();
+  transposes_.end_loop();
+}
+
+// The lanes of a vector loop whose numbers are `lane`: those below the extent.
+Lanes FunctionEmitter::lanes_of_loop(const nest::For& f, const Form& lane, const Form& extent) {
+  Lanes lanes;
+  lanes.width = lanes_of(f);
+  if (extent.is_constant() && extent.constant >= lanes.width) return lanes;
+  llvm::Value* count = c_.indices.value(extent, 1);
+  llvm::Value* numbers = c_.indices.value(lane, lanes.width);
+  lanes.mask = c_.scopes.once({key_of(count), lanes.width, 'm'}, [&] {
+    return c_.ir.CreateICmpSLT(numbers, c_.ir.CreateVectorSplat(lanes.width, count));
+  });
+  if (extent.is_constant()) {
+    lanes.leading = static_cast<unsigned>(extent.constant);
+  } else {
+    lanes.any = c_.scopes.once({key_of(count), 'n'},
+                               [&] { return c_.ir.CreateICmpSGT(count, c_.ir.getInt64(0)); });
+  }
+  return lanes;
 }
 
 void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const Form& extent) {
-  internal_check(lanes_.width == 1, "cpu: a vector loop inside another");
-  Lanes lanes;
-  lanes.width = lanes_of(f);
-  Form lane = indices_.lane(lanes.width);
-  if (!extent.is_constant() || extent.constant < lanes.width) {
-    llvm::Value* count = indices_.value(extent, 1);
-    llvm::Value* numbers = indices_.value(lane, lanes.width);
-    lanes.mask = scopes_.once({key_of(count), lanes.width, 'm'}, [&] {
-      return ir_.CreateICmpSLT(numbers, ir_.CreateVectorSplat(lanes.width, count));
-    });
-    if (extent.is_constant()) {
-      lanes.leading = static_cast<unsigned>(extent.constant);
-    } else {
-      lanes.any = scopes_.once({key_of(count), 'n'},
-                               [&] { return ir_.CreateICmpSGT(count, ir_.getInt64(0)); });
-    }
-  }
-  within(lanes, [&] {
+  internal_check(c_.lanes.width == 1, "cpu: a vector loop inside another");
+  Form lane = c_.indices.lane(lanes_of(f));
+  Lanes lanes = lanes_of_loop(f, lane, extent);
+  c_.within(lanes, [&] {
     Form at = begin + lane;
     if (f.ordered) {
-      indices_.bind(f.variable, begin);
-      mirrored_ = lanes.mask == nullptr && runs_back(f.body, f.variable, begin);
-      if (mirrored_) at = begin + Form{{}, int64_t{lanes.width} - 1} - lane;
-      indices_.bind(f.variable, at);
-      begin_running(f.body);
+      c_.indices.bind(f.variable, begin);
+      running_.begin_loop(f, begin);
+      if (running_.is_mirrored()) at = begin + Form{{}, int64_t{lanes.width} - 1} - lane;
+      c_.indices.bind(f.variable, at);
+      running_.begin_running(f.body);
     }
-    if (block_) {
-      indices_.bind(f.variable, at);
-      read_transposed(*block_, f.body);
+    if (transposes_.reads_blocks()) {
+      c_.indices.bind(f.variable, at);
+      transposes_.read_transposed(f.body);
     }
     body_with(f, at);
   });
-  running_.clear();
-  updated_.clear();
-  mirrored_ = false;
-}
-
-int64_t FunctionEmitter::run_of(const void* loop) const {
-  auto at = long_loops_.find(loop);
-  return at == long_loops_.end() ? 0 : at->second;
-}
-
-// Goes on to `next` unless somebody answers that the code is to end.
-void FunctionEmitter::ask(llvm::BasicBlock* next) {
-  llvm::LLVMContext& context = function_.getContext();
-  if (stopped_ == nullptr) stopped_ = llvm::BasicBlock::Create(context, "");
-  auto* asked = llvm::BasicBlock::Create(context, "", &function_);
-  llvm::MDNode* rarely = llvm::MDBuilder(context).createBranchWeights(1, 1 << 20);
-  ir_.CreateCondBr(ir_.CreateIsNotNull(question_), asked, next, rarely);
-  ir_.SetInsertPoint(asked);
-  llvm::Value* answer = ir_.CreateLoad(ir_.getPtrTy(), question_);
-  auto* type = llvm::FunctionType::get(ir_.getInt1Ty(), {ir_.getPtrTy()}, false);
-  llvm::CallInst* is_over = ir_.CreateCall(type, answer, {question_});
-  is_over->addRetAttr(llvm::Attribute::ZExt);
-  is_over->setDoesNotThrow();
-  // Whoever answers may use tile registers itself.
-  if (configured_ != nullptr) ir_.CreateStore(ir_.getInt32(0), configured_);
-  ir_.CreateCondBr(is_over, stopped_, next, rarely);
-}
-
-// Where the first of the runs of a loop with questions ends: all others are whole.
-llvm::Value* FunctionEmitter::first_end(llvm::Value* begin, llvm::Value* end, int64_t run) {
-  llvm::Value* last = ir_.CreateSub(ir_.CreateSub(end, begin), ir_.getInt64(1));
-  llvm::Value* rest = ir_.CreateAnd(last, ir_.getInt64(static_cast<uint64_t>(run - 1)));
-  return ir_.CreateAdd(begin, ir_.CreateAdd(rest, ir_.getInt64(1)));
+  running_.end_loop();
 }
 
 // for i in [begin, end), tested at the bottom; with questions in runs of iterations, and one behind
 // each but the last.
 void FunctionEmitter::count_up(const Count& count, const std::set<int>& stored,
                                const std::function<void(llvm::Value*)>& body) {
-  llvm::LLVMContext& context = function_.getContext();
-  llvm::BasicBlock* before = ir_.GetInsertBlock();
+  llvm::LLVMContext& context = c_.function.getContext();
+  llvm::BasicBlock* before = c_.ir.GetInsertBlock();
   bool asks = count.run > 0;
-  auto* runs = asks ? llvm::BasicBlock::Create(context, "", &function_) : nullptr;
-  auto* loop = llvm::BasicBlock::Create(context, "", &function_);
+  auto* runs = asks ? llvm::BasicBlock::Create(context, "", &c_.function) : nullptr;
+  auto* loop = llvm::BasicBlock::Create(context, "", &c_.function);
   auto* after = llvm::BasicBlock::Create(context, "");
   llvm::BasicBlock* first = asks ? runs : loop;
-  llvm::Value* end = asks ? first_end(count.begin, count.end, count.run) : count.end;
+  llvm::Value* end = asks ? questions_.first_end(count.begin, count.end, count.run) : count.end;
   llvm::Instruction* entry =
-      count.certain ? ir_.CreateBr(first)
-                    : ir_.CreateCondBr(ir_.CreateICmpSLT(count.begin, count.end), first, after);
+      count.certain ? c_.ir.CreateBr(first)
+                    : c_.ir.CreateCondBr(c_.ir.CreateICmpSLT(count.begin, count.end), first, after);
   llvm::PHINode *run = nullptr, *run_end = nullptr;
   if (asks) {
-    ir_.SetInsertPoint(runs);
-    run = ir_.CreatePHI(ir_.getInt64Ty(), 2);
-    run_end = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+    c_.ir.SetInsertPoint(runs);
+    run = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
+    run_end = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
     run->addIncoming(count.begin, before);
     run_end->addIncoming(end, before);
     end = run_end;
-    ir_.CreateBr(loop);
+    c_.ir.CreateBr(loop);
   }
-  ir_.SetInsertPoint(loop);
-  llvm::PHINode* i = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+  c_.ir.SetInsertPoint(loop);
+  llvm::PHINode* i = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
   i->addIncoming(asks ? static_cast<llvm::Value*>(run) : count.begin, asks ? runs : before);
-  scopes_.open(entry, stored);
+  c_.scopes.open(entry, stored);
   body(i);
-  scopes_.close();
-  llvm::Value* next = ir_.CreateNSWAdd(i, ir_.getInt64(1));
-  i->addIncoming(next, ir_.GetInsertBlock());
-  auto* done = asks ? llvm::BasicBlock::Create(context, "", &function_) : after;
-  ir_.CreateCondBr(ir_.CreateICmpSLT(next, end), loop, done);
+  c_.scopes.close();
+  llvm::Value* next = c_.ir.CreateNSWAdd(i, c_.ir.getInt64(1));
+  i->addIncoming(next, c_.ir.GetInsertBlock());
+  auto* done = asks ? llvm::BasicBlock::Create(context, "", &c_.function) : after;
+  c_.ir.CreateCondBr(c_.ir.CreateICmpSLT(next, end), loop, done);
   if (asks) {
-    auto* more = llvm::BasicBlock::Create(context, "", &function_);
-    auto* again = llvm::BasicBlock::Create(context, "", &function_);
-    ir_.SetInsertPoint(done);
-    ir_.CreateCondBr(ir_.CreateICmpSLT(end, count.end), more, after);
-    ir_.SetInsertPoint(more);
-    ask(again);
-    ir_.SetInsertPoint(again);
+    auto* more = llvm::BasicBlock::Create(context, "", &c_.function);
+    auto* again = llvm::BasicBlock::Create(context, "", &c_.function);
+    c_.ir.SetInsertPoint(done);
+    c_.ir.CreateCondBr(c_.ir.CreateICmpSLT(end, count.end), more, after);
+    c_.ir.SetInsertPoint(more);
+    questions_.ask(again);
+    c_.ir.SetInsertPoint(again);
     run->addIncoming(end, again);
-    llvm::Value* length = ir_.getInt64(static_cast<uint64_t>(count.run));
-    run_end->addIncoming(ir_.CreateNSWAdd(end, length), again);
-    ir_.CreateBr(runs);
+    llvm::Value* length = c_.ir.getInt64(static_cast<uint64_t>(count.run));
+    run_end->addIncoming(c_.ir.CreateNSWAdd(end, length), again);
+    c_.ir.CreateBr(runs);
   }
-  after->insertInto(&function_);
-  ir_.SetInsertPoint(after);
+  after->insertInto(&c_.function);
+  c_.ir.SetInsertPoint(after);
 }
 
 void FunctionEmitter::counted_loop(const nest::For& f, const Form& begin, const Form& extent) {
@@ -167,47 +137,48 @@ void FunctionEmitter::counted_loop(const nest::For& f, const Form& begin, const 
     return;
   }
   if (f.kind == nest::LoopKind::vector) {  // of one lane
-    llvm::Value* some = ir_.CreateICmpSGT(indices_.value(extent, 1), ir_.getInt64(0));
-    conditional(some, [&] { body_with(f, begin); });
+    llvm::Value* some = c_.ir.CreateICmpSGT(c_.indices.value(extent, 1), c_.ir.getInt64(0));
+    c_.conditional(some, [&] { body_with(f, begin); });
     return;
   }
-  llvm::Value* from = indices_.value(begin, 1);
-  llvm::Value* to = indices_.value(begin + extent, 1);
-  count_up({from, to, extent.is_constant(), run_of(&f)}, stored_buffers(f.body),
+  llvm::Value* from = c_.indices.value(begin, 1);
+  llvm::Value* to = c_.indices.value(begin + extent, 1);
+  count_up({from, to, extent.is_constant(), questions_.run_of(&f)}, stored_buffers(f.body),
            [&](llvm::Value* i) {
-             Form variable = indices_.variable(i);
-             prefetch_operands(f, variable, i);
+             Form variable = c_.indices.variable(i);
+             prefetches_.prefetch_operands(f, variable, i);
              counted_body(f, variable);
            });
 }
 
 // Bounds that differ by lane: as many rounds as the longest lane needs, lanes dropping out.
 void FunctionEmitter::loop_by_lane(const nest::For& f, const Form& begin, const Form& extent) {
-  llvm::Value* counts = indices_.value(extent, lanes_.width);
+  llvm::Value* counts = c_.indices.value(extent, c_.lanes.width);
   llvm::Value* longest = counts;
   if (counts->getType()->isVectorTy()) {
     llvm::Value* none = llvm::Constant::getNullValue(counts->getType());
     llvm::Value* live =
-        lanes_.mask == nullptr ? counts : ir_.CreateSelect(lanes_.mask, counts, none);
-    longest = ir_.CreateIntMaxReduce(live, true);
+        c_.lanes.mask == nullptr ? counts : c_.ir.CreateSelect(c_.lanes.mask, counts, none);
+    longest = c_.ir.CreateIntMaxReduce(live, true);
   }
-  count_up({ir_.getInt64(0), longest, false, run_of(&f)}, stored_buffers(f.body),
+  count_up({c_.ir.getInt64(0), longest, false, questions_.run_of(&f)}, stored_buffers(f.body),
            [&](llvm::Value* i) {
-             Lanes inner = lanes_;
+             Lanes inner = c_.lanes;
              if (counts->getType()->isVectorTy()) {
-               inner = masked(ir_.CreateICmpSLT(ir_.CreateVectorSplat(lanes_.width, i), counts));
+               inner = c_.masked(
+                   c_.ir.CreateICmpSLT(c_.ir.CreateVectorSplat(c_.lanes.width, i), counts));
              }
-             within(inner, [&] { body_with(f, begin + indices_.variable(i)); });
+             c_.within(inner, [&] { body_with(f, begin + c_.indices.variable(i)); });
            });
 }
 
 void FunctionEmitter::parallel_loop(const nest::For& f) {
-  Form begin = indices_.form(f.begin);
-  llvm::Value* from = indices_.value(begin, 1);
-  count_up({function_.getArg(4), function_.getArg(5), false, run_of(&f)}, stored_buffers(f.body),
-           [&](llvm::Value* i) {
-             counted_body(f,
-                          indices_.variable(from == ir_.getInt64(0) ? i : ir_.CreateAdd(from, i)));
+  Form begin = c_.indices.form(f.begin);
+  llvm::Value* from = c_.indices.value(begin, 1);
+  count_up({c_.function.getArg(4), c_.function.getArg(5), false, questions_.run_of(&f)},
+           stored_buffers(f.body), [&](llvm::Value* i) {
+             counted_body(
+                 f, c_.indices.variable(from == c_.ir.getInt64(0) ? i : c_.ir.CreateAdd(from, i)));
            });
 }
 

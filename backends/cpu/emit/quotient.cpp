@@ -2,7 +2,7 @@
 // vectors of integers.
 #include <llvm/Support/MathExtras.h>
 
-#include "backends/cpu/emit/emitter.h"
+#include "backends/cpu/emit/body_emitter.h"
 #include "core/simplify/simplify.h"
 
 namespace tile::cpu {
@@ -22,10 +22,10 @@ bool divides(const Node& node) {
 }  // namespace
 
 // Empty where no integers are divided.
-std::vector<std::optional<IntegerRange>> FunctionEmitter::ranges_of(const Body& body) const {
+std::vector<std::optional<IntegerRange>> BodyEmitter::ranges_of(const Body& body) const {
   if (std::none_of(body.nodes.begin(), body.nodes.end(), divides)) return {};
   Ranges parameters;
-  for (const nest::Parameter& p : nest_.parameters) parameters.set(p.name, p.lo, p.hi);
+  for (const nest::Parameter& p : c_.nest.parameters) parameters.set(p.name, p.lo, p.hi);
   return integer_ranges(body, [&](const Node& node) -> std::optional<IntegerRange> {
     if (node.kind != NodeKind::size) return std::nullopt;
     ConstantRange range = constant_range(node.expr, parameters);
@@ -35,7 +35,7 @@ std::vector<std::optional<IntegerRange>> FunctionEmitter::ranges_of(const Body& 
 }
 
 // Null: not one of small positive integers in lanes.
-llvm::Value* FunctionEmitter::small_quotient(const BodyValues& values, const Node& node) {
+llvm::Value* BodyEmitter::small_quotient(const BodyValues& values, const Node& node) {
   if (!divides(node) || values.ranges.empty()) return nullptr;
   auto at = [&](size_t i) { return static_cast<size_t>(node.args[i]); };
   const auto &a = values.ranges[at(0)], &b = values.ranges[at(1)];
@@ -43,29 +43,29 @@ llvm::Value* FunctionEmitter::small_quotient(const BodyValues& values, const Nod
   llvm::Value *dividend = values.nodes[at(0)], *divisor = values.nodes[at(1)];
   if (!small || !dividend->getType()->isVectorTy()) return nullptr;
   Key key{key_of(dividend), key_of(divisor), static_cast<uint64_t>(node.op), 'q'};
-  return scopes_.once(key, [&]() -> llvm::Value* {
-    llvm::Value* wide = splat(divisor);
+  return c_.scopes.once(key, [&]() -> llvm::Value* {
+    llvm::Value* wide = c_.splat(divisor);
     if (b->lo == b->hi && llvm::isPowerOf2_64(static_cast<uint64_t>(b->lo))) {
       uint64_t power = static_cast<uint64_t>(b->lo);
-      return node.op == Op::div ? ir_.CreateLShr(dividend, llvm::Log2_64(power))
-                                : ir_.CreateAnd(dividend, power - 1);
+      return node.op == Op::div ? c_.ir.CreateLShr(dividend, llvm::Log2_64(power))
+                                : c_.ir.CreateAnd(dividend, power - 1);
     }
     llvm::Type* reals = llvm::VectorType::get(
-        ir_.getFloatTy(), llvm::cast<llvm::VectorType>(dividend->getType())->getElementCount());
-    llvm::Value* real = ir_.CreateSIToFP(dividend, reals);
+        c_.ir.getFloatTy(), llvm::cast<llvm::VectorType>(dividend->getType())->getElementCount());
+    llvm::Value* real = c_.ir.CreateSIToFP(dividend, reals);
     llvm::Value* quotient = nullptr;
     if (divisor->getType()->isVectorTy()) {
-      quotient = ir_.CreateFDiv(real, ir_.CreateSIToFP(divisor, reals));
+      quotient = c_.ir.CreateFDiv(real, c_.ir.CreateSIToFP(divisor, reals));
     } else {
-      llvm::Value* one = llvm::ConstantFP::get(ir_.getFloatTy(), 1.0);
-      llvm::Value* raised = llvm::ConstantFP::get(ir_.getFloatTy(), kRaised);
-      llvm::Value* inverse =
-          ir_.CreateFMul(ir_.CreateFDiv(one, ir_.CreateSIToFP(divisor, ir_.getFloatTy())), raised);
-      quotient = ir_.CreateFMul(real, splat(inverse));
+      llvm::Value* one = llvm::ConstantFP::get(c_.ir.getFloatTy(), 1.0);
+      llvm::Value* raised = llvm::ConstantFP::get(c_.ir.getFloatTy(), kRaised);
+      llvm::Value* inverse = c_.ir.CreateFMul(
+          c_.ir.CreateFDiv(one, c_.ir.CreateSIToFP(divisor, c_.ir.getFloatTy())), raised);
+      quotient = c_.ir.CreateFMul(real, c_.splat(inverse));
     }
-    quotient = ir_.CreateFPToSI(quotient, dividend->getType());
+    quotient = c_.ir.CreateFPToSI(quotient, dividend->getType());
     if (node.op == Op::div) return quotient;
-    return ir_.CreateSub(dividend, ir_.CreateMul(quotient, wide));
+    return c_.ir.CreateSub(dividend, c_.ir.CreateMul(quotient, wide));
   });
 }
 

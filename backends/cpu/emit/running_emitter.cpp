@@ -1,7 +1,7 @@
-// Vector loops whose lanes see what the ones before them update (scans).
+#include "backends/cpu/emit/running_emitter.h"
+
 #include <algorithm>
 
-#include "backends/cpu/emit/emitter.h"
 #include "backends/cpu/values/combine.h"
 #include "backends/cpu/values/types.h"
 
@@ -21,13 +21,23 @@ std::optional<Form> read_later(const std::optional<Indices::Strided>& lanes, uns
 
 }  // namespace
 
+void RunningEmitter::begin_loop(const nest::For& f, const Form& begin) {
+  mirrored_ = c_.lanes.mask == nullptr && runs_back(f.body, f.variable, begin);
+}
+
+void RunningEmitter::end_loop() {
+  running_.clear();
+  updated_.clear();
+  mirrored_ = false;
+}
+
 // Before the statements of an ordered loop: each cell that they update, as every lane finds it.
 // Where results go past the caches, memory is the limit, and what a later vector reads is asked for
 // across the ends of pages, where the processor's own prefetchers stop.
-void FunctionEmitter::begin_running(const nest::Block& statements) {
+void RunningEmitter::begin_running(const nest::Block& statements) {
   bool streams = false;
-  for (size_t b = 0; b < nest_.buffers.size(); ++b) {
-    streams = streams || memory_.is_non_temporal(static_cast<int>(b));
+  for (size_t b = 0; b < c_.nest.buffers.size(); ++b) {
+    streams = streams || c_.memory.is_non_temporal(static_cast<int>(b));
   }
   for (const nest::Statement& s : statements) {
     if (const auto* guard = std::get_if<nest::If>(&s.what)) {
@@ -38,69 +48,69 @@ void FunctionEmitter::begin_running(const nest::Block& statements) {
     const auto& store = std::get<nest::Store>(s.what);
     if (store.kind == nest::StoreKind::assign) continue;
     for (const nest::Access& a : store.loads) {
-      const nest::Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
+      const nest::Buffer& b = c_.buffer(a.buffer);
       if (!streams || !a.values.empty() || b.scope != nest::Scope::argument) continue;
       auto size = static_cast<int64_t>(byte_size(b.type));
-      auto line = read_later(indices_.strided(offset_of(a)), lanes_.width, size, mirrored_);
-      if (line) memory_.prefetch(a.buffer, *line);
+      auto line = read_later(c_.indices.strided(c_.offset_of(a)), c_.lanes.width, size, mirrored_);
+      if (line) c_.memory.prefetch(a.buffer, *line);
     }
-    Reference target = memory_.resolve(store.target, {}, lanes_);
+    Reference target = c_.memory.resolve(store.target, {}, c_.lanes);
     internal_check(target.cell >= 0, "cpu: a running value that is no register");
     if (target.lanes || running_.contains({target.buffer, target.cell})) continue;
     llvm::AllocaInst*& at = running_[{target.buffer, target.cell}];
-    llvm::Value* old = on_every_lane(memory_.load(target, Lanes{}));
+    llvm::Value* old = on_every_lane(c_.memory.load(target, Lanes{}));
     {
-      llvm::IRBuilderBase::InsertPointGuard guard(ir_);
-      llvm::BasicBlock& entry = function_.getEntryBlock();
-      ir_.SetInsertPoint(&entry, entry.begin());
-      at = ir_.CreateAlloca(old->getType());
+      llvm::IRBuilderBase::InsertPointGuard guard(c_.ir);
+      llvm::BasicBlock& entry = c_.function.getEntryBlock();
+      c_.ir.SetInsertPoint(&entry, entry.begin());
+      at = c_.ir.CreateAlloca(old->getType());
     }
-    running_cells_.push_back(at);
-    ir_.CreateStore(old, at);
+    c_.cells.push_back(at);
+    c_.ir.CreateStore(old, at);
   }
 }
 
 // What the cell holds in each lane's iteration; null: the same in all of them.
-llvm::Value* FunctionEmitter::running_value(const Reference& r) {
+llvm::Value* RunningEmitter::running_value(const Reference& r) {
   auto at = r.cell < 0 || r.lanes ? running_.end() : running_.find({r.buffer, r.cell});
   if (at == running_.end()) return nullptr;
-  return ir_.CreateLoad(at->second->getAllocatedType(), at->second);
+  return c_.ir.CreateLoad(at->second->getAllocatedType(), at->second);
 }
 
 // A running value on every lane: where a vector loop before made it, as it was made.
-llvm::Value* FunctionEmitter::on_every_lane(llvm::Value* value) {
+llvm::Value* RunningEmitter::on_every_lane(llvm::Value* value) {
   auto known = on_lanes_.find(value);
   bool fits = known != on_lanes_.end() &&
-              known->second->getType() == with_lanes(value->getType(), lanes_.width);
-  return fits ? known->second : splat(value);
+              known->second->getType() == with_lanes(value->getType(), c_.lanes.width);
+  return fits ? known->second : c_.splat(value);
 }
 
-void FunctionEmitter::update_running(const nest::Store& s, const Reference& target,
-                                     llvm::Value* value, llvm::Value* factor) {
+void RunningEmitter::update_running(const nest::Store& s, const Reference& target,
+                                    llvm::Value* value, llvm::Value* factor) {
   internal_check(s.kind != nest::StoreKind::assign, "cpu: a running value that is assigned");
-  llvm::Value* last_before = on_every_lane(memory_.load(target, Lanes{}));
+  llvm::Value* last_before = on_every_lane(c_.memory.load(target, Lanes{}));
   bool first = updated_.insert({target.buffer, target.cell}).second;
   RunningLanes before{first ? last_before : running_value(target), last_before};
-  RunningLanes after = emit_running_lanes(ir_, s.kind, type_of(target.buffer), before, splat(value),
-                                          factor == nullptr ? nullptr : splat(factor), lanes_.mask,
-                                          mirrored_, half_);
-  ir_.CreateStore(after.each, running_.at({target.buffer, target.cell}));
-  llvm::Value* last = ir_.CreateExtractElement(after.last, uint64_t{0});
+  RunningLanes after = emit_running_lanes(
+      c_.ir, s.kind, c_.type_of(target.buffer), before, c_.splat(value),
+      factor == nullptr ? nullptr : c_.splat(factor), c_.lanes.mask, mirrored_, c_.half);
+  c_.ir.CreateStore(after.each, running_.at({target.buffer, target.cell}));
+  llvm::Value* last = c_.ir.CreateExtractElement(after.last, uint64_t{0});
   on_lanes_[last] = after.last;
-  memory_.store(target, last, Lanes{});
+  c_.memory.store(target, last, Lanes{});
 }
 
 // Whether all that an ordered loop reads and assigns moves one element back with each iteration, or
 // is not moved by it: its lanes may then stand the other way round, and nothing is reversed.
-bool FunctionEmitter::runs_back(const nest::Block& statements, const std::string& variable,
-                                const Form& begin) {
+bool RunningEmitter::runs_back(const nest::Block& statements, const std::string& variable,
+                               const Form& begin) {
   auto moves = [&](const nest::Access& a) {
     return std::any_of(a.index.begin(), a.index.end(),
                        [&](const Expr& e) { return uses_variable(e, variable); });
   };
   auto back = [&](const nest::Access& a) {
     if (!a.values.empty()) return false;
-    return !moves(a) || move_of(a, variable, begin) == -1;
+    return !moves(a) || c_.move_of(a, variable, begin) == -1;
   };
   return std::all_of(statements.begin(), statements.end(), [&](const nest::Statement& s) {
     if (const auto* guard = std::get_if<nest::If>(&s.what)) {

@@ -1,9 +1,7 @@
-// All components of a pixel at once: where they are computed alike, in lanes of 16 bits and fewer,
-// the lanes are the components of neighbouring pixels as they lie in memory, and nothing is taken
-// apart or put together.
+#include "backends/cpu/emit/component_emitter.h"
+
 #include <algorithm>
 
-#include "backends/cpu/emit/emitter.h"
 #include "backends/cpu/values/operation.h"
 #include "backends/cpu/values/types.h"
 
@@ -26,34 +24,33 @@ llvm::Value* replicated(llvm::IRBuilderBase& ir, llvm::Value* value, unsigned co
 
 }  // namespace
 
-// The same place but for the last index, a number.
-bool FunctionEmitter::same_pixel(const nest::Access& a, const nest::Access& b) {
+bool same_pixel(const nest::Access& a, const nest::Access& b) {
   if (a.buffer != b.buffer || a.index.empty() || !a.values.empty() || !b.values.empty()) {
     return false;
   }
   return std::equal(a.index.begin(), a.index.end() - 1, b.index.begin(), b.index.end() - 1);
 }
 
-const nest::Access& FunctionEmitter::Components::access(size_t c, NodeId id) const {
+const nest::Access& ComponentEmitter::Components::access(size_t c, NodeId id) const {
   return stores[c]->loads[static_cast<size_t>(body(c)[id].slot)];
 }
 
 // Whether the loads read the pixel's components in order.
-bool FunctionEmitter::reads_components(const Components& all, const std::vector<NodeId>& ids) {
+bool ComponentEmitter::reads_components(const Components& all, const std::vector<NodeId>& ids) {
   const nest::Access& first = all.access(0, ids[0]);
   for (size_t c = 0; c < ids.size(); ++c) {
     const nest::Access& a = all.access(c, ids[c]);
     if (!same_pixel(first, a) || !a.index.back().is_constant(static_cast<int64_t>(c))) return false;
   }
   unsigned component = 0;
-  unsigned count = memory_.group_size(memory_.resolve(first, {}, lanes_), component);
+  unsigned count = c_.memory.group_size(c_.memory.resolve(first, {}, c_.lanes), component);
   return count == ids.size() && component == 0;
 }
 
 // Whether one operation on all components does what each store does on its own; `ids` has a node
 // of each store's body.
-bool FunctionEmitter::packs(const Components& all, const std::vector<NodeId>& ids,
-                            std::set<std::vector<NodeId>>& known) {
+bool ComponentEmitter::packs(const Components& all, const std::vector<NodeId>& ids,
+                             std::set<std::vector<NodeId>>& known) {
   if (!known.insert(ids).second) return true;
   const Node& first = all.body(0)[ids[0]];
   if (!is_narrow(first.type)) return false;
@@ -80,31 +77,31 @@ bool FunctionEmitter::packs(const Components& all, const std::vector<NodeId>& id
   return true;
 }
 
-std::vector<NodeId> FunctionEmitter::Components::arguments(const std::vector<NodeId>& ids,
-                                                           size_t which) const {
+std::vector<NodeId> ComponentEmitter::Components::arguments(const std::vector<NodeId>& ids,
+                                                            size_t which) const {
   std::vector<NodeId> list;
   for (size_t c = 0; c < ids.size(); ++c) list.push_back(body(c)[ids[c]].args[which]);
   return list;
 }
 
 // Element l * count + c is component c of lane l.
-llvm::Value* FunctionEmitter::packed(Components& all, const std::vector<NodeId>& ids) {
+llvm::Value* ComponentEmitter::packed(Components& all, const std::vector<NodeId>& ids) {
   if (auto known = all.values.find(ids); known != all.values.end()) return known->second;
   const Node& first = all.body(0)[ids[0]];
   auto count = static_cast<unsigned>(ids.size());
   llvm::Value* value = nullptr;
   if (first.kind == NodeKind::integer) {
     llvm::SmallVector<llvm::Constant*> elements;
-    for (unsigned i = 0; i < count * lanes_.width; ++i) {
+    for (unsigned i = 0; i < count * c_.lanes.width; ++i) {
       const Node& n = all.body(i % count)[ids[i % count]];
-      elements.push_back(llvm::cast<llvm::Constant>(literal(n)));
+      elements.push_back(llvm::cast<llvm::Constant>(bodies_.literal(n)));
     }
     value = llvm::ConstantVector::get(elements);
   } else if (first.kind == NodeKind::load) {
-    Reference r = memory_.resolve(all.access(0, ids[0]), {}, lanes_);
+    Reference r = c_.memory.resolve(all.access(0, ids[0]), {}, c_.lanes);
     value = reads_components(all, ids)
-                ? memory_.load_pixels(r, count, lanes_)
-                : replicated(ir_, memory_.load(r, lanes_), count, lanes_.width);
+                ? c_.memory.load_pixels(r, count, c_.lanes)
+                : replicated(c_.ir, c_.memory.load(r, c_.lanes), count, c_.lanes.width);
   } else {
     std::vector<Operand> operands;
     Key key{'p', static_cast<uint64_t>(first.op), static_cast<uint64_t>(first.type)};
@@ -114,14 +111,14 @@ llvm::Value* FunctionEmitter::packed(Components& all, const std::vector<NodeId>&
       key.push_back(key_of(operands.back().value));
       key.push_back(static_cast<uint64_t>(type));
     }
-    value = scopes_.once(
-        key, [&] { return emit_operation(ir_, first.op, first.type, operands, half_); });
+    value = c_.scopes.once(
+        key, [&] { return emit_operation(c_.ir, first.op, first.type, operands, c_.half); });
   }
   return all.values[ids] = value;
 }
 
 // The components of one pixel for each lane, as they lie in memory; null: not computed alike.
-llvm::Value* FunctionEmitter::packed_pixels(const std::vector<const nest::Store*>& stores) {
+llvm::Value* ComponentEmitter::packed_pixels(const std::vector<const nest::Store*>& stores) {
   Components all{stores, {}};
   std::vector<NodeId> roots;
   for (size_t c = 0; c < stores.size(); ++c) roots.push_back(all.body(c).results[0]);

@@ -1,10 +1,8 @@
-// Folds: a loop with a phi for each carried value, inside the lanes of a vector loop. Where the
-// number of rounds is the same for every lane it is a plain loop; otherwise it runs as long as any
-// lane does, lanes dropping out.
+#include "backends/cpu/emit/fold_emitter.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpu/emit/emitter.h"
 #include "backends/cpu/values/combine.h"
 #include "backends/cpu/values/types.h"
 #include "core/support/diagnostic.h"
@@ -12,14 +10,14 @@
 namespace tile::cpu {
 
 // A stand-in for a fold's counter where only the shape of expressions matters.
-Form FunctionEmitter::nominal_counter(const std::string& name) {
+Form FoldEmitter::nominal_counter(const std::string& name) {
   auto [known, added] = counters_.try_emplace(name);
-  if (added) known->second = indices_.variable(ir_.getInt64(0));
+  if (added) known->second = c_.indices.variable(c_.ir.getInt64(0));
   return known->second;
 }
 
-void FunctionEmitter::describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
-                               std::set<int>& buffers) {
+void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
+                           std::set<int>& buffers) {
   key.push_back(region.nodes.size());
   for (const Node& n : region.nodes) {
     for (auto part :
@@ -28,37 +26,37 @@ void FunctionEmitter::describe(const Body& region, const std::vector<nest::Acces
       key.push_back(part);
     }
     for (NodeId arg : n.args) key.push_back(static_cast<uint64_t>(arg));
-    if (n.kind == NodeKind::size) append(key, indices_.form(n.expr));
+    if (n.kind == NodeKind::size) append(key, c_.indices.form(n.expr));
     if (n.kind == NodeKind::load) {
       const nest::Access& a = loads[static_cast<size_t>(n.slot)];
       buffers.insert(a.buffer);
       key.push_back(static_cast<uint64_t>(a.buffer));
-      for (const Expr& e : a.index) append(key, indices_.form(e));
+      for (const Expr& e : a.index) append(key, c_.indices.form(e));
       for (int v : a.values) key.push_back(static_cast<uint64_t>(v));
     } else {
       key.push_back(static_cast<uint64_t>(n.slot));
     }
     if (n.kind != NodeKind::fold) continue;
-    indices_.bind(n.expr.name(), nominal_counter(n.expr.name()));
+    c_.indices.bind(n.expr.name(), nominal_counter(n.expr.name()));
     describe(*n.region, loads, key, buffers);
-    indices_.unbind(n.expr.name());
+    c_.indices.unbind(n.expr.name());
   }
   for (NodeId r : region.results) key.push_back(static_cast<uint64_t>(r));
 }
 
 // The same loop with the same operands is run once, however many statements need a result of it.
-FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Node& node) {
+Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
   Key key{'F',
           static_cast<uint64_t>(node.op),
           static_cast<uint64_t>(node.slot),
-          lanes_.width,
-          key_of(lanes_.mask),
-          key_of(lanes_.any)};
+          c_.lanes.width,
+          key_of(c_.lanes.mask),
+          key_of(c_.lanes.any)};
   for (NodeId arg : node.args) key.push_back(key_of(values.nodes[static_cast<size_t>(arg)]));
   std::set<int> buffers{-1};
-  indices_.bind(node.expr.name(), nominal_counter(node.expr.name()));
+  c_.indices.bind(node.expr.name(), nominal_counter(node.expr.name()));
   describe(*node.region, values.loads, key, buffers);
-  indices_.unbind(node.expr.name());
+  c_.indices.unbind(node.expr.name());
   auto key_of_result = [&](int k) {
     Key part = key;
     part.push_back(static_cast<uint64_t>(k));
@@ -69,7 +67,7 @@ FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Nod
     Key part = key_of_result(k);
     llvm::Value* known = nullptr;
     bool all = std::all_of(buffers.begin(), buffers.end(), [&](int buffer) {
-      known = scopes_.content(buffer, part);
+      known = c_.scopes.content(buffer, part);
       return known != nullptr;
     });
     if (!all) break;
@@ -79,27 +77,27 @@ FunctionEmitter::Nodes FunctionEmitter::fold(const BodyValues& values, const Nod
   results = new_fold(values, node);
   for (int k = 0; k < node.slot; ++k) {
     for (int buffer : buffers) {
-      scopes_.remember(buffer, key_of_result(k), results[static_cast<size_t>(k)]);
+      c_.scopes.remember(buffer, key_of_result(k), results[static_cast<size_t>(k)]);
     }
   }
   return results;
 }
 
 // A bound as a form: index expressions keep their strides.
-Form FunctionEmitter::bound_form(const BodyValues& values, NodeId id) {
+Form FoldEmitter::bound_form(const BodyValues& values, NodeId id) {
   const Node& node = values.body[id];
-  if (node.kind == NodeKind::size) return indices_.form(node.expr);
+  if (node.kind == NodeKind::size) return c_.indices.form(node.expr);
   if (node.kind == NodeKind::integer) return {{}, node.integer};
-  return indices_.variable(values.nodes[static_cast<size_t>(id)]);
+  return c_.indices.variable(values.nodes[static_cast<size_t>(id)]);
 }
 
 // Whether the lanes' values differ, for each node of a region.
-std::vector<bool> FunctionEmitter::varying_nodes(const Body& region,
-                                                 const std::vector<nest::Access>& loads,
-                                                 const std::vector<bool>& arguments) {
+std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
+                                             const std::vector<nest::Access>& loads,
+                                             const std::vector<bool>& arguments) {
   std::vector<bool> varies;
   std::map<size_t, std::vector<bool>> folds;
-  auto uses_lanes = [&](const Expr& e) { return indices_.uses_lanes(indices_.form(e)); };
+  auto uses_lanes = [&](const Expr& e) { return c_.indices.uses_lanes(c_.indices.form(e)); };
   for (size_t i = 0; i < region.nodes.size(); ++i) {
     const Node& n = region.nodes[i];
     auto at = [&](NodeId id) { return static_cast<bool>(varies[static_cast<size_t>(id)]); };
@@ -117,10 +115,10 @@ std::vector<bool> FunctionEmitter::varying_nodes(const Body& region,
       std::vector<bool> given(n.args.size() - 1);
       for (size_t a = 2; a < n.args.size(); ++a) given[a - 1] = at(n.args[a]);
       bool differ = at(n.args[0]) || at(n.args[1]);
-      Form counter = differ ? indices_.lane(lanes_.width) : nominal_counter(n.expr.name());
-      indices_.bind(n.expr.name(), counter);
+      Form counter = differ ? c_.indices.lane(c_.lanes.width) : nominal_counter(n.expr.name());
+      c_.indices.bind(n.expr.name(), counter);
       folds[i] = varying_carried(n, loads, std::move(given), differ);
-      indices_.unbind(n.expr.name());
+      c_.indices.unbind(n.expr.name());
     }
     varies.push_back(v);
   }
@@ -129,11 +127,11 @@ std::vector<bool> FunctionEmitter::varying_nodes(const Body& region,
 
 // Which carried values differ by lane, the counter being bound; `given` tells it of the arguments
 // at the start, `differ` whether lanes may drop out.
-std::vector<bool> FunctionEmitter::varying_carried(const Node& fold,
-                                                   const std::vector<nest::Access>& loads,
-                                                   std::vector<bool> given, bool differ) {
+std::vector<bool> FoldEmitter::varying_carried(const Node& fold,
+                                               const std::vector<nest::Access>& loads,
+                                               std::vector<bool> given, bool differ) {
   auto count = static_cast<size_t>(fold.slot);
-  given[0] = indices_.uses_lanes(indices_.form(fold.expr));
+  given[0] = c_.indices.uses_lanes(c_.indices.form(fold.expr));
   for (size_t k = 0; k < count; ++k) given[k + 1] = given[k + 1] || differ;
   for (bool changed = true; changed;) {
     changed = false;
@@ -167,7 +165,7 @@ nest::StoreKind store_kind(Op op) {
 
 }  // namespace
 
-FunctionEmitter::Nodes FunctionEmitter::new_fold(const BodyValues& values, const Node& node) {
+Nodes FoldEmitter::new_fold(const BodyValues& values, const Node& node) {
   FoldLoop loop;
   loop.begin = bound_form(values, node.args[0]);
   Form count = bound_form(values, node.args[1]) - loop.begin;
@@ -180,55 +178,56 @@ FunctionEmitter::Nodes FunctionEmitter::new_fold(const BodyValues& values, const
     return starts;
   }
   loop.certain = count.is_constant();
-  loop.rounds = indices_.value(count, lanes_.width);
-  if (indices_.uses_lanes(count)) {
+  loop.rounds = c_.indices.value(count, c_.lanes.width);
+  if (c_.indices.uses_lanes(count)) {
     loop.counts = loop.rounds;
     llvm::Value* none = llvm::Constant::getNullValue(loop.counts->getType());
-    llvm::Value* on =
-        lanes_.mask == nullptr ? loop.counts : ir_.CreateSelect(lanes_.mask, loop.counts, none);
-    loop.rounds = ir_.CreateIntMaxReduce(on, true);
+    llvm::Value* on = c_.lanes.mask == nullptr
+                          ? loop.counts
+                          : c_.ir.CreateSelect(c_.lanes.mask, loop.counts, none);
+    loop.rounds = c_.ir.CreateIntMaxReduce(on, true);
   }
   return fold_loop(values, node, std::move(starts), loop);
 }
 
 // One function: the basic blocks of the rounds, and of the runs of rounds around them, name each
 // other as predecessors and successors.
-FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, const Node& node,
-                                                  Nodes starts, const FoldLoop& loop) {
-  llvm::LLVMContext& context = function_.getContext();
+Nodes FoldEmitter::fold_loop(const BodyValues& values, const Node& node, Nodes starts,
+                             const FoldLoop& loop) {
+  llvm::LLVMContext& context = c_.function.getContext();
   auto carried = static_cast<size_t>(node.slot);
   std::vector<bool> given{false};
   for (llvm::Value* start : starts) given.push_back(start->getType()->isVectorTy());
   const std::string& counter = node.expr.name();
-  indices_.bind(counter, loop.begin + nominal_counter(counter));
+  c_.indices.bind(counter, loop.begin + nominal_counter(counter));
   std::vector<bool> varies =
       varying_carried(node, values.loads, std::move(given), loop.counts != nullptr);
-  indices_.unbind(counter);
+  c_.indices.unbind(counter);
   // Carried values that differ by lane are vectors from the start.
   for (size_t k = 0; k < carried; ++k) {
-    if (varies[k]) starts[k] = splat(starts[k]);
+    if (varies[k]) starts[k] = c_.splat(starts[k]);
   }
   auto* after = llvm::BasicBlock::Create(context, "");
-  llvm::BasicBlock* before = ir_.GetInsertBlock();
-  int64_t run = run_of(&node);
+  llvm::BasicBlock* before = c_.ir.GetInsertBlock();
+  int64_t run = questions_.run_of(&node);
   // With questions: the rounds in runs, with one question behind each but the last.
   Rounds runs = run > 0 ? begin_rounds() : Rounds{};
   Rounds rounds = begin_rounds();
   llvm::BasicBlock* first = run > 0 ? runs.block : rounds.block;
-  llvm::Value *from = ir_.getInt64(0), *end = loop.rounds;
-  if (run > 0) end = first_end(from, loop.rounds, run);
+  llvm::Value *from = c_.ir.getInt64(0), *end = loop.rounds;
+  if (run > 0) end = questions_.first_end(from, loop.rounds, run);
   llvm::Instruction* entry =
       loop.certain
-          ? ir_.CreateBr(first)
-          : ir_.CreateCondBr(ir_.CreateICmpSGT(loop.rounds, ir_.getInt64(0)), first, after);
+          ? c_.ir.CreateBr(first)
+          : c_.ir.CreateCondBr(c_.ir.CreateICmpSGT(loop.rounds, c_.ir.getInt64(0)), first, after);
   Nodes carried_in(starts.begin(), starts.begin() + node.slot);
   llvm::BasicBlock* outer = before;
   if (run > 0) {
     enter(runs, outer, from, carried_in);
-    runs.end = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+    runs.end = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
     runs.end->addIncoming(end, before);
     end = runs.end;
-    ir_.CreateBr(rounds.block);
+    c_.ir.CreateBr(rounds.block);
     from = runs.number;
     carried_in.assign(runs.carried.begin(), runs.carried.end());
     outer = runs.block;
@@ -237,35 +236,35 @@ FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, cons
   Nodes arguments{nullptr};
   arguments.insert(arguments.end(), rounds.carried.begin(), rounds.carried.end());
   arguments.insert(arguments.end(), starts.begin() + node.slot, starts.end());
-  scopes_.open(entry);
-  indices_.bind(counter, loop.begin + indices_.variable(rounds.number));
+  c_.scopes.open(entry);
+  c_.indices.bind(counter, loop.begin + c_.indices.variable(rounds.number));
   Nodes next = fold_round(values, node, rounds.number, arguments, loop);
-  indices_.unbind(counter);
-  scopes_.close();
-  llvm::Value* done = ir_.CreateNSWAdd(rounds.number, ir_.getInt64(1));
-  auto* behind = run > 0 ? llvm::BasicBlock::Create(context, "", &function_) : after;
+  c_.indices.unbind(counter);
+  c_.scopes.close();
+  llvm::Value* done = c_.ir.CreateNSWAdd(rounds.number, c_.ir.getInt64(1));
+  auto* behind = run > 0 ? llvm::BasicBlock::Create(context, "", &c_.function) : after;
   again(rounds, done, next);
-  ir_.CreateCondBr(ir_.CreateICmpSLT(done, end), rounds.block, behind);
+  c_.ir.CreateCondBr(c_.ir.CreateICmpSLT(done, end), rounds.block, behind);
   llvm::BasicBlock* latch = rounds.latch;
   if (run > 0) {
-    auto* more = llvm::BasicBlock::Create(context, "", &function_);
-    auto* asked = llvm::BasicBlock::Create(context, "", &function_);
-    ir_.SetInsertPoint(behind);
+    auto* more = llvm::BasicBlock::Create(context, "", &c_.function);
+    auto* asked = llvm::BasicBlock::Create(context, "", &c_.function);
+    c_.ir.SetInsertPoint(behind);
     latch = behind;
-    ir_.CreateCondBr(ir_.CreateICmpSLT(end, loop.rounds), more, after);
-    ir_.SetInsertPoint(more);
-    ask(asked);
-    ir_.SetInsertPoint(asked);
+    c_.ir.CreateCondBr(c_.ir.CreateICmpSLT(end, loop.rounds), more, after);
+    c_.ir.SetInsertPoint(more);
+    questions_.ask(asked);
+    c_.ir.SetInsertPoint(asked);
     again(runs, end, next);
-    llvm::Value* length = ir_.getInt64(static_cast<uint64_t>(run));
-    runs.end->addIncoming(ir_.CreateNSWAdd(end, length), asked);
-    ir_.CreateBr(runs.block);
+    llvm::Value* length = c_.ir.getInt64(static_cast<uint64_t>(run));
+    runs.end->addIncoming(c_.ir.CreateNSWAdd(end, length), asked);
+    c_.ir.CreateBr(runs.block);
   }
-  after->insertInto(&function_);
-  ir_.SetInsertPoint(after);
+  after->insertInto(&c_.function);
+  c_.ir.SetInsertPoint(after);
   if (loop.certain) return next;
   for (size_t k = 0; k < carried; ++k) {
-    llvm::PHINode* result = ir_.CreatePHI(starts[k]->getType(), 2);
+    llvm::PHINode* result = c_.ir.CreatePHI(starts[k]->getType(), 2);
     result->addIncoming(starts[k], before);
     result->addIncoming(next[k], latch);
     next[k] = result;
@@ -273,55 +272,54 @@ FunctionEmitter::Nodes FunctionEmitter::fold_loop(const BodyValues& values, cons
   return next;
 }
 
-FunctionEmitter::Rounds FunctionEmitter::begin_rounds() {
+FoldEmitter::Rounds FoldEmitter::begin_rounds() {
   Rounds r;
-  r.block = llvm::BasicBlock::Create(function_.getContext(), "", &function_);
+  r.block = llvm::BasicBlock::Create(c_.function.getContext(), "", &c_.function);
   return r;
 }
 
 // From here on in the loop's block, which is entered from `before` with these values.
-void FunctionEmitter::enter(Rounds& r, llvm::BasicBlock* before, llvm::Value* number,
-                            const Nodes& carried) {
-  ir_.SetInsertPoint(r.block);
-  r.number = ir_.CreatePHI(ir_.getInt64Ty(), 2);
+void FoldEmitter::enter(Rounds& r, llvm::BasicBlock* before, llvm::Value* number,
+                        const Nodes& carried) {
+  c_.ir.SetInsertPoint(r.block);
+  r.number = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
   r.number->addIncoming(number, before);
   for (llvm::Value* value : carried) {
-    r.carried.push_back(ir_.CreatePHI(value->getType(), 2));
+    r.carried.push_back(c_.ir.CreatePHI(value->getType(), 2));
     r.carried.back()->addIncoming(value, before);
   }
 }
 
 // What the loop goes on with from the present block.
-void FunctionEmitter::again(Rounds& r, llvm::Value* number, const Nodes& carried) {
-  r.latch = ir_.GetInsertBlock();
+void FoldEmitter::again(Rounds& r, llvm::Value* number, const Nodes& carried) {
+  r.latch = c_.ir.GetInsertBlock();
   r.number->addIncoming(number, r.latch);
   for (size_t k = 0; k < carried.size(); ++k) r.carried[k]->addIncoming(carried[k], r.latch);
 }
 
 // One round: the carried values after it.
-FunctionEmitter::Nodes FunctionEmitter::fold_round(const BodyValues& values, const Node& node,
-                                                   llvm::Value* round, const Nodes& arguments,
-                                                   const FoldLoop& loop) {
+Nodes FoldEmitter::fold_round(const BodyValues& values, const Node& node, llvm::Value* round,
+                              const Nodes& arguments, const FoldLoop& loop) {
   Nodes next;
-  Lanes lanes = lanes_;
+  Lanes lanes = c_.lanes;
   llvm::Value* running = nullptr;
   if (loop.counts != nullptr) {
-    running = ir_.CreateICmpSLT(ir_.CreateVectorSplat(lanes_.width, round), loop.counts);
-    lanes = masked(running);
+    running = c_.ir.CreateICmpSLT(c_.ir.CreateVectorSplat(c_.lanes.width, round), loop.counts);
+    lanes = c_.masked(running);
   }
-  within(lanes, [&] {
+  c_.within(lanes, [&] {
     BodyValues inside{*node.region, values.loads, arguments, {}, {}, &node.expr.name()};
-    emit(inside, {});
+    bodies_.emit(inside, {});
     for (size_t k = 0; k < static_cast<size_t>(node.slot); ++k) {
       NodeId result = node.region->results[k];
       llvm::Value* old = arguments[k + 1];
       llvm::Value* value = inside.nodes[static_cast<size_t>(result)];
-      if (old->getType()->isVectorTy()) value = splat(value);
+      if (old->getType()->isVectorTy()) value = c_.splat(value);
       if (node.op != Op::ident) {
         DType type = (*node.region)[result].type;
-        value = emit_combine(ir_, store_kind(node.op), type, old, value, nullptr, half_);
+        value = emit_combine(c_.ir, store_kind(node.op), type, old, value, nullptr, c_.half);
       }
-      next.push_back(running == nullptr ? value : ir_.CreateSelect(running, value, old));
+      next.push_back(running == nullptr ? value : c_.ir.CreateSelect(running, value, old));
     }
   });
   return next;

@@ -1,6 +1,8 @@
+#include "backends/cpu/emit/body_emitter.h"
+
 #include <llvm/ADT/APFloat.h>
 
-#include "backends/cpu/emit/emitter.h"
+#include "backends/cpu/emit/fold_emitter.h"
 #include "backends/cpu/values/convert.h"
 #include "backends/cpu/values/operation.h"
 #include "backends/cpu/values/types.h"
@@ -21,32 +23,14 @@ llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType ty
 
 }  // namespace
 
-// Whether the value is known in the whole function.
-bool FunctionEmitter::is_settled(llvm::Value* value) const {
-  return llvm::isa<llvm::Constant>(value) || settled_.contains(value);
-}
-
-// A settled scalar's vector is settled too: what is computed from it stands in the function's scope
-// and needs its operands there.
-llvm::Value* FunctionEmitter::splat(llvm::Value* value) {
-  if (lanes_.width == 1 || value->getType()->isVectorTy()) return value;
-  bool settled = is_settled(value);
-  llvm::Value* lanes =
-      scopes_.once_at(settled ? 0 : scopes_.current(), {key_of(value), lanes_.width, 's'},
-                      [&] { return ir_.CreateVectorSplat(lanes_.width, value); });
-  if (settled) settled_.insert(lanes);
-  return lanes;
-}
-
-FunctionEmitter::Nodes FunctionEmitter::values(const Body& body,
-                                               const std::vector<nest::Access>& loads,
-                                               const std::vector<NodeId>& roots) {
+Nodes BodyEmitter::values(const Body& body, const std::vector<nest::Access>& loads,
+                          const std::vector<NodeId>& roots) {
   BodyValues all{body, loads, {}};
   emit(all, roots);
   return std::move(all.nodes);
 }
 
-void FunctionEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
+void BodyEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
   const Body& body = values.body;
   std::vector<bool> needed(body.nodes.size());
   auto need = [&](NodeId id) {
@@ -65,7 +49,7 @@ void FunctionEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots)
   }
 }
 
-llvm::Value* FunctionEmitter::node_value(BodyValues& values, NodeId id) {
+llvm::Value* BodyEmitter::node_value(BodyValues& values, NodeId id) {
   const Node& node = values.body[id];
   switch (node.kind) {
     case NodeKind::integer:
@@ -79,7 +63,7 @@ llvm::Value* FunctionEmitter::node_value(BodyValues& values, NodeId id) {
       if (llvm::Value* quotient = small_quotient(values, node)) return quotient;
       return operation(values.body, node, values.nodes);
     case NodeKind::fold:
-      values.folds[id] = fold(values, node);
+      values.folds[id] = folds_->fold(values, node);
       return nullptr;
     case NodeKind::component:
       return values.folds.at(node.args[0])[static_cast<size_t>(node.slot)];
@@ -92,67 +76,68 @@ llvm::Value* FunctionEmitter::node_value(BodyValues& values, NodeId id) {
   throw InternalError("cpu: an index node in a nest");
 }
 
-llvm::Value* FunctionEmitter::size_value(const Expr& e, DType type) {
-  llvm::Value* value = indices_.value(indices_.form(e), lanes_.width);
-  return scopes_.once({key_of(value), static_cast<uint64_t>(type), 'c'},
-                      [&] { return emit_convert(ir_, value, DType::i64, type, half_); });
+llvm::Value* BodyEmitter::size_value(const Expr& e, DType type) {
+  llvm::Value* value = c_.indices.value(c_.indices.form(e), c_.lanes.width);
+  return c_.scopes.once({key_of(value), static_cast<uint64_t>(type), 'c'},
+                        [&] { return emit_convert(c_.ir, value, DType::i64, type, c_.half); });
 }
 
-llvm::Value* FunctionEmitter::loaded(const BodyValues& values, const Node& node) {
+llvm::Value* BodyEmitter::loaded(const BodyValues& values, const Node& node) {
   const nest::Access& access = values.loads[static_cast<size_t>(node.slot)];
-  const nest::Buffer& buffer = nest_.buffers[static_cast<size_t>(access.buffer)];
+  const nest::Buffer& buffer = c_.buffer(access.buffer);
   if (access.index.empty() && buffer.scope == nest::Scope::argument && !buffer.written) {
-    llvm::Value* scalar = scopes_.once_at(0, {static_cast<uint64_t>(access.buffer), 'u'}, [&] {
-      return memory_.load(memory_.resolve(access, {}, {}), {});
+    llvm::Value* scalar = c_.scopes.once_at(0, {static_cast<uint64_t>(access.buffer), 'u'}, [&] {
+      return c_.memory.load(c_.memory.resolve(access, {}, {}), {});
     });
-    settled_.insert(scalar);
+    c_.settled.insert(scalar);
     return scalar;
   }
   std::vector<Operand> indices;
   for (NodeId id : node.args) {
     indices.push_back({values.nodes[static_cast<size_t>(id)], values.body[id].type});
   }
-  Reference r = memory_.resolve(access, indices, lanes_);
-  if (llvm::Value* running = running_value(r)) return running;
-  return memory_.load(r, lanes_);
+  Reference r = c_.memory.resolve(access, indices, c_.lanes);
+  if (llvm::Value* running = running_.running_value(r)) return running;
+  return c_.memory.load(r, c_.lanes);
 }
 
-llvm::Value* FunctionEmitter::literal(const Node& node) {
+llvm::Value* BodyEmitter::literal(const Node& node) {
   bool real = node.kind == NodeKind::real;
-  llvm::LLVMContext& context = function_.getContext();
+  llvm::LLVMContext& context = c_.function.getContext();
   if (is_float(node.type)) {
     double value = real ? node.real : static_cast<double>(node.integer);
     return float_literal(context, value, node.type);
   }
   if (real) {
-    llvm::Value* value = llvm::ConstantFP::get(ir_.getDoubleTy(), node.real);
-    return emit_convert(ir_, value, DType::f64, node.type, half_);
+    llvm::Value* value = llvm::ConstantFP::get(c_.ir.getDoubleTy(), node.real);
+    return emit_convert(c_.ir, value, DType::f64, node.type, c_.half);
   }
   bool truth = node.type == DType::bool_;
   int64_t value = truth ? static_cast<int64_t>(node.integer != 0) : node.integer;
   return llvm::ConstantInt::get(register_type(context, node.type), static_cast<uint64_t>(value));
 }
 
-llvm::Value* FunctionEmitter::operation(const Body& body, const Node& node, const Nodes& nodes) {
+llvm::Value* BodyEmitter::operation(const Body& body, const Node& node, const Nodes& nodes) {
   std::vector<Operand> operands;
   bool lanes = false, settled = true;
   for (NodeId id : node.args) {
     operands.push_back({nodes[static_cast<size_t>(id)], body[id].type});
     llvm::Value* value = operands.back().value;
     lanes = lanes || value->getType()->isVectorTy();
-    settled = settled && is_settled(value);
+    settled = settled && c_.is_settled(value);
   }
   Key key{'o', static_cast<uint64_t>(node.op), static_cast<uint64_t>(node.type)};
   for (Operand& x : operands) {
-    if (lanes) x.value = splat(x.value);
+    if (lanes) x.value = c_.splat(x.value);
     key.push_back(key_of(x.value));
     key.push_back(static_cast<uint64_t>(x.type));
   }
-  llvm::Value* result = scopes_.once_at(settled ? 0 : scopes_.current(), key, [&] {
-    if (info(node.op).rule == TypeRule::packed) return emit_packed(ir_, node.op, operands, dots_);
-    return emit_operation(ir_, node.op, node.type, operands, half_);
+  llvm::Value* result = c_.scopes.once_at(settled ? 0 : c_.scopes.current(), key, [&] {
+    if (info(node.op).rule == TypeRule::packed)
+      return emit_packed(c_.ir, node.op, operands, c_.dots);
+    return emit_operation(c_.ir, node.op, node.type, operands, c_.half);
   });
-  if (settled) settled_.insert(result);
+  if (settled) c_.settled.insert(result);
   return result;
 }
 

@@ -1,11 +1,9 @@
-// Tile registers: which one holds what, their configuration, products and moves. Registers are
-// numbered here, so that no pass has to allocate them.
+#include "backends/cpu/emit/amx_emitter.h"
+
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
-
-#include "backends/cpu/emit/emitter.h"
 
 namespace tile::cpu {
 namespace {
@@ -54,34 +52,31 @@ llvm::Intrinsic::ID product(const nest::MatrixTile& m) {
 
 }  // namespace
 
-bool FunctionEmitter::begins_tiles(const nest::Block& statements, size_t first) const {
+bool AmxEmitter::begins_tiles(const nest::Block& statements, size_t first) const {
   auto fragment = [&](size_t i) {
     const nest::Alloc* a = begun_at(statements, i);
-    return a != nullptr &&
-           nest_.buffers[static_cast<size_t>(a->buffer)].scope == nest::Scope::fragment;
+    return a != nullptr && c_.buffer(a->buffer).scope == nest::Scope::fragment;
   };
   return fragment(first) && (first == 0 || !fragment(first - 1));
 }
 
-FunctionEmitter::TileSize FunctionEmitter::rows_of(const nest::MatrixTile& m,
-                                                   const nest::Buffer& sum) {
+AmxEmitter::TileSize AmxEmitter::rows_of(const nest::MatrixTile& m, const nest::Buffer& sum) {
   return {sum.shape[0], m.terms * static_cast<int64_t>(byte_size(m.a_type))};
 }
-FunctionEmitter::TileSize FunctionEmitter::columns_of(const nest::MatrixTile& m,
-                                                      const nest::Buffer& sum) {
+AmxEmitter::TileSize AmxEmitter::columns_of(const nest::MatrixTile& m, const nest::Buffer& sum) {
   return {m.terms / nest::packed_factors(m.b_type), sum.shape[1] * 4};
 }
 
 // Gives registers to the fragments whose lives begin here, and the others to operands: at least one
 // to those of each size.
-void FunctionEmitter::configure_tiles(const nest::Block& statements, size_t first) {
+void AmxEmitter::configure_tiles(const nest::Block& statements, size_t first) {
   tiles_ = {};
   std::string bytes(kConfigurationBytes, 0);
   bytes[0] = 1;
   unsigned next = 0;
   for (size_t i = first; begun_at(statements, i) != nullptr; ++i) {
     int id = begun_at(statements, i)->buffer;
-    const nest::Buffer& b = nest_.buffers[static_cast<size_t>(id)];
+    const nest::Buffer& b = c_.buffer(id);
     if (b.scope != nest::Scope::fragment) break;
     set_size(bytes, next, {b.shape[0], b.shape[1] * 4});
     tiles_.sums[id] = next++;
@@ -98,7 +93,7 @@ void FunctionEmitter::configure_tiles(const nest::Block& statements, size_t firs
     wanted[&at->second].insert(name);
   };
   for (const nest::MatrixTile* m : products) {
-    const nest::Buffer& sum = nest_.buffers[static_cast<size_t>(m->sum)];
+    const nest::Buffer& sum = c_.buffer(m->sum);
     want(tiles_.rows, rows_of(*m, sum), m->a_part);
     want(tiles_.columns, columns_of(*m, sum), m->b_part);
   }
@@ -116,53 +111,58 @@ void FunctionEmitter::configure_tiles(const nest::Block& statements, size_t firs
   load_configuration(bytes);
 }
 
-void FunctionEmitter::begin_configuration() {
+void AmxEmitter::begin_configuration() {
   if (configured_ != nullptr) return;
-  llvm::BasicBlock& entry = function_.getEntryBlock();
+  llvm::BasicBlock& entry = c_.function.getEntryBlock();
   llvm::IRBuilder<> begin(&entry, entry.getFirstInsertionPt());
   configured_ = begin.CreateAlloca(begin.getInt32Ty());
   begin.CreateStore(begin.getInt32(0), configured_);
-  running_cells_.push_back(configured_);
+  c_.cells.push_back(configured_);
+}
+
+void AmxEmitter::forget_configuration() {
+  if (configured_ != nullptr) c_.ir.CreateStore(c_.ir.getInt32(0), configured_);
 }
 
 // Loading takes longer than a test, and tiles of one size follow each other.
-void FunctionEmitter::load_configuration(const std::string& bytes) {
+void AmxEmitter::load_configuration(const std::string& bytes) {
   begin_configuration();
   uint32_t number =
       configurations_.try_emplace(bytes, static_cast<uint32_t>(configurations_.size()) + 1)
           .first->second;
-  llvm::Value* present = ir_.CreateLoad(ir_.getInt32Ty(), configured_);
-  conditional(ir_.CreateICmpNE(present, ir_.getInt32(number)), [&] {
-    llvm::Module& module = *function_.getParent();
-    llvm::Constant* data = llvm::ConstantDataArray::getString(function_.getContext(), bytes, false);
+  llvm::Value* present = c_.ir.CreateLoad(c_.ir.getInt32Ty(), configured_);
+  c_.conditional(c_.ir.CreateICmpNE(present, c_.ir.getInt32(number)), [&] {
+    llvm::Module& module = *c_.function.getParent();
+    llvm::Constant* data =
+        llvm::ConstantDataArray::getString(c_.function.getContext(), bytes, false);
     auto* table = new llvm::GlobalVariable(module, data->getType(), true,
                                            llvm::GlobalValue::PrivateLinkage, data);
     table->setAlignment(llvm::Align(64));
-    ir_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {table});
-    ir_.CreateStore(ir_.getInt32(number), configured_);
+    c_.ir.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {table});
+    c_.ir.CreateStore(c_.ir.getInt32(number), configured_);
   });
 }
 
-Form FunctionEmitter::place_of(int buffer, const nest::MatrixPart& part) {
-  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(buffer)];
+Form AmxEmitter::place_of(int buffer, const nest::MatrixPart& part) {
+  const nest::Buffer& b = c_.buffer(buffer);
   Form sum;
   for (size_t d = 0; d < part.origin.size(); ++d) {
-    sum = sum + indices_.form(part.origin[d]) * b.strides[d];
+    sum = sum + c_.indices.form(part.origin[d]) * b.strides[d];
   }
   return sum;
 }
 
-llvm::Value* FunctionEmitter::row_bytes(int buffer, const nest::MatrixPart& part) {
-  const nest::Buffer& b = nest_.buffers[static_cast<size_t>(buffer)];
+llvm::Value* AmxEmitter::row_bytes(int buffer, const nest::MatrixPart& part) {
+  const nest::Buffer& b = c_.buffer(buffer);
   internal_check(elements(part.column, b) == 1, "cpu: a tile's row that is not contiguous");
   int64_t bytes = elements(part.row, b) * static_cast<int64_t>(byte_size(b.type));
-  return ir_.getInt64(static_cast<uint64_t>(bytes));
+  return c_.ir.getInt64(static_cast<uint64_t>(bytes));
 }
 
 // The register that holds the operand, loaded unless it has been since the block of code began.
-unsigned FunctionEmitter::tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part) {
+unsigned AmxEmitter::tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part) {
   Form at = place_of(buffer, part);
-  Key key{reinterpret_cast<uint64_t>(ir_.GetInsertBlock()), static_cast<uint64_t>(buffer)};
+  Key key{reinterpret_cast<uint64_t>(c_.ir.GetInsertBlock()), static_cast<uint64_t>(buffer)};
   append(key, at);
   auto known = std::find(pool.held.begin(), pool.held.end(), key);
   if (known != pool.held.end()) {
@@ -172,37 +172,38 @@ unsigned FunctionEmitter::tile_operand(TilePool& pool, int buffer, const nest::M
   pool.next = (pool.next + 1) % pool.registers.size();
   pool.held[place] = key;
   unsigned number = pool.registers[place];
-  ir_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {},
-                      {ir_.getInt8(static_cast<uint8_t>(number)), memory_.address(buffer, at),
-                       row_bytes(buffer, part)});
+  c_.ir.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {},
+                        {c_.ir.getInt8(static_cast<uint8_t>(number)), c_.memory.address(buffer, at),
+                         row_bytes(buffer, part)});
   return number;
 }
 
-void FunctionEmitter::statement(const nest::MatrixTile& m) {
-  const nest::Buffer& sum = nest_.buffers[static_cast<size_t>(m.sum)];
+void AmxEmitter::multiply(const nest::MatrixTile& m) {
+  const nest::Buffer& sum = c_.buffer(m.sum);
   auto known = tiles_.sums.find(m.sum);
-  internal_check(m.terms > 0 && known != tiles_.sums.end() && lanes_.width == 1,
+  internal_check(m.terms > 0 && known != tiles_.sums.end() && c_.lanes.width == 1,
                  "cpu: a product of tiles that are not alive");
   unsigned a = tile_operand(tiles_.rows[rows_of(m, sum)], m.a, m.a_part);
   unsigned b = tile_operand(tiles_.columns[columns_of(m, sum)], m.b, m.b_part);
-  auto number = [&](unsigned n) { return ir_.getInt8(static_cast<uint8_t>(n)); };
-  ir_.CreateIntrinsic(product(m), {}, {number(known->second), number(a), number(b)});
+  auto number = [&](unsigned n) { return c_.ir.getInt8(static_cast<uint8_t>(n)); };
+  c_.ir.CreateIntrinsic(product(m), {}, {number(known->second), number(a), number(b)});
 }
 
-void FunctionEmitter::statement(const nest::MatrixMove& m) {
+void AmxEmitter::move(const nest::MatrixMove& m) {
   namespace I = llvm::Intrinsic;
   auto known = tiles_.sums.find(m.fragment);
-  internal_check(known != tiles_.sums.end() && lanes_.width == 1, "cpu: a tile that is not alive");
-  llvm::Value* number = ir_.getInt8(static_cast<uint8_t>(known->second));
+  internal_check(known != tiles_.sums.end() && c_.lanes.width == 1,
+                 "cpu: a tile that is not alive");
+  llvm::Value* number = c_.ir.getInt8(static_cast<uint8_t>(known->second));
   if (m.kind == nest::MatrixMove::Kind::zero) {
-    ir_.CreateIntrinsic(I::x86_tilezero, {}, {number});
+    c_.ir.CreateIntrinsic(I::x86_tilezero, {}, {number});
     return;
   }
   bool load = m.kind == nest::MatrixMove::Kind::load;
-  ir_.CreateIntrinsic(
-      load ? I::x86_tileloadd64 : I::x86_tilestored64, {},
-      {number, memory_.address(m.buffer, place_of(m.buffer, m.part)), row_bytes(m.buffer, m.part)});
-  if (!load) memory_.forget(m.buffer);
+  c_.ir.CreateIntrinsic(load ? I::x86_tileloadd64 : I::x86_tilestored64, {},
+                        {number, c_.memory.address(m.buffer, place_of(m.buffer, m.part)),
+                         row_bytes(m.buffer, m.part)});
+  if (!load) c_.memory.forget(m.buffer);
 }
 
 }  // namespace tile::cpu
