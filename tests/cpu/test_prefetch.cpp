@@ -120,4 +120,34 @@ TEST(CpuPrefetch, StoresAlongRowsOfALargeResult) {
 TEST(CpuPrefetch, BeyondTheLastRow) { expect_as_interpreted(product(1000, "988 + 3*t + i")); }
 
 }  // namespace
+
+TEST(CpuPrefetch, WhatFoldsReadAtTheirCounters) {
+  std::string step =
+      "unrolled x from [0] extent [4] {\n"
+      "  add acc3[x] (in_0[y + turn1, k], in_0[y + x, 8 * k]) {\n"
+      "    %0:f32 = real 0; %1:i64 = int 0; %2:i64 = int 5;\n"
+      "    %3 = fold ident 1 %1 %2 %0 [turn1] {\n"
+      "      %0:f32 = argument 1; %1:f32 = load 0; %2:f32 = load 1; %3:f32 = add %0 %1;\n"
+      "      %4:f32 = add %3 %2; yield %4 };\n"
+      "    %4:f32 = component 0 %3; yield %4 }\n"
+      "}\n";
+  expect_as_interpreted(
+      "nest folds\n"
+      "argument in_0: f32 [640, 512] strides [512, 1]\n"
+      "argument out_1: f32 [9, 4] strides [4, 1] written\n"
+      "registers acc3: f32 [4] strides [1] written align 64\n"
+      "serial y from [0] extent [9] {\n"
+      "  alloc acc3\n"
+      "  unrolled x from [0] extent [4] {\n"
+      "    assign acc3[x] () { %0:f32 = real 0; yield %0 }\n"
+      "  }\n"
+      "  serial k from [0] extent [60] {\n" +
+      step +
+      "  }\n"
+      "  unrolled x from [0] extent [4] {\n"
+      "    assign out_1[y, x] (acc3[x]) { %0:f32 = load 0; yield %0 }\n"
+      "  }\n"
+      "}\n");
+}
+
 }  // namespace tile::cpu

@@ -1,5 +1,7 @@
 #include "backends/cpu/emit/emit_context.h"
 
+#include <algorithm>
+
 namespace tile::cpu {
 
 EmitContext::EmitContext(llvm::Function& of, const nest::Nest& of_nest, const Plan& plan,
@@ -64,6 +66,13 @@ void EmitContext::conditional(llvm::Value* condition, const std::function<void()
   if (no != nullptr) side(no, otherwise);
   after->insertInto(&function);
   ir.SetInsertPoint(after);
+}
+
+bool EmitContext::is_place_known(const nest::Access& a) const {
+  std::vector<std::string> variables;
+  for (const Expr& e : a.index) collect_variables(e, variables);
+  auto bound = [&](const std::string& name) { return indices.is_bound(name); };
+  return a.values.empty() && std::all_of(variables.begin(), variables.end(), bound);
 }
 
 Form EmitContext::offset_of(const nest::Access& a) {

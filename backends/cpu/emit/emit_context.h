@@ -57,6 +57,9 @@ struct EmitContext {
   void within(const Lanes& some, const std::function<void()>& emit);
   void conditional(llvm::Value* condition, const std::function<void()>& then,
                    const std::function<void()>& otherwise = {});
+  // Whether the loops around say which element the access names: computed indices and the counters
+  // of folds, which the statement's own body binds, do not.
+  bool is_place_known(const nest::Access& a) const;
   // The element of its buffer that the access names, and how many elements that moves by when the
   // variable, which is bound to `at`, grows by one; 0 where that is not a number.
   Form offset_of(const nest::Access& a);

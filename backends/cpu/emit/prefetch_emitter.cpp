@@ -70,7 +70,7 @@ PrefetchEmitter::FarLines PrefetchEmitter::lines_ahead(const nest::For& f, const
   std::set<Key> present;
   auto read = [&](const nest::Access& a) {
     const nest::Buffer& b = c_.buffer(a.buffer);
-    if (!is_far(b) || !a.values.empty()) return;
+    if (!is_far(b) || !c_.is_place_known(a)) return;
     auto size = static_cast<int64_t>(byte_size(b.type));
     int64_t step = std::abs(c_.move_of(a, f.variable, at)) * size;
     int64_t move = c_.move_of(a, tile.variable, tile.at);
@@ -111,7 +111,7 @@ std::vector<PrefetchEmitter::Line> PrefetchEmitter::lines_later(const nest::For&
     const nest::Buffer& b = c_.buffer(a.buffer);
     auto size = static_cast<int64_t>(byte_size(b.type));
     // What has been packed is read in the order of memory, and was near not long ago.
-    bool far = b.scope == nest::Scope::argument && is_far(b) && a.values.empty();
+    bool far = b.scope == nest::Scope::argument && is_far(b) && c_.is_place_known(a);
     int64_t move = far ? c_.move_of(a, f.variable, at) : 0;
     if (std::abs(move) * size < kLine) return;
     Line line{a.buffer, c_.offset_of(a)}, whole = line;

@@ -35,6 +35,7 @@ class Indices {
   // Names for loop variables and parameters.
   void bind(const std::string& name, Form form) { bindings_[name] = std::move(form); }
   void unbind(const std::string& name) { bindings_.erase(name); }
+  bool is_bound(const std::string& name) const { return bindings_.contains(name); }
   // A new variable with a value known in the current scope and inside it: i64, or a vector of it.
   // `positive`: wherever it is used, a division by it needs no care.
   Form variable(llvm::Value* value, bool positive = false);
