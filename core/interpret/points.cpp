@@ -24,7 +24,7 @@ struct Row {
   Wide scale = 1;
   Wide lo = 0;
   Wide hi = 0;
-  bool integral = true;
+  bool integral = false;
 
   Wide step() const { return integral ? scale : 1; }
   Wide count() const { return hi <= lo ? 0 : (hi - lo) / step(); }
@@ -45,7 +45,7 @@ Row make_row(const Affine& form, size_t iterators, int64_t lo, int64_t hi, bool 
   row.scale = scale;
   row.lo = Wide(lo) * scale;
   row.hi = Wide(hi) * scale;
-  row.integral = integral;
+  row.integral = integral && scale != 1;  // integers are multiples of one
   return row;
 }
 

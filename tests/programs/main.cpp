@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/ir/text.h"
 #include "tests/executors/run_backends.h"
 #include "tests/programs/campaign.h"
 #include "tests/programs/finding.h"
@@ -125,9 +126,14 @@ int networks(const Arguments& a) {
 
 int show(const Arguments& a) {
   if (a.language != Language::tile) {
-    std::cout << drawn_cases(a.language, a.first, a.configuration(a.first)).back().drawn.text
-              << "\n"
-              << a.configuration(a.first).text() << "\n";
+    std::vector<WholeCase> cases = drawn_cases(a.language, a.first, a.configuration(a.first));
+    std::cout << cases.back().drawn.text << "\n";
+    for (const WholeCase& c : cases) {
+      for (const HostTensor& input : c.drawn.inputs)
+        std::cout << print_integers(input.shape) << " ";
+      std::cout << "\n";
+    }
+    std::cout << print(*cases.back().program) << a.configuration(a.first).text() << "\n";
     return 0;
   }
   WholeProgram program = random_whole(a.first);

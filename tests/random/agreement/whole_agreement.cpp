@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr int kPerturbations = 3;
 // Roundings inside add up to some times what one rounding of each input does.
 constexpr double kAmplified = 100;
+// By how much results of statements are moved, relative: as inputs are.
+constexpr double kRoundingOfResults = 0x1p-22;
 // Of the reference's own rounding errors, as double precision shows them, other orders make.
 constexpr double kRoundedAlike = 16;
 
@@ -72,6 +76,15 @@ std::vector<HostTensor> wide_inputs(const WholeCase& drawn) {
   return inputs;
 }
 
+std::set<std::string> real_tensors(const WholeCase& drawn) {
+  std::set<std::string> names;
+  BoundProgram bound = tile::bind(*drawn.program, types_for(drawn, drawn.drawn.inputs));
+  for (const BoundTensor& t : bound.tensors) {
+    if (is_float(t.type)) names.insert(t.name);
+  }
+  return names;
+}
+
 // The largest distance between two results, for each output.
 void add_distances(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b, double times,
                    std::vector<double>& distances) {
@@ -110,7 +123,14 @@ void Expectation::perturb() const {
     } catch (const Failure&) {  // types that do not go together
     }
   };
-  for (int n = 0; n < kPerturbations; ++n) add(drawn_, moved_inputs(drawn_, n), kAmplified);
+  std::set<std::string> reals = real_tensors(drawn_);
+  for (int n = 0; n < kPerturbations; ++n) {
+    add(drawn_, moved_inputs(drawn_, n), kAmplified);
+    WholeCase moved_results = drawn_;
+    moved_results.program = std::make_shared<const Program>(
+        with_moved_results(*drawn_.program, reals, kRoundingOfResults, static_cast<uint64_t>(n)));
+    add(moved_results, drawn_.drawn.inputs, kAmplified);
+  }
   WholeCase wide = drawn_;
   wide.program = std::make_shared<const Program>(in_double(*drawn_.program));
   add(wide, wide_inputs(drawn_), kRoundedAlike);
