@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/kernel/kernel.h"
@@ -40,8 +41,8 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
-// GPU forms of a piece, instead of loops. Parallel dimensions and reductions each count as one
-// index, in an order that the accesses choose (the one with the smallest stride fastest).
+// GPU forms of a piece, which stand instead of loops. Parallel dimensions and reductions each count
+// as one index, in an order that the accesses choose (the one with the smallest stride fastest).
 //
 // A block has (cells of the parallel dimensions) * lanes threads; each thread reduces every
 // lanes-th value, and the lanes are combined through shared memory.
@@ -101,6 +102,9 @@ struct GpuTranspose {
   int64_t rows = 8;  // of a tile, for each of which a block has `tile` threads
   friend bool operator==(const GpuTranspose&, const GpuTranspose&) = default;
 };
+using GpuForm =
+    std::variant<std::monostate, GpuReduction, SimtGemm, GpuScan, GpuTranspose, TensorCoreGemm>;
+
 // A kernel with row loops on a GPU: `rows` rows for each block, `lanes` threads for each row, which
 // hold its elements in registers, `vector` neighbours at a time. With `blocks` > 1 a cluster of so
 // many blocks holds one row.
@@ -132,12 +136,19 @@ struct PieceSchedule {
   // one serial loop visits the cells in order, adding each new value to the accumulators of the
   // cell before. -1: none.
   int carried = -1;
-  // GPU only, at most one; there are then no loops, packings or carried parallel dimension.
-  std::optional<GpuReduction> gpu_reduction;
-  std::optional<SimtGemm> simt_gemm;
-  std::optional<GpuScan> gpu_scan;
-  std::optional<GpuTranspose> gpu_transpose;
-  std::optional<TensorCoreGemm> tensor_cores;
+  // GPU only; there are then no loops, packings or carried parallel dimension.
+  GpuForm gpu_form;
+
+  bool has_gpu_form() const { return !std::holds_alternative<std::monostate>(gpu_form); }
+  // The form if it is one of this kind, else null.
+  template <typename Form>
+  const Form* form() const {
+    return std::get_if<Form>(&gpu_form);
+  }
+  template <typename Form>
+  Form* form() {
+    return std::get_if<Form>(&gpu_form);
+  }
   friend bool operator==(const PieceSchedule&, const PieceSchedule&) = default;
 };
 

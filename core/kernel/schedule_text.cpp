@@ -58,56 +58,84 @@ std::vector<Loop> parse_loops(TextReader& in) {
   return loops;
 }
 
-std::string gpu_text(const PieceSchedule& p) {
-  auto listed = [](const char* name, std::initializer_list<int64_t> values) {
-    std::string s = std::string(" ") + name;
-    for (int64_t v : values) s += " " + std::to_string(v);
-    return s;
-  };
-  std::string s;
-  if (const auto& r = p.gpu_reduction) {
-    s += listed("gpu_reduction",
-                {r->parallel_dims, r->lanes, r->vector, r->vector_parallel_dims ? 1 : 0,
-                 r->parallel_dims_fastest ? 1 : 0, r->split});
-  }
-  if (const auto& c = p.gpu_scan) s += listed("gpu_scan", {c->lanes, c->vector});
-  if (const auto& t = p.gpu_transpose) s += listed("gpu_transpose", {t->tile, t->rows});
-  if (const auto& m = p.simt_gemm) {
-    s += listed("simt_gemm", {m->m, m->n, m->k, m->thread_m, m->thread_n, m->split});
-    if (m->stages != 2) s += " stages " + std::to_string(m->stages);
-    if (m->ahead) s += " ahead";
-  }
+std::string listed(const char* name, std::initializer_list<int64_t> values) {
+  std::string s = std::string(" ") + name;
+  for (int64_t v : values) s += " " + std::to_string(v);
   return s;
 }
 
-void parse_gpu(TextReader& in, PieceSchedule& p) {
-  if (in.accept("gpu_reduction")) {
-    GpuReduction r;
-    r.parallel_dims = in.integer();
-    r.lanes = in.integer();
-    r.vector = in.integer();
-    r.vector_parallel_dims = in.integer() != 0;
-    r.parallel_dims_fastest = in.integer() != 0;
-    r.split = in.integer();
-    p.gpu_reduction = r;
+struct GpuFormText {
+  std::string operator()(const std::monostate&) const { return {}; }
+  std::string operator()(const TensorCoreGemm& t) const {
+    std::string s = " tensor_cores " + print_integers(t.tile) + " stages " +
+                    std::to_string(t.stages) + " group " + std::to_string(t.group);
+    if (t.split > 1) s += " split " + std::to_string(t.split);
+    if (t.cluster > 1) s += " cluster " + std::to_string(t.cluster);
+    if (t.stream_k > 1) s += " stream_k " + std::to_string(t.stream_k);
+    return s;
   }
+  std::string operator()(const GpuReduction& r) const {
+    return listed("gpu_reduction",
+                  {r.parallel_dims, r.lanes, r.vector, r.vector_parallel_dims ? 1 : 0,
+                   r.parallel_dims_fastest ? 1 : 0, r.split});
+  }
+  std::string operator()(const GpuScan& c) const { return listed("gpu_scan", {c.lanes, c.vector}); }
+  std::string operator()(const GpuTranspose& t) const {
+    return listed("gpu_transpose", {t.tile, t.rows});
+  }
+  std::string operator()(const SimtGemm& m) const {
+    std::string s = listed("simt_gemm", {m.m, m.n, m.k, m.thread_m, m.thread_n, m.split});
+    if (m.stages != 2) s += " stages " + std::to_string(m.stages);
+    return m.ahead ? s + " ahead" : s;
+  }
+};
+
+TensorCoreGemm parse_tensor_cores(TextReader& in) {
+  TensorCoreGemm t;
+  t.tile = in.integers();
+  in.expect("stages");
+  t.stages = in.integer();
+  in.expect("group");
+  t.group = in.integer();
+  if (in.accept("split")) t.split = in.integer();
+  if (in.accept("cluster")) t.cluster = in.integer();
+  if (in.accept("stream_k")) t.stream_k = in.integer();
+  return t;
+}
+
+GpuReduction parse_gpu_reduction(TextReader& in) {
+  GpuReduction r;
+  for (int64_t* v : {&r.parallel_dims, &r.lanes, &r.vector}) *v = in.integer();
+  r.vector_parallel_dims = in.integer() != 0;
+  r.parallel_dims_fastest = in.integer() != 0;
+  r.split = in.integer();
+  return r;
+}
+
+SimtGemm parse_simt_gemm(TextReader& in) {
+  SimtGemm m;
+  for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
+  if (in.accept("stages")) m.stages = in.integer();
+  m.ahead = in.accept("ahead");
+  return m;
+}
+
+// At most one form: what follows it is refused as any other unexpected word.
+GpuForm parse_gpu_form(TextReader& in) {
+  if (in.accept("tensor_cores")) return parse_tensor_cores(in);
+  if (in.accept("gpu_reduction")) return parse_gpu_reduction(in);
+  if (in.accept("simt_gemm")) return parse_simt_gemm(in);
   if (in.accept("gpu_scan")) {
     GpuScan c;
     for (int64_t* v : {&c.lanes, &c.vector}) *v = in.integer();
-    p.gpu_scan = c;
+    return c;
   }
   if (in.accept("gpu_transpose")) {
     GpuTranspose t;
     for (int64_t* v : {&t.tile, &t.rows}) *v = in.integer();
-    p.gpu_transpose = t;
+    return t;
   }
-  if (in.accept("simt_gemm")) {
-    SimtGemm m;
-    for (int64_t* v : {&m.m, &m.n, &m.k, &m.thread_m, &m.thread_n, &m.split}) *v = in.integer();
-    if (in.accept("stages")) m.stages = in.integer();
-    m.ahead = in.accept("ahead");
-    p.simt_gemm = m;
-  }
+  return {};
 }
 
 }  // namespace
@@ -127,16 +155,7 @@ std::string print(const Schedule& schedule) {
       s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
            text(p.tile);
       if (p.carried >= 0) s += " carry " + std::to_string(p.carried);
-      if (p.tensor_cores) {
-        s += " tensor_cores " + print_integers(p.tensor_cores->tile) + " stages " +
-             std::to_string(p.tensor_cores->stages) + " group " +
-             std::to_string(p.tensor_cores->group);
-        if (p.tensor_cores->split > 1) s += " split " + std::to_string(p.tensor_cores->split);
-        if (p.tensor_cores->cluster > 1) s += " cluster " + std::to_string(p.tensor_cores->cluster);
-        if (p.tensor_cores->stream_k > 1)
-          s += " stream_k " + std::to_string(p.tensor_cores->stream_k);
-      }
-      s += gpu_text(p) + "\n";
+      s += std::visit(GpuFormText{}, p.gpu_form) + "\n";
       for (const Packing& k : p.packings) {
         s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
              text(k.order) + "\n";
@@ -172,19 +191,7 @@ Schedule parse_schedule(std::string_view text) {
       in.expect("tile");
       p.tile = parse_loops(in);
       if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
-      if (in.accept("tensor_cores")) {
-        TensorCoreGemm t;
-        t.tile = in.integers();
-        in.expect("stages");
-        t.stages = in.integer();
-        in.expect("group");
-        t.group = in.integer();
-        if (in.accept("split")) t.split = in.integer();
-        if (in.accept("cluster")) t.cluster = in.integer();
-        if (in.accept("stream_k")) t.stream_k = in.integer();
-        p.tensor_cores = std::move(t);
-      }
-      parse_gpu(in, p);
+      p.gpu_form = parse_gpu_form(in);
       while (in.accept("pack")) {
         Packing k;
         k.load = static_cast<int>(in.integer());

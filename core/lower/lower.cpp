@@ -55,7 +55,7 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       const PieceSchedule& how = schedule.stages[s][p];
       lowering::PieceLowering piece(frame, s, p, how);
-      each.push_back(lowering::has_gpu_form(how) ? lowering::lower_gpu_form(piece) : piece.run());
+      each.push_back(how.has_gpu_form() ? lowering::lower_gpu_form(piece) : piece.run());
     }
     nest::Block pieces;
     if (is_gpu(frame.target)) {

@@ -138,9 +138,9 @@ TEST_F(TensorCoreCode, BlocksThatShareATile) {
   auto shared = [&](const Kernel& kernel, const Target& target, int64_t split, int64_t cluster,
                     int64_t stream = 1) {
     for (Schedule schedule : tensor_cores::schedules(kernel, target, 3)) {
-      schedule.stages[0][0].tensor_cores->split = split;
-      schedule.stages[0][0].tensor_cores->cluster = cluster;
-      schedule.stages[0][0].tensor_cores->stream_k = stream;
+      schedule.stages[0][0].form<TensorCoreGemm>()->split = split;
+      schedule.stages[0][0].form<TensorCoreGemm>()->cluster = cluster;
+      schedule.stages[0][0].form<TensorCoreGemm>()->stream_k = stream;
       ASSERT_EQ(illegal(schedule, kernel, target), "");
       cuda::CudaSource source = cuda::print_cuda(lower(kernel, schedule, target), target);
       EXPECT_EQ(source.kernels.size(), split > 1 || stream > 1 ? 2U : 1U);

@@ -94,7 +94,8 @@ void expect_class(const std::vector<Kernel>& kernels, size_t competitors, uint64
     for (uint64_t seed = 1; seed <= randoms; ++seed)
       list.push_back(random_schedule(k, target, seed));
     // Tensor cores are not emulated: their tests run on a device.
-    std::erase_if(list, [](const Schedule& s) { return s.stages[0][0].tensor_cores.has_value(); });
+    std::erase_if(
+        list, [](const Schedule& s) { return s.stages[0][0].form<TensorCoreGemm>() != nullptr; });
     EXPECT_FALSE(list.empty());
     for (Schedule& s : list) versions.emplace_back(&k, std::move(s));
   }
@@ -162,7 +163,7 @@ TEST(EmulatedClasses, ProductsStagedAhead) {
           SimtGemm{64, 32, 16, 4, 4, 3, 3, true}, SimtGemm{64, 32, 16, 4, 4, 2, 2, true}}) {
       Schedule s;
       s.stages = {{PieceSchedule{}}};
-      s.stages[0][0].simt_gemm = g;
+      s.stages[0][0].gpu_form = g;
       if (illegal(s, k, h200_target()).empty()) versions.emplace_back(&k, std::move(s));
     }
   }

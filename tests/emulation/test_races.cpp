@@ -203,7 +203,7 @@ TEST(Races, MissingWaitsOfCopiesAhead) {
   Kernel kernel = testing::matrix_product(64, 64, 64);
   Schedule s;
   s.stages = {{PieceSchedule{}}};
-  s.stages[0][0].simt_gemm = SimtGemm{32, 64, 16, 8, 4, 1, 3, false};
+  s.stages[0][0].gpu_form = SimtGemm{32, 64, 16, 8, 4, 1, 3, false};
   Kernels kernels;
   kernels.nests = {nest::run_passes(lower(kernel, s, h200_target()), h200_target())};
   kernels.sources = {cuda::print_cuda(kernels.nests[0], h200_target())};

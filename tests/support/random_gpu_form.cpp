@@ -24,15 +24,15 @@ std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contracti
     g.split = pick({1, 1, 2, 3});
     g.stages = pick({2, 2, 3, 4});
     g.ahead = random() % 2 == 0;
-    s.simt_gemm = g;
+    s.gpu_form = g;
     return s;
   }
   if (gpu::transpose_form(piece, kernel) && random() % 2 == 0) {
-    s.gpu_transpose = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
+    s.gpu_form = GpuTranspose{pick({8, 16, 32}), pick({4, 8})};
     return s;
   }
   if (gpu::scans_lines(piece, c, kernel) && random() % 2 == 0) {
-    s.gpu_scan = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
+    s.gpu_form = GpuScan{pick({2, 8, 64}), pick({1, 2, 4, 6, 8, 16})};
     return s;
   }
   if (kind == 2 || piece.parallel_dims == piece.box.size()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<PieceSchedule> random_gpu_form(const Piece& piece, const Contracti
   g.vector_parallel_dims = random() % 2 == 0;
   g.parallel_dims_fastest = random() % 2 == 0;
   g.split = pick({1, 1, 2, 5});
-  s.gpu_reduction = g;
+  s.gpu_form = g;
   return s;
 }
 

@@ -6,7 +6,6 @@
 namespace tile::lowering {
 
 // Whether the schedule gives the piece a form of its own on a GPU; other pieces are loops.
-bool has_gpu_form(const PieceSchedule& schedule);
 nest::Block lower_gpu_form(PieceLowering& piece);
 
 nest::Block lower_gpu_reduction(TileParts& parts, const GpuReduction& g);

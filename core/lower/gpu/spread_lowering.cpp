@@ -328,26 +328,39 @@ Block lower_gpu_reduction(TileParts& parts, const GpuReduction& g) {
   return SpreadLowering(parts).gpu_reduction(g);
 }
 
-bool has_gpu_form(const PieceSchedule& schedule) {
-  return schedule.tensor_cores || schedule.simt_gemm || schedule.gpu_reduction ||
-         schedule.gpu_scan || schedule.gpu_transpose;
-}
+namespace {
+
+// The cells of a thread, which hold its accumulators.
+struct ThreadCells {
+  Shape operator()(const SimtGemm& g) const { return {g.thread_m, g.thread_n}; }
+  Shape operator()(const GpuReduction& g) const { return g.vector > 1 ? Shape{g.vector} : Shape{}; }
+  Shape operator()(const GpuScan& g) const { return scan_shape(g); }
+  Shape operator()(const auto&) const { return {}; }
+};
+
+struct FormLowering {
+  TileParts& parts;
+  Block operator()(const TensorCoreGemm& g) const { return lower_tensor_core_gemm(parts, g); }
+  Block operator()(const SimtGemm& g) const { return lower_simt_gemm(parts, g); }
+  Block operator()(const GpuReduction& g) const { return lower_gpu_reduction(parts, g); }
+  Block operator()(const GpuScan& g) const { return lower_gpu_scan(parts, g); }
+  Block operator()(const GpuTranspose& g) const { return lower_gpu_transpose(parts, g); }
+  Block operator()(const std::monostate&) const { throw InternalError("lower: no GPU form"); }
+};
+
+}  // namespace
 
 Block lower_gpu_form(PieceLowering& piece) {
   TileParts& parts = piece.parts();
-  const PieceSchedule& s = parts.context.schedule;
-  if (s.tensor_cores) return lower_tensor_core_gemm(parts, *s.tensor_cores);
-  if (piece.is_empty()) return {};
-  Shape& cells = parts.context.tile_shape;
-  if (s.simt_gemm) cells = {s.simt_gemm->thread_m, s.simt_gemm->thread_n};
-  if (s.gpu_reduction && s.gpu_reduction->vector > 1) cells = {s.gpu_reduction->vector};
-  if (s.gpu_scan) cells = scan_shape(*s.gpu_scan);
-  Block unused;  // these forms have no loops outside of which buffers could live
-  piece.prepare(unused);
-  if (s.simt_gemm) return lower_simt_gemm(parts, *s.simt_gemm);
-  if (s.gpu_reduction) return lower_gpu_reduction(parts, *s.gpu_reduction);
-  if (s.gpu_scan) return lower_gpu_scan(parts, *s.gpu_scan);
-  return lower_gpu_transpose(parts, *s.gpu_transpose);
+  const GpuForm& form = parts.context.schedule.gpu_form;
+  if (!std::holds_alternative<TensorCoreGemm>(form)) {
+    if (piece.is_empty()) return {};
+    Shape cells = std::visit(ThreadCells{}, form);
+    if (!cells.empty()) parts.context.tile_shape = cells;
+    Block unused;  // these forms have no loops outside of which buffers could live
+    piece.prepare(unused);
+  }
+  return std::visit(FormLowering{parts}, form);
 }
 
 }  // namespace tile::lowering

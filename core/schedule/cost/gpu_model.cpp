@@ -377,32 +377,39 @@ double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const
 }
 
 // The time by which the tiles were ranked.
-double tensor_cores_ns(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                       const Kernel& kernel, const Target& target, CostTerm* into) {
-  std::optional<tensor_cores::Product> product =
-      tensor_cores::product_of(piece, c, kernel, target, argument_layouts(kernel));
-  if (!product) return kNotComputed;
-  return tensor_cores::estimate_gemm(*s.tensor_cores, *product, piece, kernel, target, into);
-}
+// Nanoseconds of a piece by its form, or by its loops without one.
+struct FormCost {
+  const PieceSchedule& schedule;
+  const Piece& piece;
+  const Contraction& c;
+  const Kernel& kernel;
+  const Target& target;
+  CostTerm* into;
+
+  double operator()(const std::monostate&) const {
+    return loops_ns(schedule, piece, kernel, target, into);
+  }
+  double operator()(const GpuReduction& g) const {
+    return reduction_ns(g, piece, c, kernel, target, into);
+  }
+  double operator()(const SimtGemm& g) const {
+    return matrix_ns(g, piece, c, kernel, target, into);
+  }
+  double operator()(const GpuScan& g) const { return scan_ns(g, piece, c, kernel, target, into); }
+  double operator()(const GpuTranspose&) const { return transpose_ns(piece, kernel, target, into); }
+  double operator()(const TensorCoreGemm& g) const {
+    std::optional<tensor_cores::Product> product =
+        tensor_cores::product_of(piece, c, kernel, target, argument_layouts(kernel));
+    if (!product) return kNotComputed;
+    return tensor_cores::estimate_gemm(g, *product, piece, kernel, target, into);
+  }
+};
 
 }  // namespace
 
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
                       const Kernel& kernel, const Target& target, CostTerm* into) {
-  double ns = 0;
-  if (s.gpu_reduction) {
-    ns = reduction_ns(*s.gpu_reduction, piece, c, kernel, target, into);
-  } else if (s.simt_gemm) {
-    ns = matrix_ns(*s.simt_gemm, piece, c, kernel, target, into);
-  } else if (s.gpu_scan) {
-    ns = scan_ns(*s.gpu_scan, piece, c, kernel, target, into);
-  } else if (s.gpu_transpose) {
-    ns = transpose_ns(piece, kernel, target, into);
-  } else if (s.tensor_cores) {
-    ns = tensor_cores_ns(s, piece, c, kernel, target, into);
-  } else {
-    ns = loops_ns(s, piece, kernel, target, into);
-  }
+  double ns = std::visit(FormCost{s, piece, c, kernel, target, into}, s.gpu_form);
   if (into != nullptr) into->ns = ns;
   return ns;
 }

@@ -89,6 +89,36 @@ std::string illegal_matrix(const SimtGemm& g, const Piece& piece, const Contract
   return {};
 }
 
+// What is wrong with a form of one piece.
+struct FormRules {
+  const Piece& piece;
+  const Contraction& c;
+  const Kernel& kernel;
+  const Target& target;
+
+  std::string operator()(const std::monostate&) const { return "no GPU form"; }
+  std::string operator()(const TensorCoreGemm&) const { return {}; }  // looked at by its own rules
+  std::string operator()(const GpuReduction& g) const {
+    return illegal_reduction(g, piece, c, kernel, target);
+  }
+  std::string operator()(const SimtGemm& g) const {
+    return illegal_matrix(g, piece, c, kernel, target);
+  }
+  std::string operator()(const GpuScan& g) const {
+    if (!scans_lines(piece, c, kernel)) return "a scan form of another contraction";
+    if (g.lanes < 2 || (g.lanes & (g.lanes - 1)) != 0) return "lanes that are no power of two";
+    if (g.lanes > target.gpu.threads_per_block) return "a block with too many threads";
+    return g.vector < 1 || g.vector > 16 ? "a vector of another size" : "";
+  }
+  std::string operator()(const GpuTranspose& g) const {
+    if (!transpose_form(piece, kernel)) return "a transposed form of another piece";
+    bool square = g.tile >= 1 && g.rows >= 1 && g.tile % g.rows == 0;
+    if (!square || g.tile * g.rows > target.gpu.threads_per_block) return "a tile of no block";
+    int64_t bytes = g.tile * (g.tile + 1) * 8;
+    return bytes > target.gpu.shared_per_block ? "more shared memory than there is" : "";
+  }
+};
+
 }  // namespace
 
 std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contraction& c,
@@ -96,29 +126,10 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
   if (!is_gpu(target)) return "a GPU form for a CPU";
   bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
   if (loops || s.carried >= 0) return "a GPU form with loops";
-  int forms = (s.gpu_reduction ? 1 : 0) + (s.simt_gemm ? 1 : 0) + (s.gpu_scan ? 1 : 0) +
-              (s.gpu_transpose ? 1 : 0);
-  if (forms != 1) return "several GPU forms";
-  for (size_t u = 0; u < piece.box.size(); ++u) {
-    if (piece.box[u] < 1) return "a GPU form without points";
+  for (int64_t extent : piece.box) {
+    if (extent < 1) return "a GPU form without points";
   }
-  if (s.gpu_scan) {
-    const GpuScan& g = *s.gpu_scan;
-    if (!scans_lines(piece, c, kernel)) return "a scan form of another contraction";
-    if (g.lanes < 2 || (g.lanes & (g.lanes - 1)) != 0) return "lanes that are no power of two";
-    if (g.lanes > target.gpu.threads_per_block) return "a block with too many threads";
-    return g.vector < 1 || g.vector > 16 ? "a vector of another size" : "";
-  }
-  if (s.gpu_transpose) {
-    const GpuTranspose& g = *s.gpu_transpose;
-    if (!transpose_form(piece, kernel)) return "a transposed form of another piece";
-    bool square = g.tile >= 1 && g.rows >= 1 && g.tile % g.rows == 0;
-    if (!square || g.tile * g.rows > target.gpu.threads_per_block) return "a tile of no block";
-    int64_t bytes = g.tile * (g.tile + 1) * 8;
-    return bytes > target.gpu.shared_per_block ? "more shared memory than there is" : "";
-  }
-  if (s.gpu_reduction) return illegal_reduction(*s.gpu_reduction, piece, c, kernel, target);
-  return illegal_matrix(*s.simt_gemm, piece, c, kernel, target);
+  return std::visit(FormRules{piece, c, kernel, target}, s.gpu_form);
 }
 std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target) {
   if (!is_gpu(target)) return "a GPU form for a CPU";
@@ -144,7 +155,7 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     for (const PieceSchedule& p : stage) {
       bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
-                   !p.packings.empty() || p.carried >= 0 || p.gpu_reduction || p.simt_gemm;
+                   !p.packings.empty() || p.carried >= 0 || p.has_gpu_form();
       if (loops) return "lines beside loops";
     }
   }

@@ -31,7 +31,7 @@ class PieceRules {
       : s_(schedule), piece_(piece), c_(c), kernel_(kernel), target_(target), shared_(shared) {}
 
   std::string broken() const {
-    if (s_.gpu_reduction || s_.simt_gemm || s_.gpu_scan || s_.gpu_transpose) {
+    if (s_.has_gpu_form()) {
       return gpu::illegal_form(s_, piece_, c_, kernel_, target_);
     }
     for (auto rule :
@@ -409,7 +409,7 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
     size_t wanted = stage.attach >= 0 ? 0 : stage.contraction.pieces.size();
     if (schedule.stages[s].size() != wanted) return "another number of pieces";
     for (size_t p = 0; p < wanted; ++p) {
-      if (schedule.stages[s][p].tensor_cores) continue;
+      if (schedule.stages[s][p].form<TensorCoreGemm>()) continue;
       std::string text = illegal_piece(schedule.stages[s][p], stage.contraction.pieces[p],
                                        stage.contraction, kernel, target, schedule.shared);
       if (!text.empty()) return text;

@@ -68,7 +68,7 @@ std::string each_piece(
   for (size_t s = 0; s < schedule.stages.size(); ++s) {
     const Contraction& c = kernel.stages[s].contraction;
     for (size_t p = 0; p < schedule.stages[s].size(); ++p) {
-      const std::optional<TensorCoreGemm>& tensor_cores = schedule.stages[s][p].tensor_cores;
+      const TensorCoreGemm* tensor_cores = schedule.stages[s][p].form<TensorCoreGemm>();
       if (!tensor_cores) continue;
       if (!layouts) layouts = argument_layouts(kernel, strides);
       std::string text = visit(*tensor_cores, product_of(c.pieces[p], c, kernel, target, *layouts));

@@ -25,8 +25,7 @@ class PieceForm {
   }
 
   std::optional<Walk> walk() const {
-    bool loops = s_.carried < 0 && !s_.gpu_reduction && !s_.simt_gemm && !s_.gpu_scan &&
-                 !s_.gpu_transpose && !s_.tensor_cores;
+    bool loops = s_.carried < 0 && !s_.has_gpu_form();
     std::optional<int> level = copy_level();
     if (!loops || !level || !copies_by_tiles()) return std::nullopt;
     Walk walk;

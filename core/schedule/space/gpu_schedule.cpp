@@ -89,14 +89,14 @@ class PieceSpace {
       for (int64_t lanes : {512, 256, 128, 64, 32}) {
         for (int64_t vector : {16, 8, 4}) {
           PieceSchedule s;
-          s.gpu_scan = GpuScan{lanes, vector};
+          s.gpu_form = GpuScan{lanes, vector};
           consider(std::move(s));
         }
       }
     }
     if (std::optional<TransposeForm> form = transpose_form(piece_, kernel_)) {
       PieceSchedule s;
-      s.gpu_transpose = GpuTranspose{};
+      s.gpu_form = GpuTranspose{};
       consider(std::move(s));
     }
   }
@@ -133,11 +133,12 @@ class PieceSpace {
     int64_t wanted = ceil_div(int64_t{8} * target_.gpu.multiprocessors, blocks);
     int64_t most = std::max<int64_t>(1, terms / (lanes * 8));
     PieceSchedule s;
-    s.gpu_reduction = g;
+    s.gpu_form = g;
     consider(s);
     int64_t split = std::min<int64_t>({wanted, most, 1024});
     if (split < 2) return;
-    s.gpu_reduction->split = split;
+    g.split = split;
+    s.gpu_form = g;
     consider(std::move(s));
   }
 
@@ -169,7 +170,7 @@ class PieceSpace {
   void staged(SimtGemm g, const MatrixForm& form) {
     auto take = [&] {
       PieceSchedule s;
-      s.simt_gemm = g;
+      s.gpu_form = g;
       consider(std::move(s));
     };
     take();

@@ -33,7 +33,7 @@ std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size
     schedule.stages.resize(kernel.stages.size());
     for (const std::vector<Ranked>& ranked : pieces) {
       PieceSchedule p;
-      p.tensor_cores = ranked[std::min(i, ranked.size() - 1)].schedule;
+      p.gpu_form = ranked[std::min(i, ranked.size() - 1)].schedule;
       schedule.stages[0].push_back(std::move(p));
     }
     all.push_back(std::move(schedule));

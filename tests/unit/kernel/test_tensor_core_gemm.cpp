@@ -92,7 +92,7 @@ void expect_ways_agree(const Kernel& kernel, const Target& target, const std::ve
   brute_force(kernel, expected);
   for (const Sharing& how : list) {
     Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
-    TensorCoreGemm& t = *schedule.stages[0][0].tensor_cores;
+    TensorCoreGemm& t = *schedule.stages[0][0].form<TensorCoreGemm>();
     t.split = how.split;
     t.cluster = how.cluster;
     t.stream_k = how.stream_k;
@@ -145,7 +145,7 @@ TEST(TensorCoreGemm, PartsOfAProductAreAddedInOrder) {
 TEST(TensorCoreGemm, StreamsWhereRoundsOfTilesAreFarFromFull) {
   auto stream_of = [](int64_t m, int64_t n, int64_t k) {
     Schedule best = analytic_schedule(matrix_product(m, n, k, DType::bf16), hopper());
-    return best.stages[0][0].tensor_cores->stream_k;
+    return best.stages[0][0].form<TensorCoreGemm>()->stream_k;
   };
   EXPECT_EQ(stream_of(1536, 1536, 8192), hopper().gpu.multiprocessors);
   EXPECT_EQ(stream_of(4096, 4096, 4096), 1);
@@ -156,7 +156,7 @@ TEST(TensorCoreGemm, StreamsWhereRoundsOfTilesAreFarFromFull) {
 TEST(TensorCoreGemm, FewTilesShareTheirSteps) {
   Kernel kernel = matrix_product(16, 4096, 4096, DType::bf16);
   Schedule best = analytic_schedule(kernel, hopper());
-  const TensorCoreGemm& t = *best.stages[0][0].tensor_cores;
+  const TensorCoreGemm& t = *best.stages[0][0].form<TensorCoreGemm>();
   EXPECT_GT(t.split * t.cluster, 1);
 }
 
@@ -309,7 +309,7 @@ TEST(TensorCoreGemm, StreamsOfRandomProducts) {
 TEST(TensorCoreGemm, AStreamHasTilesToCutAndNoOtherSharing) {
   Kernel kernel = matrix_product(200, 136, 328, DType::bf16);
   Schedule schedule = tensor_cores::schedules(kernel, hopper(), 1).at(0);
-  TensorCoreGemm& t = *schedule.stages[0][0].tensor_cores;
+  TensorCoreGemm& t = *schedule.stages[0][0].form<TensorCoreGemm>();
   t.split = t.cluster = 1;
   for (auto [stream, split, legal] : {std::tuple<int64_t, int64_t, bool>{5, 1, true},
                                       {5, 2, false},
@@ -321,7 +321,7 @@ TEST(TensorCoreGemm, AStreamHasTilesToCutAndNoOtherSharing) {
   }
   Kernel threads = matrix_product(200, 136, 327, DType::bf16);  // no bulk copies
   schedule = tensor_cores::schedules(threads, hopper(), 1).at(0);
-  schedule.stages[0][0].tensor_cores->stream_k = 5;
+  schedule.stages[0][0].form<TensorCoreGemm>()->stream_k = 5;
   EXPECT_NE(illegal(schedule, threads, hopper()), "");
 }
 
@@ -380,7 +380,7 @@ TEST(TensorCoreGemm, RoundingToTf32KeepsNanAndInfinity) {
 // Elements of k in a step: 64 where bulk copies serve, 32 where threads copy, 0: no tensor cores.
 int64_t depth_of(const Kernel& kernel, const Target& target = hopper()) {
   std::vector<Schedule> all = tensor_cores::schedules(kernel, target, 1);
-  return all.empty() ? 0 : all[0].stages[0][0].tensor_cores->tile.back();
+  return all.empty() ? 0 : all[0].stages[0][0].form<TensorCoreGemm>()->tile.back();
 }
 
 TEST(TensorCoreGemm, BoxesComeByBulkCopiesOrByThreads) {
@@ -408,11 +408,12 @@ TEST(TensorCoreGemm, ThreadsCopyWhatBulkCopiesCannot) {
 TEST(TensorCoreGemm, LargeProductsTakeLargeTiles) {
   Kernel kernel = matrix_product(4096, 4096, 4096, DType::bf16);
   Schedule best = analytic_schedule(kernel, hopper());
-  const TensorCoreGemm& t = *best.stages[0][0].tensor_cores;
+  const TensorCoreGemm& t = *best.stages[0][0].form<TensorCoreGemm>();
   EXPECT_EQ(t.tile[0] * t.tile[1], 128 * 256);
   // Few tiles: smaller ones, so that no multiprocessor is idle.
   best = analytic_schedule(matrix_product(1024, 1024, 1024, DType::bf16), hopper());
-  EXPECT_LE(best.stages[0][0].tensor_cores->tile[0] * best.stages[0][0].tensor_cores->tile[1],
+  EXPECT_LE(best.stages[0][0].form<TensorCoreGemm>()->tile[0] *
+                best.stages[0][0].form<TensorCoreGemm>()->tile[1],
             64 * 128);
 }
 

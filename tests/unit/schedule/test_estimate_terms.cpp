@@ -171,7 +171,7 @@ TEST(EstimateTerms, ClocksAreTheTargets) {
   slow.gpu.matrix_per_ns /= 2;
   slow.fma_per_ns /= 2;
   Schedule s = analytic_schedule(kernel, fast);
-  ASSERT_TRUE(s.stages[0][0].tensor_cores);
+  ASSERT_TRUE(s.stages[0][0].form<TensorCoreGemm>());
   double ratio = estimate(s, kernel, slow) / estimate(s, kernel, fast);
   EXPECT_GT(ratio, 1.9);
   EXPECT_LT(ratio, 2.1);
