@@ -134,7 +134,7 @@ class Rule {
   // outside is one of those inside, which the points of each case name.
   void add_access(size_t i) {
     auto cases = boundary_cases(derivation_, forward_, forward_.accesses[i]);
-    if (!cases) return scatter_access(i);
+    if (!cases || !derivation_.affords(cases->size())) return scatter_access(i);
     seed_ = moving(i);
     if (seed_ < 0) return;
     for (const BoundaryCase& one : *cases) add_case(i, one);

@@ -181,10 +181,22 @@ void Derivation::find_active(TensorId of, const std::vector<TensorId>& wrt, bool
 
 std::string Derivation::fresh(const std::string& name) {
   std::string candidate = name;
-  for (int n = 1; !names_.insert(candidate).second; ++n) {
-    candidate = suffixed(name, "_" + std::to_string(n));
+  int& last = last_number_[name];
+  while (!names_.insert(candidate).second) {
+    candidate = suffixed(name, "_" + std::to_string(++last));
   }
   return candidate;
+}
+
+bool Derivation::affords(size_t cases) {
+  // Of one derivation: each case is a statement, which is differentiated in its turn. Filters have
+  // up to some hundred; patterns of pads over pads, differentiated twice, would have 100,000.
+  constexpr size_t kMostCases = 256;
+  // So few cost no more than what stands for them otherwise.
+  constexpr size_t kFewCases = 3;
+  if (cases > kFewCases && cases_ + cases > kMostCases) return false;
+  cases_ += cases;
+  return true;
 }
 
 TensorId Derivation::add(const std::string& name, Span span, StatementKind what) {

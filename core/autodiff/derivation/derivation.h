@@ -67,6 +67,8 @@ class Derivation {
   std::vector<TensorId> addends(TensorId adjoint) const;
   // The sum of some of them; -1: of none.
   TensorId sum_of_addends(TensorId adjoint, const std::vector<TensorId>& some);
+  // Whether so many more boundary cases (boundary_cases.h), of one access, are still few enough.
+  bool affords(size_t cases);
   bool drops_zero_sums() const { return drops_zero_sums_; }
 
   // Where an adjoint may be other than zero (rule 7.2a); kept if that rule is applied.
@@ -108,6 +110,8 @@ class Derivation {
   size_t forward_inputs_;
   size_t forward_statements_;
   std::set<std::string> names_;
+  std::map<std::string, int> last_number_;  // that was appended to a name
+  size_t cases_ = 0;                        // that `affords` has allowed
   std::set<TensorId> active_;
   std::map<TensorId, std::string> asked_names_;  // of appended tensors, before they were made fresh
   std::vector<SymbolicShape> shapes_;
