@@ -22,19 +22,45 @@ Program in_double(Program program) {
   return program;
 }
 
+namespace {
+
+// 1 + `by` times a number of [-1, 1] that differs from point to point: terms that cancel in a sum
+// are moved apart.
+NodeId factor_of_point(Body& body, NodeId moved, int indices, double by, RandomSource& random) {
+  NodeId phase = body.integer(random.in(0, 1000));
+  for (int i = 0; i < indices; ++i) {
+    NodeId scaled = body.operation(Op::mul, {body.index(i), body.integer(random.in(1, 1000))});
+    phase = body.operation(Op::add, {phase, scaled});
+  }
+  NodeId noise = body.operation(Op::mul, {body.operation(Op::cos, {phase}), body.real(by)});
+  NodeId factor = body.operation(Op::add, {noise, body.real(1)});
+  return body.operation(Op::cast_like, {factor, moved});
+}
+
+void move_results(SymbolicContraction& c, double by, RandomSource& random) {
+  for (NodeId& result : c.body.results) {
+    DType type = c.body[result].type;
+    NodeId factor =
+        c.typed ? c.body.real(1 + by * (2 * random.unit() - 1), type)
+                : factor_of_point(c.body, result, static_cast<int>(c.indices.size()), by, random);
+    result = c.body.operation(Op::mul, {result, factor}, type);
+  }
+}
+
+}  // namespace
+
 Program with_moved_results(Program program, const std::set<std::string>& real_results, double by,
                            uint64_t seed) {
   RandomSource random(seed);
   for (Statement& s : program.statements) {
-    double factor = 1 + by * (2 * random.unit() - 1);
     if (!real_results.contains(program.tensors[static_cast<size_t>(s.result)].name)) continue;
-    auto* c = std::get_if<SymbolicContraction>(&s.what);
+    if (auto* c = std::get_if<SymbolicContraction>(&s.what)) move_results(*c, by, random);
     auto* e = std::get_if<Elementwise>(&s.what);
-    if (c == nullptr && e == nullptr) continue;
-    Body& body = c != nullptr ? c->body : e->body;
-    for (NodeId& result : body.results) {
-      DType type = body[result].type;  // none before types are inferred
-      result = body.operation(Op::mul, {result, body.real(factor, type)}, type);
+    if (e == nullptr) continue;
+    double factor = 1 + by * (2 * random.unit() - 1);
+    for (NodeId& result : e->body.results) {
+      DType type = e->body[result].type;  // none before types are inferred
+      result = e->body.operation(Op::mul, {result, e->body.real(factor, type)}, type);
     }
   }
   return program;
