@@ -9,7 +9,7 @@ namespace {
 double bytes_of(const BoundProgram& program, const std::vector<TensorId>& ids) {
   double bytes = 0;
   for (TensorId id : ids) {
-    const BoundTensor& t = program.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = program.tensors[id];
     bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
   }
   return bytes;

@@ -183,7 +183,7 @@ std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const
 std::vector<std::string> input_names(const Program& program, const Case& c) {
   std::vector<std::string> names;
   for (TensorId id : program.inputs) {
-    names.push_back(program.tensors[static_cast<size_t>(id)].name);
+    names.push_back(program.tensors[id].name);
   }
   if (!c.workload->gradient_of.empty()) names.back() = "seed";
   return names;

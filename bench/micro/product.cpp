@@ -29,7 +29,7 @@ KernelLaunch::KernelLaunch(const Product& product, const Executable& executable,
       parameters_(std::move(parameters)),
       workspace_(code_->workspace_bytes() + 64) {
   for (TensorId id : launch.arguments) {
-    const Place& place = executable.places[static_cast<size_t>(id)];
+    const Place& place = executable.places[id];
     bool output = place.kind == Place::Kind::output;
     pointers_.push_back((output ? product.outputs() : product.inputs())[place.at].data);
   }

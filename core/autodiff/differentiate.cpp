@@ -39,7 +39,7 @@ struct Reads {
 std::string names_of(const Program& program, const std::vector<TensorId>& ids) {
   std::string out;
   for (TensorId id : ids) {
-    out += (out.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(id)].name;
+    out += (out.empty() ? "" : ", ") + program.tensors[id].name;
   }
   return out.empty() ? "none" : out;
 }
@@ -47,10 +47,10 @@ std::string names_of(const Program& program, const std::vector<TensorId>& ids) {
 TensorId find_among(const Program& program, const std::vector<TensorId>& ids,
                     const std::string& name, const char* what) {
   for (TensorId id : ids) {
-    if (program.tensors[static_cast<size_t>(id)].name == name) return id;
+    if (program.tensors[id].name == name) return id;
   }
   std::optional<TensorId> other = program.find(name);
-  Span span = other ? program.tensors[static_cast<size_t>(*other)].span : Span{};
+  Span span = other ? program.tensors[*other].span : Span{};
   fail(Stage::bind, "name", span, "\"" + name + "\" is not an " + what + " of this program",
        std::string("its ") + what + "s are " + names_of(program, ids));
 }
@@ -83,12 +83,12 @@ std::vector<TensorId> generated(Derivation& derivation, TensorId output,
     if (!derivation.active(s.result)) continue;
     TensorId d = derivation.adjoint(s.result, s.span);
     checkpoint_at(s.span);
-    if (d >= 0) differentiate_statement(derivation, s, d);
+    if (d.valid()) differentiate_statement(derivation, s, d);
   }
   std::vector<TensorId> gradients;
   for (TensorId input : inputs) {
     TensorId d = derivation.adjoint(input, derivation.tensor(input).span);
-    gradients.push_back(d < 0 ? zeros(derivation, input) : d);
+    gradients.push_back(d.valid() ? d : zeros(derivation, input));
   }
   return gradients;
 }
@@ -119,7 +119,7 @@ Program differentiate(const Program& program, const std::string& of,
   for (const std::string& name : wrt) {
     TensorId input = find_among(program, program.inputs, name, "input");
     if (std::find(inputs.begin(), inputs.end(), input) != inputs.end()) {
-      fail(Stage::bind, "name", program.tensors[static_cast<size_t>(input)].span,
+      fail(Stage::bind, "name", program.tensors[input].span,
            "input " + name + " is asked for twice");
     }
     inputs.push_back(input);
@@ -132,7 +132,7 @@ Program differentiate(const Program& program, const std::string& of,
   auto own = given.find(of);
   std::vector<TensorId> gradients;
   if (own != given.end()) {
-    Span span = program.tensors[static_cast<size_t>(output)].span;
+    Span span = program.tensors[output].span;
     gradients = append_given_gradient(derivation, *own->second, of, inputs, span);
   } else {
     gradients = generated(derivation, output, inputs, program.statements.size());

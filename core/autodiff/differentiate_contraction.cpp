@@ -136,7 +136,7 @@ class Rule {
     auto cases = boundary_cases(derivation_, forward_, forward_.accesses[i]);
     if (!cases || !derivation_.affords(cases->size())) return scatter_access(i);
     seed_ = moving(i);
-    if (seed_ < 0) return;
+    if (!seed_.valid()) return;
     for (const BoundaryCase& one : *cases) add_case(i, one);
   }
   // The adjoint as far as it moves what access i reads: see without_zero_sums.
@@ -159,7 +159,7 @@ class Rule {
     AdjointBody adjoint(forward_.body);
     auto count = static_cast<int>(forward_.accesses.size());
     NodeId value = adjoint.derivative(static_cast<int>(i), adjoint.body.load(count));
-    if (value < 0) return d_;
+    if (!value.valid()) return d_;
     space.read = [&](int slot) {
       SymbolicAccess access =
           slot == count ? output_access(d_) : forward_.accesses[static_cast<size_t>(slot)];
@@ -214,16 +214,16 @@ class Rule {
     } else {
       for (int k = 0; k < forward_.components; ++k) {
         TensorId own = derivation_.component_of(d_, k);
-        c.accesses.push_back(output_access(own >= 0 ? own : d_));
-        if (own < 0) c.accesses.back().index.emplace_back(k);
+        c.accesses.push_back(output_access(own.valid() ? own : d_));
+        if (!own.valid()) c.accesses.back().index.emplace_back(k);
         seeds.push_back(adjoint.body.load(static_cast<int>(c.accesses.size()) - 1));
       }
     }
     NodeId value = adjoint.derivative(static_cast<int>(i), seeds);
-    if (value < 0) return false;
+    if (!value.valid()) return false;
     if (masks) {
       NodeId inside = add_inside_test(adjoint.body, derivation_, forward_, i);
-      if (inside >= 0) {
+      if (inside.valid()) {
         NodeId zero = adjoint.body.integer(0);
         value = adjoint.operation(Op::select, {inside, value, zero});
       }
@@ -252,7 +252,7 @@ class Rule {
     switch (forward_.aggregation) {
       case Aggregation::sum:
       case Aggregation::assign:
-        return load(output_access(seed_ < 0 ? d_ : seed_));
+        return load(output_access(seed_.valid() ? seed_ : d_));
       case Aggregation::max:
       case Aggregation::min: {
         NodeId holds = tie(adjoint, load(output_access(statement_.result)));
@@ -266,7 +266,7 @@ class Rule {
         return value;
       }
     }
-    return -1;
+    return NodeId();
   }
 
   // The adjoint of each cell divided by the number of its tied points; an empty cell has none, and
@@ -319,8 +319,8 @@ class Rule {
   const Statement& statement_;
   const SymbolicContraction& forward_;
   TensorId d_;
-  TensorId seed_ = -1;  // of the access at hand, in sums
-  TensorId shared_ = -1;
+  TensorId seed_;  // of the access at hand, in sums
+  TensorId shared_;
   std::vector<SymbolicAccess> others_;
 };
 

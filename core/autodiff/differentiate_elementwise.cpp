@@ -47,7 +47,7 @@ void differentiate_elementwise(Derivation& derivation, const Statement& statemen
     AdjointBody adjoint(what.body, count + 1);
     NodeId seed = adjoint.body.load(count);
     NodeId value = adjoint.derivative(static_cast<int>(i), seed);
-    if (value < 0) continue;
+    if (!value.valid()) continue;
     std::string name = derivation.adjoint_name(operand);
     bool broadcasts = !derivation.same_shape(operand, statement.result);
     bool bare = value == seed;
@@ -56,7 +56,7 @@ void differentiate_elementwise(Derivation& derivation, const Statement& statemen
           moving(derivation, statement, adjoint.body, value, count, operands, operand);
     }
     TensorId seeded = operands[what.operands.size()], whole = seeded;
-    if (seeded < 0) continue;
+    if (!seeded.valid()) continue;
     if (!bare) {
       whole = derivation.elementwise(broadcasts ? suffixed(name, "_b") : name, statement.span,
                                      operands, finished(std::move(adjoint.body), value));

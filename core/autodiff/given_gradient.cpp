@@ -13,11 +13,11 @@ namespace {
 class Splice {
  public:
   Splice(Derivation& derivation, const Program& from, Span span)
-      : derivation_(derivation), from_(from), span_(span), to_(from.tensors.size(), -1) {}
+      : derivation_(derivation), from_(from), span_(span), to_(from.tensors.size()) {}
 
   void bind_input(TensorId input, TensorId target) {
-    to_[static_cast<size_t>(input)] = target;
-    const Tensor& declared = from_.tensors[static_cast<size_t>(input)];
+    to_[input] = target;
+    const Tensor& declared = from_.tensors[input];
     for (size_t d = 0; d < declared.dims.size(); ++d) {
       if (declared.dims[d].kind() != ExprKind::variable) continue;
       dimensions_.emplace(declared.dims[d].name(), derivation_.extent(target, d));
@@ -27,13 +27,12 @@ class Splice {
     TensorId made = std::visit(
         [&](auto what) {
           translate(what);
-          return derivation_.add(from_.tensors[static_cast<size_t>(s.result)].name, span_,
-                                 std::move(what));
+          return derivation_.add(from_.tensors[s.result].name, span_, std::move(what));
         },
         s.what);
-    to_[static_cast<size_t>(s.result)] = made;
+    to_[s.result] = made;
   }
-  TensorId moved(TensorId id) const { return to_[static_cast<size_t>(id)]; }
+  TensorId moved(TensorId id) const { return to_[id]; }
 
  private:
   void translate(TensorId& id) const { id = moved(id); }
@@ -89,15 +88,14 @@ class Splice {
   Derivation& derivation_;
   const Program& from_;
   Span span_;
-  std::vector<TensorId> to_;
+  IdVector<TensorId, TensorId> to_;
   std::map<std::string, Expr> dimensions_;
 };
 
 std::optional<TensorId> named(const Program& program, const std::vector<TensorId>& ids,
                               const std::string& name) {
-  auto found = std::find_if(ids.begin(), ids.end(), [&](TensorId id) {
-    return program.tensors[static_cast<size_t>(id)].name == name;
-  });
+  auto found = std::find_if(ids.begin(), ids.end(),
+                            [&](TensorId id) { return program.tensors[id].name == name; });
   return found == ids.end() ? std::nullopt : std::optional<TensorId>(*found);
 }
 
@@ -112,7 +110,7 @@ void check_given_gradient(const Program& program, const std::string& of, const P
     fail(Stage::bind, "name", {}, "\"" + of + "\" is not an output of this program");
   }
   for (TensorId id : given.inputs) {
-    const std::string& name = given.tensors[static_cast<size_t>(id)].name;
+    const std::string& name = given.tensors[id].name;
     if (name == "D" + of || named(program, program.inputs, name)) continue;
     if (named(program, program.outputs, name)) continue;
     unfit(
@@ -120,7 +118,7 @@ void check_given_gradient(const Program& program, const std::string& of, const P
         of);
   }
   for (TensorId id : given.outputs) {
-    const std::string& name = given.tensors[static_cast<size_t>(id)].name;
+    const std::string& name = given.tensors[id].name;
     bool fits = name.starts_with("D") && named(program, program.inputs, name.substr(1));
     if (!fits) unfit("has the output " + name + ", which is not D and the name of an input", of);
   }
@@ -132,7 +130,7 @@ std::vector<TensorId> append_given_gradient(Derivation& derivation, const Progra
   Splice splice(derivation, given, span);
   const Program& program = derivation.program;
   for (TensorId id : given.inputs) {
-    const std::string& name = given.tensors[static_cast<size_t>(id)].name;
+    const std::string& name = given.tensors[id].name;
     bool seed = name == "D" + of && !named(program, program.outputs, name);
     // Any tensor: the program may have been asked for other outputs since the gradient was given.
     splice.bind_input(id, seed ? derivation.seed() : program.find(name).value());

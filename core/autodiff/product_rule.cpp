@@ -268,8 +268,8 @@ class ProductRule {
   std::string suffix_ = "_o";
   std::vector<Coordinate> coordinates_;
   std::vector<size_t> kept_;  // the coordinates that the products along one line keep
-  TensorId factors_ = -1;
-  TensorId ones_ = -1;
+  TensorId factors_;
+  TensorId ones_;
 };
 
 }  // namespace

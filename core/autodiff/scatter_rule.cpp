@@ -21,25 +21,25 @@ class PlaceWriter {
 
   // `load`: of the access, its operands being nodes of `body`.
   NodeId write(Body& body, const Node& load) const {
-    NodeId flat = -1;
+    NodeId flat;
     for (size_t d = 0; d < access_.index.size(); ++d) {
       NodeId size = body.size(derivation_.extent(access_.tensor, d), DType::i64);
       NodeId at = bounded(body, boundary(d), place(body, load, d), size);
-      if (flat >= 0) at = operation(body, Op::add, operation(body, Op::mul, flat, size), at);
+      if (flat.valid()) at = operation(body, Op::add, operation(body, Op::mul, flat, size), at);
       flat = at;
     }
     return flat;
   }
   // Whether every index with a constant boundary is inside; -1: always.
   NodeId inside(Body& body, const Node& load) const {
-    NodeId all = -1;
+    NodeId all;
     for (size_t d = 0; d < access_.index.size(); ++d) {
       if (boundary(d) != Boundary::constant) continue;
       NodeId at = place(body, load, d), zero = body.integer(0, DType::i64);
       NodeId size = body.size(derivation_.extent(access_.tensor, d), DType::i64);
       for (NodeId test : {body.operation(Op::ge, {at, zero}, DType::bool_),
                           body.operation(Op::lt, {at, size}, DType::bool_)}) {
-        all = all < 0 ? test : body.operation(Op::logical_and, {all, test}, DType::bool_);
+        all = all.valid() ? body.operation(Op::logical_and, {all, test}, DType::bool_) : test;
       }
     }
     return all;

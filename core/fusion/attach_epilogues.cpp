@@ -35,12 +35,12 @@ bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) 
   return true;
 }
 
-bool is_pointwise(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+bool is_pointwise(const Contraction& c, const BoundTensors& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
          c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&
          c.pieces[0].constraints.empty() && covers_output(c, tensors);
 }
-bool takes_attachments(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+bool takes_attachments(const Contraction& c, const BoundTensors& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && covers_output(c, tensors);
 }
 
@@ -54,7 +54,7 @@ class Attachment {
   }
 
  private:
-  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[id]; }
 
   void place(Step step) {
     checkpoint();

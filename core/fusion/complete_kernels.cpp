@@ -101,7 +101,7 @@ void make_kernels(State& state) {
       Kernel kernel;
       kernel.stages.emplace_back().contraction = *c;
       kernel.tensors = tensors;
-      kernel.name = tensors[static_cast<size_t>(c->outputs[0])].name;
+      kernel.name = tensors[c->outputs[0]].name;
       state.steps.emplace_back(std::move(kernel));
     } else if (const auto* sort = std::get_if<Sort>(&statement)) {
       state.steps.emplace_back(*sort);

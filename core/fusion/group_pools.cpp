@@ -92,7 +92,7 @@ class Splitter {
       if (!rewrite(kernel_.stages[s].contraction)) return false;
     }
     for (const auto& [id, split] : splits_) {
-      kernel_.tensors.change()[static_cast<size_t>(id)].shape = split_shape(split);
+      kernel_.tensors.change()[id].shape = split_shape(split);
     }
     return true;
   }
@@ -251,8 +251,7 @@ struct Joined {
   std::vector<TensorId> kept;             // tensors that must not be stored
 };
 
-std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
-                             const std::vector<BoundTensor>& tensors) {
+std::optional<Joined> joined(const Kernel& maker, const Kernel& pool, const BoundTensors& tensors) {
   if (!is_plain(maker) || !is_plain(pool) || !makes_all_cells(maker)) return std::nullopt;
   if (maker.stages.size() + pool.stages.size() > kMostStages) return std::nullopt;
   TensorId result = maker.stages.back().contraction.outputs[0];
@@ -260,7 +259,7 @@ std::optional<Joined> joined(const Kernel& maker, const Kernel& pool,
   bool reduces = reduction.parallel_dims < reduction.box.size() && reduction.constraints.empty();
   const Piece& made = maker.stages[0].contraction.pieces[0];
   if (!reduces || made.parallel_dims == made.box.size()) return std::nullopt;
-  const Shape& shape = tensors[static_cast<size_t>(result)].shape;
+  const Shape& shape = tensors[result].shape;
   std::optional<Split> split = split_by(reduction, result, shape);
   if (!split || reads_more(pool, maker, result)) return std::nullopt;
   Joined both;

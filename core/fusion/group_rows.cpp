@@ -26,9 +26,9 @@ constexpr double kPointsRead = 16;  // points of a streaming stage for each elem
 
 // A stage whose work is about its data: matrix products keep tiles of their own, and what loops
 // inside elements read is not known from the box (windows of run-time size).
-bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+bool streams(const Contraction& c, const BoundTensors& tensors) {
   if (c.pieces.size() != 1) return false;
-  const std::vector<Node>& nodes = c.pieces[0].body.nodes;
+  const IdVector<NodeId, Node>& nodes = c.pieces[0].body.nodes;
   bool loops = std::any_of(nodes.begin(), nodes.end(),
                            [](const Node& n) { return n.kind == NodeKind::fold; });
   if (loops) return false;
@@ -36,7 +36,7 @@ bool streams(const Contraction& c, const std::vector<BoundTensor>& tensors) {
   for (int64_t extent : c.pieces[0].box) points *= static_cast<double>(extent);
   for (const auto* list : {&c.pieces[0].loads, &c.pieces[0].stores}) {
     for (const Access& a : *list) {
-      auto count = element_count(tensors[static_cast<size_t>(a.tensor)].shape);
+      auto count = element_count(tensors[a.tensor].shape);
       elements = std::max(elements, static_cast<double>(count));
     }
   }
@@ -207,7 +207,7 @@ class RowFusion {
     int64_t most = 1;
     for (size_t s = 0; s < a.stages.size(); ++s) {
       for (const Access& x : a.stages[s].contraction.pieces[0].loads) {
-        int64_t size = element_count(a.tensors[static_cast<size_t>(x.tensor)].shape);
+        int64_t size = element_count(a.tensors[x.tensor].shape);
         for (size_t t = 0; t < b.stages.size() && size > most; ++t) {
           for (const Access& y : b.stages[t].contraction.pieces[0].loads) {
             if (x.tensor != y.tensor || size <= most) continue;
@@ -260,8 +260,7 @@ class RowFusion {
     // Of what a kernel alone has, it has the shape (a pool's operand is split by its windows).
     for (const KernelStage& s : b.stages) {
       for (TensorId out : s.contraction.outputs) {
-        auto at = static_cast<size_t>(out);
-        if (a.tensors[at].shape != b.tensors[at].shape) a.tensors.change()[at] = b.tensors[at];
+        if (a.tensors[out].shape != b.tensors[out].shape) a.tensors.change()[out] = b.tensors[out];
       }
     }
     auto shift = static_cast<int>(a.stages.size());

@@ -58,11 +58,11 @@ std::optional<std::vector<int>> common_iterators(const Piece& a, const Access& x
 
 // Of the largest tensor that both read.
 std::optional<std::vector<int>> common_iterators(const Piece& a, const Piece& b,
-                                                 const std::vector<BoundTensor>& tensors) {
+                                                 const BoundTensors& tensors) {
   std::optional<std::vector<int>> best;
   int64_t most = 1;
   for (const Access& x : a.loads) {
-    int64_t size = element_count(tensors[static_cast<size_t>(x.tensor)].shape);
+    int64_t size = element_count(tensors[x.tensor].shape);
     for (const Access& y : b.loads) {
       if (x.tensor != y.tensor || size <= most) continue;
       std::optional<std::vector<int>> of = common_iterators(a, x, b, y);
@@ -76,7 +76,7 @@ std::optional<std::vector<int>> common_iterators(const Piece& a, const Piece& b,
 
 // Both reductions as one; nothing where they are not of the same points.
 std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
-                                  const std::vector<BoundTensor>& tensors) {
+                                  const BoundTensors& tensors) {
   if (!plain_reduction(a) || !plain_reduction(b)) return std::nullopt;
   const Piece &first = a.pieces[0], &second = b.pieces[0];
   bool alike = a.aggregation == b.aggregation && a.accumulator == b.accumulator &&
@@ -101,7 +101,7 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
         piece.body, second.body, second.body.results[o], [&](Body& body, const Node& n) -> NodeId {
           auto slot = static_cast<size_t>(n.slot);
           if (n.kind == NodeKind::index) return body.index((*of)[slot], n.type);
-          if (n.kind != NodeKind::load) return -1;
+          if (n.kind != NodeKind::load) return NodeId();
           return body.load(position_of(piece.loads, moved(second.loads[slot])), n.type);
         });
     piece.body.results.push_back(root);

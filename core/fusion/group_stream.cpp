@@ -28,7 +28,7 @@ void put_row_last(Kernel& kernel, int row) {
     auto last = [&](auto& list) {
       std::rotate(list.begin() + at, list.begin() + at + 1, list.end());
     };
-    last(kernel.tensors.change()[static_cast<size_t>(id)].shape);
+    last(kernel.tensors.change()[id].shape);
     for (KernelStage& stage : kernel.stages) {
       for (auto* accesses :
            {&stage.contraction.pieces[0].loads, &stage.contraction.pieces[0].stores}) {

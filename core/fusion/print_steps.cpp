@@ -4,7 +4,7 @@
 namespace tile {
 
 std::string print(const std::vector<Step>& steps, const BoundProgram& program) {
-  auto name = [&](TensorId id) { return program.tensors[static_cast<size_t>(id)].name; };
+  auto name = [&](TensorId id) { return program.tensors[id].name; };
   std::string text;
   for (const Step& step : steps) {
     if (!text.empty()) text += "\n";

@@ -17,7 +17,7 @@ bool share(const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
 
 // Tensors that the program does not have are a kernel's own, and no views.
 TensorId storage(const BoundProgram& program, TensorId id) {
-  return static_cast<size_t>(id) < program.tensors.size() ? storage_of(program, id) : id;
+  return program.tensors.contains(id) ? storage_of(program, id) : id;
 }
 
 void add_statement(StepUse& use, const BoundStatement& statement, const BoundProgram& program) {

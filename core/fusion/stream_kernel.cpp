@@ -25,16 +25,14 @@ class StreamBuilder {
     for (const Sum& sum : parts_.sums) {
       if (!add_sum(sum)) return std::nullopt;
     }
-    result_.name = result_
-                       .tensors[static_cast<size_t>(
-                           kernel(parts_.sums.back().step).stages[0].contraction.outputs[0])]
-                       .name;
+    result_.name =
+        result_.tensors[kernel(parts_.sums.back().step).stages[0].contraction.outputs[0]].name;
     return std::move(result_);
   }
 
  private:
   const Kernel& kernel(size_t step) const { return std::get<Kernel>(*steps_[step]); }
-  const BoundTensor& tensor(TensorId id) const { return result_.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return result_.tensors[id]; }
 
   // The stage's iterator for each row and for the axis, where `of` says which iterator of the stage
   // each of the exponential's is.
@@ -49,8 +47,7 @@ class StreamBuilder {
     t.name = name;
     t.type = type;
     t.shape = std::move(shape);
-    result_.tensors.change().push_back(std::move(t));
-    return static_cast<TensorId>(result_.tensors.size()) - 1;
+    return result_.tensors.change().add(std::move(t));
   }
   void add_attached(const Kernel& from, int to) {
     for (size_t s = 1; s < from.stages.size(); ++s) {
@@ -186,7 +183,7 @@ class StreamBuilder {
     piece.body = rewritten(piece.body, [&](Body& body, const Node& n) -> NodeId {
       bool mine = n.kind == NodeKind::load && n.slot == static_cast<int>(sum.load);
       if (mine) return body.cast(body.load(n.slot, type), n.type);
-      return -1;
+      return NodeId();
     });
     return true;
   }
@@ -282,7 +279,7 @@ class StreamBuilder {
   const Parts& parts_;
   const Contraction& e_;
   Kernel result_;
-  TensorId maximum_ = -1, finite_ = -1;
+  TensorId maximum_, finite_;
   int running_ = -1;
 };
 

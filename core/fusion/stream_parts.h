@@ -13,10 +13,10 @@ namespace tile::stream {
 // One sum of weights: the kernel that makes it, and how its iterators are the weights'.
 struct Sum {
   size_t step = 0;
-  TensorId weight = -1;  // what its terms are multiples of, made where the exponential is
-  TensorId read = -1;    // what it reads: the weight, or a multiple of it…
-  size_t load = 0;       // …here
-  std::vector<int> of;   // by iterator of the exponential: the sum's; -1: none
+  TensorId weight;      // what its terms are multiples of, made where the exponential is
+  TensorId read;        // what it reads: the weight, or a multiple of it…
+  size_t load = 0;      // …here
+  std::vector<int> of;  // by iterator of the exponential: the sum's; -1: none
   const Contraction* multiple = nullptr;  // that makes `read` of the weight
   std::vector<int> of_multiple;           // by iterator of that: the sum's; -1: none
 };

@@ -16,7 +16,7 @@ std::string name_of(const Step& step, const BoundProgram& program) {
   if (const Kernel* k = std::get_if<Kernel>(&step)) return k->name;
   const Sort* sort = std::get_if<Sort>(&step);
   TensorId result = sort != nullptr ? sort->result : std::get<Scatter>(step).result;
-  return program.tensors[static_cast<size_t>(result)].name;
+  return program.tensors[result].name;
 }
 
 // The tensors whose elements are known as steps run one after the other.
@@ -24,36 +24,36 @@ class Known {
  public:
   explicit Known(const BoundProgram& program)
       : program_(program), known_(program.tensors.size(), false) {
-    for (TensorId id : program.inputs) known_[static_cast<size_t>(id)] = true;
-    for (size_t id = 0; id < known_.size(); ++id) {
+    for (TensorId id : program.inputs) known_[id] = true;
+    for (TensorId id : known_.ids()) {
       if (program.tensors[id].constant) known_[id] = true;
     }
   }
 
   void read(TensorId id, const std::string& reader) const {
     TensorId from = own(id) ? id : storage_of(program_, id);
-    bool known = !own(from) && known_[static_cast<size_t>(from)];
+    bool known = !own(from) && known_[from];
     if (!known) fail(reader + " reads " + name(from) + ", which no step before it makes");
   }
   // What a kernel alone has is nobody else's.
   void make(TensorId id, const std::string& maker) {
     if (own(id)) return;
-    if (known_[static_cast<size_t>(id)]) fail(maker + " makes " + name(id) + " again");
-    known_[static_cast<size_t>(id)] = true;
+    if (known_[id]) fail(maker + " makes " + name(id) + " again");
+    known_[id] = true;
   }
   void outputs() const {
     for (TensorId id : program_.outputs) read(id, "the program's result");
   }
 
  private:
-  bool own(TensorId id) const { return static_cast<size_t>(id) >= program_.tensors.size(); }
+  bool own(TensorId id) const { return !program_.tensors.contains(id); }
   std::string name(TensorId id) const {
-    return own(id) ? "a kernel's own tensor" : program_.tensors[static_cast<size_t>(id)].name;
+    return own(id) ? "a kernel's own tensor" : program_.tensors[id].name;
   }
   [[noreturn]] static void fail(const std::string& what) { throw InternalError("steps: " + what); }
 
   const BoundProgram& program_;
-  std::vector<bool> known_;
+  IdVector<TensorId, bool> known_;
 };
 
 bool same_list(std::vector<TensorId> a, std::vector<TensorId> b) {
@@ -82,12 +82,13 @@ void verify_lists(const Kernel& kernel, const StepUse& use, const BoundProgram& 
 }
 
 // The statement of each tensor; null: another kind of statement, or none.
-std::vector<const Contraction*> statements_of(const BoundProgram& program) {
-  std::vector<const Contraction*> list(program.tensors.size(), nullptr);
+using StatementOf = IdVector<TensorId, const Contraction*>;
+StatementOf statements_of(const BoundProgram& program) {
+  StatementOf list(program.tensors.size(), nullptr);
   for (const BoundStatement& s : program.statements) {
     const Contraction* c = std::get_if<Contraction>(&s);
     if (c == nullptr) continue;
-    for (TensorId id : c->outputs) list[static_cast<size_t>(id)] = c;
+    for (TensorId id : c->outputs) list[id] = c;
   }
   return list;
 }
@@ -96,7 +97,7 @@ std::vector<const Contraction*> statements_of(const BoundProgram& program) {
 const Contraction& summing(const Kernel& kernel, const KernelStage& stage, size_t tensors) {
   if (stage.attach < 0) return stage.contraction;
   for (const Access& load : stage.contraction.pieces[0].loads) {
-    if (static_cast<size_t>(load.tensor) < tensors) continue;
+    if (load.tensor.index() < tensors) continue;
     for (const KernelStage& s : kernel.stages) {
       if (s.attach < 0 && contains(s.contraction.outputs, load.tensor)) return s.contraction;
     }
@@ -106,13 +107,13 @@ const Contraction& summing(const Kernel& kernel, const KernelStage& stage, size_
 
 // A stage has the points of its statement; cells that nobody reads may be missing where it is not
 // stored.
-void verify_domains(const Kernel& kernel, const std::vector<const Contraction*>& statements) {
+void verify_domains(const Kernel& kernel, const StatementOf& statements) {
   for (const KernelStage& stage : kernel.stages) {
     verify_accesses(stage.contraction, kernel.tensors);
     DomainSize now = domain_size(summing(kernel, stage, statements.size()));
     for (TensorId out : stage.contraction.outputs) {
-      bool own = static_cast<size_t>(out) >= statements.size();
-      const Contraction* c = own ? nullptr : statements[static_cast<size_t>(out)];
+      bool own = !statements.contains(out);
+      const Contraction* c = own ? nullptr : statements[out];
       if (own) continue;
       DomainSize before = c == nullptr ? DomainSize{} : domain_size(*c);
       double slack = kRounding * before.points;
@@ -120,8 +121,7 @@ void verify_domains(const Kernel& kernel, const std::vector<const Contraction*>&
       bool points =
           now.points <= before.points + slack && (fewer || now.points >= before.points - slack);
       if (!points || now.conditions != before.conditions) {
-        throw InternalError("steps: " + kernel.name + " makes " +
-                            kernel.tensors[static_cast<size_t>(out)].name +
+        throw InternalError("steps: " + kernel.name + " makes " + kernel.tensors[out].name +
                             " from other points than the program");
       }
     }
@@ -142,7 +142,7 @@ void verify_order(const std::vector<Step>& steps, const BoundProgram& program) {
 
 void verify(const std::vector<Step>& steps, const BoundProgram& program) {
   Known known(program);
-  std::vector<const Contraction*> statements = statements_of(program);
+  const StatementOf statements = statements_of(program);
   for (const Step& step : steps) {
     StepUse use = use_of(step, program);
     for (TensorId id : use.reads) known.read(id, name_of(step, program));

@@ -94,7 +94,7 @@ Scalar PieceEvaluator::value(const Node& node) {
 
 bool PieceEvaluator::load(const Node& node, std::span<const Scalar> operands, Scalar& element) {
   const Access& access = piece_.loads[static_cast<size_t>(node.slot)];
-  const BoundTensor& tensor = program_.tensors[static_cast<size_t>(access.tensor)];
+  const BoundTensor& tensor = program_.tensors[access.tensor];
   int64_t position = 0;
   switch (locate(access, loads_[static_cast<size_t>(node.slot)], operands, position)) {
     case Place::invalid:
@@ -106,7 +106,7 @@ bool PieceEvaluator::load(const Node& node, std::span<const Scalar> operands, Sc
       break;
   }
   size_t offset = static_cast<size_t>(position) * byte_size(tensor.type);
-  element = load_element(elements_[static_cast<size_t>(access.tensor)] + offset, tensor.type);
+  element = load_element(elements_[access.tensor] + offset, tensor.type);
   return true;
 }
 

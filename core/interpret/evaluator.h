@@ -13,7 +13,7 @@
 namespace tile {
 
 // The elements of every tensor of a program; a view shares its source's.
-using Elements = std::vector<std::byte*>;
+using Elements = IdVector<TensorId, std::byte*>;
 
 class PieceEvaluator final : private Leaves {
  public:
@@ -26,9 +26,7 @@ class PieceEvaluator final : private Leaves {
   // not valid.
   bool evaluate(std::span<const int64_t> x);
   // After evaluate: the results, and the row-major position of each output's cell.
-  const Scalar& result(size_t output) const {
-    return values_[static_cast<size_t>(piece_.body.results[output])];
-  }
+  const Scalar& result(size_t output) const { return values_[piece_.body.results[output]]; }
   int64_t cell(size_t output) const { return cells_[output]; }
 
  private:
@@ -45,7 +43,7 @@ class PieceEvaluator final : private Leaves {
   Place locate(const Access& access, const std::optional<Address>& address,
                std::span<const Scalar> values, int64_t& position) const;
   const Shape& shape_of(const Access& access) const {
-    return program_.tensors[static_cast<size_t>(access.tensor)].shape;
+    return program_.tensors[access.tensor].shape;
   }
   Scalar value(const Node& node) override;
   bool load(const Node& node, std::span<const Scalar> operands, Scalar& element) override;
@@ -57,7 +55,7 @@ class PieceEvaluator final : private Leaves {
   std::function<void()> work_;
   std::span<const int64_t> x_;  // the point
   std::vector<std::optional<Address>> loads_, stores_;
-  std::vector<Scalar> values_;  // one per node
+  IdVector<NodeId, Scalar> values_;  // one per node
   std::vector<int64_t> cells_;
 };
 

@@ -73,28 +73,28 @@ class Interpreter {
 
  private:
   HostTensor& tensor(TensorId id) {
-    const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
-    return tensors_[static_cast<size_t>(declared.view_of.value_or(id))];
+    const BoundTensor& declared = program_.tensors[id];
+    return tensors_[declared.view_of.value_or(id)];
   }
 
   void allocate(const std::vector<HostTensor>& inputs) {
     internal_check(inputs.size() == program_.inputs.size(), "interpret: input count");
     tensors_.resize(program_.tensors.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      auto id = static_cast<size_t>(program_.inputs[i]);
+      TensorId id = program_.inputs[i];
       const BoundTensor& declared = program_.tensors[id];
       internal_check(inputs[i].type == declared.type && inputs[i].shape == declared.shape,
                      "interpret: an input differs from what was bound");
       tensors_[id] = inputs[i];
     }
-    for (size_t id = 0; id < tensors_.size(); ++id) {
+    for (TensorId id : tensors_.ids()) {
       const BoundTensor& declared = program_.tensors[id];
       if (declared.role == TensorRole::input || declared.view_of) continue;
       tensors_[id] = HostTensor(declared.type, declared.shape);
       if (declared.constant) tensors_[id].bytes = *declared.constant;
     }
-    for (size_t id = 0; id < tensors_.size(); ++id) {
-      elements_.push_back(tensor(static_cast<TensorId>(id)).bytes.data());
+    for (TensorId id : tensors_.ids()) {
+      elements_.push_back(tensor(id).bytes.data());
     }
   }
 
@@ -137,8 +137,7 @@ class Interpreter {
   std::map<TensorId, Cells> empty_cells(const Contraction& contraction) const {
     std::map<TensorId, Cells> all;
     for (TensorId id : contraction.outputs) {
-      auto count =
-          static_cast<size_t>(element_count(program_.tensors[static_cast<size_t>(id)].shape));
+      auto count = static_cast<size_t>(element_count(program_.tensors[id].shape));
       Cells cells;
       cells.type = contraction.accumulator;
       cells.bits.resize(count);
@@ -172,7 +171,7 @@ class Interpreter {
 
   // Rule 4.7.
   [[noreturn]] void overlap(const Contraction& contraction, TensorId output) const {
-    const std::string& name = program_.tensors[static_cast<size_t>(output)].name;
+    const std::string& name = program_.tensors[output].name;
     fail(Stage::compile, "overlap", contraction.span,
          "two valid points of this `=` write the same cell of " + name,
          "aggregate with `+`, or constrain the indices");
@@ -198,7 +197,7 @@ class Interpreter {
     result.points = points_;
     for (TensorId id : program_.outputs) {
       HostTensor output = tensor(id);
-      output.shape = program_.tensors[static_cast<size_t>(id)].shape;
+      output.shape = program_.tensors[id].shape;
       if (with_magnitudes_) result.magnitudes.push_back(magnitude(id, output));
       result.outputs.push_back(std::move(output));
     }
@@ -217,7 +216,7 @@ class Interpreter {
   }
 
   const BoundProgram& program_;
-  std::vector<HostTensor> tensors_;  // empty for views
+  IdVector<TensorId, HostTensor> tensors_;  // empty for views
   Elements elements_;
   std::map<TensorId, std::vector<double>> magnitudes_;
   WorkMeter meter_;

@@ -56,7 +56,7 @@ std::vector<Row> collect_rows(const BoundProgram& program, const Piece& piece) {
     rows.push_back(make_row(iterator_affine(i), n, 0, piece.box[i], true));
   }
   auto add_access = [&](const Access& access) {
-    const Shape& shape = program.tensors[static_cast<size_t>(access.tensor)].shape;
+    const Shape& shape = program.tensors[access.tensor].shape;
     for (size_t d = 0; d < access.index.size(); ++d) {
       const Index& index = access.index[d];
       if (index.value >= 0 || index.boundary != Boundary::in_range) continue;

@@ -94,18 +94,18 @@ namespace {
 
 // Marks the nodes that the given results need. Arguments come before their users, so one backward
 // sweep is enough.
-std::vector<bool> needed_nodes(const Body& body, const std::vector<NodeId>& results) {
-  std::vector<bool> needed(body.nodes.size());
-  for (NodeId id : results) needed[static_cast<size_t>(id)] = true;
+IdVector<NodeId, bool> needed_nodes(const Body& body, const std::vector<NodeId>& results) {
+  IdVector<NodeId, bool> needed(body.nodes.size());
+  for (NodeId id : results) needed[id] = true;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     if (!needed[i]) continue;
-    for (NodeId arg : body.nodes[i].args) needed[static_cast<size_t>(arg)] = true;
+    for (NodeId arg : body.nodes[i].args) needed[arg] = true;
   }
   return needed;
 }
 
-void remap(std::vector<NodeId>& ids, const std::vector<NodeId>& to) {
-  for (NodeId& id : ids) id = to[static_cast<size_t>(id)];
+void remap(std::vector<NodeId>& ids, const IdVector<NodeId, NodeId>& to) {
+  for (NodeId& id : ids) id = to[id];
 }
 
 size_t combine(size_t seed, size_t value) {
@@ -123,7 +123,7 @@ struct NodeHash {
     h = combine(h, static_cast<size_t>(n.integer));
     h = combine(h, std::bit_cast<uint64_t>(n.real));
     h = combine(h, static_cast<size_t>(n.slot));
-    for (NodeId arg : n.args) h = combine(h, static_cast<size_t>(arg));
+    for (NodeId arg : n.args) h = combine(h, arg.index());
     if (has_expression(n)) h = combine(h, std::hash<std::string>()(to_string(n.expr)));
     return n.region ? combine(h, hash_of(*n.region)) : h;
   }
@@ -132,7 +132,7 @@ struct NodeHash {
 size_t hash_of(const Body& body) {
   size_t h = body.nodes.size();
   for (const Node& n : body.nodes) h = combine(h, NodeHash()(n));
-  for (NodeId r : body.results) h = combine(h, static_cast<size_t>(r));
+  for (NodeId r : body.results) h = combine(h, r.index());
   return h;
 }
 
@@ -155,18 +155,19 @@ bool same_body(const Body& a, const Body& b) {
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), NodeEqual());
 }
 
-// Appends copies of the nodes that `roots` need; returns where each went, -1 for those not needed.
-std::vector<NodeId> copy_into(Body& body, const Body& from, const std::vector<NodeId>& roots,
-                              const Leaf& leaf) {
-  std::vector<bool> needed = needed_nodes(from, roots);
-  std::vector<NodeId> copy(from.nodes.size(), -1);
+// Appends copies of the nodes that `roots` need; returns where each went, none for those not
+// needed.
+IdVector<NodeId, NodeId> copy_into(Body& body, const Body& from, const std::vector<NodeId>& roots,
+                                   const Leaf& leaf) {
+  IdVector<NodeId, bool> needed = needed_nodes(from, roots);
+  IdVector<NodeId, NodeId> copy(from.nodes.size());
   for (size_t i = 0; i < from.nodes.size(); ++i) {
     if (!needed[i]) continue;
     checkpoint();
     Node node = from.nodes[i];
     remap(node.args, copy);
     copy[i] = leaf(body, node);
-    if (copy[i] >= 0) continue;
+    if (copy[i].valid()) continue;
     if (node.region) node.region = std::make_shared<const Body>(rewritten(*node.region, leaf));
     copy[i] = body.add(std::move(node));
   }
@@ -210,12 +211,12 @@ void tidy_fold(Node& fold) {
 }  // namespace
 
 NodeId graft(Body& body, const Body& from, NodeId root, const Leaf& leaf) {
-  return copy_into(body, from, {root}, leaf)[static_cast<size_t>(root)];
+  return copy_into(body, from, {root}, leaf)[root];
 }
 
 Body rewritten(const Body& body, const Leaf& leaf) {
   Body out;
-  std::vector<NodeId> copy = copy_into(out, body, body.results, leaf);
+  IdVector<NodeId, NodeId> copy = copy_into(out, body, body.results, leaf);
   out.results = body.results;
   remap(out.results, copy);
   return out;
@@ -243,8 +244,8 @@ void change_nodes(Body& body, const std::function<void(Node&)>& change) {
 namespace {
 
 Body tidied_once(const Body& body) {
-  std::vector<bool> needed = needed_nodes(body, body.results);
-  std::vector<NodeId> copy(body.nodes.size(), -1);
+  IdVector<NodeId, bool> needed = needed_nodes(body, body.results);
+  IdVector<NodeId, NodeId> copy(body.nodes.size());
   std::unordered_map<Node, NodeId, NodeHash, NodeEqual> known;
   Body out;
   for (size_t i = 0; i < body.nodes.size(); ++i) {
@@ -253,7 +254,7 @@ Body tidied_once(const Body& body) {
     Node node = body.nodes[i];
     remap(node.args, copy);
     if (node.region) tidy_fold(node);
-    auto [it, inserted] = known.emplace(node, static_cast<NodeId>(out.nodes.size()));
+    auto [it, inserted] = known.emplace(node, NodeId(out.nodes.size()));
     if (inserted) out.add(std::move(node));
     copy[i] = it->second;
   }

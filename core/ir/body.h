@@ -12,10 +12,11 @@
 #include "core/ir/operation.h"
 #include "core/simplify/expr.h"
 #include "core/support/diagnostic.h"
+#include "core/support/id.h"
 
 namespace tile {
 
-using NodeId = int32_t;
+using NodeId = Id<struct NodeTag>;
 
 enum class NodeKind : uint8_t {
   integer,  // the literal `integer`; weakly typed before bind (rule 5.3)
@@ -63,13 +64,10 @@ struct Node {
 // table says, casts are explicit nodes, and integer and real literals carry their type. 64-bit
 // unsigned literals are stored as their bits.
 struct Body {
-  std::vector<Node> nodes;
+  IdVector<NodeId, Node> nodes;
   std::vector<NodeId> results;
 
-  NodeId add(Node node) {
-    nodes.push_back(std::move(node));
-    return static_cast<NodeId>(nodes.size()) - 1;
-  }
+  NodeId add(Node node) { return nodes.add(std::move(node)); }
   NodeId integer(int64_t value, DType type = DType::none, Span span = {});
   NodeId real(double value, DType type = DType::none, Span span = {});
   NodeId size(Expr expr, DType type = DType::none, Span span = {});
@@ -79,15 +77,15 @@ struct Body {
   NodeId cast(NodeId value, DType type, Span span = {});  // no node if it has that type already
   NodeId argument(int slot, DType type, Span span = {});
   NodeId component(NodeId fold, int slot, DType type, Span span = {});
-  const Node& operator[](NodeId id) const { return nodes[static_cast<size_t>(id)]; }
+  const Node& operator[](NodeId id) const { return nodes[id]; }
 };
 
-// What stands for a node of a copied body: a node of the copy, or -1 to copy it. The node's
+// What stands for a node of a copied body: a node of the copy, or none to copy it. The node's
 // operands are those of the copy already.
 using Leaf = std::function<NodeId(Body&, const Node&)>;
 
 // Copies into `body` the nodes of `from` that `root` needs, `leaf` mapping loads (and anything else
-// it wants to replace: return -1 to copy); shared nodes stay shared. Returns the copy of root.
+// it wants to replace: none to copy); shared nodes stay shared. Returns the copy of root.
 // Regions of folds are copied too, `leaf` being asked about their nodes with the region as body.
 NodeId graft(Body& body, const Body& from, NodeId root, const Leaf& leaf);
 

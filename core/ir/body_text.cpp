@@ -8,7 +8,7 @@
 namespace tile {
 namespace {
 
-std::string reference(NodeId id) { return "%" + std::to_string(id); }
+std::string reference(NodeId id) { return "%" + to_string(id); }
 
 std::string operands(const Node& node) {
   std::string out;
@@ -51,7 +51,7 @@ NodeId parse_reference(TextReader& reader, const Body& body) {
   reader.expect("%");
   int64_t id = reader.integer();
   if (id < 0 || id >= static_cast<int64_t>(body.nodes.size())) reader.wrong("an earlier node");
-  return static_cast<NodeId>(id);
+  return NodeId(id);
 }
 
 int parse_slot(TextReader& reader) {
@@ -169,9 +169,9 @@ void verify_types(const Body& body, const Node& node) {
 
 std::string print(const Body& body) {
   std::string out = "{ ";
-  for (size_t i = 0; i < body.nodes.size(); ++i) {
+  for (NodeId i : body.nodes.ids()) {
     const Node& node = body.nodes[i];
-    out += reference(static_cast<NodeId>(i));
+    out += reference(i);
     if (node.type != DType::none) out += ":" + std::string(to_string(node.type));
     out += " = " + print_node(node) + "; ";
   }
@@ -269,7 +269,7 @@ void verify_slot(const Body& body, const Node& node, const LoopContext& around) 
 void verify_operands(const Body& body, size_t at) {
   const Node& node = body.nodes[at];
   for (NodeId arg : node.args) {
-    internal_check(arg >= 0 && static_cast<size_t>(arg) < at, "body: an operand is not earlier");
+    internal_check(arg.valid() && arg.index() < at, "body: an operand is not earlier");
     internal_check(node.kind == NodeKind::component || body[arg].kind != NodeKind::fold,
                    "body: a fold is used as a value");
     internal_check(
@@ -290,8 +290,7 @@ void verify_nodes(const Body& body, const LoopContext& around) {
     if (around.typed) verify_types(body, node);
   }
   for (NodeId result : body.results) {
-    internal_check(result >= 0 && static_cast<size_t>(result) < body.nodes.size() &&
-                       body[result].kind != NodeKind::fold,
+    internal_check(body.nodes.contains(result) && body[result].kind != NodeKind::fold,
                    "body: a result is no node");
   }
 }

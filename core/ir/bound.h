@@ -40,6 +40,7 @@ struct BoundTensor {
   // Of an input: every run gives it the same elements, so that a copy of it may be made once.
   bool fixed = false;
 };
+using BoundTensors = IdVector<TensorId, BoundTensor>;
 
 // One dimension of an access: an affine form over the piece's iterators or, where value >= 0, that
 // operand of the load node (it has an integer type). in_range: the point is valid only if the
@@ -52,7 +53,7 @@ struct Index {
   Boundary boundary = Boundary::in_range;
 };
 struct Access {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::vector<Index> index;
   Span span;
 };
@@ -95,17 +96,17 @@ struct Contraction {
 };
 
 struct Sort {
-  TensorId source = -1;
-  TensorId result = -1;
+  TensorId source;
+  TensorId result;
   int64_t axis = 0;
   bool indices = false;  // argsort
   Span span;
 };
 // result[n, r…] += updates[i…, r…] for clamp(indices[i…]) == n, in row-major order of i.
 struct Scatter {
-  TensorId updates = -1;
-  TensorId indices = -1;
-  TensorId result = -1;
+  TensorId updates;
+  TensorId indices;
+  TensorId result;
   Span span;
 };
 
@@ -113,7 +114,7 @@ using BoundStatement = std::variant<Contraction, Sort, Scatter>;
 
 struct BoundProgram {
   SourcePtr source;
-  std::vector<BoundTensor> tensors;
+  BoundTensors tensors;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;  // a tensor may be input and output, or an output twice
   std::vector<BoundStatement> statements;

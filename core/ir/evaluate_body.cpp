@@ -9,7 +9,7 @@ namespace {
 class Evaluation {
  public:
   Evaluation(const Body& body, Leaves& leaves, std::span<const Scalar> arguments,
-             std::vector<Scalar>& values)
+             IdVector<NodeId, Scalar>& values)
       : body_(body), leaves_(leaves), arguments_(arguments), values_(values) {}
 
   bool run() {
@@ -21,7 +21,7 @@ class Evaluation {
   }
 
  private:
-  const Scalar& at(NodeId id) const { return values_[static_cast<size_t>(id)]; }
+  const Scalar& at(NodeId id) const { return values_[id]; }
 
   bool evaluate_node(const Node& node, size_t n) {
     Scalar& value = values_[n];
@@ -71,19 +71,19 @@ class Evaluation {
     auto count = static_cast<size_t>(node.slot);
     std::vector<Scalar> given{integer_scalar(0, DType::i64)};
     for (size_t a = 2; a < node.args.size(); ++a) given.push_back(at(node.args[a]));
-    std::vector<Scalar> inside;
+    IdVector<NodeId, Scalar> inside;
     for (int64_t i = at(node.args[0]).i, end = at(node.args[1]).i; i < end; ++i) {
       leaves_.iterate(node, i);
       given[0].i = i;
       if (!Evaluation(*node.region, leaves_, given, inside).run()) return false;
       std::vector<Scalar> next;  // all results come before any carried value changes
-      for (NodeId r : node.region->results) next.push_back(inside[static_cast<size_t>(r)]);
+      for (NodeId r : node.region->results) next.push_back(inside[r]);
       for (size_t c = 0; c < count; ++c) {
         given[c + 1] =
             node.op == Op::ident ? next[c] : combine_values(node.op, given[c + 1], next[c]);
       }
     }
-    folds_.emplace_back(static_cast<NodeId>(n),
+    folds_.emplace_back(NodeId(n),
                         std::vector<Scalar>(given.begin() + 1, given.begin() + 1 + node.slot));
     return true;
   }
@@ -98,7 +98,7 @@ class Evaluation {
   const Body& body_;
   Leaves& leaves_;
   std::span<const Scalar> arguments_;
-  std::vector<Scalar>& values_;
+  IdVector<NodeId, Scalar>& values_;
   std::vector<std::pair<NodeId, std::vector<Scalar>>> folds_;
 };
 
@@ -106,7 +106,7 @@ class Evaluation {
 
 void Leaves::iterate(const Node&, int64_t) {}
 
-bool evaluate_body(const Body& body, Leaves& leaves, std::vector<Scalar>& values) {
+bool evaluate_body(const Body& body, Leaves& leaves, IdVector<NodeId, Scalar>& values) {
   return Evaluation(body, leaves, {}, values).run();
 }
 

@@ -24,7 +24,7 @@ class Leaves {
 };
 
 // `values` receives one value for each node (none for folds). False as soon as a load says so.
-bool evaluate_body(const Body& body, Leaves& leaves, std::vector<Scalar>& values);
+bool evaluate_body(const Body& body, Leaves& leaves, IdVector<NodeId, Scalar>& values);
 
 // What a fold's result or a second term makes of a value: rounds or wraps to the value's type.
 Scalar combine_values(Op op, const Scalar& old, const Scalar& term);

@@ -91,7 +91,7 @@ class Parser {
     t.tf32_parts = reader_.accept("parts");
     t.fixed = reader_.accept("fixed");
     if (reader_.accept("constant")) t.constant = elements(t.type);
-    auto id = static_cast<TensorId>(program_.tensors.size());
+    auto id = TensorId(program_.tensors.size());
     if (!ids_.emplace(t.name, id).second) reader_.wrong("a new tensor name");
     program_.tensors.push_back(std::move(t));
   }

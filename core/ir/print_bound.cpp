@@ -42,9 +42,7 @@ class Printer {
   }
 
  private:
-  const std::string& name(TensorId id) const {
-    return program_.tensors[static_cast<size_t>(id)].name;
-  }
+  const std::string& name(TensorId id) const { return program_.tensors[id].name; }
   std::string names(const std::vector<TensorId>& ids) const {
     std::string list;
     for (TensorId id : ids) list += (list.empty() ? "" : ", ") + name(id);

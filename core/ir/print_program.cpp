@@ -85,7 +85,7 @@ class BodyPrinter {
     NodeId root = body_.results.at(0);
     texts_.resize(body_.nodes.size());
     for (NodeId id : in_order_of_text(root)) {
-      Text& own = texts_[static_cast<size_t>(id)];
+      Text& own = texts_[id];
       own = node_text(body_[id]);
       for (NodeId arg : body_[id].args) own.depth = std::max(own.depth, text(arg).depth + 1);
       if (id != root && needs_name(id)) bind(own);
@@ -98,7 +98,7 @@ class BodyPrinter {
   }
 
  private:
-  const Text& text(NodeId id) const { return texts_[static_cast<size_t>(id)]; }
+  const Text& text(NodeId id) const { return texts_[id]; }
 
   // The nodes that `root` needs as the text has them first, which is the order that parsing makes
   // them in; counts their uses.
@@ -107,7 +107,7 @@ class BodyPrinter {
     std::vector<NodeId> order;
     std::vector<std::pair<NodeId, size_t>> path;  // nodes with how many operands are done
     auto use = [&](NodeId id) {
-      if (uses_[static_cast<size_t>(id)]++ == 0) path.emplace_back(id, 0);
+      if (uses_[id]++ == 0) path.emplace_back(id, 0);
     };
     use(root);
     while (!path.empty()) {
@@ -123,7 +123,7 @@ class BodyPrinter {
     return order;
   }
   bool needs_name(NodeId id) const {
-    bool again = uses_[static_cast<size_t>(id)] > 1;
+    bool again = uses_[id] > 1;
     return (again && text(id).text.size() > kLongestRepeated) || text(id).depth >= kDeepest;
   }
   void bind(Text& value) {
@@ -190,8 +190,8 @@ class BodyPrinter {
   Body body_;
   const Slots& slots_;
   const std::vector<std::string>& taken_;
-  std::vector<int> uses_;
-  std::vector<Text> texts_;
+  IdVector<NodeId, int> uses_;
+  IdVector<NodeId, Text> texts_;
   std::string bindings_;
   int last_name_ = 0;
   size_t total_ = 0;
@@ -224,7 +224,7 @@ class ProgramPrinter {
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
   std::string name(TensorId id) const { return tensor(id).name; }
 
   std::string input(TensorId id) const {

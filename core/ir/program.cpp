@@ -98,8 +98,8 @@ std::optional<Function> find_whole_tensor_function(std::string_view name) {
 }
 
 std::optional<TensorId> Program::find(std::string_view name) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].name == name) return static_cast<TensorId>(i);
+  for (TensorId i : tensors.ids()) {
+    if (tensors[i].name == name) return i;
   }
   return std::nullopt;
 }
@@ -129,7 +129,7 @@ std::vector<TensorId> sizing_parameters(const Program& program) {
   std::vector<TensorId> found;
   std::set<std::string_view> used(names.begin(), names.end());
   for (TensorId id : program.inputs) {
-    const Tensor& input = program.tensors[static_cast<size_t>(id)];
+    const Tensor& input = program.tensors[id];
     if (input.parameter && used.contains(input.name)) found.push_back(id);
   }
   return found;
@@ -145,7 +145,7 @@ Program with_outputs(const Program& program, std::span<const std::string> names)
                                       [&](const Statement& s) { return s.result == *id; });
     if (!assigned) fail(Stage::run, "argument", {}, "the program defines no tensor " + name);
     result.outputs.push_back(*id);
-    result.output_spans.push_back(program.tensors[static_cast<size_t>(*id)].span);
+    result.output_spans.push_back(program.tensors[*id].span);
   }
   return result;
 }

@@ -15,10 +15,11 @@
 #include "core/ir/dtype.h"
 #include "core/simplify/expr.h"
 #include "core/support/diagnostic.h"
+#include "core/support/id.h"
 
 namespace tile {
 
-using TensorId = int32_t;
+using TensorId = Id<struct TensorTag>;
 
 // How cells that several points reach combine (rule 4.2); assign allows one point for each cell.
 enum class Aggregation : uint8_t { sum, product, max, min, assign };
@@ -31,7 +32,7 @@ std::optional<Aggregation> aggregation_of(Op op);
 // (exact_div) is the exact rational. Boundary rules other than in_range come from MFG and Lift.
 enum class Boundary : uint8_t { in_range, clamp, mirror, wrap, constant };
 struct SymbolicAccess {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::vector<Expr> index;  // beside affine forms, MFG and Lift use division, remainder and select
   std::vector<int> values;  // where values[d] >= 0 the index of dimension d is that operand of the
                             // load node instead (an integer); empty: none is
@@ -123,7 +124,7 @@ struct Attribute {
 using StatementKind = std::variant<SymbolicContraction, Elementwise, Call, Literal>;
 
 struct Statement {
-  TensorId result = -1;
+  TensorId result;
   Span span;
   std::vector<Attribute> attributes;
   StatementKind what;
@@ -172,7 +173,7 @@ struct SizeDefinition {
 
 struct Program {
   SourcePtr source;
-  std::vector<Tensor> tensors;  // inputs first, then one per statement
+  IdVector<TensorId, Tensor> tensors;  // inputs first, then one per statement
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
   std::vector<Span> output_spans;

@@ -25,12 +25,12 @@ class Verifier {
                      "bound: a tensor's name is empty or used twice");
       verify_tensor(tensor);
     }
-    for (size_t id = 0; id < defined_.size(); ++id) {
+    for (TensorId id : defined_.ids()) {
       if (program_.tensors[id].constant) defined_[id] = true;
     }
     for (TensorId id : program_.inputs) {
       internal_check(at(id).role == TensorRole::input, "bound: an input of another role");
-      defined_[static_cast<size_t>(id)] = true;
+      defined_[id] = true;
     }
     for (const BoundStatement& statement : program_.statements) {
       std::visit([this](const auto& s) { verify_statement(s); }, statement);
@@ -43,9 +43,8 @@ class Verifier {
 
  private:
   const BoundTensor& at(TensorId id) const {
-    internal_check(id >= 0 && static_cast<size_t>(id) < program_.tensors.size(),
-                   "bound: no such tensor");
-    return program_.tensors[static_cast<size_t>(id)];
+    internal_check(program_.tensors.contains(id), "bound: no such tensor");
+    return program_.tensors[id];
   }
 
   void verify_tensor(const BoundTensor& tensor) const {
@@ -80,14 +79,13 @@ class Verifier {
 
   void read(TensorId id) const {
     TensorId parallel_dim = at(id).view_of.value_or(id);
-    internal_check(defined_[static_cast<size_t>(parallel_dim)],
-                   "bound: a tensor is used before it is set");
+    internal_check(defined_[parallel_dim], "bound: a tensor is used before it is set");
   }
   void write(TensorId id) {
     internal_check(at(id).role != TensorRole::input && !at(id).view_of && !at(id).constant,
                    "bound: an input, a view or a constant is assigned");
-    internal_check(!defined_[static_cast<size_t>(id)], "bound: a tensor is assigned twice");
-    defined_[static_cast<size_t>(id)] = true;
+    internal_check(!defined_[id], "bound: a tensor is assigned twice");
+    defined_[id] = true;
   }
 
   void verify_statement(const Contraction& c) {
@@ -181,7 +179,7 @@ class Verifier {
   }
 
   const BoundProgram& program_;
-  std::vector<bool> defined_;
+  IdVector<TensorId, bool> defined_;
 };
 
 }  // namespace

@@ -45,16 +45,15 @@ std::optional<std::vector<int64_t>> merged_strides(const Shape& merged, const Sh
 }  // namespace
 
 ArgumentLayout argument_layout(const Kernel& kernel, TensorId id, const Strides& strides) {
-  auto at = static_cast<size_t>(id);
-  const BoundTensor& t = kernel.tensors[at];
+  const BoundTensor& t = kernel.tensors[id];
   ArgumentLayout layout{t.type, t.shape, dense_strides(t.shape), false};
-  if (at >= strides.size() || strides[at].empty()) return layout;
-  bool merged = at < kernel.shapes.size() && !kernel.shapes[at].empty();
-  std::optional<std::vector<int64_t>> own = strides[at];
-  if (merged) own = merged_strides(t.shape, kernel.shapes[at], strides[at]);
+  if (!strides.contains(id) || strides[id].empty()) return layout;
+  bool merged = kernel.shapes.contains(id) && !kernel.shapes[id].empty();
+  std::optional<std::vector<int64_t>> own = strides[id];
+  if (merged) own = merged_strides(t.shape, kernel.shapes[id], strides[id]);
   if (!own) {
-    layout.shape = kernel.shapes[at];
-    own = strides[at];
+    layout.shape = kernel.shapes[id];
+    own = strides[id];
     layout.split = true;
   }
   layout.strides = *own;

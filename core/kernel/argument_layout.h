@@ -9,9 +9,9 @@
 
 namespace tile {
 
-// Element strides of each tensor that the kernel reads or writes, by TensorId; empty: dense
+// Element strides of each tensor that the kernel reads or writes; empty: dense
 // row-major.
-using Strides = std::vector<std::vector<int64_t>>;
+using Strides = IdVector<TensorId, std::vector<int64_t>>;
 
 // The tensors that are a kernel's arguments, in the nest's order: those of kernel.reads that are
 // not written, then kernel.writes.

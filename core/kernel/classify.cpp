@@ -85,8 +85,7 @@ bool is_copy(const Piece& piece) {
 std::string_view to_string(KernelClass c) { return kClasses[static_cast<size_t>(c)]; }
 std::string_view to_string(Role r) { return kRoles[static_cast<size_t>(r)]; }
 
-PieceClass classify(const Piece& piece, const Contraction& contraction,
-                    const std::vector<BoundTensor>&) {
+PieceClass classify(const Piece& piece, const Contraction& contraction, const BoundTensors&) {
   PieceClass result;
   std::pair<int, int> product = {-1, -1};
   if (contraction.aggregation == Aggregation::sum && piece.loads.size() == 2) {

@@ -55,7 +55,7 @@ class Closure {
 
  private:
   const Piece& piece(size_t stage) const { return kernel_.stages[stage].contraction.pieces[0]; }
-  const Shape& shape(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)].shape; }
+  const Shape& shape(TensorId id) const { return kernel_.tensors[id].shape; }
 
   // Each iterator merges once at a time, with one neighbour.
   bool add(const IteratorPair& p) {
@@ -212,7 +212,7 @@ void merge_rows(KernelStage& stage, const IteratorPair& p) {
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
-  Shape& shape = kernel.tensors.change()[static_cast<size_t>(d.tensor)].shape;
+  Shape& shape = kernel.tensors.change()[d.tensor].shape;
   auto at = static_cast<std::ptrdiff_t>(d.first) + 1;
   int64_t inner = shape[d.first + 1];
   shape[d.first] = checked_mul(shape[d.first], inner);
@@ -238,7 +238,7 @@ void apply(Kernel& kernel, const Closure& closure) {
   std::vector<DimensionPair> dims(closure.dimensions().begin(), closure.dimensions().end());
   std::reverse(dims.begin(), dims.end());
   for (const DimensionPair& d : dims) {
-    size_t at = static_cast<size_t>(d.tensor);
+    size_t at = d.tensor.index();
     kernel.shapes.resize(kernel.tensors.size());
     if (kernel.shapes[at].empty()) kernel.shapes[at] = kernel.tensors[at].shape;
     merge_dimensions(kernel, d);

@@ -103,7 +103,7 @@ bool stores_all_parallel_dims(const Contraction& c, const Piece& piece) {
   return zero_if_empty || surely_nonempty(piece);
 }
 
-bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+bool covers_output(const Contraction& c, const BoundTensors& tensors) {
   int64_t owned = 0;
   for (const Piece& piece : c.pieces) {
     if (!stores_all_parallel_dims(c, piece)) return false;
@@ -114,7 +114,7 @@ bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors
   // An output that stands there several times gets as many cells from each parallel point.
   return std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId out) {
     auto times = std::count(c.outputs.begin(), c.outputs.end(), out);
-    return checked_mul(owned, times) == element_count(tensors[static_cast<size_t>(out)].shape);
+    return checked_mul(owned, times) == element_count(tensors[out].shape);
   });
 }
 

@@ -22,6 +22,6 @@ bool surely_nonempty(const Piece& piece);
 // True when the piece stores a cell for every point of its parallel dimensions.
 bool stores_all_parallel_dims(const Contraction& c, const Piece& piece);
 // True when the pieces write every cell of the outputs.
-bool covers_output(const Contraction& c, const std::vector<BoundTensor>& tensors);
+bool covers_output(const Contraction& c, const BoundTensors& tensors);
 
 }  // namespace tile

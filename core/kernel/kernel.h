@@ -50,23 +50,24 @@ struct KernelStage {
 // many kernels as they have tensors.
 class TensorTable {
  public:
-  TensorTable() : TensorTable(std::vector<BoundTensor>{}) {}
-  TensorTable(std::vector<BoundTensor> tensors)  // NOLINT: it is one
-      : tensors_(std::make_shared<std::vector<BoundTensor>>(std::move(tensors))) {}
+  TensorTable() : TensorTable(BoundTensors{}) {}
+  TensorTable(BoundTensors tensors)  // NOLINT: it is one
+      : tensors_(std::make_shared<BoundTensors>(std::move(tensors))) {}
 
-  operator const std::vector<BoundTensor>&() const { return *tensors_; }  // NOLINT
+  operator const BoundTensors&() const { return *tensors_; }  // NOLINT
+  const BoundTensor& operator[](TensorId id) const { return (*tensors_)[id]; }
   const BoundTensor& operator[](size_t i) const { return (*tensors_)[i]; }
   const BoundTensor& at(size_t i) const { return tensors_->at(i); }
   size_t size() const { return tensors_->size(); }
   auto begin() const { return tensors_->cbegin(); }
   auto end() const { return tensors_->cend(); }
-  std::vector<BoundTensor>& change() {
-    if (tensors_.use_count() > 1) tensors_ = std::make_shared<std::vector<BoundTensor>>(*tensors_);
+  BoundTensors& change() {
+    if (tensors_.use_count() > 1) tensors_ = std::make_shared<BoundTensors>(*tensors_);
     return *tensors_;
   }
 
  private:
-  std::shared_ptr<std::vector<BoundTensor>> tensors_;
+  std::shared_ptr<BoundTensors> tensors_;
 };
 
 struct Kernel {
@@ -76,7 +77,7 @@ struct Kernel {
   TensorTable tensors;
   // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
   // as one has fewer loops): the shape that the program gives them. Empty: as in `tensors`.
-  std::vector<Shape> shapes;
+  IdVector<TensorId, Shape> shapes;
   std::vector<TensorId> reads;   // global tensors read, first use first
   std::vector<TensorId> writes;  // global tensors written
 };
@@ -110,7 +111,7 @@ struct PieceClass {
   std::vector<Role> roles;  // one for each iterator
 };
 PieceClass classify(const Piece& piece, const Contraction& contraction,
-                    const std::vector<BoundTensor>& tensors);
+                    const BoundTensors& tensors);
 
 // The number of row loops that the stages with loops of their own share; 0: none.
 size_t row_loops(const Kernel& kernel);

@@ -21,11 +21,13 @@ namespace {
 constexpr std::string_view kMarker = "\nprogram\n";
 
 std::string ids(const std::vector<TensorId>& list) {
-  return print_integers(std::vector<int64_t>(list.begin(), list.end()));
+  std::vector<int64_t> numbers;
+  for (TensorId id : list) numbers.push_back(id.number());
+  return print_integers(numbers);
 }
 std::vector<TensorId> tensor_ids(TextReader& in) {
   std::vector<TensorId> list;
-  for (int64_t id : in.integers()) list.push_back(static_cast<TensorId>(id));
+  for (int64_t id : in.integers()) list.push_back(TensorId(id));
   return list;
 }
 

@@ -204,7 +204,7 @@ Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   for (const auto& [id, dims] : map.dimensions) {
     bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
     for (size_t d = 0; !global && d < dims.size(); ++d) {
-      int64_t& extent = block.tensors.change()[static_cast<size_t>(id)].shape[d];
+      int64_t& extent = block.tensors.change()[id].shape[d];
       if (dims[d] >= 0) extent = std::min(extent, blocks[static_cast<size_t>(dims[d])]);
     }
   }

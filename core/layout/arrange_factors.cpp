@@ -74,7 +74,7 @@ class Arranger {
   }
 
  private:
-  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[id]; }
   // Of a copy: read once, written once and read again.
   double copy_ns(int64_t bytes) const {
     double rate = target_.dram_bytes_per_ns * target_.gpu.multiprocessors;

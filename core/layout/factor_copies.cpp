@@ -49,8 +49,7 @@ TensorId FactorCopies::add(const std::string& of, DType type, Shape shape,
   t.type = type;
   t.shape = std::move(shape);
   t.view_of = view_of;
-  program_.tensors.push_back(std::move(t));
-  return static_cast<TensorId>(program_.tensors.size()) - 1;
+  return program_.tensors.add(std::move(t));
 }
 std::string FactorCopies::fresh_name(const std::string& of) const {
   std::string name = of;

@@ -21,8 +21,8 @@ class FactorCopies {
  public:
   explicit FactorCopies(BoundProgram& program) : program_(program) {}
 
-  const BoundTensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
-  const std::vector<BoundTensor>& tensors() const { return program_.tensors; }
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[id]; }
+  const BoundTensors& tensors() const { return program_.tensors; }
   // Named after `of`.
   TensorId add(const std::string& of, DType type, Shape shape,
                std::optional<TensorId> view_of = {});

@@ -61,17 +61,15 @@ struct Groups {
   Iterators terms[2];              // in the order of either factor
 };
 
-std::optional<Groups> groups_of(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+std::optional<Groups> groups_of(const Contraction& c, const BoundTensors& tensors) {
   bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
               c.pieces[0].loads.size() == 2 && c.pieces[0].constraints.empty();
   if (!form) return std::nullopt;
   const Piece& piece = c.pieces[0];
   PieceClass kind = classify(piece, c, tensors);
   if (kind.kind != KernelClass::matrix) return std::nullopt;
-  auto shape = [&](const Access& a) { return tensors[static_cast<size_t>(a.tensor)].shape; };
-  auto copies_keep = [&](const Access& a) {
-    return tensors[static_cast<size_t>(a.tensor)].type == DType::f32;
-  };
+  auto shape = [&](const Access& a) { return tensors[a.tensor].shape; };
+  auto copies_keep = [&](const Access& a) { return tensors[a.tensor].type == DType::f32; };
   if (!std::all_of(piece.loads.begin(), piece.loads.end(), copies_keep)) return std::nullopt;
   Groups g;
   for (size_t i = 0; i < 2; ++i) {

@@ -50,7 +50,7 @@ std::optional<Cut> cut_for_threads(const Piece& piece) {
 double bytes_read(const Piece& piece, const BoundProgram& program, size_t iterator, double part) {
   double sum = 0;
   for (const Access& a : piece.loads) {
-    const BoundTensor& t = program.tensors[static_cast<size_t>(a.tensor)];
+    const BoundTensor& t = program.tensors[a.tensor];
     std::vector<bool> moves(piece.iterators.size());
     for (const Index& index : a.index) {
       for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
@@ -183,12 +183,11 @@ void split_reduction(BoundProgram& program, const Target& target) {
     int64_t size = ceil_div(piece.box[cut->iterator], cut->chunks);
     int64_t chunks = ceil_div(piece.box[cut->iterator], size);
     BoundTensor partial;
-    partial.name = program.tensors[static_cast<size_t>(c->outputs[0])].name + "_partial";
+    partial.name = program.tensors[c->outputs[0]].name + "_partial";
     partial.type = c->accumulator;
     partial.shape = {chunks};
     for (size_t i = 0; i < piece.parallel_dims; ++i) partial.shape.push_back(piece.box[i]);
-    auto id = static_cast<TensorId>(program.tensors.size());
-    program.tensors.push_back(partial);
+    TensorId id = program.tensors.add(partial);
     Contraction first = *c;
     first.outputs = {id};
     first.pieces = {partial_piece(piece, cut->iterator, chunks, size, id)};

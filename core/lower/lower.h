@@ -23,7 +23,7 @@ nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Targ
 // A copy of a tensor with fixed elements, which a kernel's nest reads where it would pack them in
 // each run.
 struct Prepacking {
-  TensorId source = -1;
+  TensorId source;
   nest::Nest nest;  // arguments: the source; the copy, whose bytes are zero before
 };
 // Those of the kernel under a schedule, in the order of the arguments of its nest; of a class of
@@ -35,7 +35,7 @@ std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedu
 nest::Nest lower(const Kernel& kernel, const SharedForm& form, const Target& target,
                  const Strides& strides = {});
 // The nest of a Scatter: arguments updates, indices, result.
-nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                         const Target& target, const Strides& strides = {});
+nest::Nest lower_scatter(const Scatter& scatter, const BoundTensors& tensors, const Target& target,
+                         const Strides& strides = {});
 
 }  // namespace tile

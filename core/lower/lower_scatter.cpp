@@ -17,14 +17,14 @@ constexpr int64_t kThreadedElements = 1 << 15;
 
 class ScatterLowering {
  public:
-  ScatterLowering(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                  const Target& target, const Strides& strides)
+  ScatterLowering(const Scatter& scatter, const BoundTensors& tensors, const Target& target,
+                  const Strides& strides)
       : scatter_(scatter),
         tensors_(tensors),
         strides_(strides),
-        updates_(tensors[static_cast<size_t>(scatter.updates)]),
-        indices_(tensors[static_cast<size_t>(scatter.indices)]),
-        result_(tensors[static_cast<size_t>(scatter.result)]),
+        updates_(tensors[scatter.updates]),
+        indices_(tensors[scatter.indices]),
+        result_(tensors[scatter.result]),
         target_(target) {}
 
   nest::Nest run() {
@@ -58,14 +58,13 @@ class ScatterLowering {
   using Element = std::function<nest::Store(const std::vector<Expr>&)>;
 
   int argument(TensorId id, bool written) {
-    auto number = static_cast<size_t>(id);
-    const BoundTensor& t = tensors_[number];
-    bool dense = number >= strides_.size() || strides_[number].empty();
+    const BoundTensor& t = tensors_[id];
+    bool dense = !strides_.contains(id) || strides_[id].empty();
     nest::Buffer b;
     b.name = "t" + std::to_string(nest_.buffers.size());
     b.type = t.type;
     b.shape = t.shape;
-    b.strides = dense ? dense_strides(t.shape) : strides_[number];
+    b.strides = dense ? dense_strides(t.shape) : strides_[id];
     b.written = written;
     nest_.buffers.push_back(std::move(b));
     return static_cast<int>(nest_.buffers.size()) - 1;
@@ -77,7 +76,7 @@ class ScatterLowering {
     nest::Store s;
     s.target.buffer = target;
     s.target.index = at;
-    NodeId zero = -1;
+    NodeId zero;
     if (source >= 0) {
       s.loads.push_back({source, at, {}});
       zero = s.body.cast(s.body.load(0, type_of(source)), type_of(target));
@@ -145,7 +144,7 @@ class ScatterLowering {
     s.target.index.assign(1, Expr(0));
     s.target.index.insert(s.target.index.end(), rest.begin(), rest.end());
     s.target.values.assign(result_.shape.size(), -1);
-    s.target.values[0] = index;
+    s.target.values[0] = index.number();
     return s;
   }
 
@@ -199,7 +198,7 @@ class ScatterLowering {
   }
 
   const Scatter& scatter_;
-  const std::vector<BoundTensor>& tensors_;
+  const BoundTensors& tensors_;
   const Strides& strides_;
   const BoundTensor& updates_;
   const BoundTensor& indices_;
@@ -211,8 +210,8 @@ class ScatterLowering {
 
 }  // namespace
 
-nest::Nest lower_scatter(const Scatter& scatter, const std::vector<BoundTensor>& tensors,
-                         const Target& target, const Strides& strides) {
+nest::Nest lower_scatter(const Scatter& scatter, const BoundTensors& tensors, const Target& target,
+                         const Strides& strides) {
   nest::Nest nest = ScatterLowering(scatter, tensors, target, strides).run();
   return is_gpu(target) ? gpu::bind_grid(std::move(nest), target) : std::move(nest);
 }

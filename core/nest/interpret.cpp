@@ -148,8 +148,8 @@ class Machine final : private Leaves {
   void iterate(const Node& fold, int64_t counter) override {
     if (fold.expr.kind() == ExprKind::variable) variable(slot(fold.expr.name())) = counter;
   }
-  std::vector<Scalar> body_values(const Body& body, const std::vector<Access>& loads) {
-    std::vector<Scalar> nodes;
+  IdVector<NodeId, Scalar> body_values(const Body& body, const std::vector<Access>& loads) {
+    IdVector<NodeId, Scalar> nodes;
     loads_ = &loads;
     evaluate_body(body, *this, nodes);
     return nodes;
@@ -194,15 +194,15 @@ class Machine final : private Leaves {
     bool all = std::all_of(i.nonnegative.begin(), i.nonnegative.end(),
                            [&](const Expr& e) { return number(e) >= 0; });
     if (!all || i.predicate.results.empty()) return all;
-    std::vector<Scalar> nodes = body_values(i.predicate, i.loads);
-    return is_true(nodes[static_cast<size_t>(i.predicate.results[0])]);
+    IdVector<NodeId, Scalar> nodes = body_values(i.predicate, i.loads);
+    return is_true(nodes[i.predicate.results[0]]);
   }
   void statement(const If& i) { block(holds(i) ? i.then : i.otherwise); }
   void statement(const Store& s) {
-    std::vector<Scalar> nodes = body_values(s.body, s.loads);
+    IdVector<NodeId, Scalar> nodes = body_values(s.body, s.loads);
     HostTensor& target = memory(s.target.buffer);
     int64_t at = offset(s.target, nodes);
-    Scalar result = nodes[static_cast<size_t>(s.body.results[0])];
+    Scalar result = nodes[s.body.results[0]];
     ++counts.stores;
     if (s.asynchronous && lockstep_) {
       races_.begin_store(s.target.buffer, at);
@@ -211,7 +211,7 @@ class Machine final : private Leaves {
     }
     races_.store(s.target.buffer, at);
     if (s.kind == StoreKind::fma) {
-      Scalar operands[3] = {result, nodes[static_cast<size_t>(s.body.results[1])], target.at(at)};
+      Scalar operands[3] = {result, nodes[s.body.results[1]], target.at(at)};
       result = evaluate(Op::fma, target.type, operands);
       ++counts.multiply_adds;
     } else if (s.kind != StoreKind::assign) {

@@ -182,7 +182,7 @@ class Verifier {
     body_of(s.body, s.loads);
     access(s.target, s.body.nodes.size());
     for (int value : s.target.values) {
-      internal_check(value < 0 || is_integer(s.body[value].type),
+      internal_check(value < 0 || is_integer(s.body[NodeId(value)].type),
                      "nest: an index value is no integer node");
     }
     const Buffer& b = buffer(s.target.buffer);

@@ -25,7 +25,7 @@ struct Checked {
   const Contraction& contraction;
   const std::string& name;  // of the result
 
-  const BoundTensor& tensor(TensorId id) const { return bound.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return bound.tensors[id]; }
   const BoundTensor& result() const { return tensor(contraction.outputs[0]); }
 };
 

@@ -16,7 +16,7 @@ const Literal* literal_of(const Program& program, TensorId id) {
 int64_t indexed_extent(const Program& program, const BoundProgram& bound, const Call& call,
                        TensorId result) {
   auto extent = [&](TensorId id) -> int64_t {
-    const std::string& name = program.tensors[static_cast<size_t>(id)].name;
+    const std::string& name = program.tensors[id].name;
     for (const BoundTensor& t : bound.tensors) {
       if (t.name == name) return t.shape.empty() ? -1 : t.shape[0];
     }

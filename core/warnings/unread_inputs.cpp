@@ -67,7 +67,7 @@ std::set<std::string> sizes_of_read_inputs(const Program& program, const Uses& u
   std::set<std::string> names;
   for (TensorId id : program.inputs) {
     if (!uses.read.contains(id)) continue;
-    for (const Expr& dim : program.tensors[static_cast<size_t>(id)].dims) {
+    for (const Expr& dim : program.tensors[id].dims) {
       if (dim.kind() == ExprKind::variable) names.insert(dim.name());
     }
   }
@@ -82,7 +82,7 @@ void check_unread_inputs(const Program& program, Warnings& list) {
   Uses uses = uses_of(program);
   std::set<std::string> others = sizes_of_read_inputs(program, uses);
   for (TensorId id : program.inputs) {
-    const Tensor& t = program.tensors[static_cast<size_t>(id)];
+    const Tensor& t = program.tensors[id];
     if (uses.read.contains(id) || uses.names.contains(t.name)) continue;
     bool gives_size = std::any_of(uses.names.begin(), uses.names.end(), [&](const std::string& n) {
       return n.starts_with(t.name + ".");

@@ -20,7 +20,7 @@ const Contraction* contraction_of(const BoundProgram& bound, const std::string& 
   for (const BoundStatement& s : bound.statements) {
     const auto* c = std::get_if<Contraction>(&s);
     if (c == nullptr || c->outputs.empty() || c->pieces.size() != 1) continue;
-    if (bound.tensors[static_cast<size_t>(c->outputs[0])].name == name) return c;
+    if (bound.tensors[c->outputs[0]].name == name) return c;
   }
   return nullptr;
 }
@@ -30,7 +30,7 @@ void check_contractions(const Program& program, const BoundProgram& bound, Warni
     const auto* symbolic = std::get_if<SymbolicContraction>(&s.what);
     // Those of MFG and Lift are made of other constructs.
     if (symbolic == nullptr || symbolic->typed) continue;
-    const std::string& name = program.tensors[static_cast<size_t>(s.result)].name;
+    const std::string& name = program.tensors[s.result].name;
     const Contraction* contraction = contraction_of(bound, name);
     if (contraction == nullptr) continue;
     Checked checked{program, bound, *symbolic, *contraction, name};

@@ -136,7 +136,7 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
 }
 
 const char* name_at(const Program& program, const std::vector<TensorId>& ids, size_t i) {
-  return i < ids.size() ? program.tensors[static_cast<size_t>(ids[i])].name.c_str() : nullptr;
+  return i < ids.size() ? program.tensors[ids[i]].name.c_str() : nullptr;
 }
 
 // All that a call may be, apart from the shortest way, which would pay for the objects' places on
@@ -283,7 +283,7 @@ const char* tile_program_output_name(const tile_program* program, size_t i) {
 int tile_program_input_rank(const tile_program* program, size_t i) {
   if (program == nullptr || i >= program->loaded->program().inputs.size()) return -1;
   const Program& p = program->loaded->program();
-  const Tensor& t = p.tensors[static_cast<size_t>(p.inputs[i])];
+  const Tensor& t = p.tensors[p.inputs[i]];
   return t.ranked ? static_cast<int>(t.dims.size()) : -1;
 }
 const char* tile_program_text(const tile_program* program) {

@@ -83,14 +83,14 @@ Json input_of(const Tensor& input, const std::optional<SymbolicShape>& shape) {
 }
 
 std::string signature_of(const Program& program) {
-  std::vector<std::optional<SymbolicShape>> shapes = symbolic_shapes(program);
+  IdVector<TensorId, std::optional<SymbolicShape>> shapes = symbolic_shapes(program);
   Json json{{"inputs", Json::array()}, {"outputs", Json::array()}};
   for (TensorId id : program.inputs) {
-    auto at = static_cast<size_t>(id);
+    auto at = id.index();
     json["inputs"].push_back(input_of(program.tensors[at], shapes[at]));
   }
   for (TensorId id : program.outputs) {
-    auto at = static_cast<size_t>(id);
+    auto at = id.index();
     json["outputs"].push_back({{"name", program.tensors[at].name}, {"dims", sizes_of(shapes[at])}});
   }
   // Labels may hold any bytes.
@@ -104,7 +104,7 @@ std::vector<LiveExecutable::Output> inferred(const LoadedProgram& loaded,
   BoundProgram bound = tile::bind(loaded.program(), types);
   std::vector<LiveExecutable::Output> outputs;
   for (TensorId id : bound.outputs) {
-    BoundTensor& t = bound.tensors[static_cast<size_t>(id)];
+    BoundTensor& t = bound.tensors[id];
     std::vector<int64_t> strides = dense_strides(t.shape);
     outputs.push_back(
         {t.type, std::move(t.shape), std::move(strides), device_of(*loaded.engine())});

@@ -82,14 +82,14 @@ std::map<std::string, std::string> named(const std::vector<std::string>& pairs) 
 
 const Tensor& input_tensor(const LoadedProgram& program, size_t i) {
   const Program& p = program.program();
-  return p.tensors[static_cast<size_t>(p.inputs[i])];
+  return p.tensors[p.inputs[i]];
 }
 const std::string& input_name(const LoadedProgram& program, size_t i) {
   return input_tensor(program, i).name;
 }
 const std::string& output_name(const LoadedProgram& program, size_t i) {
   const Program& p = program.program();
-  return p.tensors[static_cast<size_t>(p.outputs[i])].name;
+  return p.tensors[p.outputs[i]].name;
 }
 
 std::shared_ptr<LoadedProgram> asking_for(const std::shared_ptr<LoadedProgram>& program,

@@ -114,7 +114,7 @@ std::optional<ClassKernel> choose_for_class(const Executable& e, const Kernel& k
                                             Schedule& schedule) {
   Strides strides = strides_of(e);
   bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
-                           [&](TensorId id) { return strides[static_cast<size_t>(id)].empty(); });
+                           [&](TensorId id) { return strides[id].empty(); });
   const Target& target = e.engine->target();
   std::optional<ClassKernel> found;
   if (dense) found = for_class_of_sizes(kernel, target);
@@ -281,7 +281,7 @@ void compile_stages_of(Executable& e, PassObserver* observer) {
   if (engine.is_reference()) return check_memory_limit(e, Stage::compile);
   // Kernels of a GPU read the inputs where they are.
   for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
-    e.program.tensors[static_cast<size_t>(e.program.inputs[i])].fixed = e.inputs[i].constant;
+    e.program.tensors[e.program.inputs[i]].fixed = e.inputs[i].constant;
   }
   run_pipeline(e.program, engine.target(), {passes});
   for (const Step& step : group(e.program, engine.target(), {.passes = passes})) {

@@ -65,7 +65,7 @@ struct Place {
 // What a launch's code reads of a constant input instead of packing it: made when the program is
 // compiled or its record is loaded.
 struct PrepackedCopy {
-  TensorId source = -1;
+  TensorId source;
   std::shared_ptr<const Code> code;  // that makes it
   std::string key;                   // of that code in the kernel cache
   size_t bytes = 0;
@@ -90,7 +90,7 @@ struct Launch {
 
 // A final copy for outputs that share storage with an input, a view or another output.
 struct OutputCopy {
-  TensorId from = -1;
+  TensorId from;
   size_t output = 0;
 };
 
@@ -105,8 +105,8 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   BoundProgram bound;                    // as bound: what the reference backend runs
   BoundProgram program;                  // after the tensor-level passes
   std::vector<Launch> launches;
-  std::vector<Place> places;  // by TensorId of `program`, views resolved
-  CallPlan call;              // of all this; empty for the reference interpreter
+  IdVector<TensorId, Place> places;  // of the tensors of `program`, views resolved
+  CallPlan call;                     // of all this; empty for the reference interpreter
   std::vector<OutputCopy> copies;
   // Inputs whose strides a view or a sort cannot take: copied densely into the arena first.
   std::vector<std::pair<size_t, size_t>> densified;  // input, arena offset
@@ -125,9 +125,7 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::shared_ptr<const DeviceConstants> device_constants;
   std::shared_ptr<DeviceReplays> replays;  // null where there is one kernel only
 
-  const BoundTensor& output(size_t i) const {
-    return bound.tensors[static_cast<size_t>(bound.outputs[i])];
-  }
+  const BoundTensor& output(size_t i) const { return bound.tensors[bound.outputs[i]]; }
 };
 
 struct RunOptions {

@@ -111,8 +111,7 @@ std::optional<int64_t> LoadedProgram::sizing_value(size_t input, const TensorVie
     return load_element(static_cast<const std::byte*>(view.data), view.type).i;
   TensorId id = program_->inputs[input];
   fail(Stage::run, "argument", {},
-       "the parameter " + program_->tensors[static_cast<size_t>(id)].name +
-           " sets a size and is in a device's memory",
+       "the parameter " + program_->tensors[id].name + " sets a size and is in a device's memory",
        "give it in the host's memory");
 }
 

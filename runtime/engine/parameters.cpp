@@ -53,7 +53,7 @@ HostTensor parameter_value(const Tensor& parameter, const std::string& text) {
 InputDefaults input_defaults(const Program& program) {
   InputDefaults defaults;
   for (TensorId id : program.inputs) {
-    const Tensor& input = program.tensors[static_cast<size_t>(id)];
+    const Tensor& input = program.tensors[id];
     defaults.emplace_back();
     if (input.parameter) defaults.back() = parameter_value(input, input.parameter->init);
   }

@@ -215,7 +215,7 @@ TEST_F(Records, LaunchesAreVerified) {
       false,
       [](Executable& e) {
         TensorId made = e.launches[0].arguments[1];
-        e.program.tensors[static_cast<size_t>(made)].view_of = made;
+        e.program.tensors[made].view_of = made;
       },
       "a view of itself");
 }

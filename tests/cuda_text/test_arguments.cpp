@@ -178,17 +178,17 @@ std::vector<InputType> types_of(const Program& program, const bench::Case& c) {
 // Nothing where no input has a derivative.
 std::optional<BoundProgram> bound_gradient(const Program& program, std::vector<InputType> types) {
   BoundProgram bound = tile::bind(program, types);
-  const BoundTensor& output = bound.tensors[static_cast<size_t>(bound.outputs[0])];
+  const BoundTensor& output = bound.tensors[bound.outputs[0]];
   if (!is_float(output.type)) return std::nullopt;
   std::vector<std::string> wrt;
   std::vector<bool> keeps = index_inputs(program);
   for (size_t i = 0; i < types.size(); ++i) {
-    const Tensor& input = program.tensors[static_cast<size_t>(program.inputs[i])];
+    const Tensor& input = program.tensors[program.inputs[i]];
     if (!keeps[i] && is_float(types[i].type)) wrt.push_back(input.name);
   }
   if (wrt.empty()) return std::nullopt;
   types.push_back({output.type, output.shape});
-  const std::string& of = program.tensors[static_cast<size_t>(program.outputs[0])].name;
+  const std::string& of = program.tensors[program.outputs[0]].name;
   return tile::bind(differentiate(program, of, wrt), types);
 }
 

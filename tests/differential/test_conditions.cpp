@@ -104,16 +104,14 @@ void expect_gradients_agree(const Program& forward, std::vector<HostTensor> inpu
     std::vector<std::string> wrt;
     size_t count = order == 0 ? program->inputs.size() : 1;
     for (size_t i = 0; i < count; ++i) {
-      wrt.push_back(program->tensors[static_cast<size_t>(program->inputs[i])].name);
+      wrt.push_back(program->tensors[program->inputs[i]].name);
     }
     std::vector<InputType> types;
     for (const HostTensor& t : inputs) types.push_back({t.type, t.shape, std::nullopt});
     BoundProgram bound = tile::bind(*program, types);
-    TensorId of = order == 0 ? 0 : 1;  // the output, or the first gradient
-    const BoundTensor& result =
-        bound.tensors[static_cast<size_t>(bound.outputs[static_cast<size_t>(of)])];
-    std::string name =
-        program->tensors[static_cast<size_t>(program->outputs[static_cast<size_t>(of)])].name;
+    size_t of = order == 0 ? 0 : 1;  // the output, or the first gradient
+    const BoundTensor& result = bound.tensors[bound.outputs[of]];
+    std::string name = program->tensors[program->outputs[of]].name;
     inputs.push_back(small_values(result.shape, random));
     program = std::make_shared<const Program>(differentiate(*program, name, wrt));
   }

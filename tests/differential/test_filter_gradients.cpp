@@ -35,7 +35,7 @@ void expect_close(const std::vector<HostTensor>& expected, const std::vector<Hos
 std::vector<InputType> types_of(const Program& program, const std::vector<HostTensor>& inputs) {
   std::vector<InputType> types;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = program.tensors[static_cast<size_t>(program.inputs[i])];
+    const Tensor& t = program.tensors[program.inputs[i]];
     types.push_back({inputs[i].type, inputs[i].shape, std::nullopt});
     if (t.parameter && is_integer(inputs[i].type)) types.back().value = inputs[i].at(0).i;
   }

@@ -116,7 +116,7 @@ TEST(StridedPrograms, Filters) {
     drawn.inputs = filter_inputs(seed, *drawn.program, picture, false);
     for (size_t i = 0; i < drawn.inputs.size(); ++i) {
       const HostTensor& x = drawn.inputs[i];
-      const Tensor& t = drawn.program->tensors[static_cast<size_t>(drawn.program->inputs[i])];
+      const Tensor& t = drawn.program->tensors[drawn.program->inputs[i]];
       drawn.types.push_back({x.type, x.shape, std::nullopt});
       if (t.parameter && is_integer(x.type)) drawn.types.back().value = x.at(0).i;
     }

@@ -8,7 +8,7 @@ namespace tile {
 namespace {
 
 // X -> A -> B -> C -> O, and O also reads A; each of 16 floats.
-enum : TensorId { kX, kA, kB, kC, kO };
+constexpr TensorId kX(0), kA(1), kB(2), kC(3), kO(4);
 constexpr size_t kBytes = 256;  // of a place: more than the 64 bytes of a tensor
 
 Launch launch(const std::vector<TensorId>& reads, TensorId write) {
@@ -73,9 +73,8 @@ TEST(VerifyLaunches, AViewIsItsSource) {
   view.name = "V";
   view.shape = {4, 4};
   view.view_of = kB;
-  e.program.tensors.push_back(view);
+  TensorId v = e.program.tensors.add(view);
   e.places.push_back(e.places[kB]);
-  TensorId v = kO + 1;
   e.launches[2] = launch({v}, kC);
   EXPECT_EQ(broken(e), "");
   e.launches[1] = launch({v}, kB);

@@ -67,7 +67,7 @@ class Runner {
       tile_emulation::fill_with_nonsense(made.bytes.data(), made.bytes.size());
     }
     for (size_t i = 0; i < c.drawn.inputs.size(); ++i) {
-      values_[static_cast<size_t>(c.program.inputs[i])] = c.drawn.inputs[i];
+      values_[c.program.inputs[i]] = c.drawn.inputs[i];
     }
   }
 
@@ -84,15 +84,15 @@ class Runner {
     std::vector<HostTensor> all;
     for (TensorId id : case_.program.outputs) {
       all.push_back(value(id));
-      all.back().shape = case_.program.tensors[static_cast<size_t>(id)].shape;
+      all.back().shape = case_.program.tensors[id].shape;
     }
     return all;
   }
 
  private:
   HostTensor& value(TensorId id) {
-    const BoundTensor& declared = case_.program.tensors[static_cast<size_t>(id)];
-    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
+    const BoundTensor& declared = case_.program.tensors[id];
+    return values_[declared.view_of.value_or(id)];
   }
   void run(const EmulatedLaunch& launch, size_t index) {
     std::vector<HostTensor*> arguments;
@@ -108,7 +108,7 @@ class Runner {
 
   const EmulatedCase& case_;
   const Emulated& code_;
-  std::vector<HostTensor> values_;
+  IdVector<TensorId, HostTensor> values_;
 };
 
 // As difference(), where what follows a sum cancels most of it.

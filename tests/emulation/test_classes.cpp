@@ -31,12 +31,12 @@ Values emulate(const test::Emulated& code, size_t index, const Version& v, const
            v.kernel->writes.end();
   };
   for (TensorId id : v.kernel->reads) {
-    if (!written(id)) arguments.push_back(&values[static_cast<size_t>(id)]);
+    if (!written(id)) arguments.push_back(&values[id]);
   }
   for (TensorId id : v.kernel->writes) {
-    std::vector<std::byte>& bytes = values[static_cast<size_t>(id)].bytes;
+    std::vector<std::byte>& bytes = values[id].bytes;
     std::fill(bytes.begin(), bytes.end(), std::byte{0x7e});
-    arguments.push_back(&values[static_cast<size_t>(id)]);
+    arguments.push_back(&values[id]);
   }
   code.run(index, v.nest, arguments);
   return values;
@@ -45,8 +45,8 @@ Values emulate(const test::Emulated& code, size_t index, const Version& v, const
 // As difference(), but the host's functions (erfc, exp …) may round otherwise than the reference.
 std::string far_apart(const Kernel& kernel, const Values& a, const Values& b) {
   for (TensorId id : kernel.writes) {
-    const HostTensor& x = a[static_cast<size_t>(id)];
-    const HostTensor& y = b[static_cast<size_t>(id)];
+    const HostTensor& x = a[id];
+    const HostTensor& y = b[id];
     for (int64_t i = 0; i < x.count(); ++i) {
       double p = is_float(x.type) ? x.at(i).f : static_cast<double>(x.at(i).i);
       double q = is_float(y.type) ? y.at(i).f : static_cast<double>(y.at(i).i);

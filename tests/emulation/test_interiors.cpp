@@ -50,13 +50,13 @@ class Choices {
   }
   // Also integers that operations of the body make of indices alone.
   void nodes(const Body& b) {
-    std::vector<bool> of_indices;
+    IdVector<NodeId, bool> of_indices;
     for (const Node& node : b.nodes) {
       if (node.kind == NodeKind::size) expression(node.expr);
       if (node.region) nodes(*node.region);
       bool made = node.kind == NodeKind::operation && !is_float(node.type);
       bool all = std::all_of(node.args.begin(), node.args.end(), [&](NodeId id) {
-        return of_indices[static_cast<size_t>(id)] || b[id].kind == NodeKind::integer;
+        return of_indices[id] || b[id].kind == NodeKind::integer;
       });
       made = made && all;
       of_indices.push_back(node.kind == NodeKind::size || made);

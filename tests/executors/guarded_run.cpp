@@ -88,9 +88,9 @@ class Temporaries {
   void move_apart(const Executable& e) {
     std::map<TensorId, std::byte*> at;
     for (size_t i = 0; i < e.program.tensors.size(); ++i) {
-      auto id = storage_of(e.program, static_cast<TensorId>(i));
+      auto id = storage_of(e.program, TensorId(i));
       if (e.places[i].kind != Place::Kind::arena || at.contains(id)) continue;
-      const BoundTensor& t = e.program.tensors[static_cast<size_t>(id)];
+      const BoundTensor& t = e.program.tensors[id];
       auto bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
       at[id] = add("temporary " + t.name, bytes, byte_size(t.type));
     }
@@ -100,11 +100,11 @@ class Temporaries {
     moved_ = std::make_unique<Executable>(e);
     for (size_t i = 0; i < e.places.size(); ++i) {
       if (e.places[i].kind != Place::Kind::arena) continue;
-      std::byte* memory = at.at(storage_of(e.program, static_cast<TensorId>(i)));
+      std::byte* memory = at.at(storage_of(e.program, TensorId(i)));
       moved_->places[i].at = static_cast<size_t>(memory - base_);
     }
     for (auto& [input, offset] : moved_->densified) {
-      offset = moved_->places[static_cast<size_t>(e.program.inputs[input])].at;
+      offset = moved_->places[e.program.inputs[input]].at;
     }
     // Never nothing: a run without temporaries asks for no memory.
     moved_->workspace_bytes = std::max<size_t>(1, e.workspace_bytes);
@@ -151,7 +151,7 @@ std::vector<HostTensor> run_placed(const Executable& e, const std::vector<HostTe
   cpu::set_scratch_source(guarded_scratch);
   std::vector<PlacedTensor> given, made;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    const BoundTensor& t = e.bound.tensors[e.bound.inputs[i]];
     given.emplace_back("input", t, e.inputs[i].strides, placing).fill(inputs[i]);
   }
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {

@@ -27,7 +27,7 @@ class Memory {
   }
   // The tensor with its own shape and the storage's bytes.
   HostTensor get(TensorId id) {
-    const BoundTensor& t = program_.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = program_.tensors[id];
     HostTensor copy(t.type, t.shape);
     copy.bytes = storage(id).bytes;
     return copy;
@@ -35,11 +35,9 @@ class Memory {
   void put(TensorId id, const HostTensor& value) { storage(id).bytes = value.bytes; }
 
  private:
-  HostTensor& storage(TensorId id) {
-    return tensors_[static_cast<size_t>(storage_of(program_, id))];
-  }
+  HostTensor& storage(TensorId id) { return tensors_[storage_of(program_, id)]; }
   const BoundProgram& program_;
-  std::vector<HostTensor> tensors_;
+  IdVector<TensorId, HostTensor> tensors_;
 };
 
 class Counter {
@@ -120,7 +118,7 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
     std::vector<HostTensor> arguments;
     for (TensorId id : launch.arguments) arguments.push_back(memory.get(id));
     if (launch.sort) {
-      const BoundTensor& source = e.program.tensors[static_cast<size_t>(launch.sort->source)];
+      const BoundTensor& source = e.program.tensors[launch.sort->source];
       e.engine->backend().sort(*launch.sort, source, arguments[0].bytes.data(),
                                arguments[1].bytes.data(), {});
     } else {

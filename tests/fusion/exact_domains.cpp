@@ -62,13 +62,11 @@ int64_t position(const Access& a, const Shape& shape, const std::vector<int64_t>
   return forms ? at : -2;
 }
 
-const BoundTensor& tensor_of(const std::vector<BoundTensor>& tensors, TensorId id) {
-  return tensors[static_cast<size_t>(id)];
-}
+const BoundTensor& tensor_of(const BoundTensors& tensors, TensorId id) { return tensors[id]; }
 
 }  // namespace
 
-std::string broken_domain(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+std::string broken_domain(const Contraction& c, const BoundTensors& tensors) {
   if (!c.normalized || box_points(c) > kMostPoints) return "";
   std::string broken;
   std::map<TensorId, std::set<int64_t>> owned;
@@ -147,7 +145,7 @@ class StepInterpreter {
       if (t.constant) values_.back().bytes = *t.constant;
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
+      values_[program.inputs[i]] = inputs[i];
     }
   }
 
@@ -165,8 +163,8 @@ class StepInterpreter {
  private:
   // The elements of a tensor, in the shape of another name for them.
   HostTensor& value(TensorId id, TensorId named) {
-    HostTensor& v = values_[static_cast<size_t>(storage_of(program_, id))];
-    v.shape = program_.tensors[static_cast<size_t>(named)].shape;
+    HostTensor& v = values_[storage_of(program_, id)];
+    v.shape = program_.tensors[named].shape;
     return v;
   }
 
@@ -178,16 +176,16 @@ class StepInterpreter {
     StepUse use = use_of(kernel, program_);
     std::vector<HostTensor> inputs;
     for (TensorId id : use.reads) {
-      BoundTensor& t = p.tensors[static_cast<size_t>(id)];
+      BoundTensor& t = p.tensors[id];
       if (t.constant) continue;
       t.role = TensorRole::input;
       p.inputs.push_back(id);
-      inputs.push_back(values_[static_cast<size_t>(id)]);
+      inputs.push_back(values_[id]);
       inputs.back().shape = t.shape;
     }
     // What the kernel alone has may have other cells than the program's tensor.
     for (TensorId id : use.makes) {
-      auto at = static_cast<size_t>(id);
+      auto at = id.index();
       bool same = at < values_.size() &&
                   element_count(p.tensors[at].shape) == element_count(program_.tensors[at].shape);
       if (same) p.outputs.push_back(id);
@@ -195,12 +193,12 @@ class StepInterpreter {
     for (const KernelStage& s : kernel.stages) p.statements.emplace_back(s.contraction);
     std::vector<HostTensor> results = interpret(p, inputs).outputs;
     for (size_t i = 0; i < results.size(); ++i) {
-      values_[static_cast<size_t>(p.outputs[i])].bytes = std::move(results[i].bytes);
+      values_[p.outputs[i]].bytes = std::move(results[i].bytes);
     }
   }
 
   const BoundProgram& program_;
-  std::vector<HostTensor> values_;
+  IdVector<TensorId, HostTensor> values_;
 };
 
 }  // namespace

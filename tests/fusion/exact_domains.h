@@ -14,7 +14,7 @@ namespace tile::test {
 
 // Where a normalized contraction breaks a rule at some point: an index outside of its tensor, a
 // store that two owners share. Empty if nowhere, or if it has too many points to visit.
-std::string broken_domain(const Contraction& c, const std::vector<BoundTensor>& tensors);
+std::string broken_domain(const Contraction& c, const BoundTensors& tensors);
 
 // What a program's points touch: by tensor, row-major positions.
 struct Touched {

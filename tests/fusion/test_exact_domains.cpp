@@ -36,17 +36,17 @@ void expect_conserved(const Touched& before, const BoundProgram& was, const Touc
                       const BoundProgram& now, const std::string& when) {
   for (const auto& [id, cells] : after.cells) {
     auto same = before.cells.find(id);
-    bool both = same != before.cells.end() && was.tensors[static_cast<size_t>(id)].shape ==
-                                                  now.tensors[static_cast<size_t>(id)].shape;
+    bool both = same != before.cells.end() && was.tensors[id].shape ==
+                                                  now.tensors[id].shape;
     if (!both) continue;
-    ASSERT_EQ(cells, same->second) << when << ", " << now.tensors[static_cast<size_t>(id)].name;
+    ASSERT_EQ(cells, same->second) << when << ", " << now.tensors[id].name;
   }
   for (const auto& [id, elements] : after.elements) {
     auto same = before.elements.find(id);
     for (int64_t element : elements) {
       bool known = same != before.elements.end() && same->second.contains(element);
       ASSERT_TRUE(known || !before.whole) << when << " reads element " << element << " of "
-                                          << now.tensors[static_cast<size_t>(id)].name;
+                                          << now.tensors[id].name;
     }
   }
 }

@@ -24,7 +24,7 @@ double inner_magnitude(const HostTensor& a, const HostTensor& b) {
 
 size_t position(const std::vector<TensorId>& ids, const Program& program, const std::string& name) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (program.tensors[static_cast<size_t>(ids[i])].name == name) return i;
+    if (program.tensors[ids[i]].name == name) return i;
   }
   throw std::runtime_error("no tensor " + name);
 }

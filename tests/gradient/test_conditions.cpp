@@ -16,7 +16,7 @@ const GradientOptions kWithoutConditions{{"conditions"}};
 
 const SymbolicContraction* sum_of(const Program& program, const std::string& name) {
   for (const Statement& s : program.statements) {
-    if (program.tensors[static_cast<size_t>(s.result)].name == name) {
+    if (program.tensors[s.result].name == name) {
       return std::get_if<SymbolicContraction>(&s.what);
     }
   }

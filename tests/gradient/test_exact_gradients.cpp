@@ -345,10 +345,10 @@ TEST(GradientNames, FollowTheInputs) {
                                   "O", {"B", "A"});
   std::vector<std::string> names;
   for (TensorId id : program.outputs) {
-    names.push_back(program.tensors[static_cast<size_t>(id)].name);
+    names.push_back(program.tensors[id].name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"O", "P", "DB", "DA"}));
-  EXPECT_EQ(program.tensors[static_cast<size_t>(program.inputs.back())].name, "DO");
+  EXPECT_EQ(program.tensors[program.inputs.back()].name, "DO");
   Program ties = differentiate(parse_text("function (A) -> (A2) { A2 = A; }"), "A2", {"A"});
   EXPECT_EQ(print(parse_text(print(ties))), print(ties));
 }

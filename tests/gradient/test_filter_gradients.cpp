@@ -26,7 +26,7 @@ void expect_gradient(const Program& program, const std::string& of, const Shape&
   std::vector<HostTensor> inputs = filter_inputs(text.size(), program, picture, true);
   std::vector<std::string> wrt;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = program.tensors[static_cast<size_t>(program.inputs[i])];
+    const Tensor& t = program.tensors[program.inputs[i]];
     if (is_float(inputs[i].type)) wrt.push_back(t.name);
   }
   ASSERT_FALSE(wrt.empty());
@@ -146,7 +146,7 @@ TEST(FilterGradients, RandomFilters) {
       std::vector<HostTensor> inputs = filter_inputs(seed, program, {3, 4}, true);
       std::vector<std::string> wrt;
       for (TensorId id : program.inputs) {
-        const Tensor& t = program.tensors[static_cast<size_t>(id)];
+        const Tensor& t = program.tensors[id];
         if (t.type == DType::f64) wrt.push_back(t.name);
       }
       RandomSource random(seed);
@@ -172,7 +172,7 @@ std::vector<double> gradient_of_sum(const std::string& text, const HostTensor& p
   std::vector<HostTensor> inputs;
   std::vector<InputType> types;
   for (TensorId id : derived.inputs) {
-    const Tensor& t = derived.tensors[static_cast<size_t>(id)];
+    const Tensor& t = derived.tensors[id];
     HostTensor value = picture;
     if (t.parameter) {
       value = HostTensor(DType::i32, {});

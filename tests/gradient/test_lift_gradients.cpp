@@ -18,8 +18,8 @@ Program parse(const std::string& text) {
 Agreement compare(const Program& program, const std::vector<HostTensor>& inputs,
                   RandomSource& random, std::string& report) {
   std::vector<std::string> wrt;
-  for (TensorId id : program.inputs) wrt.push_back(program.tensors[static_cast<size_t>(id)].name);
-  const std::string& of = program.tensors[static_cast<size_t>(program.outputs[0])].name;
+  for (TensorId id : program.inputs) wrt.push_back(program.tensors[id].name);
+  const std::string& of = program.tensors[program.outputs[0]].name;
   return compare_with_differences({program, of, wrt, inputs}, random, report);
 }
 
@@ -31,13 +31,13 @@ void expect_gradient(const std::string& text, const std::vector<Shape>& shapes) 
   std::string report;
   EXPECT_EQ(compare(program, inputs, random, report), Agreement::agrees) << report << "\n" << text;
   // The gradient of the first input is a program like any other.
-  const std::string& of = program.tensors[static_cast<size_t>(program.outputs[0])].name;
-  const std::string& first = program.tensors[static_cast<size_t>(program.inputs[0])].name;
+  const std::string& of = program.tensors[program.outputs[0]].name;
+  const std::string& first = program.tensors[program.inputs[0]].name;
   Program derived = differentiate(program, of, {first});
   HostTensor seed = random_reals(random, outputs_of(program, inputs).at(0).shape);
   inputs.push_back(seed);
   std::vector<std::string> wrt;
-  for (TensorId id : program.inputs) wrt.push_back(program.tensors[static_cast<size_t>(id)].name);
+  for (TensorId id : program.inputs) wrt.push_back(program.tensors[id].name);
   EXPECT_NE(compare_with_differences({derived, "D" + first, wrt, inputs}, random, report),
             Agreement::differs)
       << report << "\n"

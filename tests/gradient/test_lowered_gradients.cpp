@@ -42,10 +42,10 @@ Lowered run_lowered(const BoundProgram& bound, const std::vector<HostTensor>& in
   Target target;
   target.device = "cpu";
   run_pipeline(program, target);
-  std::vector<HostTensor> values;
+  IdVector<TensorId, HostTensor> values;
   for (const BoundTensor& t : program.tensors) values.emplace_back(t.type, t.shape);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    values[static_cast<size_t>(program.inputs[i])] = inputs[i];
+    values[program.inputs[i]] = inputs[i];
   }
   Lowered lowered;
   for (const Step& step : group(program, target)) {
@@ -57,12 +57,12 @@ Lowered run_lowered(const BoundProgram& bound, const std::vector<HostTensor>& in
     for (TensorId id : kernel.reads) {
       bool written =
           std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-      if (!written) pointers.push_back(&values[static_cast<size_t>(id)]);
+      if (!written) pointers.push_back(&values[id]);
     }
-    for (TensorId id : kernel.writes) pointers.push_back(&values[static_cast<size_t>(id)]);
+    for (TensorId id : kernel.writes) pointers.push_back(&values[id]);
     nest::interpret(nest, pointers, {}, &lowered.counts);
   }
-  lowered.result = values[static_cast<size_t>(program.outputs[0])];
+  lowered.result = values[program.outputs[0]];
   return lowered;
 }
 

@@ -19,7 +19,7 @@ std::set<std::string> made_of(const Program& program, const std::string& name) {
   std::set<std::string> names = {name};
   for (size_t i = program.statements.size(); i-- > 0;) {
     const Statement& s = program.statements[i];
-    auto named = [&](TensorId id) { return program.tensors[static_cast<size_t>(id)].name; };
+    auto named = [&](TensorId id) { return program.tensors[id].name; };
     if (!names.contains(named(s.result))) continue;
     if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) {
       for (const SymbolicAccess& a : c->accesses) names.insert(named(a.tensor));
@@ -135,7 +135,7 @@ const std::vector<Norm> kNorms = {
 std::vector<std::string> input_names(const Program& program) {
   std::vector<std::string> names;
   for (TensorId id : program.inputs) {
-    names.push_back(program.tensors[static_cast<size_t>(id)].name);
+    names.push_back(program.tensors[id].name);
   }
   return names;
 }

@@ -101,7 +101,7 @@ TEST(OperationGradients, ThreeTimes) {
   RandomSource random(5);
   std::vector<HostTensor> inputs = {random_reals(random, {3}), random_reals(random, {3, 3})};
   Program second = differentiate(differentiate(program, "O", {"A", "B"}), "DB", {"A"});
-  std::string last = second.tensors[static_cast<size_t>(second.outputs.back())].name;
+  std::string last = second.tensors[second.outputs.back()].name;
   inputs.push_back(random_reals(random, {3}));
   inputs.push_back(random_reals(random, {3, 3}));
   expect_agreement({second, last, {"A", "B", "DO"}, inputs}, "third derivative");

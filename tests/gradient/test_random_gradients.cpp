@@ -83,7 +83,7 @@ Case draw(uint64_t seed) {
   Case result;
   result.text = drawn.text;
   Program program = parse_text(drawn.text);
-  std::string last = program.tensors[static_cast<size_t>(program.outputs.back())].name;
+  std::string last = program.tensors[program.outputs.back()].name;
   if (random.percent(60)) {
     std::string function = random.pick(kFunctions);
     bool scalar = function.find("builtin") != std::string::npos;
@@ -106,7 +106,7 @@ Case draw(uint64_t seed) {
       continue;
     }
     result.inputs.push_back(random_reals(random, drawn.inputs[i].shape));
-    result.wrt.push_back(program.tensors[static_cast<size_t>(program.inputs[i])].name);
+    result.wrt.push_back(program.tensors[program.inputs[i]].name);
   }
   return result;
 }
@@ -201,9 +201,9 @@ TEST(RandomGradients, SecondDerivativesEqualCentralDifferences) {
     RandomSource random(seed);
     Program first = differentiate(program, c.of, c.wrt);
     c.inputs.push_back(random_reals(random, outputs_of(program, c.inputs).back().shape));
-    c.wrt.push_back(first.tensors[static_cast<size_t>(first.inputs.back())].name);
+    c.wrt.push_back(first.tensors[first.inputs.back()].name);
     if (!usable(c, first)) continue;
-    std::string of = first.tensors[static_cast<size_t>(first.outputs.back())].name;
+    std::string of = first.tensors[first.outputs.back()].name;
     Agreement found = compare(first, of, c, seed);
     undecided += found == Agreement::undecided ? 1 : 0;
     ++checked;

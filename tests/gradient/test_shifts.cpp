@@ -25,7 +25,7 @@ const GradientOptions kWithShifts{{"shifts"}};
 std::vector<std::string> input_names(const Program& program) {
   std::vector<std::string> names;
   for (TensorId id : program.inputs) {
-    names.push_back(program.tensors[static_cast<size_t>(id)].name);
+    names.push_back(program.tensors[id].name);
   }
   return names;
 }

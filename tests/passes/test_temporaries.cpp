@@ -81,7 +81,7 @@ def result_u8 |x, y| { u8(max(i32(r(x, y-1)), i32(r(x, y+1)))) }
 bool stores_stage(const BoundProgram& p) {
   return std::any_of(p.statements.begin(), p.statements.end(), [&](const BoundStatement& s) {
     const auto* c = std::get_if<Contraction>(&s);
-    std::string name = c == nullptr ? "" : p.tensors[static_cast<size_t>(c->outputs[0])].name;
+    std::string name = c == nullptr ? "" : p.tensors[c->outputs[0]].name;
     return name == "t" || name == "t_0";
   });
 }

@@ -102,7 +102,7 @@ std::string conformance_file(const Finding& finding, const std::string& name) {
   Json inputs = Json::object(), outputs = Json::object();
   for (size_t i = 0; i < c.names.size(); ++i) inputs[c.names[i]] = tensor_json(c.drawn.inputs[i]);
   for (size_t o = 0; o < expected.outputs().size(); ++o) {
-    const Tensor& t = c.program->tensors[static_cast<size_t>(c.program->outputs[o])];
+    const Tensor& t = c.program->tensors[c.program->outputs[o]];
     outputs[t.name] = tensor_json(expected.outputs()[o]);
   }
   Json one{{"name", name},

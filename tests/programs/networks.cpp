@@ -96,7 +96,7 @@ WholeCase case_of(const Network& network, size_t size, size_t gradients, uint64_
   std::vector<HostTensor> inputs;
   Program program = parse_tile(std::make_shared<const Source>(Source{network.name, network.text}));
   for (TensorId id : program.inputs) {
-    const Tensor& t = program.tensors[static_cast<size_t>(id)];
+    const Tensor& t = program.tensors[id];
     auto type = network.types.find(t.name);
     auto below = network.below.find(t.name);
     inputs.push_back(values(random, type == network.types.end() ? DType::f32 : type->second,

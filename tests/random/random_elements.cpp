@@ -26,13 +26,13 @@ class Draw {
     p.tensors.push_back({"A", DType::f32, shape, TensorRole::input, {}, {}});
     p.tensors.push_back({"B", integers_, shape, TensorRole::input, {}, {}});
     p.tensors.push_back({"C", result, shape, TensorRole::output, {}, {}});
-    p.inputs = {0, 1};
-    p.outputs = {2};
+    p.inputs = {TensorId(0), TensorId(1)};
+    p.outputs = {TensorId(2)};
     Contraction c;
     c.pieces.emplace_back();
     piece_ = &c.pieces[0];
     Access store;
-    store.tensor = 2;
+    store.tensor = TensorId(2);
     for (size_t d = 0; d < rank; ++d) {
       piece_->iterators.push_back(std::string(1, static_cast<char>('x' + d)));
       store.index.push_back({iterator_affine(d), -1, Boundary::in_range});
@@ -46,13 +46,12 @@ class Draw {
         value = body().operation(Op::add, {value, term()}, DType::f32);
       }
       piece_->body.results.push_back(value);
-      c.outputs.push_back(2);
+      c.outputs.push_back(TensorId(2));
       piece_->stores.push_back(store);
       if (components_ > 0) piece_->stores.back().index.push_back(component(k));
     }
     p.statements.emplace_back(std::move(c));
-    for (TensorId id : p.inputs)
-      drawn.inputs.push_back(integers(p.tensors[static_cast<size_t>(id)]));
+    for (TensorId id : p.inputs) drawn.inputs.push_back(integers(p.tensors[id]));
     return drawn;
   }
 
@@ -132,7 +131,7 @@ class Draw {
     constexpr Boundary kAll[] = {Boundary::clamp, Boundary::mirror, Boundary::wrap,
                                  Boundary::constant};
     Access access;
-    access.tensor = static_cast<TensorId>(below(2));
+    access.tensor = TensorId(below(2));
     std::vector<NodeId> operands;
     for (size_t d = 0; d < shape_.size(); ++d) {
       Index index;
@@ -154,7 +153,7 @@ class Draw {
       access.index.push_back(component(between(0, components_ - 1)));
     }
     piece_->loads.push_back(access);
-    DType type = access.tensor == 0 ? DType::f32 : integers_;
+    DType type = access.tensor == TensorId(0) ? DType::f32 : integers_;
     NodeId value =
         body().load(static_cast<int>(piece_->loads.size()) - 1, type, {}, std::move(operands));
     return body().cast(value, DType::f32);
@@ -162,7 +161,7 @@ class Draw {
   // An integer from memory, at the element's own place.
   NodeId data_value() {
     Access access;
-    access.tensor = 1;
+    access.tensor = TensorId(1);
     for (size_t d = 0; d < shape_.size(); ++d) {
       access.index.push_back({iterator_affine(d), -1, Boundary::clamp});
     }

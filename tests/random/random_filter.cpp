@@ -255,7 +255,7 @@ std::vector<HostTensor> filter_inputs(uint64_t seed, const Program& program, con
   RandomSource random(seed);
   std::vector<HostTensor> inputs;
   for (TensorId id : program.inputs) {
-    const Tensor& t = program.tensors[static_cast<size_t>(id)];
+    const Tensor& t = program.tensors[id];
     DType type = t.type.value_or(DType::f32);
     bool real = is_float(type);
     if (real) type = wide ? DType::f64 : DType::f32;

@@ -136,8 +136,8 @@ HostTensor small_reals(const InputType& type, uint64_t seed) {
 Program training_gradient(const TrainingProgram& program) {
   Program plain = parsed(program);
   std::vector<std::string> wrt;
-  for (TensorId id : plain.inputs) wrt.push_back(plain.tensors[static_cast<size_t>(id)].name);
-  return differentiate(plain, plain.tensors[static_cast<size_t>(plain.outputs[0])].name, wrt);
+  for (TensorId id : plain.inputs) wrt.push_back(plain.tensors[id].name);
+  return differentiate(plain, plain.tensors[plain.outputs[0]].name, wrt);
 }
 
 RandomCase training_types(const TrainingProgram& program, DType type, int64_t rows, int64_t columns,
@@ -148,7 +148,7 @@ RandomCase training_types(const TrainingProgram& program, DType type, int64_t ro
   c.text = program.text;
   if (gradient) {
     BoundProgram bound = tile::bind(parsed(program), c.types);
-    const BoundTensor& output = bound.tensors[static_cast<size_t>(bound.outputs[0])];
+    const BoundTensor& output = bound.tensors[bound.outputs[0]];
     c.types.push_back({output.type, output.shape});
     c.text = print(training_gradient(program));
   }

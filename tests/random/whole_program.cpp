@@ -156,7 +156,7 @@ WholeProgram resized(const WholeProgram& program, const Sizes& sizes) {
 WholeCase case_of(Program program, std::vector<HostTensor> inputs) {
   WholeCase c;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = program.tensors[static_cast<size_t>(program.inputs[i])];
+    const Tensor& t = program.tensors[program.inputs[i]];
     InputType type{inputs[i].type, inputs[i].shape, std::nullopt};
     if (t.parameter && is_integer(type.type)) type.value = inputs[i].at(0).i;
     c.drawn.types.push_back(type);
@@ -172,7 +172,7 @@ WholeCase case_of(Program program, std::vector<HostTensor> inputs) {
 void differentiate(WholeCase& c, const WholeGradient& gradient) {
   BoundProgram bound =
       tile::bind(with_outputs(*c.program, std::vector{gradient.of}), c.drawn.types);
-  const BoundTensor& of = bound.tensors[static_cast<size_t>(bound.outputs[0])];
+  const BoundTensor& of = bound.tensors[bound.outputs[0]];
   auto derived =
       std::make_shared<const Program>(tile::differentiate(*c.program, gradient.of, gradient.wrt));
   c.drawn.inputs.push_back(seed_values(of.type, of.shape));

@@ -60,7 +60,7 @@ std::vector<InputType> inputs_of(const Program& program, const std::vector<Shape
   std::vector<InputType> inputs;
   size_t next = 0;
   for (TensorId id : program.inputs) {
-    const Tensor& t = program.tensors[static_cast<size_t>(id)];
+    const Tensor& t = program.tensors[id];
     InputType input;
     input.type = t.type.value_or(DType::f32);
     if (t.parameter) {
@@ -123,8 +123,8 @@ std::vector<HostTensor> random_inputs(const InteriorCase& c, const BoundProgram&
   std::mt19937_64 random(seed);
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const BoundTensor& declared = program.tensors[static_cast<size_t>(program.inputs[i])];
-    const Tensor& tensor = source.tensors[static_cast<size_t>(source.inputs[i])];
+    const BoundTensor& declared = program.tensors[program.inputs[i]];
+    const Tensor& tensor = source.tensors[source.inputs[i]];
     HostTensor t(declared.type, declared.shape);
     for (int64_t at = 0; at < t.count(); ++at) {
       double value = tensor.parameter ? tensor.parameter->init.at(static_cast<size_t>(at))

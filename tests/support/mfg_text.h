@@ -47,7 +47,7 @@ inline std::string mfg_body(const std::string& text, const std::string& name = "
   Program program = parse_mfg_text(text);
   for (const Statement& s : program.statements) {
     const auto* c = std::get_if<SymbolicContraction>(&s.what);
-    if (c != nullptr && program.tensors[static_cast<size_t>(s.result)].name == name) {
+    if (c != nullptr && program.tensors[s.result].name == name) {
       return print(c->body);
     }
   }

@@ -19,8 +19,7 @@ TensorId KernelBuilder::tensor(const std::string& name, DType type, Shape shape)
   t.name = name;
   t.type = type;
   t.shape = std::move(shape);
-  kernel.tensors.change().push_back(t);
-  return static_cast<TensorId>(kernel.tensors.size()) - 1;
+  return kernel.tensors.change().add(t);
 }
 
 Affine KernelBuilder::affine(const std::string& text, const std::vector<std::string>& iterators) {
@@ -58,7 +57,7 @@ KernelStage& KernelBuilder::stage(TensorId output, Aggregation aggregation, DTyp
     std::vector<NodeId> loaded;
     for (const auto& [tensor, indices] : text.loads) {
       p.loads.push_back(access(tensor, indices));
-      DType type = kernel.tensors[static_cast<size_t>(tensor)].type;
+      DType type = kernel.tensors[tensor].type;
       NodeId node = p.body.load(static_cast<int>(p.loads.size()) - 1, type);
       loaded.push_back(p.body.cast(node, compute_type(type)));
     }
@@ -120,17 +119,17 @@ int64_t flat(const HostTensor& t, const Access& a, const std::vector<int64_t>& x
 }
 
 Scalar body_value(const Piece& p, const Values& values, const std::vector<int64_t>& x) {
-  std::vector<Scalar> nodes;
+  IdVector<NodeId, Scalar> nodes;
   for (const Node& n : p.body.nodes) {
     Scalar v;
     std::vector<Scalar> args;
-    for (NodeId a : n.args) args.push_back(nodes[static_cast<size_t>(a)]);
+    for (NodeId a : n.args) args.push_back(nodes[a]);
     if (n.kind == NodeKind::integer) v = integer_scalar(n.integer, n.type);
     if (n.kind == NodeKind::real) v = real_scalar(n.real, n.type);
     if (n.kind == NodeKind::index) v = integer_scalar(x[static_cast<size_t>(n.slot)], n.type);
     if (n.kind == NodeKind::load) {
       const Access& a = p.loads[static_cast<size_t>(n.slot)];
-      const HostTensor& t = values[static_cast<size_t>(a.tensor)];
+      const HostTensor& t = values[a.tensor];
       v = t.at(flat(t, a, x));
     }
     if (n.kind == NodeKind::operation) {
@@ -138,7 +137,7 @@ Scalar body_value(const Piece& p, const Values& values, const std::vector<int64_
     }
     nodes.push_back(v);
   }
-  return nodes[static_cast<size_t>(p.body.results[0])];
+  return nodes[p.body.results[0]];
 }
 
 Scalar merge(Aggregation aggregation, DType type, const Scalar& a, const Scalar& b) {
@@ -178,7 +177,7 @@ void points(const Piece& p, size_t u, std::vector<int64_t>& x, const std::functi
 void brute_force(const Kernel& kernel, Values& values) {
   for (const KernelStage& s : kernel.stages) {
     const Contraction& c = s.contraction;
-    auto id = static_cast<size_t>(c.outputs[0]);
+    auto id = c.outputs[0].index();
     HostTensor out(kernel.tensors[id].type, kernel.tensors[id].shape);
     std::map<int64_t, Scalar> cells;
     for (const Piece& p : c.pieces) {
@@ -195,7 +194,7 @@ void brute_force(const Kernel& kernel, Values& values) {
       if (it != cells.end()) {
         out.set(i, convert(it->second, out.type));
       } else if (c.fill) {
-        out.set(i, values[static_cast<size_t>(*c.fill)].at(i));
+        out.set(i, values[*c.fill].at(i));
       }
     }
     values[id] = std::move(out);
@@ -207,7 +206,7 @@ Values prepacked_copies(const Kernel& kernel, const Schedule& schedule, const Ta
   Values copies;
   for (const Prepacking& p : prepackings(kernel, schedule, target)) {
     nest::verify(p.nest);
-    HostTensor source = inputs[static_cast<size_t>(p.source)];
+    HostTensor source = inputs[p.source];
     const nest::Buffer& b = p.nest.buffers.at(1);
     HostTensor whole(b.type, b.shape), parts(b.type, b.shape);
     std::vector<HostTensor*> arguments{&source, &whole};
@@ -224,15 +223,14 @@ Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inpu
                 nest::NestCounts* counts, Values prepared) {
   Values values = inputs;
   for (TensorId id : kernel.writes) {
-    std::fill(values[static_cast<size_t>(id)].bytes.begin(),
-              values[static_cast<size_t>(id)].bytes.end(), std::byte{0x7e});
+    std::fill(values[id].bytes.begin(), values[id].bytes.end(), std::byte{0x7e});
   }
   std::vector<HostTensor*> arguments;
   for (TensorId id : kernel.reads) {
     bool written = std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-    if (!written) arguments.push_back(&values[static_cast<size_t>(id)]);
+    if (!written) arguments.push_back(&values[id]);
   }
-  for (TensorId id : kernel.writes) arguments.push_back(&values[static_cast<size_t>(id)]);
+  for (TensorId id : kernel.writes) arguments.push_back(&values[id]);
   for (HostTensor& copy : prepared) arguments.push_back(&copy);
   nest::interpret(nest, arguments, {}, counts);
   return values;
@@ -240,13 +238,13 @@ Values run_nest(const nest::Nest& nest, const Kernel& kernel, const Values& inpu
 
 std::string difference(const Kernel& kernel, const Values& a, const Values& b) {
   for (TensorId id : kernel.writes) {
-    const HostTensor& x = a[static_cast<size_t>(id)];
-    const HostTensor& y = b[static_cast<size_t>(id)];
+    const HostTensor& x = a[id];
+    const HostTensor& y = b[id];
     for (int64_t i = 0; i < x.count(); ++i) {
       Scalar p = x.at(i), q = y.at(i);
       bool equal = same_value(p, q) || (is_float(p.type) && p.f == q.f);
       if (equal) continue;
-      return kernel.tensors[static_cast<size_t>(id)].name + " element " + std::to_string(i) + ": " +
+      return kernel.tensors[id].name + " element " + std::to_string(i) + ": " +
              std::to_string(is_float(p.type) ? p.f : static_cast<double>(p.i)) + " and " +
              std::to_string(is_float(q.type) ? q.f : static_cast<double>(q.i));
     }

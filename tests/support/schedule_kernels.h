@@ -39,7 +39,7 @@ struct KernelBuilder {
 };
 
 // One tensor for each of the kernel's, by position; those written by no stage hold small integers.
-using Values = std::vector<HostTensor>;
+using Values = IdVector<TensorId, HostTensor>;
 Values small_integers(const Kernel& kernel, uint64_t seed);
 // Runs every stage by visiting all points of its boxes.
 void brute_force(const Kernel& kernel, Values& values);

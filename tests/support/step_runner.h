@@ -35,7 +35,7 @@ class StepRunner {
       if (t.constant) bytes = *t.constant;
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
+      values_[program.inputs[i]] = inputs[i];
     }
   }
 
@@ -65,7 +65,7 @@ class StepRunner {
     std::vector<HostTensor> all;
     for (TensorId id : program_.outputs) {
       all.push_back(value(id));
-      all.back().shape = program_.tensors[static_cast<size_t>(id)].shape;
+      all.back().shape = program_.tensors[id].shape;
     }
     return all;
   }
@@ -87,8 +87,8 @@ class StepRunner {
   }
 
   HostTensor& value(TensorId id) {
-    const BoundTensor& declared = program_.tensors[static_cast<size_t>(id)];
-    return values_[static_cast<size_t>(declared.view_of.value_or(id))];
+    const BoundTensor& declared = program_.tensors[id];
+    return values_[declared.view_of.value_or(id)];
   }
 
   std::vector<HostTensor> copies(const Kernel& kernel, const Schedule& schedule,
@@ -127,7 +127,7 @@ class StepRunner {
 
   const BoundProgram& program_;
   const PassOptions passes_;
-  std::vector<HostTensor> values_;
+  IdVector<TensorId, HostTensor> values_;
   int classes_ = 0, prepared_ = 0;
 };
 

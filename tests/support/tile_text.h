@@ -67,10 +67,10 @@ inline std::string dump(const Body& body) {
     out += " {" + std::to_string(static_cast<int>(n.kind)) + " " + std::string(info(n.op).name) +
            " " + std::string(to_string(n.type)) + " " + std::to_string(n.integer) + " " +
            std::to_string(n.real) + " " + std::to_string(n.slot) + " " + dump(n.expr);
-    for (NodeId arg : n.args) out += " %" + std::to_string(arg);
+    for (NodeId arg : n.args) out += " %" + to_string(arg);
     out += "}";
   }
-  for (NodeId r : body.results) out += " =%" + std::to_string(r);
+  for (NodeId r : body.results) out += " =%" + to_string(r);
   return out;
 }
 
@@ -79,24 +79,24 @@ inline std::string dump(const SymbolicContraction& c) {
   for (const std::string& index : c.indices) out += " " + index;
   out += " out " + dump(c.out_index) + " size " + dump(c.out_size);
   for (const SymbolicAccess& a : c.accesses) {
-    out += " access " + std::to_string(a.tensor) + dump(a.index);
+    out += " access " + to_string(a.tensor) + dump(a.index);
   }
   for (const SymbolicConstraint& k : c.constraints) {
     out += " where " + dump(k.form) + "<" + dump(k.bound);
   }
-  if (c.default_tensor) out += " default " + std::to_string(*c.default_tensor);
+  if (c.default_tensor) out += " default " + to_string(*c.default_tensor);
   return out + (c.no_defract ? " no_defract" : "") + dump(c.body);
 }
 
 inline std::string dump(const Elementwise& e) {
   std::string out = "elementwise";
-  for (TensorId id : e.operands) out += " " + std::to_string(id);
+  for (TensorId id : e.operands) out += " " + to_string(id);
   return out + dump(e.body);
 }
 
 inline std::string dump(const Call& c) {
   std::string out = "call " + std::string(to_string(c.function));
-  for (TensorId id : c.tensors) out += " " + std::to_string(id);
+  for (TensorId id : c.tensors) out += " " + to_string(id);
   return out + dump(c.sizes);
 }
 
@@ -112,15 +112,15 @@ inline std::string dump(const Program& p) {
   for (const Tensor& t : p.tensors) {
     out += t.name + (t.ranked ? " ranked " : " ") + dump(t.dims) + "\n";
   }
-  for (TensorId id : p.inputs) out += "in " + std::to_string(id) + "\n";
-  for (TensorId id : p.outputs) out += "out " + std::to_string(id) + "\n";
+  for (TensorId id : p.inputs) out += "in " + to_string(id) + "\n";
+  for (TensorId id : p.outputs) out += "out " + to_string(id) + "\n";
   for (const Statement& s : p.statements) {
     for (const Attribute& a : s.attributes) {
       out += "[[" + a.name;
       for (const std::string& argument : a.arguments) out += " " + argument;
       out += "]] ";
     }
-    out += std::to_string(s.result) + " = ";
+    out += to_string(s.result) + " = ";
     out += std::visit([](const auto& what) { return dump(what); }, s.what) + "\n";
   }
   return out;

@@ -38,10 +38,7 @@ class TypedProgram {
   }
 
  private:
-  TensorId add(Tensor t) {
-    program.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(program.tensors.size()) - 1;
-  }
+  TensorId add(Tensor t) { return program.tensors.add(std::move(t)); }
 };
 
 inline std::vector<Expr> exprs(std::initializer_list<const char*> texts) {

@@ -23,8 +23,8 @@ llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType ty
 
 }  // namespace
 
-Nodes BodyEmitter::values(const Body& body, const std::vector<nest::Access>& loads,
-                          const std::vector<NodeId>& roots) {
+NodeValues BodyEmitter::values(const Body& body, const std::vector<nest::Access>& loads,
+                               const std::vector<NodeId>& roots) {
   BodyValues all{body, loads, {}};
   emit(all, roots);
   return std::move(all.nodes);
@@ -32,9 +32,9 @@ Nodes BodyEmitter::values(const Body& body, const std::vector<nest::Access>& loa
 
 void BodyEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
   const Body& body = values.body;
-  std::vector<bool> needed(body.nodes.size());
+  IdVector<NodeId, bool> needed(body.nodes.size());
   auto need = [&](NodeId id) {
-    if (id >= 0) needed[static_cast<size_t>(id)] = true;
+    if (id.valid()) needed[id] = true;
   };
   for (NodeId id : body.results) need(id);
   for (NodeId id : roots) need(id);
@@ -44,8 +44,8 @@ void BodyEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
   }
   values.nodes.assign(body.nodes.size(), nullptr);
   values.ranges = ranges_of(body);
-  for (size_t i = 0; i < needed.size(); ++i) {
-    if (needed[i]) values.nodes[i] = node_value(values, static_cast<NodeId>(i));
+  for (NodeId id : needed.ids()) {
+    if (needed[id]) values.nodes[id] = node_value(values, id);
   }
 }
 
@@ -94,7 +94,7 @@ llvm::Value* BodyEmitter::loaded(const BodyValues& values, const Node& node) {
   }
   std::vector<Operand> indices;
   for (NodeId id : node.args) {
-    indices.push_back({values.nodes[static_cast<size_t>(id)], values.body[id].type});
+    indices.push_back({values.nodes[id], values.body[id].type});
   }
   Reference r = c_.memory.resolve(access, indices, c_.lanes);
   if (llvm::Value* running = running_.running_value(r)) return running;
@@ -117,11 +117,11 @@ llvm::Value* BodyEmitter::literal(const Node& node) {
   return llvm::ConstantInt::get(register_type(context, node.type), static_cast<uint64_t>(value));
 }
 
-llvm::Value* BodyEmitter::operation(const Body& body, const Node& node, const Nodes& nodes) {
+llvm::Value* BodyEmitter::operation(const Body& body, const Node& node, const NodeValues& nodes) {
   std::vector<Operand> operands;
   bool lanes = false, settled = true;
   for (NodeId id : node.args) {
-    operands.push_back({nodes[static_cast<size_t>(id)], body[id].type});
+    operands.push_back({nodes[id], body[id].type});
     llvm::Value* value = operands.back().value;
     lanes = lanes || value->getType()->isVectorTy();
     settled = settled && c_.is_settled(value);

@@ -18,10 +18,10 @@ struct BodyValues {
   const Body& body;
   const std::vector<nest::Access>& loads;
   Nodes arguments;                     // of a fold's region; the counter's is null
-  Nodes nodes = {};                    // null: not needed, or a fold
+  NodeValues nodes = {};               // null: not needed, or a fold
   std::map<NodeId, Nodes> folds = {};  // their results
   const std::string* counter = nullptr;
-  std::vector<std::optional<IntegerRange>> ranges = {};  // of the nodes, where some divides
+  IdVector<NodeId, std::optional<IntegerRange>> ranges = {};  // of the nodes, where some divides
 };
 
 class BodyEmitter {
@@ -30,8 +30,8 @@ class BodyEmitter {
   // Folds hold bodies, and bodies folds.
   void use(FoldEmitter& folds) { folds_ = &folds; }
 
-  Nodes values(const Body& body, const std::vector<nest::Access>& loads,
-               const std::vector<NodeId>& roots = {});
+  NodeValues values(const Body& body, const std::vector<nest::Access>& loads,
+                    const std::vector<NodeId>& roots = {});
   void emit(BodyValues& values, const std::vector<NodeId>& roots);
   llvm::Value* literal(const Node& node);
 
@@ -39,8 +39,8 @@ class BodyEmitter {
   llvm::Value* node_value(BodyValues& values, NodeId id);
   llvm::Value* size_value(const Expr& e, DType type);
   llvm::Value* loaded(const BodyValues& values, const Node& node);
-  llvm::Value* operation(const Body& body, const Node& node, const Nodes& nodes);
-  std::vector<std::optional<IntegerRange>> ranges_of(const Body& body) const;
+  llvm::Value* operation(const Body& body, const Node& node, const NodeValues& nodes);
+  IdVector<NodeId, std::optional<IntegerRange>> ranges_of(const Body& body) const;
   llvm::Value* small_quotient(const BodyValues& values, const Node& node);
 
   EmitContext& c_;

@@ -35,7 +35,7 @@ llvm::Value* ConditionEmitter::predicate(const nest::If& i, const Condition& c) 
   llvm::Value* holds = nullptr;
   c_.within(c.lanes == nullptr ? c_.lanes : c_.masked(c.lanes), [&] {
     NodeId result = i.predicate.results[0];
-    llvm::Value* value = bodies_.values(i.predicate, i.loads)[static_cast<size_t>(result)];
+    llvm::Value* value = bodies_.values(i.predicate, i.loads)[result];
     holds = emit_truth(c_.ir, value, i.predicate[result].type);
   });
   return holds;

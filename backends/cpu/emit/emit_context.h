@@ -21,6 +21,7 @@
 namespace tile::cpu {
 
 using Nodes = std::vector<llvm::Value*>;
+using NodeValues = IdVector<NodeId, llvm::Value*>;
 
 struct EmitContext {
   EmitContext(llvm::Function& of, const nest::Nest& of_nest, const Plan& plan,

@@ -25,7 +25,7 @@ void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& 
           static_cast<uint64_t>(n.integer), std::bit_cast<uint64_t>(n.real)}) {
       key.push_back(part);
     }
-    for (NodeId arg : n.args) key.push_back(static_cast<uint64_t>(arg));
+    for (NodeId arg : n.args) key.push_back(arg.index());
     if (n.kind == NodeKind::size) append(key, c_.indices.form(n.expr));
     if (n.kind == NodeKind::load) {
       const nest::Access& a = loads[static_cast<size_t>(n.slot)];
@@ -41,7 +41,7 @@ void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& 
     describe(*n.region, loads, key, buffers);
     c_.indices.unbind(n.expr.name());
   }
-  for (NodeId r : region.results) key.push_back(static_cast<uint64_t>(r));
+  for (NodeId r : region.results) key.push_back(r.index());
 }
 
 // The same loop with the same operands is run once, however many statements need a result of it.
@@ -52,7 +52,7 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
           c_.lanes.width,
           key_of(c_.lanes.mask),
           key_of(c_.lanes.any)};
-  for (NodeId arg : node.args) key.push_back(key_of(values.nodes[static_cast<size_t>(arg)]));
+  for (NodeId arg : node.args) key.push_back(key_of(values.nodes[arg]));
   std::set<int> buffers{-1};
   c_.indices.bind(node.expr.name(), nominal_counter(node.expr.name()));
   describe(*node.region, values.loads, key, buffers);
@@ -88,19 +88,19 @@ Form FoldEmitter::bound_form(const BodyValues& values, NodeId id) {
   const Node& node = values.body[id];
   if (node.kind == NodeKind::size) return c_.indices.form(node.expr);
   if (node.kind == NodeKind::integer) return {{}, node.integer};
-  return c_.indices.variable(values.nodes[static_cast<size_t>(id)]);
+  return c_.indices.variable(values.nodes[id]);
 }
 
 // Whether the lanes' values differ, for each node of a region.
 std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
                                              const std::vector<nest::Access>& loads,
                                              const std::vector<bool>& arguments) {
-  std::vector<bool> varies;
+  IdVector<NodeId, bool> varies;
   std::map<size_t, std::vector<bool>> folds;
   auto uses_lanes = [&](const Expr& e) { return c_.indices.uses_lanes(c_.indices.form(e)); };
   for (size_t i = 0; i < region.nodes.size(); ++i) {
     const Node& n = region.nodes[i];
-    auto at = [&](NodeId id) { return static_cast<bool>(varies[static_cast<size_t>(id)]); };
+    auto at = [&](NodeId id) { return static_cast<bool>(varies[id]); };
     bool v = std::any_of(n.args.begin(), n.args.end(), at);
     if (n.kind == NodeKind::size) v = uses_lanes(n.expr);
     if (n.kind == NodeKind::argument) v = arguments[static_cast<size_t>(n.slot)];
@@ -109,7 +109,7 @@ std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
       v = v || std::any_of(a.index.begin(), a.index.end(), uses_lanes);
     }
     if (n.kind == NodeKind::component) {
-      v = folds.at(static_cast<size_t>(n.args[0]))[static_cast<size_t>(n.slot)];
+      v = folds.at(n.args[0].index())[static_cast<size_t>(n.slot)];
     }
     if (n.kind == NodeKind::fold) {
       std::vector<bool> given(n.args.size() - 1);
@@ -137,7 +137,7 @@ std::vector<bool> FoldEmitter::varying_carried(const Node& fold,
     changed = false;
     std::vector<bool> inside = varying_nodes(*fold.region, loads, given);
     for (size_t k = 0; k < count; ++k) {
-      auto result = static_cast<size_t>(fold.region->results[k]);
+      auto result = fold.region->results[k].index();
       if (!inside[result] || given[k + 1]) continue;
       given[k + 1] = true;
       changed = true;
@@ -171,7 +171,7 @@ Nodes FoldEmitter::new_fold(const BodyValues& values, const Node& node) {
   Form count = bound_form(values, node.args[1]) - loop.begin;
   Nodes starts;
   for (size_t i = 2; i < node.args.size(); ++i) {
-    starts.push_back(values.nodes[static_cast<size_t>(node.args[i])]);
+    starts.push_back(values.nodes[node.args[i]]);
   }
   if (count.is_constant() && count.constant <= 0) {
     starts.resize(static_cast<size_t>(node.slot));
@@ -313,7 +313,7 @@ Nodes FoldEmitter::fold_round(const BodyValues& values, const Node& node, llvm::
     for (size_t k = 0; k < static_cast<size_t>(node.slot); ++k) {
       NodeId result = node.region->results[k];
       llvm::Value* old = arguments[k + 1];
-      llvm::Value* value = inside.nodes[static_cast<size_t>(result)];
+      llvm::Value* value = inside.nodes[result];
       if (old->getType()->isVectorTy()) value = c_.splat(value);
       if (node.op != Op::ident) {
         DType type = (*node.region)[result].type;

@@ -22,7 +22,7 @@ bool divides(const Node& node) {
 }  // namespace
 
 // Empty where no integers are divided.
-std::vector<std::optional<IntegerRange>> BodyEmitter::ranges_of(const Body& body) const {
+IdVector<NodeId, std::optional<IntegerRange>> BodyEmitter::ranges_of(const Body& body) const {
   if (std::none_of(body.nodes.begin(), body.nodes.end(), divides)) return {};
   Ranges parameters;
   for (const nest::Parameter& p : c_.nest.parameters) parameters.set(p.name, p.lo, p.hi);
@@ -37,7 +37,7 @@ std::vector<std::optional<IntegerRange>> BodyEmitter::ranges_of(const Body& body
 // Null: not one of small positive integers in lanes.
 llvm::Value* BodyEmitter::small_quotient(const BodyValues& values, const Node& node) {
   if (!divides(node) || values.ranges.empty()) return nullptr;
-  auto at = [&](size_t i) { return static_cast<size_t>(node.args[i]); };
+  auto at = [&](size_t i) { return node.args[i].index(); };
   const auto &a = values.ranges[at(0)], &b = values.ranges[at(1)];
   bool small = a && b && a->lo >= 0 && b->lo >= 1 && a->hi <= kLimit && b->hi <= kLimit - a->hi;
   llvm::Value *dividend = values.nodes[at(0)], *divisor = values.nodes[at(1)];

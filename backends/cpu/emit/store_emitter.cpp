@@ -51,8 +51,8 @@ bool StoreEmitter::store_together(const nest::Block& statements, size_t first, s
   } else {
     Nodes components;
     for (const nest::Store* part : parts) {
-      Nodes nodes = bodies_.values(part->body, part->loads);
-      components.push_back(c_.splat(nodes[static_cast<size_t>(part->body.results[0])]));
+      NodeValues nodes = bodies_.values(part->body, part->loads);
+      components.push_back(c_.splat(nodes[part->body.results[0]]));
     }
     c_.memory.store_components(target, components, c_.lanes);
   }
@@ -62,8 +62,9 @@ bool StoreEmitter::store_together(const nest::Block& statements, size_t first, s
 
 void StoreEmitter::store(const nest::Store& s) {
   prefetches_.prefetch_later_stores(s);
-  Nodes nodes = bodies_.values(s.body, s.loads, s.target.values);
-  auto result = [&](size_t i) { return nodes[static_cast<size_t>(s.body.results[i])]; };
+  std::vector<NodeId> indices(s.target.values.begin(), s.target.values.end());
+  NodeValues nodes = bodies_.values(s.body, s.loads, indices);
+  auto result = [&](size_t i) { return nodes[s.body.results[i]]; };
   llvm::Value* value = result(0);
   llvm::Value* factor = s.kind == nest::StoreKind::fma ? result(1) : nullptr;
   std::vector<Operand> all;

@@ -49,21 +49,20 @@ Expr Printer::offset(const Access& access) const {
   return simplify(sum, ranges_);
 }
 
-std::string Printer::place(const Access& access, const Values& values,
+std::string Printer::place(const Access& access, const NodeValues& values,
                            const std::vector<NodeId>& operands) const {
   const nest::Buffer& b = buffer(access.buffer);
   std::string text = expression(offset(access)).text;
   for (size_t d = 0; d < access.values.size(); ++d) {
     if (access.values[d] < 0) continue;
     auto at = static_cast<size_t>(access.values[d]);
-    NodeId id = operands.empty() ? access.values[d] : operands[at];
-    text +=
-        " + " + std::to_string(b.strides[d]) + "ll * (i64)" + values[static_cast<size_t>(id)].text;
+    NodeId id = operands.empty() ? NodeId(access.values[d]) : operands[at];
+    text += " + " + std::to_string(b.strides[d]) + "ll * (i64)" + values[id].text;
   }
   return text;
 }
 
-std::string Printer::element(const Access& access, const Values& values,
+std::string Printer::element(const Access& access, const NodeValues& values,
                              const std::vector<NodeId>& operands) {
   if (auto it = replaced_.find(access.buffer); it != replaced_.end()) return it->second;
   return base(access) + "[" + place(access, values, operands) + "]";
@@ -99,7 +98,7 @@ std::string Printer::pack_place(const Access& access, const nest::For& loop) {
   return "(" + base(access) + " + " + expression(rest).text + ")";
 }
 
-ValueText Printer::node(const Body& of, const Node& n, const Values& values,
+ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
                         const std::vector<Access>& loads, const Lanes* lanes,
                         const Region* region) {
   (void)of;
@@ -125,7 +124,7 @@ ValueText Printer::node(const Body& of, const Node& n, const Values& values,
     }
     case NodeKind::operation: {
       Values operands;
-      for (NodeId id : n.args) operands.push_back(values[static_cast<size_t>(id)]);
+      for (NodeId id : n.args) operands.push_back(values[id]);
       return {print_operation(n.op, n.type, operands), n.type};
     }
     case NodeKind::argument:
@@ -158,14 +157,14 @@ std::string Printer::named(DType type, const std::string& value) {
   return name;
 }
 
-Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, const Lanes* lanes,
-                              const Region* region) {
-  Values values;
+Printer::NodeValues Printer::body(const Body& of, const std::vector<Access>& loads,
+                                  const Lanes* lanes, const Region* region) {
+  NodeValues values;
   std::map<NodeId, Values> carried;  // by fold
   for (size_t i = 0; i < of.nodes.size(); ++i) {
     const Node& n = of.nodes[i];
     if (n.kind == NodeKind::fold) {
-      carried[static_cast<NodeId>(i)] = shared_fold(of, n, values, loads, lanes);
+      carried[NodeId(i)] = shared_fold(of, n, values, loads, lanes);
       values.push_back({});
       continue;
     }
@@ -184,7 +183,7 @@ Printer::Values Printer::body(const Body& of, const std::vector<Access>& loads, 
 
 // A fold whose text, but for the names that it declares, has been printed before is taken from
 // there.
-Printer::Values Printer::shared_fold(const Body& of, const Node& n, const Values& values,
+Printer::Values Printer::shared_fold(const Body& of, const Node& n, const NodeValues& values,
                                      const std::vector<Access>& loads, const Lanes* lanes) {
   if (!shares_) return fold(of, n, values, loads, lanes);
   size_t begin = text_.size();
@@ -204,10 +203,10 @@ Printer::Values Printer::shared_fold(const Body& of, const Node& n, const Values
 
 // Narrow bounds that are computed are counted from zero: ptxas (of CUDA 13.0, for sm_80 and sm_90)
 // lets `for (n = -x; n < x + 1; ++n)` run once where it knows nothing of x.
-void Printer::open_fold(const Body& of, const Node& n, const Values& values,
+void Printer::open_fold(const Body& of, const Node& n, const NodeValues& values,
                         const std::string& counter, bool narrow) {
-  std::string begin = values[static_cast<size_t>(n.args[0])].text;
-  std::string end = values[static_cast<size_t>(n.args[1])].text;
+  std::string begin = values[n.args[0]].text;
+  std::string end = values[n.args[1]].text;
   if (!narrow || of[n.args[0]].kind == NodeKind::integer) {
     std::string type = narrow ? "int" : "i64", cast = narrow ? "(int)" : "";
     open("for (" + type + " " + counter + " = " + cast + begin + "; " + counter + " < " + cast +
@@ -221,7 +220,7 @@ void Printer::open_fold(const Body& of, const Node& n, const Values& values,
 }
 
 // for counter in [begin, end): carried = region(counter, carried…, captured…).
-std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values& values,
+std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const NodeValues& values,
                                      const std::vector<Access>& loads, const Lanes* lanes) {
   auto count = static_cast<size_t>(n.slot);
   Values carried, arguments;
@@ -239,12 +238,11 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
     NodeId start = n.args[2 + c];
     DType type = of[start].type;
     carried.push_back({fresh("w"), type});
-    line(std::string(type_name(type)) + " " + carried[c].text + " = " +
-         values[static_cast<size_t>(start)].text + ";");
+    line(std::string(type_name(type)) + " " + carried[c].text + " = " + values[start].text + ";");
     arguments.push_back(carried[c]);
   }
   for (size_t a = 2 + count; a < n.args.size(); ++a) {
-    arguments.push_back(values[static_cast<size_t>(n.args[a])]);
+    arguments.push_back(values[n.args[a]]);
   }
   open_fold(of, n, values, counter, narrow);
   std::string variable;
@@ -256,10 +254,10 @@ std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const Values
     if (narrow) ranges_.set(variable, range.lo, range.hi);
   }
   Region inside{&arguments};
-  Values results = body(*n.region, loads, lanes, &inside);
+  NodeValues results = body(*n.region, loads, lanes, &inside);
   std::vector<std::string> next;
   for (size_t c = 0; c < count; ++c) {
-    ValueText r = results[static_cast<size_t>(n.region->results[c])];
+    ValueText r = results[n.region->results[c]];
     if (n.op != Op::ident) {
       ValueText operands[2] = {carried[c], r};
       r.text = print_operation(n.op, carried[c].type, operands);
@@ -283,9 +281,9 @@ void Printer::store(const nest::Store& what, const Lanes* lanes, const std::stri
     auto bytes = static_cast<int64_t>(byte_size(buffer(what.target.buffer).type));
     return later(bytes, "&" + element(what.target, {}, {}), "&" + element(what.loads[0], {}, {}));
   }
-  Values values = body(what.body, what.loads, lanes, nullptr);
+  NodeValues values = body(what.body, what.loads, lanes, nullptr);
   DType type = buffer(what.target.buffer).type;
-  ValueText result = values[static_cast<size_t>(what.body.results[0])];
+  ValueText result = values[what.body.results[0]];
   std::string target =
       pack.empty() ? element(what.target, values, {}) : pack + ".e[" + lanes->element + "]";
   if (what.kind == StoreKind::assign) {
@@ -297,7 +295,7 @@ void Printer::store(const nest::Store& what, const Lanes* lanes, const std::stri
   DType wide = compute_type(type);
   std::string text;
   if (what.kind == StoreKind::fma) {
-    ValueText operands[3] = {result, values[static_cast<size_t>(what.body.results[1])], old};
+    ValueText operands[3] = {result, values[what.body.results[1]], old};
     text = print_operation(Op::fma, type, operands);
   } else {
     Op op = what.kind == StoreKind::add        ? Op::add

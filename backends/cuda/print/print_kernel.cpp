@@ -318,9 +318,8 @@ void Printer::statement(const nest::If& condition) {
     std::string name = fresh("c");
     line("bool " + name + " = " + (test.empty() ? "true" : test) + ";");
     open("if (" + name + ") {");
-    Values values = body(condition.predicate, condition.loads, nullptr, nullptr);
-    line(name + " = " + print_truth(values[static_cast<size_t>(condition.predicate.results[0])]) +
-         ";");
+    NodeValues values = body(condition.predicate, condition.loads, nullptr, nullptr);
+    line(name + " = " + print_truth(values[condition.predicate.results[0]]) + ";");
     close();
     test = name;
   }

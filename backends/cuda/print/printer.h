@@ -107,6 +107,7 @@ class Printer {
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
+  using NodeValues = IdVector<NodeId, ValueText>;
   struct Lanes {
     const nest::For* loop = nullptr;
     std::map<size_t, std::string> packs;  // by load: the pack that holds its lanes
@@ -115,20 +116,20 @@ class Printer {
   struct Region {  // of a fold
     const Values* arguments = nullptr;
   };
-  Values body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
-              const Region* region);
-  ValueText node(const Body& body, const Node& node, const Values& values,
+  NodeValues body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
+                  const Region* region);
+  ValueText node(const Body& body, const Node& node, const NodeValues& values,
                  const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
-  Values shared_fold(const Body& body, const Node& node, const Values& values,
+  Values shared_fold(const Body& body, const Node& node, const NodeValues& values,
                      const std::vector<nest::Access>& loads, const Lanes* lanes);
-  void open_fold(const Body& of, const Node& n, const Values& values, const std::string& counter,
-                 bool narrow);
-  std::vector<ValueText> fold(const Body& body, const Node& node, const Values& values,
+  void open_fold(const Body& of, const Node& n, const NodeValues& values,
+                 const std::string& counter, bool narrow);
+  std::vector<ValueText> fold(const Body& body, const Node& node, const NodeValues& values,
                               const std::vector<nest::Access>& loads, const Lanes* lanes);
   Expr offset(const nest::Access& access) const;
-  std::string place(const nest::Access& access, const Values& values,
+  std::string place(const nest::Access& access, const NodeValues& values,
                     const std::vector<NodeId>& operands) const;
-  std::string element(const nest::Access& access, const Values& values,
+  std::string element(const nest::Access& access, const NodeValues& values,
                       const std::vector<NodeId>& operands);
   void store(const nest::Store& store, const Lanes* lanes, const std::string& pack);
   // Runs `print` where values that have been computed since are taken instead of computed again.

@@ -33,14 +33,14 @@ NodeId AdjointBody::fold_literals(Op op, const std::vector<NodeId>& args) {
   std::vector<Scalar> values;
   for (NodeId id : args) {
     const Node& n = body[id];
-    if (!is_literal(id) || n.type != DType::none) return -1;
+    if (!is_literal(id) || n.type != DType::none) return NodeId();
     real = real || n.kind == NodeKind::real;
     values.push_back(n.kind == NodeKind::real ? real_scalar(n.real, DType::f64)
                                               : integer_scalar(n.integer, DType::i64));
   }
   bool sums = op == Op::neg || op == Op::add || op == Op::sub;
   bool decides = info(op).rule == TypeRule::comparison || op == Op::isnan;
-  if (!sums && !decides) return -1;
+  if (!sums && !decides) return NodeId();
   DType type = real || op == Op::isnan ? DType::f64 : DType::i64;
   for (Scalar& v : values) v = convert(v, type);
   Scalar folded = evaluate(op, decides ? DType::bool_ : type, values);
@@ -52,7 +52,7 @@ NodeId AdjointBody::fold_neutral(Op op, const std::vector<NodeId>& args) {
     case Op::select:
       if (is_literal(args[0])) return is_literal(args[0], 0) ? args[2] : args[1];
       if (is_literal(args[1], 0) && is_literal(args[2], 0)) return args[1];
-      return args[1] == args[2] ? args[1] : -1;
+      return args[1] == args[2] ? args[1] : NodeId();
     case Op::logical_and:
     case Op::logical_or: {
       bool any = op == Op::logical_or;
@@ -61,35 +61,35 @@ NodeId AdjointBody::fold_neutral(Op op, const std::vector<NodeId>& args) {
         bool decides = is_literal(args[i], 0) != any;
         return decides ? body.integer(any ? 1 : 0) : args[1 - i];
       }
-      return -1;
+      return NodeId();
     }
     case Op::pow:
       if (is_literal(args[1], 1)) return args[0];
-      return is_literal(args[1], 0) ? body.integer(1) : -1;
+      return is_literal(args[1], 0) ? body.integer(1) : NodeId();
     case Op::mul:
       if (is_literal(args[1], 1)) return args[0];
-      return is_literal(args[0], 1) ? args[1] : -1;
+      return is_literal(args[0], 1) ? args[1] : NodeId();
     case Op::div:
-      return is_literal(args[1], 1) ? args[0] : -1;
+      return is_literal(args[1], 1) ? args[0] : NodeId();
     case Op::neg:
       if (body[args[0]].kind == NodeKind::operation && body[args[0]].op == Op::neg) {
         return body[args[0]].args[0];
       }
-      return -1;
+      return NodeId();
     default:
-      return -1;
+      return NodeId();
   }
 }
 
 NodeId AdjointBody::operation(Op op, std::vector<NodeId> args, Span span) {
   NodeId folded = fold_literals(op, args);
-  if (folded < 0) folded = fold_neutral(op, args);
-  return folded >= 0 ? folded : body.operation(op, std::move(args), DType::none, span);
+  if (!folded.valid()) folded = fold_neutral(op, args);
+  return folded.valid() ? folded : body.operation(op, std::move(args), DType::none, span);
 }
 
 // Once for each two nodes: arms of selects may be shared on every level.
 NodeId AdjointBody::times(NodeId a, NodeId b) {
-  if (a < 0 || b < 0) return -1;
+  if (!a.valid() || !b.valid()) return NodeId();
   auto known = products_.find({a, b});
   if (known != products_.end()) return known->second;
   NodeId product = product_of(a, b);
@@ -116,7 +116,7 @@ NodeId AdjointBody::product_of(NodeId a, NodeId b) {
     return operation(Op::select, {m.args[0], then, otherwise}, m.span);
   }
   // The user's own factor stays whole: it may be a quotient or a product of integers.
-  bool derived = b >= static_cast<NodeId>(forward_count_);
+  bool derived = b >= NodeId(forward_count_);
   // adjoint * (1 / y) and adjoint * (p / y) read better as divisions.
   if (derived && n.kind == NodeKind::operation && n.op == Op::div) {
     return operation(Op::div, {times(a, n.args[0]), n.args[1]}, n.span);
@@ -128,8 +128,8 @@ NodeId AdjointBody::product_of(NodeId a, NodeId b) {
 }
 
 NodeId AdjointBody::plus(NodeId a, NodeId b) {
-  if (a < 0 || is_literal(a, 0)) return b;
-  if (b < 0 || is_literal(b, 0)) return a;
+  if (!a.valid() || is_literal(a, 0)) return b;
+  if (!b.valid() || is_literal(b, 0)) return a;
   const Node &x = body[a], &y = body[b];
   bool twice = x.kind == NodeKind::operation && y.kind == NodeKind::operation && x.op == y.op &&
                x.type == y.type && x.args == y.args;
@@ -140,15 +140,15 @@ NodeId AdjointBody::plus(NodeId a, NodeId b) {
 NodeId AdjointBody::local(NodeId id, size_t operand) {
   const Node node = body[id];
   const OpInfo& row = info(node.op);
-  if (node.op == Op::cast && !is_float(node.type)) return -1;
-  if (operand >= row.derivatives.size() || row.derivatives[operand].empty()) return -1;
+  if (node.op == Op::cast && !is_float(node.type)) return NodeId();
+  if (operand >= row.derivatives.size() || row.derivatives[operand].empty()) return NodeId();
   constexpr std::array<std::string_view, 4> kNames{"X", "Y", "Z", "R"};
   Body text = parse_scalar_expression(row.derivatives[operand], kNames);
-  std::vector<NodeId> copy;
+  IdVector<NodeId, NodeId> copy;
   for (const Node& n : text.nodes) {
     if (n.kind == NodeKind::operation) {
       std::vector<NodeId> args;
-      for (NodeId arg : n.args) args.push_back(copy[static_cast<size_t>(arg)]);
+      for (NodeId arg : n.args) args.push_back(copy[arg]);
       copy.push_back(operation(n.op, std::move(args), node.span));
     } else if (n.kind != NodeKind::load) {
       copy.push_back(body.add(n));
@@ -158,46 +158,46 @@ NodeId AdjointBody::local(NodeId id, size_t operand) {
       copy.push_back(id == result() && result_slot_ >= 0 ? body.load(result_slot_) : id);
     }
   }
-  return copy[static_cast<size_t>(text.results[0])];
+  return copy[text.results[0]];
 }
 
-std::vector<bool> AdjointBody::depends_on(int slot) const {
-  std::vector<bool> depends(forward_count_, false);
+IdVector<NodeId, bool> AdjointBody::depends_on(int slot) const {
+  IdVector<NodeId, bool> depends(forward_count_, false);
   for (size_t i = 0; i < forward_count_; ++i) {
     const Node& n = body.nodes[i];
     depends[i] = n.kind == NodeKind::load && n.slot == slot;
-    for (NodeId arg : n.args) depends[i] = depends[i] || depends[static_cast<size_t>(arg)];
+    for (NodeId arg : n.args) depends[i] = depends[i] || depends[arg];
   }
   return depends;
 }
 
 NodeId AdjointBody::derivative(int slot, const std::vector<NodeId>& seeds) {
-  std::vector<bool> depends = depends_on(slot);
-  std::vector<NodeId> adjoint(forward_count_, -1);
+  IdVector<NodeId, bool> depends = depends_on(slot);
+  IdVector<NodeId, NodeId> adjoint(forward_count_);
   for (size_t c = 0; c < results_.size(); ++c) {
-    NodeId& at = adjoint[static_cast<size_t>(results_[c])];
-    if (depends[static_cast<size_t>(results_[c])]) at = plus(at, seeds.at(c));
+    NodeId& at = adjoint[results_[c]];
+    if (depends[results_[c]]) at = plus(at, seeds.at(c));
   }
-  NodeId total = -1;
+  NodeId total;
   for (size_t i = forward_count_; i-- > 0;) {
-    if (adjoint[i] < 0 || !depends[i]) continue;
+    if (!adjoint[i].valid() || !depends[i]) continue;
     const Node node = body.nodes[i];
     if (node.kind == NodeKind::load) {
       if (node.slot == slot) total = plus(total, adjoint[i]);  // else an index made of the slot's
       continue;
     }
     for (size_t k = 0; k < node.args.size(); ++k) {
-      auto arg = static_cast<size_t>(node.args[k]);
+      NodeId arg = node.args[k];
       if (!depends[arg]) continue;
-      NodeId factor = local(static_cast<NodeId>(i), k);
-      if (factor < 0) continue;
+      NodeId factor = local(NodeId(i), k);
+      if (!factor.valid()) continue;
       NodeId part = times(adjoint[i], factor);
       // The adjoint of a value has the value's type.
       if (node.op == Op::cast) part = body.operation(Op::cast_like, {part, node.args[k]});
       adjoint[arg] = plus(adjoint[arg], part);
     }
   }
-  return total < 0 || is_literal(total, 0) ? -1 : total;
+  return !total.valid() || is_literal(total, 0) ? NodeId() : total;
 }
 
 Body finished(Body body, NodeId result) {

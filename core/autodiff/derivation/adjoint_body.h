@@ -21,7 +21,7 @@ class AdjointBody {
   NodeId result() const { return results_[0]; }  // the first forward value
 
   NodeId times(NodeId a, NodeId b);
-  NodeId plus(NodeId a, NodeId b);  // -1 stands for no contribution
+  NodeId plus(NodeId a, NodeId b);  // none stands for no contribution
   // The operation on values of the body, folded where operands are literals.
   NodeId operation(Op op, std::vector<NodeId> args, Span span = {});
 
@@ -38,7 +38,7 @@ class AdjointBody {
   NodeId fold_neutral(Op op, const std::vector<NodeId>& args);
   // d node / d operand number i, as nodes; -1: zero.
   NodeId local(NodeId node, size_t operand);
-  std::vector<bool> depends_on(int slot) const;
+  IdVector<NodeId, bool> depends_on(int slot) const;
 
   size_t forward_count_;
   std::vector<NodeId> results_;

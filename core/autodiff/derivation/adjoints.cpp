@@ -6,7 +6,7 @@
 namespace tile {
 
 void Derivation::contribute(TensorId id, TensorId adjoint, Places fixed) {
-  contributions_[static_cast<size_t>(id)].push_back({adjoint, std::move(fixed)});
+  contributions_[id].push_back({adjoint, std::move(fixed)});
 }
 
 const CellConditions& Derivation::conditions(TensorId adjoint) const {
@@ -24,8 +24,7 @@ TensorId Derivation::unbroadcast(const std::string& name, Span span, TensorId ad
   const CellConditions& own = conditions(adjoint);
   std::optional<SymbolicContraction> sum;
   if (!own.empty()) {
-    sum = conditional_sum(adjoint, shapes_[static_cast<size_t>(adjoint)],
-                          shapes_[static_cast<size_t>(operand)], own, span);
+    sum = conditional_sum(adjoint, shapes_[adjoint], shapes_[operand], own, span);
   }
   if (!sum) return call(name, span, Function::sum_to, {adjoint, operand});
   CellConditions left = cell_conditions(*sum, sum->constraints.size());
@@ -36,9 +35,9 @@ TensorId Derivation::unbroadcast(const std::string& name, Span span, TensorId ad
 
 TensorId Derivation::component_of(TensorId adjoint, int k) const {
   auto known = components_.find(adjoint);
-  if (known == components_.end()) return -1;
+  if (known == components_.end()) return TensorId();
   auto found = known->second.find(k);
-  return found == known->second.end() ? -1 : found->second;
+  return found == known->second.end() ? TensorId() : found->second;
 }
 
 // The sum over the first `rank` dimensions of `id`, each part where it belongs.
@@ -52,12 +51,12 @@ TensorId Derivation::sum_of_placed(const std::string& name, TensorId id, const C
     c.out_index.push_back(Expr::variable(c.indices.back()));
     c.out_size.push_back(extent(id, d));
   }
-  NodeId sum = -1;
+  NodeId sum;
   for (const Contribution& part : parts) {
     SymbolicAccess access;
     access.tensor = part.adjoint;
     access.span = span;
-    NodeId here = -1;
+    NodeId here;
     for (size_t d = 0; d < rank; ++d) {
       if (part.fixed.empty() || !part.fixed[d]) {
         access.index.push_back(c.out_index[d]);
@@ -65,12 +64,12 @@ TensorId Derivation::sum_of_placed(const std::string& name, TensorId id, const C
       }
       NodeId place = c.body.size(*part.fixed[d]), index = c.body.index(static_cast<int>(d));
       NodeId test = c.body.operation(Op::eq, {index, place});
-      here = here < 0 ? test : c.body.operation(Op::logical_and, {here, test});
+      here = here.valid() ? c.body.operation(Op::logical_and, {here, test}) : test;
     }
     NodeId value = c.body.load(static_cast<int>(c.accesses.size()));
     c.accesses.push_back(std::move(access));
-    if (here >= 0) value = c.body.operation(Op::select, {here, value, c.body.integer(0)});
-    sum = sum < 0 ? value : c.body.operation(Op::add, {sum, value});
+    if (here.valid()) value = c.body.operation(Op::select, {here, value, c.body.integer(0)});
+    sum = sum.valid() ? c.body.operation(Op::add, {sum, value}) : value;
   }
   c.body.results = {sum};
   c.body = tidied(c.body);
@@ -112,7 +111,7 @@ TensorId Derivation::placed(TensorId id, const Contributions& parts, Span span) 
 // The sum takes the plain name; nothing but the sum refers to the parts. The seed keeps its name.
 void Derivation::release_name(TensorId id, const std::vector<TensorId>& parts) {
   for (TensorId part : parts) {
-    Tensor& t = program.tensors[static_cast<size_t>(part)];
+    Tensor& t = program.tensors[part];
     if (t.name != adjoint_name(id) || part == seed_) continue;
     t.name = fresh(t.name);
     names_.erase(adjoint_name(id));
@@ -120,8 +119,8 @@ void Derivation::release_name(TensorId id, const std::vector<TensorId>& parts) {
 }
 
 TensorId Derivation::adjoint(TensorId id, Span span) {
-  const Contributions contributions = contributions_[static_cast<size_t>(id)];
-  if (contributions.empty()) return -1;
+  const Contributions contributions = contributions_[id];
+  if (contributions.empty()) return TensorId();
   bool anywhere = std::any_of(contributions.begin(), contributions.end(),
                               [](const Contribution& part) { return !part.fixed.empty(); });
   std::vector<TensorId> parts;
@@ -129,13 +128,13 @@ TensorId Derivation::adjoint(TensorId id, Span span) {
   if (anywhere) {
     release_name(id, parts);
     TensorId whole = placed(id, contributions, span);
-    contributions_[static_cast<size_t>(id)] = {{whole, {}}};
+    contributions_[id] = {{whole, {}}};
     return whole;
   }
   if (parts.size() == 1) return parts[0];
   release_name(id, parts);
   TensorId whole = sum_of(adjoint_name(id), span, parts);
-  contributions_[static_cast<size_t>(id)] = {{whole, {}}};
+  contributions_[id] = {{whole, {}}};
   addends_[whole] = std::move(parts);
   return whole;
 }
@@ -162,7 +161,7 @@ std::vector<TensorId> Derivation::addends(TensorId adjoint) const {
 }
 
 TensorId Derivation::sum_of_addends(TensorId adjoint, const std::vector<TensorId>& some) {
-  if (some.empty()) return -1;
+  if (some.empty()) return TensorId();
   if (some.size() == addends(adjoint).size()) return adjoint;
   if (some.size() == 1) return some[0];
   const Tensor& whole = tensor(adjoint);

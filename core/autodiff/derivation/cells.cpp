@@ -49,7 +49,7 @@ bool has_single_points(const SymbolicContraction& contraction) {
 }
 
 std::optional<IndexRanges> whole_ranges(const SymbolicContraction& c,
-                                        const std::vector<SymbolicShape>& shapes) {
+                                        const SymbolicShapes& shapes) {
   IndexRanges ranges;
   for (size_t d = 0; d < c.out_index.size(); ++d) {
     const Expr& e = c.out_index[d];
@@ -63,7 +63,7 @@ std::optional<IndexRanges> whole_ranges(const SymbolicContraction& c,
            ranges.try_emplace(e.name(), *size).first->second == *size;
   };
   for (const SymbolicAccess& a : c.accesses) {
-    const SymbolicShape& shape = shapes[static_cast<size_t>(a.tensor)];
+    const SymbolicShape& shape = shapes[a.tensor];
     if (!shape.ranked) return std::nullopt;
     for (size_t d = 0; d < a.index.size(); ++d) {
       if (in_range(a, d) && !whole(a.index[d], shape.dims.at(d))) return std::nullopt;

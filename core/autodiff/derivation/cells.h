@@ -29,7 +29,7 @@ bool has_single_points(const SymbolicContraction& contraction);
 // else bounds it, so that every cell has points unless a size is 0; nullopt: the text does not say.
 using IndexRanges = std::map<std::string, Expr>;
 std::optional<IndexRanges> whole_ranges(const SymbolicContraction& contraction,
-                                        const std::vector<SymbolicShape>& shapes);
+                                        const SymbolicShapes& shapes);
 
 // Where a tensor, an adjoint, may be other than zero: conditions on its cell, all of which hold
 // there. None: anywhere.

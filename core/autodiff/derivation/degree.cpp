@@ -52,7 +52,7 @@ class BodyDegrees {
   }
 
  private:
-  const Degree& known(NodeId id) const { return known_[static_cast<size_t>(id)]; }
+  const Degree& known(NodeId id) const { return known_[id]; }
   bool is_zero(NodeId id) const { return is_literal(body_[id]) && literal(body_[id]) == 0; }
 
   bool operands_are_fixed(const Node& node) const {
@@ -237,7 +237,7 @@ class BodyDegrees {
 
   const Body& body_;
   const BodyReads& reads_;
-  std::vector<Degree> known_;
+  IdVector<NodeId, Degree> known_;
 };
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 // New ids for a program's tensors.
 class Renumbering {
  public:
-  explicit Renumbering(std::vector<TensorId> to) : to_(std::move(to)) {}
-  void apply(TensorId& id) const { id = to_[static_cast<size_t>(id)]; }
+  explicit Renumbering(IdVector<TensorId, TensorId> to) : to_(std::move(to)) {}
+  void apply(TensorId& id) const { id = to_[id]; }
   void apply(std::vector<TensorId>& ids) const {
     for (TensorId& id : ids) apply(id);
   }
@@ -38,7 +38,7 @@ class Renumbering {
   }
 
  private:
-  std::vector<TensorId> to_;
+  IdVector<TensorId, TensorId> to_;
 };
 
 bool same_bodies(const Body& a, const Body& b) {
@@ -115,10 +115,9 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
       keeps_conditions_(!options.skips("conditions")),
       drops_zero_sums_(!options.skips("means")) {
   for (const Tensor& t : forward.tensors) add_names(t, names_);
-  for (TensorId id : wrt) program.tensors[static_cast<size_t>(id)].differentiated = true;
-  std::vector<TensorId> to;
-  for (size_t id = 0; id < program.tensors.size(); ++id)
-    to.push_back(moved(static_cast<TensorId>(id)));
+  for (TensorId id : wrt) program.tensors[id].differentiated = true;
+  IdVector<TensorId, TensorId> to;
+  for (TensorId id : program.tensors.ids()) to.push_back(moved(id));
   Renumbering(std::move(to)).apply(program);
   add_seed(of);
   find_shapes(moved(of));
@@ -127,13 +126,13 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
 
 void Derivation::add_seed(TensorId of) {
   // `of` is an id of the forward program, as the tensors still are.
-  const Tensor& output = program.tensors[static_cast<size_t>(of)];
+  const Tensor& output = program.tensors[of];
   Tensor seed;
   seed.name = fresh("D" + output.name);
   seed.span = output.span;
   seed.seed_of = moved(of);
-  seed_ = static_cast<TensorId>(forward_inputs_);
-  program.tensors.insert(program.tensors.begin() + seed_, seed);
+  seed_ = TensorId(forward_inputs_);
+  program.tensors.insert(program.tensors.begin() + seed_.number(), seed);
   program.inputs.push_back(seed_);
   contributions_.resize(program.tensors.size());
 }
@@ -143,22 +142,22 @@ void Derivation::find_shapes(TensorId of) {
   shapes_.resize(program.tensors.size());
   std::set<std::string> dimensions;
   for (TensorId id : program.inputs) {
-    shapes_[static_cast<size_t>(id)] = shape_of_input(tensor(id), id);
+    shapes_[id] = shape_of_input(tensor(id), id);
     for (const Expr& e : tensor(id).dims) {
       if (e.kind() == ExprKind::variable) dimensions.insert(e.name());
     }
   }
   for (const Statement& s : program.statements) {
-    shapes_[static_cast<size_t>(s.result)] = shape_of_result(s, shapes_);
+    shapes_[s.result] = shape_of_result(s, shapes_);
   }
-  const SymbolicShape& shape = shapes_[static_cast<size_t>(of)];
-  shapes_[static_cast<size_t>(seed_)] = shape;
+  const SymbolicShape& shape = shapes_[of];
+  shapes_[seed_] = shape;
   auto declarable = [&](const std::optional<Expr>& e) {
     return e && (e->is_constant() ||
                  (e->kind() == ExprKind::variable && dimensions.contains(e->name())));
   };
   if (!shape.ranked || !std::all_of(shape.dims.begin(), shape.dims.end(), declarable)) return;
-  Tensor& seed = program.tensors[static_cast<size_t>(seed_)];
+  Tensor& seed = program.tensors[seed_];
   seed.ranked = true;
   for (const std::optional<Expr>& e : shape.dims) seed.dims.push_back(*e);
   seed.dim_spans.assign(seed.dims.size(), seed.span);
@@ -166,7 +165,7 @@ void Derivation::find_shapes(TensorId of) {
 
 // The seed stands behind the forward program's inputs.
 TensorId Derivation::moved(TensorId forward) const {
-  return forward < static_cast<TensorId>(forward_inputs_) ? forward : forward + 1;
+  return forward < TensorId(forward_inputs_) ? forward : TensorId(forward.number() + 1);
 }
 
 void Derivation::find_active(TensorId of, const std::vector<TensorId>& wrt, bool drops_shifts) {
@@ -203,9 +202,8 @@ TensorId Derivation::add(const std::string& name, Span span, StatementKind what)
   Tensor t;
   t.name = fresh(name);
   t.span = span;
-  asked_names_[static_cast<TensorId>(program.tensors.size())] = name;
-  auto id = static_cast<TensorId>(program.tensors.size());
-  program.tensors.push_back(t);
+  TensorId id = program.tensors.add(t);
+  asked_names_[id] = name;
   contributions_.emplace_back();
   Statement s;
   s.result = id;
@@ -225,7 +223,7 @@ TensorId Derivation::add_value(const std::string& name, Span span, StatementKind
 }
 
 Expr Derivation::extent(TensorId id, size_t axis) const {
-  const SymbolicShape& shape = shapes_[static_cast<size_t>(id)];
+  const SymbolicShape& shape = shapes_[id];
   if (axis < shape.dims.size() && shape.dims[axis]) return *shape.dims[axis];
   return Expr::variable(tensor(id).name + "." + std::to_string(axis));
 }
@@ -276,32 +274,29 @@ TensorId Derivation::named_result(TensorId adjoint, TensorId input) {
     return add(adjoint_name(input), tensor(input).span, std::move(copy));
   }
   if (asked_names_[adjoint] != adjoint_name(input)) {
-    program.tensors[static_cast<size_t>(adjoint)].name = fresh(adjoint_name(input));
+    program.tensors[adjoint].name = fresh(adjoint_name(input));
   }
   return adjoint;
 }
 
 void Derivation::drop_unused() {
   size_t count = program.tensors.size();
-  std::vector<bool> needed(count, false);
-  for (TensorId id : program.outputs) needed[static_cast<size_t>(id)] = true;
+  IdVector<TensorId, bool> needed(count, false);
+  for (TensorId id : program.outputs) needed[id] = true;
   for (size_t i = program.statements.size(); i-- > 0;) {
     const Statement& s = program.statements[i];
     // The user's own statements stay, also those that no output needs.
-    if (i >= forward_statements_ && !needed[static_cast<size_t>(s.result)]) continue;
-    needed[static_cast<size_t>(s.result)] = true;
-    for (TensorId id : uses(s, program)) needed[static_cast<size_t>(id)] = true;
+    if (i >= forward_statements_ && !needed[s.result]) continue;
+    needed[s.result] = true;
+    for (TensorId id : uses(s, program)) needed[id] = true;
   }
-  for (TensorId id : program.inputs) needed[static_cast<size_t>(id)] = true;
-  std::vector<TensorId> to(count, -1);
-  std::vector<Tensor> tensors;
-  for (size_t id = 0; id < count; ++id) {
-    if (!needed[id]) continue;
-    to[id] = static_cast<TensorId>(tensors.size());
-    tensors.push_back(program.tensors[id]);
+  for (TensorId id : program.inputs) needed[id] = true;
+  IdVector<TensorId, TensorId> to(count);
+  IdVector<TensorId, Tensor> tensors;
+  for (TensorId id : to.ids()) {
+    if (needed[id]) to[id] = tensors.add(program.tensors[id]);
   }
-  std::erase_if(program.statements,
-                [&](const Statement& s) { return !needed[static_cast<size_t>(s.result)]; });
+  std::erase_if(program.statements, [&](const Statement& s) { return !needed[s.result]; });
   program.tensors = std::move(tensors);
   Renumbering(std::move(to)).apply(program);
 }

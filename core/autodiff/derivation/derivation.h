@@ -30,7 +30,7 @@ class Derivation {
   TensorId seed() const { return seed_; }
   // A tensor of the forward program in the new one's numbering.
   TensorId moved(TensorId forward) const;
-  const Tensor& tensor(TensorId id) const { return program.tensors[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return program.tensors[id]; }
 
   // Whether the result depends on a requested input through differentiable reads, and its gradient
   // is not zero by rule 7.1a.
@@ -44,9 +44,7 @@ class Derivation {
   // The extent of a dimension as the text would write it: a dimension or size, or "T.axis".
   Expr extent(TensorId id, size_t axis) const;
   // Whether two tensors have one shape whatever the inputs are.
-  bool same_shape(TensorId a, TensorId b) const {
-    return provably_equal(shapes_[static_cast<size_t>(a)], shapes_[static_cast<size_t>(b)]);
-  }
+  bool same_shape(TensorId a, TensorId b) const { return provably_equal(shapes_[a], shapes_[b]); }
   // An elementwise statement over `operands` (load slots in order), or an equal one made before.
   TensorId elementwise(const std::string& name, Span span, std::vector<TensorId> operands,
                        Body body);
@@ -58,7 +56,7 @@ class Derivation {
   // The same at places fixed[d] of the dimensions that have one, which `adjoint` lacks: one entry
   // for each dimension of `id`, or none at all.
   void contribute(TensorId id, TensorId adjoint, Places fixed);
-  const SymbolicShape& shape(TensorId id) const { return shapes_[static_cast<size_t>(id)]; }
+  const SymbolicShape& shape(TensorId id) const { return shapes_[id]; }
   // See cells.h.
   std::optional<IndexRanges> whole_ranges(const SymbolicContraction& contraction) const {
     return tile::whole_ranges(contraction, shapes_);
@@ -95,7 +93,7 @@ class Derivation {
   void add_seed(TensorId of);
   void find_shapes(TensorId of);
   struct Contribution {
-    TensorId adjoint = -1;
+    TensorId adjoint;
     Places fixed;
   };
   using Contributions = std::vector<Contribution>;
@@ -106,7 +104,7 @@ class Derivation {
                          size_t rank, Span span);
   void find_active(TensorId of, const std::vector<TensorId>& wrt, bool drops_shifts);
 
-  TensorId seed_ = -1;
+  TensorId seed_;
   size_t forward_inputs_;
   size_t forward_statements_;
   std::set<std::string> names_;
@@ -114,12 +112,12 @@ class Derivation {
   size_t cases_ = 0;                        // that `affords` has allowed
   std::set<TensorId> active_;
   std::map<TensorId, std::string> asked_names_;  // of appended tensors, before they were made fresh
-  std::vector<SymbolicShape> shapes_;
+  SymbolicShapes shapes_;
   bool keeps_conditions_;
   bool drops_zero_sums_;
   std::map<TensorId, std::vector<TensorId>> addends_;
   std::map<TensorId, CellConditions> conditions_;
-  std::vector<Contributions> contributions_;
+  IdVector<TensorId, Contributions> contributions_;
   std::map<TensorId, std::map<int64_t, TensorId>> components_;  // of joined adjoints of tuples
 };
 

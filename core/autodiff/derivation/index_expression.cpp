@@ -93,7 +93,7 @@ std::optional<Expr> IndexExpressions::value(const Body& body, NodeId id) const {
 
 std::optional<Expr> IndexExpressions::parameter(const Node& load) const {
   TensorId id = contraction_.accesses[static_cast<size_t>(load.slot)].tensor;
-  const Tensor& t = program_.tensors[static_cast<size_t>(id)];
+  const Tensor& t = program_.tensors[id];
   bool scalar = t.parameter && t.dims.empty() && is_integer(t.parameter->type);
   return scalar && is_wide(load) ? std::optional(Expr::variable(t.name)) : std::nullopt;
 }
@@ -237,12 +237,12 @@ void express_indices(const Program& program, SymbolicContraction& c) {
   IndexExpressions expressions(program, c);
   std::set<int> seen;  // accesses that have a load
   Body body = rewritten(c.body, [&](Body& to, const Node& node) -> NodeId {
-    if (node.kind != NodeKind::load) return -1;
+    if (node.kind != NodeKind::load) return NodeId();
     const SymbolicAccess& access = c.accesses[static_cast<size_t>(node.slot)];
-    if (!by_value(access)) return -1;
+    if (!by_value(access)) return NodeId();
     auto whole = expressed(access, to, node, expressions, ranges);
     if (!whole) {
-      if (seen.insert(node.slot).second) return -1;
+      if (seen.insert(node.slot).second) return NodeId();
       Node own = node;
       own.slot = static_cast<int>(accesses.size());
       accesses.push_back(access);

@@ -24,15 +24,14 @@ using Kind = Degree::Kind;
 
 class Walk {
  public:
-  Walk(const Program& program, const std::vector<SymbolicShape>& shapes,
-       const std::vector<bool>& needed)
+  Walk(const Program& program, const SymbolicShapes& shapes, const IdVector<TensorId, bool>& needed)
       : program_(program), shapes_(shapes), needed_(needed) {}
 
   bool is_fixed(TensorId of, TensorId tensor, Kind kind) {
     degrees_.clear();
     if (!start(tensor, kind)) return false;
     for (const Statement& s : program_.statements) {
-      bool reads = s.result > tensor && needed_[static_cast<size_t>(s.result)] && reads_moved(s);
+      bool reads = s.result > tensor && needed_[s.result] && reads_moved(s);
       if (!reads) continue;
       Degree degree = std::visit([&](const auto& what) { return result(s, what); }, s.what);
       if (degree.is_unknown()) return false;
@@ -42,7 +41,7 @@ class Walk {
   }
 
  private:
-  const SymbolicShape& shape(TensorId id) const { return shapes_[static_cast<size_t>(id)]; }
+  const SymbolicShape& shape(TensorId id) const { return shapes_[id]; }
 
   bool start(TensorId tensor, Kind kind) {
     if (!shape(tensor).ranked) return false;
@@ -107,7 +106,7 @@ class Walk {
     reads.describe = [&](const Node& load, Factor& factor) {
       TensorId id = e.operands[static_cast<size_t>(load.slot)];
       if (!shape(id).ranked) return false;
-      factor.text += "t" + std::to_string(id);
+      factor.text += "t" + to_string(id);
       for (size_t d = 0; d < shape(id).dims.size(); ++d) {
         std::optional<Expr> place = broadcast(id, s.result, d);
         if (!place) return false;
@@ -139,7 +138,7 @@ class Walk {
 
   static bool describe(const SymbolicAccess& access, Factor& factor) {
     if (!reads_in_range(access)) return false;
-    factor.text += "t" + std::to_string(access.tensor);
+    factor.text += "t" + to_string(access.tensor);
     factor.at.insert(factor.at.end(), access.index.begin(), access.index.end());
     return true;
   }
@@ -288,21 +287,20 @@ class Walk {
   }
 
   const Program& program_;
-  const std::vector<SymbolicShape>& shapes_;
-  const std::vector<bool>& needed_;
+  const SymbolicShapes& shapes_;
+  const IdVector<TensorId, bool>& needed_;
   std::map<TensorId, Degree> degrees_;  // of the tensors that are not fixed
 };
 
 }  // namespace
 
-ShiftInvariance::ShiftInvariance(const Program& program, TensorId of,
-                                 const std::vector<SymbolicShape>& shapes)
+ShiftInvariance::ShiftInvariance(const Program& program, TensorId of, const SymbolicShapes& shapes)
     : program_(program), of_(of), shapes_(shapes), needed_(program.tensors.size(), false) {
-  needed_[static_cast<size_t>(of)] = true;
+  needed_[of] = true;
   for (size_t i = program.statements.size(); i-- > 0;) {
-    if (!needed_[static_cast<size_t>(program.statements[i].result)]) continue;
+    if (!needed_[program.statements[i].result]) continue;
     for (TensorId id : differentiable_reads(program.statements[i])) {
-      needed_[static_cast<size_t>(id)] = true;
+      needed_[id] = true;
     }
   }
 }

@@ -13,15 +13,15 @@ namespace tile {
 // a factor, as a sum that a quotient of sums divides by. `shapes`: of all tensors.
 class ShiftInvariance {
  public:
-  ShiftInvariance(const Program& program, TensorId of, const std::vector<SymbolicShape>& shapes);
+  ShiftInvariance(const Program& program, TensorId of, const SymbolicShapes& shapes);
 
   bool holds(TensorId tensor) const;
 
  private:
   const Program& program_;
   TensorId of_;
-  const std::vector<SymbolicShape>& shapes_;
-  std::vector<bool> needed_;  // of each tensor: `of` is made of it
+  const SymbolicShapes& shapes_;
+  IdVector<TensorId, bool> needed_;  // of each tensor: `of` is made of it
 };
 
 }  // namespace tile

@@ -8,7 +8,7 @@ namespace {
 using Dims = std::vector<std::optional<Expr>>;
 
 SymbolicShape ranked(const std::vector<Expr>& dims) {
-  return {true, Dims(dims.begin(), dims.end()), -1};
+  return {true, Dims(dims.begin(), dims.end()), TensorId()};
 }
 
 // Of two extents that broadcast with each other.
@@ -23,8 +23,7 @@ std::optional<Expr> joined(const std::optional<Expr>& a, const std::optional<Exp
 
 class Inference {
  public:
-  Inference(TensorId result, const std::vector<SymbolicShape>& shapes)
-      : result_(result), shapes_(shapes) {}
+  Inference(TensorId result, const SymbolicShapes& shapes) : result_(result), shapes_(shapes) {}
 
   SymbolicShape operator()(const SymbolicContraction& c) const {
     SymbolicShape shape = ranked(c.out_size);
@@ -62,7 +61,7 @@ class Inference {
   }
 
  private:
-  const SymbolicShape& of(TensorId id) const { return shapes_[static_cast<size_t>(id)]; }
+  const SymbolicShape& of(TensorId id) const { return shapes_[id]; }
   SymbolicShape unknown() const { return {false, {}, result_}; }
   static bool is_scalar(const SymbolicShape& s) { return s.ranked && s.dims.empty(); }
 
@@ -87,14 +86,14 @@ class Inference {
     for (size_t d = 0; d < rank; ++d) {
       dims[rank - 1 - d] = joined(from_end(a, d), from_end(b, d));
     }
-    return {true, std::move(dims), -1};
+    return {true, std::move(dims), TensorId()};
   }
   static std::optional<Expr> from_end(const SymbolicShape& s, size_t d) {
     return d < s.dims.size() ? s.dims[s.dims.size() - 1 - d] : Expr(1);
   }
 
   TensorId result_;
-  const std::vector<SymbolicShape>& shapes_;
+  const SymbolicShapes& shapes_;
 };
 
 }  // namespace
@@ -113,8 +112,7 @@ SymbolicShape shape_of_input(const Tensor& input, TensorId id) {
   return {false, {}, id};
 }
 
-SymbolicShape shape_of_result(const Statement& statement,
-                              const std::vector<SymbolicShape>& shapes) {
+SymbolicShape shape_of_result(const Statement& statement, const SymbolicShapes& shapes) {
   return std::visit(Inference(statement.result, shapes), statement.what);
 }
 

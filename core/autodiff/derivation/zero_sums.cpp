@@ -17,7 +17,7 @@ constexpr int kDepth = 12;  // statements and operations that are read through
 // A body's node with what its loads read.
 struct Value {
   const Body* body = nullptr;
-  NodeId node = -1;
+  NodeId node;
   std::function<std::optional<Element>(int slot)> read;
 
   const Node& get() const { return (*body)[node]; }
@@ -293,7 +293,7 @@ bool sums_to_zero(const Derivation& derivation, const Body& body, NodeId root,
 TensorId without_zero_sums(Derivation& derivation, const Body& body, NodeId root, int slot,
                            const SummedSpace& space) {
   std::optional<Element> adjoint = space.read(slot);
-  if (!adjoint) return -1;
+  if (!adjoint) return TensorId();
   std::vector<TensorId> kept;
   for (TensorId addend : derivation.addends(adjoint->tensor)) {
     SummedSpace of_addend = space;

@@ -14,7 +14,7 @@ namespace tile {
 // An element: the place along each dimension, in names of the space that is summed over, which
 // begin with '#'.
 struct Element {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::vector<Expr> place;
 };
 

@@ -18,10 +18,10 @@ namespace tile {
 namespace {
 
 NodeId first_fold(const Body& body) {
-  for (size_t i = 0; i < body.nodes.size(); ++i) {
-    if (body.nodes[i].kind == NodeKind::fold) return static_cast<NodeId>(i);
+  for (NodeId i : body.nodes.ids()) {
+    if (body.nodes[i].kind == NodeKind::fold) return i;
   }
-  return -1;
+  return NodeId();
 }
 
 Leaf copies() {
@@ -74,12 +74,12 @@ class Expansion {
     find_cells();
     bool adds = c_.aggregation == Aggregation::sum || c_.aggregation == Aggregation::assign;
     if (!adds) return run_over_values(d);
-    for (NodeId at = first_fold(c_.body); at >= 0; at = first_fold(c_.body)) replace(at);
+    for (NodeId at = first_fold(c_.body); at.valid(); at = first_fold(c_.body)) replace(at);
     differentiate_contraction(derivation_, statement_, c_, d);
     for (size_t i = made_.size(); i-- > 0;) {
       const Made& one = made_[i];
       TensorId adjoint = derivation_.adjoint(one.statement.result, statement_.span);
-      if (adjoint < 0) continue;
+      if (!adjoint.valid()) continue;
       if (one.ordered) {
         differentiate_ordered_fold(derivation_, one.statement, *one.ordered, adjoint);
       } else {
@@ -130,7 +130,7 @@ class Expansion {
     TensorId again = add_value("_again", whole);
     differentiate_contraction(derivation_, statement_of(again), whole, d);
     TensorId adjoint = derivation_.adjoint(body.statement.result, statement_.span);
-    if (adjoint >= 0)
+    if (adjoint.valid())
       differentiate_contraction(derivation_, body.statement, body.contraction, adjoint);
   }
   void keep_bounds(SymbolicContraction& c) const {
@@ -241,7 +241,7 @@ class Expansion {
       DType type = body[term].type;
       for (NodeId test : tests) {
         NodeId neutral = neutral_element(body, op, type);
-        if (neutral < 0) {
+        if (!neutral.valid()) {
           fail(Stage::bind, "gradient", span,
                "the derivative of " + name() +
                    " is not known: it holds a loop over integers whose length is not known");

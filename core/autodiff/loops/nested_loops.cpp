@@ -42,7 +42,7 @@ NodeId trips(Body& body, NodeId begin, NodeId end) {
 NodeId flattened(Body& to, const Node& outer, const Node& inner) {
   auto carried = static_cast<size_t>(outer.slot);
   const Body& region = *outer.region;
-  std::vector<NodeId> around(carried + 1, -1);
+  std::vector<NodeId> around(carried + 1);
   around.insert(around.end(), outer.args.begin() + 2 + outer.slot, outer.args.end());
   NodeId begin = region_value(to, region, inner.args[0], around);
   NodeId end = region_value(to, region, inner.args[1], around);
@@ -79,7 +79,7 @@ NodeId flattened(Body& to, const Node& outer, const Node& inner) {
 
 Body with_nests_flattened(const Body& body) {
   return tidied(rewritten(body, [&](Body& to, const Node& n) -> NodeId {
-    if (n.kind != NodeKind::fold) return -1;
+    if (n.kind != NodeKind::fold) return NodeId();
     Node fold = n;
     fold.region = std::make_shared<const Body>(with_nests_flattened(*n.region));
     const Node* inner = only_inner(fold);

@@ -13,7 +13,7 @@ constexpr int64_t kBlock = 16;
 
 // Where the states of one carried value are.
 struct StatePlace {
-  TensorId tensor = -1;
+  TensorId tensor;
   int component = -1;
   DType type = DType::none;
 };
@@ -80,12 +80,12 @@ class Adjoint {
 
   // A fold of `trips` in number from a state `stride` trips away at most.
   struct Part {
-    NodeId trips = -1;  // of this part
-    NodeId first = -1;  // how many are before it
-    NodeId block = -1;  // the place of its start among the states of the stride; -1: the fold's own
+    NodeId trips;  // of this part
+    NodeId first;  // how many are before it
+    NodeId block;  // the place of its start among the states of the stride; -1: the fold's own
   };
   static Part part_of(Body& body, NodeId trips, int64_t stride) {
-    if (stride == 0) return {trips, body.integer(0, DType::i64), -1};
+    if (stride == 0) return {trips, body.integer(0, DType::i64), NodeId()};
     NodeId by = body.integer(stride, DType::i64);
     NodeId rest = body.operation(Op::mod, {trips, by}, DType::i64);
     NodeId first = body.operation(Op::sub, {trips, rest}, DType::i64);
@@ -151,8 +151,8 @@ class Adjoint {
     Node fold = fold_;
     fold.args = {body.integer(0, DType::i64), part.trips};
     for (size_t k = 0; k < carried; ++k) {
-      fold.args.push_back(part.block < 0 ? copied(body, around_.body, fold_.args[k + 2])
-                                         : start(c, coarser[k], part.block));
+      fold.args.push_back(part.block.valid() ? start(c, coarser[k], part.block)
+                                             : copied(body, around_.body, fold_.args[k + 2]));
     }
     NodeId begin = copied(body, around_.body, fold_.args[0]);
     fold.args.push_back(body.operation(Op::add, {begin, part.first}, DType::i64));
@@ -179,7 +179,7 @@ class Adjoint {
   // adjoints[cells, t]: of the carried values before trip t; after the last trip those of the
   // fold's results. Those of blocks count from the last trip.
   void add_adjoints() {
-    TensorId coarser = -1;
+    TensorId coarser;
     int64_t stride = 0;
     for (int64_t next : strides()) {
       coarser = adjoints_at(next, stride, coarser, blocks(next), "_blocks");
@@ -203,8 +203,8 @@ class Adjoint {
     back.args = {body.integer(0, DType::i64), part.trips};
     for (size_t p = 0; p < of_.components.size(); ++p) {
       int component = of_.components.size() == 1 ? -1 : static_cast<int>(p);
-      back.args.push_back(part.block < 0 ? seed(c, p)
-                                         : start(c, {coarser, component, type_}, part.block));
+      back.args.push_back(part.block.valid() ? start(c, {coarser, component, type_}, part.block)
+                                             : seed(c, p));
     }
     back.args.insert(back.args.end(), {begin, length, part.first});
     for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a)
@@ -262,7 +262,7 @@ class Adjoint {
     Body dual = with_tangents(step, directions, type_);
     size_t count = directions.size();
     for (size_t to = 0; to < count; ++to) {
-      NodeId sum = -1;
+      NodeId sum;
       for (size_t from = 0; from < count; ++from) {
         NodeId root = dual.results[step.results.size() + from * count + to];
         if (dual[root].kind == NodeKind::real && dual[root].real == 0) continue;
@@ -270,9 +270,9 @@ class Adjoint {
         NodeId part = region.argument(static_cast<int>(from) + 1, type_);
         bool whole = region[factor].kind == NodeKind::real && region[factor].real == 1;
         if (!whole) part = region.operation(Op::mul, {part, factor}, type_, fold_.span);
-        sum = sum < 0 ? part : region.operation(Op::add, {sum, part}, type_, fold_.span);
+        sum = sum.valid() ? region.operation(Op::add, {sum, part}, type_, fold_.span) : part;
       }
-      region.results.push_back(sum < 0 ? region.real(0, type_) : sum);
+      region.results.push_back(sum.valid() ? sum : region.real(0, type_));
     }
   }
   // The step's results that have adjoints.
@@ -337,7 +337,7 @@ class Adjoint {
   DType type_;
   TensorId d_;
   std::vector<StatePlace> states_;
-  TensorId adjoints_ = -1;
+  TensorId adjoints_;
 };
 
 }  // namespace

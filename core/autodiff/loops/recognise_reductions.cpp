@@ -11,7 +11,7 @@ namespace {
 // One component of an ordered fold's step.
 struct Step {
   Op op = Op::ident;  // ident: the value stays as it is
-  NodeId term = -1;
+  NodeId term;
 };
 
 class Recogniser {
@@ -41,13 +41,12 @@ class Recogniser {
   }
   void spread(size_t from) {
     for (size_t i = from; i < region_.nodes.size(); ++i) {
-      for (NodeId arg : region_.nodes[i].args)
-        depends_[i] = depends_[i] || depends_[static_cast<size_t>(arg)];
+      for (NodeId arg : region_.nodes[i].args) depends_[i] = depends_[i] || depends_[arg];
     }
   }
-  bool depends(NodeId id) const { return depends_[static_cast<size_t>(id)]; }
+  bool depends(NodeId id) const { return depends_[id]; }
   NodeId added(Op op, NodeId a, NodeId b) {
-    if (a < 0 || b < 0) return a < 0 ? b : a;
+    if (!a.valid() || !b.valid()) return a.valid() ? a : b;
     return add(op, {a, b}, region_[a].type);
   }
   NodeId add(Op op, std::vector<NodeId> args, DType type) {
@@ -70,7 +69,7 @@ class Recogniser {
   // What `root` combines with the carried value by `op`; -1: nothing.
   std::optional<NodeId> term_of(NodeId root, int component, Op op) {
     const Node n = region_[root];
-    if (n.kind == NodeKind::argument && n.slot == component + 1) return NodeId{-1};
+    if (n.kind == NodeKind::argument && n.slot == component + 1) return NodeId();
     if (n.kind != NodeKind::operation) return std::nullopt;
     bool subtracts = op == Op::add && n.op == Op::sub;
     if (n.op != op && !subtracts) return std::nullopt;
@@ -85,7 +84,7 @@ class Recogniser {
 
   int carried_;
   Body region_;
-  std::vector<bool> depends_;
+  IdVector<NodeId, bool> depends_;
 };
 
 class Rewriter {
@@ -98,9 +97,9 @@ class Rewriter {
   NodeId leaf(Body& to, const Node& n) {
     if (n.kind == NodeKind::component) {
       auto known = parts_.find({&to, n.args[0]});
-      return known == parts_.end() ? -1 : known->second[static_cast<size_t>(n.slot)];
+      return known == parts_.end() ? NodeId() : known->second[static_cast<size_t>(n.slot)];
     }
-    if (n.kind != NodeKind::fold) return -1;
+    if (n.kind != NodeKind::fold) return NodeId();
     Node fold = n;
     fold.region = std::make_shared<const Body>(Rewriter().run(*n.region));
     return fold.op == Op::ident ? ordered(to, fold) : from_neutral(to, fold);
@@ -116,14 +115,14 @@ class Rewriter {
     Recogniser recogniser(fold);
     std::optional<std::vector<Step>> steps = recogniser.run();
     if (!steps) {
-      parts_.erase({&to, static_cast<NodeId>(to.nodes.size())});
+      parts_.erase({&to, NodeId(to.nodes.size())});
       return to.add(fold);
     }
     std::vector<NodeId> parts(fold.args.begin() + 2, fold.args.begin() + 2 + fold.slot);
     for (Op op : {Op::add, Op::mul, Op::max, Op::min}) {
       std::vector<size_t> components;
       for (size_t c = 0; c < steps->size(); ++c) {
-        if ((*steps)[c].op == op && (*steps)[c].term >= 0) components.push_back(c);
+        if ((*steps)[c].op == op && (*steps)[c].term.valid()) components.push_back(c);
       }
       if (!components.empty()) split(to, fold, recogniser.region(), *steps, components, parts);
     }
@@ -168,7 +167,7 @@ class Rewriter {
     std::vector<bool> apart(count, false);
     for (size_t c = 0; c < count; ++c) {
       NodeId neutral = neutral_element(to, fold.op, to[starts[c]].type);
-      if (neutral < 0 || is_neutral(to[starts[c]], fold.op)) continue;
+      if (!neutral.valid() || is_neutral(to[starts[c]], fold.op)) continue;
       apart[c] = true;
       own.args[c + 2] = neutral;
     }
@@ -209,10 +208,10 @@ bool is_neutral(const Node& n, Op op) {
 }
 
 NodeId neutral_element(Body& body, Op op, DType type) {
-  if (type != compute_type(type)) return -1;
+  if (type != compute_type(type)) return NodeId();
   if (is_float(type)) return body.real(neutral_value(op), type);
   bool integral = op == Op::add || op == Op::mul;
-  return integral ? body.integer(static_cast<int64_t>(neutral_value(op)), type) : -1;
+  return integral ? body.integer(static_cast<int64_t>(neutral_value(op)), type) : NodeId();
 }
 
 Body with_reductions(const Body& body) { return Rewriter().run(body); }

@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-using Tangent = std::vector<NodeId>;  // one for each direction, -1: zero; empty: all are
+using Tangent = std::vector<NodeId>;  // one for each direction, none: zero; empty: all are
 
 class Forward {
  public:
@@ -22,7 +22,7 @@ class Forward {
     to_ = &to;
     for (const Node& n : region_.nodes) {
       Node copied = n;
-      for (NodeId& arg : copied.args) arg = copy_[static_cast<size_t>(arg)];
+      for (NodeId& arg : copied.args) arg = copy_[arg];
       Tangent tangent;
       if (n.kind == NodeKind::argument) {
         tangent = given_.at(static_cast<size_t>(n.slot));
@@ -37,23 +37,22 @@ class Forward {
       tangents_.push_back(std::move(tangent));
     }
   }
-  NodeId value(NodeId id) const { return copy_[static_cast<size_t>(id)]; }
+  NodeId value(NodeId id) const { return copy_[id]; }
   NodeId tangent(NodeId id, size_t direction) const {
-    const Tangent& t = tangents_[static_cast<size_t>(id)];
-    return t.empty() ? -1 : t[direction];
+    const Tangent& t = tangents_[id];
+    return t.empty() ? NodeId() : t[direction];
   }
 
  private:
   Tangent tangent_of(const Node& n) {
     if (n.kind == NodeKind::component) return component(n);
     bool carries = n.kind == NodeKind::operation && is_float(n.type) &&
-                   std::any_of(n.args.begin(), n.args.end(), [&](NodeId arg) {
-                     return !tangents_[static_cast<size_t>(arg)].empty();
-                   });
+                   std::any_of(n.args.begin(), n.args.end(),
+                               [&](NodeId arg) { return !tangents_[arg].empty(); });
     if (!carries) return {};
-    Tangent sum(directions_, -1);
+    Tangent sum(directions_);
     for (size_t k = 0; k < n.args.size(); ++k) {
-      const Tangent& operand = tangents_[static_cast<size_t>(n.args[k])];
+      const Tangent& operand = tangents_[n.args[k]];
       if (!operand.empty()) add_through(n, k, operand, sum);
     }
     return sum;
@@ -61,23 +60,23 @@ class Forward {
 
   // Adds what operand k contributes.
   void add_through(const Node& n, size_t k, const Tangent& operand, Tangent& sum) {
-    NodeId factor = -1;
+    NodeId factor;
     for (size_t d = 0; d < directions_; ++d) {
-      if (operand[d] < 0) continue;
-      NodeId part = -1;
+      if (!operand[d].valid()) continue;
+      NodeId part;
       if (n.op == Op::cast) {
         part = to_->cast(operand[d], n.type, n.span);
       } else if (n.op == Op::select) {
-        NodeId test = copy_[static_cast<size_t>(n.args[0])], zero = to_->real(0, n.type);
+        NodeId test = copy_[n.args[0]], zero = to_->real(0, n.type);
         part = to_->operation(Op::select,
                               {test, k == 1 ? operand[d] : zero, k == 1 ? zero : operand[d]},
                               n.type, n.span);
       } else {
-        if (factor < 0) factor = local(n, k);
-        if (factor < 0) return;
+        if (!factor.valid()) factor = local(n, k);
+        if (!factor.valid()) return;
         part = times(operand[d], factor, n.type);
       }
-      sum[d] = sum[d] < 0 ? part : to_->operation(Op::add, {sum[d], part}, n.type, n.span);
+      sum[d] = sum[d].valid() ? to_->operation(Op::add, {sum[d], part}, n.type, n.span) : part;
     }
   }
 
@@ -87,22 +86,22 @@ class Forward {
     return one(a) ? b : to_->operation(Op::mul, {a, b}, type);
   }
 
-  // d n / d operand k, as nodes of the node's type; -1: zero.
+  // d n / d operand k, as nodes of the node's type; none: zero.
   NodeId local(const Node& n, size_t k) {
     const OpInfo& row = info(n.op);
-    if (k >= row.derivatives.size() || row.derivatives[k].empty()) return -1;
+    if (k >= row.derivatives.size() || row.derivatives[k].empty()) return NodeId();
     constexpr std::array<std::string_view, 4> kNames{"X", "Y", "Z", "R"};
     Body text = parse_scalar_expression(row.derivatives[k], kNames);
-    std::vector<NodeId> made;
+    IdVector<NodeId, NodeId> made;
     for (const Node& part : text.nodes) {
       if (part.kind == NodeKind::load) {
         bool result = part.slot == 3;
         made.push_back(result ? copy_.back()
-                              : copy_[static_cast<size_t>(n.args[std::min<size_t>(
-                                    static_cast<size_t>(part.slot), n.args.size() - 1)])]);
+                              : copy_[n.args[std::min<size_t>(static_cast<size_t>(part.slot),
+                                                              n.args.size() - 1)]]);
       } else if (part.kind == NodeKind::operation) {
         std::vector<NodeId> args;
-        for (NodeId arg : part.args) args.push_back(made[static_cast<size_t>(arg)]);
+        for (NodeId arg : part.args) args.push_back(made[arg]);
         TypeRule rule = info(part.op).rule;
         bool decides = rule == TypeRule::comparison || rule == TypeRule::logical ||
                        rule == TypeRule::predicate;
@@ -112,24 +111,23 @@ class Forward {
         made.push_back(to_->real(value, n.type));
       }
     }
-    return made[static_cast<size_t>(text.results[0])];
+    return made[text.results[0]];
   }
 
   Tangent component(const Node& n) const {
-    const std::vector<int>& first = loops_.at(static_cast<size_t>(n.args[0]));
+    const std::vector<int>& first = loops_.at(n.args[0].index());
     int at = first[static_cast<size_t>(n.slot)];
     if (at < 0) return {};
     Tangent tangent;
     for (size_t d = 0; d < directions_; ++d) {
-      tangent.push_back(to_->component(copy_[static_cast<size_t>(n.args[0])],
-                                       at + static_cast<int>(d), n.type, n.span));
+      tangent.push_back(to_->component(copy_[n.args[0]], at + static_cast<int>(d), n.type, n.span));
     }
     return tangent;
   }
 
   NodeId tangent_or_zero(NodeId id, size_t d, DType type) {
     NodeId known = tangent(id, d);
-    return known >= 0 ? known : to_->real(0, type);
+    return known.valid() ? known : to_->real(0, type);
   }
 
   // An inner fold that carries the tangents of its float values too. `copied`: with operands of the
@@ -165,13 +163,13 @@ class Forward {
     }
     for (size_t k = 0; k < captured; ++k) {
       NodeId value = n.args[carried + 2 + k];
-      const Tangent outer = tangents_[static_cast<size_t>(value)];
+      const Tangent outer = tangents_[value];
       for (size_t d = 0; d < outer.size(); ++d) {
         DType type = region_[value].type;
         NodeId argument =
-            outer[d] < 0 ? -1 : region.argument(static_cast<int>(args.size()) - 1, type);
+            outer[d].valid() ? region.argument(static_cast<int>(args.size()) - 1, type) : NodeId();
         given[1 + carried + k].push_back(argument);
-        if (outer[d] >= 0) args.push_back(outer[d]);
+        if (outer[d].valid()) args.push_back(outer[d]);
       }
     }
     // A step that combines with the carried values says so.
@@ -211,8 +209,8 @@ class Forward {
   size_t directions_;
   std::vector<Tangent> given_;
   Body* to_ = nullptr;
-  std::vector<NodeId> copy_;
-  std::vector<Tangent> tangents_;
+  IdVector<NodeId, NodeId> copy_;
+  IdVector<NodeId, Tangent> tangents_;
   std::vector<std::vector<int>> loops_;  // of each fold, where its components' tangents start
 };
 
@@ -230,7 +228,7 @@ Body with_tangents(const Body& region, const std::vector<int>& directions, DType
   for (int s = 0; s <= last; ++s) slots.push_back(s);
   for (size_t d = 0; d < directions.size(); ++d) {
     auto slot = static_cast<size_t>(directions[d]);
-    given[slot].assign(directions.size(), -1);
+    given[slot].assign(directions.size(), NodeId());
     given[slot][d] = out.real(1, type);
   }
   Forward forward(region, directions.size(), std::move(given));
@@ -240,7 +238,7 @@ Body with_tangents(const Body& region, const std::vector<int>& directions, DType
     out.results.push_back(forward.value(root));
     for (size_t d = 0; d < directions.size(); ++d) {
       NodeId t = forward.tangent(root, d);
-      tangents.push_back(t >= 0 ? t : out.real(0, type));
+      tangents.push_back(t.valid() ? t : out.real(0, type));
     }
   }
   out.results.insert(out.results.end(), tangents.begin(), tangents.end());

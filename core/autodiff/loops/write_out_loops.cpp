@@ -15,7 +15,7 @@ void write_out_loops(SymbolicContraction& c) {
   BoundProgram nothing;
   nothing.tensors.resize(1);
   Piece piece;
-  piece.loads.assign(c.accesses.size(), Access{0, {}, {}});
+  piece.loads.assign(c.accesses.size(), Access{TensorId(0), {}, {}});
   c.body = with_loops_written_out(c.body, [&](const Body& body) {
     piece.body = body;
     return with_constants_folded(nothing, piece);

@@ -125,18 +125,19 @@ std::optional<IntegerRange> range_of_node(const Node& node, std::span<const Know
   return inside ? r : all;
 }
 
-std::vector<std::optional<IntegerRange>> integer_ranges(const Body& body, const LeafRange& leaf) {
-  std::vector<Known> known;
+IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Body& body,
+                                                             const LeafRange& leaf) {
+  IdVector<NodeId, Known> known;
   for (const Node& node : body.nodes) {
     Known given = leaf && node.kind != NodeKind::operation ? leaf(node) : std::nullopt;
     std::vector<Known> operands;
-    for (NodeId arg : node.args) operands.push_back(known[static_cast<size_t>(arg)]);
+    for (NodeId arg : node.args) operands.push_back(known[arg]);
     known.push_back(given ? given : range_of_node(node, operands));
   }
   return known;
 }
 
-std::vector<std::optional<IntegerRange>> integer_ranges(const Piece& piece) {
+IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Piece& piece) {
   return integer_ranges(piece.body, [&](const Node& node) -> Known {
     auto u = static_cast<size_t>(node.slot);
     if (node.kind != NodeKind::index || u >= piece.box.size()) return std::nullopt;

@@ -26,10 +26,10 @@ std::optional<IntegerRange> range_of_node(const Node& node,
                                           std::span<const std::optional<IntegerRange>> operands);
 // Of each node of a body. `leaf` may know more of a node that is no operation than its type says.
 using LeafRange = std::function<std::optional<IntegerRange>(const Node&)>;
-std::vector<std::optional<IntegerRange>> integer_ranges(const Body& body,
-                                                        const LeafRange& leaf = {});
+IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Body& body,
+                                                             const LeafRange& leaf = {});
 // The same of a piece's body, its indices being in their box.
-std::vector<std::optional<IntegerRange>> integer_ranges(const Piece& piece);
+IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Piece& piece);
 
 // The narrowest type of at least `least` and less than `bits` bits that holds the range.
 std::optional<DType> narrowest_type(const IntegerRange& range, int bits, int least = 8);

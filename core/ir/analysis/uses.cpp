@@ -46,8 +46,8 @@ std::vector<TensorId> written_by(const BoundStatement& statement) {
 }
 
 TensorId storage_of(const BoundProgram& program, TensorId id) {
-  while (program.tensors[static_cast<size_t>(id)].view_of) {
-    id = *program.tensors[static_cast<size_t>(id)].view_of;
+  while (program.tensors[id].view_of) {
+    id = *program.tensors[id].view_of;
   }
   return id;
 }

@@ -26,12 +26,10 @@ int64_t block_before(const PieceSchedule& s, const std::vector<Loop>& loops, siz
 }  // namespace
 
 std::optional<DotForm> tile_factors(const Piece& piece, const Contraction& c,
-                                    const std::vector<BoundTensor>& tensors) {
+                                    const BoundTensors& tensors) {
   std::optional<std::pair<size_t, size_t>> loads = product_of_loads(piece, c);
   if (!loads) return std::nullopt;
-  auto type = [&](size_t load) {
-    return tensors[static_cast<size_t>(piece.loads[load].tensor)].type;
-  };
+  auto type = [&](size_t load) { return tensors[piece.loads[load].tensor].type; };
   DType a = type(loads->first), b = type(loads->second);
   if (a == DType::bf16 && b == DType::bf16 && c.accumulator == DType::f32) {
     return DotForm{Op::dot2_bf16, Op::pack2, 2, loads->first, loads->second, a, b, std::nullopt};
@@ -41,7 +39,7 @@ std::optional<DotForm> tile_factors(const Piece& piece, const Contraction& c,
 }
 
 std::optional<DotForm> tile_form(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                                 const std::vector<BoundTensor>& tensors) {
+                                 const BoundTensors& tensors) {
   std::optional<DotForm> form = tile_factors(piece, c, tensors);
   if (!form) return std::nullopt;
   auto m = static_cast<size_t>(s.tile[s.tile.size() - 2].iterator);
@@ -56,7 +54,7 @@ std::optional<DotForm> tile_form(const PieceSchedule& s, const Piece& piece, con
 }
 
 std::optional<DotForm> form_of(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                               const std::vector<BoundTensor>& tensors) {
+                               const BoundTensors& tensors) {
   if (uses_tiles(s)) return tile_form(s, piece, c, tensors);
   return dot_form(piece, c, tensors, dot_group(s));
 }

@@ -18,14 +18,14 @@ namespace tile {
 // Of a schedule that ends so (uses_tiles) the factors, `x` those of the rows; nullopt: the piece is
 // no such sum.
 std::optional<DotForm> tile_form(const PieceSchedule& schedule, const Piece& piece,
-                                 const Contraction& c, const std::vector<BoundTensor>& tensors);
+                                 const Contraction& c, const BoundTensors& tensors);
 // The form of any schedule that ends in a dot.
 std::optional<DotForm> form_of(const PieceSchedule& schedule, const Piece& piece,
-                               const Contraction& c, const std::vector<BoundTensor>& tensors);
+                               const Contraction& c, const BoundTensors& tensors);
 // The factors of a sum of products of bf16, or of bytes of any signs; `x` is the first load of the
 // product.
 std::optional<DotForm> tile_factors(const Piece& piece, const Contraction& c,
-                                    const std::vector<BoundTensor>& tensors);
+                                    const BoundTensors& tensors);
 // Multiply-adds per nanosecond; 0: the target has none of the type.
 double tiles_per_ns(const DotForm& form, const Target& target);
 

@@ -65,13 +65,11 @@ std::optional<std::pair<size_t, size_t>> product_of_loads(const Piece& piece,
 }
 
 std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
-                                const std::vector<BoundTensor>& tensors, int64_t group) {
+                                const BoundTensors& tensors, int64_t group) {
   std::optional<std::pair<size_t, size_t>> loads = product_of_loads(piece, c);
   if (!loads) return std::nullopt;
   auto [a, b] = *loads;
-  auto type = [&](size_t load) {
-    return tensors[static_cast<size_t>(piece.loads[load].tensor)].type;
-  };
+  auto type = [&](size_t load) { return tensors[piece.loads[load].tensor].type; };
   bool real = type(a) == DType::bf16;
   if (c.accumulator != (real ? DType::f32 : DType::i32)) return std::nullopt;
   size_t left = a, right = b;

@@ -24,7 +24,7 @@ struct DotForm {
 };
 // The form with two or four neighbours; nullopt: the piece is no such sum.
 std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
-                                const std::vector<BoundTensor>& tensors, int64_t group);
+                                const BoundTensors& tensors, int64_t group);
 // The two loads whose converted elements a piece multiplies and adds up; nullopt: it does not.
 std::optional<std::pair<size_t, size_t>> product_of_loads(const Piece& piece, const Contraction& c);
 // Whether neighbours along this iterator may be packed: a reduction that moves both loads and that

@@ -10,9 +10,7 @@
 namespace tile::gpu {
 namespace {
 
-const BoundTensor& tensor_of(const Kernel& kernel, TensorId id) {
-  return kernel.tensors[static_cast<size_t>(id)];
-}
+const BoundTensor& tensor_of(const Kernel& kernel, TensorId id) { return kernel.tensors[id]; }
 
 FlatIndex flat(std::vector<size_t> iterators, const Piece& piece,
                const std::vector<const Access*>& accesses, const Kernel& kernel) {
@@ -185,7 +183,7 @@ bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const
   bool plain = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
     return index.value < 0 && index.boundary == Boundary::in_range;
   });
-  DType type = kernel.tensors[static_cast<size_t>(load.tensor)].type;
+  DType type = kernel.tensors[load.tensor].type;
   if (!plain || type != c.accumulator || byte_size(type) < 4) return false;
   if (!form.skips || !is_float(type) || !target.strict_skip) return true;
   // A condition of the other factor alone makes that zero, which no infinity may meet.

@@ -28,8 +28,8 @@ int64_t stride_of(const Access& access, size_t iterator, const Kernel& kernel);
 // The body as a product x * y of what depends on the parallel dimensions m and n. The conditions of
 // the domain each belong to one of the two.
 struct MatrixForm {
-  NodeId x = -1;
-  NodeId y = -1;
+  NodeId x;
+  NodeId y;
   FlatIndex batch, m, n, k;
   // Positions in the piece's constraints; those without m and n are in both.
   std::vector<size_t> x_conditions, y_conditions;
@@ -59,13 +59,13 @@ struct LineForm {
   // Results that are one value for each row and that other kernels need too; `read`: stages that
   // all threads run read them as well.
   struct Stored {
-    TensorId tensor = -1;
+    TensorId tensor;
     bool read = false;
   };
   std::vector<Stored> stored;
   // Tensors read at the same positions by several stages: the stage and load of the first.
   struct Cached {
-    TensorId tensor = -1;
+    TensorId tensor;
     size_t stage = 0, load = 0;
   };
   std::vector<Cached> cached;

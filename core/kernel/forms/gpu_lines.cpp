@@ -40,7 +40,7 @@ class LineFinder {
 
  private:
   const Piece& piece(size_t s) const { return kernel_.stages[s].contraction.pieces[0]; }
-  const Shape& shape(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)].shape; }
+  const Shape& shape(TensorId id) const { return kernel_.tensors[id].shape; }
 
   Signature signature(const Access& a, size_t s) const {
     Signature list;
@@ -204,7 +204,7 @@ class LineFinder {
 };
 
 int64_t words_of(TensorId id, const Kernel& kernel) {
-  auto bytes = static_cast<int64_t>(byte_size(kernel.tensors[static_cast<size_t>(id)].type));
+  auto bytes = static_cast<int64_t>(byte_size(kernel.tensors[id].type));
   return std::max<int64_t>(1, bytes / 4);
 }
 

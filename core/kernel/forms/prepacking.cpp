@@ -18,9 +18,9 @@ constexpr int64_t kSmall = 4096;  // elements of a copy that may grow as it like
 
 }  // namespace
 
-bool is_fixed(const std::vector<BoundTensor>& tensors, TensorId id) {
-  const BoundTensor& t = tensors[static_cast<size_t>(id)];
-  return t.fixed || (t.view_of && tensors[static_cast<size_t>(*t.view_of)].fixed);
+bool is_fixed(const BoundTensors& tensors, TensorId id) {
+  const BoundTensor& t = tensors[id];
+  return t.fixed || (t.view_of && tensors[*t.view_of].fixed);
 }
 
 std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& schedule,
@@ -40,10 +40,10 @@ std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& s
 }
 
 DType packed_type(const Packing& packing, const PieceSchedule& schedule, const Piece& piece,
-                  const std::vector<BoundTensor>& tensors) {
+                  const BoundTensors& tensors) {
   if (packed_loops(packing, schedule) < packing.order.size()) return DType::u32;
   TensorId id = piece.loads[static_cast<size_t>(packing.load)].tensor;
-  return tensors[static_cast<size_t>(id)].type;
+  return tensors[id].type;
 }
 
 std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& schedule,
@@ -60,7 +60,7 @@ std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& 
     }
   }
   whole.order.insert(whole.order.end(), packing.order.begin(), packing.order.end());
-  const Shape& shape = kernel.tensors[static_cast<size_t>(access.tensor)].shape;
+  const Shape& shape = kernel.tensors[access.tensor].shape;
   int64_t elements = 1, most = std::max(kSmall, checked_mul(kMostGrowth, element_count(shape)));
   for (int64_t extent : packed_shape(whole, schedule, piece, piece.box)) {
     if (extent > most / elements) return std::nullopt;

@@ -14,7 +14,7 @@ namespace tile {
 
 // Whether the tensor has the same elements in every run: an input declared constant, or a view of
 // one.
-bool is_fixed(const std::vector<BoundTensor>& tensors, TensorId id);
+bool is_fixed(const BoundTensors& tensors, TensorId id);
 
 // Of a packing that may be made before all runs: the packing of the whole tensor, at level 0, which
 // holds all blocks in the order in which the loops around them come to them. nullopt: each run
@@ -30,7 +30,7 @@ std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& s
 
 // The type of a packed element: the tensor's own, or a dot's neighbours together.
 DType packed_type(const Packing& packing, const PieceSchedule& schedule, const Piece& piece,
-                  const std::vector<BoundTensor>& tensors);
+                  const BoundTensors& tensors);
 
 // A packing of a kernel that is made once; `packing` as packed_once() gives it.
 struct PrepackedPacking {

@@ -108,7 +108,7 @@ class Recogniser {
  private:
   const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
   const ArgumentLayout& layout_of(const tile::Access& a) const { return layouts_.at(a.tensor); }
-  const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[id]; }
   int64_t box(int iterator) const { return piece_.box[static_cast<size_t>(iterator)]; }
   static int64_t coefficient(const Index& index, int iterator) {
     return index.affine.coefficient(static_cast<size_t>(iterator)).num();

@@ -47,7 +47,7 @@ class Windows {
   std::optional<IndexValue> bound(NodeId id) {
     Level top{&piece_.body, nullptr, nullptr, {}, {}};
     visit(top);
-    const Known& k = top.known[static_cast<size_t>(id)];
+    const Known& k = top.known[id];
     if (!k) return std::nullopt;
     for (size_t u = 0; u < piece_.box.size(); ++u) {
       if (uses_variable(k->expr, name(u))) return std::nullopt;
@@ -61,8 +61,8 @@ class Windows {
     const Body* body;
     const Level* parent;
     const Node* fold;
-    std::vector<Known> known;
-    std::vector<bool> together;  // of values that are no index expressions
+    IdVector<NodeId, Known> known;
+    IdVector<NodeId, bool> together;  // of values that are no index expressions
   };
 
   void visit(Level& l) {
@@ -85,12 +85,12 @@ class Windows {
         bool scalar = a.index.empty() && is_integer(n.type) && bit_width(n.type) <= 32;
         if (!scalar) return std::nullopt;
         ValueRange range = value_range(*l.body, node_id(l, n));
-        return IndexValue{Expr::variable("s" + std::to_string(a.tensor)), range.lo, range.hi, 1};
+        return IndexValue{Expr::variable("s" + to_string(a.tensor)), range.lo, range.hi, 1};
       }
       case NodeKind::operation: {
         std::vector<IndexValue> operands;
         for (NodeId arg : n.args) {
-          const Known& k = l.known[static_cast<size_t>(arg)];
+          const Known& k = l.known[arg];
           if (!k) return std::nullopt;
           operands.push_back(*k);
         }
@@ -105,11 +105,9 @@ class Windows {
         return std::nullopt;
     }
   }
-  static NodeId node_id(const Level& l, const Node& n) {
-    return static_cast<NodeId>(&n - l.body->nodes.data());
-  }
-  static size_t captured(const Level& l, const Node& n) {
-    return static_cast<size_t>(l.fold->args[static_cast<size_t>(n.slot) + 1]);
+  static NodeId node_id(const Level& l, const Node& n) { return NodeId(&n - l.body->nodes.data()); }
+  static NodeId captured(const Level& l, const Node& n) {
+    return l.fold->args[static_cast<size_t>(n.slot) + 1];
   }
   Expr variable(size_t u) const {
     return u == reduction_ ? Expr::variable(kPlace) : Expr::variable(name(u));
@@ -129,8 +127,8 @@ class Windows {
   }
   std::string place_name() const { return counter_ ? "turn" : kPlace; }
   bool together(const Level& l, NodeId id) {
-    const Known& k = l.known[static_cast<size_t>(id)];
-    return k ? together(k->expr) : static_cast<bool>(l.together[static_cast<size_t>(id)]);
+    const Known& k = l.known[id];
+    return k ? together(k->expr) : static_cast<bool>(l.together[id]);
   }
 
   bool value_together(const Level& l, const Node& n) {
@@ -173,19 +171,19 @@ std::optional<WindowForm> reduction_form(const Piece& piece, const Contraction& 
   for (size_t u = 0; u < piece.parallel_dims; ++u) {
     if (!Windows(piece).slides_with(u, piece.parallel_dims)) continue;
     auto length = static_cast<double>(piece.box.back());
-    return WindowForm{u, -1, piece.box.back(), length};
+    return WindowForm{u, NodeId(), piece.box.back(), length};
   }
   return std::nullopt;
 }
 
 std::optional<WindowForm> fold_form(const Piece& piece) {
-  NodeId fold = -1;
-  for (size_t i = 0; i < piece.body.nodes.size(); ++i) {
+  NodeId fold;
+  for (NodeId i : piece.body.nodes.ids()) {
     if (piece.body.nodes[i].kind != NodeKind::fold) continue;
-    if (fold >= 0) return std::nullopt;
-    fold = static_cast<NodeId>(i);
+    if (fold.valid()) return std::nullopt;
+    fold = i;
   }
-  if (fold < 0 || piece.box.size() != piece.parallel_dims) return std::nullopt;
+  if (!fold.valid() || piece.box.size() != piece.parallel_dims) return std::nullopt;
   const Node& node = piece.body[fold];
   bool nested = std::any_of(node.region->nodes.begin(), node.region->nodes.end(),
                             [](const Node& n) { return n.kind == NodeKind::fold; });
@@ -215,7 +213,7 @@ std::optional<size_t> carried_parallel_dim(const Piece& piece, const Contraction
                                            const Target& target) {
   if (std::optional<ScanForm> scan = scan_form(piece, contraction)) return scan->parallel_dim;
   std::optional<WindowForm> window = window_form(piece, contraction);
-  if (!window || (window->fold >= 0 && target.device != "cpu")) return std::nullopt;
+  if (!window || (window->fold.valid() && target.device != "cpu")) return std::nullopt;
   return window->parallel_dim;
 }
 

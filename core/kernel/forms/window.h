@@ -15,7 +15,7 @@ struct WindowForm {
   size_t parallel_dim = 0;
   // The window is a loop of the body: position of the fold node; -1: it is the piece's one
   // reduction.
-  NodeId fold = -1;
+  NodeId fold;
   int64_t longest = 0;  // of any window
   double expected = 0;  // a likely length
 };

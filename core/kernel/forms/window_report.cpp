@@ -66,15 +66,15 @@ class Factors {
   }
   void whole(NodeId id) {
     Factor f;
-    std::vector<bool> seen(piece_.body.nodes.size());
+    IdVector<NodeId, bool> seen(piece_.body.nodes.size());
     add(id, f, seen);
     found.push_back(f);
   }
 
  private:
-  void add(NodeId id, Factor& f, std::vector<bool>& seen) const {
-    if (seen[static_cast<size_t>(id)]) return;
-    seen[static_cast<size_t>(id)] = true;
+  void add(NodeId id, Factor& f, IdVector<NodeId, bool>& seen) const {
+    if (seen[id]) return;
+    seen[id] = true;
     const Node& n = piece_.body[id];
     for (NodeId arg : n.args) add(arg, f, seen);
     if (n.kind == NodeKind::fold) f.opaque = true;

@@ -19,7 +19,7 @@ std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregatio
 // What a windowed piece slides over, and how: `form` is equal for windows of the same shape,
 // strides and offsets, whatever their iterators are called and in which order they stand.
 struct SlidingWindow {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::string form;
 };
 // nullopt: no load slides, or several do.

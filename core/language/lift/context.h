@@ -24,7 +24,7 @@ class Context {
   explicit Context(SourcePtr source);
 
   Program program;
-  std::vector<std::vector<Expr>> shapes;  // of the program's tensors
+  IdVector<TensorId, std::vector<Expr>> shapes;  // of the program's tensors
 
   // Sizes of the program's types; at least 1.
   void add_size(std::string_view name);
@@ -69,7 +69,7 @@ class Context {
 
  private:
   struct Leaf {
-    TensorId tensor = -1;
+    TensorId tensor;
     std::vector<Expr> outer;  // loop variables around the value
   };
   bool closed(const Value& value);

@@ -135,12 +135,12 @@ class StatementBuilder {
   }
 
   TensorId add_statement(const std::string& name) {
-    auto id = static_cast<TensorId>(context_.program.tensors.size());
+    auto id = TensorId(context_.program.tensors.size());
     Tensor tensor;
     tensor.name = name;
     tensor.span = span_;
     context_.program.tensors.push_back(std::move(tensor));
-    context_.shapes.resize(static_cast<size_t>(id));
+    context_.shapes.resize(id.index());
     context_.shapes.push_back(extents_);
     Statement statement;
     statement.result = id;
@@ -190,7 +190,7 @@ bool has_quotient(const Expr& e) {
 
 // Bind joins dimensions that the index runs through in a row; then no quotient is left.
 bool load_needs_quotients(const Context& context, const Scalar& s) {
-  const std::vector<Expr>& shape = context.shapes[static_cast<size_t>(s.tensor)];
+  const std::vector<Expr>& shape = context.shapes[s.tensor];
   Expr flat = 0;
   bool bounded = false, quotient = false;
   for (size_t d = 0; d < s.exprs.size(); ++d) {

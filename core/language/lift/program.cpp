@@ -123,8 +123,7 @@ void Evaluator::declare_inputs(const Syntax& fun) {
       fail(Stage::parse, "name", tensor.span, "`out` is the name of the result");
     }
     tensor.type = dtype_of(*leaf);
-    auto id = static_cast<TensorId>(context.program.tensors.size());
-    context.program.tensors.push_back(std::move(tensor));
+    TensorId id = context.program.tensors.add(std::move(tensor));
     context.program.inputs.push_back(id);
     context.shapes.push_back(std::move(shape));
     input_types_.push_back(type);

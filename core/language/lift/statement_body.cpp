@@ -160,7 +160,7 @@ bool StatementBody::indices_only(const Expr& e) const {
 }
 
 int StatementBody::access_slot(SymbolicAccess access) {
-  std::string key = std::to_string(access.tensor);
+  std::string key = to_string(access.tensor);
   for (size_t d = 0; d < access.index.size(); ++d) {
     key += "|" + to_string(access.index[d]) + "@" + std::to_string(access.values[d]) + "#" +
            std::to_string(static_cast<int>(access.boundary[d]));
@@ -173,7 +173,7 @@ int StatementBody::access_slot(SymbolicAccess access) {
 // `guards`: conditions of a constant boundary that the load may take over as Boundary::constant.
 NodeId StatementBody::emit_load(const Scalar& s, Region& region,
                                 const std::vector<const Scalar*>& guards) {
-  const std::vector<Expr>& shape = context_.shapes[static_cast<size_t>(s.tensor)];
+  const std::vector<Expr>& shape = context_.shapes[s.tensor];
   SymbolicAccess access;
   access.tensor = s.tensor;
   access.span = s.span;
@@ -223,7 +223,7 @@ NodeId StatementBody::emit_guard(const ScalarPtr& s, Region& region) {
     inner = inner->args[0].get();
   }
   if (zero && inner->kind == ScalarKind::load) {
-    const std::vector<Expr>& shape = context_.shapes[static_cast<size_t>(inner->tensor)];
+    const std::vector<Expr>& shape = context_.shapes[inner->tensor];
     bool all = std::all_of(guards.begin(), guards.end(), [&](const Scalar* guard) {
       for (size_t d = 0; d < shape.size(); ++d) {
         std::optional<BoundedIndex> bounded = find_bounded_index(inner->exprs[d], shape[d]);

@@ -58,7 +58,7 @@ struct Scalar {
   bool weak = false;  // an integer literal, which may stand for a Float
   int64_t integer = 0;
   double real = 0;
-  TensorId tensor = -1;
+  TensorId tensor;
   int id = -1;
   int slot = -1;
   std::string variable;

@@ -26,8 +26,8 @@ class ViewPrinter {
  public:
   explicit ViewPrinter(const Program& program) : program_(program), sizes_(program.tensors.size()) {
     for (TensorId id : program.inputs) {
-      const Tensor& tensor = program.tensors[static_cast<size_t>(id)];
-      if (tensor.ranked) sizes_[static_cast<size_t>(id)] = tensor.dims;
+      const Tensor& tensor = program.tensors[id];
+      if (tensor.ranked) sizes_[id] = tensor.dims;
     }
     for (const SizeCheck& check : program.checks) {
       bool positive = check.relation == SizeCheck::Relation::at_least &&
@@ -44,9 +44,9 @@ class ViewPrinter {
       for (size_t slot = 0; slot < contraction->accesses.size(); ++slot) {
         out_ += "tap " + std::to_string(taps_++) + ": " + access(*contraction, slot) + "\n";
       }
-      sizes_[static_cast<size_t>(statement.result)] = contraction->out_size;
+      sizes_[statement.result] = contraction->out_size;
       if (contraction->components > 0) {
-        sizes_[static_cast<size_t>(statement.result)]->push_back(contraction->components);
+        sizes_[statement.result]->push_back(contraction->components);
       }
     }
     return std::move(out_);
@@ -67,13 +67,13 @@ class ViewPrinter {
   }
 
   std::string name_of(TensorId id) const {
-    const std::string& name = program_.tensors[static_cast<size_t>(id)].name;
+    const std::string& name = program_.tensors[id].name;
     return name == "input" ? "IN" : name;
   }
 
   std::string access(const SymbolicContraction& contraction, size_t slot) const {
     const SymbolicAccess& a = contraction.accesses[slot];
-    const std::optional<std::vector<Expr>>& sizes = sizes_[static_cast<size_t>(a.tensor)];
+    const std::optional<std::vector<Expr>>& sizes = sizes_[a.tensor];
     bool flat = sizes && sizes->size() == a.index.size();
     std::string text;
     Expr stride = 1;
@@ -131,7 +131,7 @@ class ViewPrinter {
   }
 
   const Program& program_;
-  std::vector<std::optional<std::vector<Expr>>> sizes_;
+  IdVector<TensorId, std::optional<std::vector<Expr>>> sizes_;
   Ranges base_, ranges_;
   std::string out_;
   int taps_ = 0;

@@ -20,7 +20,7 @@ class FormReader {
   FormReader(const Body& body, const std::vector<std::string>& indices) {
     for (const Node& n : body.nodes) forms_.push_back(read(n, indices));
   }
-  const std::optional<Form>& operator[](NodeId id) const { return forms_[static_cast<size_t>(id)]; }
+  const std::optional<Form>& operator[](NodeId id) const { return forms_[id]; }
 
  private:
   std::optional<Form> read(const Node& n, const std::vector<std::string>& indices) const {
@@ -40,8 +40,8 @@ class FormReader {
   std::optional<Form> operation(const Node& n) const {
     std::vector<Form> a;
     for (NodeId arg : n.args) {
-      if (!forms_[static_cast<size_t>(arg)]) return std::nullopt;
-      a.push_back(*forms_[static_cast<size_t>(arg)]);
+      if (!forms_[arg]) return std::nullopt;
+      a.push_back(*forms_[arg]);
     }
     if (n.op == Op::cast && n.type == DType::i32) return a[0];
     if (n.type != DType::i32) return std::nullopt;
@@ -54,7 +54,7 @@ class FormReader {
     return std::nullopt;
   }
 
-  std::vector<std::optional<Form>> forms_;
+  IdVector<NodeId, std::optional<Form>> forms_;
 };
 
 class Settler {
@@ -116,7 +116,7 @@ class Settler {
   }
 
   int slot_of(SymbolicAccess access) {
-    std::string key = std::to_string(access.tensor);
+    std::string key = to_string(access.tensor);
     for (size_t d = 0; d < access.index.size(); ++d) {
       key += "," + (access.values[d] >= 0 ? "#" + std::to_string(access.values[d])
                                           : to_string(access.index[d]));

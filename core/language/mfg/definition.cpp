@@ -101,7 +101,7 @@ std::vector<Expr> Elaborator::result_extents(const DefinitionSyntax& d) {
   std::string own = "input_" + std::string(d.name.text.substr(7));
   const TensorInfo* chosen = nullptr;
   for (TensorId id : out_.inputs) {
-    const Global* global = find_global(out_.tensors[static_cast<size_t>(id)].name);
+    const Global* global = find_global(out_.tensors[id].name);
     const auto* info = global != nullptr ? std::get_if<TensorInfo>(global) : nullptr;
     if (info == nullptr || info->rank != 2) continue;
     if (chosen == nullptr || info->name == own) chosen = info;
@@ -219,7 +219,7 @@ void Elaborator::emit_statement(TensorId result, const DefinitionSyntax& d, cons
   }
   c.body = frames_.finish(results);
   settle_accesses(c, frames_.accesses(), [&](TensorId id) {
-    std::vector<Expr> sizes;
+    IdVector<NodeId, Expr> sizes;
     for (const auto& [name, global] : globals_) {
       const auto* info = std::get_if<TensorInfo>(&global);
       if (info == nullptr) continue;
@@ -293,12 +293,12 @@ Expr Elaborator::size_expression(Ref value, Span span) {
     fail(Stage::parse, "limit", span,
          "the size has more than " + std::to_string(kMaxSizeNodes) + " operations");
   }
-  std::vector<std::optional<Expr>> sizes;
+  IdVector<NodeId, std::optional<Expr>> sizes;
   for (const Node& n : body.nodes) {
     std::optional<Expr> size;
     std::vector<Expr> args;
     for (NodeId arg : n.args) {
-      if (sizes[static_cast<size_t>(arg)]) args.push_back(*sizes[static_cast<size_t>(arg)]);
+      if (sizes[arg]) args.push_back(*sizes[arg]);
     }
     bool known = args.size() == n.args.size();
     bool integral = n.type == DType::bool_ || is_integer(n.type);
@@ -307,14 +307,14 @@ Expr Elaborator::size_expression(Ref value, Span span) {
     if (n.kind == NodeKind::operation && known && integral) size = size_operation(n.op, args);
     if (n.kind == NodeKind::load) {
       const Frames::AccessKey& key = accesses[static_cast<size_t>(n.slot)];
-      const Tensor& tensor = out_.tensors[static_cast<size_t>(key.tensor)];
+      const Tensor& tensor = out_.tensors[key.tensor];
       if (tensor.parameter && key.component < 0 && is_integer(n.type)) {
         size = Expr::variable(tensor.name);
       }
     }
     sizes.push_back(std::move(size));
   }
-  std::optional<Expr> result = sizes[static_cast<size_t>(body.results[0])];
+  std::optional<Expr> result = sizes[body.results[0]];
   if (result) return *result;
   fail(Stage::parse, "bounds", span,
        "expected a size made of integers, extents and parameters by integer arithmetic",

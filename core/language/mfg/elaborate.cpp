@@ -103,7 +103,7 @@ void Elaborator::add_input(std::string_view name, int rank, Span span) {
     info.extents.push_back(Expr::variable(info.name + kSizes[static_cast<size_t>(d)]));
   }
   TensorId id = add_tensor(info.name, span);
-  Tensor& tensor = out_.tensors[static_cast<size_t>(id)];
+  Tensor& tensor = out_.tensors[id];
   tensor.ranked = true;
   tensor.dims.assign(info.extents.rbegin(), info.extents.rend());
   if (info.element.tuple) tensor.dims.emplace_back(static_cast<int>(info.element.size()));
@@ -135,7 +135,7 @@ void Elaborator::declare_parameter(const ParamSyntax& p) {
   parameter.min = p.min;
   parameter.max = p.max;
   parameter.label = p.label;
-  Tensor& tensor = out_.tensors[static_cast<size_t>(id)];
+  Tensor& tensor = out_.tensors[id];
   tensor.ranked = true;
   if (p.components > 0) {
     tensor.dims.emplace_back(p.components);
@@ -214,8 +214,7 @@ TensorId Elaborator::add_tensor(std::string name, Span span) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.span = span;
-  out_.tensors.push_back(std::move(tensor));
-  return static_cast<TensorId>(out_.tensors.size()) - 1;
+  return out_.tensors.add(std::move(tensor));
 }
 
 // A new outermost body: values of the last one are gone.
@@ -237,7 +236,7 @@ void Elaborator::fresh_body() {
 void Elaborator::choose_outputs() {
   std::vector<TensorId> results, computed, all;
   for (const Statement& s : out_.statements) {
-    const std::string& name = out_.tensors[static_cast<size_t>(s.result)].name;
+    const std::string& name = out_.tensors[s.result].name;
     if (name.starts_with("result_")) results.push_back(s.result);
     if (!std::holds_alternative<Literal>(s.what)) computed.push_back(s.result);
     all.push_back(s.result);
@@ -248,7 +247,7 @@ void Elaborator::choose_outputs() {
   }
   out_.outputs = !results.empty() ? results : !computed.empty() ? computed : all;
   for (TensorId id : out_.outputs) {
-    out_.output_spans.push_back(out_.tensors[static_cast<size_t>(id)].span);
+    out_.output_spans.push_back(out_.tensors[id].span);
   }
 }
 

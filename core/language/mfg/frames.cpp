@@ -43,7 +43,7 @@ NodeId Frames::add_to(int frame, Node node) {
   if (index_arithmetic) {
     cost = 1;
     for (NodeId arg : node.args) {
-      uint8_t part = f.cheap[static_cast<size_t>(arg)];
+      uint8_t part = f.cheap[arg];
       cost = part == 0 ? size_t{kMaxCopied} + 1 : cost + part;
     }
   }
@@ -55,7 +55,7 @@ NodeId Frames::add_to(int frame, Node node) {
 NodeId Frames::use_in(int frame, Ref value) {
   if (value.frame == frame) return value.id;
   internal_check(value.frame < frame, "mfg: a value is used outside its loop");
-  if (frames_[static_cast<size_t>(value.frame)].cheap[static_cast<size_t>(value.id)] > 0) {
+  if (frames_[static_cast<size_t>(value.frame)].cheap[value.id] > 0) {
     return copy_cheap(frame, value);
   }
   NodeId outer = use_in(frame - 1, value);
@@ -183,7 +183,7 @@ Body Frames::finish(const std::vector<Ref>& results) {
 void Frames::set_arguments(Frame& frame, size_t carried) {
   for (size_t i = 0; i < frame.captures.size(); ++i) {
     NodeId argument = frame.captured.at(frame.captures[i]);
-    frame.body.nodes[static_cast<size_t>(argument)].slot = static_cast<int>(1 + carried + i);
+    frame.body.nodes[argument].slot = static_cast<int>(1 + carried + i);
   }
 }
 
@@ -259,7 +259,7 @@ std::vector<Ref> Frames::unroll(Op op, const Frame& frame, int64_t begin, int64_
 std::vector<Ref> Frames::copy_region(const Frame& frame, Ref counter,
                                      const std::vector<Ref>& carried) {
   const Body& body = frame.body;
-  std::vector<Ref> copies(body.nodes.size());
+  IdVector<NodeId, Ref> copies(body.nodes.size());
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& n = body.nodes[i];
     if (n.kind != NodeKind::argument) {
@@ -276,13 +276,13 @@ std::vector<Ref> Frames::copy_region(const Frame& frame, Ref counter,
     }
   }
   std::vector<Ref> results;
-  for (NodeId r : body.results) results.push_back(copies[static_cast<size_t>(r)]);
+  for (NodeId r : body.results) results.push_back(copies[r]);
   return results;
 }
 
-Ref Frames::copy_node(const Node& n, const std::vector<Ref>& copies) {
+Ref Frames::copy_node(const Node& n, const IdVector<NodeId, Ref>& copies) {
   std::vector<Ref> args;
-  for (NodeId arg : n.args) args.push_back(copies[static_cast<size_t>(arg)]);
+  for (NodeId arg : n.args) args.push_back(copies[arg]);
   span_ = n.span;
   if (n.kind == NodeKind::operation) {
     if (n.op == Op::select) return select(args[0], args[1], args[2]);

@@ -22,7 +22,7 @@ namespace tile::mfg {
 // A scalar value. Narrow integers are carried in i32, truth values in i32 as 0 and 1.
 struct Ref {
   int frame = 0;
-  NodeId id = -1;
+  NodeId id;
 };
 
 inline constexpr size_t kMaxNodes = 40'000;  // of a tensor's body, regions included
@@ -69,7 +69,7 @@ class Frames {
 
   // Accesses of the body: one for each tensor and component.
   struct AccessKey {
-    TensorId tensor = -1;
+    TensorId tensor;
     int component = -1;  // -1: the tensor has no component dimension
     int rank = 0;        // of the indices given at run time
   };
@@ -83,7 +83,7 @@ class Frames {
     Body body;
     std::map<NodeId, NodeId> captured;  // node of the enclosing frame → argument node here
     std::vector<NodeId> captures;       // nodes of the enclosing frame, in order
-    std::vector<uint8_t> cheap;         // for each node: how many nodes a copy takes, 0: too many
+    IdVector<NodeId, uint8_t> cheap;    // for each node: how many nodes a copy takes, 0: too many
   };
 
   Frame& top() { return frames_[static_cast<size_t>(current_)]; }
@@ -100,7 +100,7 @@ class Frames {
   std::vector<Ref> unroll(Op op, const Frame& frame, int64_t begin, int64_t end,
                           const std::vector<Ref>& starts);
   std::vector<Ref> copy_region(const Frame& frame, Ref counter, const std::vector<Ref>& carried);
-  Ref copy_node(const Node& node, const std::vector<Ref>& copies);
+  Ref copy_node(const Node& node, const IdVector<NodeId, Ref>& copies);
   std::vector<Ref> emit_fold(Op op, Ref begin, Ref end, const std::vector<Ref>& starts, Frame frame,
                              const std::vector<DType>& types);
 

@@ -160,7 +160,7 @@ Value Elaborator::read_global(const TensorInfo& tensor, const std::vector<Ref>& 
 
 // A parameter's value, forced into its declared range, which then bounds indices made of it.
 Ref Elaborator::limited(TensorId tensor, Ref value) {
-  const auto& parameter = out_.tensors[static_cast<size_t>(tensor)].parameter;
+  const auto& parameter = out_.tensors[tensor].parameter;
   if (!parameter) return value;
   DType type = parameter->type;
   auto limit = [&](double at) {

@@ -30,7 +30,7 @@ void Elaborator::inputs() {
            "input '" + std::string(input.name.text) + "' has more than " +
                std::to_string(kMaxRank) + " dimensions");
     }
-    auto id = static_cast<TensorId>(out_.tensors.size());
+    auto id = TensorId(out_.tensors.size());
     Tensor tensor;
     tensor.name = input.name.text;
     tensor.span = input.name.span;
@@ -82,7 +82,7 @@ void Elaborator::statement(const StatementSyntax& s) {
 }
 
 TensorId Elaborator::emit(Result result, StatementKind what, int rank) {
-  auto id = static_cast<TensorId>(out_.tensors.size());
+  auto id = TensorId(out_.tensors.size());
   if (result.name.empty()) result.name = names_.fresh(base_);
   names_.declare_tensor(result.name, {Symbol::Kind::assigned, id, rank, result.span});
   Tensor tensor;

@@ -123,13 +123,13 @@ class Elaborator {
   TensorId operation_on(Result result, const std::vector<TensorId>& operands,
                         std::span<const Op> ops);
   TensorId whole_tensor(SyntaxId id);
-  int rank_of(TensorId tensor) const { return ranks_[static_cast<size_t>(tensor)]; }
+  int rank_of(TensorId tensor) const { return ranks_[tensor]; }
 
   SourcePtr source_;
   ProgramSyntax syntax_;
   Names names_;
   Program out_;
-  std::vector<int> ranks_;                                   // of each tensor; -1: not declared
+  IdVector<TensorId, int> ranks_;                            // of each tensor; -1: not declared
   std::string base_;                                         // generated names start with it
   SymbolicContraction* contraction_ = nullptr;               // the one being elaborated
   std::unordered_map<std::string_view, int> slot_of_index_;  // its indices

@@ -164,7 +164,7 @@ TensorId Elaborator::softmax(Result result, const Syntax& node, bool logarithm) 
            "'" + std::string(node.text) + "' needs a tensor of declared rank, at least 1",
            "give the two sizes of a matrix, as in " + std::string(node.text) + "(X, N, M)");
     }
-    const std::string& name = out_.tensors[static_cast<size_t>(x)].name;
+    const std::string& name = out_.tensors[x].name;
     for (int d = 0; d + 1 < rank; ++d) {
       sizes.push_back(Expr::variable(name + "." + std::to_string(d)));
     }

@@ -172,7 +172,7 @@ NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
   SymbolicAccess access;
   access.tensor = tensor.tensor;
   access.span = node.span;
-  std::string key = std::to_string(tensor.tensor);
+  std::string key = to_string(tensor.tensor);
   for (SyntaxId arg : node.args) {
     access.index.push_back(index_expression(arg));
     key += "," + to_string(access.index.back());

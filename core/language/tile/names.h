@@ -19,7 +19,7 @@ std::optional<std::string_view> nearest_name(std::string_view name,
 struct Symbol {
   enum class Kind : uint8_t { input, assigned, dimension };
   Kind kind = Kind::input;
-  TensorId tensor = -1;
+  TensorId tensor;
   int rank = -1;  // of tensors whose rank the text declares, else -1
   Span span;
 };

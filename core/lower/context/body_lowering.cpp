@@ -24,12 +24,12 @@ bool has_division(const Expr& e) {
   }
 }
 
-std::vector<bool> needed_nodes(const Body& body, const std::vector<NodeId>& roots) {
-  std::vector<bool> needed(body.nodes.size());
-  for (NodeId id : roots) needed[static_cast<size_t>(id)] = true;
+IdVector<NodeId, bool> needed_nodes(const Body& body, const std::vector<NodeId>& roots) {
+  IdVector<NodeId, bool> needed(body.nodes.size());
+  for (NodeId id : roots) needed[id] = true;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     if (!needed[i]) continue;
-    for (NodeId arg : body.nodes[i].args) needed[static_cast<size_t>(arg)] = true;
+    for (NodeId arg : body.nodes[i].args) needed[arg] = true;
   }
   return needed;
 }
@@ -93,7 +93,7 @@ NodeId BodyLowering::run_round(const Body& from, const Node& fold, size_t result
 }
 
 void BodyLowering::copy_nodes(Copy& c, const std::vector<NodeId>& roots) {
-  std::vector<bool> needed = needed_nodes(*c.from, roots);
+  IdVector<NodeId, bool> needed = needed_nodes(*c.from, roots);
   for (size_t i = 0; i < needed.size(); ++i) {
     if (needed[i]) c.nodes[i] = known(c, c.from->nodes[i]);
   }
@@ -103,16 +103,16 @@ void BodyLowering::copy_nodes(Copy& c, const std::vector<NodeId>& roots) {
 BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
   switch (n.kind) {
     case NodeKind::integer:
-      if (auto value = index_literal(n.integer, n.type)) return {-1, value};
+      if (auto value = index_literal(n.integer, n.type)) return {NodeId(), value};
       return {c.into.add(n), std::nullopt};
     case NodeKind::index: {
       IndexValue value = outside_.index(n.slot);
-      if (fits(value.lo, value.hi, n.type)) return {-1, value};
+      if (fits(value.lo, value.hi, n.type)) return {NodeId(), value};
       return {c.into.size(value.expr, n.type, n.span), std::nullopt};
     }
     case NodeKind::load:
       if (auto value = outside_.scalar(outside_.piece.loads[static_cast<size_t>(n.slot)].tensor)) {
-        return {-1, value};
+        return {NodeId(), value};
       }
       return {load(c, n), std::nullopt};
     case NodeKind::operation:
@@ -135,11 +135,11 @@ BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
 BodyLowering::Known BodyLowering::operation(Copy& c, const Node& n) {
   std::vector<IndexValue> operands;
   for (NodeId arg : n.args) {
-    const Known& k = c.nodes[static_cast<size_t>(arg)];
+    const Known& k = c.nodes[arg];
     if (k.integer) operands.push_back(*k.integer);
   }
   if (operands.size() == n.args.size()) {
-    if (auto value = index_operation(n.op, n.type, operands)) return {-1, value};
+    if (auto value = index_operation(n.op, n.type, operands)) return {NodeId(), value};
   }
   return {operation_node(c, n), std::nullopt};
 }
@@ -153,12 +153,12 @@ NodeId BodyLowering::operation_node(Copy& c, const Node& n) {
 // The node in the copy. Quotients and remainders that are values stay operations of their own type:
 // lanes divide faster in 32 bits.
 NodeId BodyLowering::node(Copy& c, NodeId id) {
-  Known& k = c.nodes[static_cast<size_t>(id)];
-  if (k.copy >= 0) return k.copy;
+  Known& k = c.nodes[id];
+  if (k.copy.valid()) return k.copy;
   internal_check(k.integer.has_value(), "lower: a node used before it is known");
   const Node& n = (*c.from)[id];
   const Expr& e = k.integer->expr;
-  NodeId made = -1;
+  NodeId made;
   if (e.is_constant()) {
     made = c.into.integer(e.value(), n.type, n.span);
   } else if (n.kind == NodeKind::operation && has_division(e)) {
@@ -166,13 +166,13 @@ NodeId BodyLowering::node(Copy& c, NodeId id) {
   } else {
     made = c.into.size(e, n.type, n.span);
   }
-  c.nodes[static_cast<size_t>(id)].copy = made;
+  c.nodes[id].copy = made;
   return made;
 }
 
 // An index expression that an operand of a load is; nullopt: it is a value.
 std::optional<IndexValue> BodyLowering::integer(const Copy& c, NodeId id) const {
-  return c.nodes[static_cast<size_t>(id)].integer;
+  return c.nodes[id].integer;
 }
 
 NodeId BodyLowering::capture(Copy& c, NodeId id) {
@@ -192,12 +192,12 @@ NodeId BodyLowering::from_top(Copy& c, NodeId id) {
 
 BodyLowering::Known BodyLowering::argument(Copy& c, const Node& n) {
   if (n.slot == 0) {
-    if (fits(c.counter->lo, c.counter->hi, n.type)) return {-1, c.counter};
+    if (fits(c.counter->lo, c.counter->hi, n.type)) return {NodeId(), c.counter};
     return {c.into.argument(0, n.type, n.span), std::nullopt};
   }
   if (n.slot < c.own) return {c.into.argument(n.slot, n.type, n.span), std::nullopt};
   NodeId outer = c.captured_from[static_cast<size_t>(n.slot - c.own)];
-  if (auto value = integer(*c.parent, outer)) return {-1, value};
+  if (auto value = integer(*c.parent, outer)) return {NodeId(), value};
   return {capture(c, node(*c.parent, outer)), std::nullopt};
 }
 
@@ -273,7 +273,7 @@ NodeId BodyLowering::load(Copy& c, const Node& n) {
     NodeId made = outside_.replacement(at_top, access.tensor);
     top_.into = std::move(at_top.body);
     loads_ = std::move(at_top.loads);
-    if (made >= 0) return from_top(c, made);
+    if (made.valid()) return from_top(c, made);
   }
   if (auto packed = outside_.packed(n.slot)) {
     Node read = n;
@@ -296,11 +296,11 @@ NodeId BodyLowering::read_element(Copy& c, const Node& n, const tile::Access& ac
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Index& index = access.index[d];
     std::optional<IndexValue> e;
-    NodeId operand = index.value < 0 ? -1 : n.args[static_cast<size_t>(index.value)];
-    if (operand >= 0) e = integer(c, operand);
-    if (operand < 0 || e) {
-      Expr form = operand < 0 ? outside_.value(index.affine) : tidy(e->expr);
-      bool proved = operand < 0 || (e->lo >= 0 && e->hi < shape[d]);
+    NodeId operand = index.value < 0 ? NodeId() : n.args[static_cast<size_t>(index.value)];
+    if (operand.valid()) e = integer(c, operand);
+    if (!operand.valid() || e) {
+      Expr form = operand.valid() ? tidy(e->expr) : outside_.value(index.affine);
+      bool proved = !operand.valid() || (e->lo >= 0 && e->hi < shape[d]);
       Boundary rule = index.boundary;
       if (rule == Boundary::in_range && !proved) rule = Boundary::clamp;
       to.index.push_back(bounded_index(form, shape[d], rule));

@@ -46,7 +46,7 @@ class BodyLowering {
  private:
   // Of a node of the piece's body: its copy, if there is one yet, and its value as an index.
   struct Known {
-    NodeId copy = -1;
+    NodeId copy;
     std::optional<IndexValue> integer;
   };
   // One body being copied: the piece's own or the region of a fold.
@@ -54,7 +54,7 @@ class BodyLowering {
     Copy* parent;
     const Body* from;
     Body& into;
-    std::vector<Known> nodes;
+    IdVector<NodeId, Known> nodes;
     int own;  // arguments that are not captured
     int depth;
     std::vector<NodeId> captured_from;   // nodes of the parent's `from`

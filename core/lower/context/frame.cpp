@@ -97,7 +97,7 @@ void Frame::place(TensorId id, nest::Access& access) const {
       access.index[d] = tidy(access.index[d] - row_begin[static_cast<size_t>(row)]);
     }
   } else if (split.contains(id)) {
-    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
+    split_indices(tensor(id).shape, kernel.shapes[id], access);
   }
 }
 
@@ -105,7 +105,7 @@ std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) co
   nest::Access access;
   access.index = std::move(index);
   if (split.contains(id)) {
-    split_indices(tensor(id).shape, kernel.shapes[static_cast<size_t>(id)], access);
+    split_indices(tensor(id).shape, kernel.shapes[id], access);
   }
   return std::move(access.index);
 }

@@ -62,7 +62,7 @@ struct Frame {
   void take_prepacked(const Schedule& schedule);
   int add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule, bool written);
 
-  const BoundTensor& tensor(TensorId id) const { return kernel.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return kernel.tensors[id]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
   // Of the tensors that have buffers.
   ArgumentLayouts layouts() const;

@@ -20,7 +20,7 @@ class SimtGemmLowering : PieceForm {
 
   // One factor: how its tile is staged.
   struct Operand {
-    NodeId value = -1;
+    NodeId value;
     bool along_k = false;
     const gpu::FlatIndex* parallel_dims = nullptr;
     const std::vector<size_t>* conditions = nullptr;

@@ -12,7 +12,7 @@ using nest::Block;
 
 NodeId TileResults::main_value(Value& into, size_t output, const State& s) const {
   DType type = c_.frame.tensor(c_.contraction.outputs[output]).type;
-  NodeId root = -1;
+  NodeId root;
   if (c_.reduces) {
     State first = s;
     first.copy = 0;
@@ -153,7 +153,7 @@ void TileResults::attached_results(Block& out, const Contraction& c, const State
       NodeId root = values_.translate(
           into, piece, piece.body.results[o], at, [this](Value& inner, TensorId tensor) {
             auto known = made_.find(tensor);
-            return known == made_.end() ? -1 : known->second.value(inner);
+            return known == made_.end() ? NodeId() : known->second.value(inner);
           });
       return into.body.cast(into.body.cast(root, wide), type);
     };

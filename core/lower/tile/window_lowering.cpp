@@ -24,10 +24,10 @@ bool is_neutral(const Node& start, Aggregation how) {
 void WindowLowering::make_window_parts(const WindowForm& form) {
   if (!window_.empty()) return;  // the tile before made them
   size_t count = c_.contraction.outputs.size();
-  if (form.fold >= 0) count = static_cast<size_t>(c_.piece.body[form.fold].slot);
+  if (form.fold.valid()) count = static_cast<size_t>(c_.piece.body[form.fold].slot);
   for (size_t k = 0; k < count; ++k) {
     WindowPart part;
-    if (form.fold >= 0) {
+    if (form.fold.valid()) {
       const Node& fold = c_.piece.body[form.fold];
       std::optional<Aggregation> how = aggregation_of(fold.op);
       internal_check(how.has_value(), "lower: a window combined by another operation");
@@ -59,7 +59,7 @@ nest::Access WindowLowering::kept_suffix(size_t part, const Expr& place, const S
 
 // Adds the value at the position along the parallel dimension: the window's first value there.
 Block WindowLowering::add_window_value(const WindowForm& form, const State& s) const {
-  if (form.fold < 0) return terms_.accumulate(s);
+  if (!form.fold.valid()) return terms_.accumulate(s);
   const Node& fold = c_.piece.body[form.fold];
   LoopContext around = values_.loop_context(c_.piece, s, {});
   Block out;
@@ -132,7 +132,7 @@ Block WindowLowering::finish_window(const WindowForm& form, const Expr& place, b
     nest::StoreKind kind = store_kind(window_[k].how, window_[k].type);
     put(k, nest::StoreKind::assign, kept_suffix(k, place, s));
     if (joined) put(k, kind, sum_so_far(k, s));
-    if (form.fold < 0) continue;
+    if (!form.fold.valid()) continue;
     NodeId start = c_.piece.body[form.fold].args[k + 2];
     if (is_neutral(c_.piece.body[start], window_[k].how)) continue;
     Value value;
@@ -151,7 +151,7 @@ Block WindowLowering::window_results(const WindowForm& form, const State& cell) 
   std::vector<int> sums = accumulators_.buffers(), wholes;
   for (const WindowPart& part : window_) wholes.push_back(part.whole);
   accumulators_.use({wholes.begin(), wholes.begin() + static_cast<std::ptrdiff_t>(sums.size())});
-  values_.know_fold(form.fold < 0 ? nullptr : &c_.piece.body[form.fold], std::move(wholes));
+  values_.know_fold(form.fold.valid() ? &c_.piece.body[form.fold] : nullptr, std::move(wholes));
   Block out = results_.results(cell);
   values_.know_fold(nullptr, {});
   accumulators_.use(std::move(sums));
@@ -167,11 +167,11 @@ Block WindowLowering::window_loop(const State& s) {
   auto at = [&](const Expr& position) {
     State inner = open;
     inner.at[form.parallel_dim].levels = {{1, position}};
-    if (form.fold < 0) inner.at[c_.piece.parallel_dims].levels = {{1, 0}};
+    if (!form.fold.valid()) inner.at[c_.piece.parallel_dims].levels = {{1, 0}};
     return inner;
   };
   Expr length = form.longest;
-  if (form.fold >= 0) {
+  if (form.fold.valid()) {
     Value unused;
     LoopContext around = values_.loop_context(c_.piece, at(0), {});
     BodyLowering body(around, unused);
@@ -204,7 +204,7 @@ Block WindowLowering::window_loop(const State& s) {
   inside.push_back(statement(serial(name + "_cell", 1, count, std::move(beginnings))));
   Block out;
   for (const WindowPart& part : window_) {
-    if (form.fold >= 0) out.push_back({nest::Alloc{part.sum}});
+    if (form.fold.valid()) out.push_back({nest::Alloc{part.sum}});
     out.push_back({nest::Alloc{part.whole}});
     out.push_back({nest::Alloc{part.suffixes}});
   }

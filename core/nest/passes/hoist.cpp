@@ -86,7 +86,8 @@ class LoopHoist {
       }
     }
   }
-  Known known_of(const Node& node, const Store& store, const std::vector<Known>& before) const {
+  Known known_of(const Node& node, const Store& store,
+                 const IdVector<NodeId, Known>& before) const {
     Known known;
     known.fixed = node.kind == NodeKind::integer || node.kind == NodeKind::real ||
                   node.kind == NodeKind::size || node.kind == NodeKind::load ||
@@ -99,7 +100,7 @@ class LoopHoist {
       for (const Expr& e : a.index) use(e, known);
     }
     for (NodeId arg : node.args) {
-      const Known& operand = before[static_cast<size_t>(arg)];
+      const Known& operand = before[arg];
       known.fixed = known.fixed && operand.fixed;
       known.expensive = known.expensive || operand.expensive;
       known.unrolled.insert(operand.unrolled.begin(), operand.unrolled.end());
@@ -108,21 +109,20 @@ class LoopHoist {
   }
 
   void hoist_from(Store& store) {
-    std::vector<Known> known;
+    IdVector<NodeId, Known> known;
     for (const Node& node : store.body.nodes) known.push_back(known_of(node, store, known));
-    std::vector<bool> wanted(known.size(), false);
+    IdVector<NodeId, bool> wanted(known.size(), false);
     auto used = [&](NodeId id, bool by_fixed) {
-      auto at = static_cast<size_t>(id);
-      bool worth = known[at].fixed && known[at].expensive && !by_fixed;
-      if (worth && store.body[id].type != DType::bool_) wanted[at] = true;
+      bool worth = known[id].fixed && known[id].expensive && !by_fixed;
+      if (worth && store.body[id].type != DType::bool_) wanted[id] = true;
     };
     for (size_t i = 0; i < known.size(); ++i) {
       for (NodeId arg : store.body.nodes[i].args) used(arg, known[i].fixed);
     }
     for (NodeId result : store.body.results) used(result, false);
     std::map<NodeId, Access> kept;
-    for (size_t i = 0; i < known.size(); ++i) {
-      if (wanted[i]) keep(store, static_cast<NodeId>(i), known[i], kept);
+    for (NodeId id : known.ids()) {
+      if (wanted[id]) keep(store, id, known[id], kept);
     }
     if (!kept.empty()) replace(store, kept);
   }
@@ -179,7 +179,7 @@ class LoopHoist {
       load.kind = NodeKind::load;
       load.type = store.body[id].type;
       load.slot = static_cast<int>(store.loads.size());
-      store.body.nodes[static_cast<size_t>(id)] = std::move(load);
+      store.body.nodes[id] = std::move(load);
       store.loads.push_back(place);
     }
     drop_unused(store);

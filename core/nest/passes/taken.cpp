@@ -13,18 +13,18 @@ std::optional<int64_t> known(const Node& node) {
   return std::nullopt;
 }
 
-// The side of a select whose condition is known; -1: any other node.
+// The side of a select whose condition is known; none: any other node.
 NodeId taken(const Body& body, const Node& node) {
-  if (node.kind != NodeKind::operation || node.op != Op::select) return -1;
+  if (node.kind != NodeKind::operation || node.op != Op::select) return NodeId();
   std::optional<int64_t> condition = known(body[node.args[0]]);
-  if (!condition) return -1;
+  if (!condition) return NodeId();
   NodeId side = node.args[*condition != 0 ? 1 : 2];
-  return body[side].type == node.type ? side : -1;
+  return body[side].type == node.type ? side : NodeId();
 }
 
 bool has_taken(const Body& body) {
   return std::any_of(body.nodes.begin(), body.nodes.end(), [&](const Node& node) {
-    return taken(body, node) >= 0 || (node.region && has_taken(*node.region));
+    return taken(body, node).valid() || (node.region && has_taken(*node.region));
   });
 }
 
@@ -44,18 +44,17 @@ void drop_unread(Body& body, std::vector<Access>& loads) {
   loads = std::move(kept);
 }
 
-// `more`: nodes of the body that are needed beside its results.
-void fold_selects(Body& body, std::vector<Access>& loads, std::vector<NodeId>* more) {
+// `more`: numbers of nodes that are needed beside the body's results; -1: none.
+void fold_selects(Body& body, std::vector<Access>& loads, std::vector<int>* more) {
   if (!has_taken(body)) return;
   size_t results = body.results.size();
-  if (more != nullptr) {
-    std::copy_if(more->begin(), more->end(), std::back_inserter(body.results),
-                 [](NodeId id) { return id >= 0; });
+  for (size_t i = 0; more != nullptr && i < more->size(); ++i) {
+    if ((*more)[i] >= 0) body.results.emplace_back((*more)[i]);
   }
   body = tidied(rewritten(body, taken));
   size_t next = results;
   for (size_t i = 0; more != nullptr && i < more->size(); ++i) {
-    if ((*more)[i] >= 0) (*more)[i] = body.results[next++];
+    if ((*more)[i] >= 0) (*more)[i] = body.results[next++].number();
   }
   body.results.resize(results);
   drop_unread(body, loads);

@@ -31,7 +31,7 @@ using Seeds = std::multimap<TensorId, TensorId>;
 Seeds seeds_of(const Program& program) {
   Seeds seeds;
   for (TensorId id : program.inputs) {
-    const Tensor& input = program.tensors[static_cast<size_t>(id)];
+    const Tensor& input = program.tensors[id];
     if (input.seed_of) seeds.emplace(*input.seed_of, id);
   }
   return seeds;
@@ -42,7 +42,7 @@ void check_seeds(BindContext& context, const Seeds& seeds, TensorId of) {
   auto [first, last] = seeds.equal_range(of);
   for (auto at = first; at != last; ++at) {
     TensorId id = at->second;
-    const Tensor& seed = context.program.tensors[static_cast<size_t>(id)];
+    const Tensor& seed = context.program.tensors[id];
     const BoundTensor &given = context.tensor(id), &output = context.tensor(of);
     for (const BoundTensor* t : {&output, &given}) {
       if (is_float(t->type)) continue;
@@ -58,7 +58,7 @@ void check_seeds(BindContext& context, const Seeds& seeds, TensorId of) {
 }
 
 void check_differentiated(BindContext& context, TensorId id) {
-  const Tensor& input = context.program.tensors[static_cast<size_t>(id)];
+  const Tensor& input = context.program.tensors[id];
   DType type = context.tensor(id).type;
   if (!input.differentiated || is_float(type)) return;
   fail(Stage::bind, "gradient", input.span,
@@ -80,7 +80,7 @@ int64_t node_count(const BoundStatement& statement) {
 void replace_load(Piece& piece, int slot, int64_t value) {
   piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
     bool here = node.kind == NodeKind::load && node.slot == slot;
-    return here ? into.integer(value, node.type, node.span) : -1;
+    return here ? into.integer(value, node.type, node.span) : NodeId();
   });
   piece.loads.erase(piece.loads.begin() + slot);
   change_nodes(piece.body, [&](Node& node) {

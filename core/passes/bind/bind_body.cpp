@@ -28,15 +28,15 @@ std::string quoted(Op op) { return "`" + std::string(info(op).spelling) + "`"; }
 class BodyTyper {
  public:
   BodyTyper(const Body& body, const BodyTyping& typing)
-      : from_(body), typing_(typing), kinds_(body.nodes.size()), held_(body.nodes.size(), -1) {}
+      : from_(body), typing_(typing), kinds_(body.nodes.size()), held_(body.nodes.size()) {}
 
   TypedBody run(const std::function<DType(DType)>& result_type) {
-    for (size_t n = 0; n < from_.nodes.size(); ++n) {
+    for (NodeId n : from_.nodes.ids()) {
       kinds_[n] = infer(from_.nodes[n]);
-      held_[n] = emit(static_cast<NodeId>(n));
+      held_[n] = emit(n);
     }
     NodeId root = from_.results.at(0);
-    const Kind& kind = kinds_[at(root)];
+    const Kind& kind = kinds_[root];
     DType value = kind.strength == Strength::strong         ? kind.type
                   : kind.strength == Strength::weak_integer ? DType::i64
                                                             : DType::f32;
@@ -46,8 +46,6 @@ class BodyTyper {
   }
 
  private:
-  static size_t at(NodeId id) { return static_cast<size_t>(id); }
-
   // Inference.
   static Kind strong(DType type) { return {Strength::strong, type, std::nullopt}; }
 
@@ -98,12 +96,12 @@ class BodyTyper {
       case TypeRule::casting:
         return strong(node.type);
       case TypeRule::casting_like:
-        return strong(default_type(kinds_[at(node.args[1])]));
+        return strong(default_type(kinds_[node.args[1]]));
       case TypeRule::floating:
         return as_float(promoted(node, 0));
       case TypeRule::rounding:
       case TypeRule::identity:
-        return {kinds_[at(node.args[0])].strength, kinds_[at(node.args[0])].type, std::nullopt};
+        return {kinds_[node.args[0]].strength, kinds_[node.args[0]].type, std::nullopt};
       case TypeRule::random:
         return strong(DType::f32);
       case TypeRule::packed:
@@ -138,9 +136,9 @@ class BodyTyper {
 
   // The common kind of the operands from `first` on (rules 5.2, 5.3).
   Kind promoted(const Node& node, size_t first) {
-    Kind kind = kinds_[at(node.args.at(first))];
+    Kind kind = kinds_[node.args.at(first)];
     for (size_t a = first + 1; a < node.args.size(); ++a) {
-      kind = common(kind, kinds_[at(node.args[a])], node);
+      kind = common(kind, kinds_[node.args[a]], node);
     }
     kind.constant.reset();
     return kind;
@@ -169,7 +167,7 @@ class BodyTyper {
     DType type = strength == Strength::weak_integer ? DType::i64 : DType::f64;
     std::vector<Scalar> args;
     for (NodeId arg : node.args) {
-      const std::optional<Scalar>& value = kinds_[at(arg)].constant;
+      const std::optional<Scalar>& value = kinds_[arg].constant;
       if (!value) return std::nullopt;
       args.push_back(convert(*value, type));
     }
@@ -180,8 +178,8 @@ class BodyTyper {
   // emitted once for each float type that asks for them.
   NodeId emit(NodeId n) {
     const Node& node = from_[n];
-    const Kind& kind = kinds_[at(n)];
-    if (kind.strength == Strength::weak_real || kind.constant) return -1;
+    const Kind& kind = kinds_[n];
+    if (kind.strength == Strength::weak_real || kind.constant) return NodeId();
     switch (node.kind) {
       case NodeKind::integer:
         return body_.integer(node.integer, node.type, node.span);
@@ -200,7 +198,7 @@ class BodyTyper {
 
   std::vector<NodeId> index_values(const Node& load) {
     std::vector<NodeId> values;
-    for (NodeId arg : load.args) values.push_back(as(arg, default_type(kinds_[at(arg)])));
+    for (NodeId arg : load.args) values.push_back(as(arg, default_type(kinds_[arg])));
     return values;
   }
 
@@ -224,11 +222,11 @@ class BodyTyper {
         return emit_cast(node, type);
       case TypeRule::rounding:
         if (is_float(type)) break;
-        return held_[at(node.args[0])];
+        return held_[node.args[0]];
       case TypeRule::identity:
-        return held_[at(node.args[0])];
+        return held_[node.args[0]];
       case TypeRule::selection:
-        if (const std::optional<Scalar>& condition = kinds_[at(node.args[0])].constant) {
+        if (const std::optional<Scalar>& condition = kinds_[node.args[0]].constant) {
           return as(node.args[is_true(*condition) ? 1 : 2], type);
         }
         break;
@@ -259,7 +257,7 @@ class BodyTyper {
       case TypeRule::comparison:
         return default_type(acting_as_number(promoted(node, 0)));
       case TypeRule::predicate:
-        return default_type(acting_as_number(kinds_[at(node.args[a])]));
+        return default_type(acting_as_number(kinds_[node.args[a]]));
       default:
         return result;
     }
@@ -272,8 +270,8 @@ class BodyTyper {
 
   NodeId emit_cast(const Node& node, DType type) {
     NodeId arg = node.args[0];
-    const Kind& kind = kinds_[at(arg)];
-    if (kind.strength == Strength::strong) return body_.cast(held_[at(arg)], type, node.span);
+    const Kind& kind = kinds_[arg];
+    if (kind.strength == Strength::strong) return body_.cast(held_[arg], type, node.span);
     if (kind.constant) return literal(convert(*kind.constant, type), node.span);
     NodeId value = as(arg, is_float(type) ? type : default_type(kind));
     return body_.cast(value, type, node.span);
@@ -287,7 +285,7 @@ class BodyTyper {
   // The value of `n`, taken as an element of `type`, in the type that such elements are computed
   // in.
   NodeId as(NodeId n, DType type) {
-    const Kind& kind = kinds_[at(n)];
+    const Kind& kind = kinds_[n];
     DType computed = held_type(type);
     Span span = from_[n].span;
     if (kind.constant) {
@@ -298,7 +296,7 @@ class BodyTyper {
       DType real = is_float(type) ? computed : DType::f32;
       return body_.cast(weak_real(n, real), computed, span);
     }
-    NodeId value = held_[at(n)];
+    NodeId value = held_[n];
     bool wraps = kind.strength == Strength::weak_integer && is_narrow_integer(type);
     if (wraps) value = body_.cast(value, type, span);
     return body_.cast(value, computed, span);
@@ -306,21 +304,21 @@ class BodyTyper {
 
   // Nodes come in order, so every earlier weak real has been emitted for the type before `n`.
   NodeId weak_real(NodeId n, DType type) {
-    std::vector<NodeId>& nodes = weak_reals_[type];
-    nodes.resize(from_.nodes.size(), -1);
-    if (nodes[at(n)] >= 0) return nodes[at(n)];
-    for (size_t i = 0; i <= at(n); ++i) {
+    IdVector<NodeId, NodeId>& nodes = weak_reals_[type];
+    nodes.resize(from_.nodes.size());
+    if (nodes[n].valid()) return nodes[n];
+    for (size_t i = 0; i <= n.index(); ++i) {
       const Kind& kind = kinds_[i];
-      bool needed = kind.strength == Strength::weak_real && !kind.constant && nodes[i] < 0;
+      bool needed = kind.strength == Strength::weak_real && !kind.constant && !nodes[i].valid();
       if (needed) nodes[i] = emit_weak(from_.nodes[i], type);
     }
-    return nodes[at(n)];
+    return nodes[n];
   }
 
   NodeId final_value(NodeId root, DType value, DType wanted) {
-    const Kind& kind = kinds_[at(root)];
+    const Kind& kind = kinds_[root];
     if (kind.strength != Strength::strong) return body_.cast(as(root, value), wanted);
-    NodeId id = held_[at(root)];
+    NodeId id = held_[root];
     // The store of an elementwise statement wraps to the tensor's type, so a last wrap to it is
     // left out.
     const Node& node = body_[id];
@@ -332,9 +330,9 @@ class BodyTyper {
 
   const Body& from_;
   const BodyTyping& typing_;
-  std::vector<Kind> kinds_;
-  std::vector<NodeId> held_;
-  std::map<DType, std::vector<NodeId>> weak_reals_;
+  IdVector<NodeId, Kind> kinds_;
+  IdVector<NodeId, NodeId> held_;
+  std::map<DType, IdVector<NodeId, NodeId>> weak_reals_;
   Body body_;
 };
 

@@ -31,15 +31,15 @@ BindContext::BindContext(const Program& symbolic) : program(symbolic) {
     tensor_of.name = declared.name;
     bound.tensors.push_back(std::move(tensor_of));
   }
-  for (size_t id = 0; id < program.tensors.size(); ++id) {
-    tensors_by_name_.emplace(program.tensors[id].name, static_cast<TensorId>(id));
+  for (TensorId id : program.tensors.ids()) {
+    tensors_by_name_.emplace(program.tensors[id].name, id);
   }
   for (TensorId id : program.outputs) tensor(id).role = TensorRole::output;
   for (TensorId id : program.inputs) tensor(id).role = TensorRole::input;
 }
 
 void BindContext::bind_input(TensorId id, const InputType& type) {
-  const Tensor& declared = program.tensors[static_cast<size_t>(id)];
+  const Tensor& declared = program.tensors[id];
   declare(id, type.type, type.shape, declared.span);
   if (declared.type && *declared.type != type.type) {
     fail(Stage::bind, "type", declared.span,
@@ -67,7 +67,7 @@ void BindContext::bind_input(TensorId id, const InputType& type) {
 }
 
 void BindContext::bind_dimension(TensorId id, size_t axis, int64_t size) {
-  const Tensor& declared = program.tensors[static_cast<size_t>(id)];
+  const Tensor& declared = program.tensors[id];
   const Expr& dim = declared.dims[axis];
   Span span = axis < declared.dim_spans.size() ? declared.dim_spans[axis] : declared.span;
   std::string where = "dimension " + std::to_string(axis) + " of " + declared.name;
@@ -127,7 +127,7 @@ void BindContext::check(const SizeCheck& check) {
 
 void BindContext::check_sizes() {
   for (const SizeDefinition& size : program.sizes) {
-    dimensions_.insert_or_assign(size.name, Dimension{size_value(size.value, {}), -1});
+    dimensions_.insert_or_assign(size.name, Dimension{size_value(size.value, {}), TensorId()});
   }
   for (const SizeCheck& size : program.checks) check(size);
 }
@@ -299,8 +299,7 @@ TensorId BindContext::temporary(TensorId like, const std::string& suffix, DType 
   for (int i = 1; taken(chosen); ++i) chosen = base + std::to_string(i);
   BoundTensor fresh;
   fresh.name = chosen;
-  bound.tensors.push_back(std::move(fresh));
-  auto id = static_cast<TensorId>(bound.tensors.size()) - 1;
+  TensorId id = bound.tensors.add(std::move(fresh));
   declare(id, type, std::move(shape), span);
   return id;
 }

@@ -25,7 +25,7 @@ class BindContext {
   const Program& program;
   BoundProgram bound;  // its first tensors are the program's, under the same ids
 
-  BoundTensor& tensor(TensorId id) { return bound.tensors[static_cast<size_t>(id)]; }
+  BoundTensor& tensor(TensorId id) { return bound.tensors[id]; }
   const Shape& shape(TensorId id) { return tensor(id).shape; }
   const std::string& name(TensorId id) { return tensor(id).name; }
 
@@ -62,7 +62,7 @@ class BindContext {
 
   struct Dimension {
     int64_t size = 0;
-    TensorId tensor = -1;
+    TensorId tensor;
   };
   std::map<std::string, Dimension, std::less<>> dimensions_;
   std::map<std::string_view, TensorId> tensors_by_name_;  // of the program

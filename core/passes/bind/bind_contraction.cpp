@@ -271,7 +271,7 @@ class ContractionBinder {
         return is_float(size.type) ? to.real(size.f, size.type, node.span)
                                    : to.integer(size.i, size.type, node.span);
       }
-      if (node.kind != NodeKind::load) return -1;
+      if (node.kind != NodeKind::load) return NodeId();
       check_type(node);
       return complete_load(to, node);
     });

@@ -33,7 +33,7 @@ std::vector<Condition> domain(const BoundProgram& program, const Piece& piece) {
     if (!known) conditions.push_back(std::move(condition));
   };
   auto add_access = [&](const Access& access) {
-    const Shape& shape = program.tensors[static_cast<size_t>(access.tensor)].shape;
+    const Shape& shape = program.tensors[access.tensor].shape;
     for (size_t d = 0; d < access.index.size(); ++d) {
       const Index& index = access.index[d];
       if (index.value >= 0 || index.boundary != Boundary::in_range) continue;
@@ -165,8 +165,7 @@ class Checker {
     checkpoint();
     lattice::Emptiness answer = lattice::emptiness(system);
     if (answer == lattice::Emptiness::empty) return;
-    const std::string& name =
-        program_.tensors[static_cast<size_t>(contraction_.outputs[output])].name;
+    const std::string& name = program_.tensors[contraction_.outputs[output]].name;
     if (answer == lattice::Emptiness::inhabited) {
       fail(Stage::compile, "overlap", contraction_.span,
            "two valid points of this `=` write the same cell of " + name,

@@ -43,9 +43,9 @@ bool join(std::vector<Dim>& dims, size_t first, size_t count,
 // A view of the tensor in another shape, made once.
 TensorId view_in_shape(BindContext& context, TensorId tensor, const Shape& shape, Span span) {
   TensorId source = context.tensor(tensor).view_of.value_or(tensor);
-  for (size_t id = 0; id < context.bound.tensors.size(); ++id) {
+  for (TensorId id : context.bound.tensors.ids()) {
     const BoundTensor& t = context.bound.tensors[id];
-    if (t.view_of == source && t.shape == shape) return static_cast<TensorId>(id);
+    if (t.view_of == source && t.shape == shape) return id;
   }
   DType type = context.tensor(source).type;
   TensorId view = context.temporary(source, "flat", type, shape, span);

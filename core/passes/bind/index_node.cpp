@@ -43,7 +43,7 @@ class Writer {
       case ExprKind::select:
         return choice(e);
     }
-    return -1;
+    return NodeId();
   }
 
  private:

@@ -19,7 +19,7 @@ class Shapes {
     for (TensorId id : sizing_parameters(program)) parameters_.push_back(tensor(id).name);
   }
 
-  std::vector<Known> run() {
+  IdVector<TensorId, Known> run() {
     for (TensorId id : program_.inputs) {
       if (tensor(id).ranked) at(id) = tensor(id).dims;
     }
@@ -31,8 +31,8 @@ class Shapes {
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
-  Known& at(TensorId id) { return known_[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
+  Known& at(TensorId id) { return known_[id]; }
 
   // "NAME.axis" as the tensor and the axis that it names.
   std::optional<std::pair<TensorId, size_t>> axis_named(std::string_view name) const {
@@ -205,7 +205,7 @@ class Shapes {
   }
 
   const Program& program_;
-  std::vector<Known> known_;
+  IdVector<TensorId, Known> known_;
   std::map<std::string, const Expr*, std::less<>> definitions_;
   std::vector<std::string> parameters_;
   const Known none_;
@@ -213,7 +213,7 @@ class Shapes {
 
 }  // namespace
 
-std::vector<std::optional<SymbolicShape>> symbolic_shapes(const Program& program) {
+IdVector<TensorId, std::optional<SymbolicShape>> symbolic_shapes(const Program& program) {
   return Shapes(program).run();
 }
 

@@ -11,9 +11,9 @@ namespace tile {
 
 using SymbolicShape = std::vector<Expr>;
 
-// By TensorId. Variables are dimension names and "NAME.axis" of inputs that declare none. Where
+// Variables are dimension names and "NAME.axis" of inputs that declare none. Where
 // bind accepts the inputs, its shapes are the values of these. nullopt where the shape depends on
 // more than sizes (on which of two dimensions is broadcast, on a parameter's value, on a rank).
-std::vector<std::optional<SymbolicShape>> symbolic_shapes(const Program& program);
+IdVector<TensorId, std::optional<SymbolicShape>> symbolic_shapes(const Program& program);
 
 }  // namespace tile

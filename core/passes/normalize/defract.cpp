@@ -25,7 +25,7 @@ bool stays_inside(const Piece& piece, const Affine& form, int64_t size) {
 // loop over parallel dimensions still needs it.
 void keep_stores_inside(const BoundProgram& program, Piece& piece) {
   for (const Access& store : piece.stores) {
-    const Shape& shape = program.tensors[static_cast<size_t>(store.tensor)].shape;
+    const Shape& shape = program.tensors[store.tensor].shape;
     for (size_t d = 0; d < shape.size(); ++d) {
       const Affine& form = store.index[d].affine;
       if (!stays_inside(piece, form, shape[d])) {

@@ -97,17 +97,17 @@ void verify_access(const Piece& piece, const Conditions& conditions, const Acces
 
 }  // namespace
 
-void verify_accesses(const Contraction& c, const std::vector<BoundTensor>& tensors) {
+void verify_accesses(const Contraction& c, const BoundTensors& tensors) {
   for (const Piece& piece : c.pieces) {
     bool none = std::any_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n <= 0; });
     if (none) continue;
     // What a cell is stored for is its parallel point, whether or not that has a point.
     Conditions points = conditions_of(piece, false), parallel_dims = conditions_of(piece, true);
     for (const Access& a : piece.stores) {
-      verify_access(piece, parallel_dims, a, tensors[static_cast<size_t>(a.tensor)], "store");
+      verify_access(piece, parallel_dims, a, tensors[a.tensor], "store");
     }
     for (const Access& a : piece.loads) {
-      verify_access(piece, points, a, tensors[static_cast<size_t>(a.tensor)], "load");
+      verify_access(piece, points, a, tensors[a.tensor], "load");
     }
   }
 }

@@ -10,7 +10,7 @@ namespace tile {
 
 // Throws InternalError naming the access where the domain has a point, or for a store a parallel
 // point, at which an index is no integer inside the tensor's extent.
-void verify_accesses(const Contraction& c, const std::vector<BoundTensor>& tensors);
+void verify_accesses(const Contraction& c, const BoundTensors& tensors);
 // Of every normalized contraction.
 void verify_accesses(const BoundProgram& program);
 

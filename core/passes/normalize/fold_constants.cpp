@@ -64,7 +64,7 @@ class Folder {
   NodeId leaf(Body& body, const Node& node) const {
     if (node.kind == NodeKind::load) return element(body, node);
     if (node.kind == NodeKind::fold) return fold(body, node);
-    if (node.kind != NodeKind::operation) return -1;
+    if (node.kind != NodeKind::operation) return NodeId();
     if (node.op == Op::select && is_literal(body[node.args[0]])) {
       return node.args[is_true(value_of(body[node.args[0]])) ? 1 : 2];
     }
@@ -86,7 +86,7 @@ class Folder {
     auto captured = [&](int slot) { return body[node.args[static_cast<size_t>(slot) + 1]]; };
     bool any = false;
     for (size_t a = own + 1; a < node.args.size(); ++a) any = any || is_literal(body[node.args[a]]);
-    if (!any) return -1;
+    if (!any) return NodeId();
     const Body* region = nullptr;  // the copy; loops inside have arguments of their own
     Node copy = node;
     copy.region = std::make_shared<const Body>(
@@ -104,7 +104,7 @@ class Folder {
   }
   // x + 0, x - 0, x * 1 and x / 1 of integers; x * 1 of reals.
   static NodeId neutral(const Body& body, const Node& node) {
-    if (node.args.size() != 2) return -1;
+    if (node.args.size() != 2) return NodeId();
     const Node &a = body[node.args[0]], &b = body[node.args[1]];
     bool sums = node.op == Op::add || node.op == Op::sub;
     bool products = node.op == Op::mul || node.op == Op::div;
@@ -115,20 +115,20 @@ class Folder {
     }
     if (products && b.kind == NodeKind::real && b.real == 1) return node.args[0];
     if (node.op == Op::mul && a.kind == NodeKind::real && a.real == 1) return node.args[1];
-    return -1;
+    return NodeId();
   }
 
   // An element of a constant tensor at a constant place.
   NodeId element(Body& body, const Node& node) const {
     const Access& access = piece_.loads[static_cast<size_t>(node.slot)];
-    const BoundTensor& tensor = program_.tensors[static_cast<size_t>(access.tensor)];
-    if (!tensor.constant) return -1;
+    const BoundTensor& tensor = program_.tensors[access.tensor];
+    if (!tensor.constant) return NodeId();
     int64_t position = 0;
     for (size_t d = 0; d < access.index.size(); ++d) {
       std::optional<int64_t> at = place(body, node, access.index[d]);
-      if (!at) return -1;
+      if (!at) return NodeId();
       int64_t inside = bounded(*at, tensor.shape[d], access.index[d].boundary);
-      if (inside < 0) return -1;
+      if (inside < 0) return NodeId();
       position = position * tensor.shape[d] + inside;
     }
     size_t offset = static_cast<size_t>(position) * byte_size(tensor.type);

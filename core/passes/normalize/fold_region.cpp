@@ -6,13 +6,13 @@ NodeId region_value(Body& to, const Body& region, NodeId root, const std::vector
   return graft(to, region, root, [&](Body& inner, const Node& n) -> NodeId {
     // Arguments of an inner region are its own.
     bool own = &inner == &to && n.kind == NodeKind::argument;
-    return own ? given.at(static_cast<size_t>(n.slot)) : -1;
+    return own ? given.at(static_cast<size_t>(n.slot)) : NodeId();
   });
 }
 
 std::vector<NodeId> region_arguments(Body& to, const Body& from, const Node& fold, NodeId counter) {
   auto carried = static_cast<size_t>(fold.slot);
-  std::vector<NodeId> given(carried + 1, -1);
+  std::vector<NodeId> given(carried + 1);
   given[0] = counter;
   for (size_t a = carried + 2; a < fold.args.size(); ++a) {
     given.push_back(graft(to, from, fold.args[a], [](Body&, const Node&) { return NodeId{-1}; }));
@@ -22,17 +22,17 @@ std::vector<NodeId> region_arguments(Body& to, const Body& from, const Node& fol
 
 Body replace_components(const Body& body, const Node& fold, const ComponentValue& value) {
   std::vector<NodeId> starts;
-  NodeId mark = -1;            // stands for the fold in the copy: only components refer to it
+  NodeId mark;                 // stands for the fold in the copy: only components refer to it
   const Body* home = nullptr;  // regions have nodes of the same numbers
   Body copy = rewritten(body, [&](Body& to, const Node& n) -> NodeId {
-    bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && mark < 0;
+    bool this_fold = n.kind == NodeKind::fold && n.region == fold.region && !mark.valid();
     if (this_fold) {
       starts.assign(n.args.begin() + 2, n.args.begin() + 2 + n.slot);
       home = &to;
       mark = to.integer(0, DType::i64, n.span);
       return mark;
     }
-    if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return -1;
+    if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return NodeId();
     return value(to, n, starts[static_cast<size_t>(n.slot)]);
   });
   return tidied(copy);

@@ -13,7 +13,7 @@ namespace tile {
 NodeId region_value(Body& to, const Body& region, NodeId root, const std::vector<NodeId>& given);
 
 // The region's arguments for a fold of `from`, whose captured values are copied into `to`: the
-// counter is `counter`, carried values are not given (-1).
+// counter is `counter`, carried values are not given (none).
 std::vector<NodeId> region_arguments(Body& to, const Body& from, const Node& fold, NodeId counter);
 
 // The body in which `value` stands for each component of the fold: it appends to `to` what the

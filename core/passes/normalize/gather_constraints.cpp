@@ -19,10 +19,10 @@ void gather_constraints(BoundProgram& program, const Target&) {
     if (c == nullptr || c->normalized) continue;
     for (Piece& piece : c->pieces) {
       for (const Access& a : piece.stores) {
-        gather(piece, a, program.tensors[static_cast<size_t>(a.tensor)].shape);
+        gather(piece, a, program.tensors[a.tensor].shape);
       }
       for (const Access& a : piece.loads) {
-        gather(piece, a, program.tensors[static_cast<size_t>(a.tensor)].shape);
+        gather(piece, a, program.tensors[a.tensor].shape);
       }
     }
   }

@@ -113,9 +113,9 @@ class Hoister {
     const Body& body = c.pieces[0].body;
     std::optional<Shape> cells = cells_of(c);
     if (!cells) return false;
-    for (size_t n = 0; n < body.nodes.size(); ++n) {
+    for (NodeId n : body.nodes.ids()) {
       if (!hoistable(body, body.nodes[n])) continue;
-      hoist(c, static_cast<NodeId>(n), *cells, before);
+      hoist(c, n, *cells, before);
       return true;
     }
     return false;
@@ -124,7 +124,7 @@ class Hoister {
   // The range of each iterator, where the statement stores at the iterators themselves.
   std::optional<Shape> cells_of(const Contraction& c) const {
     const Piece& piece = c.pieces[0];
-    const Shape& shape = program_.tensors[static_cast<size_t>(c.outputs[0])].shape;
+    const Shape& shape = program_.tensors[c.outputs[0]].shape;
     Shape cells(piece.iterators.size(), -1);
     for (size_t d = 0; d < shape.size(); ++d) {
       for (size_t u = 0; u < cells.size(); ++u) {
@@ -143,13 +143,11 @@ class Hoister {
     for (size_t k = 0; k < carried; ++k) {
       DType type = piece.body[fold.args[k + 2]].type;
       BoundTensor sum;
-      sum.name =
-          fresh_name(names_, program_.tensors[static_cast<size_t>(c.outputs[0])].name + "_loop");
+      sum.name = fresh_name(names_, program_.tensors[c.outputs[0]].name + "_loop");
       sum.type = type;
       sum.shape = cells;
       names_.insert(sum.name);
-      auto id = static_cast<TensorId>(program_.tensors.size());
-      program_.tensors.push_back(std::move(sum));
+      TensorId id = program_.tensors.add(std::move(sum));
       Access cell;
       cell.tensor = id;
       for (size_t u = 0; u < cells.size(); ++u) cell.index.push_back({iterator_affine(u)});

@@ -26,21 +26,21 @@ class Resolver {
  private:
   NodeId leaf(Body& body, const Node& node) {
     if (node.kind == NodeKind::load) return load(body, node);
-    if (node.kind != NodeKind::operation) return -1;
+    if (node.kind != NodeKind::operation) return NodeId();
     if (std::optional<bool> truth = forms_.decided(body, node)) {
       return body.integer(*truth ? 1 : 0, DType::bool_, node.span);
     }
     bool worth = node.op == Op::div || node.op == Op::mod || node.op == Op::min ||
                  node.op == Op::max || node.op == Op::select;
-    if (!worth || !is_integer(node.type)) return -1;
+    if (!worth || !is_integer(node.type)) return NodeId();
     std::optional<Affine> form = forms_.form(body, node);
-    return form ? body.cast(affine_value(body, *form, node.span), node.type, node.span) : -1;
+    return form ? body.cast(affine_value(body, *form, node.span), node.type, node.span) : NodeId();
   }
 
   // The load with as few index values as possible.
   NodeId load(Body& body, Node node) {
     Access access = loads_[static_cast<size_t>(node.slot)];
-    const Shape& shape = program_.tensors[static_cast<size_t>(access.tensor)].shape;
+    const Shape& shape = program_.tensors[access.tensor].shape;
     std::vector<NodeId> operands;
     for (size_t d = 0; d < access.index.size(); ++d) {
       Index& index = access.index[d];
@@ -57,14 +57,14 @@ class Resolver {
       index.value = static_cast<int>(operands.size());
       operands.push_back(value);
     }
-    if (operands.size() == node.args.size()) return -1;
+    if (operands.size() == node.args.size()) return NodeId();
     node.args = std::move(operands);
     node.slot = position_of(loads_, std::move(access));
     return body.add(std::move(node));
   }
 
   void drop_rules(Access& access) const {
-    const Shape& shape = program_.tensors[static_cast<size_t>(access.tensor)].shape;
+    const Shape& shape = program_.tensors[access.tensor].shape;
     for (size_t d = 0; d < access.index.size(); ++d) {
       Index& index = access.index[d];
       if (index.value < 0 && forms_.within(index.affine, 0, shape[d])) {

@@ -16,8 +16,8 @@ constexpr size_t kPackedElement = 2;  // bytes
 class Splitter {
  public:
   explicit Splitter(BoundProgram& program) : program_(program) {
-    for (size_t id = 0; id < program.tensors.size(); ++id) {
-      if (may_split(program.tensors[id])) apart_[static_cast<TensorId>(id)] = {};
+    for (TensorId id : program.tensors.ids()) {
+      if (may_split(program.tensors[id])) apart_[id] = {};
     }
     for (TensorId id : program.outputs) apart_.erase(id);
     for (const BoundTensor& t : program.tensors) {
@@ -73,7 +73,7 @@ class Splitter {
       }
     }
     for (TensorId id : c->outputs) {
-      const Shape& shape = program_.tensors[static_cast<size_t>(id)].shape;
+      const Shape& shape = program_.tensors[id].shape;
       auto made = std::count(c->outputs.begin(), c->outputs.end(), id);
       if (shape.empty() || made != shape.back()) apart_.erase(id);
     }
@@ -81,7 +81,7 @@ class Splitter {
   std::optional<size_t> component(const Access& a) const {
     if (a.index.empty()) return std::nullopt;
     const Index& last = a.index.back();
-    int64_t count = program_.tensors[static_cast<size_t>(a.tensor)].shape.back();
+    int64_t count = program_.tensors[a.tensor].shape.back();
     bool number = last.value < 0 && last.affine.is_constant() && last.affine.is_integral();
     if (!number) return std::nullopt;
     int64_t at = last.affine.constant.num();
@@ -89,14 +89,13 @@ class Splitter {
   }
 
   void make_components(TensorId id, std::vector<TensorId>& components) {
-    BoundTensor part = program_.tensors[static_cast<size_t>(id)];
+    BoundTensor part = program_.tensors[id];
     auto count = static_cast<size_t>(part.shape.back());
     std::string name = part.name;
     part.shape.pop_back();
     for (size_t i = 0; i < count; ++i) {
       part.name = fresh_name(name + "_" + std::to_string(i));
-      components.push_back(static_cast<TensorId>(program_.tensors.size()));
-      program_.tensors.push_back(part);
+      components.push_back(program_.tensors.add(part));
     }
   }
   std::string fresh_name(std::string name) const {

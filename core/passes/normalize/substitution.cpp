@@ -41,9 +41,9 @@ void rewrite(Access& access, std::span<const Affine> replacement) {
 }  // namespace
 
 NodeId affine_value(Body& body, const Affine& form, Span span) {
-  NodeId sum = -1;
+  NodeId sum;
   auto plus = [&](NodeId term) {
-    sum = sum < 0 ? term : body.operation(Op::add, {sum, term}, DType::i64, span);
+    sum = sum.valid() ? body.operation(Op::add, {sum, term}, DType::i64, span) : term;
   };
   for (size_t j = 0; j < form.coefficients.size(); ++j) {
     if (form.coefficients[j].is_zero()) continue;
@@ -55,7 +55,7 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
     }
     plus(term);
   }
-  if (sum < 0 || !form.constant.is_zero())
+  if (!sum.valid() || !form.constant.is_zero())
     plus(body.integer(form.constant.num(), DType::i64, span));
   return sum;
 }
@@ -68,7 +68,7 @@ Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   for (Access& a : result.stores) rewrite(a, s.old_in_new);
   for (Access& a : result.loads) rewrite(a, s.old_in_new);
   result.body = rewritten(piece.body, [&](Body& body, const Node& node) -> NodeId {
-    if (node.kind != NodeKind::index) return -1;
+    if (node.kind != NodeKind::index) return NodeId();
     const Affine& form = s.old_in_new[static_cast<size_t>(node.slot)];
     return body.cast(affine_value(body, form, node.span), node.type, node.span);
   });

@@ -54,17 +54,17 @@ class Unroller {
   NodeId leaf(Body& body, const Node& node) {
     if (node.kind == NodeKind::component) {
       auto known = carried_.find({&body, node.args[0]});
-      return known == carried_.end() ? -1 : known->second[static_cast<size_t>(node.slot)];
+      return known == carried_.end() ? NodeId() : known->second[static_cast<size_t>(node.slot)];
     }
-    if (node.kind != NodeKind::fold) return -1;
+    if (node.kind != NodeKind::fold) return NodeId();
     std::optional<int64_t> trips = total_trips(body, node);
     bool small = trips && *trips <= kMostTrips && body.nodes.size() <= kMostBody &&
                  node_count(*node.region) * static_cast<size_t>(*trips) <= kMostNodes;
     if (small) return written_out(body, node);
     // The place may have held a mark of another body that is gone.
-    carried_.erase({&body, static_cast<NodeId>(body.nodes.size())});
+    carried_.erase({&body, NodeId(body.nodes.size())});
     // A long reduction is better whole: it becomes one over all its loops' indices.
-    return trips && node.op != Op::ident ? body.add(node) : -1;
+    return trips && node.op != Op::ident ? body.add(node) : NodeId();
   }
 
  private:
@@ -72,7 +72,7 @@ class Unroller {
     changed = true;
     int64_t begin = body[node.args[0]].integer, trips = trips_of(body, node).value();
     // Arguments of the region: the counter, carried and captured values.
-    std::vector<NodeId> given{-1};
+    std::vector<NodeId> given(1);
     given.insert(given.end(), node.args.begin() + 2, node.args.end());
     auto carried = static_cast<size_t>(node.slot);
     for (int64_t i = 0; i < trips; ++i) {

@@ -53,7 +53,7 @@ bool loads_anywhere(const BoundProgram& program, Piece whole) {
   whole.constraints.clear();
   IndexForms forms(whole);
   for (const Access& load : whole.loads) {
-    const Shape& shape = program.tensors[static_cast<size_t>(load.tensor)].shape;
+    const Shape& shape = program.tensors[load.tensor].shape;
     for (size_t d = 0; d < load.index.size(); ++d) {
       const Index& index = load.index[d];
       bool plain = index.value < 0 && index.boundary == Boundary::in_range;
@@ -67,7 +67,7 @@ bool loads_anywhere(const BoundProgram& program, Piece whole) {
 std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& c) {
   if (!c.normalized || c.pieces.size() != 1 || c.fill || c.outputs.size() != 1) return std::nullopt;
   const Piece& piece = c.pieces[0];
-  const BoundTensor& result = program.tensors[static_cast<size_t>(c.outputs[0])];
+  const BoundTensor& result = program.tensors[c.outputs[0]];
   bool points = std::all_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n > 0; });
   bool tests = std::all_of(piece.constraints.begin(), piece.constraints.end(),
                            [](const Constraint& k) { return k.form.is_integral(); });
@@ -80,9 +80,10 @@ std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& 
 
 void choose(Piece& piece, Span span) {
   Body& body = piece.body;
-  NodeId holds = -1;
+  NodeId holds;
   auto both = [&](NodeId test) {
-    holds = holds < 0 ? test : body.operation(Op::logical_and, {holds, test}, DType::bool_, span);
+    holds =
+        holds.valid() ? body.operation(Op::logical_and, {holds, test}, DType::bool_, span) : test;
   };
   for (const Constraint& k : piece.constraints) {
     NodeId value = affine_value(body, k.form, span);

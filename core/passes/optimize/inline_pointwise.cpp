@@ -63,7 +63,7 @@ std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const
   const Piece& piece = c.pieces[0];
   if (piece.parallel_dims != piece.iterators.size() || !piece.constraints.empty())
     return std::nullopt;
-  const BoundTensor& result = program.tensors[static_cast<size_t>(c.outputs[0])];
+  const BoundTensor& result = program.tensors[c.outputs[0]];
   if (result.view_of) return std::nullopt;
   bool tuple = c.outputs.size() > 1;
   if (tuple && !stores_components(c, result)) return std::nullopt;
@@ -160,7 +160,7 @@ bool rules_pass(const BoundProgram& program, const Producer& producer, const Acc
     });
     if (named) return false;
     for (const Access& load : source.loads) {
-      const Shape& shape = program.tensors[static_cast<size_t>(load.tensor)].shape;
+      const Shape& shape = program.tensors[load.tensor].shape;
       for (size_t d = 0; d < load.index.size(); ++d) {
         const Index& index = load.index[d];
         bool uses = index.value < 0 && u < index.affine.coefficients.size() &&
@@ -195,14 +195,14 @@ struct Needs {
 Needs largest_needs(const Body& body) {
   Needs most;
   for (NodeId result : body.results) {
-    std::vector<bool> needed(body.nodes.size());
-    needed[static_cast<size_t>(result)] = true;
+    IdVector<NodeId, bool> needed(body.nodes.size());
+    needed[result] = true;
     Needs here;
     for (size_t i = needed.size(); i-- > 0;) {
       if (!needed[i]) continue;
       ++here.nodes;
       here.loads += body.nodes[i].kind == NodeKind::load ? 1 : 0;
-      for (NodeId arg : body.nodes[i].args) needed[static_cast<size_t>(arg)] = true;
+      for (NodeId arg : body.nodes[i].args) needed[arg] = true;
     }
     most = {std::max(most.nodes, here.nodes), std::max(most.loads, here.loads)};
   }
@@ -273,7 +273,7 @@ class Inliner {
 
   // A tensor that must be stored anyway is recomputed only if that costs less than reading it.
   bool worth(TensorId id, const Producer& producer) const {
-    const Shape& shape = program_.tensors[static_cast<size_t>(id)].shape;
+    const Shape& shape = program_.tensors[id].shape;
     auto elements = static_cast<double>(std::max<int64_t>(1, element_count(shape)));
     double uses = reads_.at(id) / elements;
     double cost = body_cost(producer.statement->pieces[0].body);
@@ -333,10 +333,10 @@ class Inliner {
 
   // What a temporary's cells hold; nullopt: anything.
   static std::optional<IntegerRange> stored_range(const Piece& source) {
-    std::vector<std::optional<IntegerRange>> known = integer_ranges(source);
-    std::optional<IntegerRange> all = known[static_cast<size_t>(source.body.results[0])];
+    IdVector<NodeId, std::optional<IntegerRange>> known = integer_ranges(source);
+    std::optional<IntegerRange> all = known[source.body.results[0]];
     for (NodeId result : source.body.results) {
-      const std::optional<IntegerRange>& one = known[static_cast<size_t>(result)];
+      const std::optional<IntegerRange>& one = known[result];
       if (!all || !one) return std::nullopt;
       all = IntegerRange{std::min(all->lo, one->lo), std::max(all->hi, one->hi)};
     }
@@ -350,7 +350,7 @@ class Inliner {
       if (!load || piece.loads[static_cast<size_t>(node.slot)].tensor != id) return std::nullopt;
       return stored;
     };
-    std::vector<std::optional<IntegerRange>> known = integer_ranges(piece.body, leaf);
+    IdVector<NodeId, std::optional<IntegerRange>> known = integer_ranges(piece.body, leaf);
     double cost = 0;
     for (size_t i = 0; i < known.size(); ++i) {
       std::optional<DType> narrow = known[i] ? narrowest_type(*known[i], 32) : std::nullopt;
@@ -370,7 +370,7 @@ class Inliner {
   // Lines are read before they are written, and read again.
   double memory_ns(TensorId id, const Producer& producer) const {
     const Piece& source = producer.statement->pieces[0];
-    DType type = program_.tensors[static_cast<size_t>(id)].type;
+    DType type = program_.tensors[id].type;
     std::optional<IntegerRange> stored = stored_range(source);
     if (stored) type = narrowest_type(*stored, bit_width(type)).value_or(type);
     double cell = static_cast<double>(byte_size(type) * source.body.results.size());
@@ -410,13 +410,13 @@ class Inliner {
         const Affine& form = forms[static_cast<size_t>(leaf.slot)];
         return into.cast(affine_value(into, form, leaf.span), leaf.type, leaf.span);
       }
-      if (leaf.kind != NodeKind::load) return -1;
+      if (leaf.kind != NodeKind::load) return NodeId();
       Node load = leaf;
       load.slot = new_slot[static_cast<size_t>(leaf.slot)];
       return into.add(std::move(load));
     };
     piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
-      if (node.kind != NodeKind::load || node.slot != static_cast<int>(slot)) return -1;
+      if (node.kind != NodeKind::load || node.slot != static_cast<int>(slot)) return NodeId();
       NodeId value = graft(into, source.body, source.body.results[component], moved);
       // Storing would have rounded the value to the tensor's type (rule 5.7).
       return into.cast(value, node.type, node.span);

@@ -45,12 +45,12 @@ class Narrower {
   // The body with results of type `stored`, in narrow lanes; nullopt: some value needs more.
   std::optional<Body> run(DType stored) {
     lanes_ = bit_width(stored);
-    for (size_t i = 0; i < body_.nodes.size(); ++i) {
-      int bits = bits_of(static_cast<NodeId>(i));
+    for (NodeId i : body_.nodes.ids()) {
+      int bits = bits_of(i);
       if (bits >= kWide) return std::nullopt;
       lanes_ = std::max(lanes_, bits);
     }
-    for (size_t i = 0; i < body_.nodes.size(); ++i) at_.push_back(copy(static_cast<NodeId>(i)));
+    for (NodeId i : body_.nodes.ids()) at_.push_back(copy(i));
     for (NodeId id : body_.results) {
       bool literal = body_[id].kind == NodeKind::integer;
       NodeId result = literal ? converted(body_[id], stored) : after_.cast(at(id), stored);
@@ -60,8 +60,8 @@ class Narrower {
   }
 
  private:
-  const Known& known(NodeId id) const { return known_[static_cast<size_t>(id)]; }
-  NodeId at(NodeId id) const { return at_[static_cast<size_t>(id)]; }
+  const Known& known(NodeId id) const { return known_[id]; }
+  NodeId at(NodeId id) const { return at_[id]; }
   static bool is_comparison(const Node& n) { return info(n.op).rule == TypeRule::comparison; }
 
   // What the node's operation needs to hold: its operands, and the result unless that is a bool.
@@ -96,7 +96,7 @@ class Narrower {
   // The node's value at the copy, perhaps in another type.
   NodeId copy(NodeId id) {
     Node n = body_[id];
-    if (n.kind == NodeKind::integer) return -1;  // where it is used, in the type of its use
+    if (n.kind == NodeKind::integer) return NodeId();  // where it is used, in the type of its use
     if (n.kind == NodeKind::load) return after_.add(std::move(n));
     if (n.op == Op::cast || n.op == Op::ident) return copied_cast(n);
     bool logical = info(n.op).rule == TypeRule::logical;
@@ -132,8 +132,8 @@ class Narrower {
   }
 
   const Body& body_;
-  std::vector<Known> known_;
-  std::vector<NodeId> at_;
+  IdVector<NodeId, Known> known_;
+  IdVector<NodeId, NodeId> at_;
   Body after_;
   int lanes_ = 8;
 };
@@ -142,7 +142,7 @@ class Narrower {
 std::optional<DType> stored_type(const BoundProgram& program, const Contraction& c) {
   std::optional<DType> type;
   for (TensorId id : c.outputs) {
-    DType t = program.tensors[static_cast<size_t>(id)].type;
+    DType t = program.tensors[id].type;
     if (!is_integer(t) || bit_width(t) >= kWide || (type && *type != t)) return std::nullopt;
     type = t;
   }

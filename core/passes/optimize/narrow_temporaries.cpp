@@ -16,11 +16,11 @@ namespace {
 using Range = IntegerRange;
 
 std::vector<Range> ranges_of_results(const Body& body) {
-  std::vector<std::optional<Range>> known = integer_ranges(body);
+  IdVector<NodeId, std::optional<Range>> known = integer_ranges(body);
   std::vector<Range> results;
   for (NodeId id : body.results) {
     constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
-    results.push_back(known[static_cast<size_t>(id)].value_or(Range{-kFar, kFar}));
+    results.push_back(known[id].value_or(Range{-kFar, kFar}));
   }
   return results;
 }
@@ -30,8 +30,8 @@ class Narrowing {
   explicit Narrowing(BoundProgram& program) : program_(program) {}
 
   void run() {
-    for (size_t id = 0; id < program_.tensors.size(); ++id) {
-      if (program_.tensors[id].constant) narrow_constant(static_cast<TensorId>(id));
+    for (TensorId id : program_.tensors.ids()) {
+      if (program_.tensors[id].constant) narrow_constant(id);
     }
     for (BoundStatement& statement : program_.statements) {
       Contraction* c = std::get_if<Contraction>(&statement);
@@ -42,7 +42,7 @@ class Narrowing {
   }
 
  private:
-  BoundTensor& tensor(TensorId id) { return program_.tensors[static_cast<size_t>(id)]; }
+  BoundTensor& tensor(TensorId id) { return program_.tensors[id]; }
 
   void narrow_constant(TensorId id) {
     BoundTensor& t = tensor(id);
@@ -112,7 +112,7 @@ class Narrowing {
     visit_nodes(piece.body, [&](const Node& node) { any = any || narrowed(node); });
     if (!any) return;
     piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
-      if (!narrowed(node)) return -1;
+      if (!narrowed(node)) return NodeId();
       Node load = node;
       load.type = tensor(piece.loads[static_cast<size_t>(node.slot)].tensor).type;
       NodeId narrow = into.add(std::move(load));

@@ -21,7 +21,7 @@ std::string text(const Affine& form) {
 }
 
 std::string text(const Access& access) {
-  std::string out = "@" + std::to_string(access.tensor) + "[";
+  std::string out = "@" + to_string(access.tensor) + "[";
   for (const Index& index : access.index) {
     out += text(index.affine) + "/" + std::to_string(index.value) + "/" +
            std::to_string(static_cast<int>(index.boundary)) + ";";
@@ -35,12 +35,12 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
   std::string out(to_string(c.aggregation));
   out += " " + std::string(to_string(c.accumulator));
   for (TensorId id : c.outputs) {
-    const BoundTensor& t = program.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = program.tensors[id];
     // Which outputs are parts of one tensor.
     auto part = std::find(c.outputs.begin(), c.outputs.end(), id) - c.outputs.begin();
     out += " " + std::string(to_string(t.type)) + print_integers(t.shape) + std::to_string(part);
   }
-  if (c.fill) out += " fill " + std::to_string(*c.fill);
+  if (c.fill) out += " fill " + to_string(*c.fill);
   for (const Piece& piece : c.pieces) {
     out += "\n" + std::to_string(piece.iterators.size()) + print_integers(piece.box) +
            std::to_string(piece.parallel_dims);
@@ -50,7 +50,7 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
     }
     // Outputs differ between equal statements; their index forms do not.
     for (Access store : piece.stores) {
-      store.tensor = 0;
+      store.tensor = TensorId(0);
       out += text(store);
     }
     for (const Access& load : piece.loads) out += text(load);

@@ -40,18 +40,18 @@ class Tabulator {
     }
     if (tables_.empty()) return;
     Body before = piece_.body, after;
-    std::vector<NodeId> at;
-    for (size_t i = 0; i < before.nodes.size(); ++i) {
-      auto id = static_cast<NodeId>(i);
+    IdVector<NodeId, NodeId> at;
+    for (NodeId i : before.nodes.ids()) {
+      auto id = i;
       if (tables_.contains(id)) {
         at.push_back(looked_up(after, before, id, at));
         continue;
       }
       Node copy = before.nodes[i];
-      for (NodeId& arg : copy.args) arg = at[static_cast<size_t>(arg)];
+      for (NodeId& arg : copy.args) arg = at[arg];
       at.push_back(after.add(std::move(copy)));
     }
-    for (NodeId id : before.results) after.results.push_back(at[static_cast<size_t>(id)]);
+    for (NodeId id : before.results) after.results.push_back(at[id]);
     piece_.body = tidied(after);
     drop_unused_loads(piece_);
   }
@@ -75,7 +75,7 @@ class Tabulator {
     }
     Support all;
     for (NodeId arg : node.args) {
-      const Support& s = support_[static_cast<size_t>(arg)];
+      const Support& s = support_[arg];
       bool other = s.slot >= 0 && all.slot >= 0 && s.slot != all.slot;
       if (!s.one || other) return {false, -1};
       all.slot = std::max(all.slot, s.slot);
@@ -83,7 +83,7 @@ class Tabulator {
     return all;
   }
   bool of_a_byte(NodeId id) const {
-    const Support& s = support_[static_cast<size_t>(id)];
+    const Support& s = support_[id];
     return s.one && s.slot >= 0;
   }
 
@@ -95,8 +95,8 @@ class Tabulator {
       bool stored = node.type != DType::bool_ && node.type != DType::none;
       if (of_a_byte(id) && stored) found.insert(id);
     };
-    for (size_t i = 0; i < piece_.body.nodes.size(); ++i) {
-      if (of_a_byte(static_cast<NodeId>(i))) continue;
+    for (NodeId i : piece_.body.nodes.ids()) {
+      if (of_a_byte(i)) continue;
       for (NodeId arg : piece_.body.nodes[i].args) add(arg);
     }
     for (NodeId id : piece_.body.results) add(id);
@@ -104,13 +104,13 @@ class Tabulator {
   }
 
   double cost(NodeId root) const {
-    std::vector<bool> needed(piece_.body.nodes.size());
-    needed[static_cast<size_t>(root)] = true;
+    IdVector<NodeId, bool> needed(piece_.body.nodes.size());
+    needed[root] = true;
     double sum = 0;
     for (size_t i = needed.size(); i-- > 0;) {
-      if (!needed[i] || !of_a_byte(static_cast<NodeId>(i))) continue;
+      if (!needed[i] || !of_a_byte(NodeId(i))) continue;
       sum += node_cost(piece_.body.nodes[i]);
-      for (NodeId arg : piece_.body.nodes[i].args) needed[static_cast<size_t>(arg)] = true;
+      for (NodeId arg : piece_.body.nodes[i].args) needed[arg] = true;
     }
     return sum;
   }
@@ -121,9 +121,9 @@ class Tabulator {
     piece.iterators = {"value"};
     piece.box = {kBytes};
     piece.parallel_dims = 1;
-    int byte = support_[static_cast<size_t>(root)].slot;
+    int byte = support_[root].slot;
     NodeId value = graft(piece.body, body, root, [&](Body& into, const Node& node) -> NodeId {
-      if (node.kind != NodeKind::load) return -1;
+      if (node.kind != NodeKind::load) return NodeId();
       if (node.slot == byte) {
         NodeId index = into.index(0, DType::i64, node.span);
         return into.cast(index, DType::u8, node.span);
@@ -149,9 +149,9 @@ class Tabulator {
     index.value = 0;
     index.boundary = Boundary::clamp;
     a.index.push_back(index);
-    int byte = support_[static_cast<size_t>(root)].slot;
-    NodeId value = -1;
-    for (size_t i = 0; i < at.size() && value < 0; ++i) {
+    int byte = support_[root].slot;
+    NodeId value;
+    for (size_t i = 0; i < at.size() && !value.valid(); ++i) {
       const Node& node = before.nodes[i];
       if (node.kind == NodeKind::load && node.slot == byte) value = at[i];
     }
@@ -170,8 +170,7 @@ class Tabulator {
     table.name = fresh_name();
     table.type = type;
     table.shape = {kBytes};
-    auto id = static_cast<TensorId>(program_.tensors.size());
-    program_.tensors.push_back(std::move(table));
+    TensorId id = program_.tensors.add(std::move(table));
     Access store;
     store.tensor = id;
     Index index;
@@ -194,36 +193,36 @@ class Tabulator {
   // What the table holds, as text: nodes in the order in which the result needs them.
   static std::string text_of(const Contraction& c) {
     const Body& body = c.pieces[0].body;
-    std::vector<int> order(body.nodes.size(), -1);
+    IdVector<NodeId, int> order(body.nodes.size(), -1);
     std::string text;
     int next = 0;
     write(body, body.results[0], order, next, text);
     for (const Access& a : c.pieces[0].loads) {
-      text += std::to_string(a.tensor);
+      text += to_string(a.tensor);
       for (const Index& i : a.index) text += "," + std::to_string(i.affine.constant.num());
       text += ";";
     }
     return text;
   }
-  static void write(const Body& body, NodeId id, std::vector<int>& order, int& next,
+  static void write(const Body& body, NodeId id, IdVector<NodeId, int>& order, int& next,
                     std::string& text) {
-    if (order[static_cast<size_t>(id)] >= 0) return;
+    if (order[id] >= 0) return;
     const Node& n = body[id];
     for (NodeId arg : n.args) write(body, arg, order, next, text);
-    order[static_cast<size_t>(id)] = next++;
+    order[id] = next++;
     for (int part : {static_cast<int>(n.kind), static_cast<int>(n.op), static_cast<int>(n.type)}) {
       text += std::to_string(part) + " ";
     }
     text += std::to_string(n.integer) + " " + std::to_string(std::bit_cast<int64_t>(n.real)) + " " +
             std::to_string(n.slot);
-    for (NodeId arg : n.args) text += " " + std::to_string(order[static_cast<size_t>(arg)]);
+    for (NodeId arg : n.args) text += " " + std::to_string(order[arg]);
     text += ";";
   }
 
   BoundProgram& program_;
   std::vector<BoundStatement>& made_;
   Piece& piece_;
-  std::vector<Support> support_;
+  IdVector<NodeId, Support> support_;
   std::set<NodeId> tables_;
   std::vector<std::pair<std::string, TensorId>> known_;
 };

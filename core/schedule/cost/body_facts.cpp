@@ -49,10 +49,10 @@ class Facts {
  private:
   using Known = std::optional<IndexValue>;
   struct Level {
-    std::vector<bool> uniform;  // the same at every point: costs nothing for each
+    IdVector<NodeId, bool> uniform;  // the same at every point: costs nothing for each
     const Body* body;
     const Level* parent;
-    std::vector<Known> known;
+    IdVector<NodeId, Known> known;
     const Node* fold;
     Known counter;
     double times;
@@ -83,7 +83,7 @@ class Facts {
       case NodeKind::operation: {
         std::vector<IndexValue> operands;
         for (NodeId arg : n.args) {
-          const Known& k = l.known[static_cast<size_t>(arg)];
+          const Known& k = l.known[arg];
           if (!k) return std::nullopt;
           operands.push_back(*k);
         }
@@ -93,7 +93,7 @@ class Facts {
         if (l.fold == nullptr) return std::nullopt;
         if (n.slot == 0) return l.counter;
         if (n.slot <= l.fold->slot) return std::nullopt;
-        return l.parent->known[static_cast<size_t>(l.fold->args[static_cast<size_t>(n.slot) + 1])];
+        return l.parent->known[l.fold->args[static_cast<size_t>(n.slot) + 1]];
       }
       default:
         return std::nullopt;
@@ -101,8 +101,8 @@ class Facts {
   }
 
   bool uniform(const Level& l, const Node& n) const {
-    bool all = std::all_of(n.args.begin(), n.args.end(),
-                           [&](NodeId arg) { return l.uniform[static_cast<size_t>(arg)]; });
+    bool all =
+        std::all_of(n.args.begin(), n.args.end(), [&](NodeId arg) { return l.uniform[arg]; });
     switch (n.kind) {
       case NodeKind::integer:
       case NodeKind::real:
@@ -131,7 +131,7 @@ class Facts {
     facts_.cycles += l.times * cycles_(n);
     facts_.round += cycles_(n);
     for (NodeId arg : n.args) {
-      bool made = l.known[static_cast<size_t>(arg)] && (*l.body)[arg].kind != NodeKind::integer;
+      bool made = l.known[arg] && (*l.body)[arg].kind != NodeKind::integer;
       if (made) facts_.cycles += l.times * kIndexCycles;
     }
   }
@@ -144,7 +144,7 @@ class Facts {
     for (size_t d = 0; d < access.index.size(); ++d) {
       if (access.index[d].value < 0) continue;
       NodeId operand = n.args[static_cast<size_t>(access.index[d].value)];
-      load.moves[d] = moves(l.known[static_cast<size_t>(operand)]);
+      load.moves[d] = moves(l.known[operand]);
     }
   }
   BodyFacts::Moves moves(const Known& value) {
@@ -173,8 +173,8 @@ class Facts {
   }
 
   void fold(Level& l, const Node& n) {
-    const Known& begin = l.known[static_cast<size_t>(n.args[0])];
-    const Known& end = l.known[static_cast<size_t>(n.args[1])];
+    const Known& begin = l.known[n.args[0]];
+    const Known& end = l.known[n.args[1]];
     ValueRange low = value_range(*l.body, n.args[0]);
     ValueRange high = value_range(*l.body, n.args[1]);
     Expr first = 0;

@@ -86,7 +86,7 @@ PieceModel::PieceModel(const Piece& piece, const Contraction& c, const Kernel& k
 // `load`: what the body says of it; null for a store.
 PieceModel::AccessModel PieceModel::access_model(const Access& access, const Kernel& kernel,
                                                  const BodyFacts::Load* load) const {
-  const BoundTensor& t = kernel.tensors[static_cast<size_t>(access.tensor)];
+  const BoundTensor& t = kernel.tensors[access.tensor];
   AccessModel m;
   m.access = &access;
   m.shape = t.shape;

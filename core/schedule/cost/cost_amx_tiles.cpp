@@ -43,8 +43,7 @@ PieceModel::TileCycles PieceModel::tiles_block_cycles(const PieceSchedule& s, in
   c.loads = loaded * kLoadCycles + kStepCycles;
   c.step = std::max(c.arithmetic, c.loads);
   bool as_they_are = kernel_.stages.size() == 1 &&
-                     kernel_.tensors[static_cast<size_t>(contraction_.outputs[0])].type ==
-                         contraction_.accumulator;
+                     kernel_.tensors[contraction_.outputs[0]].type == contraction_.accumulator;
   bool blocked = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
     return l.iterator >= static_cast<int>(piece_.parallel_dims);
   });

@@ -79,7 +79,7 @@ double PieceModel::packing_ns(const PieceSchedule& s, CostTerm* into) const {
     double ns = times * std::max(bytes / a.bytes / lanes * cycles * cycle_ns_, moved);
     total += ns;
     if (into == nullptr) continue;
-    const BoundTensor& t = kernel_.tensors[static_cast<size_t>(a.access->tensor)];
+    const BoundTensor& t = kernel_.tensors[a.access->tensor];
     into->add("packing " + t.name, ns);
     into->parts.back().facts.emplace_back("bytes", times * bytes);
   }

@@ -34,7 +34,7 @@ double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& tar
   std::set<TensorId> seen;
   auto add = [&](TensorId id) {
     if (!seen.insert(id).second) return;
-    const BoundTensor& t = kernel.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = kernel.tensors[id];
     bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
   };
   for (TensorId id : kernel.reads) add(id);

@@ -55,7 +55,7 @@ Work work_of(const Piece& piece) {
 }
 
 double element_bytes(const Access& a, const Kernel& kernel) {
-  return static_cast<double>(byte_size(kernel.tensors[static_cast<size_t>(a.tensor)].type));
+  return static_cast<double>(byte_size(kernel.tensors[a.tensor].type));
 }
 
 // Bytes that memory moves when neighbouring threads take neighbours of `fastest`: what each access
@@ -64,7 +64,7 @@ double traffic(const Piece& piece, const Kernel& kernel, const FlatIndex& fastes
                const Work& work) {
   double bytes = 0;
   auto add = [&](const Access& a, double points) {
-    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    const Shape& shape = kernel.tensors[a.tensor].shape;
     double size = element_bytes(a, kernel);
     double covered =
         std::min(points, static_cast<double>(std::max<int64_t>(element_count(shape), 1)));
@@ -203,7 +203,7 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Contraction
 double operand_bytes(const Piece& piece, const Kernel& kernel) {
   double bytes = 0;
   for (const Access& a : piece.loads) {
-    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    const Shape& shape = kernel.tensors[a.tensor].shape;
     bytes += static_cast<double>(element_count(shape)) * element_bytes(a, kernel);
   }
   return bytes;
@@ -323,7 +323,7 @@ double once_ns(const Piece& piece, const Kernel& kernel, const Target& target) {
   Work work = work_of(piece);
   double bytes = work.cells * element_bytes(piece.stores[0], kernel);
   for (const Access& a : piece.loads) {
-    const Shape& shape = kernel.tensors[static_cast<size_t>(a.tensor)].shape;
+    const Shape& shape = kernel.tensors[a.tensor].shape;
     bytes += static_cast<double>(element_count(shape)) * element_bytes(a, kernel);
   }
   return kCopySlack * dram_ns(bytes, target);

@@ -167,7 +167,7 @@ class TileModel {
     for (size_t u = 0; u < piece.parallel_dims; ++u) cells_ *= static_cast<double>(piece.box[u]);
     int64_t bytes = 0;
     for (size_t i = 0; i < 2; ++i) {
-      const BoundTensor& t = kernel.tensors[static_cast<size_t>(piece.loads[i].tensor)];
+      const BoundTensor& t = kernel.tensors[piece.loads[i].tensor];
       bytes += element_count(t.shape) * static_cast<int64_t>(byte_size(t.type));
     }
     large_ = 2 * bytes > target.l2_bytes;

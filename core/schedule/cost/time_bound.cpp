@@ -44,7 +44,7 @@ double multiply_adds(const Kernel& kernel, const Target& target) {
       bool product = kind.kind == KernelClass::matrix || kind.kind == KernelClass::windowed;
       bool shortened = carried_parallel_dim(piece, c, target).has_value();
       bool wide = std::all_of(piece.loads.begin(), piece.loads.end(), [&](const Access& load) {
-        return kernel.tensors[static_cast<size_t>(load.tensor)].type == DType::f32;
+        return kernel.tensors[load.tensor].type == DType::f32;
       });
       if (product && wide && !shortened) sum += count_points(piece);
     }

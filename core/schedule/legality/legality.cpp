@@ -103,7 +103,7 @@ class PieceRules {
                 s_.tile.back().binding == Binding::vector && !joins_lanes(s_);
     if (!block || !last || is_gpu(target_)) return "a loop over the carried parallel dimension";
     std::optional<WindowForm> window = window_form(piece_, c_);
-    if (window && window->fold >= 0) return "lanes along a window of run-time length";
+    if (window && window->fold.valid()) return "lanes along a window of run-time length";
     bool few = s_.outer.back().step > piece_.box[static_cast<size_t>(s_.carried)];
     return window && few ? "lanes along a window of fewer cells" : "";
   }

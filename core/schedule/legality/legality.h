@@ -17,7 +17,7 @@ std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, con
                           const Kernel& kernel, const Target& target, size_t shared = 0);
 // Empty where the loops bound `matrix` mean something; else the first broken rule.
 std::string illegal_tiles(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
-                          const std::vector<BoundTensor>& tensors, const Target& target);
+                          const BoundTensors& tensors, const Target& target);
 
 namespace gpu {
 

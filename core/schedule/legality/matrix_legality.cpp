@@ -36,8 +36,8 @@ const Loop* contiguous(const PieceSchedule& s, size_t load) {
 }
 
 // Whether memory has the terms of a row of the load side by side.
-bool in_memory(const Access& access, size_t k, const std::vector<BoundTensor>& tensors) {
-  const Shape& shape = tensors[static_cast<size_t>(access.tensor)].shape;
+bool in_memory(const Access& access, size_t k, const BoundTensors& tensors) {
+  const Shape& shape = tensors[access.tensor].shape;
   int64_t stride = 1, moved = 0;
   for (size_t d = shape.size(); d-- > 0;) {
     const Index& index = access.index[d];
@@ -84,7 +84,7 @@ std::string broken_sizes(const TileSizes& t, const AmxTiles& limits) {
 // Columns are copied; rows lie side by side in a copy or in memory, there without zeros behind the
 // last.
 std::string broken_operands(const PieceSchedule& s, const Piece& piece, const DotForm& form,
-                            const TileSizes& t, const std::vector<BoundTensor>& tensors) {
+                            const TileSizes& t, const BoundTensors& tensors) {
   const Loop* last = contiguous(s, form.y);
   if (last == nullptr || last->iterator != t.n) return "columns that are not copied";
   if (is_packed(s, form.x)) {
@@ -103,7 +103,7 @@ std::string broken_operands(const PieceSchedule& s, const Piece& piece, const Do
 }  // namespace
 
 std::string illegal_tiles(const PieceSchedule& s, const Piece& piece, const Contraction& c,
-                          const std::vector<BoundTensor>& tensors, const Target& target) {
+                          const BoundTensors& tensors, const Target& target) {
   if (!any_matrix(s.outer) && !any_matrix(s.reduce) && !any_matrix(s.tile)) return {};
   if (std::string text = broken_loops(s, piece); !text.empty()) return text;
   std::optional<DotForm> form = tile_form(s, piece, c, tensors);

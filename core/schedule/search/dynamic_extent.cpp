@@ -71,7 +71,7 @@ class Finder {
   }
 
  private:
-  const Shape& shape(TensorId id) const { return kernel_.tensors[static_cast<size_t>(id)].shape; }
+  const Shape& shape(TensorId id) const { return kernel_.tensors[id].shape; }
 
   bool fits(const KernelStage& stage) {
     const Contraction& c = stage.contraction;
@@ -138,8 +138,7 @@ bool is_heavy(const Kernel& kernel, const Target& target) {
 
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size) {
   Kernel other = kernel;
-  for (TensorId id : extent.tensors)
-    other.tensors.change()[static_cast<size_t>(id)].shape[0] = size;
+  for (TensorId id : extent.tensors) other.tensors.change()[id].shape[0] = size;
   for (KernelStage& stage : other.stages) {
     for (Piece& piece : stage.contraction.pieces) {
       piece.box[static_cast<size_t>(walking_iterator(piece))] = size;
@@ -151,11 +150,11 @@ Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size
 // The program's other tensors may have the size too, and the shapes before merging.
 void forget_others(Kernel& kernel) {
   kernel.shapes.clear();  // needed for strided tensors alone
-  std::vector<bool> named(kernel.tensors.size());
+  IdVector<TensorId, bool> named(kernel.tensors.size());
   auto name = [&](TensorId id) {
-    named[static_cast<size_t>(id)] = true;
-    const std::optional<TensorId>& whole = kernel.tensors[static_cast<size_t>(id)].view_of;
-    if (whole) named[static_cast<size_t>(*whole)] = true;
+    named[id] = true;
+    const std::optional<TensorId>& whole = kernel.tensors[id].view_of;
+    if (whole) named[*whole] = true;
   };
   for (const KernelStage& stage : kernel.stages) {
     std::for_each(stage.contraction.outputs.begin(), stage.contraction.outputs.end(), name);
@@ -211,8 +210,7 @@ class ClassRules {
     });
     const Contraction& c = kernel_.stages[stage_].contraction;
     return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
-      return contains(kernel_.writes, id) &&
-             kernel_.tensors[static_cast<size_t>(id)].type == c.accumulator;
+      return contains(kernel_.writes, id) && kernel_.tensors[id].type == c.accumulator;
     });
   }
 
@@ -243,11 +241,11 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   int64_t row = 1;
   for (TensorId id : found.extent.tensors) {
     // A copy would be of one size.
-    std::vector<BoundTensor>& tensors = found.kernel.tensors.change();
-    BoundTensor& typical = tensors[static_cast<size_t>(id)];
+    BoundTensors& tensors = found.kernel.tensors.change();
+    BoundTensor& typical = tensors[id];
     typical.fixed = false;
-    if (typical.view_of) tensors[static_cast<size_t>(*typical.view_of)].fixed = false;
-    const BoundTensor& t = kernel.tensors[static_cast<size_t>(id)];
+    if (typical.view_of) tensors[*typical.view_of].fixed = false;
+    const BoundTensor& t = kernel.tensors[id];
     int64_t bytes = element_count(t.shape) / size * static_cast<int64_t>(byte_size(t.type));
     row = std::max(row, bytes);
   }

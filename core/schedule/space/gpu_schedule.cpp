@@ -64,7 +64,7 @@ class PieceSpace {
   // A thread for each cell, or for the neighbours that one access holds.
   void loops() {
     std::optional<ScanForm> scan = scan_form(piece_, c_);
-    DType type = kernel_.tensors[static_cast<size_t>(c_.outputs[0])].type;
+    DType type = kernel_.tensors[c_.outputs[0]].type;
     for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
       if (vector > 1 && (scan || parallel_dims_.fastest % vector != 0)) continue;
       if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
@@ -102,8 +102,8 @@ class PieceSpace {
   }
 
   void reductions() {
-    bool narrow = !piece_.loads.empty() &&
-                  byte_size(kernel_.tensors[static_cast<size_t>(piece_.loads[0].tensor)].type) == 2;
+    bool narrow =
+        !piece_.loads.empty() && byte_size(kernel_.tensors[piece_.loads[0].tensor].type) == 2;
     for (bool along_parallel_dims : {false, true}) {
       const FlatIndex& near = along_parallel_dims ? parallel_dims_ : terms_;
       for (int64_t vector : {8, 4, 1}) {

@@ -171,7 +171,7 @@ void PieceSpace::carried_lanes(const PieceSchedule& plain) {
   int64_t lanes = model_.lanes();
   bool neighbours = std::abs(out.strides[static_cast<size_t>(plain.carried)]) == 1;
   std::optional<WindowForm> window = window_form(piece_, contraction_);
-  if (!neighbours || lanes < 2 || (window && window->fold >= 0)) return;
+  if (!neighbours || lanes < 2 || (window && window->fold.valid())) return;
   for (int64_t n : {int64_t{4}, int64_t{2}, int64_t{1}}) {
     if (n > 1 && n * lanes > extent(plain.carried)) continue;
     PieceSchedule s = plain;

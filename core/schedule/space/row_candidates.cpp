@@ -94,8 +94,7 @@ class RowSpace {
       auto tile = static_cast<size_t>(stage.attach);
       has_axis[s] = stage.attach < 0 ? !reduces_stream(stage) : has_axis[tile];
       if (!has_axis[s] || stage.residence != Residence::row) continue;
-      each += static_cast<double>(
-          byte_size(kernel_.tensors[static_cast<size_t>(stage.contraction.outputs[0])].type));
+      each += static_cast<double>(byte_size(kernel_.tensors[stage.contraction.outputs[0]].type));
     }
     for (size_t r = 0; r + 1 < blocks.size(); ++r) each *= static_cast<double>(blocks[r]);
     int64_t block = target_.vector_bits / 32, extent = extents_.back();

@@ -19,6 +19,7 @@ constexpr int64_t kFormat = 3;
 class Writer {
  public:
   void number(int64_t value) { put(&value, sizeof value); }
+  void number(TensorId id) { number(int64_t{id.number()}); }
   void bytes(const void* data, size_t size) {
     number(static_cast<int64_t>(size));
     put(data, size);
@@ -27,7 +28,7 @@ class Writer {
   template <class T>
   void numbers(const std::vector<T>& list) {
     number(static_cast<int64_t>(list.size()));
-    for (T value : list) number(static_cast<int64_t>(value));
+    for (T value : list) number(value);
   }
   std::vector<std::byte> take() { return std::move(out_); }
 
@@ -75,7 +76,7 @@ class Reader {
   }
   std::vector<TensorId> ids(size_t tensors) {
     std::vector<TensorId> list(count());
-    for (TensorId& id : list) id = static_cast<TensorId>(count(tensors));
+    for (TensorId& id : list) id = TensorId(count(tensors));
     return list;
   }
   bool at_end() const { return bytes_.empty(); }
@@ -99,7 +100,7 @@ void write(Writer& out, const BoundProgram& program) {
     out.text(t.name);
     out.number(static_cast<int64_t>(t.type));
     out.numbers(t.shape);
-    out.number(t.view_of ? *t.view_of + 1 : 0);
+    out.number(t.view_of ? t.view_of->number() + 1 : 0);
     out.number(t.constant ? 1 : 0);
     if (t.constant) out.bytes(t.constant->data(), t.constant->size());
   }
@@ -122,7 +123,7 @@ void check_views(const BoundProgram& program) {
   for (const BoundTensor& t : program.tensors) {
     size_t steps = 0;
     for (const BoundTensor* at = &t; at->view_of; ++steps) {
-      at = &program.tensors[static_cast<size_t>(*at->view_of)];
+      at = &program.tensors[*at->view_of];
       if (steps > program.tensors.size()) throw Damaged{};
     }
   }
@@ -135,8 +136,8 @@ BoundProgram read_program(Reader& in) {
     t.name = in.text();
     t.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
     t.shape = in.numbers();
-    auto source = static_cast<TensorId>(in.count(program.tensors.size() + 1));
-    if (source > 0) t.view_of = source - 1;
+    size_t source = in.count(program.tensors.size() + 1);
+    if (source > 0) t.view_of = TensorId(source - 1);
     size_t bytes = byte_count_of(t);
     if (in.count(2) == 0) continue;
     std::span<const std::byte> elements = in.bytes();
@@ -177,14 +178,14 @@ Launch read_launch(Reader& in, size_t tensors) {
     launch.key = in.text();
   } else {
     launch.sort.emplace();
-    launch.sort->source = static_cast<TensorId>(in.count(tensors));
-    launch.sort->result = static_cast<TensorId>(in.count(tensors));
+    launch.sort->source = TensorId(in.count(tensors));
+    launch.sort->result = TensorId(in.count(tensors));
     launch.sort->axis = in.number();
     launch.sort->indices = in.count(2) != 0;
   }
   launch.prepared.resize(in.count());
   for (PrepackedCopy& p : launch.prepared) {
-    p.source = static_cast<TensorId>(in.count(tensors));
+    p.source = TensorId(in.count(tensors));
     p.key = in.text();
     p.bytes = in.size();
   }
@@ -238,7 +239,7 @@ Place read_place(Reader& in, const Executable& e) {
 void check_extents(const Executable& e) {
   if (e.program.inputs.size() != e.inputs.size()) throw Damaged{};
   for (size_t i = 0; i < e.inputs.size(); ++i) {
-    const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    const BoundTensor& t = e.bound.tensors[e.bound.inputs[i]];
     if (t.type != e.inputs[i].type.type || t.shape != e.inputs[i].type.shape) throw Damaged{};
   }
   if (e.program.outputs.size() != e.bound.outputs.size()) throw Damaged{};
@@ -250,13 +251,13 @@ void check_extents(const Executable& e) {
     if (e.places[i].kind == Place::Kind::arena) fits(e.places[i].at, bytes);
   }
   for (auto [input, offset] : e.densified) {
-    fits(offset, byte_count_of(e.bound.tensors[static_cast<size_t>(e.bound.inputs[input])]));
+    fits(offset, byte_count_of(e.bound.tensors[e.bound.inputs[input]]));
   }
 }
 
 void check_sort(const Sort& sort, const BoundProgram& program) {
-  const Shape& shape = program.tensors[static_cast<size_t>(sort.source)].shape;
-  const Shape& result = program.tensors[static_cast<size_t>(sort.result)].shape;
+  const Shape& shape = program.tensors[sort.source].shape;
+  const Shape& result = program.tensors[sort.result].shape;
   bool axis = sort.axis >= 0 && static_cast<size_t>(sort.axis) < shape.size();
   if (!axis || element_count(shape) != element_count(result)) throw Damaged{};
 }
@@ -273,14 +274,14 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
   for (const Launch& launch : e.launches) {
     for (const PrepackedCopy& p : launch.prepared) {
-      const Place& place = e.places[static_cast<size_t>(p.source)];
+      const Place& place = e.places[p.source];
       bool constant = place.kind == Place::Kind::input && constant_at(e, place.at) != nullptr;
       if (!constant) throw Damaged{};
     }
   }
   e.copies.resize(in.count());
   for (OutputCopy& copy : e.copies) {
-    copy.from = static_cast<TensorId>(in.count(tensors));
+    copy.from = TensorId(in.count(tensors));
     copy.output = in.count(outputs);
   }
   e.densified.resize(in.count());
@@ -328,7 +329,7 @@ std::string conditions_of(const Program& program) {
   std::string out;
   for (const Tensor& t : program.tensors) {
     out += t.differentiated ? "d" : "";
-    if (t.seed_of) out += "s" + std::to_string(*t.seed_of);
+    if (t.seed_of) out += "s" + to_string(*t.seed_of);
     out += ",";
   }
   for (const SizeDefinition& d : program.sizes) out += "\n" + d.name + "=" + to_string(d.value);

@@ -168,7 +168,7 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
   out += "  " + std::to_string(s.summary.versions) + " tiles with an interior body, " +
          std::to_string(s.summary.guards) + " guards remain\n";
   for (const PrepackedCopy& p : launch.prepared) {
-    const BoundTensor& t = launch.kernel->tensors[static_cast<size_t>(p.source)];
+    const BoundTensor& t = launch.kernel->tensors[p.source];
     out +=
         "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";
   }

@@ -16,7 +16,7 @@ namespace {
 double bytes_of(const Executable& e, const Launch& launch) {
   double bytes = 0;
   for (TensorId id : launch.arguments) {
-    const BoundTensor& t = e.program.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = e.program.tensors[id];
     bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
   }
   return bytes;
@@ -46,7 +46,7 @@ double arithmetic_of(const Executable& e, const Launch& launch) {
     double matrix = std::numeric_limits<double>::infinity();
     for (const Piece& piece : launch.kernel->stages[0].contraction.pieces) {
       for (const Access& load : piece.loads) {
-        DType type = e.program.tensors[static_cast<size_t>(load.tensor)].type;
+        DType type = e.program.tensors[load.tensor].type;
         matrix = std::min(matrix, tensor_core_rate(type, target));
       }
     }

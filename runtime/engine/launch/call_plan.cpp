@@ -25,7 +25,7 @@ void add_tensor(CallPlan& plan, const BoundTensor& t, const DLDevice& device) {
 
 CallPlan::Argument argument_of(const Executable& e, TensorId id) {
   using Base = CallPlan::Argument::Base;
-  const Place& place = e.places[static_cast<size_t>(id)];
+  const Place& place = e.places[id];
   switch (place.kind) {
     case Place::Kind::input:
       if (const ConstantInput* c = constant_at(e, place.at); c != nullptr && c->host) {
@@ -91,7 +91,7 @@ CallPlan call_plan(const Executable& e) {
   const DLDevice device = device_of(*e.engine);
   if (device.device_type == kDLCUDA) plan.misaligned = kDeviceAlignment - 1;
   for (TensorId id : e.bound.inputs) {
-    add_tensor(plan, e.bound.tensors[static_cast<size_t>(id)], device);
+    add_tensor(plan, e.bound.tensors[id], device);
   }
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) add_tensor(plan, e.output(i), device);
   for (size_t i = 0; i < e.inputs.size(); ++i) {

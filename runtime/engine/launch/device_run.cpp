@@ -89,7 +89,7 @@ class DeviceLaunches {
 
  private:
   void* address(TensorId id) const {
-    Place at = e_.places[static_cast<size_t>(id)];
+    Place at = e_.places[id];
     if (at.kind == Place::Kind::input) return inputs_[at.at];
     if (at.kind == Place::Kind::output) return outputs_[at.at];
     if (at.kind == Place::Kind::constant) return e_.device_constants->at(at.at);
@@ -116,7 +116,7 @@ class DeviceLaunches {
   void start(const Launch& launch, std::span<void* const> pointers) const {
     Backend& backend = e_.engine->backend();
     if (launch.sort) {
-      const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
+      const BoundTensor& source = e_.program.tensors[launch.sort->source];
       backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
     } else {
       backend.launch(*launch.code, pointers, launch.parameters, launching_);

@@ -60,7 +60,7 @@ class HostRun {
     for (size_t i = 0; i < count; ++i) pointers[i] = address(arguments[i]);
     Backend& backend = e_.engine->backend();
     if (launch.sort) {
-      const BoundTensor& source = e_.program.tensors[static_cast<size_t>(launch.sort->source)];
+      const BoundTensor& source = e_.program.tensors[launch.sort->source];
       backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
     } else {
       backend.launch(*launch.code, pointers.all(), launch.parameters, launching_);

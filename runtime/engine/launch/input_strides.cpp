@@ -52,7 +52,7 @@ class Reading {
   }
 
  private:
-  const BoundTensor& tensor(TensorId id) const { return p_.tensors[static_cast<size_t>(id)]; }
+  const BoundTensor& tensor(TensorId id) const { return p_.tensors[id]; }
   void need(TensorId id, bool dense) {
     std::optional<size_t> input = strided_input(id);
     if (input && (dense || !strides(id))) needs_[*input] = true;
@@ -98,7 +98,7 @@ Strides strides_of(const Executable& executable) {
   Reading reading(executable);
   Strides strides(executable.program.tensors.size());
   for (size_t i = 0; i < strides.size(); ++i) {
-    auto id = static_cast<TensorId>(i);
+    auto id = TensorId(i);
     std::optional<size_t> input = reading.strided_input(id);
     if (!input || reading.densified(*input)) continue;
     // A view that no statement reads may fit none.

@@ -71,7 +71,7 @@ class Planner {
   }
 
  private:
-  Place& place(TensorId id) { return e_.places[static_cast<size_t>(id)]; }
+  Place& place(TensorId id) { return e_.places[id]; }
 
   void place_inputs() {
     for (size_t i = 0; i < p_.inputs.size(); ++i) {
@@ -103,7 +103,7 @@ class Planner {
         Life& life = lives[storage];
         life.first = std::min(life.first, at);
         life.last = at;
-        life.bytes = bytes_of(p_.tensors[static_cast<size_t>(storage)]);
+        life.bytes = bytes_of(p_.tensors[storage]);
       }
     }
     std::vector<Life*> list;
@@ -114,20 +114,19 @@ class Planner {
       TensorId id = p_.inputs[input];
       e_.densified.emplace_back(input, total);
       place(id) = {Place::Kind::arena, total};
-      total += bytes_of(p_.tensors[static_cast<size_t>(id)]);
+      total += bytes_of(p_.tensors[id]);
     }
     e_.arena_bytes = rounded(total);
     for (const Launch& launch : e_.launches) {
-      size_t bytes = launch.sort
-                         ? e_.engine->backend().sort_workspace(
-                               *launch.sort, p_.tensors[static_cast<size_t>(launch.sort->source)])
-                         : launch.code->workspace_bytes();
+      size_t bytes = launch.sort ? e_.engine->backend().sort_workspace(
+                                       *launch.sort, p_.tensors[launch.sort->source])
+                                 : launch.code->workspace_bytes();
       e_.workspace_bytes = std::max(e_.workspace_bytes, bytes);
     }
   }
   void resolve_views() {
     for (size_t i = 0; i < p_.tensors.size(); ++i) {
-      auto id = static_cast<TensorId>(i);
+      auto id = TensorId(i);
       if (p_.tensors[i].view_of) place(id) = place(storage_of(p_, id));
     }
   }
@@ -152,10 +151,10 @@ size_t memory_needed(const Executable& e) {
     // The interpreter makes every tensor of the program.
     size_t bytes = 0;
     for (const BoundTensor& t : e.bound.tensors) bytes += bytes_of(t);
-    for (TensorId id : e.bound.inputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    for (TensorId id : e.bound.inputs) bytes -= bytes_of(e.bound.tensors[id]);
     std::set<TensorId> outputs(e.bound.outputs.begin(), e.bound.outputs.end());
     for (TensorId id : e.bound.inputs) outputs.erase(id);
-    for (TensorId id : outputs) bytes -= bytes_of(e.bound.tensors[static_cast<size_t>(id)]);
+    for (TensorId id : outputs) bytes -= bytes_of(e.bound.tensors[id]);
     return bytes;
   }
   // Threads of a launch have buffers of their own beside its workspace.

@@ -133,7 +133,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
   count("inputs", inputs.size(), e.inputs.size());
   count("outputs", outputs.size(), e.bound.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const BoundTensor& t = e.bound.tensors[static_cast<size_t>(e.bound.inputs[i])];
+    const BoundTensor& t = e.bound.tensors[e.bound.inputs[i]];
     if (const ConstantInput* constant = constant_at(e, i)) {
       check_constant(*constant, inputs[i], t);
       continue;
@@ -163,7 +163,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
     }
     for (size_t j = 0; j < inputs.size(); ++j) {
       if (constant_at(e, j) == nullptr && shares_memory(outputs[i], inputs[j])) {
-        const BoundTensor& input = e.bound.tensors[static_cast<size_t>(e.bound.inputs[j])];
+        const BoundTensor& input = e.bound.tensors[e.bound.inputs[j]];
         fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps input " + input.name);
       }
     }

@@ -17,7 +17,7 @@ class LaunchVerifier {
   void run() {
     check(e_.places.size() == tensors_.size(), "a plan of another program");
     for (size_t id = 0; id < tensors_.size(); ++id) {
-      const Place& source = place(static_cast<TensorId>(id));
+      const Place& source = place(TensorId(id));
       bool there = source.kind == e_.places[id].kind && source.at == e_.places[id].at;
       check(there, p_.tensors[id].name + " is not where its source is");
     }
@@ -39,9 +39,9 @@ class LaunchVerifier {
     if (!holds) throw InternalError("launches: " + what);
   }
   TensorId storage(TensorId id) const { return storage_of(p_, id); }
-  Use& at(TensorId id) { return tensors_[static_cast<size_t>(storage(id))]; }
-  const Place& place(TensorId id) const { return e_.places[static_cast<size_t>(storage(id))]; }
-  const std::string& name(TensorId id) const { return p_.tensors[static_cast<size_t>(id)].name; }
+  Use& at(TensorId id) { return tensors_[storage(id)]; }
+  const Place& place(TensorId id) const { return e_.places[storage(id)]; }
+  const std::string& name(TensorId id) const { return p_.tensors[id].name; }
 
   void touch(TensorId id) {
     check(place(id).kind != Place::Kind::none, name(id) + " has no place");
@@ -130,7 +130,7 @@ class LaunchVerifier {
   void arena() {
     std::vector<Region> regions;
     auto add = [&](TensorId id, size_t first, size_t last, size_t begin) {
-      const BoundTensor& t = p_.tensors[static_cast<size_t>(id)];
+      const BoundTensor& t = p_.tensors[id];
       int64_t bytes = checked_mul(element_count(t.shape), static_cast<int64_t>(byte_size(t.type)));
       size_t end = begin + static_cast<size_t>(bytes);
       check(end <= e_.arena_bytes, t.name + " ends behind the arena");
@@ -139,11 +139,10 @@ class LaunchVerifier {
     for (size_t id = 0; id < tensors_.size(); ++id) {
       bool here = e_.places[id].kind == Place::Kind::arena && !p_.tensors[id].view_of &&
                   tensors_[id].first != SIZE_MAX;
-      bool dense = std::any_of(e_.densified.begin(), e_.densified.end(), [&](const auto& d) {
-        return p_.inputs[d.first] == static_cast<TensorId>(id);
-      });
+      bool dense = std::any_of(e_.densified.begin(), e_.densified.end(),
+                               [&](const auto& d) { return p_.inputs[d.first] == TensorId(id); });
       if (here && !dense) {
-        add(static_cast<TensorId>(id), tensors_[id].first, tensors_[id].last, e_.places[id].at);
+        add(TensorId(id), tensors_[id].first, tensors_[id].last, e_.places[id].at);
       }
     }
     for (auto [input, offset] : e_.densified) {
@@ -175,7 +174,7 @@ class LaunchVerifier {
 
   const Executable& e_;
   const BoundProgram& p_;
-  std::vector<Use> tensors_;  // by storage
+  IdVector<TensorId, Use> tensors_;  // by storage
   size_t step_ = 0;
 };
 

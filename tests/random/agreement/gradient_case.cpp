@@ -34,7 +34,7 @@ bool gradient_case(uint64_t seed, RandomCase& result) {
   for (size_t i = 0; i < keeps.size(); ++i) {
     result.inputs.push_back(keeps[i] ? drawn.inputs[i] : as_floats(drawn.inputs[i]));
     if (keeps[i]) continue;
-    wrt.push_back(program.tensors[static_cast<size_t>(program.inputs[i])].name);
+    wrt.push_back(program.tensors[program.inputs[i]].name);
   }
   try {
     BoundProgram bound = tile::bind(program, types_of(result.inputs));
@@ -47,7 +47,7 @@ bool gradient_case(uint64_t seed, RandomCase& result) {
   } catch (const Failure&) {
     return false;  // an operation on integers only
   }
-  std::string of = program.tensors[static_cast<size_t>(program.outputs.back())].name;
+  std::string of = program.tensors[program.outputs.back()].name;
   result.text = print(differentiate(program, of, wrt));
   result.types = types_of(result.inputs);
   return true;

@@ -85,7 +85,7 @@ Known Draft::assign(const std::string& name, const std::string& statement, doubl
   try {
     BoundProgram bound_program = tile::bind(parse_tile(source), result.types);
     check_assignments(bound_program);
-    const BoundTensor& t = bound_program.tensors[static_cast<size_t>(bound_program.outputs[0])];
+    const BoundTensor& t = bound_program.tensors[bound_program.outputs[0]];
     if (element_count(t.shape) > (options.large ? 1 << 18 : 1 << 12)) throw Redraw();
     note_bound(t.type, bound);
     if (!options.real_values && is_integer(t.type)) {

@@ -143,7 +143,7 @@ HostTensor CompilerContext::evaluated(const WholeStatement& statement,
     auto source = std::make_shared<const Source>(Source{"whole.tile", c.drawn.text});
     BoundProgram bound = tile::bind(parse_tile(source), c.drawn.types);
     check_assignments(bound);
-    const BoundTensor& t = bound.tensors[static_cast<size_t>(bound.outputs[0])];
+    const BoundTensor& t = bound.tensors[bound.outputs[0]];
     if (element_count(t.shape) > options.elements) throw Redraw();
     Interpretation done = interpret(bound, c.drawn.inputs, limits, true);
     magnitudes = std::move(done.magnitudes.at(0));

@@ -33,7 +33,7 @@ TEST(WindowGradients, TheTextGrowsAsTheProgram) {
   for (int window : {2, 3, 4, 5}) {
     Program p = parse_text(written_out(window));
     for (int order = 1; order <= (window < 5 ? 2 : 1); ++order) {
-      std::string name = p.tensors[static_cast<size_t>(p.outputs.back())].name;
+      std::string name = p.tensors[p.outputs.back()].name;
       p = differentiate(p, name, {"A"});
       std::string text = print(p);
       EXPECT_LT(text.size(), 100 * nodes_of(p)) << window << ", derivative " << order;

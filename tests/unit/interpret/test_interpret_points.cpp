@@ -18,7 +18,7 @@ bool inside(const Rational& value, int64_t lo, int64_t hi, bool integral) {
 
 bool valid(const BoundProgram& program, const Piece& piece, const std::vector<int64_t>& x) {
   auto access_holds = [&](const Access& access) {
-    const Shape& shape = program.tensors[static_cast<size_t>(access.tensor)].shape;
+    const Shape& shape = program.tensors[access.tensor].shape;
     for (size_t d = 0; d < shape.size(); ++d) {
       const Index& index = access.index[d];
       if (index.value < 0 && !inside(index.affine.evaluate(x), 0, shape[d], true)) return false;

@@ -27,8 +27,8 @@ TEST(Body, TidiedMergesEqualNodesAndDropsUnusedOnes) {
   body.results = {body.operation(Op::mul, {a, b}), x};
   Body out = tidied(body);
   ASSERT_EQ(out.nodes.size(), 3u);
-  EXPECT_EQ(out[out.results[0]].args, (std::vector<NodeId>{1, 1}));
-  EXPECT_EQ(out.results[1], 0);
+  EXPECT_EQ(out[out.results[0]].args, (std::vector<NodeId>{NodeId(1), NodeId(1)}));
+  EXPECT_EQ(out.results[1], NodeId(0));
   EXPECT_EQ(tidied(out).nodes.size(), 3u);
 }
 
@@ -56,7 +56,7 @@ TEST(Body, GraftMapsLoadsAndSharesNodes) {
   Body body;
   NodeId value = body.real(2.5);
   NodeId copy = graft(body, from, root, [&](Body& to, const Node& node) -> NodeId {
-    if (node.kind != NodeKind::load) return -1;
+    if (node.kind != NodeKind::load) return NodeId();
     return node.slot == 0 ? value : to.load(7);
   });
   ASSERT_EQ(body.nodes.size(), 4u);
@@ -99,9 +99,9 @@ struct Twos final : Leaves {
 };
 
 double value_of(const Body& body, Twos& leaves) {
-  std::vector<Scalar> values;
+  IdVector<NodeId, Scalar> values;
   EXPECT_TRUE(evaluate_body(body, leaves, values));
-  return values.at(static_cast<size_t>(body.results[0])).f;
+  return values[body.results[0]].f;
 }
 
 TEST(Fold, EvaluatesInOrder) {
@@ -148,7 +148,7 @@ TEST(Fold, GraftAsksAboutRegions) {
   Body body = folded();
   Body out;
   NodeId root = graft(out, body, body.results[0], [](Body& to, const Node& n) -> NodeId {
-    if (n.kind != NodeKind::argument || n.slot != 2) return -1;
+    if (n.kind != NodeKind::argument || n.slot != 2) return NodeId();
     return to.real(10, DType::f32);
   });
   out.results = {root};

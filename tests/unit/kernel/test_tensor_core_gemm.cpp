@@ -250,8 +250,8 @@ Kernel split_kernel(int64_t m, int64_t n, int64_t k) {
         }}});
   Kernel kernel = b.finish();
   for (TensorId id : {A, B}) {
-    kernel.tensors.change()[static_cast<size_t>(id)].role = TensorRole::temporary;
-    kernel.tensors.change()[static_cast<size_t>(id)].tf32_parts = true;
+    kernel.tensors.change()[id].role = TensorRole::temporary;
+    kernel.tensors.change()[id].tf32_parts = true;
   }
   return kernel;
 }

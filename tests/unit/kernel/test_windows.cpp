@@ -33,7 +33,7 @@ Index own(size_t u) { return {iterator_affine(u), -1, Boundary::in_range}; }
 std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
   Body& b = piece.body;
   Access radius;
-  radius.tensor = 1;
+  radius.tensor = TensorId(1);
   piece.loads.push_back(radius);
   auto number = [](Body& body, int64_t n) { return body.integer(n, DType::i32); };
   NodeId r = b.load(static_cast<int>(piece.loads.size()) - 1, DType::i32);
@@ -53,7 +53,7 @@ std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
   fold.args = {begin, end};
   for (int64_t k = 0; k < count; ++k) {
     Access load;
-    load.tensor = 0;
+    load.tensor = TensorId(0);
     for (size_t d = 0; d < box.shape.size(); ++d) load.index.push_back(own(d));
     load.index[box.along] = {{}, 0, Boundary::clamp};
     if (box.components > 0) {
@@ -84,21 +84,21 @@ BoundProgram program_of(const Box& box) {
   p.tensors.push_back({"A", DType::f32, in, TensorRole::input, {}, {}});
   p.tensors.push_back({"R", DType::i32, {}, TensorRole::input, {}, {}});
   p.tensors.push_back({"C", DType::f32, out, TensorRole::output, {}, {}});
-  p.inputs = {0, 1};
-  p.outputs = {2};
+  p.inputs = {TensorId(0), TensorId(1)};
+  p.outputs = {TensorId(2)};
   Contraction c;
   c.aggregation = Aggregation::assign;
   Piece piece;
   for (size_t d = 0; d < box.shape.size(); ++d) piece.iterators.push_back("x" + std::to_string(d));
   for (int64_t k = 0; k < std::max<int64_t>(box.components, 1); ++k) {
     Access store;
-    store.tensor = 2;
+    store.tensor = TensorId(2);
     for (size_t d = 0; d < box.shape.size(); ++d) store.index.push_back(own(d));
     if (box.components > 0) {
       store.index.push_back({constant_affine(Rational(k)), -1, Boundary::in_range});
     }
     piece.stores.push_back(store);
-    c.outputs.push_back(2);
+    c.outputs.push_back(TensorId(2));
   }
   if (box.most > 0) piece.body.results = parameter_window(piece, box);
   if (box.most == 0) {
@@ -106,7 +106,7 @@ BoundProgram program_of(const Box& box) {
     piece.iterators.emplace_back("k");
     piece.constraints.push_back({iterator_affine(box.shape.size()), 0, box.length, false});
     Access load;
-    load.tensor = 0;
+    load.tensor = TensorId(0);
     for (size_t d = 0; d < box.shape.size(); ++d) load.index.push_back(own(d));
     load.index[box.along].affine = load.index[box.along].affine + iterator_affine(box.shape.size());
     piece.loads = {load};
@@ -121,7 +121,7 @@ BoundProgram program_of(const Box& box) {
 std::vector<HostTensor> inputs_of(const BoundProgram& p, int64_t radius) {
   std::vector<HostTensor> inputs;
   for (TensorId id : p.inputs) {
-    const BoundTensor& t = p.tensors[static_cast<size_t>(id)];
+    const BoundTensor& t = p.tensors[id];
     inputs.emplace_back(t.type, t.shape);
   }
   for (int64_t i = 0; i < inputs[0].count(); ++i) {

@@ -8,7 +8,7 @@ namespace {
 
 const SymbolicContraction& contraction(const Program& program, const std::string& name) {
   for (const Statement& s : program.statements) {
-    if (program.tensors[static_cast<size_t>(s.result)].name == name) {
+    if (program.tensors[s.result].name == name) {
       return std::get<SymbolicContraction>(s.what);
     }
   }
@@ -17,7 +17,7 @@ const SymbolicContraction& contraction(const Program& program, const std::string
 
 std::string names(const Program& program, const std::vector<TensorId>& ids) {
   std::string out;
-  for (TensorId id : ids) out += program.tensors[static_cast<size_t>(id)].name + " ";
+  for (TensorId id : ids) out += program.tensors[id].name + " ";
   return out;
 }
 
@@ -89,8 +89,8 @@ TEST(MfgProgram, InputsHaveTypesByName) {
       "f32(input_u8(x, y).x) + f32(input_u16(x, y).y) + f32(input_mask_i32(x, y)) + "
       "input_table(x) + f32(input_v_u8(x))\n}\n");
   EXPECT_EQ(names(p, p.inputs), "input_u8 input_u16 input_mask_i32 input_table input_v_u8 ");
-  auto type = [&](size_t i) { return *p.tensors[static_cast<size_t>(p.inputs[i])].type; };
-  auto rank = [&](size_t i) { return p.tensors[static_cast<size_t>(p.inputs[i])].dims.size(); };
+  auto type = [&](size_t i) { return *p.tensors[p.inputs[i]].type; };
+  auto rank = [&](size_t i) { return p.tensors[p.inputs[i]].dims.size(); };
   EXPECT_EQ(type(0), DType::u8);
   EXPECT_EQ(rank(0), 3u);
   EXPECT_EQ(type(1), DType::u16);
@@ -130,7 +130,7 @@ TEST(MfgProgram, SizesAreExpressions) {
   const SymbolicContraction& c = contraction(p, "t");
   EXPECT_EQ(to_string(c.out_size[1]), "(input_u8.width - 1) / min(max(STEP, 2), 64) + 1");
   EXPECT_EQ(names(p, p.inputs), "STEP input_u8 ");
-  const auto& parameter = *p.tensors[static_cast<size_t>(p.inputs[0])].parameter;
+  const auto& parameter = *p.tensors[p.inputs[0]].parameter;
   EXPECT_EQ(parameter.init, std::vector<double>{8});
   EXPECT_EQ(parameter.label, "step");
   EXPECT_EQ(*parameter.max, 64);

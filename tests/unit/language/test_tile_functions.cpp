@@ -118,7 +118,7 @@ TEST(TileFunctions, Rule6_4_WholeTensorFunctions) {
 TEST(TileFunctions, Rule6_4_ConcatWritesItsAxisFirst) {
   Program p = parse_text("function (A, B) -> (O) { O = concat(1, A, B); }");
   const auto& c = std::get<Call>(p.statements[0].what);
-  EXPECT_EQ(c.tensors, (std::vector<TensorId>{0, 1}));
+  EXPECT_EQ(c.tensors, (std::vector<TensorId>{TensorId(0), TensorId(1)}));
   EXPECT_TRUE(c.sizes.at(0).is_constant(1));
   EXPECT_THAT(print(p), HasSubstr("concat(1, A, B)"));
 }

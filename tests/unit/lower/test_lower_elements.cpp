@@ -104,12 +104,12 @@ BoundProgram nine_points(Shape shape, Boundary boundary) {
   p.source = std::make_shared<const Source>(Source{"nine", ""});
   p.tensors.push_back({"A", DType::f32, shape, TensorRole::input, {}, {}});
   p.tensors.push_back({"C", DType::f32, shape, TensorRole::output, {}, {}});
-  p.inputs = {0};
-  p.outputs = {1};
+  p.inputs = {TensorId(0)};
+  p.outputs = {TensorId(1)};
   Piece piece;
   piece.iterators = {"y", "x"};
   Access store;
-  store.tensor = 1;
+  store.tensor = TensorId(1);
   store.index = {{iterator_affine(0), -1, Boundary::in_range},
                  {iterator_affine(1), -1, Boundary::in_range}};
   piece.stores = {store};
@@ -119,7 +119,7 @@ BoundProgram nine_points(Shape shape, Boundary boundary) {
       Access load;
       load.index = {{iterator_affine(0) + constant_affine(Rational(dy)), -1, boundary},
                     {iterator_affine(1) + constant_affine(Rational(dx)), -1, boundary}};
-      load.tensor = 0;
+      load.tensor = TensorId(0);
       piece.loads.push_back(load);
       NodeId tap = piece.body.load(static_cast<int>(piece.loads.size()) - 1, DType::f32);
       sum = piece.body.operation(Op::add, {sum, tap}, DType::f32);
@@ -127,7 +127,7 @@ BoundProgram nine_points(Shape shape, Boundary boundary) {
   }
   piece.body.results = {sum};
   Contraction c;
-  c.outputs = {1};
+  c.outputs = {TensorId(1)};
   c.aggregation = Aggregation::assign;
   c.pieces = {piece};
   p.statements.emplace_back(c);

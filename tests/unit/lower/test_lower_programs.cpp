@@ -26,8 +26,8 @@ HostTensor integers(const InputType& type, uint64_t seed) {
   return t;
 }
 
-TensorId storage(const std::vector<BoundTensor>& tensors, TensorId id) {
-  while (tensors[static_cast<size_t>(id)].view_of) id = *tensors[static_cast<size_t>(id)].view_of;
+TensorId storage(const BoundTensors& tensors, TensorId id) {
+  while (tensors[id].view_of) id = *tensors[id].view_of;
   return id;
 }
 
@@ -37,7 +37,7 @@ class Runner {
   Runner(const BoundProgram& program, const std::vector<HostTensor>& inputs) : program_(program) {
     for (const BoundTensor& t : program.tensors) values_.emplace_back(t.type, t.shape);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      values_[static_cast<size_t>(program.inputs[i])] = inputs[i];
+      values_[program.inputs[i]] = inputs[i];
     }
   }
 
@@ -47,7 +47,7 @@ class Runner {
     holders.reserve(arguments.size());
     std::vector<HostTensor*> pointers;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      HostTensor t = values_[static_cast<size_t>(storage(program_.tensors, arguments[i]))];
+      HostTensor t = values_[storage(program_.tensors, arguments[i])];
       t.shape = nest.buffers[i].shape;
       if (nest.buffers[i].written) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
       holders.push_back(std::move(t));
@@ -56,21 +56,21 @@ class Runner {
     nest::interpret(nest, pointers);
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!nest.buffers[i].written) continue;
-      HostTensor& to = values_[static_cast<size_t>(arguments[i])];
+      HostTensor& to = values_[arguments[i]];
       to.bytes = holders[i].bytes;
     }
   }
 
   HostTensor output(size_t i) const {
     TensorId id = program_.outputs[i];
-    HostTensor t = values_[static_cast<size_t>(storage(program_.tensors, id))];
-    t.shape = program_.tensors[static_cast<size_t>(id)].shape;
+    HostTensor t = values_[storage(program_.tensors, id)];
+    t.shape = program_.tensors[id].shape;
     return t;
   }
 
  private:
   const BoundProgram& program_;
-  std::vector<HostTensor> values_;
+  IdVector<TensorId, HostTensor> values_;
 };
 
 BoundProgram normalized(const std::string& text, const std::vector<InputType>& types) {

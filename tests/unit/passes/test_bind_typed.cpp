@@ -73,7 +73,7 @@ WindowCase window_case(Op op) {
   NodeId k = region.argument(0, DType::i64), at = region.argument(2, DType::i64);
   NodeId place = region.operation(Op::add, {k, at}, DType::i64);
   NodeId element = region.load(1, DType::i32, {}, {place});
-  NodeId old = op == Op::ident ? region.argument(1, DType::i32) : -1;
+  NodeId old = op == Op::ident ? region.argument(1, DType::i32) : NodeId();
   region.results = {op == Op::ident ? region.operation(Op::sub, {element, old}, DType::i32)
                                     : element};
   Node fold;
@@ -182,11 +182,9 @@ TEST(BindTyped, InputsOfAnotherTypeAreRefused) {
 TEST(BindTyped, ParametersMaySetSizes) {
   TypedProgram t;
   TensorId n = t.input("count", {}, DType::i32);
-  t.program.tensors[static_cast<size_t>(n)].parameter =
-      RuntimeParameter{DType::i32, {4}, {}, {}, ""};
+  t.program.tensors[n].parameter = RuntimeParameter{DType::i32, {4}, {}, {}, ""};
   TensorId other = t.input("unused", {}, DType::i32);
-  t.program.tensors[static_cast<size_t>(other)].parameter =
-      RuntimeParameter{DType::i32, {4}, {}, {}, ""};
+  t.program.tensors[other].parameter = RuntimeParameter{DType::i32, {4}, {}, {}, ""};
   SymbolicContraction c = typed_contraction({"i"}, exprs({"i"}), exprs({"count + 1"}));
   c.body.results = {c.body.index(0, DType::i64)};
   t.statement("O", c);

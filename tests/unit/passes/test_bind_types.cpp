@@ -7,7 +7,7 @@ namespace {
 DType type_of(const std::string& expression, DType a, DType b = DType::f32) {
   BoundProgram program =
       bind_text("function (A, B) -> (O) { O = " + expression + "; }", {{a, {2}}, {b, {2}}});
-  return program.tensors[static_cast<size_t>(program.outputs[0])].type;
+  return program.tensors[program.outputs[0]].type;
 }
 Values value(const std::string& expression, const HostTensor& a, const HostTensor& b) {
   return values("function (A, B) -> (O) { O = " + expression + "; }", {a, b});

@@ -14,7 +14,7 @@ struct Bound {
   const Access& load() const {
     return std::get<Contraction>(program.statements.at(0)).pieces.at(0).loads.at(0);
   }
-  const BoundTensor& tensor() const { return program.tensors[static_cast<size_t>(load().tensor)]; }
+  const BoundTensor& tensor() const { return program.tensors[load().tensor]; }
 };
 Bound bound(const std::string& body, const Shape& shape) {
   std::string type = "Float";

@@ -20,7 +20,7 @@ Target eager(Target target) {
 
 Values run_sized(const nest::Nest& nest, const Kernel& kernel, Values values, int64_t size) {
   std::vector<HostTensor*> arguments;
-  for (TensorId id : arguments_of(kernel)) arguments.push_back(&values[static_cast<size_t>(id)]);
+  for (TensorId id : arguments_of(kernel)) arguments.push_back(&values[id]);
   nest::interpret(nest, arguments, {size});
   return values;
 }

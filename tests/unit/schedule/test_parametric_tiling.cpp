@@ -28,7 +28,7 @@ nest::Nest finished(const Kernel& kernel, const SharedForm& form, const Target& 
 Values run_with(const nest::Nest& nest, const Kernel& kernel, Values values,
                 const std::vector<int64_t>& arguments) {
   std::vector<HostTensor*> pointers;
-  for (TensorId id : arguments_of(kernel)) pointers.push_back(&values[static_cast<size_t>(id)]);
+  for (TensorId id : arguments_of(kernel)) pointers.push_back(&values[id]);
   nest::interpret(nest, pointers, arguments);
   return values;
 }
