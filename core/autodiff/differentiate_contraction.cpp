@@ -21,7 +21,7 @@ bool has_fractional_index(const SymbolicAccess& access) {
 std::vector<bool> used_loads(const Body& body, size_t count) {
   std::vector<bool> used(count, false);
   for (const Node& n : body.nodes) {
-    if (n.kind == NodeKind::load) used[static_cast<size_t>(n.slot)] = true;
+    if (n.kind == NodeKind::load) used[n.slot] = true;
   }
   return used;
 }
@@ -36,7 +36,7 @@ void drop_unused(SymbolicContraction& c) {
     kept.push_back(c.accesses[i]);
   }
   for (Node& n : c.body.nodes) {
-    if (n.kind == NodeKind::load) n.slot = slot[static_cast<size_t>(n.slot)];
+    if (n.kind == NodeKind::load) n.slot = slot[n.slot];
   }
   c.accesses = std::move(kept);
 }
@@ -100,7 +100,7 @@ class Rule {
     for (size_t i = 0; i < forward_.accesses.size(); ++i) {
       if (used[i] || static_cast<int>(i) == exchanged) continue;
       if (has_fractional_index(c.accesses[i])) {
-        NodeId read = body.load(static_cast<int>(i));
+        NodeId read = body.load(i);
         NodeId always = body.integer(1);
         value = body.operation(Op::select, {always, value, read});
         keeps_reads = true;
@@ -157,12 +157,11 @@ class Rule {
       if (!e.is_constant()) space.summed.erase("#" + e.name());
     }
     AdjointBody adjoint(forward_.body);
-    auto count = static_cast<int>(forward_.accesses.size());
-    NodeId value = adjoint.derivative(static_cast<int>(i), adjoint.body.load(count));
+    size_t count = forward_.accesses.size();
+    NodeId value = adjoint.derivative(i, adjoint.body.load(count));
     if (!value.valid()) return d_;
-    space.read = [&](int slot) {
-      SymbolicAccess access =
-          slot == count ? output_access(d_) : forward_.accesses[static_cast<size_t>(slot)];
+    space.read = [&](size_t slot) {
+      SymbolicAccess access = slot == count ? output_access(d_) : forward_.accesses[slot];
       Element element{access.tensor, {}};
       for (const Expr& e : access.index) element.place.push_back(substitute(e, names));
       return reads_in_range(access) ? std::optional(std::move(element)) : std::nullopt;
@@ -216,7 +215,7 @@ class Rule {
         TensorId own = derivation_.component_of(d_, k);
         c.accesses.push_back(output_access(own.valid() ? own : d_));
         if (!own.valid()) c.accesses.back().index.emplace_back(k);
-        seeds.push_back(adjoint.body.load(static_cast<int>(c.accesses.size()) - 1));
+        seeds.push_back(adjoint.body.load(c.accesses.size() - 1));
       }
     }
     NodeId value = adjoint.derivative(static_cast<int>(i), seeds);
@@ -247,7 +246,7 @@ class Rule {
   NodeId seed_value(SymbolicContraction& c, AdjointBody& adjoint) const {
     auto load = [&](SymbolicAccess access) {
       c.accesses.push_back(std::move(access));
-      return adjoint.body.load(static_cast<int>(c.accesses.size()) - 1);
+      return adjoint.body.load(c.accesses.size() - 1);
     };
     switch (forward_.aggregation) {
       case Aggregation::sum:
@@ -278,7 +277,7 @@ class Rule {
     count.out_size = forward_.out_size;
     AdjointBody adjoint(forward_.body);
     count.accesses.push_back(output_access(statement_.result));
-    NodeId extreme = adjoint.body.load(static_cast<int>(count.accesses.size()) - 1);
+    NodeId extreme = adjoint.body.load(count.accesses.size() - 1);
     NodeId holds = tie(adjoint, extreme);
     NodeId one = adjoint.body.real(1), zero = adjoint.body.real(0);
     NodeId value = adjoint.body.operation(Op::select, {holds, one, zero});

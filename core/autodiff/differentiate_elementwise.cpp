@@ -25,8 +25,8 @@ TensorId moving(Derivation& derivation, const Statement& statement, const Body& 
   for (const Expr& e : kept->place) {
     if (!e.is_constant()) space.summed.erase(e.name());
   }
-  space.read = [&](int slot) {
-    TensorId id = operands[static_cast<size_t>(slot)];
+  space.read = [&](size_t slot) {
+    TensorId id = operands[slot];
     return id == d || id == statement.result ? std::optional(Element{id, cell.place})
                                              : operand_at(derivation, id, cell);
   };

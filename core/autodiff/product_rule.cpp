@@ -128,7 +128,7 @@ class ProductRule {
     cell.span = statement_.span;
     c.accesses.push_back(std::move(cell));
     NodeId always = c.body.integer(1), value = c.body.results[0];
-    NodeId output = c.body.load(static_cast<int>(c.accesses.size()) - 1);
+    NodeId output = c.body.load(c.accesses.size() - 1);
     c.body.results = {c.body.operation(Op::select, {always, value, output})};
   }
 

@@ -93,9 +93,9 @@ class PlaceWriter {
 
 // The one load of an access by value.
 const Node& load_of(const SymbolicContraction& forward, size_t slot) {
-  auto found = std::find_if(
-      forward.body.nodes.begin(), forward.body.nodes.end(),
-      [&](const Node& n) { return n.kind == NodeKind::load && n.slot == static_cast<int>(slot); });
+  auto found =
+      std::find_if(forward.body.nodes.begin(), forward.body.nodes.end(),
+                   [&](const Node& n) { return n.kind == NodeKind::load && n.slot == slot; });
   internal_check(found != forward.body.nodes.end(), "gradient: an access that nothing reads");
   return *found;
 }

@@ -99,7 +99,7 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
     piece.stores.push_back(moved(second.stores[o]));
     NodeId root = graft(
         piece.body, second.body, second.body.results[o], [&](Body& body, const Node& n) -> NodeId {
-          auto slot = static_cast<size_t>(n.slot);
+          size_t slot = n.slot;
           if (n.kind == NodeKind::index) return body.index((*of)[slot], n.type);
           if (n.kind != NodeKind::load) return NodeId();
           return body.load(position_of(piece.loads, moved(second.loads[slot])), n.type);

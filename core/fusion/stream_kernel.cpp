@@ -181,7 +181,7 @@ class StreamBuilder {
     piece.loads[sum.load] = read;
     DType type = tensor(sum.weight).type;
     piece.body = rewritten(piece.body, [&](Body& body, const Node& n) -> NodeId {
-      bool mine = n.kind == NodeKind::load && n.slot == static_cast<int>(sum.load);
+      bool mine = n.kind == NodeKind::load && n.slot == sum.load;
       if (mine) return body.cast(body.load(n.slot, type), n.type);
       return NodeId();
     });
@@ -263,13 +263,13 @@ class StreamBuilder {
         return n.args[0];
       }
       if (n.kind != NodeKind::load) return NodeId{-1};
-      const Access& load = p.loads[static_cast<size_t>(n.slot)];
+      const Access& load = p.loads[n.slot];
       if (load.tensor == sum.weight) return value;
       std::optional<Access> there = moved(load, *forms, piece, sum.of_multiple);
       failed = failed || !there || !n.args.empty();
       if (failed) return value;
       made.loads.push_back(*there);
-      return body.load(static_cast<int>(made.loads.size()) - 1, n.type);
+      return body.load(made.loads.size() - 1, n.type);
     });
     if (failed) return std::nullopt;
     return root;

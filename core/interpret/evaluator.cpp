@@ -89,14 +89,14 @@ PieceEvaluator::Place PieceEvaluator::locate(const Access& access,
 
 Scalar PieceEvaluator::value(const Node& node) {
   internal_check(node.kind == NodeKind::index, "interpret: a symbolic size in a bound program");
-  return integer_scalar(x_[static_cast<size_t>(node.slot)], node.type);
+  return integer_scalar(x_[node.slot], node.type);
 }
 
 bool PieceEvaluator::load(const Node& node, std::span<const Scalar> operands, Scalar& element) {
-  const Access& access = piece_.loads[static_cast<size_t>(node.slot)];
+  const Access& access = piece_.loads[node.slot];
   const BoundTensor& tensor = program_.tensors[access.tensor];
   int64_t position = 0;
-  switch (locate(access, loads_[static_cast<size_t>(node.slot)], operands, position)) {
+  switch (locate(access, loads_[node.slot], operands, position)) {
     case Place::invalid:
       return false;
     case Place::outside:

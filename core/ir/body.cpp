@@ -37,7 +37,7 @@ NodeId Body::size(Expr expr, DType type, Span span) {
   return add(std::move(node));
 }
 
-NodeId Body::index(int slot, DType type, Span span) {
+NodeId Body::index(size_t slot, DType type, Span span) {
   Node node;
   node.kind = NodeKind::index;
   node.type = type;
@@ -46,7 +46,7 @@ NodeId Body::index(int slot, DType type, Span span) {
   return add(std::move(node));
 }
 
-NodeId Body::load(int slot, DType type, Span span, std::vector<NodeId> values) {
+NodeId Body::load(size_t slot, DType type, Span span, std::vector<NodeId> values) {
   Node node;
   node.kind = NodeKind::load;
   node.type = type;
@@ -71,7 +71,7 @@ NodeId Body::cast(NodeId value, DType type, Span span) {
   return operation(Op::cast, {value}, type, span);
 }
 
-NodeId Body::argument(int slot, DType type, Span span) {
+NodeId Body::argument(size_t slot, DType type, Span span) {
   Node node;
   node.kind = NodeKind::argument;
   node.type = type;
@@ -80,7 +80,7 @@ NodeId Body::argument(int slot, DType type, Span span) {
   return add(std::move(node));
 }
 
-NodeId Body::component(NodeId fold, int slot, DType type, Span span) {
+NodeId Body::component(NodeId fold, size_t slot, DType type, Span span) {
   Node node;
   node.kind = NodeKind::component;
   node.type = type;
@@ -122,7 +122,7 @@ struct NodeHash {
     h = combine(h, static_cast<size_t>(n.type));
     h = combine(h, static_cast<size_t>(n.integer));
     h = combine(h, std::bit_cast<uint64_t>(n.real));
-    h = combine(h, static_cast<size_t>(n.slot));
+    h = combine(h, n.slot);
     for (NodeId arg : n.args) h = combine(h, arg.index());
     if (has_expression(n)) h = combine(h, std::hash<std::string>()(to_string(n.expr)));
     return n.region ? combine(h, hash_of(*n.region)) : h;
@@ -176,8 +176,8 @@ IdVector<NodeId, NodeId> copy_into(Body& body, const Body& from, const std::vect
 
 // Tidies the region and captures only what it uses then, each value once.
 void tidy_fold(Node& fold) {
-  auto own = static_cast<size_t>(fold.slot) + 1;  // arguments that are not captured
-  size_t outer = own + 1;                         // operands that are not captured
+  size_t own = fold.slot + 1;  // arguments that are not captured
+  size_t outer = own + 1;      // operands that are not captured
   Body region = *fold.region;
   std::vector<int> first(fold.args.size() - outer);  // the first capture of the same value
   for (size_t k = 0; k < first.size(); ++k) {
@@ -185,18 +185,16 @@ void tidy_fold(Node& fold) {
     first[k] = static_cast<int>(
         std::find(begin, fold.args.end(), begin[static_cast<std::ptrdiff_t>(k)]) - begin);
   }
-  auto captured = [&](const Node& n) {
-    return n.kind == NodeKind::argument && static_cast<size_t>(n.slot) >= own;
-  };
+  auto captured = [&](const Node& n) { return n.kind == NodeKind::argument && n.slot >= own; };
   for (Node& n : region.nodes) {
-    if (captured(n)) n.slot = first[static_cast<size_t>(n.slot) - own] + static_cast<int>(own);
+    if (captured(n)) n.slot = first[n.slot - own] + static_cast<int>(own);
   }
   region = tidied(region);
   std::vector<int> renumbered(first.size(), -1);
   std::vector<NodeId> kept;
   for (Node& n : region.nodes) {
     if (!captured(n)) continue;
-    size_t k = static_cast<size_t>(n.slot) - own;
+    size_t k = n.slot - own;
     if (renumbered[k] < 0) {
       renumbered[k] = static_cast<int>(own + kept.size());
       kept.push_back(fold.args[outer + k]);

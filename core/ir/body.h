@@ -52,9 +52,9 @@ struct Node {
   std::vector<NodeId> args;  // earlier nodes only
   int64_t integer = 0;
   double real = 0;
-  int slot = -1;
-  Expr expr;  // kind size; in a Nest also a fold's counter, a variable that `size` nodes and
-              // accesses of its region may use
+  size_t slot = 0;  // of the kinds that name it
+  Expr expr;        // kind size; in a Nest also a fold's counter, a variable that `size` nodes and
+                    // accesses of its region may use
   std::shared_ptr<const Body> region;  // kind fold
   Span span;
 };
@@ -71,12 +71,13 @@ struct Body {
   NodeId integer(int64_t value, DType type = DType::none, Span span = {});
   NodeId real(double value, DType type = DType::none, Span span = {});
   NodeId size(Expr expr, DType type = DType::none, Span span = {});
-  NodeId index(int slot, DType type = DType::none, Span span = {});
-  NodeId load(int slot, DType type = DType::none, Span span = {}, std::vector<NodeId> values = {});
+  NodeId index(size_t slot, DType type = DType::none, Span span = {});
+  NodeId load(size_t slot, DType type = DType::none, Span span = {},
+              std::vector<NodeId> values = {});
   NodeId operation(Op op, std::vector<NodeId> args, DType type = DType::none, Span span = {});
   NodeId cast(NodeId value, DType type, Span span = {});  // no node if it has that type already
-  NodeId argument(int slot, DType type, Span span = {});
-  NodeId component(NodeId fold, int slot, DType type, Span span = {});
+  NodeId argument(size_t slot, DType type, Span span = {});
+  NodeId component(NodeId fold, size_t slot, DType type, Span span = {});
   const Node& operator[](NodeId id) const { return nodes[id]; }
 };
 

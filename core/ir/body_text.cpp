@@ -54,10 +54,10 @@ NodeId parse_reference(TextReader& reader, const Body& body) {
   return NodeId(id);
 }
 
-int parse_slot(TextReader& reader) {
+size_t parse_slot(TextReader& reader) {
   int64_t slot = reader.integer();
   if (slot < 0 || slot > 1 << 20) reader.wrong("a slot number");
-  return static_cast<int>(slot);
+  return static_cast<size_t>(slot);
 }
 
 void parse_operands(TextReader& reader, const Body& body, Node& node) {
@@ -220,7 +220,7 @@ bool combines(Op op) { return op == Op::add || op == Op::mul || op == Op::max ||
 
 void verify_fold(const Body& body, const Node& node, const LoopContext& around) {
   internal_check(node.region != nullptr && node.slot >= 1, "body: a fold without values");
-  auto carried = static_cast<size_t>(node.slot);
+  size_t carried = node.slot;
   internal_check(node.args.size() >= carried + 2 && node.region->results.size() == carried,
                  "body: a fold's operands or results");
   internal_check(node.op == Op::ident || combines(node.op), "body: a fold's operation");
@@ -243,15 +243,15 @@ void verify_fold(const Body& body, const Node& node, const LoopContext& around) 
 }
 
 void verify_slot(const Body& body, const Node& node, const LoopContext& around) {
-  auto slot = static_cast<size_t>(node.slot);
+  size_t slot = node.slot;
   if (node.kind == NodeKind::load) {
-    internal_check(node.slot >= 0 && slot < around.loads, "body: a load's slot");
+    internal_check(slot < around.loads, "body: a load's slot");
   }
   if (node.kind == NodeKind::index) {
-    internal_check(node.slot >= 0 && slot < around.indices, "body: an index's slot");
+    internal_check(slot < around.indices, "body: an index's slot");
   }
   if (node.kind == NodeKind::argument) {
-    internal_check(around.arguments != nullptr && node.slot >= 0 && slot < around.arguments->size(),
+    internal_check(around.arguments != nullptr && slot < around.arguments->size(),
                    "body: an argument's slot");
     internal_check(!around.typed || node.type == (*around.arguments)[slot],
                    "body: an argument of another type");
@@ -260,7 +260,7 @@ void verify_slot(const Body& body, const Node& node, const LoopContext& around) 
     internal_check(node.args.size() == 1 && body[node.args[0]].kind == NodeKind::fold,
                    "body: a component of no fold");
     const Node& fold = body[node.args[0]];
-    internal_check(node.slot >= 0 && node.slot < fold.slot, "body: a component's slot");
+    internal_check(slot < fold.slot, "body: a component's slot");
     internal_check(!around.typed || node.type == body[fold.args[slot + 2]].type,
                    "body: a component of another type");
   }

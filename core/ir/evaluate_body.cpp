@@ -44,10 +44,10 @@ class Evaluation {
       case NodeKind::fold:
         return fold(node, n);
       case NodeKind::argument:
-        value = arguments_[static_cast<size_t>(node.slot)];
+        value = arguments_[node.slot];
         return true;
       case NodeKind::component:
-        value = carried(node.args[0])[static_cast<size_t>(node.slot)];
+        value = carried(node.args[0])[node.slot];
         return true;
     }
     return false;
@@ -68,7 +68,7 @@ class Evaluation {
   }
 
   bool fold(const Node& node, size_t n) {
-    auto count = static_cast<size_t>(node.slot);
+    size_t count = node.slot;
     std::vector<Scalar> given{integer_scalar(0, DType::i64)};
     for (size_t a = 2; a < node.args.size(); ++a) given.push_back(at(node.args[a]));
     IdVector<NodeId, Scalar> inside;

@@ -278,8 +278,8 @@ class ProgramPrinter {
   }
 
   std::string untyped_body(const SymbolicContraction& c) const {
-    Slots slots{[&](int slot) { return access(c.accesses[static_cast<size_t>(slot)]); },
-                [&](int slot) { return c.indices[static_cast<size_t>(slot)]; }};
+    Slots slots{[&](size_t slot) { return access(c.accesses[slot]); },
+                [&](size_t slot) { return c.indices[slot]; }};
     return BodyPrinter(c.body, slots, c.indices).print();
   }
 
@@ -313,8 +313,8 @@ class ProgramPrinter {
   }
 
   std::string right_side(const Elementwise& e) const {
-    Slots slots{[&](int slot) { return name(e.operands[static_cast<size_t>(slot)]); },
-                [](int slot) { return "i" + std::to_string(slot); }};
+    Slots slots{[&](size_t slot) { return name(e.operands[slot]); },
+                [](size_t slot) { return "i" + std::to_string(slot); }};
     return " = " + BodyPrinter(e.body, slots, {}).print();
   }
 

@@ -165,7 +165,7 @@ class Verifier {
     visit_nodes(piece.body, [&](const Node& node) {
       internal_check(node.kind != NodeKind::size, "bound: a symbolic size");
       if (node.kind != NodeKind::load) return;
-      const Access& access = piece.loads[static_cast<size_t>(node.slot)];
+      const Access& access = piece.loads[node.slot];
       internal_check(node.type == at(access.tensor).type, "bound: a load of another type");
       for (const Index& index : access.index) {
         internal_check(index.value < static_cast<int>(node.args.size()),

@@ -71,8 +71,7 @@ class Closure {
     }
     bool named = false;
     visit_nodes(c.body, [&](const Node& node) {
-      bool index = node.kind == NodeKind::index && (node.slot == static_cast<int>(p.first) ||
-                                                    node.slot == static_cast<int>(p.second));
+      bool index = node.kind == NodeKind::index && (node.slot == p.first || node.slot == p.second);
       named = named || index || node.kind == NodeKind::size;
     });
     if (named) return false;
@@ -193,7 +192,7 @@ void erase_iterator(Piece& piece, size_t u) {
   }
   for (Constraint& c : piece.constraints) shift(c.form);
   change_nodes(piece.body, [&](Node& node) {
-    if (node.kind == NodeKind::index && node.slot > static_cast<int>(u)) --node.slot;
+    if (node.kind == NodeKind::index && node.slot > u) --node.slot;
   });
 }
 
@@ -264,7 +263,7 @@ bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool o
   if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
   bool named = false;
   visit_nodes(piece.body, [&](const Node& node) {
-    bool index = node.kind == NodeKind::index && node.slot == static_cast<int>(u);
+    bool index = node.kind == NodeKind::index && node.slot == u;
     named = named || index || node.kind == NodeKind::size;
   });
   if (named) return false;

@@ -134,14 +134,14 @@ class StreamRules {
     return reduces_stream(stage) ? reduction(s) : block(s, s);
   }
 
-  Scaling load_scaling(const Piece& piece, int slot) const {
-    auto made = made_.find(piece.loads[static_cast<size_t>(slot)].tensor);
+  Scaling load_scaling(const Piece& piece, size_t slot) const {
+    auto made = made_.find(piece.loads[slot].tensor);
     return made == made_.end() ? Scaling::none : made->second.scaling;
   }
   Scaling result_scaling(const Contraction& c, size_t output) const {
     const Piece& piece = c.pieces[0];
     return scaling_of(piece.body, piece.body.results[output],
-                      [&](int slot) { return load_scaling(piece, slot); });
+                      [&](size_t slot) { return load_scaling(piece, slot); });
   }
   bool reads_final(const Contraction& c) const {
     return std::any_of(c.pieces[0].loads.begin(), c.pieces[0].loads.end(), [&](const Access& a) {
@@ -227,7 +227,7 @@ class StreamRules {
 
 }  // namespace
 
-Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load) {
+Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(size_t slot)>& load) {
   return ScalingOf(body, load).node(root);
 }
 

@@ -27,7 +27,7 @@ enum class Scaling : uint8_t {
   unknown,
 };
 // Of a node of a typed body, from the scaling of what its loads (by slot) read.
-Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(int slot)>& load);
+Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(size_t slot)>& load);
 
 // Empty where the kernel keeps the rules of KernelStage::stream and KernelStage::rescale; else the
 // first broken one.

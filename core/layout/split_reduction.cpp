@@ -163,7 +163,7 @@ Piece combining_piece(const Piece& piece, const Contraction& c, int64_t chunks, 
 bool uses_index(const Piece& piece, size_t iterator) {
   bool used = false;
   visit_nodes(piece.body, [&](const Node& n) {
-    used = used || (n.kind == NodeKind::index && n.slot == static_cast<int>(iterator));
+    used = used || (n.kind == NodeKind::index && n.slot == iterator);
   });
   return used;
 }

@@ -139,7 +139,7 @@ class Machine final : private Leaves {
     return integer_scalar(number(node.expr), node.type);
   }
   bool load(const Node& node, std::span<const Scalar> operands, Scalar& element) override {
-    const Access& a = (*loads_)[static_cast<size_t>(node.slot)];
+    const Access& a = (*loads_)[node.slot];
     int64_t at = offset(a, operands);
     races_.load(a.buffer, at);
     element = memory(a.buffer).at(at);

@@ -83,7 +83,7 @@ class Verifier {
     for (const Node& node : body.nodes) {
       if (node.kind == NodeKind::size) expression(node.expr);
       if (node.kind == NodeKind::load) {
-        const Access& a = loads[static_cast<size_t>(node.slot)];
+        const Access& a = loads[node.slot];
         internal_check(node.type == buffer(a.buffer).type, "nest: a load of another type");
         access(a, node.args.size());
       }

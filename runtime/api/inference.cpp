@@ -86,12 +86,10 @@ std::string signature_of(const Program& program) {
   IdVector<TensorId, std::optional<SymbolicShape>> shapes = symbolic_shapes(program);
   Json json{{"inputs", Json::array()}, {"outputs", Json::array()}};
   for (TensorId id : program.inputs) {
-    auto at = id.index();
-    json["inputs"].push_back(input_of(program.tensors[at], shapes[at]));
+    json["inputs"].push_back(input_of(program.tensors[id], shapes[id]));
   }
   for (TensorId id : program.outputs) {
-    auto at = id.index();
-    json["outputs"].push_back({{"name", program.tensors[at].name}, {"dims", sizes_of(shapes[at])}});
+    json["outputs"].push_back({{"name", program.tensors[id].name}, {"dims", sizes_of(shapes[id])}});
   }
   // Labels may hold any bytes.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -88,7 +88,7 @@ class Generator {
     }
     if (what == 2) {
       s.loads.push_back(any_read());
-      return s.body.load(static_cast<int>(s.loads.size()) - 1, type_);
+      return s.body.load(s.loads.size() - 1, type_);
     }
     NodeId a = value(s, depth - 1), b = value(s, depth - 1);
     if (what == 3) {

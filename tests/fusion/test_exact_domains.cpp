@@ -36,8 +36,7 @@ void expect_conserved(const Touched& before, const BoundProgram& was, const Touc
                       const BoundProgram& now, const std::string& when) {
   for (const auto& [id, cells] : after.cells) {
     auto same = before.cells.find(id);
-    bool both = same != before.cells.end() && was.tensors[id].shape ==
-                                                  now.tensors[id].shape;
+    bool both = same != before.cells.end() && was.tensors[id].shape == now.tensors[id].shape;
     if (!both) continue;
     ASSERT_EQ(cells, same->second) << when << ", " << now.tensors[id].name;
   }
@@ -45,8 +44,8 @@ void expect_conserved(const Touched& before, const BoundProgram& was, const Touc
     auto same = before.elements.find(id);
     for (int64_t element : elements) {
       bool known = same != before.elements.end() && same->second.contains(element);
-      ASSERT_TRUE(known || !before.whole) << when << " reads element " << element << " of "
-                                          << now.tensors[id].name;
+      ASSERT_TRUE(known || !before.whole)
+          << when << " reads element " << element << " of " << now.tensors[id].name;
     }
   }
 }

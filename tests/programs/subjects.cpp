@@ -40,9 +40,7 @@ void differentiate_some(WholeCase& c, RandomSource& random, const std::vector<st
   if (kind < 50) return;
   const Program& p = *c.program;
   const std::string of =
-      p.tensors[
-                    p.outputs[static_cast<size_t>(random.in(0, std::ssize(p.outputs) - 1))]]
-          .name;
+      p.tensors[p.outputs[static_cast<size_t>(random.in(0, std::ssize(p.outputs) - 1))]].name;
   differentiate(c, {of, wrt});
   if (kind >= 80) differentiate(c, {"D" + random.pick(wrt), {random.pick(wrt)}});
 }

@@ -154,8 +154,7 @@ class Draw {
     }
     piece_->loads.push_back(access);
     DType type = access.tensor == TensorId(0) ? DType::f32 : integers_;
-    NodeId value =
-        body().load(static_cast<int>(piece_->loads.size()) - 1, type, {}, std::move(operands));
+    NodeId value = body().load(piece_->loads.size() - 1, type, {}, std::move(operands));
     return body().cast(value, DType::f32);
   }
   // An integer from memory, at the element's own place.
@@ -167,7 +166,7 @@ class Draw {
     }
     if (components_ > 0) access.index.push_back(component(0));
     piece_->loads.push_back(access);
-    return body().load(static_cast<int>(piece_->loads.size()) - 1, integers_);
+    return body().load(piece_->loads.size() - 1, integers_);
   }
 
   NodeId term() {
@@ -213,7 +212,7 @@ class Draw {
     node.args.push_back(outside);
     Body region;
     bodies_.push_back(&region);
-    int captured = node.slot + 1;
+    size_t captured = node.slot + 1;
     NodeId value =
         region.operation(Op::add, {term(), region.argument(captured, DType::f32)}, DType::f32);
     if (ordered) {
@@ -227,7 +226,7 @@ class Draw {
     }
     bodies_.pop_back();
     node.region = std::make_shared<const Body>(std::move(region));
-    int last = node.slot - 1;
+    size_t last = node.slot - 1;
     NodeId id = body().add(std::move(node));
     return body().component(id, last, DType::f32);
   }

@@ -58,7 +58,7 @@ KernelStage& KernelBuilder::stage(TensorId output, Aggregation aggregation, DTyp
     for (const auto& [tensor, indices] : text.loads) {
       p.loads.push_back(access(tensor, indices));
       DType type = kernel.tensors[tensor].type;
-      NodeId node = p.body.load(static_cast<int>(p.loads.size()) - 1, type);
+      NodeId node = p.body.load(p.loads.size() - 1, type);
       loaded.push_back(p.body.cast(node, compute_type(type)));
     }
     p.body.results = {text.body(p.body, loaded)};
@@ -126,9 +126,9 @@ Scalar body_value(const Piece& p, const Values& values, const std::vector<int64_
     for (NodeId a : n.args) args.push_back(nodes[a]);
     if (n.kind == NodeKind::integer) v = integer_scalar(n.integer, n.type);
     if (n.kind == NodeKind::real) v = real_scalar(n.real, n.type);
-    if (n.kind == NodeKind::index) v = integer_scalar(x[static_cast<size_t>(n.slot)], n.type);
+    if (n.kind == NodeKind::index) v = integer_scalar(x[n.slot], n.type);
     if (n.kind == NodeKind::load) {
-      const Access& a = p.loads[static_cast<size_t>(n.slot)];
+      const Access& a = p.loads[n.slot];
       const HostTensor& t = values[a.tensor];
       v = t.at(flat(t, a, x));
     }

@@ -66,10 +66,10 @@ llvm::Value* BodyEmitter::node_value(BodyValues& values, NodeId id) {
       values.folds[id] = folds_->fold(values, node);
       return nullptr;
     case NodeKind::component:
-      return values.folds.at(node.args[0])[static_cast<size_t>(node.slot)];
+      return values.folds.at(node.args[0])[node.slot];
     case NodeKind::argument:
       if (node.slot == 0) return size_value(Expr::variable(*values.counter), node.type);
-      return values.arguments[static_cast<size_t>(node.slot)];
+      return values.arguments[node.slot];
     case NodeKind::index:
       break;
   }
@@ -83,7 +83,7 @@ llvm::Value* BodyEmitter::size_value(const Expr& e, DType type) {
 }
 
 llvm::Value* BodyEmitter::loaded(const BodyValues& values, const Node& node) {
-  const nest::Access& access = values.loads[static_cast<size_t>(node.slot)];
+  const nest::Access& access = values.loads[node.slot];
   const nest::Buffer& buffer = c_.buffer(access.buffer);
   if (access.index.empty() && buffer.scope == nest::Scope::argument && !buffer.written) {
     llvm::Value* scalar = c_.scopes.once_at(0, {static_cast<uint64_t>(access.buffer), 'u'}, [&] {

@@ -32,7 +32,7 @@ bool same_pixel(const nest::Access& a, const nest::Access& b) {
 }
 
 const nest::Access& ComponentEmitter::Components::access(size_t c, NodeId id) const {
-  return stores[c]->loads[static_cast<size_t>(body(c)[id].slot)];
+  return stores[c]->loads[body(c)[id].slot];
 }
 
 // Whether the loads read the pixel's components in order.

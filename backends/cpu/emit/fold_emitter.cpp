@@ -28,7 +28,7 @@ void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& 
     for (NodeId arg : n.args) key.push_back(arg.index());
     if (n.kind == NodeKind::size) append(key, c_.indices.form(n.expr));
     if (n.kind == NodeKind::load) {
-      const nest::Access& a = loads[static_cast<size_t>(n.slot)];
+      const nest::Access& a = loads[n.slot];
       buffers.insert(a.buffer);
       key.push_back(static_cast<uint64_t>(a.buffer));
       for (const Expr& e : a.index) append(key, c_.indices.form(e));
@@ -57,13 +57,13 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
   c_.indices.bind(node.expr.name(), nominal_counter(node.expr.name()));
   describe(*node.region, values.loads, key, buffers);
   c_.indices.unbind(node.expr.name());
-  auto key_of_result = [&](int k) {
+  auto key_of_result = [&](size_t k) {
     Key part = key;
     part.push_back(static_cast<uint64_t>(k));
     return part;
   };
   Nodes results;
-  for (int k = 0; k < node.slot; ++k) {
+  for (size_t k = 0; k < node.slot; ++k) {
     Key part = key_of_result(k);
     llvm::Value* known = nullptr;
     bool all = std::all_of(buffers.begin(), buffers.end(), [&](int buffer) {
@@ -73,11 +73,11 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
     if (!all) break;
     results.push_back(known);
   }
-  if (results.size() == static_cast<size_t>(node.slot)) return results;
+  if (results.size() == node.slot) return results;
   results = new_fold(values, node);
-  for (int k = 0; k < node.slot; ++k) {
+  for (size_t k = 0; k < node.slot; ++k) {
     for (int buffer : buffers) {
-      c_.scopes.remember(buffer, key_of_result(k), results[static_cast<size_t>(k)]);
+      c_.scopes.remember(buffer, key_of_result(k), results[k]);
     }
   }
   return results;
@@ -92,24 +92,24 @@ Form FoldEmitter::bound_form(const BodyValues& values, NodeId id) {
 }
 
 // Whether the lanes' values differ, for each node of a region.
-std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
-                                             const std::vector<nest::Access>& loads,
-                                             const std::vector<bool>& arguments) {
+IdVector<NodeId, bool> FoldEmitter::varying_nodes(const Body& region,
+                                                  const std::vector<nest::Access>& loads,
+                                                  const std::vector<bool>& arguments) {
   IdVector<NodeId, bool> varies;
-  std::map<size_t, std::vector<bool>> folds;
+  std::map<NodeId, std::vector<bool>> folds;
   auto uses_lanes = [&](const Expr& e) { return c_.indices.uses_lanes(c_.indices.form(e)); };
-  for (size_t i = 0; i < region.nodes.size(); ++i) {
-    const Node& n = region.nodes[i];
-    auto at = [&](NodeId id) { return static_cast<bool>(varies[id]); };
+  for (NodeId id : region.nodes.ids()) {
+    const Node& n = region[id];
+    auto at = [&](NodeId operand) { return static_cast<bool>(varies[operand]); };
     bool v = std::any_of(n.args.begin(), n.args.end(), at);
     if (n.kind == NodeKind::size) v = uses_lanes(n.expr);
-    if (n.kind == NodeKind::argument) v = arguments[static_cast<size_t>(n.slot)];
+    if (n.kind == NodeKind::argument) v = arguments[n.slot];
     if (n.kind == NodeKind::load) {
-      const nest::Access& a = loads[static_cast<size_t>(n.slot)];
+      const nest::Access& a = loads[n.slot];
       v = v || std::any_of(a.index.begin(), a.index.end(), uses_lanes);
     }
     if (n.kind == NodeKind::component) {
-      v = folds.at(n.args[0].index())[static_cast<size_t>(n.slot)];
+      v = folds.at(n.args[0])[n.slot];
     }
     if (n.kind == NodeKind::fold) {
       std::vector<bool> given(n.args.size() - 1);
@@ -117,7 +117,7 @@ std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
       bool differ = at(n.args[0]) || at(n.args[1]);
       Form counter = differ ? c_.indices.lane(c_.lanes.width) : nominal_counter(n.expr.name());
       c_.indices.bind(n.expr.name(), counter);
-      folds[i] = varying_carried(n, loads, std::move(given), differ);
+      folds[id] = varying_carried(n, loads, std::move(given), differ);
       c_.indices.unbind(n.expr.name());
     }
     varies.push_back(v);
@@ -130,15 +130,14 @@ std::vector<bool> FoldEmitter::varying_nodes(const Body& region,
 std::vector<bool> FoldEmitter::varying_carried(const Node& fold,
                                                const std::vector<nest::Access>& loads,
                                                std::vector<bool> given, bool differ) {
-  auto count = static_cast<size_t>(fold.slot);
+  size_t count = fold.slot;
   given[0] = c_.indices.uses_lanes(c_.indices.form(fold.expr));
   for (size_t k = 0; k < count; ++k) given[k + 1] = given[k + 1] || differ;
   for (bool changed = true; changed;) {
     changed = false;
-    std::vector<bool> inside = varying_nodes(*fold.region, loads, given);
+    IdVector<NodeId, bool> inside = varying_nodes(*fold.region, loads, given);
     for (size_t k = 0; k < count; ++k) {
-      auto result = fold.region->results[k].index();
-      if (!inside[result] || given[k + 1]) continue;
+      if (!inside[fold.region->results[k]] || given[k + 1]) continue;
       given[k + 1] = true;
       changed = true;
     }
@@ -174,7 +173,7 @@ Nodes FoldEmitter::new_fold(const BodyValues& values, const Node& node) {
     starts.push_back(values.nodes[node.args[i]]);
   }
   if (count.is_constant() && count.constant <= 0) {
-    starts.resize(static_cast<size_t>(node.slot));
+    starts.resize(node.slot);
     return starts;
   }
   loop.certain = count.is_constant();
@@ -195,7 +194,7 @@ Nodes FoldEmitter::new_fold(const BodyValues& values, const Node& node) {
 Nodes FoldEmitter::fold_loop(const BodyValues& values, const Node& node, Nodes starts,
                              const FoldLoop& loop) {
   llvm::LLVMContext& context = c_.function.getContext();
-  auto carried = static_cast<size_t>(node.slot);
+  size_t carried = node.slot;
   std::vector<bool> given{false};
   for (llvm::Value* start : starts) given.push_back(start->getType()->isVectorTy());
   const std::string& counter = node.expr.name();
@@ -310,7 +309,7 @@ Nodes FoldEmitter::fold_round(const BodyValues& values, const Node& node, llvm::
   c_.within(lanes, [&] {
     BodyValues inside{*node.region, values.loads, arguments, {}, {}, &node.expr.name()};
     bodies_.emit(inside, {});
-    for (size_t k = 0; k < static_cast<size_t>(node.slot); ++k) {
+    for (size_t k = 0; k < node.slot; ++k) {
       NodeId result = node.region->results[k];
       llvm::Value* old = arguments[k + 1];
       llvm::Value* value = inside.nodes[result];

@@ -44,8 +44,8 @@ class FoldEmitter {
   Nodes fold_loop(const BodyValues& values, const Node& node, Nodes starts, const FoldLoop& loop);
   Nodes fold_round(const BodyValues& values, const Node& node, llvm::Value* round,
                    const Nodes& arguments, const FoldLoop& loop);
-  std::vector<bool> varying_nodes(const Body& region, const std::vector<nest::Access>& loads,
-                                  const std::vector<bool>& arguments);
+  IdVector<NodeId, bool> varying_nodes(const Body& region, const std::vector<nest::Access>& loads,
+                                       const std::vector<bool>& arguments);
   std::vector<bool> varying_carried(const Node& fold, const std::vector<nest::Access>& loads,
                                     std::vector<bool> given, bool differ);
 

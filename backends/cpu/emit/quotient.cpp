@@ -37,7 +37,7 @@ IdVector<NodeId, std::optional<IntegerRange>> BodyEmitter::ranges_of(const Body&
 // Null: not one of small positive integers in lanes.
 llvm::Value* BodyEmitter::small_quotient(const BodyValues& values, const Node& node) {
   if (!divides(node) || values.ranges.empty()) return nullptr;
-  auto at = [&](size_t i) { return node.args[i].index(); };
+  auto at = [&](size_t i) { return node.args[i]; };
   const auto &a = values.ranges[at(0)], &b = values.ranges[at(1)];
   bool small = a && b && a->lo >= 0 && b->lo >= 1 && a->hi <= kLimit && b->hi <= kLimit - a->hi;
   llvm::Value *dividend = values.nodes[at(0)], *divisor = values.nodes[at(1)];

@@ -49,7 +49,7 @@ void TransposeEmitter::read_transposed(const nest::Block& stores) {
     const nest::Store& s = std::get<nest::Store>(statement.what);
     for (const Node& node : s.body.nodes) {
       if (node.kind != NodeKind::load || !node.args.empty()) continue;
-      const nest::Access& access = s.loads[static_cast<size_t>(node.slot)];
+      const nest::Access& access = s.loads[node.slot];
       if (stored.contains(access.buffer)) continue;
       if (!advances(loop, 1, [&] { return c_.offset_of(access); })) continue;
       Reference first = c_.memory.resolve(access, {}, c_.lanes);

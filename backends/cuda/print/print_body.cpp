@@ -112,7 +112,7 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       return {print_conversion({"(" + v.text + ")", DType::i64}, n.type), n.type};
     }
     case NodeKind::load: {
-      auto slot = static_cast<size_t>(n.slot);
+      size_t slot = n.slot;
       std::string text;
       if (lanes != nullptr && lanes->packs.contains(slot)) {
         text = lanes->packs.at(slot) + ".e[" + lanes->element + "]";
@@ -129,7 +129,7 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
     }
     case NodeKind::argument:
       internal_check(region != nullptr, "cuda: an argument outside a fold");
-      return (*region->arguments)[static_cast<size_t>(n.slot)];
+      return (*region->arguments)[n.slot];
     default:
       throw InternalError("cuda: a node of no kind known here");
   }
@@ -169,7 +169,7 @@ Printer::NodeValues Printer::body(const Body& of, const std::vector<Access>& loa
       continue;
     }
     if (n.kind == NodeKind::component) {
-      values.push_back(carried.at(n.args[0])[static_cast<size_t>(n.slot)]);
+      values.push_back(carried.at(n.args[0])[n.slot]);
       continue;
     }
     ValueText v = node(of, n, values, loads, lanes, region);
@@ -222,7 +222,7 @@ void Printer::open_fold(const Body& of, const Node& n, const NodeValues& values,
 // for counter in [begin, end): carried = region(counter, carried…, captured…).
 std::vector<ValueText> Printer::fold(const Body& of, const Node& n, const NodeValues& values,
                                      const std::vector<Access>& loads, const Lanes* lanes) {
-  auto count = static_cast<size_t>(n.slot);
+  size_t count = n.slot;
   Values carried, arguments;
   std::string counter = fresh("n");
   auto bounds = [&](NodeId id) -> Interval {

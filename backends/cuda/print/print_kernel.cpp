@@ -49,7 +49,7 @@ bool independent(const nest::Block& stores) {
 std::vector<size_t> slots_of(const Body& body) {
   std::vector<size_t> slots;
   for (const Node& n : body.nodes) {
-    auto slot = static_cast<size_t>(n.slot);
+    size_t slot = n.slot;
     bool known = std::find(slots.begin(), slots.end(), slot) != slots.end();
     if (n.kind == NodeKind::load && !known) slots.push_back(slot);
   }

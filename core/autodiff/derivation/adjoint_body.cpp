@@ -153,7 +153,7 @@ NodeId AdjointBody::local(NodeId id, size_t operand) {
     } else if (n.kind != NodeKind::load) {
       copy.push_back(body.add(n));
     } else if (n.slot < 3) {
-      copy.push_back(node.args.at(std::min(static_cast<size_t>(n.slot), node.args.size() - 1)));
+      copy.push_back(node.args.at(std::min(n.slot, node.args.size() - 1)));
     } else {
       copy.push_back(id == result() && result_slot_ >= 0 ? body.load(result_slot_) : id);
     }
@@ -161,7 +161,7 @@ NodeId AdjointBody::local(NodeId id, size_t operand) {
   return copy[text.results[0]];
 }
 
-IdVector<NodeId, bool> AdjointBody::depends_on(int slot) const {
+IdVector<NodeId, bool> AdjointBody::depends_on(size_t slot) const {
   IdVector<NodeId, bool> depends(forward_count_, false);
   for (size_t i = 0; i < forward_count_; ++i) {
     const Node& n = body.nodes[i];
@@ -171,7 +171,7 @@ IdVector<NodeId, bool> AdjointBody::depends_on(int slot) const {
   return depends;
 }
 
-NodeId AdjointBody::derivative(int slot, const std::vector<NodeId>& seeds) {
+NodeId AdjointBody::derivative(size_t slot, const std::vector<NodeId>& seeds) {
   IdVector<NodeId, bool> depends = depends_on(slot);
   IdVector<NodeId, NodeId> adjoint(forward_count_);
   for (size_t c = 0; c < results_.size(); ++c) {

@@ -27,8 +27,8 @@ class AdjointBody {
 
   // The sum over the results of d result / d (loads of `slot`) times the result's seed; -1: zero
   // everywhere. `seeds`: one for each result of the forward body.
-  NodeId derivative(int slot, const std::vector<NodeId>& seeds);
-  NodeId derivative(int slot, NodeId seed) { return derivative(slot, std::vector{seed}); }
+  NodeId derivative(size_t slot, const std::vector<NodeId>& seeds);
+  NodeId derivative(size_t slot, NodeId seed) { return derivative(slot, std::vector{seed}); }
 
  private:
   bool is_literal(NodeId id) const;
@@ -38,7 +38,7 @@ class AdjointBody {
   NodeId fold_neutral(Op op, const std::vector<NodeId>& args);
   // d node / d operand number i, as nodes; -1: zero.
   NodeId local(NodeId node, size_t operand);
-  IdVector<NodeId, bool> depends_on(int slot) const;
+  IdVector<NodeId, bool> depends_on(size_t slot) const;
 
   size_t forward_count_;
   std::vector<NodeId> results_;

@@ -62,11 +62,11 @@ TensorId Derivation::sum_of_placed(const std::string& name, TensorId id, const C
         access.index.push_back(c.out_index[d]);
         continue;
       }
-      NodeId place = c.body.size(*part.fixed[d]), index = c.body.index(static_cast<int>(d));
+      NodeId place = c.body.size(*part.fixed[d]), index = c.body.index(d);
       NodeId test = c.body.operation(Op::eq, {index, place});
       here = here.valid() ? c.body.operation(Op::logical_and, {here, test}) : test;
     }
-    NodeId value = c.body.load(static_cast<int>(c.accesses.size()));
+    NodeId value = c.body.load(c.accesses.size());
     c.accesses.push_back(std::move(access));
     if (here.valid()) value = c.body.operation(Op::select, {here, value, c.body.integer(0)});
     sum = sum.valid() ? c.body.operation(Op::add, {sum, value}) : value;
@@ -145,7 +145,7 @@ TensorId Derivation::sum_of(const std::string& name, Span span,
   NodeId sum = body.load(0);
   CellConditions common = conditions(parts[0]);
   for (size_t i = 1; i < parts.size(); ++i) {
-    NodeId part = body.load(static_cast<int>(i));
+    NodeId part = body.load(i);
     sum = body.operation(Op::add, {sum, part});
     common = common_conditions(common, conditions(parts[i]));
   }

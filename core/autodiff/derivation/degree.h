@@ -69,7 +69,7 @@ struct BodyReads {
   std::function<Degree(const Node& load)> degree;
   // Appends the load to a factor; false: it cannot be one.
   std::function<bool(const Node& load, Factor& factor)> describe;
-  std::function<Expr(int slot)> index;
+  std::function<Expr(size_t slot)> index;
 };
 
 // The degrees of a body's results. Regions of folds may only read what is fixed.

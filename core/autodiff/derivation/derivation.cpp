@@ -235,10 +235,10 @@ TensorId Derivation::elementwise(const std::string& name, Span span, std::vector
   Elementwise e;
   for (Node& n : body.nodes) {
     if (n.kind != NodeKind::load) continue;
-    int& to = slot[static_cast<size_t>(n.slot)];
+    int& to = slot[n.slot];
     if (to < 0) {
       to = static_cast<int>(e.operands.size());
-      e.operands.push_back(operands[static_cast<size_t>(n.slot)]);
+      e.operands.push_back(operands[n.slot]);
     }
     n.slot = to;
   }

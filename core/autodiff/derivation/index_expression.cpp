@@ -51,7 +51,7 @@ int position_of(std::vector<SymbolicAccess>& accesses, SymbolicAccess access) {
 void drop_unread_values(SymbolicContraction& c) {
   std::vector<bool> read(c.accesses.size());
   visit_nodes(c.body, [&](const Node& n) {
-    if (n.kind == NodeKind::load) read[static_cast<size_t>(n.slot)] = true;
+    if (n.kind == NodeKind::load) read[n.slot] = true;
   });
   std::vector<int> to(c.accesses.size(), -1);
   std::vector<SymbolicAccess> kept;
@@ -61,7 +61,7 @@ void drop_unread_values(SymbolicContraction& c) {
     kept.push_back(std::move(c.accesses[i]));
   }
   change_nodes(c.body, [&](Node& n) {
-    if (n.kind == NodeKind::load) n.slot = to[static_cast<size_t>(n.slot)];
+    if (n.kind == NodeKind::load) n.slot = to[n.slot];
   });
   c.accesses = std::move(kept);
 }
@@ -81,7 +81,7 @@ std::optional<Expr> IndexExpressions::value(const Body& body, NodeId id) const {
     case NodeKind::size:
       return n.expr;
     case NodeKind::index:
-      return Expr::variable(contraction_.indices[static_cast<size_t>(n.slot)]);
+      return Expr::variable(contraction_.indices[n.slot]);
     case NodeKind::load:
       return parameter(n);
     case NodeKind::operation:
@@ -92,7 +92,7 @@ std::optional<Expr> IndexExpressions::value(const Body& body, NodeId id) const {
 }
 
 std::optional<Expr> IndexExpressions::parameter(const Node& load) const {
-  TensorId id = contraction_.accesses[static_cast<size_t>(load.slot)].tensor;
+  TensorId id = contraction_.accesses[load.slot].tensor;
   const Tensor& t = program_.tensors[id];
   bool scalar = t.parameter && t.dims.empty() && is_integer(t.parameter->type);
   return scalar && is_wide(load) ? std::optional(Expr::variable(t.name)) : std::nullopt;
@@ -149,8 +149,8 @@ std::optional<Expr> IndexExpressions::operation(const Body& body, const Node& n)
 }
 
 // An index with a bound of its own.
-std::optional<Expr> IndexExpressions::last_of_index(int slot) const {
-  const std::string& name = contraction_.indices[static_cast<size_t>(slot)];
+std::optional<Expr> IndexExpressions::last_of_index(size_t slot) const {
+  const std::string& name = contraction_.indices[slot];
   auto is_it = [&](const Expr& e) { return e.kind() == ExprKind::variable && e.name() == name; };
   for (size_t d = 0; d < contraction_.out_index.size(); ++d) {
     if (is_it(contraction_.out_index[d])) return contraction_.out_size[d] - 1;
@@ -238,13 +238,13 @@ void express_indices(const Program& program, SymbolicContraction& c) {
   std::set<int> seen;  // accesses that have a load
   Body body = rewritten(c.body, [&](Body& to, const Node& node) -> NodeId {
     if (node.kind != NodeKind::load) return NodeId();
-    const SymbolicAccess& access = c.accesses[static_cast<size_t>(node.slot)];
+    const SymbolicAccess& access = c.accesses[node.slot];
     if (!by_value(access)) return NodeId();
     auto whole = expressed(access, to, node, expressions, ranges);
     if (!whole) {
       if (seen.insert(node.slot).second) return NodeId();
       Node own = node;
-      own.slot = static_cast<int>(accesses.size());
+      own.slot = accesses.size();
       accesses.push_back(access);
       return to.add(std::move(own));
     }

@@ -28,7 +28,7 @@ class IndexExpressions {
   std::optional<Expr> parameter(const Node& load) const;
   std::optional<Expr> bound(const Body& body, NodeId id, bool upper) const;
   std::optional<Expr> bound_of_operation(const Body& body, const Node& node, bool upper) const;
-  std::optional<Expr> last_of_index(int slot) const;
+  std::optional<Expr> last_of_index(size_t slot) const;
 
   const Program& program_;
   const SymbolicContraction& contraction_;

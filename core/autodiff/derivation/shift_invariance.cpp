@@ -100,11 +100,11 @@ class Walk {
   Degree result(const Statement& s, const Elementwise& e) const {
     BodyReads reads;
     reads.degree = [&](const Node& load) {
-      TensorId id = e.operands[static_cast<size_t>(load.slot)];
+      TensorId id = e.operands[load.slot];
       return moved(of(id), [&](const Expr& place) { return broadcast(id, s.result, place); });
     };
     reads.describe = [&](const Node& load, Factor& factor) {
-      TensorId id = e.operands[static_cast<size_t>(load.slot)];
+      TensorId id = e.operands[load.slot];
       if (!shape(id).ranked) return false;
       factor.text += "t" + to_string(id);
       for (size_t d = 0; d < shape(id).dims.size(); ++d) {
@@ -145,11 +145,9 @@ class Walk {
 
   Degree result(const Statement&, const SymbolicContraction& c) const {
     BodyReads reads;
-    reads.degree = [&](const Node& n) { return read(c.accesses[static_cast<size_t>(n.slot)]); };
-    reads.describe = [&](const Node& n, Factor& f) {
-      return describe(c.accesses[static_cast<size_t>(n.slot)], f);
-    };
-    reads.index = [&](int slot) { return Expr::variable(c.indices[static_cast<size_t>(slot)]); };
+    reads.degree = [&](const Node& n) { return read(c.accesses[n.slot]); };
+    reads.describe = [&](const Node& n, Factor& f) { return describe(c.accesses[n.slot], f); };
+    reads.index = [&](size_t slot) { return Expr::variable(c.indices[slot]); };
     std::vector<Degree> parts = degrees_of(c.body, reads);
     bool fixed =
         std::all_of(parts.begin(), parts.end(), [](const Degree& d) { return d.is_fixed(); });

@@ -18,7 +18,7 @@ constexpr int kDepth = 12;  // statements and operations that are read through
 struct Value {
   const Body* body = nullptr;
   NodeId node;
-  std::function<std::optional<Element>(int slot)> read;
+  std::function<std::optional<Element>(size_t slot)> read;
 
   const Node& get() const { return (*body)[node]; }
   Value arg(size_t k) const { return {body, get().args.at(k), read}; }
@@ -162,8 +162,8 @@ class Prover {
     const Statement* s = statement_of(element->tensor);
     if (s == nullptr) return std::nullopt;
     if (const auto* e = std::get_if<Elementwise>(&s->what)) {
-      auto read = [this, e, at = *element](int slot) {
-        return operand_at(derivation_, e->operands[static_cast<size_t>(slot)], at);
+      auto read = [this, e, at = *element](size_t slot) {
+        return operand_at(derivation_, e->operands[slot], at);
       };
       return Value{&e->body, e->body.results[0], read};
     }
@@ -179,8 +179,8 @@ class Prover {
         places[c.out_index[d].name()] = cell.place[d];
       }
     }
-    auto read = [&c, places](int slot) -> std::optional<Element> {
-      const SymbolicAccess& access = c.accesses[static_cast<size_t>(slot)];
+    auto read = [&c, places](size_t slot) -> std::optional<Element> {
+      const SymbolicAccess& access = c.accesses[slot];
       if (!reads_in_range(access)) return std::nullopt;
       Element element{access.tensor, {}};
       for (const Expr& e : access.index) element.place.push_back(substitute(e, places));
@@ -290,14 +290,14 @@ bool sums_to_zero(const Derivation& derivation, const Body& body, NodeId root,
   return Prover(derivation, space.summed).vanishes({&body, root, space.read});
 }
 
-TensorId without_zero_sums(Derivation& derivation, const Body& body, NodeId root, int slot,
+TensorId without_zero_sums(Derivation& derivation, const Body& body, NodeId root, size_t slot,
                            const SummedSpace& space) {
   std::optional<Element> adjoint = space.read(slot);
   if (!adjoint) return TensorId();
   std::vector<TensorId> kept;
   for (TensorId addend : derivation.addends(adjoint->tensor)) {
     SummedSpace of_addend = space;
-    of_addend.read = [&](int other) {
+    of_addend.read = [&](size_t other) {
       return other == slot ? Element{addend, adjoint->place} : space.read(other);
     };
     if (!sums_to_zero(derivation, body, root, of_addend)) kept.push_back(addend);

@@ -26,7 +26,7 @@ std::optional<Element> operand_at(const Derivation& derivation, TensorId operand
 // The points of a sum: what a body's loads read there, and each name that is summed over with its
 // extent; it takes every value below that.
 struct SummedSpace {
-  std::function<std::optional<Element>(int slot)> read;
+  std::function<std::optional<Element>(size_t slot)> read;
   std::map<std::string, Expr> summed;
 };
 
@@ -36,7 +36,7 @@ bool sums_to_zero(const Derivation& derivation, const Body& body, NodeId root,
 
 // The adjoint that load `slot` of a sum's term `root` reads, without those of its addends whose
 // part of the sum is zero; -1: that of all is.
-TensorId without_zero_sums(Derivation& derivation, const Body& body, NodeId root, int slot,
+TensorId without_zero_sums(Derivation& derivation, const Body& body, NodeId root, size_t slot,
                            const SummedSpace& space);
 
 }  // namespace tile

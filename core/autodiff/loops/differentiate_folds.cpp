@@ -38,17 +38,17 @@ void merge_inner_sums(const Derivation& derivation, SymbolicContraction& c, size
     const Node& root = body[body.results[0]];
     if (root.kind != NodeKind::component) return;
     const Node& fold = body[root.args[0]];
-    bool whole = fold.op == Op::add && static_cast<size_t>(fold.slot) == terms;
+    bool whole = fold.op == Op::add && fold.slot == terms;
     for (size_t k = 0; k < terms && whole; ++k) {
       const Node &result = body[body.results[k]], &start = body[fold.args[k + 2]];
       bool zero = (start.kind == NodeKind::real && start.real == 0) ||
                   (start.kind == NodeKind::integer && start.integer == 0);
       whole = zero && result.kind == NodeKind::component && result.args[0] == root.args[0] &&
-              result.slot == static_cast<int>(k);
+              result.slot == k;
     }
     if (!whole) return;
     LoopTrips trips = trips_of(derivation, c, fold);
-    int slot = add_trip_index(c, trips, 0, fold.span);
+    size_t slot = add_trip_index(c, trips, 0, fold.span);
     Body merged;
     NodeId counter = trip_counter(merged, body, fold, slot, 0);
     std::vector<NodeId> given = region_arguments(merged, body, fold, counter);
@@ -125,7 +125,7 @@ class Expansion {
       whole.accesses.push_back(
           cell_access(body.statement.result, cells_, component, statement_.span));
       DType type = c_.body[c_.body.results[k]].type;
-      whole.body.results.push_back(whole.body.load(static_cast<int>(k), type));
+      whole.body.results.push_back(whole.body.load(k, type));
     }
     TensorId again = add_value("_again", whole);
     differentiate_contraction(derivation_, statement_of(again), whole, d);
@@ -158,32 +158,31 @@ class Expansion {
   void replace(NodeId at) {
     const Node fold = c_.body[at];
     LoopTrips trips = trips_of(derivation_, c_, fold);
-    std::vector<SymbolicAccess> reads(static_cast<size_t>(fold.slot));
+    std::vector<SymbolicAccess> reads(fold.slot);
     for (const auto& [type, components] : components_by_type(c_.body, fold)) {
       TensorId made = fold.op == Op::ident ? add_ordered(fold, trips, type, components)
                                            : add_reduction(fold, trips, type, components);
       for (size_t k = 0; k < components.size(); ++k) {
         int component = components.size() == 1 ? -1 : static_cast<int>(k);
-        reads[static_cast<size_t>(components[k])] =
-            cell_access(made, cells_, component, statement_.span);
+        reads[components[k]] = cell_access(made, cells_, component, statement_.span);
       }
     }
     substitute(fold, std::move(reads));
   }
 
   TensorId add_ordered(const Node& fold, const LoopTrips& trips, DType type,
-                       const std::vector<int>& components) {
+                       const std::vector<size_t>& components) {
     OrderedFold ordered{c_, cells_, fold, trips, components};
     SymbolicContraction results = over_cells(c_, cells_, statement_.span);
     results.components = components.size() == 1 ? 0 : static_cast<int>(components.size());
     Body& body = results.body;
-    for (int k : components) body.results.push_back(whole_fold(body, c_.body, fold, k, type));
+    for (size_t k : components) body.results.push_back(whole_fold(body, c_.body, fold, k, type));
     body = tidied(body);
     TensorId made = add_loop(type, results);
     made_.push_back({statement_of(made), std::move(results), std::move(ordered)});
     return made;
   }
-  static NodeId whole_fold(Body& to, const Body& from, const Node& fold, int k, DType type) {
+  static NodeId whole_fold(Body& to, const Body& from, const Node& fold, size_t k, DType type) {
     Node copied = fold;
     for (NodeId& arg : copied.args) arg = graft(to, from, arg, copies());
     NodeId id = to.add(std::move(copied));
@@ -193,7 +192,7 @@ class Expansion {
   // Products and extrema have a point more, before the first trip, whose value is the neutral
   // element: no cell is without points.
   TensorId add_reduction(const Node& fold, LoopTrips trips, DType type,
-                         const std::vector<int>& components) {
+                         const std::vector<size_t>& components) {
     bool runs = trips.exact && trips.most.is_constant() && trips.most.value() > 0;
     int shift = fold.op == Op::add || runs ? 0 : 1;
     Ranges ranges = known_ranges(derivation_.program, c_);
@@ -202,12 +201,12 @@ class Expansion {
     SymbolicContraction c = over_cells(c_, cells_, statement_.span);
     c.aggregation = aggregation_of(fold.op).value();
     c.components = components.size() == 1 ? 0 : static_cast<int>(components.size());
-    int slot = add_trip_index(c, trips, shift, fold.span);
+    size_t slot = add_trip_index(c, trips, shift, fold.span);
     Body& body = c.body;
     NodeId counter = trip_counter(body, c_.body, fold, slot, shift);
     std::vector<NodeId> given = region_arguments(body, c_.body, fold, counter);
-    for (int k : components) {
-      NodeId root = fold.region->results[static_cast<size_t>(k)];
+    for (size_t k : components) {
+      NodeId root = fold.region->results[k];
       body.results.push_back(region_value(body, *fold.region, root, given));
     }
     size_t conditions = 0;
@@ -260,7 +259,7 @@ class Expansion {
       c_.accesses.push_back(std::move(a));
     }
     c_.body = replace_components(c_.body, fold, [&](Body& to, const Node& n, NodeId first) {
-      NodeId whole = to.load(slots[static_cast<size_t>(n.slot)], n.type, n.span);
+      NodeId whole = to.load(slots[n.slot], n.type, n.span);
       if (fold.op == Op::ident) return whole;
       if (is_neutral(to[first], fold.op)) return whole;
       DType wide = compute_type(n.type);

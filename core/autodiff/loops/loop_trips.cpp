@@ -36,12 +36,12 @@ LoopTrips trips_of(const Derivation& derivation, const SymbolicContraction& c, c
   return trips;
 }
 
-int add_trip_index(SymbolicContraction& c, const LoopTrips& trips, int shift, Span span) {
+size_t add_trip_index(SymbolicContraction& c, const LoopTrips& trips, int shift, Span span) {
   std::string name = "k'";
   for (int n = 1; std::find(c.indices.begin(), c.indices.end(), name) != c.indices.end(); ++n) {
     name = "k" + std::to_string(n) + "'";
   }
-  auto slot = static_cast<int>(c.indices.size());
+  size_t slot = c.indices.size();
   c.indices.push_back(name);
   Expr t = Expr::variable(name);
   c.constraints.push_back({t, trips.most + shift, span});
@@ -49,7 +49,7 @@ int add_trip_index(SymbolicContraction& c, const LoopTrips& trips, int shift, Sp
   return slot;
 }
 
-NodeId trip_counter(Body& to, const Body& from, const Node& fold, int slot, int shift) {
+NodeId trip_counter(Body& to, const Body& from, const Node& fold, size_t slot, int shift) {
   NodeId t = to.index(slot, DType::i64, fold.span);
   if (shift != 0) {
     NodeId by = to.integer(shift, DType::i64);
@@ -66,10 +66,9 @@ NodeId trip_condition(Body& to, const Body& from, const Node& fold, NodeId count
   return to.operation(Op::lt, {counter, end}, DType::bool_, fold.span);
 }
 
-std::map<DType, std::vector<int>> components_by_type(const Body& body, const Node& fold) {
-  std::map<DType, std::vector<int>> components;
-  for (int k = 0; k < fold.slot; ++k)
-    components[body[fold.args[static_cast<size_t>(k) + 2]].type].push_back(k);
+std::map<DType, std::vector<size_t>> components_by_type(const Body& body, const Node& fold) {
+  std::map<DType, std::vector<size_t>> components;
+  for (size_t k = 0; k < fold.slot; ++k) components[body[fold.args[k + 2]].type].push_back(k);
   return components;
 }
 

@@ -23,14 +23,15 @@ LoopTrips trips_of(const Derivation& derivation, const SymbolicContraction& cont
                    const Node& fold);
 
 // An index of the contraction for t, moved up by `shift`: its slot.
-int add_trip_index(SymbolicContraction& contraction, const LoopTrips& trips, int shift, Span span);
+size_t add_trip_index(SymbolicContraction& contraction, const LoopTrips& trips, int shift,
+                      Span span);
 
 // Values of `to`, copied from the body `from` around the fold: the counter at index number `slot`,
 // and whether it is before the fold's end.
-NodeId trip_counter(Body& to, const Body& from, const Node& fold, int slot, int shift);
+NodeId trip_counter(Body& to, const Body& from, const Node& fold, size_t slot, int shift);
 NodeId trip_condition(Body& to, const Body& from, const Node& fold, NodeId counter);
 
 // The carried values of each type, in order.
-std::map<DType, std::vector<int>> components_by_type(const Body& body, const Node& fold);
+std::map<DType, std::vector<size_t>> components_by_type(const Body& body, const Node& fold);
 
 }  // namespace tile

@@ -8,7 +8,7 @@ namespace tile {
 namespace {
 
 // Whether `root` uses the counter or a carried value of its region, whose fold carries `carried`.
-bool uses_own_arguments(const Body& region, NodeId root, int carried) {
+bool uses_own_arguments(const Body& region, NodeId root, size_t carried) {
   const Node& n = region[root];
   if (n.kind == NodeKind::argument) return n.slot <= carried;
   return std::any_of(n.args.begin(), n.args.end(),
@@ -22,9 +22,9 @@ const Node* only_inner(const Node& outer) {
   if (outer.op != Op::ident || root.kind != NodeKind::component) return nullptr;
   const Node& inner = region[root.args[0]];
   if (inner.op != Op::ident || inner.slot != outer.slot) return nullptr;
-  for (int c = 0; c < outer.slot; ++c) {
-    const Node& result = region[region.results[static_cast<size_t>(c)]];
-    const Node& start = region[inner.args[static_cast<size_t>(c) + 2]];
+  for (size_t c = 0; c < outer.slot; ++c) {
+    const Node& result = region[region.results[c]];
+    const Node& start = region[inner.args[c + 2]];
     bool passes = result.kind == NodeKind::component && result.args[0] == root.args[0] &&
                   result.slot == c && start.kind == NodeKind::argument && start.slot == c + 1;
     if (!passes) return nullptr;
@@ -40,7 +40,7 @@ NodeId trips(Body& body, NodeId begin, NodeId end) {
 }
 
 NodeId flattened(Body& to, const Node& outer, const Node& inner) {
-  auto carried = static_cast<size_t>(outer.slot);
+  size_t carried = outer.slot;
   const Body& region = *outer.region;
   std::vector<NodeId> around(carried + 1);
   around.insert(around.end(), outer.args.begin() + 2 + outer.slot, outer.args.end());
@@ -57,7 +57,7 @@ NodeId flattened(Body& to, const Node& outer, const Node& inner) {
   Body step;
   auto capture = [&](NodeId value) {
     fold.args.push_back(value);
-    return step.argument(static_cast<int>(fold.args.size()) - 2, DType::i64);
+    return step.argument(fold.args.size() - 2, DType::i64);
   };
   NodeId first = capture(outer.args[0]), inner_first = capture(begin), by = capture(divisor);
   NodeId t = step.argument(0, DType::i64);
@@ -65,7 +65,7 @@ NodeId flattened(Body& to, const Node& outer, const Node& inner) {
   NodeId place = step.operation(Op::mod, {t, by}, DType::i64);
   std::vector<NodeId> given{step.operation(Op::add, {first, row}, DType::i64)};
   for (size_t a = 2; a < outer.args.size(); ++a)
-    given.push_back(step.argument(static_cast<int>(a) - 1, to[outer.args[a]].type));
+    given.push_back(step.argument(a - 1, to[outer.args[a]].type));
   std::vector<NodeId> inner_given{step.operation(Op::add, {inner_first, place}, DType::i64)};
   for (size_t a = 2; a < inner.args.size(); ++a)
     inner_given.push_back(region_value(step, region, inner.args[a], given));

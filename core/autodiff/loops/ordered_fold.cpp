@@ -37,9 +37,7 @@ class Adjoint {
   }
 
  private:
-  DType carried_type(int k) const {
-    return of_.around.body[of_.fold.args[static_cast<size_t>(k) + 2]].type;
-  }
+  DType carried_type(size_t k) const { return of_.around.body[of_.fold.args[k + 2]].type; }
   const std::string& name() const { return derivation_.tensor(statement_.result).name; }
   static NodeId copied(Body& to, const Body& from, NodeId id) {
     return graft(to, from, id, [](Body&, const Node&) { return NodeId{-1}; });
@@ -97,7 +95,7 @@ class Adjoint {
     return body.operation(Op::sub, {end, begin}, DType::i64);
   }
   // As many trips as the index, times `stride`, says, and not more than there are.
-  NodeId trips_at(Body& body, int slot, int64_t stride) const {
+  NodeId trips_at(Body& body, size_t slot, int64_t stride) const {
     NodeId trips = body.index(slot, DType::i64);
     if (stride != 1) {
       NodeId by = body.integer(stride, DType::i64);
@@ -123,22 +121,22 @@ class Adjoint {
   std::vector<StatePlace> states_at(int64_t stride, int64_t coarser_stride,
                                     const std::vector<StatePlace>& coarser, const Expr& size,
                                     const std::string& suffix) {
-    std::vector<StatePlace> places(static_cast<size_t>(fold_.slot));
+    std::vector<StatePlace> places(fold_.slot);
     for (const auto& [type, components] : components_by_type(around_.body, fold_)) {
       SymbolicContraction c = over_trips(0, size);
-      int slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
+      size_t slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
       c.out_index.back() = Expr::variable(c.indices.back());
       c.components = components_of(components.size());
       Body& body = c.body;
       Part part = part_of(body, trips_at(body, slot, stride), coarser_stride);
       NodeId id = add_part(c, part, coarser);
-      for (int k : components) body.results.push_back(body.component(id, k, type, fold_.span));
+      for (size_t k : components) body.results.push_back(body.component(id, k, type, fold_.span));
       body = tidied(body);
       drop_unread_values(c);
       TensorId made = derivation_.add(suffixed(name(), suffix), statement_.span, c);
       for (size_t p = 0; p < components.size(); ++p) {
         int component = components.size() == 1 ? -1 : static_cast<int>(p);
-        places[static_cast<size_t>(components[p])] = {made, component, type};
+        places[components[p]] = {made, component, type};
       }
     }
     return places;
@@ -147,7 +145,7 @@ class Adjoint {
   NodeId add_part(SymbolicContraction& c, const Part& part,
                   const std::vector<StatePlace>& coarser) const {
     Body& body = c.body;
-    auto carried = static_cast<size_t>(fold_.slot);
+    size_t carried = fold_.slot;
     Node fold = fold_;
     fold.args = {body.integer(0, DType::i64), part.trips};
     for (size_t k = 0; k < carried; ++k) {
@@ -162,7 +160,7 @@ class Adjoint {
     std::vector<NodeId> given{region.operation(Op::add, {first, own}, DType::i64)};
     for (size_t a = 2; a < fold_.args.size(); ++a) {
       bool captured = a >= carried + 2;
-      int slot = static_cast<int>(a) - (captured ? 0 : 1);
+      size_t slot = captured ? a : a - 1;
       given.push_back(region.argument(slot, around_.body[fold_.args[a]].type));
       if (captured) fold.args.push_back(copied(body, around_.body, fold_.args[a]));
     }
@@ -173,7 +171,7 @@ class Adjoint {
   }
   NodeId start(SymbolicContraction& c, const StatePlace& place, NodeId block) const {
     c.accesses.push_back(state_access_by_value(place));
-    return c.body.load(static_cast<int>(c.accesses.size()) - 1, place.type, fold_.span, {block});
+    return c.body.load(c.accesses.size() - 1, place.type, fold_.span, {block});
   }
 
   // adjoints[cells, t]: of the carried values before trip t; after the last trip those of the
@@ -190,7 +188,7 @@ class Adjoint {
   TensorId adjoints_at(int64_t stride, int64_t coarser_stride, TensorId coarser, const Expr& size,
                        const std::string& suffix) {
     SymbolicContraction c = over_trips(0, size);
-    int slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
+    size_t slot = add_trip_index(c, LoopTrips{size, true, std::nullopt}, 0, fold_.span);
     c.out_index.back() = Expr::variable(c.indices.back());
     c.components = components_of(of_.components.size());
     Body& body = c.body;
@@ -199,7 +197,7 @@ class Adjoint {
         part_of(body, stride == 1 ? trips_behind(body, slot, length) : trips_at(body, slot, stride),
                 coarser_stride);
     Node back = fold_;
-    back.slot = static_cast<int>(of_.components.size());
+    back.slot = of_.components.size();
     back.args = {body.integer(0, DType::i64), part.trips};
     for (size_t p = 0; p < of_.components.size(); ++p) {
       int component = of_.components.size() == 1 ? -1 : static_cast<int>(p);
@@ -207,19 +205,19 @@ class Adjoint {
                                              : seed(c, p));
     }
     back.args.insert(back.args.end(), {begin, length, part.first});
-    for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a)
+    for (size_t a = fold_.slot + 2; a < fold_.args.size(); ++a)
       back.args.push_back(copied(body, around_.body, fold_.args[a]));
     back.region = std::make_shared<const Body>(step_back(c));
     NodeId id = body.add(std::move(back));
     for (size_t p = 0; p < of_.components.size(); ++p)
-      body.results.push_back(body.component(id, static_cast<int>(p), type_, fold_.span));
+      body.results.push_back(body.component(id, p, type_, fold_.span));
     body = tidied(body);
     drop_unread_values(c);
     return derivation_.add(suffixed(derivation_.adjoint_name(statement_.result), suffix),
                            statement_.span, std::move(c));
   }
   // From the last trip down to the one of the index.
-  static NodeId trips_behind(Body& body, int slot, NodeId length) {
+  static NodeId trips_behind(Body& body, size_t slot, NodeId length) {
     NodeId t = body.index(slot, DType::i64), zero = body.integer(0, DType::i64);
     NodeId behind = body.operation(Op::sub, {length, t}, DType::i64);
     return body.operation(Op::max, {behind, zero}, DType::i64);
@@ -227,14 +225,14 @@ class Adjoint {
   NodeId seed(SymbolicContraction& c, size_t position) const {
     int component = of_.components.size() == 1 ? -1 : static_cast<int>(position);
     c.accesses.push_back(cell_access(d_, of_.cells, component, statement_.span));
-    return c.body.load(static_cast<int>(c.accesses.size()) - 1, type_, fold_.span);
+    return c.body.load(c.accesses.size() - 1, type_, fold_.span);
   }
 
   // One trip back: arguments are how many trips of the part are behind, the adjoints, the fold's
   // begin and length, how many trips are behind the part, and what the fold captures.
   Body step_back(SymbolicContraction& c) const {
     Body region;
-    auto count = static_cast<int>(of_.components.size());
+    size_t count = of_.components.size();
     NodeId behind = region.argument(0, DType::i64), begin = region.argument(count + 1, DType::i64);
     NodeId before = region.argument(count + 3, DType::i64);
     behind = region.operation(Op::add, {before, behind}, DType::i64);
@@ -244,11 +242,10 @@ class Adjoint {
     std::vector<NodeId> given{region.operation(Op::add, {begin, trip}, DType::i64)};
     for (const StatePlace& place : states_) {
       c.accesses.push_back(state_access_by_value(place));
-      given.push_back(
-          region.load(static_cast<int>(c.accesses.size()) - 1, place.type, fold_.span, {trip}));
+      given.push_back(region.load(c.accesses.size() - 1, place.type, fold_.span, {trip}));
     }
-    for (size_t a = static_cast<size_t>(fold_.slot) + 2; a < fold_.args.size(); ++a) {
-      int slot = static_cast<int>(a) - fold_.slot - 2 + count + 4;
+    for (size_t a = fold_.slot + 2; a < fold_.args.size(); ++a) {
+      size_t slot = a - fold_.slot - 2 + count + 4;
       given.push_back(region.argument(slot, around_.body[fold_.args[a]].type));
     }
     add_products(region, given);
@@ -257,8 +254,8 @@ class Adjoint {
   // The adjoints before the step from those after it, which are arguments 1 and on.
   void add_products(Body& region, const std::vector<NodeId>& given) const {
     Body step = floats_only();
-    std::vector<int> directions;
-    for (int k : of_.components) directions.push_back(k + 1);
+    std::vector<size_t> directions;
+    for (size_t k : of_.components) directions.push_back(k + 1);
     Body dual = with_tangents(step, directions, type_);
     size_t count = directions.size();
     for (size_t to = 0; to < count; ++to) {
@@ -267,7 +264,7 @@ class Adjoint {
         NodeId root = dual.results[step.results.size() + from * count + to];
         if (dual[root].kind == NodeKind::real && dual[root].real == 0) continue;
         NodeId factor = region_value(region, dual, root, given);
-        NodeId part = region.argument(static_cast<int>(from) + 1, type_);
+        NodeId part = region.argument(from + 1, type_);
         bool whole = region[factor].kind == NodeKind::real && region[factor].real == 1;
         if (!whole) part = region.operation(Op::mul, {part, factor}, type_, fold_.span);
         sum = sum.valid() ? region.operation(Op::add, {sum, part}, type_, fold_.span) : part;
@@ -279,8 +276,7 @@ class Adjoint {
   Body floats_only() const {
     Body step = *fold_.region;
     step.results.clear();
-    for (int k : of_.components)
-      step.results.push_back(fold_.region->results[static_cast<size_t>(k)]);
+    for (size_t k : of_.components) step.results.push_back(fold_.region->results[k]);
     return step;
   }
 
@@ -288,7 +284,7 @@ class Adjoint {
   // state.
   void differentiate_step() {
     SymbolicContraction c = over_trips(0, of_.trips.most + 1);
-    int slot = add_trip_index(c, of_.trips, 0, fold_.span);
+    size_t slot = add_trip_index(c, of_.trips, 0, fold_.span);
     Expr t = Expr::variable(c.indices.back());
     c.out_index.back() = t + 1;
     c.components = components_of(of_.components.size());
@@ -297,17 +293,16 @@ class Adjoint {
     std::vector<NodeId> given = region_arguments(body, around_.body, fold_, counter);
     for (size_t k = 0; k < states_.size(); ++k) {
       c.accesses.push_back(state_access(states_[k], t));
-      given[k + 1] =
-          body.load(static_cast<int>(c.accesses.size()) - 1, states_[k].type, fold_.span);
+      given[k + 1] = body.load(c.accesses.size() - 1, states_[k].type, fold_.span);
     }
-    for (int k : of_.components) {
-      NodeId root = fold_.region->results[static_cast<size_t>(k)];
+    for (size_t k : of_.components) {
+      NodeId root = fold_.region->results[k];
       body.results.push_back(region_value(body, *fold_.region, root, given));
     }
     if (of_.trips.by_value()) {
       NodeId test = trip_condition(body, around_.body, fold_, counter);
       for (size_t p = 0; p < body.results.size(); ++p) {
-        NodeId old = given[static_cast<size_t>(of_.components[p]) + 1];
+        NodeId old = given[of_.components[p] + 1];
         body.results[p] =
             body.operation(Op::select, {test, body.results[p], old}, type_, fold_.span);
       }
@@ -320,8 +315,8 @@ class Adjoint {
   void differentiate_starts() {
     SymbolicContraction c = over_trips(0, of_.trips.most + 1);
     c.components = components_of(of_.components.size());
-    for (int k : of_.components) {
-      NodeId start = fold_.args[static_cast<size_t>(k) + 2];
+    for (size_t k : of_.components) {
+      NodeId start = fold_.args[k + 2];
       c.body.results.push_back(copied(c.body, around_.body, start));
     }
     c.body = tidied(c.body);

@@ -13,7 +13,7 @@ struct OrderedFold {
   std::vector<Coordinate> cells;
   Node fold;
   LoopTrips trips;
-  std::vector<int> components;  // the carried values that have adjoints: floats of one type
+  std::vector<size_t> components;  // the carried values that have adjoints: floats of one type
 };
 
 // `adjoint`: of those components of the fold, over the cells. The states before each trip become a

@@ -25,8 +25,8 @@ class Recogniser {
   // The steps, whose terms are nodes of region(); nullopt: one of them is none.
   std::optional<std::vector<Step>> run() {
     std::vector<Step> steps;
-    for (int c = 0; c < carried_; ++c) {
-      NodeId root = region_.results[static_cast<size_t>(c)];
+    for (size_t c = 0; c < carried_; ++c) {
+      NodeId root = region_.results[c];
       std::optional<Step> step = find(root, c);
       if (!step) return std::nullopt;
       steps.push_back(*step);
@@ -55,7 +55,7 @@ class Recogniser {
     return id;
   }
 
-  std::optional<Step> find(NodeId root, int component) {
+  std::optional<Step> find(NodeId root, size_t component) {
     const Node n = region_[root];
     if (n.kind == NodeKind::argument && n.slot == component + 1) return Step{};
     if (n.kind != NodeKind::operation) return std::nullopt;
@@ -67,7 +67,7 @@ class Recogniser {
   }
 
   // What `root` combines with the carried value by `op`; -1: nothing.
-  std::optional<NodeId> term_of(NodeId root, int component, Op op) {
+  std::optional<NodeId> term_of(NodeId root, size_t component, Op op) {
     const Node n = region_[root];
     if (n.kind == NodeKind::argument && n.slot == component + 1) return NodeId();
     if (n.kind != NodeKind::operation) return std::nullopt;
@@ -82,7 +82,7 @@ class Recogniser {
     return added(op, *inner, b);
   }
 
-  int carried_;
+  size_t carried_;
   Body region_;
   IdVector<NodeId, bool> depends_;
 };
@@ -97,7 +97,7 @@ class Rewriter {
   NodeId leaf(Body& to, const Node& n) {
     if (n.kind == NodeKind::component) {
       auto known = parts_.find({&to, n.args[0]});
-      return known == parts_.end() ? NodeId() : known->second[static_cast<size_t>(n.slot)];
+      return known == parts_.end() ? NodeId() : known->second[n.slot];
     }
     if (n.kind != NodeKind::fold) return NodeId();
     Node fold = n;
@@ -132,10 +132,10 @@ class Rewriter {
   // A fold of the given components alone.
   void split(Body& to, const Node& fold, const Body& region, const std::vector<Step>& steps,
              const std::vector<size_t>& components, std::vector<NodeId>& parts) {
-    int moved = fold.slot - static_cast<int>(components.size());
+    size_t moved = fold.slot - components.size();
     Node part = fold;
     part.op = steps[components[0]].op;
-    part.slot = static_cast<int>(components.size());
+    part.slot = components.size();
     part.args = {fold.args[0], fold.args[1]};
     Body own = region;
     own.results.clear();
@@ -161,7 +161,7 @@ class Rewriter {
   // Values of a reduction: it starts from the neutral element, and its start is combined with it.
   std::vector<NodeId> parts_of(Body& to, const Node& fold) {
     Node own = fold;
-    auto count = static_cast<size_t>(fold.slot);
+    size_t count = fold.slot;
     std::vector<NodeId> starts(fold.args.begin() + 2,
                                fold.args.begin() + 2 + static_cast<std::ptrdiff_t>(count));
     std::vector<bool> apart(count, false);
@@ -176,7 +176,7 @@ class Rewriter {
     std::vector<NodeId> parts;
     for (size_t c = 0; c < count; ++c) {
       DType type = to[starts[c]].type;
-      NodeId part = to.component(id, static_cast<int>(c), type, fold.span);
+      NodeId part = to.component(id, c, type, fold.span);
       if (apart[c]) part = to.operation(fold.op, {starts[c], part}, type, fold.span);
       parts.push_back(part);
     }

@@ -18,15 +18,15 @@ class Forward {
       : region_(region), directions_(directions), given_(std::move(given)) {}
 
   // Appends the region's nodes, whose arguments are renumbered by `slots`, and their tangents.
-  void run(Body& to, const std::vector<int>& slots) {
+  void run(Body& to, const std::vector<size_t>& slots) {
     to_ = &to;
     for (const Node& n : region_.nodes) {
       Node copied = n;
       for (NodeId& arg : copied.args) arg = copy_[arg];
       Tangent tangent;
       if (n.kind == NodeKind::argument) {
-        tangent = given_.at(static_cast<size_t>(n.slot));
-        copied.slot = slots.at(static_cast<size_t>(n.slot));
+        tangent = given_.at(n.slot);
+        copied.slot = slots.at(n.slot);
         copy_.push_back(to.add(std::move(copied)));
       } else if (n.kind == NodeKind::fold) {
         copy_.push_back(loop(n, std::move(copied)));
@@ -97,8 +97,7 @@ class Forward {
       if (part.kind == NodeKind::load) {
         bool result = part.slot == 3;
         made.push_back(result ? copy_.back()
-                              : copy_[n.args[std::min<size_t>(static_cast<size_t>(part.slot),
-                                                              n.args.size() - 1)]]);
+                              : copy_[n.args[std::min<size_t>(part.slot, n.args.size() - 1)]]);
       } else if (part.kind == NodeKind::operation) {
         std::vector<NodeId> args;
         for (NodeId arg : part.args) args.push_back(made[arg]);
@@ -115,12 +114,11 @@ class Forward {
   }
 
   Tangent component(const Node& n) const {
-    const std::vector<int>& first = loops_.at(n.args[0].index());
-    int at = first[static_cast<size_t>(n.slot)];
-    if (at < 0) return {};
+    std::optional<size_t> at = loops_[n.args[0]][n.slot];
+    if (!at) return {};
     Tangent tangent;
     for (size_t d = 0; d < directions_; ++d) {
-      tangent.push_back(to_->component(copy_[n.args[0]], at + static_cast<int>(d), n.type, n.span));
+      tangent.push_back(to_->component(copy_[n.args[0]], *at + d, n.type, n.span));
     }
     return tangent;
   }
@@ -133,32 +131,32 @@ class Forward {
   // An inner fold that carries the tangents of its float values too. `copied`: with operands of the
   // new body.
   NodeId loop(const Node& n, Node copied) {
-    auto carried = static_cast<size_t>(n.slot);
+    size_t carried = n.slot;
     size_t captured = n.args.size() - carried - 2;
-    std::vector<int> first(carried, -1);
+    Starts first(carried);
     std::vector<NodeId> args(copied.args.begin(),
                              copied.args.begin() + 2 + static_cast<std::ptrdiff_t>(carried));
-    int count = n.slot;
+    size_t count = carried;
     for (size_t c = 0; c < carried; ++c) {
       DType type = region_[n.args[c + 2]].type;
       if (!is_float(type)) continue;
       first[c] = count;
-      count += static_cast<int>(directions_);
+      count += directions_;
       for (size_t d = 0; d < directions_; ++d)
         args.push_back(tangent_or_zero(n.args[c + 2], d, type));
     }
     Body region;
-    std::vector<int> slots{0};
+    std::vector<size_t> slots{0};
     std::vector<Tangent> given(1 + carried + captured);
-    for (size_t c = 0; c < carried; ++c) slots.push_back(static_cast<int>(c) + 1);
+    for (size_t c = 0; c < carried; ++c) slots.push_back(c + 1);
     for (size_t c = 0; c < carried; ++c) {
-      if (first[c] < 0) continue;
+      if (!first[c]) continue;
       DType type = region_[n.args[c + 2]].type;
       for (size_t d = 0; d < directions_; ++d)
-        given[c + 1].push_back(region.argument(first[c] + static_cast<int>(d) + 1, type));
+        given[c + 1].push_back(region.argument(*first[c] + d + 1, type));
     }
     for (size_t k = 0; k < captured; ++k) {
-      slots.push_back(static_cast<int>(args.size()) - 1);
+      slots.push_back(args.size() - 1);
       args.push_back(copied.args[carried + 2 + k]);
     }
     for (size_t k = 0; k < captured; ++k) {
@@ -166,8 +164,7 @@ class Forward {
       const Tangent outer = tangents_[value];
       for (size_t d = 0; d < outer.size(); ++d) {
         DType type = region_[value].type;
-        NodeId argument =
-            outer[d].valid() ? region.argument(static_cast<int>(args.size()) - 1, type) : NodeId();
+        NodeId argument = outer[d].valid() ? region.argument(args.size() - 1, type) : NodeId();
         given[1 + carried + k].push_back(argument);
         if (outer[d].valid()) args.push_back(outer[d]);
       }
@@ -178,7 +175,7 @@ class Forward {
     inner.run(region, slots);
     for (NodeId result : step.results) region.results.push_back(inner.value(result));
     for (size_t c = 0; c < carried; ++c) {
-      if (first[c] < 0) continue;
+      if (!first[c]) continue;
       for (size_t d = 0; d < directions_; ++d)
         region.results.push_back(
             inner.tangent_or_zero(step.results[c], d, region_[n.args[c + 2]].type));
@@ -195,9 +192,9 @@ class Forward {
   // The region of an ordered fold of the same value.
   Body stepwise(const Node& n) const {
     Body step = *n.region;
-    for (int c = 0; c < n.slot && n.op != Op::ident; ++c) {
-      NodeId& result = step.results[static_cast<size_t>(c)];
-      DType type = region_[n.args[static_cast<size_t>(c) + 2]].type, wide = compute_type(type);
+    for (size_t c = 0; c < n.slot && n.op != Op::ident; ++c) {
+      NodeId& result = step.results[c];
+      DType type = region_[n.args[c + 2]].type, wide = compute_type(type);
       NodeId old = step.cast(step.argument(c + 1, type), wide);
       NodeId term = step.cast(result, wide);
       result = step.cast(step.operation(n.op, {old, term}, wide), type);
@@ -205,31 +202,33 @@ class Forward {
     return step;
   }
 
+  // Of each component of a fold the first one of its tangents, if it has some.
+  using Starts = std::vector<std::optional<size_t>>;
   const Body& region_;
   size_t directions_;
   std::vector<Tangent> given_;
   Body* to_ = nullptr;
   IdVector<NodeId, NodeId> copy_;
   IdVector<NodeId, Tangent> tangents_;
-  std::vector<std::vector<int>> loops_;  // of each fold, where its components' tangents start
+  IdVector<NodeId, Starts> loops_;
 };
 
 }  // namespace
 
-Body with_tangents(const Body& region, const std::vector<int>& directions, DType type) {
-  int last = 0;
+Body with_tangents(const Body& region, const std::vector<size_t>& directions, DType type) {
+  size_t last = 0;
   for (const Node& n : region.nodes) {
     if (n.kind == NodeKind::argument) last = std::max(last, n.slot);
   }
-  for (int slot : directions) last = std::max(last, slot);
+  for (size_t slot : directions) last = std::max(last, slot);
   Body out;
-  std::vector<Tangent> given(static_cast<size_t>(last) + 1);
-  std::vector<int> slots;
-  for (int s = 0; s <= last; ++s) slots.push_back(s);
+  std::vector<Tangent> given(last + 1);
+  std::vector<size_t> slots;
+  for (size_t s = 0; s <= last; ++s) slots.push_back(s);
   for (size_t d = 0; d < directions.size(); ++d) {
-    auto slot = static_cast<size_t>(directions[d]);
-    given[slot].assign(directions.size(), NodeId());
-    given[slot][d] = out.real(1, type);
+    Tangent& of_slot = given[directions[d]];
+    of_slot.assign(directions.size(), NodeId());
+    of_slot[d] = out.real(1, type);
   }
   Forward forward(region, directions.size(), std::move(given));
   forward.run(out, slots);

@@ -139,7 +139,7 @@ IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Body& body,
 
 IdVector<NodeId, std::optional<IntegerRange>> integer_ranges(const Piece& piece) {
   return integer_ranges(piece.body, [&](const Node& node) -> Known {
-    auto u = static_cast<size_t>(node.slot);
+    size_t u = node.slot;
     if (node.kind != NodeKind::index || u >= piece.box.size()) return std::nullopt;
     return Range{0, std::max<int64_t>(piece.box[u] - 1, 0)};
   });

@@ -41,9 +41,9 @@ void collect(const Affine& form, Iterators& used) {
 bool below(const Piece& piece, NodeId root, Iterators& used, std::vector<const Access*>& loads) {
   const Node& node = piece.body[root];
   if (node.kind == NodeKind::fold || node.kind == NodeKind::component) return false;
-  if (node.kind == NodeKind::index) used.insert(static_cast<size_t>(node.slot));
+  if (node.kind == NodeKind::index) used.insert(node.slot);
   if (node.kind == NodeKind::load) {
-    const Access& access = piece.loads[static_cast<size_t>(node.slot)];
+    const Access& access = piece.loads[node.slot];
     for (const Index& index : access.index) collect(index.affine, used);
     loads.push_back(&access);
   }
@@ -179,7 +179,7 @@ bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const
                    const Kernel& kernel, const Target& target) {
   const Node& node = piece.body[first ? form.x : form.y];
   if (node.kind != NodeKind::load || (first ? form.x_along_k : form.y_along_k)) return false;
-  const Access& load = piece.loads[static_cast<size_t>(node.slot)];
+  const Access& load = piece.loads[node.slot];
   bool plain = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
     return index.value < 0 && index.boundary == Boundary::in_range;
   });

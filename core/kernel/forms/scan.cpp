@@ -61,8 +61,7 @@ std::optional<ScanForm> scan_form(const Piece& piece, const Contraction& contrac
   }
   bool named = false;
   visit_nodes(piece.body, [&](const Node& node) {
-    named =
-        named || (node.kind == NodeKind::index && node.slot == static_cast<int>(s.parallel_dim));
+    named = named || (node.kind == NodeKind::index && node.slot == s.parallel_dim);
   });
   if (named) return std::nullopt;
   return s;

@@ -39,7 +39,7 @@ class SameValue {
     if (!equal) return false;
     switch (n.kind) {
       case NodeKind::load:
-        return n.args.empty() && same_access(static_cast<size_t>(n.slot), m.slot);
+        return n.args.empty() && same_access(n.slot, m.slot);
       case NodeKind::index:
         return is(n.slot, m.slot);
       case NodeKind::integer:
@@ -128,8 +128,8 @@ std::optional<size_t> linear_load(const Contraction& c, TensorId tensor) {
     found = i;
   }
   if (!found) return std::nullopt;
-  Scaling scaling = scaling_of(piece.body, piece.body.results[0], [&](int slot) {
-    return slot == static_cast<int>(*found) ? Scaling::weighted : Scaling::none;
+  Scaling scaling = scaling_of(piece.body, piece.body.results[0], [&](size_t slot) {
+    return slot == *found ? Scaling::weighted : Scaling::none;
   });
   return scaling == Scaling::weighted ? found : std::nullopt;
 }
@@ -146,7 +146,7 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) 
     if (distance.kind != NodeKind::operation || distance.op != Op::sub) continue;
     const Node& top = e.body[without_casts(e.body, distance.args[1])];
     if (top.kind != NodeKind::load) continue;
-    auto load = static_cast<size_t>(top.slot);
+    size_t load = top.slot;
     if (e.loads[load].tensor != maximum.outputs[0]) continue;
     SameValue values(e, m);
     if (!values.same(distance.args[0], m.body.results[0])) continue;

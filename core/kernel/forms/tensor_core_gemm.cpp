@@ -26,9 +26,10 @@ bool is_sum(const Contraction& c) {
   return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
 }
 
-// The node is, in f32, the product of two loads; of loads x and y, in this order, if they are
+// The node is, in f32, the product of two loads; of those loads, in this order, if they are
 // given.
-bool is_product(const Body& body, NodeId id, int x = -1, int y = -1) {
+bool is_product(const Body& body, NodeId id,
+                std::optional<std::pair<size_t, size_t>> loads = std::nullopt) {
   const Node& root = body[widened(body, id)];
   if (root.kind != NodeKind::operation || root.op != Op::mul || root.type != DType::f32) {
     return false;
@@ -36,7 +37,7 @@ bool is_product(const Body& body, NodeId id, int x = -1, int y = -1) {
   const Node& a = body[widened(body, root.args[0])];
   const Node& b = body[widened(body, root.args[1])];
   if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
-  return x < 0 || (a.slot == x && b.slot == y);
+  return !loads || *loads == std::pair(a.slot, b.slot);
 }
 
 // Loads 2 and 3 are what rounding left of 0 and 1: 0 * 1 + (2 * 1 + 0 * 3).
@@ -48,8 +49,8 @@ bool is_split_product(const Piece& piece) {
   const Node& root = body[body.results[0]];
   if (piece.loads.size() != 4 || !is_add(root) || !is_add(body[root.args[1]])) return false;
   const Node& small = body[root.args[1]];
-  return is_product(body, root.args[0], 0, 1) && is_product(body, small.args[0], 2, 1) &&
-         is_product(body, small.args[1], 0, 3);
+  return is_product(body, root.args[0], {{0, 1}}) && is_product(body, small.args[0], {{2, 1}}) &&
+         is_product(body, small.args[1], {{0, 3}});
 }
 
 // The same box at another place of the tensor, which no iterator moves.

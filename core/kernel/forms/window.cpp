@@ -77,11 +77,11 @@ class Windows {
       case NodeKind::integer:
         return index_literal(n.integer, n.type);
       case NodeKind::index: {
-        auto u = static_cast<size_t>(n.slot);
+        size_t u = n.slot;
         return IndexValue{variable(u), 0, std::max<int64_t>(piece_.box[u] - 1, 0), 1};
       }
       case NodeKind::load: {
-        const Access& a = piece_.loads[static_cast<size_t>(n.slot)];
+        const Access& a = piece_.loads[n.slot];
         bool scalar = a.index.empty() && is_integer(n.type) && bit_width(n.type) <= 32;
         if (!scalar) return std::nullopt;
         ValueRange range = value_range(*l.body, node_id(l, n));
@@ -106,9 +106,7 @@ class Windows {
     }
   }
   static NodeId node_id(const Level& l, const Node& n) { return NodeId(&n - l.body->nodes.data()); }
-  static NodeId captured(const Level& l, const Node& n) {
-    return l.fold->args[static_cast<size_t>(n.slot) + 1];
-  }
+  static NodeId captured(const Level& l, const Node& n) { return l.fold->args[n.slot + 1]; }
   Expr variable(size_t u) const {
     return u == reduction_ ? Expr::variable(kPlace) : Expr::variable(name(u));
   }
@@ -143,7 +141,7 @@ class Windows {
     return n.kind != NodeKind::load || load_together(n);
   }
   bool load_together(const Node& n) {
-    const Access& a = piece_.loads[static_cast<size_t>(n.slot)];
+    const Access& a = piece_.loads[n.slot];
     return std::all_of(a.index.begin(), a.index.end(), [&](const Index& index) {
       if (index.value >= 0) return true;  // an operand
       Expr e = 0;

@@ -31,13 +31,13 @@ bool slides(const Piece& piece, const Access& access) {
                      [&](const Index& i) { return slides(piece, i); });
 }
 
-// The one load that slides, -1 if there is none or several.
-int sliding_load(const Piece& piece) {
-  int found = -1;
+// The one load that slides, if there is one and not several.
+std::optional<size_t> sliding_load(const Piece& piece) {
+  std::optional<size_t> found;
   for (size_t l = 0; l < piece.loads.size(); ++l) {
     if (!slides(piece, piece.loads[l])) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int>(l);
+    if (found) return std::nullopt;
+    found = l;
   }
   return found;
 }
@@ -51,7 +51,7 @@ struct Factor {
 
 class Factors {
  public:
-  Factors(const Piece& piece, int sliding) : piece_(piece), sliding_(sliding) {}
+  Factors(const Piece& piece, size_t sliding) : piece_(piece), sliding_(sliding) {}
   std::vector<Factor> found;
 
   void product(NodeId id) {
@@ -78,19 +78,19 @@ class Factors {
     const Node& n = piece_.body[id];
     for (NodeId arg : n.args) add(arg, f, seen);
     if (n.kind == NodeKind::fold) f.opaque = true;
-    if (n.kind == NodeKind::index) f.iterators.insert(static_cast<size_t>(n.slot));
+    if (n.kind == NodeKind::index) f.iterators.insert(n.slot);
     if (n.kind != NodeKind::load) return;
     f.opaque = f.opaque || !n.args.empty();
     if (n.slot == sliding_) {
       f.slides = true;
       return;
     }
-    for (const Index& index : piece_.loads[static_cast<size_t>(n.slot)].index) {
+    for (const Index& index : piece_.loads[n.slot].index) {
       f.iterators.merge(iterators_of(piece_, index.affine));
     }
   }
   const Piece& piece_;
-  int sliding_;
+  size_t sliding_;
 };
 
 // Reductions, and the parallel dimensions that slide with one, in groups that depend on each other.
@@ -157,15 +157,14 @@ std::string dimension_text(const Piece& piece, const Index& index) {
 }  // namespace
 
 std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregation aggregation) {
-  int sliding = sliding_load(piece);
-  if (sliding < 0 || piece.body.results.size() != 1 || aggregation == Aggregation::assign)
-    return {};
-  const Access& access = piece.loads[static_cast<size_t>(sliding)];
+  std::optional<size_t> sliding = sliding_load(piece);
+  if (!sliding || piece.body.results.size() != 1 || aggregation == Aggregation::assign) return {};
+  const Access& access = piece.loads[*sliding];
   Groups groups(piece);
   for (const Index& index : access.index) groups.slide(index);
   for (const Index& index : access.index) groups.join(iterators_of(piece, index.affine));
   for (const Constraint& c : piece.constraints) groups.join(iterators_of(piece, c.form));
-  Factors factors(piece, sliding);
+  Factors factors(piece, *sliding);
   // Only a sum distributes over the factors.
   if (aggregation == Aggregation::sum) {
     factors.product(piece.body.results[0]);
@@ -181,9 +180,9 @@ std::vector<std::vector<size_t>> separable_window(const Piece& piece, Aggregatio
 }
 
 std::optional<SlidingWindow> sliding_window(const Piece& piece) {
-  int sliding = sliding_load(piece);
-  if (sliding < 0) return std::nullopt;
-  const Access& access = piece.loads[static_cast<size_t>(sliding)];
+  std::optional<size_t> sliding = sliding_load(piece);
+  if (!sliding) return std::nullopt;
+  const Access& access = piece.loads[*sliding];
   SlidingWindow result{access.tensor, ""};
   for (const Index& index : access.index) result.form += dimension_text(piece, index) + ";";
   return result;

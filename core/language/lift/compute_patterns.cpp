@@ -161,7 +161,7 @@ struct Loop {
       Scalar part;
       part.kind = ScalarKind::component;
       part.type = starts[k]->type;
-      part.slot = static_cast<int>(k);
+      part.slot = k;
       part.args = {made};
       results.push_back(make_scalar(std::move(part)));
     }

@@ -109,7 +109,7 @@ class StatementBuilder {
       if (r > 0 && aggregation != contraction_.aggregation) return;
       contraction_.aggregation = *aggregation;
       int slot = add_index(s->variable, reduction_name(r));
-      Expr index = Expr::variable(contraction_.indices[static_cast<size_t>(slot)]);
+      Expr index = Expr::variable(contraction_.indices[slot]);
       contraction_.constraints.push_back({index, context_.tidy(s->exprs[0]), s->span});
       if (s->exprs.size() > 1) {
         Expr last = context_.tidy(s->exprs[1]);

@@ -252,7 +252,7 @@ NodeId StatementBody::emit_fold(const Scalar& s, Region& region) {
   for (size_t k = 0; k < count; ++k) inner.body.results.push_back(emit(s.args[count + k], inner));
   Node node;
   node.kind = NodeKind::fold;
-  node.slot = static_cast<int>(count);
+  node.slot = count;
   node.args = {region.body.integer(0, DType::i64), number(context_.tidy(s.exprs[0]), region)};
   node.args.insert(node.args.end(), starts.begin(), starts.end());
   node.args.insert(node.args.end(), inner.captured.begin(), inner.captured.end());

@@ -28,7 +28,7 @@ class FormReader {
     if (n.kind == NodeKind::integer && n.type == DType::i32) {
       form = Form{Expr(n.integer), std::abs(static_cast<double>(n.integer)), true};
     } else if (n.kind == NodeKind::index) {
-      form = Form{Expr::variable(indices[static_cast<size_t>(n.slot)]), kSizeLimit, false};
+      form = Form{Expr::variable(indices[n.slot]), kSizeLimit, false};
     } else if (n.kind == NodeKind::size) {
       form = Form{n.expr, kSizeLimit, false};
     } else if (n.kind == NodeKind::operation) {
@@ -84,7 +84,7 @@ class Settler {
   }
 
   void settle(Node& load, const FormReader* forms) {
-    const Frames::AccessKey& key = accesses_[static_cast<size_t>(load.slot)];
+    const Frames::AccessKey& key = accesses_[load.slot];
     SymbolicAccess access;
     access.tensor = key.tensor;
     access.span = load.span;

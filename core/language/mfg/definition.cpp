@@ -116,7 +116,7 @@ std::vector<Expr> Elaborator::result_extents(const DefinitionSyntax& d) {
 // The statement's indices, which are y, x, in the order x, y.
 std::vector<Ref> Elaborator::pixel_indices(size_t rank) {
   std::vector<Ref> refs;
-  for (size_t d = 0; d < rank; ++d) refs.push_back(frames_.index(static_cast<int>(rank - 1 - d)));
+  for (size_t d = 0; d < rank; ++d) refs.push_back(frames_.index(rank - 1 - d));
   return refs;
 }
 
@@ -306,7 +306,7 @@ Expr Elaborator::size_expression(Ref value, Span span) {
     if (n.kind == NodeKind::size) size = n.expr;
     if (n.kind == NodeKind::operation && known && integral) size = size_operation(n.op, args);
     if (n.kind == NodeKind::load) {
-      const Frames::AccessKey& key = accesses[static_cast<size_t>(n.slot)];
+      const Frames::AccessKey& key = accesses[n.slot];
       const Tensor& tensor = out_.tensors[key.tensor];
       if (tensor.parameter && key.component < 0 && is_integer(n.type)) {
         size = Expr::variable(tensor.name);

@@ -85,7 +85,7 @@ Ref Frames::integer(int64_t value, DType type) {
 
 Ref Frames::real(double value) { return add(literal_node(real_scalar(value, DType::f32))); }
 
-Ref Frames::index(int slot) {
+Ref Frames::index(size_t slot) {
   Node node;
   node.kind = NodeKind::index;
   node.type = DType::i64;
@@ -140,8 +140,8 @@ Ref Frames::select(Ref condition, Ref yes, Ref no) {
   return operation(Op::select, {condition, yes, no}, type_of(yes));
 }
 
-Ref Frames::load(int slot, const std::vector<Ref>& indices, DType type) {
-  const AccessKey& key = accesses_[static_cast<size_t>(slot)];
+Ref Frames::load(size_t slot, const std::vector<Ref>& indices, DType type) {
+  const AccessKey& key = accesses_[slot];
   std::vector<int64_t> at;
   for (Ref index : indices) {
     if (std::optional<Scalar> value = constant(index)) at.push_back(value->i);
@@ -183,7 +183,7 @@ Body Frames::finish(const std::vector<Ref>& results) {
 void Frames::set_arguments(Frame& frame, size_t carried) {
   for (size_t i = 0; i < frame.captures.size(); ++i) {
     NodeId argument = frame.captured.at(frame.captures[i]);
-    frame.body.nodes[argument].slot = static_cast<int>(1 + carried + i);
+    frame.body.nodes[argument].slot = 1 + carried + i;
   }
 }
 
@@ -208,7 +208,7 @@ std::vector<Ref> Frames::fold(Op op, Ref begin, Ref end, const std::vector<Ref>&
     Node argument;
     argument.kind = NodeKind::argument;
     argument.type = type_of(outer[i]);
-    argument.slot = static_cast<int>(1 + i);
+    argument.slot = 1 + i;
     carried.push_back(add(std::move(argument)));
   }
   std::vector<Ref> results = region(position, carried);
@@ -266,7 +266,7 @@ std::vector<Ref> Frames::copy_region(const Frame& frame, Ref counter,
       copies[i] = copy_node(n, copies);
       continue;
     }
-    auto slot = static_cast<size_t>(n.slot);
+    size_t slot = n.slot;
     if (slot == 0) {
       copies[i] = counter;
     } else if (slot <= carried.size()) {
@@ -300,7 +300,7 @@ std::vector<Ref> Frames::emit_fold(Op op, Ref begin, Ref end, const std::vector<
   Node fold;
   fold.kind = NodeKind::fold;
   fold.op = op;
-  fold.slot = static_cast<int>(types.size());
+  fold.slot = types.size();
   fold.args = {use(cast(begin, DType::i64)), use(cast(end, DType::i64))};
   for (Ref start : starts) fold.args.push_back(use(start));
   for (size_t i = starts.size(); i < types.size(); ++i) {  // a sum starts at zero
@@ -314,7 +314,7 @@ std::vector<Ref> Frames::emit_fold(Op op, Ref begin, Ref end, const std::vector<
     Node component;
     component.kind = NodeKind::component;
     component.type = types[i];
-    component.slot = static_cast<int>(i);
+    component.slot = i;
     component.args = {id};
     components.push_back(add(std::move(component)));
   }

@@ -40,7 +40,7 @@ class Frames {
 
   Ref integer(int64_t value, DType type = DType::i32);
   Ref real(double value);
-  Ref index(int slot);         // i32
+  Ref index(size_t slot);      // i32
   Ref size(const Expr& expr);  // i32
   Ref operation(Op op, const std::vector<Ref>& args, DType type);
   Ref cast(Ref value, DType type);  // between i32, u32, f32, i64
@@ -48,7 +48,7 @@ class Frames {
   Ref truth(Ref condition);         // i32: 0 or 1
   Ref select(Ref condition, Ref yes, Ref no);
   // The element that access `slot` reads at the i32 indices.
-  Ref load(int slot, const std::vector<Ref>& indices, DType type);
+  Ref load(size_t slot, const std::vector<Ref>& indices, DType type);
 
   DType type_of(Ref value) const { return node(value).type; }
   std::optional<Scalar> constant(Ref value) const;

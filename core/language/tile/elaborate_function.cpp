@@ -113,7 +113,7 @@ TensorId Elaborator::operation_on(Result result, const std::vector<TensorId>& op
   e.operands = operands;
   std::vector<NodeId> args;
   for (size_t slot = 0; slot < operands.size(); ++slot) {
-    args.push_back(e.body.load(static_cast<int>(slot), DType::none, result.span));
+    args.push_back(e.body.load(slot, DType::none, result.span));
   }
   for (Op op : ops) args = {e.body.operation(op, args, DType::none, result.span)};
   e.body.results = {args[0]};

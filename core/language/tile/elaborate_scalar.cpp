@@ -142,7 +142,7 @@ NodeId Elaborator::scalar_operand(ScalarScope& scope, const Syntax& node) const 
   if (it == scope.operand_names.end()) {
     fail(Stage::parse, "name", node.span, "undefined operand '" + std::string(node.text) + "'");
   }
-  return scope.body.load(static_cast<int>(it - begin), DType::none, node.span);
+  return scope.body.load(it - begin, DType::none, node.span);
 }
 
 NodeId Elaborator::tensor_load(ScalarScope& scope, TensorId tensor, Span span) {

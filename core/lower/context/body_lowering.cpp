@@ -111,7 +111,7 @@ BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
       return {c.into.size(value.expr, n.type, n.span), std::nullopt};
     }
     case NodeKind::load:
-      if (auto value = outside_.scalar(outside_.piece.loads[static_cast<size_t>(n.slot)].tensor)) {
+      if (auto value = outside_.scalar(outside_.piece.loads[n.slot].tensor)) {
         return {NodeId(), value};
       }
       return {load(c, n), std::nullopt};
@@ -179,7 +179,7 @@ NodeId BodyLowering::capture(Copy& c, NodeId id) {
   if (c.spliced) return id;
   auto found = c.arguments.find(id);
   if (found != c.arguments.end()) return found->second;
-  auto slot = static_cast<int>(c.captures.size()) + c.own;
+  size_t slot = c.captures.size() + c.own;
   NodeId argument = c.into.argument(slot, c.parent->into[id].type);
   c.add_capture(id, argument);
   return argument;
@@ -196,19 +196,19 @@ BodyLowering::Known BodyLowering::argument(Copy& c, const Node& n) {
     return {c.into.argument(0, n.type, n.span), std::nullopt};
   }
   if (n.slot < c.own) return {c.into.argument(n.slot, n.type, n.span), std::nullopt};
-  NodeId outer = c.captured_from[static_cast<size_t>(n.slot - c.own)];
+  NodeId outer = c.captured_from[n.slot - c.own];
   if (auto value = integer(*c.parent, outer)) return {NodeId(), value};
   return {capture(c, node(*c.parent, outer)), std::nullopt};
 }
 
 NodeId BodyLowering::fold(Copy& c, const Node& n) {
   Node copy = n;
-  for (size_t i = 0; i < static_cast<size_t>(n.slot) + 2; ++i) copy.args[i] = node(c, n.args[i]);
-  int own = n.slot + 1;
+  for (size_t i = 0; i < n.slot + 2; ++i) copy.args[i] = node(c, n.args[i]);
+  size_t own = n.slot + 1;
   Body body;
   Copy inside{&c, n.region.get(), body, {}, own, c.depth + 1, {}, {}, {}};
   inside.nodes.assign(n.region->nodes.size(), {});
-  inside.captured_from.assign(n.args.begin() + own + 1, n.args.end());
+  inside.captured_from.assign(n.args.begin() + static_cast<std::ptrdiff_t>(own + 1), n.args.end());
   copy.expr = Expr::variable("turn" + std::to_string(inside.depth));
   auto first = integer(c, n.args[0]), end = integer(c, n.args[1]);
   IndexValue counter{copy.expr, first ? first->lo : value_range(c.into, copy.args[0]).lo,
@@ -217,7 +217,7 @@ NodeId BodyLowering::fold(Copy& c, const Node& n) {
   inside.counter = counter;
   copy_nodes(inside, n.region->results);
   for (NodeId r : n.region->results) body.results.push_back(node(inside, r));
-  copy.args.resize(static_cast<size_t>(own) + 1);
+  copy.args.resize(own + 1);
   copy.args.insert(copy.args.end(), inside.captures.begin(), inside.captures.end());
   copy.region = std::make_shared<const Body>(std::move(body));
   return c.into.add(std::move(copy));
@@ -267,7 +267,7 @@ NodeId zero_of(Body& body, DType type) {
 }  // namespace
 
 NodeId BodyLowering::load(Copy& c, const Node& n) {
-  const tile::Access& access = outside_.piece.loads[static_cast<size_t>(n.slot)];
+  const tile::Access& access = outside_.piece.loads[n.slot];
   if (outside_.replacement) {
     Value at_top{std::move(top_.into), std::move(loads_)};
     NodeId made = outside_.replacement(at_top, access.tensor);

@@ -55,7 +55,7 @@ class BodyLowering {
     const Body* from;
     Body& into;
     IdVector<NodeId, Known> nodes;
-    int own;  // arguments that are not captured
+    size_t own;  // arguments that are not captured
     int depth;
     std::vector<NodeId> captured_from;   // nodes of the parent's `from`
     std::vector<NodeId> captures;        // nodes of the parent's `into`, and

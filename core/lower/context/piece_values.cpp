@@ -78,7 +78,7 @@ NodeId PieceValues::element(Value& into, size_t load, const State& s) const {
   State unpacked = s;
   unpacked.packed.assign(unpacked.packed.size(), -1);
   Body one;
-  NodeId root = one.load(static_cast<int>(load), c_.frame.tensor(c_.piece.loads[load].tensor).type);
+  NodeId root = one.load(load, c_.frame.tensor(c_.piece.loads[load].tensor).type);
   LoopContext around = loop_context(c_.piece, unpacked, {});
   return BodyLowering(around, into).run(one, root);
 }

@@ -61,7 +61,7 @@ bool SimtGemmLowering::copies(const Operand& o) const {
     return false;
   }
   const Node& node = c_.piece.body[o.value];
-  TensorId tensor = c_.piece.loads[static_cast<size_t>(node.slot)].tensor;
+  TensorId tensor = c_.piece.loads[node.slot].tensor;
   auto buffer = c_.frame.buffer_of.find(tensor);
   return buffer != c_.frame.buffer_of.end() &&
          c_.frame.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
@@ -196,7 +196,7 @@ Block SimtGemmLowering::flagged(const Operand& o, const Expr& q) const {
   NodeId zero = b.real(0, o.type), sum = zero;
   for (int64_t v = 0; v < o.vector; ++v) {
     unusual.loads.push_back(held_at(o, q, Expr(v)));
-    sum = b.operation(Op::fma, {b.load(static_cast<int>(v), o.type), zero, sum}, o.type);
+    sum = b.operation(Op::fma, {b.load(v, o.type), zero, sum}, o.type);
   }
   b.results = {b.operation(Op::ne, {sum, zero}, DType::bool_)};
   unusual.then = {flag_store(1)};

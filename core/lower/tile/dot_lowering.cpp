@@ -46,7 +46,7 @@ NodeId DotLowering::packed_group(Value& into, size_t load, int64_t present, cons
 NodeId DotLowering::dot_operand(Value& into, size_t load, const State& s) const {
   if (s.packed[load] < 0) return packed_group(into, load, c_.dot->group, s);
   into.loads.push_back(c_.packed_access(load, s));
-  return into.body.load(static_cast<int>(into.loads.size()) - 1, DType::u32);
+  return into.body.load(into.loads.size() - 1, DType::u32);
 }
 
 nest::Store DotLowering::dot(const State& s) const {
@@ -55,8 +55,7 @@ nest::Store DotLowering::dot(const State& s) const {
   store.target = accumulators_.accumulator(0, s);
   NodeId x = dot_operand(value, c_.dot->x, s), y = dot_operand(value, c_.dot->y, s);
   value.loads.push_back(store.target);
-  NodeId old =
-      value.body.load(static_cast<int>(value.loads.size()) - 1, c_.contraction.accumulator);
+  NodeId old = value.body.load(value.loads.size() - 1, c_.contraction.accumulator);
   value.body.results = {value.body.operation(c_.dot->dot, {x, y, old}, c_.contraction.accumulator)};
   settle(store, std::move(value));
   return store;
@@ -92,7 +91,7 @@ Block DotLowering::add_corrections(const State& s) const {
     NodeId top = value.body.integer(kTopBits, DType::u32);
     value.loads.push_back(store.target);
     DType type = c_.contraction.accumulator;
-    NodeId old = value.body.load(static_cast<int>(value.loads.size()) - 1, type);
+    NodeId old = value.body.load(value.loads.size() - 1, type);
     bool first = c_.dot->other() == c_.dot->x;
     value.body.results = {
         value.body.operation(c_.dot->dot, {first ? read : top, first ? top : read, old}, type)};

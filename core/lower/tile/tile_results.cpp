@@ -17,7 +17,7 @@ NodeId TileResults::main_value(Value& into, size_t output, const State& s) const
     State first = s;
     first.copy = 0;
     into.loads.push_back(accumulators_.accumulator(output, first));
-    root = into.body.load(static_cast<int>(into.loads.size()) - 1, c_.contraction.accumulator);
+    root = into.body.load(into.loads.size() - 1, c_.contraction.accumulator);
   } else {
     root = values_.translate(into, c_.piece, c_.piece.body.results[output], s, {});
     root = into.body.cast(root, c_.contraction.accumulator);
@@ -97,7 +97,7 @@ void TileResults::store_made(Block& out, TensorId tensor, const State& s, Made m
     put(place);
     made.value = [place, type](Value& into) {
       into.loads.push_back(place);
-      return into.body.load(static_cast<int>(into.loads.size()) - 1, type);
+      return into.body.load(into.loads.size() - 1, type);
     };
   }
   if (auto buffer = c_.frame.buffer_of.find(tensor); buffer != c_.frame.buffer_of.end()) {

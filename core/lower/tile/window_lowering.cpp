@@ -24,7 +24,7 @@ bool is_neutral(const Node& start, Aggregation how) {
 void WindowLowering::make_window_parts(const WindowForm& form) {
   if (!window_.empty()) return;  // the tile before made them
   size_t count = c_.contraction.outputs.size();
-  if (form.fold.valid()) count = static_cast<size_t>(c_.piece.body[form.fold].slot);
+  if (form.fold.valid()) count = c_.piece.body[form.fold].slot;
   for (size_t k = 0; k < count; ++k) {
     WindowPart part;
     if (form.fold.valid()) {

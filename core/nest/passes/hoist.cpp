@@ -95,7 +95,7 @@ class LoopHoist {
     known.expensive = is_expensive(node);
     if (node.kind == NodeKind::size) use(node.expr, known);
     if (node.kind == NodeKind::load) {
-      const Access& a = store.loads[static_cast<size_t>(node.slot)];
+      const Access& a = store.loads[node.slot];
       if (stored_.contains(a.buffer) || !node.args.empty()) known.fixed = false;
       for (const Expr& e : a.index) use(e, known);
     }
@@ -178,7 +178,7 @@ class LoopHoist {
       Node load;
       load.kind = NodeKind::load;
       load.type = store.body[id].type;
-      load.slot = static_cast<int>(store.loads.size());
+      load.slot = store.loads.size();
       store.body.nodes[id] = std::move(load);
       store.loads.push_back(place);
     }
@@ -192,10 +192,10 @@ class LoopHoist {
     std::vector<Access> left;
     change_nodes(store.body, [&](Node& node) {
       if (node.kind != NodeKind::load) return;
-      int& slot = slots[static_cast<size_t>(node.slot)];
+      int& slot = slots[node.slot];
       if (slot < 0) {
         slot = static_cast<int>(left.size());
-        left.push_back(store.loads[static_cast<size_t>(node.slot)]);
+        left.push_back(store.loads[node.slot]);
       }
       node.slot = slot;
     });

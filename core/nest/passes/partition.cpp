@@ -311,7 +311,7 @@ class Partitioner {
       if (node.kind == NodeKind::size) node.expr = settled(node.expr);
       if (node.kind == NodeKind::load && !shared.contains(node.slot) &&
           regions.at(node.slot) == &before && done.insert(node.slot).second) {
-        Access& a = loads[static_cast<size_t>(node.slot)];
+        Access& a = loads[node.slot];
         a = access(std::move(a));
       }
       if (node.kind != NodeKind::fold) continue;

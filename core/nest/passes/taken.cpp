@@ -34,10 +34,10 @@ void drop_unread(Body& body, std::vector<Access>& loads) {
   std::vector<Access> kept;
   change_nodes(body, [&](Node& node) {
     if (node.kind != NodeKind::load) return;
-    int& to = renumbered[static_cast<size_t>(node.slot)];
+    int& to = renumbered[node.slot];
     if (to < 0) {
       to = static_cast<int>(kept.size());
-      kept.push_back(loads[static_cast<size_t>(node.slot)]);
+      kept.push_back(loads[node.slot]);
     }
     node.slot = to;
   });

@@ -74,7 +74,7 @@ class Collector {
   void add_ways(const std::vector<Access>& loads, const Body& body) {
     for (const Node& node : body.nodes) {
       if (node.kind == NodeKind::size) add_ways(node.expr);
-      if (node.kind == NodeKind::load) add_ways(loads[static_cast<size_t>(node.slot)]);
+      if (node.kind == NodeKind::load) add_ways(loads[node.slot]);
       if (node.kind != NodeKind::fold) continue;
       bool fresh = at_.enter_counter(body, node);
       add_ways(loads, *node.region);

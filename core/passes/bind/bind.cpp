@@ -77,7 +77,7 @@ int64_t node_count(const BoundStatement& statement) {
 }
 
 // The load as a number.
-void replace_load(Piece& piece, int slot, int64_t value) {
+void replace_load(Piece& piece, size_t slot, int64_t value) {
   piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
     bool here = node.kind == NodeKind::load && node.slot == slot;
     return here ? into.integer(value, node.type, node.span) : NodeId();

@@ -64,7 +64,7 @@ class BodyTyper {
       case NodeKind::index:
         return {Strength::weak_integer, DType::none, std::nullopt};
       case NodeKind::load:
-        return strong(typing_.load_types.at(static_cast<size_t>(node.slot)));
+        return strong(typing_.load_types.at(node.slot));
       case NodeKind::operation:
         return infer_operation(node);
       default:

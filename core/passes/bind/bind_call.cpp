@@ -86,7 +86,7 @@ void bind_index(const CallArguments& a) {
   Shape shape = a.shape(0);
   size_t axis = a.axis(0, shape.size());
   Piece piece = pointwise_piece(a.result(), shape.size());
-  piece.body.results = {piece.body.index(static_cast<int>(axis), DType::i64)};
+  piece.body.results = {piece.body.index(axis, DType::i64)};
   a.finish(DType::i64, std::move(shape), Aggregation::assign, std::move(piece));
 }
 

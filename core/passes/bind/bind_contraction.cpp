@@ -234,7 +234,7 @@ class ContractionBinder {
 
   // The load with the values of its computed indices behind its own operands.
   NodeId complete_load(Body& body, Node load) {
-    for (const Expr& e : computed_[static_cast<size_t>(load.slot)]) {
+    for (const Expr& e : computed_[load.slot]) {
       load.args.push_back(add_index_value(body, e, symbolic_.indices, ranges_, load.span));
     }
     return body.add(std::move(load));
@@ -286,8 +286,7 @@ class ContractionBinder {
   }
 
   void check_type(const Node& load) {
-    const BoundTensor& t =
-        context_.tensor(symbolic_.accesses[static_cast<size_t>(load.slot)].tensor);
+    const BoundTensor& t = context_.tensor(symbolic_.accesses[load.slot].tensor);
     if (t.type == load.type) return;
     fail(Stage::bind, "type", load.span,
          t.name + " is read as " + std::string(to_string(load.type)) + ", but it holds " +

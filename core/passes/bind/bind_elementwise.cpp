@@ -9,7 +9,7 @@ namespace {
 
 Span span_of_operand(const Elementwise& what, size_t slot, Span otherwise) {
   for (const Node& node : what.body.nodes) {
-    if (node.kind == NodeKind::load && node.slot == static_cast<int>(slot)) return node.span;
+    if (node.kind == NodeKind::load && node.slot == slot) return node.span;
   }
   return otherwise;
 }

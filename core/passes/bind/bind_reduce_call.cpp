@@ -93,7 +93,7 @@ void bind_uniform(const CallArguments& a) {
   NodeId seed = body.cast(body.load(0, a.type(0)), DType::i64);
   NodeId counter = body.integer(0, DType::i64);
   for (size_t d = 0; d < shape.size(); ++d) {
-    NodeId position = body.index(static_cast<int>(d), DType::i64);
+    NodeId position = body.index(d, DType::i64);
     NodeId size = body.integer(shape[d], DType::i64);
     NodeId row = body.operation(Op::mul, {counter, size}, DType::i64);
     counter = d == 0 ? position : body.operation(Op::add, {row, position}, DType::i64);

@@ -54,7 +54,7 @@ class Writer {
   NodeId index(const std::string& name) {
     auto found = std::find(indices_.begin(), indices_.end(), name);
     if (found == indices_.end()) return body_.size(Expr::variable(name), DType::i64, span_);
-    return body_.index(static_cast<int>(found - indices_.begin()), DType::i64, span_);
+    return body_.index(found - indices_.begin(), DType::i64, span_);
   }
   NodeId chain(Op op, const Expr& e) {
     NodeId result = write(e.args()[0]);

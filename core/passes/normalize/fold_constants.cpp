@@ -82,8 +82,8 @@ class Folder {
  private:
   // A literal that a loop captures is a literal inside it.
   NodeId fold(Body& body, const Node& node) const {
-    auto own = static_cast<size_t>(node.slot) + 1;
-    auto captured = [&](int slot) { return body[node.args[static_cast<size_t>(slot) + 1]]; };
+    size_t own = node.slot + 1;
+    auto captured = [&](size_t slot) { return body[node.args[slot + 1]]; };
     bool any = false;
     for (size_t a = own + 1; a < node.args.size(); ++a) any = any || is_literal(body[node.args[a]]);
     if (!any) return NodeId();
@@ -92,8 +92,8 @@ class Folder {
     copy.region = std::make_shared<const Body>(
         rewritten(*node.region, [&](Body& to, const Node& n) -> NodeId {
           if (region == nullptr) region = &to;
-          bool given = &to == region && n.kind == NodeKind::argument &&
-                       static_cast<size_t>(n.slot) >= own && is_literal(captured(n.slot));
+          bool given = &to == region && n.kind == NodeKind::argument && n.slot >= own &&
+                       is_literal(captured(n.slot));
           return given ? to.add(captured(n.slot)) : leaf(to, n);
         }));
     return body.add(std::move(copy));
@@ -120,7 +120,7 @@ class Folder {
 
   // An element of a constant tensor at a constant place.
   NodeId element(Body& body, const Node& node) const {
-    const Access& access = piece_.loads[static_cast<size_t>(node.slot)];
+    const Access& access = piece_.loads[node.slot];
     const BoundTensor& tensor = program_.tensors[access.tensor];
     if (!tensor.constant) return NodeId();
     int64_t position = 0;

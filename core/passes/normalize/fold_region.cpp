@@ -6,12 +6,12 @@ NodeId region_value(Body& to, const Body& region, NodeId root, const std::vector
   return graft(to, region, root, [&](Body& inner, const Node& n) -> NodeId {
     // Arguments of an inner region are its own.
     bool own = &inner == &to && n.kind == NodeKind::argument;
-    return own ? given.at(static_cast<size_t>(n.slot)) : NodeId();
+    return own ? given.at(n.slot) : NodeId();
   });
 }
 
 std::vector<NodeId> region_arguments(Body& to, const Body& from, const Node& fold, NodeId counter) {
-  auto carried = static_cast<size_t>(fold.slot);
+  size_t carried = fold.slot;
   std::vector<NodeId> given(carried + 1);
   given[0] = counter;
   for (size_t a = carried + 2; a < fold.args.size(); ++a) {
@@ -33,7 +33,7 @@ Body replace_components(const Body& body, const Node& fold, const ComponentValue
       return mark;
     }
     if (n.kind != NodeKind::component || n.args[0] != mark || home != &to) return NodeId();
-    return value(to, n, starts[static_cast<size_t>(n.slot)]);
+    return value(to, n, starts[n.slot]);
   });
   return tidied(copy);
 }

@@ -29,7 +29,7 @@ bool is_reduction(const Body& body, const Node& node) {
 bool captures_little(const Body& body, const Node& fold) {
   Body captured;
   Leaf keep = [](Body&, const Node&) { return NodeId{-1}; };
-  for (size_t a = static_cast<size_t>(fold.slot) + 2; a < fold.args.size(); ++a) {
+  for (size_t a = fold.slot + 2; a < fold.args.size(); ++a) {
     captured.results.push_back(graft(captured, body, fold.args[a], keep));
   }
   captured = tidied(captured);
@@ -138,7 +138,7 @@ class Hoister {
   void hoist(Contraction& c, NodeId at, const Shape& cells, std::vector<BoundStatement>& before) {
     Piece& piece = c.pieces[0];
     const Node fold = piece.body[at];
-    auto carried = static_cast<size_t>(fold.slot);
+    size_t carried = fold.slot;
     std::vector<int> slots;
     for (size_t k = 0; k < carried; ++k) {
       DType type = piece.body[fold.args[k + 2]].type;
@@ -206,7 +206,7 @@ class Hoister {
     const Node fold = body[at];
     return replace_components(body, fold, [&](Body& to, const Node& n, NodeId first) {
       DType wide = compute_type(n.type);
-      NodeId load = to.load(slots[static_cast<size_t>(n.slot)], n.type, n.span);
+      NodeId load = to.load(slots[n.slot], n.type, n.span);
       NodeId term = to.cast(load, wide, n.span);
       NodeId start = to.cast(first, wide, n.span);
       return to.cast(to.operation(fold.op, {start, term}, wide, n.span), n.type, n.span);

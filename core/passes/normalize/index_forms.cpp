@@ -65,7 +65,7 @@ std::optional<Affine> IndexForms::search(const Body& body, const Node& node, int
   if (--budget < 0 || !is_integer(node.type)) return std::nullopt;
   std::optional<Affine> found;
   if (node.kind == NodeKind::integer) found = constant_affine(node.integer);
-  if (node.kind == NodeKind::index) found = iterator_affine(static_cast<size_t>(node.slot));
+  if (node.kind == NodeKind::index) found = iterator_affine(node.slot);
   if (node.kind == NodeKind::operation) found = operation(body, node, budget);
   bool exact = found && found->is_integral() && fits(*found, node.type);
   return exact ? found : std::nullopt;

@@ -39,7 +39,7 @@ class Resolver {
 
   // The load with as few index values as possible.
   NodeId load(Body& body, Node node) {
-    Access access = loads_[static_cast<size_t>(node.slot)];
+    Access access = loads_[node.slot];
     const Shape& shape = program_.tensors[access.tensor].shape;
     std::vector<NodeId> operands;
     for (size_t d = 0; d < access.index.size(); ++d) {

@@ -48,7 +48,7 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
   for (size_t j = 0; j < form.coefficients.size(); ++j) {
     if (form.coefficients[j].is_zero()) continue;
     internal_check(form.coefficients[j].is_integer(), "substitution: a fractional index value");
-    NodeId term = body.index(static_cast<int>(j), DType::i64, span);
+    NodeId term = body.index(j, DType::i64, span);
     if (form.coefficients[j] != Rational(1)) {
       NodeId factor = body.integer(form.coefficients[j].num(), DType::i64, span);
       term = body.operation(Op::mul, {term, factor}, DType::i64, span);
@@ -69,7 +69,7 @@ Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   for (Access& a : result.loads) rewrite(a, s.old_in_new);
   result.body = rewritten(piece.body, [&](Body& body, const Node& node) -> NodeId {
     if (node.kind != NodeKind::index) return NodeId();
-    const Affine& form = s.old_in_new[static_cast<size_t>(node.slot)];
+    const Affine& form = s.old_in_new[node.slot];
     return body.cast(affine_value(body, form, node.span), node.type, node.span);
   });
   return result;
@@ -95,10 +95,10 @@ void drop_unused_loads(Piece& piece) {
   std::vector<Access> kept;
   change_nodes(piece.body, [&](Node& node) {
     if (node.kind != NodeKind::load) return;
-    int& to = renumbered[static_cast<size_t>(node.slot)];
+    int& to = renumbered[node.slot];
     if (to < 0) {
       to = static_cast<int>(kept.size());
-      kept.push_back(piece.loads[static_cast<size_t>(node.slot)]);
+      kept.push_back(piece.loads[node.slot]);
     }
     node.slot = to;
   });

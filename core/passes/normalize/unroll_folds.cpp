@@ -54,7 +54,7 @@ class Unroller {
   NodeId leaf(Body& body, const Node& node) {
     if (node.kind == NodeKind::component) {
       auto known = carried_.find({&body, node.args[0]});
-      return known == carried_.end() ? NodeId() : known->second[static_cast<size_t>(node.slot)];
+      return known == carried_.end() ? NodeId() : known->second[node.slot];
     }
     if (node.kind != NodeKind::fold) return NodeId();
     std::optional<int64_t> trips = total_trips(body, node);
@@ -74,7 +74,7 @@ class Unroller {
     // Arguments of the region: the counter, carried and captured values.
     std::vector<NodeId> given(1);
     given.insert(given.end(), node.args.begin() + 2, node.args.end());
-    auto carried = static_cast<size_t>(node.slot);
+    size_t carried = node.slot;
     for (int64_t i = 0; i < trips; ++i) {
       given[0] = body.integer(begin + i, DType::i64, node.span);
       std::vector<NodeId> next = iteration(body, node, given);
@@ -95,7 +95,7 @@ class Unroller {
       results.push_back(graft(body, *node.region, root, [&](Body& to, const Node& n) -> NodeId {
         // Arguments of an inner region are its own.
         if (&to == &body && n.kind == NodeKind::argument) {
-          return given[static_cast<size_t>(n.slot)];
+          return given[n.slot];
         }
         return leaf(to, n);
       }));

@@ -156,7 +156,7 @@ bool rules_pass(const BoundProgram& program, const Producer& producer, const Acc
     if (rules[u] == Boundary::constant) return false;
     bool named = false;
     visit_nodes(source.body, [&](const Node& n) {
-      named = named || (n.kind == NodeKind::index && n.slot == static_cast<int>(u));
+      named = named || (n.kind == NodeKind::index && n.slot == u);
     });
     if (named) return false;
     for (const Access& load : source.loads) {
@@ -265,7 +265,7 @@ class Inliner {
   void count_loads(const Piece& piece, const Body& body, double times) {
     for (const Node& node : body.nodes) {
       if (node.kind == NodeKind::load) {
-        reads_[piece.loads[static_cast<size_t>(node.slot)].tensor] += times;
+        reads_[piece.loads[node.slot].tensor] += times;
       }
       if (node.region) count_loads(piece, *node.region, times * fold_trips(body, node));
     }
@@ -347,7 +347,7 @@ class Inliner {
                            const std::optional<IntegerRange>& stored) {
     auto leaf = [&](const Node& node) -> std::optional<IntegerRange> {
       bool load = node.kind == NodeKind::load;
-      if (!load || piece.loads[static_cast<size_t>(node.slot)].tensor != id) return std::nullopt;
+      if (!load || piece.loads[node.slot].tensor != id) return std::nullopt;
       return stored;
     };
     IdVector<NodeId, std::optional<IntegerRange>> known = integer_ranges(piece.body, leaf);
@@ -407,16 +407,16 @@ class Inliner {
     }
     Leaf moved = [&](Body& into, const Node& leaf) -> NodeId {
       if (leaf.kind == NodeKind::index) {
-        const Affine& form = forms[static_cast<size_t>(leaf.slot)];
+        const Affine& form = forms[leaf.slot];
         return into.cast(affine_value(into, form, leaf.span), leaf.type, leaf.span);
       }
       if (leaf.kind != NodeKind::load) return NodeId();
       Node load = leaf;
-      load.slot = new_slot[static_cast<size_t>(leaf.slot)];
+      load.slot = new_slot[leaf.slot];
       return into.add(std::move(load));
     };
     piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
-      if (node.kind != NodeKind::load || node.slot != static_cast<int>(slot)) return NodeId();
+      if (node.kind != NodeKind::load || node.slot != slot) return NodeId();
       NodeId value = graft(into, source.body, source.body.results[component], moved);
       // Storing would have rounded the value to the tensor's type (rule 5.7).
       return into.cast(value, node.type, node.span);

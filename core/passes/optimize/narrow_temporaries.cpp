@@ -105,8 +105,7 @@ class Narrowing {
 
   void widen_loads(Piece& piece) {
     auto narrowed = [&](const Node& node) {
-      return node.kind == NodeKind::load &&
-             was_.contains(piece.loads[static_cast<size_t>(node.slot)].tensor);
+      return node.kind == NodeKind::load && was_.contains(piece.loads[node.slot].tensor);
     };
     bool any = false;
     visit_nodes(piece.body, [&](const Node& node) { any = any || narrowed(node); });
@@ -114,7 +113,7 @@ class Narrowing {
     piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
       if (!narrowed(node)) return NodeId();
       Node load = node;
-      load.type = tensor(piece.loads[static_cast<size_t>(node.slot)].tensor).type;
+      load.type = tensor(piece.loads[node.slot].tensor).type;
       NodeId narrow = into.add(std::move(load));
       return into.cast(narrow, node.type, node.span);
     });

@@ -23,8 +23,8 @@ double node_cost(const Node& node) {
 
 // What a node depends on beside literals and values that are the same at every point.
 struct Support {
-  bool one = true;  // on at most one load of a byte
-  int slot = -1;    // that load
+  bool one = true;                  // on at most one load of a byte
+  std::optional<size_t> slot = {};  // that load
 };
 
 class Tabulator {
@@ -57,7 +57,7 @@ class Tabulator {
   }
 
  private:
-  const Access& access(int slot) const { return piece_.loads[static_cast<size_t>(slot)]; }
+  const Access& access(size_t slot) const { return piece_.loads[slot]; }
   static bool uniform(const Access& a) {
     return std::all_of(a.index.begin(), a.index.end(),
                        [](const Index& i) { return i.value < 0 && i.affine.is_constant(); });
@@ -68,23 +68,23 @@ class Tabulator {
     if (node.kind == NodeKind::load) {
       if (uniform(access(node.slot))) return {};
       bool byte = node.type == DType::u8 && node.args.empty();
-      return byte ? Support{true, node.slot} : Support{false, -1};
+      return byte ? Support{true, node.slot} : Support{false};
     }
     if (node.kind != NodeKind::operation || info(node.op).rule == TypeRule::random) {
-      return {false, -1};
+      return {false};
     }
     Support all;
     for (NodeId arg : node.args) {
       const Support& s = support_[arg];
-      bool other = s.slot >= 0 && all.slot >= 0 && s.slot != all.slot;
-      if (!s.one || other) return {false, -1};
-      all.slot = std::max(all.slot, s.slot);
+      bool other = s.slot && all.slot && s.slot != all.slot;
+      if (!s.one || other) return {false};
+      if (s.slot) all.slot = s.slot;
     }
     return all;
   }
   bool of_a_byte(NodeId id) const {
     const Support& s = support_[id];
-    return s.one && s.slot >= 0;
+    return s.one && s.slot;
   }
 
   // Values of one byte that something else than such a value uses.
@@ -121,7 +121,7 @@ class Tabulator {
     piece.iterators = {"value"};
     piece.box = {kBytes};
     piece.parallel_dims = 1;
-    int byte = support_[root].slot;
+    size_t byte = support_[root].slot.value();
     NodeId value = graft(piece.body, body, root, [&](Body& into, const Node& node) -> NodeId {
       if (node.kind != NodeKind::load) return NodeId();
       if (node.slot == byte) {
@@ -149,7 +149,7 @@ class Tabulator {
     index.value = 0;
     index.boundary = Boundary::clamp;
     a.index.push_back(index);
-    int byte = support_[root].slot;
+    size_t byte = support_[root].slot.value();
     NodeId value;
     for (size_t i = 0; i < at.size() && !value.valid(); ++i) {
       const Node& node = before.nodes[i];

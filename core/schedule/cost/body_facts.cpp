@@ -75,7 +75,7 @@ class Facts {
       case NodeKind::integer:
         return index_literal(n.integer, n.type);
       case NodeKind::index: {
-        auto u = static_cast<size_t>(n.slot);
+        size_t u = n.slot;
         int64_t last = u < piece_.box.size() ? std::max<int64_t>(piece_.box[u] - 1, 0) : 0;
         if (!fits(0, last, n.type)) return std::nullopt;
         return IndexValue{Expr::variable(name(u)), 0, last, 1};
@@ -93,7 +93,7 @@ class Facts {
         if (l.fold == nullptr) return std::nullopt;
         if (n.slot == 0) return l.counter;
         if (n.slot <= l.fold->slot) return std::nullopt;
-        return l.parent->known[l.fold->args[static_cast<size_t>(n.slot) + 1]];
+        return l.parent->known[l.fold->args[n.slot + 1]];
       }
       default:
         return std::nullopt;
@@ -110,7 +110,7 @@ class Facts {
       case NodeKind::operation:
         return all;
       case NodeKind::load: {
-        const Access& a = piece_.loads[static_cast<size_t>(n.slot)];
+        const Access& a = piece_.loads[n.slot];
         return all && std::all_of(a.index.begin(), a.index.end(),
                                   [](const Index& i) { return i.affine.is_constant(); });
       }
@@ -125,7 +125,7 @@ class Facts {
     if (index || n.kind != NodeKind::operation) return;
     if (n.type != DType::bool_) facts_.bits = std::max(facts_.bits, bit_width(n.type));
     if (l.depth == 0 && n.op == Op::cast && (*l.body)[n.args[0]].kind == NodeKind::load) {
-      facts_.loads[static_cast<size_t>((*l.body)[n.args[0]].slot)].conversion += cycles_(n);
+      facts_.loads[(*l.body)[n.args[0]].slot].conversion += cycles_(n);
       return;
     }
     facts_.cycles += l.times * cycles_(n);
@@ -137,9 +137,9 @@ class Facts {
   }
 
   void load(const Level& l, const Node& n) {
-    BodyFacts::Load& load = facts_.loads[static_cast<size_t>(n.slot)];
+    BodyFacts::Load& load = facts_.loads[n.slot];
     load.times += l.times;
-    const Access& access = piece_.loads[static_cast<size_t>(n.slot)];
+    const Access& access = piece_.loads[n.slot];
     load.moves.resize(access.index.size());
     for (size_t d = 0; d < access.index.size(); ++d) {
       if (access.index[d].value < 0) continue;

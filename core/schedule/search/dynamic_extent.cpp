@@ -88,7 +88,7 @@ class Finder {
                     piece.constraints.begin(), piece.constraints.end(),
                     [&](const Constraint& c) { return c.form.coefficient(u).is_zero(); });
     visit_nodes(piece.body, [&](const Node& node) {
-      free = free && !(node.kind == NodeKind::index && node.slot == walker);
+      free = free && !(node.kind == NodeKind::index && node.slot == u);
     });
     auto walked = [&](const Access& a) { return walks(a, walker, piece); };
     return free && std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&

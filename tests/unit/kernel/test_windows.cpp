@@ -36,7 +36,7 @@ std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
   radius.tensor = TensorId(1);
   piece.loads.push_back(radius);
   auto number = [](Body& body, int64_t n) { return body.integer(n, DType::i32); };
-  NodeId r = b.load(static_cast<int>(piece.loads.size()) - 1, DType::i32);
+  NodeId r = b.load(piece.loads.size() - 1, DType::i32);
   r = b.operation(Op::max, {r, number(b, 1)}, DType::i32);
   r = b.operation(Op::min, {r, number(b, box.most)}, DType::i32);
   NodeId begin = b.cast(b.operation(Op::neg, {r}, DType::i32), DType::i64);
@@ -44,12 +44,12 @@ std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
   int64_t count = std::max<int64_t>(box.components, 1);
   Body region;
   NodeId turn = region.cast(region.argument(0, DType::i64), DType::i32);
-  NodeId x = region.cast(region.index(static_cast<int>(box.along), DType::i64), DType::i32);
+  NodeId x = region.cast(region.index(box.along, DType::i64), DType::i32);
   NodeId place = region.operation(Op::add, {x, turn}, DType::i32);
   Node fold;
   fold.kind = NodeKind::fold;
   fold.op = box.op;
-  fold.slot = static_cast<int>(count);
+  fold.slot = count;
   fold.args = {begin, end};
   for (int64_t k = 0; k < count; ++k) {
     Access load;
@@ -68,7 +68,7 @@ std::vector<NodeId> parameter_window(Piece& piece, const Box& box) {
   NodeId id = b.add(std::move(fold));
   std::vector<NodeId> results;
   for (int64_t k = 0; k < count; ++k) {
-    NodeId sum = b.component(id, static_cast<int>(k), DType::f32);
+    NodeId sum = b.component(id, k, DType::f32);
     results.push_back(b.operation(Op::mul, {sum, b.real(2, DType::f32)}, DType::f32));
   }
   return results;

@@ -121,7 +121,7 @@ BoundProgram nine_points(Shape shape, Boundary boundary) {
                     {iterator_affine(1) + constant_affine(Rational(dx)), -1, boundary}};
       load.tensor = TensorId(0);
       piece.loads.push_back(load);
-      NodeId tap = piece.body.load(static_cast<int>(piece.loads.size()) - 1, DType::f32);
+      NodeId tap = piece.body.load(piece.loads.size() - 1, DType::f32);
       sum = piece.body.operation(Op::add, {sum, tap}, DType::f32);
     }
   }
