@@ -13,7 +13,7 @@ MOST_LINES = 200  # of a body or nest: a longer one is cut
 
 
 def elements(vector):
-    """The elements of a std::vector."""
+    """The elements of a std::vector or a tile::IdVector."""
     begin, end = vector["_M_impl"]["_M_start"], vector["_M_impl"]["_M_finish"]
     return [begin[i] for i in range(int(end - begin))]
 
@@ -22,6 +22,11 @@ def string(value):
     """The contents of a std::string."""
     data, length = value["_M_dataplus"]["_M_p"], int(value["_M_string_length"])
     return data.string(length=length) if length else ""
+
+
+def number_of(identifier):
+    """The number of a tile::Id."""
+    return int(identifier["number_"])
 
 
 def name_of(enumerator):
@@ -65,7 +70,7 @@ def expression(e):
 
 def node_text(node):
     kind = name_of(node["kind"])
-    args = " ".join("%" + str(int(a)) for a in elements(node["args"]))
+    args = " ".join("%" + str(number_of(a)) for a in elements(node["args"]))
     if kind == "integer":
         return "integer " + str(int(node["integer"]))
     if kind == "real":
@@ -87,7 +92,7 @@ def body_lines(body):
         region = node["region"]["_M_ptr"]
         if int(region) != 0:
             lines += ["  " + line for line in body_lines(region.dereference())]
-    lines.append("yield " + " ".join("%" + str(int(r)) for r in elements(body["results"])))
+    lines.append("yield " + " ".join("%" + str(number_of(r)) for r in elements(body["results"])))
     return lines
 
 
@@ -162,6 +167,7 @@ def nest_text(nest):
 
 def register(objfile=None):
     printers = gdb.printing.RegexpCollectionPrettyPrinter("tile")
+    printers.add_printer("Id", "^tile::Id<", Printer(lambda identifier: str(number_of(identifier))))
     printers.add_printer("Expr", "^tile::Expr$", Printer(expression))
     printers.add_printer("Body", "^tile::Body$", Printer(lambda body: cut(body_lines(body))))
     printers.add_printer("Nest", "^tile::nest::Nest$", Printer(nest_text))
