@@ -1,5 +1,7 @@
 #include "core/language/lift/context.h"
 
+#include <unordered_set>
+
 #include "core/language/lift/lower.h"
 #include "core/language/lift/substitution.h"
 
@@ -14,6 +16,20 @@ size_t leaf_count(const Type& type) {
   size_t count = 0;
   for (const TypePtr& part : type.parts) count += leaf_count(*part);
   return count;
+}
+
+// The reductions and folds that a value is made of, each once.
+std::vector<const Scalar*> loops_inside(const Scalar& s) {
+  std::vector<const Scalar*> loops, left = {&s};
+  std::unordered_set<const Scalar*> seen;
+  while (!left.empty()) {
+    const Scalar* next = left.back();
+    left.pop_back();
+    if (!seen.insert(next).second) continue;
+    if (next->kind == ScalarKind::reduce || next->kind == ScalarKind::fold) loops.push_back(next);
+    for (const ScalarPtr& arg : next->args) left.push_back(arg.get());
+  }
+  return loops;
 }
 
 }  // namespace
@@ -41,27 +57,40 @@ Expr Context::data_index(const ScalarPtr& s) {
   return Expr::variable(name);
 }
 
+// A data index that is computed inside a loop names the loop's variable; around the loop that name
+// means nothing, and `free`, which knows the data indices by their own names, cannot leave it out.
 std::set<std::string> Context::loop_variables(const Scalar& s) const {
   std::set<std::string> names;
+  bool data = false;
   for (const std::string& name : s.free) {
     auto found = data_.find(name);
     if (found == data_.end()) {
       names.insert(name);
     } else {
+      data = true;
       names.merge(loop_variables(*found->second));
     }
   }
+  if (!data) return names;
+  for (const Scalar* loop : loops_inside(s)) names.erase(loop->variable);
   return names;
 }
 
-bool Context::depends_on_open(const Scalar& s) const {
-  if (!s.open.empty()) return true;
+std::set<int> Context::open_loops(const Scalar& s) const {
+  std::set<int> ids = s.open;
+  bool data = false;
   for (const std::string& name : s.free) {
     auto found = data_.find(name);
-    if (found != data_.end() && depends_on_open(*found->second)) return true;
+    if (found == data_.end()) continue;
+    data = true;
+    ids.merge(open_loops(*found->second));
   }
-  return false;
+  if (!data) return ids;
+  for (const Scalar* loop : loops_inside(s)) ids.erase(loop->id);
+  return ids;
 }
+
+bool Context::depends_on_open(const Scalar& s) const { return !open_loops(s).empty(); }
 
 bool Context::proves(const Expr& condition) const {
   Expr e = tidy(condition);

@@ -40,8 +40,10 @@ class Context {
   Expr data_index(const ScalarPtr& s);
   const ScalarPtr& data(const std::string& variable) const { return data_.at(variable); }
   bool is_data(const std::string& name) const { return data_.contains(name); }
-  // The loop variables that a value depends on, also through data indices.
+  // What a value depends on, also through data indices, but for the loops inside of it: the
+  // variables of loops around it, and the folds whose carried values it uses.
   std::set<std::string> loop_variables(const Scalar& s) const;
+  std::set<int> open_loops(const Scalar& s) const;
   bool depends_on_open(const Scalar& s) const;
 
   const Ranges& ranges() const { return ranges_; }
