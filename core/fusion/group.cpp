@@ -34,7 +34,9 @@ void rows(State& s) {
   s.steps = fuse_rows(std::move(s.steps), s.program, s.target, s.complete, s.options.rows);
 }
 void drop_kernel_points(State& s) { each_kernel(s, drop_points); }
-void collapse_kernels(State& s) { each_kernel(s, collapse); }
+void collapse_kernels(State& s) {
+  each_kernel(s, [&](Kernel& k) { collapse_for(k, s.target); });
+}
 void peel_remainders(State& s) {
   each_kernel(s, [&](Kernel& k) { peel_remainder(k, s.target); });
 }
@@ -60,7 +62,7 @@ constexpr std::array kRows = {
         "makes each contraction a kernel"),
     row("attach-epilogues", fusion::attach_epilogues, kOptional, kGpu, Verified::order,
         "computes pointwise statements in the register tile of what they read"),
-    row("fuse-streams", streams, kOptional, !kGpu, Verified::order,
+    row("fuse-streams", streams, kOptional, kGpu, Verified::order,
         "streams blocks past a running maximum: online softmax, attention"),
     row("fuse-siblings", siblings, kOptional, !kGpu, Verified::order,
         "makes one kernel of reductions of one tensor over the same axes"),

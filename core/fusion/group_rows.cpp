@@ -282,11 +282,15 @@ class RowFusion {
 
 }  // namespace
 
+void collapse_for(Kernel& kernel, const Target& target) {
+  if (!is_gpu(target) || !has_stream(kernel)) collapse(kernel);
+}
+
 double compiled_cost(const Kernel& raw, const Target& target,
                      const std::function<void(Kernel&)>& finish) {
   Kernel k = raw;
   finish(k);
-  collapse(k);
+  collapse_for(k, target);
   return estimate(analytic_schedule(k, target), k, target);
 }
 

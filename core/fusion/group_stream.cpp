@@ -11,6 +11,7 @@
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/row_model.h"
+#include "core/schedule/space/gpu_schedule.h"
 
 namespace tile {
 namespace {
@@ -95,17 +96,23 @@ class StreamFusion {
     steps_[list.back()] = std::move(*kernel);
   }
 
-  // Nothing where it is not legal or does not cost less than `limit`. A row of many cells is the
-  // last dimension of what lives for a block: vectors run along it, and nothing reduces lanes.
+  // A row of many cells is the last dimension of what lives for a block: vectors run along it, and
+  // nothing reduces lanes.
+  void place_rows(Kernel& kernel) const {
+    size_t row = reused_row(kernel, target_);
+    const KernelStage& first = kernel.stages[0];
+    int64_t cells = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[row])];
+    if (cells >= target_.vector_bits / 32) put_row_last(kernel, static_cast<int>(row));
+  }
+
+  // Nothing where it is not legal or does not cost less than `limit`.
   std::optional<Kernel> cheaper(const stream::Parts& parts, double limit) const {
     std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
     if (!kernel) return std::nullopt;
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;
-    size_t row = reused_row(*kernel, target_);
-    const KernelStage& first = kernel->stages[0];
-    int64_t cells = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[row])];
-    if (cells >= target_.vector_bits / 32) put_row_last(*kernel, static_cast<int>(row));
+    if (is_gpu(target_) && gpu::stream_schedules(*kernel, target_).empty()) return std::nullopt;
+    if (!is_gpu(target_)) place_rows(*kernel);
     if (compiled_cost(*kernel, target_, finish_) >= limit) return std::nullopt;
     return kernel;
   }

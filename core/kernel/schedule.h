@@ -116,6 +116,16 @@ struct GpuLines {
   friend bool operator==(const GpuLines&, const GpuLines&) = default;
 };
 
+// A kernel with a streamed axis on a GPU's tensor cores (core/kernel/forms/gpu_stream.h): a block
+// has `rows` values of one row loop and one of each other; blocks of `columns` values of the axis
+// pass by in shared memory, copied `stages` - 1 blocks ahead.
+struct GpuStream {
+  int64_t rows = 128;
+  int64_t columns = 64;
+  int64_t stages = 2;
+  friend bool operator==(const GpuStream&, const GpuStream&) = default;
+};
+
 // Loop structure of one piece:
 //   outer…  { initialise accumulators; reduce… { tile… accumulate }; tile… finish, epilogue, store
 //   }
@@ -161,7 +171,8 @@ struct Schedule {
   // parallel, and no operand is packed outside them. The streamed axis has one of them, the last,
   // serial; a reduction over it has no other outer loop over reductions.
   size_t shared = 0;
-  std::optional<GpuLines> gpu_lines;  // then the stages have no loops
+  std::optional<GpuLines> gpu_lines;    // then the stages have no loops
+  std::optional<GpuStream> gpu_stream;  // then the stages have no loops
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 

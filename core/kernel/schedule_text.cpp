@@ -149,6 +149,9 @@ std::string print(const Schedule& schedule) {
     if (l->blocks > 1) s += " blocks " + std::to_string(l->blocks);
     s += "\n";
   }
+  if (const auto& g = schedule.gpu_stream) {
+    s += " " + listed("gpu_stream", {g->rows, g->columns, g->stages}) + "\n";
+  }
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     s += "  stage {\n";
     for (const PieceSchedule& p : stage) {
@@ -178,6 +181,11 @@ Schedule parse_schedule(std::string_view text) {
     for (int64_t* v : {&l.lanes, &l.rows, &l.vector}) *v = in.integer();
     if (in.accept("blocks")) l.blocks = in.integer();
     schedule.gpu_lines = l;
+  }
+  if (in.accept("gpu_stream")) {
+    GpuStream g;
+    for (int64_t* v : {&g.rows, &g.columns, &g.stages}) *v = in.integer();
+    schedule.gpu_stream = g;
   }
   while (in.accept("stage")) {
     in.expect("{");

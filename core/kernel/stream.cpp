@@ -240,9 +240,10 @@ std::string broken_stream(const Kernel& kernel) {
 
 namespace {
 
-// From lo <= form < hi at the most that the rest of the form can be.
+// From lo <= form < hi at the most that the rest of the form can be, or at the least: an upper
+// bound of the axis's values, or a lower one.
 StreamBound bound_of(const Constraint& c, const KernelStage& stage,
-                     const std::vector<int64_t>& blocks) {
+                     const std::vector<int64_t>& blocks, bool upper) {
   Constraint k = integral(c);
   const Piece& piece = stage.contraction.pieces[0];
   int64_t a = k.form.coefficient(static_cast<size_t>(stage.stream)).num();
@@ -250,7 +251,8 @@ StreamBound bound_of(const Constraint& c, const KernelStage& stage,
   StreamBound bound;
   bound.divisor = std::abs(a);
   bound.rows.assign(stage.rows.size(), 0);
-  bound.constant = sign * k.form.constant.num() + (a < 0 ? -k.lo : k.hi - 1);
+  int64_t edge = (a < 0) == upper ? k.lo : k.hi - 1;
+  bound.constant = sign * (k.form.constant.num() - edge);
   for (size_t u = 0; u < piece.box.size(); ++u) {
     if (static_cast<int>(u) == stage.stream) continue;
     int64_t factor = sign * k.form.coefficient(u).num(), size = piece.box[u];
@@ -260,27 +262,38 @@ StreamBound bound_of(const Constraint& c, const KernelStage& stage,
       bound.rows[r] = factor;
       size = blocks[r];
     }
-    bound.constant += std::max<int64_t>(factor, 0) * (size - 1);
+    int64_t extreme = upper ? std::max<int64_t>(factor, 0) : std::min<int64_t>(factor, 0);
+    bound.constant += extreme * (size - 1);
   }
   return bound;
+}
+
+std::vector<std::vector<StreamBound>> bounds(const Kernel& kernel,
+                                             const std::vector<int64_t>& blocks, bool upper) {
+  std::vector<std::vector<StreamBound>> all;
+  for (const KernelStage& stage : kernel.stages) {
+    if (stage.attach >= 0 || !reduces_stream(stage)) continue;
+    std::vector<StreamBound> list;
+    for (const Constraint& c : stage.contraction.pieces[0].constraints) {
+      bool bounded = !c.form.coefficient(static_cast<size_t>(stage.stream)).is_zero();
+      if (bounded) list.push_back(bound_of(c, stage, blocks, upper));
+    }
+    if (list.empty()) return {};
+    all.push_back(std::move(list));
+  }
+  return all;
 }
 
 }  // namespace
 
 std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
                                                     const std::vector<int64_t>& blocks) {
-  std::vector<std::vector<StreamBound>> all;
-  for (const KernelStage& stage : kernel.stages) {
-    if (stage.attach >= 0 || !reduces_stream(stage)) continue;
-    std::vector<StreamBound> bounds;
-    for (const Constraint& c : stage.contraction.pieces[0].constraints) {
-      bool bounded = !c.form.coefficient(static_cast<size_t>(stage.stream)).is_zero();
-      if (bounded) bounds.push_back(bound_of(c, stage, blocks));
-    }
-    if (bounds.empty()) return {};
-    all.push_back(std::move(bounds));
-  }
-  return all;
+  return bounds(kernel, blocks, true);
+}
+
+std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
+                                                    const std::vector<int64_t>& blocks) {
+  return bounds(kernel, blocks, false);
 }
 
 double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {

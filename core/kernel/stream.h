@@ -44,6 +44,10 @@ struct StreamBound {
 // the axis are visited.
 std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
                                                     const std::vector<int64_t>& blocks);
+// The same of lower bounds: values are at least ceil((constant + sum of rows[r] * begin of the
+// block of row r) / divisor).
+std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
+                                                    const std::vector<int64_t>& blocks);
 // The share of the axis's blocks that are visited, on average.
 double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks);
 

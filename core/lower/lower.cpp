@@ -89,6 +89,10 @@ nest::Nest lower(const Kernel& kernel, const Schedule& schedule, const Target& t
     lowering::append(frame.nest.body, lowering::lower_lines(frame, schedule));
     return std::move(frame.nest);
   }
+  if (schedule.gpu_stream) {
+    lowering::append(frame.nest.body, lowering::lower_gpu_stream(frame, schedule));
+    return std::move(frame.nest);
+  }
   frame.take_prepacked(schedule);
   if (row_loops(kernel) > 0) {
     lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));

@@ -19,8 +19,10 @@ enum class Scope : uint8_t {
   shared,     // a GPU block's: private to one iteration of the enclosing grid loop
   scratch,    // private to the thread that runs one iteration of the enclosing parallel loop
   fragment,   // a matrix of two dimensions, a MatrixTile's sum. Of a GPU's block: spread over the
-              // registers of its threads, else indexed by the variables of two thread loops alone.
-              // On a CPU: in a tile register, else named by MatrixMove alone
+             // registers of its threads, maybe a product's first factor, or one column of values of
+             // rows; else indexed by the variables of a thread loop over its rows and of a thread
+             // or serial loop over its columns inside it, alone. On a CPU: in a tile register, else
+             // named by MatrixMove alone
   registers,  // scratch that every access indexes by unrolled and vector loops and constants only
 };
 

@@ -32,7 +32,11 @@ void warp_barrier();
 unsigned current_lane();
 uint64_t exchange(uint64_t value, unsigned source);  // what that lane of the warp gives
 void copy_later(void* to, const void* from, size_t bytes);
-void finish_copies(int pending);
+void commit_copies();
+void wait_for_copies(int pending);
+void finish_copies(int pending);  // both
+// Gives each lane of a warp the words of all: those of lane l from all[l * count] on.
+void gather(const unsigned* mine, unsigned count, unsigned* all);
 
 // Blocks of a cluster: each has a part of the shared memory.
 int cluster_block();
@@ -173,3 +177,134 @@ inline float half_value(unsigned short bits) {
 }
 
 }  // namespace tile_emulation
+
+// The instructions of kernels with a streamed axis (backends/cuda/matrix/stream_source.cpp), as the
+// PTX manual describes them: matrix fragments of warps, and factors that descriptors say where they
+// lie.
+namespace tile_emulation::stream {
+
+inline unsigned stream_address(const void* p) {
+  return static_cast<unsigned>(static_cast<const unsigned char*>(p) - shared_memory);
+}
+inline void stream_commit() { commit_copies(); }
+template <int pending>
+void stream_wait() {
+  wait_for_copies(pending);
+}
+template <int bytes>
+void stream_copy(unsigned to, const void* from, int take) {
+  unsigned char* place = shared_memory + to;
+  if (take == bytes) return copy_later(place, from, bytes);
+  for (int i = 0; i < bytes; i += 2) {
+    unsigned short element = 0;
+    if (i < take)
+      element = *reinterpret_cast<const unsigned short*>(static_cast<const char*>(from) + i);
+    *reinterpret_cast<unsigned short*>(place + i) = element;
+  }
+}
+inline void stream_store(unsigned to, const unsigned (&w)[4]) {
+  for (int i = 0; i < 4; ++i) reinterpret_cast<unsigned*>(shared_memory + to)[i] = w[i];
+}
+inline unsigned short element_at(unsigned address) {
+  return *reinterpret_cast<const unsigned short*>(shared_memory + address);
+}
+
+// Lane 8 m + r gives the address of row r of matrix m.
+inline void stream_load(unsigned (&r)[4], unsigned from) {
+  unsigned all[32];
+  gather(&from, 1, all);
+  unsigned lane = current_lane();
+  for (unsigned m = 0; m < 4; ++m) {
+    r[m] = *reinterpret_cast<const unsigned*>(shared_memory + all[8 * m + lane / 4] + lane % 4 * 4);
+  }
+}
+inline void stream_load_across(unsigned (&r)[4], unsigned from) {
+  unsigned all[32];
+  gather(&from, 1, all);
+  unsigned lane = current_lane(), row = lane % 4 * 2, column = lane / 4 * 2;
+  for (unsigned m = 0; m < 4; ++m) {
+    r[m] = element_at(all[8 * m + row] + column) |
+           static_cast<unsigned>(element_at(all[8 * m + row + 1] + column)) << 16;
+  }
+}
+
+// Element (row, k) of the first factor's 16 x 16 fragment, from the words of all lanes.
+inline unsigned short fragment_element(const unsigned* all, unsigned count, unsigned row,
+                                       unsigned k) {
+  unsigned lane = row % 8 * 4 + k % 8 / 2, word = row / 8 + k / 8 * 2;
+  return static_cast<unsigned short>(all[lane * count + word] >> k % 2 * 16);
+}
+
+template <class Value>
+void multiply_fragments(Value value, float* sum, const unsigned* a, unsigned b0, unsigned b1) {
+  const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  unsigned all[32 * 6];
+  gather(mine, 6, all);
+  unsigned lane = current_lane();
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 16; ++k) {
+      unsigned word = all[(column * 4 + k % 8 / 2) * 6 + 4 + k / 8];
+      sum[i] += value(fragment_element(all, 6, row, k)) *
+                value(static_cast<unsigned short>(word >> k % 2 * 16));
+    }
+  }
+}
+
+// A factor in lines of 128 bytes, swizzled: the 16 bytes of a line are found at their number xor
+// the number of the line among eight.
+struct Described {
+  explicit Described(unsigned long long bits)
+      : start((bits & 0x3fff) << 4),
+        leading((bits >> 16 & 0x3fff) << 4),
+        stride((bits >> 32 & 0x3fff) << 4) {}
+  static unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
+  // Of line `line`, whose bytes are values of k; of one k, in blocks of 64 elements.
+  unsigned short along_k(unsigned line, unsigned k) const {
+    return element_at(swizzled(start + line / 8 * stride + line % 8 * 128 + k * 2));
+  }
+  unsigned short across_k(unsigned element, unsigned k) const {
+    return element_at(
+        swizzled(start + element / 64 * leading + k / 8 * stride + k % 8 * 128 + element % 64 * 2));
+  }
+  unsigned start, leading, stride;
+};
+
+// What a lane has of 64 rows and some columns, of which its warp has 16 rows.
+template <class First, class Second>
+void multiply_lane(float* sum, int columns, int keep, First first, Second second) {
+  unsigned lane = current_lane();
+  for (unsigned r = 0; r < static_cast<unsigned>(columns) / 2; ++r) {
+    unsigned row = lane / 4 + r / 2 % 2 * 8, column = r / 4 * 8 + lane % 4 * 2 + r % 2;
+    if (keep == 0) sum[r] = 0;
+    for (unsigned k = 0; k < 16; ++k) sum[r] += first(row, k) * second(column, k);
+  }
+}
+template <class Value>
+void multiply_group(Value value, float* sum, int columns, unsigned long long a,
+                    unsigned long long b, int keep) {
+  Described x(a), y(b);
+  unsigned warp = threadIdx.x / 32 % 4;
+  multiply_lane(
+      sum, columns, keep,
+      [&](unsigned row, unsigned k) { return value(x.along_k(16 * warp + row, k)); },
+      [&](unsigned column, unsigned k) { return value(y.along_k(column, k)); });
+}
+template <class Value>
+void multiply_group(Value value, float* sum, int columns, const unsigned (&a)[4],
+                    unsigned long long b, int keep) {
+  Described y(b);
+  unsigned all[32 * 4];
+  gather(a, 4, all);
+  multiply_lane(
+      sum, columns, keep,
+      [&](unsigned row, unsigned k) { return value(fragment_element(all, 4, row, k)); },
+      [&](unsigned column, unsigned k) { return value(y.across_k(column, k)); });
+}
+
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a < b ? b : a; }
+inline float power_of_two(float x) { return std::exp2(x); }
+inline float rounded_product(float a, float b) { return a * b; }
+
+}  // namespace tile_emulation::stream

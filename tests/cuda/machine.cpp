@@ -26,6 +26,7 @@ namespace tile_emulation {
 namespace {
 
 constexpr size_t kStack = 256 << 10;
+constexpr unsigned kMostWords = 8;             // that lanes give each other at once
 constexpr unsigned kMostThreads = 1024;        // of a block
 constexpr uint64_t kMostUninterrupted = 2000;  // accesses of all threads
 
@@ -61,6 +62,7 @@ struct Machine {
   int arguments = 0;
   void* const* values = nullptr;
   uint64_t exchanged[kMostBlocks * kMostThreads] = {};
+  unsigned gathered[kMostBlocks * kMostThreads][kMostWords] = {};
   uint64_t random = 1;
   uint64_t accesses_left = 1;
   Races races;
@@ -212,6 +214,17 @@ uint64_t exchange(uint64_t value, unsigned source) {
   return result;
 }
 
+void gather(const unsigned* mine, unsigned count, unsigned* all) {
+  unsigned lane = current_lane(), warp = machine.current - lane;
+  unsigned lanes = std::min(32U, machine.block - (warp % machine.block));
+  for (unsigned i = 0; i < count; ++i) machine.gathered[machine.current][i] = mine[i];
+  wait(State::warp, false);
+  for (unsigned l = 0; l < lanes; ++l) {
+    for (unsigned i = 0; i < count; ++i) all[l * count + i] = machine.gathered[warp + l][i];
+  }
+  wait(State::warp, false);
+}
+
 void copy_later(void* to, const void* from, size_t bytes) {
   const uintptr_t alignment = std::min<size_t>(bytes, 16);
   bool aligned = reinterpret_cast<uintptr_t>(to) % alignment == 0 &&
@@ -222,10 +235,12 @@ void copy_later(void* to, const void* from, size_t bytes) {
   self.copies.push_back({to, from, bytes, self.group, machine.races.now()});
 }
 
+void commit_copies() { ++machine.self().group; }
+
 // Copies happen as late as they may.
-void finish_copies(int pending) {
+void wait_for_copies(int pending) {
   Fibre& self = machine.self();
-  int due = self.group++ - pending;
+  int due = self.group - 1 - pending;
   auto first = std::stable_partition(self.copies.begin(), self.copies.end(),
                                      [&](const Later& l) { return l.group > due; });
   for (auto it = first; it != self.copies.end(); ++it) {
@@ -233,6 +248,11 @@ void finish_copies(int pending) {
     std::memcpy(it->to, it->from, it->bytes);
   }
   self.copies.erase(first, self.copies.end());
+}
+
+void finish_copies(int pending) {
+  commit_copies();
+  wait_for_copies(pending);
 }
 
 int cluster_block() { return static_cast<int>(machine.current / machine.block); }

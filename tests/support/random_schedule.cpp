@@ -321,6 +321,9 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
 
 Schedule random_schedule(const Kernel& kernel, const Target& target, uint64_t seed) {
   std::mt19937_64 random(seed);
+  if (std::vector<Schedule> streams = gpu::stream_schedules(kernel, target); !streams.empty()) {
+    return streams[random() % streams.size()];
+  }
   if (is_gpu(target) && random() % 2 == 0) {
     std::vector<Schedule> lines = gpu::line_schedules(kernel, target);
     if (!lines.empty()) return lines[random() % lines.size()];

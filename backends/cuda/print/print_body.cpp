@@ -101,7 +101,6 @@ std::string Printer::pack_place(const Access& access, const nest::For& loop) {
 ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
                         const std::vector<Access>& loads, const Lanes* lanes,
                         const Region* region) {
-  (void)of;
   switch (n.kind) {
     case NodeKind::integer:
       return {integer_literal(n.integer, n.type), n.type};
@@ -123,6 +122,8 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       return {text, n.type};
     }
     case NodeKind::operation: {
+      bool quick = stream_exponentials_ && n.op == Op::exp && n.type == DType::f32;
+      if (quick) return {stream_exponential(of, n, values), n.type};
       Values operands;
       for (NodeId id : n.args) operands.push_back(values[id]);
       return {print_operation(n.op, n.type, operands), n.type};

@@ -251,6 +251,7 @@ void Printer::enter_block(const GridLoops& loops, size_t next) {
 void Printer::kernel(const nest::For& grid) {
   written_ = written_in(grid.body);
   ordered_loads_ = false;
+  if (is_stream_kernel(grid)) return stream_kernel(grid);
   if (is_matrix_kernel(grid)) return matrix_kernel(grid);
   CudaKernel k;
   k.name = "tile_" + std::to_string(source_.kernels.size());

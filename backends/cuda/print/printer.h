@@ -105,6 +105,30 @@ class Printer {
   ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
   MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);
 
+  // Kernels with a streamed axis (print_stream.cpp).
+  struct StreamLayout;
+  bool is_stream_kernel(const nest::For& grid) const;
+  StreamLayout stream_layout(const nest::For& grid) const;
+  void stream_kernel(const nest::For& grid);
+  void stream_block(const nest::Block& statements);
+  static bool clears(const nest::Statement& s, int fragment);
+  void stream_loop(const nest::For& loop);
+  void stream_steps(const nest::For& loop);
+  bool is_row_fragment(int id) const;
+  void stream_fragment(int id);
+  void stream_fill(const nest::Copy& copy, const std::string& part);
+  void stream_multiply(const nest::MatrixTile& m, bool fresh);
+  std::string stream_place(int id) const;
+  void multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum);
+  void multiply_by_warps(const nest::MatrixTile& m);
+  void stream_rows(const nest::For& loop);
+  void stream_row_statements(const nest::Block& statements);
+  void replace_fragments(const std::string& row, const std::string& cell);
+  void open_cells(int64_t columns);
+  void stream_cells(const nest::For& loop);
+  void stream_pairs(const nest::Store& store, int64_t columns);
+  void stream_reduction(const nest::For& loop);
+
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
   using NodeValues = IdVector<NodeId, ValueText>;
@@ -118,6 +142,7 @@ class Printer {
   };
   NodeValues body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
                   const Region* region);
+  std::string stream_exponential(const Body& of, const Node& n, const NodeValues& values) const;
   ValueText node(const Body& body, const Node& node, const NodeValues& values,
                  const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
   Values shared_fold(const Body& body, const Node& node, const NodeValues& values,
@@ -153,6 +178,11 @@ class Printer {
   std::vector<std::string> names_;       // of the buffers
   std::map<int, std::string> replaced_;  // buffers whose only element is a variable
   bool matrix_prelude_ = false, mma_prelude_ = false;
+  bool stream_prelude_ = false, stream_groups_ = false;
+  std::set<std::string> stream_functions_;  // of wgmma, that are printed
+  StreamLayout* stream_ = nullptr;          // of the kernel being printed
+  // What is printed is inside a stream's loop; and of rows.
+  bool stream_exponentials_ = false, stream_between_ = false;
   std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
   int64_t block_ = 1;                         // threads of the kernel being printed
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.

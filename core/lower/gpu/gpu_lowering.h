@@ -18,5 +18,7 @@ nest::Block lower_tensor_core_gemm(TileParts& parts, const TensorCoreGemm& sched
 
 // A row kernel: a block takes whole rows, one stage after the other.
 nest::Block lower_lines(Frame& frame, const Schedule& schedule);
+// A kernel with a streamed axis: a block takes some rows, and blocks of columns pass by.
+nest::Block lower_gpu_stream(Frame& frame, const Schedule& schedule);
 
 }  // namespace tile::lowering

@@ -392,6 +392,8 @@ double estimate(const Schedule& schedule, const Kernel& kernel, const Target& ta
   double total = 0;
   if (schedule.gpu_lines) {
     total = gpu::estimate_lines(*schedule.gpu_lines, kernel, target, into);
+  } else if (schedule.gpu_stream) {
+    total = gpu::estimate_stream(*schedule.gpu_stream, kernel, target, into);
   } else if (row_loops(kernel) > 0) {
     total = estimate_rows(schedule, kernel, target, into);
   } else {

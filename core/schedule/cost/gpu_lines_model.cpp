@@ -1,10 +1,13 @@
-// The analytic model of kernels whose rows are held in registers of threads.
+// The analytic models of kernels with row loops: rows that are held in registers of threads, and
+// rows that blocks of a streamed axis pass by.
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "core/ir/operation_cost.h"
 #include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/forms/gpu_stream.h"
+#include "core/kernel/stream.h"
 #include "core/schedule/cost/gpu_model.h"
 
 namespace tile::gpu {
@@ -24,7 +27,92 @@ constexpr double kShortWalkRegisters = 80;
 constexpr double kLoneShare = 0.9;        // [H200] of its time, what a block alone does not hide
 constexpr double kPointInstructions = 4;  // of addresses and conversions, beside the operations
 
+// Of a stream: what the products reach of the tensor cores' rate where warps feed them by mma, and
+// where groups of warps do by wgmma; what a block does not hide of the shorter of products and
+// arithmetic; instructions of a score beside its operations (masks, conversions, sums); clocks of
+// an element that a thread copies by itself.
+constexpr double kWarpShare = 0.55;       // [guide] of sm_80's rate; mma has 0.6 of sm_90's
+constexpr double kWarpgroupShare = 0.85;  // [guide] FlashAttention-3, products alone
+constexpr double kUnhiddenShare = 0.6;    // [guide] the same, without ping-pong of warpgroups
+constexpr double kScoreInstructions = 4;
+constexpr double kElementClocks = 0.4;  // [H200] as tensor_core_gemm_rank.cpp
+// A block's second half hides the waits of its first: fewer warps hide less.
+constexpr double kFewWarps = 1.25;
+constexpr int64_t kEnoughRows = 128;
+
+// What a tile computes in a step.
+struct StreamStep {
+  double products = 0, scores = 0, copied = 0;  // nanoseconds
+};
+
+// Elements of a line whose length is no multiple of 16 bytes are copied one by one.
+double copied_elements(const StreamedFactor& f, const Access& a, const BoundTensors& tensors) {
+  const Shape& shape = tensors[a.tensor].shape;
+  int64_t line = shape.empty() ? 1 : shape.back();
+  return line % 8 == 0 ? 0 : static_cast<double>(multiplied_elements(f.extent));
+}
+
+StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& kernel,
+                       const Target& target) {
+  StreamStep step;
+  auto rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
+  double depth = static_cast<double>(multiplied_elements(f.key.extent));
+  const std::vector<Access>& loads = kernel.stages[0].contraction.pieces[0].loads;
+  double elements = copied_elements(f.key, loads[f.key.load], kernel.tensors);
+  for (const StreamForm::Sum& sum : f.sums) {
+    if (sum.column < 0) continue;
+    depth += static_cast<double>(multiplied_elements(sum.value.extent));
+    const Piece& p = kernel.stages[sum.stage].contraction.pieces[0];
+    elements += copied_elements(sum.value, p.loads[sum.value.load], kernel.tensors);
+  }
+  bool warpgroups = target.features.starts_with("sm_90a");
+  step.products = rows * columns * depth /
+                  (target.gpu.matrix_per_ns * (warpgroups ? kWarpgroupShare : kWarpShare));
+  double operations = kScoreInstructions;
+  for (const KernelStage& s : kernel.stages) {
+    for (const Node& n : s.contraction.pieces[0].body.nodes) {
+      if (n.kind == NodeKind::operation && !reduces_stream(s)) {
+        operations += cost_of(n.op).instructions;
+      }
+    }
+  }
+  step.scores = rows * columns * operations / target.fma_per_ns;
+  step.copied = columns * elements * kElementClocks / target.gpu.matrix_gigahertz;
+  if (g.rows < kEnoughRows) step.products *= kFewWarps;
+  return step;
+}
+
 }  // namespace
+
+double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& target,
+                       CostTerm* into) {
+  std::optional<StreamForm> f = stream_form(kernel);
+  if (!f) return 1e18;
+  const KernelStage& first = kernel.stages[0];
+  std::vector<int64_t> blocks(first.rows.size() + 1, 1);
+  blocks[f->row] = g.rows;
+  blocks.back() = g.columns;
+  double tiles = static_cast<double>(ceil_div(f->rows, g.rows));
+  for (size_t r = 0; r < first.rows.size(); ++r) {
+    auto u = static_cast<size_t>(first.rows[r]);
+    if (r != f->row) tiles *= static_cast<double>(first.contraction.pieces[0].box[u]);
+  }
+  double steps =
+      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks);
+  StreamStep step = stream_step(g, *f, kernel, target);
+  double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
+  double each = most + kUnhiddenShare * least + step.copied;
+  double turns = std::max(1.0, tiles / target.gpu.multiprocessors);
+  // The last tiles are done by some of the multiprocessors.
+  double waves = std::ceil(turns) * 0.5 + turns * 0.5;
+  double work = waves * (steps * each + target.gpu.block_start_ns);
+  if (into != nullptr) {
+    into->add("blocks of the axis", work);
+    into->parts.back().facts = {{"tiles", tiles}, {"steps", steps}, {"step ns", each}};
+    into->add("launch", target.gpu.launch_ns);
+  }
+  return work + target.gpu.launch_ns;
+}
 
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
                       CostTerm* into) {

@@ -12,6 +12,9 @@ double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contract
 // The same of a kernel with row loops whose rows are held in registers.
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
                       CostTerm* into = nullptr);
+// The same of a kernel with a streamed axis.
+double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& target,
+                       CostTerm* into = nullptr);
 // Constants marked [H200] here and in the other GPU models were chosen so that estimates agree with
 // the times of `tile-bench run` (bench/workloads) on an H200. They are shares, counts and
 // instructions; times and rates of a part are the Target's.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/forms/gpu_stream.h"
 #include "core/schedule/legality/legality.h"
 #include "core/support/checked.h"
 
@@ -11,7 +12,15 @@ namespace tile::gpu {
 namespace {
 
 constexpr int64_t kMostStages = 8;
-constexpr int kClusters = 90;  // compute capability that has clusters
+constexpr int kClusters = 90;            // compute capability that has clusters
+constexpr int kAsynchronousCopies = 80;  // … that copies to shared memory past registers
+
+// Of a stream: rows of the instructions of a warp and of four, the widest block of columns that has
+// been found worth its registers, and registers beside those of scores, weights and sums.
+constexpr int64_t kWarpRows = 16;
+constexpr int64_t kWarpgroupRows = 64;
+constexpr int64_t kMostColumns = 128;
+constexpr int64_t kStreamRegisters = 40;
 
 // The form visits a reduction's whole box; loops visit what their bounds leave of it. A box with a
 // smaller share of points than this is left to loops.
@@ -119,6 +128,17 @@ struct FormRules {
   }
 };
 
+bool has_loops(const Schedule& schedule) {
+  for (const std::vector<PieceSchedule>& stage : schedule.stages) {
+    for (const PieceSchedule& p : stage) {
+      bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
+                   !p.packings.empty() || p.carried >= 0 || p.has_gpu_form();
+      if (loops) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contraction& c,
@@ -152,14 +172,42 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   if (most_registers(*f, g, kernel) > most) return "a line larger than the registers";
   // The walk along a line is unrolled, whether its cells are kept or not.
   if (cells_of_a_lane(*f, g) > target.gpu.registers_per_thread) return "a walk too long to unroll";
-  for (const std::vector<PieceSchedule>& stage : schedule.stages) {
-    for (const PieceSchedule& p : stage) {
-      bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
-                   !p.packings.empty() || p.carried >= 0 || p.has_gpu_form();
-      if (loops) return "lines beside loops";
-    }
+  return has_loops(schedule) ? "lines beside loops" : "";
+}
+
+std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const Target& target) {
+  if (!is_gpu(target) || target.gpu.capability < kAsynchronousCopies ||
+      target.gpu.matrix_per_ns <= 0) {
+    return "a stream without tensor cores";
   }
-  return {};
+  std::optional<StreamForm> form = stream_form(kernel);
+  if (!form) return "a stream of other stages";
+  // A skipped point has the weight zero, which times an infinity is not zero.
+  if (target.strict_skip && !kernel.stages[form->running].contraction.pieces[0].constraints.empty())
+    return "a stream that computes skipped points";
+  const GpuStream& g = *schedule.gpu_stream;
+  bool sizes = g.rows >= kWarpgroupRows && g.rows % kWarpgroupRows == 0 &&
+               g.rows / kWarpRows * target.gpu.warp_size <= target.gpu.threads_per_block &&
+               g.columns >= kWarpRows && g.columns % kWarpRows == 0 && g.columns <= kMostColumns;
+  if (!sizes) return "a block of another size";
+  if (g.stages < 2 || g.stages > kMostStages) return "a stream with another number of stages";
+  if (shared_bytes(g, *form) > target.gpu.shared_per_block)
+    return "more shared memory than there is";
+  int64_t registers = g.columns / 2 + g.columns / 4 + kStreamRegisters;
+  for (const StreamForm::Sum& sum : form->sums) {
+    registers += sum.column < 0 ? 2 : multiplied_elements(sum.value.extent) / 2;
+  }
+  int64_t threads = g.rows / kWarpRows * target.gpu.warp_size;
+  int64_t most = std::min<int64_t>(target.gpu.registers_per_thread,
+                                   target.gpu.registers_per_multiprocessor / threads);
+  if (registers > most) return "more sums than registers";
+  int64_t tiles = ceil_div(form->rows, g.rows);
+  for (size_t r = 0; r < kernel.stages[0].rows.size(); ++r) {
+    auto u = static_cast<size_t>(kernel.stages[0].rows[r]);
+    if (r != form->row) tiles = checked_mul(tiles, kernel.stages[0].contraction.pieces[0].box[u]);
+  }
+  if (tiles > INT32_MAX) return "more blocks than a launch may have";
+  return has_loops(schedule) ? "a stream beside loops" : "";
 }
 
 }  // namespace tile::gpu

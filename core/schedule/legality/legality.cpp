@@ -403,6 +403,8 @@ std::string illegal_piece(const PieceSchedule& schedule, const Piece& piece, con
 
 std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target& target) {
   if (schedule.gpu_lines) return gpu::illegal_lines(schedule, kernel, target);
+  if (schedule.gpu_stream) return gpu::illegal_stream(schedule, kernel, target);
+  if (is_gpu(target) && has_stream(kernel)) return "a streamed axis among loops on a GPU";
   if (schedule.stages.size() != kernel.stages.size()) return "another number of stages";
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];

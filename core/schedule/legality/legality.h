@@ -26,6 +26,8 @@ std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, cons
                          const Kernel& kernel, const Target& target);
 // Empty where a kernel's rows may be held in registers so; else the first broken rule.
 std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target);
+// Empty where blocks of a streamed axis may pass by so; else the first broken rule.
+std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const Target& target);
 
 }  // namespace gpu
 

@@ -92,6 +92,10 @@ std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target
 }  // namespace
 
 std::vector<Schedule> candidates(const Kernel& kernel, const Target& target, size_t limit) {
+  if (std::vector<Schedule> streams = gpu::stream_schedules(kernel, target); !streams.empty()) {
+    if (streams.size() > limit) streams.resize(limit);
+    return streams;
+  }
   bool lines = is_gpu(target) && gpu::line_form(kernel);
   if (row_loops(kernel) > 0 && !lines) return row_candidates(kernel, target, limit);
   std::vector<Schedule> products = tensor_cores::schedules(kernel, target, limit);

@@ -16,5 +16,7 @@ std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction
 std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target, size_t limit);
 // Legal schedules of a kernel with row loops, best first; empty where it has none.
 std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target);
+// The same of a kernel with a streamed axis.
+std::vector<Schedule> stream_schedules(const Kernel& kernel, const Target& target);
 
 }  // namespace tile::gpu

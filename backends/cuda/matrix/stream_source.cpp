@@ -1,0 +1,190 @@
+#include "backends/cuda/matrix/stream_source.h"
+
+#include "backends/cuda/matrix/text_pieces.h"
+
+namespace tile::cuda {
+namespace {
+
+// exp_distance: exp(a - b) by one rounding of the power of two's exponent, but for that of b's
+// part; exp_between: of two such parts, so that factors fit what exp_distance has made before.
+constexpr const char* kPrelude = R"(
+#ifndef TILE_HOST_EMULATION
+FN u32 stream_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+FN void stream_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> FN void stream_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+template <int bytes> FN void stream_copy(u32 to, const void* from, int take) {
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(take)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes),
+                 "r"(take)
+                 : "memory");
+  }
+}
+FN void stream_store(u32 to, const u32 (&w)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]), "r"(w[1]),
+               "r"(w[2]), "r"(w[3])
+               : "memory");
+}
+FN void stream_load(u32 (&r)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+FN void stream_load_across(u32 (&r)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+FN void stream_multiply(bf16, float* sum, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+FN u32 stream_pair(bf16, f32 low, f32 high) {
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+FN u32 stream_pair(f16, f32 low, f32 high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+FN f32 power_of_two(f32 x) {
+  f32 r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+FN f32 rounded_product(f32 a, f32 b) { return __fmul_rn(a, b); }
+#else
+using namespace tile_emulation::stream;
+FN u32 stream_pair(bf16, f32 low, f32 high) {
+  return to_bf16(low).bits | (u32)to_bf16(high).bits << 16;
+}
+FN u32 stream_pair(f16, f32 low, f32 high) {
+  return to_f16(low).bits | (u32)to_f16(high).bits << 16;
+}
+FN void stream_multiply(bf16, float* sum, const u32* a, u32 b0, u32 b1) {
+  multiply_fragments([](u16 bits) { return from(bf16{bits}); }, sum, a, b0, b1);
+}
+FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
+  multiply_fragments([](u16 bits) { return from(f16{bits}); }, sum, a, b0, b1);
+}
+#endif
+FN f32 exp_distance(f32 a, f32 b) {
+  const f32 log2_e = 1.44269504f;
+  return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
+}
+FN f32 exp_between(f32 a, f32 b) {
+  const f32 log2_e = 1.44269504f;
+  return power_of_two(rounded_product(a, log2_e) - rounded_product(b, log2_e));
+}
+FN f32 stream_largest(f32 x) {
+  x = largest(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return largest(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+FN f32 stream_sum(f32 x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+)";
+
+constexpr const char* kGroupPrelude = R"(
+#ifndef TILE_HOST_EMULATION
+FN void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+FN void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> FN void group_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+FN void copies_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#else
+FN void group_fence() {}
+FN void group_commit() {}
+template <int pending> FN void group_wait() {}
+FN void copies_visible() {}
+#endif
+)";
+
+// "{%0, %1, …}"
+std::string registers(int64_t from, int64_t count) {
+  std::string list = "{";
+  for (int64_t r = 0; r < count; ++r) {
+    list += (r == 0 ? "%" : ", %") + std::to_string(from + r);
+  }
+  return list + "}";
+}
+
+}  // namespace
+
+std::string stream_prelude() { return kPrelude; }
+std::string stream_group_prelude() { return kGroupPrelude; }
+
+uint64_t stream_descriptor(bool along_k, int64_t lines) {
+  uint64_t leading = along_k ? 1 : static_cast<uint64_t>(lines * 128) >> 4;
+  return uint64_t{1} << 62 | uint64_t{1024 >> 4} << 32 | leading << 16;
+}
+
+std::string stream_group_functions(const std::string& name, int64_t columns,
+                                   const std::string& type) {
+  int64_t sums = columns / 2;
+  std::string outputs;
+  for (int64_t r = 0; r < sums; ++r) {
+    outputs += (r == 0 ? "\"+f\"(sum[" : ", \"+f\"(sum[") + std::to_string(r) + "])";
+  }
+  TextPieces pieces;
+  pieces.set("name", name);
+  pieces.set("columns", columns);
+  pieces.set("registers", sums);
+  pieces.set("type", type);
+  pieces.set("sums", registers(0, sums));
+  pieces.set("outputs", outputs);
+  pieces.set("first", sums);
+  pieces.set("second", sums + 1);
+  pieces.set("keep", sums + 2);
+  pieces.set("words", registers(sums, 4));
+  pieces.set("value", sums + 4);
+  pieces.set("keep_value", sums + 5);
+  return pieces.fill(R"(
+#ifndef TILE_HOST_EMULATION
+FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
+      : $outputs
+      : "l"(a), "l"(b), "r"(keep));
+}
+FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep_value, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, $words, %$value, p, 1, 1, 1;\n}"
+      : $outputs
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+}
+#else
+FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
+  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
+}
+FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
+  const u32 a[4] = {a0, a1, a2, a3};
+  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
+}
+#endif
+)");
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,271 @@
+// Prints nests that blocks of a streamed axis pass by. Fragments are spread over the registers of
+// warps: each has 16 rows, a lane two of them, and of each eight columns two neighbours. Shared
+// buffers are lines of 128 bytes, swizzled, in blocks of 64 elements.
+#include <algorithm>
+
+#include "backends/cuda/matrix/stream_source.h"
+#include "backends/cuda/print/stream_layout.h"
+#include "core/support/checked.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cuda {
+
+using nest::LoopKind;
+using nest::Scope;
+
+namespace {
+
+constexpr int64_t kBlockElements = 64;
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+template <class Statement>
+const Statement* find_statement(const nest::Block& block,
+                                const std::function<bool(const Statement&)>& such) {
+  for (const nest::Statement& s : block) {
+    const auto* what = std::get_if<Statement>(&s.what);
+    if (what != nullptr && such(*what)) return what;
+    const nest::Block* inside = nullptr;
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) inside = &loop->body;
+    const Statement* found = inside == nullptr ? nullptr : find_statement(*inside, such);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+// The stores of a block, inside conditions too.
+void find_stores(const nest::Block& block, std::vector<const nest::Store*>& found) {
+  for (const nest::Statement& s : block) {
+    if (const auto* store = std::get_if<nest::Store>(&s.what)) found.push_back(store);
+    if (const auto* test = std::get_if<nest::If>(&s.what)) {
+      find_stores(test->then, found);
+      find_stores(test->otherwise, found);
+    }
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) find_stores(loop->body, found);
+  }
+}
+int64_t blocks_of(int64_t elements) { return ceil_div(elements, kBlockElements); }
+int64_t bytes_in_lines(const nest::Buffer& b) {
+  return b.shape[0] * blocks_of(b.shape[1]) * kStreamLineBytes;
+}
+
+}  // namespace
+
+std::vector<const nest::Store*> stores_in(const nest::Block& block) {
+  std::vector<const nest::Store*> found;
+  find_stores(block, found);
+  return found;
+}
+
+bool Printer::is_stream_kernel(const nest::For& grid) const {
+  return find_statement<nest::MatrixTile>(grid.body, [&](const nest::MatrixTile& m) {
+           return buffer(m.a).scope == Scope::fragment;
+         }) != nullptr;
+}
+
+Printer::StreamLayout Printer::stream_layout(const nest::For& grid) const {
+  StreamLayout l;
+  l.loop =
+      find_statement<nest::For>(grid.body, [](const nest::For& loop) { return loop.pipeline > 0; });
+  internal_check(l.loop != nullptr, "cuda: a stream without a loop over blocks");
+  l.stages = l.loop->pipeline;
+  const auto* product =
+      find_statement<nest::MatrixTile>(grid.body, [](const auto&) { return true; });
+  l.rows = buffer(product->sum).shape[0];
+  l.threads = l.rows / kStreamWarpRows * target_.gpu.warp_size;
+  l.groups = target_.features.starts_with("sm_90a") && l.rows % kStreamGroupRows == 0;
+  l.type = std::string(memory_type(buffer(product->a).type));
+  auto place = [&](const nest::Copy& c, int64_t& bytes, std::vector<const nest::Copy*>& list) {
+    l.at[c.to] = bytes;
+    bytes += bytes_in_lines(buffer(c.to));
+    list.push_back(&c);
+  };
+  for (const nest::Statement& s : l.loop->body) {
+    if (const auto* c = std::get_if<nest::Copy>(&s.what)) place(*c, l.stage_bytes, l.steps);
+  }
+  find_statement<nest::Copy>(grid.body, [&](const nest::Copy& c) {
+    if (!l.at.contains(c.to)) place(c, l.once_bytes, l.once);
+    return false;
+  });
+  return l;
+}
+
+void Printer::stream_kernel(const nest::For& grid) {
+  Variables variables = variables_;
+  Ranges ranges = ranges_;
+  StreamLayout l = stream_layout(grid);
+  stream_ = &l;
+  in_thread_ = true;
+  CudaKernel k;
+  k.name = "tile_" + number(static_cast<int64_t>(source_.kernels.size()));
+  k.grid = simplify(grid.extent, ranges_);
+  k.block = static_cast<int>(l.threads);
+  k.shared_bytes =
+      static_cast<size_t>(l.once_bytes + l.stages * l.stage_bytes + kStreamLineBytes * 8);
+  std::string before = std::move(text_);
+  text_.clear();
+  open(signature(k.name, static_cast<int>(l.threads)));
+  line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
+  line("const u32 base = (stream_address(shared_memory) + 1023) & ~1023u;");
+  line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+  line("const int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
+  line("const int tile = blockIdx.x;");
+  text_ += parameter_values();
+  known(grid, "tile");
+  stream_block(grid.body);
+  close();
+  if (!stream_prelude_) before += stream_prelude();
+  stream_prelude_ = true;
+  if (l.groups && !stream_groups_) before += stream_group_prelude();
+  stream_groups_ = stream_groups_ || l.groups;
+  for (const auto& [columns, name] : l.functions) {
+    if (!stream_functions_.insert(name).second) continue;
+    before += stream_group_functions(name, columns, l.type);
+  }
+  text_ = before + text_;
+  stream_ = nullptr;
+  in_thread_ = false;
+  variables_ = std::move(variables);
+  ranges_ = std::move(ranges);
+  source_.kernels.push_back(std::move(k));
+}
+
+// Statements of the block.
+void Printer::stream_block(const nest::Block& statements) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    const nest::Statement& s = statements[i];
+    if (const auto* alloc = std::get_if<nest::Alloc>(&s.what)) {
+      stream_fragment(alloc->buffer);
+    } else if (const auto* copy = std::get_if<nest::Copy>(&s.what)) {
+      bool once =
+          std::find(stream_->once.begin(), stream_->once.end(), copy) != stream_->once.end();
+      if (once) stream_fill(*copy, "base");
+    } else if (const auto* multiply = std::get_if<nest::MatrixTile>(&s.what)) {
+      bool fresh = i > 0 && clears(statements[i - 1], multiply->sum);
+      stream_multiply(*multiply, fresh);
+    } else if (const auto* test = std::get_if<nest::If>(&s.what)) {
+      open("if (" + conditions(*test) + ") {");
+      stream_block(test->then);
+      close(" else {");
+      ++indent_;
+      stream_block(test->otherwise);
+      close();
+    } else {
+      const auto& loop = std::get<nest::For>(s.what);
+      const auto* next = i + 1 < statements.size()
+                             ? std::get_if<nest::MatrixTile>(&statements[i + 1].what)
+                             : nullptr;
+      bool cleared = stream_->groups && next != nullptr && clears(s, next->sum);
+      if (!cleared) stream_loop(loop);
+    }
+  }
+}
+
+// The statement sets every element of the fragment to zero.
+bool Printer::clears(const nest::Statement& s, int fragment) {
+  const auto* loop = std::get_if<nest::For>(&s.what);
+  if (loop == nullptr || loop->kind != LoopKind::thread) return false;
+  std::vector<const nest::Store*> stores = stores_in(loop->body);
+  if (stores.size() != 1 || stores[0]->target.buffer != fragment) return false;
+  const Body& body = stores[0]->body;
+  const Node& root = body[body.results[0]];
+  return stores[0]->kind == nest::StoreKind::assign && root.kind == NodeKind::real &&
+         root.real == 0;
+}
+
+void Printer::stream_loop(const nest::For& loop) {
+  if (&loop == stream_->loop) return stream_steps(loop);
+  if (loop.kind == LoopKind::thread) return stream_rows(loop);
+  internal_check(loop.extent.is_constant(1), "cuda: a loop of a stream of another kind");
+  VariableText v = loop_variable(loop, "i");
+  line("const " + typed(v) + " = " + expression(loop.begin).text + ";");
+  variables_[loop.variable] = v;
+  if (v.range.narrow()) ranges_.set(loop.variable, v.range.lo, v.range.hi);
+  stream_block(loop.body);
+}
+
+bool Printer::is_row_fragment(int id) const {
+  return buffer(id).scope == Scope::fragment && buffer(id).shape[1] == 1;
+}
+
+// A row's elements are in four lanes; values of rows in each of them.
+void Printer::stream_fragment(int id) {
+  const nest::Buffer& b = buffer(id);
+  if (b.scope != Scope::fragment) return;
+  const std::string& name = names_[static_cast<size_t>(id)];
+  if (is_row_fragment(id)) return line("float " + name + "[2];");
+  line((is_narrow(b.type) ? "u32 " : "float ") + name + "[" +
+       number(b.shape[1] / (is_narrow(b.type) ? 4 : 2)) + "];");
+}
+
+// The copies of one turn into a stage, and the loop behind them.
+void Printer::stream_steps(const nest::For& loop) {
+  const StreamLayout& l = *stream_;
+  std::string ahead = number(l.stages - 1), stages = number(l.stages);
+  std::string first = fresh("g"), end = fresh("g");
+  line("const int " + first + " = " + expression(loop.begin).text + ";");
+  line("const int " + end + " = " + expression(simplify(loop.begin + loop.extent, ranges_)).text +
+       ";");
+  known(loop, "step");
+  open("auto fill = [&](const int step, const u32 slot) {");
+  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
+       ";");
+  for (const nest::Copy* c : l.steps) stream_fill(*c, "part");
+  close(";");
+  line("#pragma unroll");
+  open("for (int i = 0; i < " + ahead + "; ++i) {");
+  line("if (" + first + " + i < " + end + ") fill(" + first + " + i, i);");
+  line("stream_commit();");
+  close();
+  line("u32 slot = 0, next = " + ahead + ";");
+  line("#pragma unroll 1");
+  open("for (int step = " + first + "; step < " + end + "; ++step) {");
+  line("stream_wait<" + number(l.stages - 2) + ">();");
+  if (l.groups) line("copies_visible();");
+  line("__syncthreads();");
+  line("if (step + " + ahead + " < " + end + ") fill(step + " + ahead + ", next);");
+  line("stream_commit();");
+  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
+       ";");
+  stream_exponentials_ = true;
+  stream_block(loop.body);
+  stream_exponentials_ = false;
+  line("if (++slot == " + stages + ") slot = 0;");
+  line("if (++next == " + stages + ") next = 0;");
+  close();
+}
+
+// 16 bytes at a time, each thread its own: asynchronously in pieces of as many bytes as are
+// aligned; elements that are not, or that are no neighbours in memory, one by one.
+void Printer::stream_fill(const nest::Copy& copy, const std::string& part) {
+  const nest::Buffer& to = buffer(copy.to);
+  const nest::Buffer& from = buffer(copy.from);
+  int64_t lines = to.shape[0], chunks = to.shape[1] / 8;
+  int64_t stride = from.strides[static_cast<size_t>(copy.order.back())];
+  ThreadCopy how = thread_copy(copy, true, to.shape[1]);
+  line("#pragma unroll");
+  open("for (int q = threadIdx.x; q < " + number(lines * chunks) +
+       "; q += " + number(stream_->threads) + ") {");
+  line("const int line = q / " + number(chunks) + ", at = q % " + number(chunks) + " * 8;");
+  line(how.place);
+  line("const u32 to = " + part + " + " + number(stream_->at.at(copy.to)) + " + at / 64 * " +
+       number(lines * kStreamLineBytes) + " + line * 128 + (at % 64 / 8 ^ line % 8) * 16;");
+  if (how.alignment < 4 || stride != 1) {
+    line("union { u16 e[8]; u32 w[4]; } chunk;");
+    line("#pragma unroll");
+    line("for (int i = 0; i < 8; ++i) chunk.e[i] = inside && i < left ? from[i * " +
+         number(stride) + "ll].bits : (u16)0;");
+    line("stream_store(to, chunk.w);");
+  } else {
+    int64_t bytes = std::min<int64_t>(how.alignment, 16), elements = bytes / 2;
+    line("#pragma unroll");
+    open("for (int i = 0; i < 8; i += " + number(elements) + ") {");
+    line("const int take = inside ? min(max(left - i, 0), " + number(elements) + ") * 2 : 0;");
+    line("stream_copy<" + number(bytes) + ">(to + 2 * i, take > 0 ? from + i : " + how.base +
+         ", take);");
+    close();
+  }
+  close();
+}
+
+}  // namespace tile::cuda

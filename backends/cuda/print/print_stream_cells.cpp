@@ -1,0 +1,254 @@
+// Statements of a stream's block: products, and what is done for rows and for the cells of
+// fragments.
+#include <algorithm>
+
+#include "backends/cuda/matrix/stream_source.h"
+#include "backends/cuda/print/stream_layout.h"
+#include "core/support/diagnostic.h"
+
+namespace tile::cuda {
+
+using nest::LoopKind;
+using nest::Scope;
+
+namespace {
+
+constexpr int64_t kDepth = 16;  // terms of one instruction
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+}  // namespace
+
+void Printer::stream_multiply(const nest::MatrixTile& m, bool fresh) {
+  stream_->groups ? multiply_by_groups(m, fresh) : multiply_by_warps(m);
+}
+
+// The C expression of a shared buffer's first byte.
+std::string Printer::stream_place(int id) const {
+  bool once = std::any_of(stream_->once.begin(), stream_->once.end(),
+                          [&](const nest::Copy* c) { return c->to == id; });
+  return (once ? "base + " : "part + ") + number(stream_->at.at(id));
+}
+
+void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
+  const nest::Buffer& a = buffer(m.a);
+  const nest::Buffer& b = buffer(m.b);
+  bool registers = a.scope == Scope::fragment;
+  int64_t columns = buffer(m.sum).shape[1], depth = a.shape[1];
+  internal_check(!m.a_transposed && m.b_transposed != registers, "cuda: a stream's product");
+  std::string& function = stream_->functions[columns];
+  function = "group_" + stream_->type + "_" + number(columns);
+  const std::string& sum = names_[static_cast<size_t>(m.sum)];
+  const std::string& first = names_[static_cast<size_t>(m.a)];
+  open("{");
+  if (!registers) {
+    line("const u64 a = " + std::to_string(stream_descriptor(true, a.shape[0])) + "ull + (" +
+         stream_place(m.a) + " + warp / 4 * 8192 >> 4);");
+  }
+  line("const u64 b = " + std::to_string(stream_descriptor(m.b_transposed, b.shape[0])) +
+       "ull + (" + stream_place(m.b) + " >> 4);");
+  line("group_fence();");
+  for (int64_t k = 0; k < depth / kDepth; ++k) {
+    // Along k a block of lines holds 64 terms; across it each line is one.
+    auto along = [&](int64_t lines) { return k / 4 * lines * kStreamLineBytes / 16 + k % 4 * 2; };
+    std::string keep = k == 0 && fresh_sum ? "0" : "1";
+    if (!registers) {
+      line(function + "_shared(" + sum + ", a + " + number(along(a.shape[0])) + ", b + " +
+           number(along(b.shape[0])) + ", " + keep + ");");
+    } else {
+      std::string words;
+      for (int64_t w = 0; w < 4; ++w) words += first + "[" + number(4 * k + w) + "], ";
+      line(function + "_registers(" + sum + ", " + words + "b + " +
+           number(k * kDepth * kStreamLineBytes / 16) + ", " + keep + ");");
+    }
+  }
+  line("group_commit();");
+  line("group_wait<0>();");
+  close();
+}
+
+// Four words of each lane are four matrices of eight rows and 16 bytes: of the first factor rows
+// and then k; of the second, for two products, k and then columns.
+void Printer::multiply_by_warps(const nest::MatrixTile& m) {
+  const nest::Buffer& a = buffer(m.a);
+  bool registers = a.scope == Scope::fragment;
+  int64_t columns = buffer(m.sum).shape[1], depth = a.shape[1];
+  internal_check(!m.a_transposed && m.b_transposed != registers, "cuda: a stream's product");
+  auto address = [&](int id, const std::string& line_text, const std::string& at) {
+    return stream_place(id) + " + (" + at + ") / 64 * " +
+           number(buffer(id).shape[0] * kStreamLineBytes) + " + (" + line_text + ") * 128 + ((" +
+           at + ") % 64 / 8 ^ (" + line_text + ") % 8) * 16";
+  };
+  line("#pragma unroll");
+  open("for (int k = 0; k < " + number(depth) + "; k += 16) {");
+  if (!registers) {
+    line("u32 a[4];");
+    line("stream_load(a, " + address(m.a, "warp * 16 + lane % 16", "k + lane / 16 * 8") + ");");
+  }
+  line("#pragma unroll");
+  open("for (int n = 0; n < " + number(columns) + "; n += 16) {");
+  line("u32 b[4];");
+  if (m.b_transposed) {
+    line("stream_load(b, " + address(m.b, "n + lane / 16 * 8 + lane % 8", "k + lane / 8 % 2 * 8") +
+         ");");
+  } else {
+    line("stream_load_across(b, " + address(m.b, "k + lane % 16", "n + lane / 16 * 8") + ");");
+  }
+  const std::string& sum = names_[static_cast<size_t>(m.sum)];
+  std::string words = registers ? names_[static_cast<size_t>(m.a)] + " + k / 4" : "a";
+  for (int64_t half = 0; half < 2; ++half) {
+    line("stream_multiply(" + stream_->type + "{}, " + sum + " + (n / 8 + " + number(half) +
+         ") * 4, " + words + ", b[" + number(2 * half) + "], b[" + number(2 * half + 1) + "]);");
+  }
+  close();
+  close();
+}
+
+// A loop over the rows: what is done for rows alone, and loops over their columns.
+void Printer::stream_rows(const nest::For& loop) {
+  known(loop, "row");
+  nest::Block together;  // statements of rows, in a row
+  auto flush = [&] {
+    if (!together.empty()) stream_row_statements(together);
+    together.clear();
+  };
+  for (const nest::Statement& s : loop.body) {
+    const auto* inner = std::get_if<nest::For>(&s.what);
+    if (inner == nullptr) {
+      together.push_back(s);
+      continue;
+    }
+    flush();
+    known(*inner, "column");
+    inner->kind == LoopKind::thread ? stream_cells(*inner) : stream_reduction(*inner);
+  }
+  flush();
+}
+
+// Four lanes have the same rows: one of them stores what leaves the kernel.
+void Printer::stream_row_statements(const nest::Block& statements) {
+  std::vector<const nest::Store*> stores = stores_in(statements);
+  bool leaves = std::any_of(stores.begin(), stores.end(), [&](const nest::Store* s) {
+    return buffer(s->target.buffer).scope != Scope::fragment;
+  });
+  replace_fragments("h", "");
+  if (leaves) open("if (lane % 4 == 0) {");
+  line("#pragma unroll");
+  open("for (int h = 0; h < 2; ++h) {");
+  line("const int row = first_row + 8 * h;");
+  bool between = stream_between_;
+  stream_between_ = true;
+  block(statements);
+  stream_between_ = between;
+  close();
+  if (leaves) close();
+  replaced_.clear();
+}
+
+// The elements of fragments, where rows and cells are numbered by these expressions.
+void Printer::replace_fragments(const std::string& row, const std::string& cell) {
+  for (size_t i = 0; i < nest_.buffers.size(); ++i) {
+    int id = static_cast<int>(i);
+    if (nest_.buffers[i].scope != Scope::fragment) continue;
+    if (is_row_fragment(id)) {
+      replaced_[id] = names_[i] + "[" + row + "]";
+    } else if (!cell.empty() && !is_narrow(nest_.buffers[i].type)) {
+      replaced_[id] = names_[i] + "[" + cell + "]";
+    }
+  }
+}
+
+void Printer::open_cells(int64_t columns) {
+  line("#pragma unroll");
+  open("for (int n = 0; n < " + number(columns / 8) + "; ++n) {");
+  line("#pragma unroll");
+  open("for (int i = 0; i < 4; ++i) {");
+  line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
+}
+
+void Printer::stream_cells(const nest::For& loop) {
+  int64_t columns = loop.extent.value();
+  std::vector<const nest::Store*> stores = stores_in(loop.body);
+  replace_fragments("i / 2", "4 * n + i");
+  if (stores.size() == 1 && is_narrow(buffer(stores[0]->target.buffer).type) &&
+      buffer(stores[0]->target.buffer).scope == Scope::fragment) {
+    stream_pairs(*stores[0], columns);
+  } else {
+    open_cells(columns);
+    block(loop.body);
+    close();
+    close();
+  }
+  replaced_.clear();
+}
+
+// Elements of 16 bits, two in a word.
+void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
+  const Node& root = store.body[store.body.results[0]];
+  bool rounds = root.kind == NodeKind::operation && root.op == Op::cast &&
+                store.body[root.args[0]].type == DType::f32;
+  line("#pragma unroll");
+  open("for (int n = 0; n < " + number(columns / 8) + "; ++n) {");
+  line("float wide[4];");
+  line("#pragma unroll");
+  open("for (int i = 0; i < 4; ++i) {");
+  line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
+  NodeValues values = body(store.body, store.loads, nullptr, nullptr);
+  ValueText value = values[rounds ? root.args[0] : store.body.results[0]];
+  line("wide[i] = " + print_conversion(value, DType::f32) + ";");
+  close();
+  const std::string& name = names_[static_cast<size_t>(store.target.buffer)];
+  std::string type = std::string(memory_type(buffer(store.target.buffer).type));
+  line(name + "[2 * n] = stream_pair(" + type + "{}, wide[0], wide[1]);");
+  line(name + "[2 * n + 1] = stream_pair(" + type + "{}, wide[2], wide[3]);");
+  close();
+}
+
+// What is combined over a row's columns: each lane its own, then those of four lanes.
+void Printer::stream_reduction(const nest::For& loop) {
+  std::map<int, nest::StoreKind> targets;
+  for (const nest::Store* s : stores_in(loop.body)) {
+    bool known_kind = s->kind == nest::StoreKind::max || s->kind == nest::StoreKind::add;
+    internal_check(is_row_fragment(s->target.buffer) && known_kind,
+                   "cuda: a loop over columns that does not combine them");
+    targets[s->target.buffer] = s->kind;
+  }
+  replace_fragments("i / 2", "4 * n + i");
+  open("{");
+  std::map<int, std::string> parts;
+  for (auto [id, kind] : targets) {
+    bool maximum = kind == nest::StoreKind::max;
+    parts[id] = fresh("w");
+    std::string start = maximum ? names_[static_cast<size_t>(id)] + "[0], " +
+                                      names_[static_cast<size_t>(id)] + "[1]"
+                                : "0.0f, 0.0f";
+    line("float " + parts[id] + "[2] = {" + start + "};");
+    replaced_[id] = parts[id] + "[i / 2]";
+  }
+  open_cells(loop.extent.value());
+  block(loop.body);
+  close();
+  close();
+  line("#pragma unroll");
+  open("for (int h = 0; h < 2; ++h) {");
+  for (auto [id, kind] : targets) {
+    const std::string& name = names_[static_cast<size_t>(id)];
+    bool maximum = kind == nest::StoreKind::max;
+    line(name + (maximum ? "[h] = stream_largest(" : "[h] += stream_sum(") + parts[id] + "[h]);");
+  }
+  close();
+  close();
+  replaced_.clear();
+}
+
+// exp() in a stream's loop, where weights are rounded to 16 bits.
+std::string Printer::stream_exponential(const Body& of, const Node& n,
+                                        const NodeValues& values) const {
+  const Node& distance = of[n.args[0]];
+  bool difference = distance.kind == NodeKind::operation && distance.op == Op::sub;
+  std::string name = stream_between_ ? "exp_between(" : "exp_distance(";
+  if (!difference) return name + values[n.args[0]].text + ", 0.0f)";
+  return name + values[distance.args[0]].text + ", " + values[distance.args[1]].text + ")";
+}
+
+}  // namespace tile::cuda

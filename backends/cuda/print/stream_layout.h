@@ -1,0 +1,34 @@
+// How a kernel with a streamed axis lies in shared memory and registers. Used by the files that
+// print it only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/print/printer.h"
+
+namespace tile::cuda {
+
+constexpr int64_t kStreamWarpRows = 16;
+constexpr int64_t kStreamGroupRows = 64;  // of four warps
+constexpr int64_t kStreamLineBytes = 128;
+
+// What the parts of the text share.
+struct Printer::StreamLayout {
+  bool groups = false;  // of four warps, by wgmma
+  int64_t rows = 0, threads = 0, stages = 0;
+  std::map<int, int64_t> at;                   // bytes of the shared buffers, in a stage or before
+  std::vector<const nest::Copy*> once, steps;  // copies before the loop and in it
+  int64_t once_bytes = 0, stage_bytes = 0;
+  const nest::For* loop = nullptr;
+  std::map<int64_t, std::string> functions;  // of wgmma, by columns
+  std::string type;                          // of the factors
+};
+
+// The stores of a block, inside conditions and loops too.
+std::vector<const nest::Store*> stores_in(const nest::Block& block);
+inline bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+}  // namespace tile::cuda

@@ -1,0 +1,321 @@
+#include "core/kernel/forms/gpu_stream.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "core/kernel/coverage.h"
+#include "core/kernel/rows.h"
+#include "core/kernel/stream.h"
+#include "core/support/checked.h"
+
+namespace tile::gpu {
+namespace {
+
+constexpr int64_t kMostExtent = 256;     // of a factor's lines and of a sum's columns
+constexpr int64_t kSwizzledBytes = 128;  // of a row of shared memory
+constexpr int64_t kElementBytes = 2;
+constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multiplies
+
+bool narrow_float(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+// The node below conversions to f32.
+NodeId widened(const Body& body, NodeId id) {
+  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
+         body[id].type == DType::f32) {
+    id = body[id].args[0];
+  }
+  return id;
+}
+
+// The two factors of type f16 or bf16 whose product, exact in f32, the body is.
+std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body) {
+  const Node& root = body[widened(body, body.results[0])];
+  bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
+  if (!product) return std::nullopt;
+  NodeId a = widened(body, root.args[0]), b = widened(body, root.args[1]);
+  if (!narrow_float(body[a].type) || body[a].type != body[b].type) return std::nullopt;
+  return std::pair(a, b);
+}
+
+bool is_sum_in_f32(const Contraction& c) {
+  return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
+}
+
+class FormFinder {
+ public:
+  explicit FormFinder(const Kernel& kernel) : kernel_(kernel) {}
+
+  std::optional<StreamForm> run() {
+    if (!has_stream(kernel_) || !broken_rows(kernel_).empty()) return std::nullopt;
+    map_ = row_map(kernel_);
+    const KernelStage& first = kernel_.stages[0];
+    form_.columns = piece(0).box[static_cast<size_t>(first.stream)];
+    if (!bodies_fit() || !scores() || !other_stages()) return std::nullopt;
+    bool whole = form_.weights > 0 && form_.running > 0 && !form_.sums.empty();
+    return whole ? std::optional(form_) : std::nullopt;
+  }
+
+ private:
+  const Contraction& contraction(size_t s) const { return kernel_.stages[s].contraction; }
+  const Piece& piece(size_t s) const { return contraction(s).pieces[0]; }
+  int iterator(size_t stage, size_t row) const { return kernel_.stages[stage].rows[row]; }
+  static Rational coefficient(const Index& index, int u) {
+    return index.affine.coefficient(static_cast<size_t>(u));
+  }
+  bool narrow(TensorId id) const { return kernel_.tensors[id].type == form_.type; }
+
+  // Every thread computes whole elements of its own: loops inside would run for each.
+  bool bodies_fit() const {
+    for (const KernelStage& s : kernel_.stages) {
+      if (s.contraction.outputs.size() != 1 || s.contraction.fill) return false;
+      const IdVector<NodeId, Node>& nodes = s.contraction.pieces[0].body.nodes;
+      bool loops = std::any_of(nodes.begin(), nodes.end(),
+                               [](const Node& n) { return n.kind == NodeKind::fold; });
+      if (loops) return false;
+    }
+    return true;
+  }
+
+  // Iterators beside the rows and the streamed axis have one value; but `more` parallel dimensions
+  // and `reduced` reductions, which are added to the lists.
+  bool box_fits(size_t s, std::vector<int>* more, std::vector<int>* reduced) const {
+    const KernelStage& stage = kernel_.stages[s];
+    const Piece& p = piece(s);
+    for (size_t u = 0; u < p.box.size(); ++u) {
+      int at = static_cast<int>(u);
+      bool shared = at == stage.stream ||
+                    std::find(stage.rows.begin(), stage.rows.end(), at) != stage.rows.end();
+      if (shared) continue;
+      std::vector<int>* list = u < p.parallel_dims ? more : reduced;
+      if (p.box[u] == 1 && u < p.parallel_dims) continue;
+      if (list == nullptr) return false;
+      list->push_back(at);
+    }
+    return true;
+  }
+
+  // The dimension that the iterator alone moves along by whole steps; -1: none.
+  static int dimension_of(const Access& access, int u) {
+    int found = -1;
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      const Index& index = access.index[d];
+      if (index.value >= 0 || index.boundary != Boundary::in_range || !index.affine.is_integral()) {
+        return -1;
+      }
+      if (coefficient(index, u).is_zero()) continue;
+      if (found >= 0 || coefficient(index, u) < Rational(1)) return -1;
+      found = static_cast<int>(d);
+    }
+    return found;
+  }
+  bool moves(size_t s, size_t load, int u) const {
+    const std::vector<Index>& index = piece(s).loads[load].index;
+    return std::any_of(index.begin(), index.end(),
+                       [&](const Index& i) { return !coefficient(i, u).is_zero(); });
+  }
+
+  // Lines along `inner`, which nothing else moves, one for each value of `line`.
+  bool copies(size_t s, StreamedFactor& f) const {
+    const Piece& p = piece(s);
+    const Access& a = p.loads[f.load];
+    int line = dimension_of(a, f.line), inner = dimension_of(a, f.inner);
+    if (line < 0 || inner < 0 || line == inner || made_here(a.tensor)) return false;
+    const Index& along = a.index[static_cast<size_t>(inner)];
+    for (size_t u = 0; u < p.box.size(); ++u) {
+      bool other = static_cast<int>(u) != f.inner && p.box[u] > 1;
+      if (other && !along.affine.coefficient(u).is_zero()) return false;
+    }
+    f.extent = p.box[static_cast<size_t>(f.inner)];
+    if (coefficient(along, f.inner) != Rational(1) || f.extent > kMostExtent) return false;
+    f.limit = kernel_.tensors[a.tensor].shape;
+    int64_t& end = f.limit[static_cast<size_t>(inner)];
+    end = std::min(end, along.affine.constant.num() + f.extent);
+    return narrow(a.tensor);
+  }
+  bool made_here(TensorId id) const { return map_.dimensions.contains(id); }
+
+  bool scores() {
+    std::vector<int> depth;
+    if (!is_sum_in_f32(contraction(0)) || reduces_stream(kernel_.stages[0])) return false;
+    if (!box_fits(0, nullptr, &depth) || depth.size() != 1) return false;
+    const Body& body = piece(0).body;
+    auto factors = narrow_product(body);
+    if (!factors) return false;
+    const Node &a = body[factors->first], &b = body[factors->second];
+    if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
+    form_.type = a.type;
+    int stream = kernel_.stages[0].stream;
+    form_.query.load = moves(0, a.slot, stream) ? b.slot : a.slot;
+    form_.key.load = moves(0, a.slot, stream) ? a.slot : b.slot;
+    if (moves(0, form_.query.load, stream) || !moves(0, form_.key.load, stream)) return false;
+    if (!choose_row()) return false;
+    form_.query.line = iterator(0, form_.row);
+    form_.key.line = stream;
+    form_.query.inner = form_.key.inner = depth[0];
+    return copies(0, form_.query) && copies(0, form_.key);
+  }
+
+  // The longest one that the keys do not depend on.
+  bool choose_row() {
+    for (size_t r = 0; r < kernel_.stages[0].rows.size(); ++r) {
+      int u = iterator(0, r);
+      int64_t extent = piece(0).box[static_cast<size_t>(u)];
+      bool own = moves(0, form_.query.load, u) && !moves(0, form_.key.load, u) &&
+                 dimension_of(piece(0).loads[form_.query.load], u) >= 0;
+      if (!own || extent <= form_.rows) continue;
+      form_.row = r;
+      form_.rows = extent;
+    }
+    return form_.rows > 0;
+  }
+
+  bool other_stages() {
+    for (size_t s = 1; s < kernel_.stages.size(); ++s) {
+      const KernelStage& stage = kernel_.stages[s];
+      bool fits = stage.attach >= 0        ? true
+                  : is_running(kernel_, s) ? maximum(s)
+                  : reduces_stream(stage)  ? sum(s)
+                                           : block(s);
+      if (!fits) return false;
+    }
+    return reads_fit();
+  }
+
+  bool maximum(size_t s) {
+    bool once = form_.running == 0 && box_fits(s, nullptr, nullptr);
+    form_.running = s;
+    return once && only_shared(s) && contraction(s).accumulator == DType::f32;
+  }
+
+  bool block(size_t s) {
+    bool once = form_.weights == 0 && box_fits(s, nullptr, nullptr);
+    form_.weights = s;
+    return once && contraction(s).aggregation == Aggregation::assign;
+  }
+
+  bool sum(size_t s) {
+    const KernelStage& stage = kernel_.stages[s];
+    std::vector<int> columns;
+    bool fits = stage.rescale == static_cast<int>(form_.running) && form_.running > 0 &&
+                form_.weights > 0 && is_sum_in_f32(contraction(s)) &&
+                box_fits(s, &columns, nullptr) && columns.size() <= 1 && only_shared(s) &&
+                conditions_of(s) == conditions_of(form_.running);
+    if (!fits) return false;
+    StreamForm::Sum found;
+    found.stage = s;
+    if (!columns.empty() && !product(columns[0], found)) return false;
+    form_.sums.push_back(std::move(found));
+    return true;
+  }
+
+  bool product(int column, StreamForm::Sum& found) {
+    size_t s = found.stage;
+    const Body& body = piece(s).body;
+    auto factors = narrow_product(body);
+    if (!factors || body[factors->first].type != form_.type) return false;
+    auto is_value = [&](NodeId id) {
+      return body[id].kind == NodeKind::load && moves(s, body[id].slot, column);
+    };
+    if (!is_value(factors->first) && !is_value(factors->second)) return false;
+    bool second = is_value(factors->second);
+    NodeId value = second ? factors->second : factors->first;
+    found.weight = second ? factors->first : factors->second;
+    found.column = column;
+    found.value.load = body[value].slot;
+    found.value.line = kernel_.stages[s].stream;
+    found.value.inner = column;
+    return !moves(s, found.value.load, iterator(s, form_.row)) && copies(s, found.value);
+  }
+
+  // A condition as numbers: the coefficients of the rows and of the streamed axis, and its bounds.
+  using Condition = std::tuple<std::vector<Rational>, int64_t, int64_t>;
+  static bool before(const Condition& a, const Condition& b) {
+    return std::lexicographical_compare(std::get<0>(a).begin(), std::get<0>(a).end(),
+                                        std::get<0>(b).begin(), std::get<0>(b).end()) ||
+           (std::get<0>(a) == std::get<0>(b) &&
+            std::tie(std::get<1>(a), std::get<2>(a)) < std::tie(std::get<1>(b), std::get<2>(b)));
+  }
+  std::vector<Condition> conditions_of(size_t s) const {
+    std::vector<Condition> list;
+    for (const Constraint& given : piece(s).constraints) {
+      Constraint c = integral(given);
+      std::vector<Rational> form{c.form.constant};
+      for (int u : shared_iterators(kernel_.stages[s])) {
+        form.push_back(c.form.coefficient(static_cast<size_t>(u)));
+      }
+      list.emplace_back(std::move(form), c.lo, c.hi);
+    }
+    std::sort(list.begin(), list.end(), before);
+    return list;
+  }
+  // Its conditions are of the rows and the streamed axis.
+  bool only_shared(size_t s) const {
+    std::vector<int> shared = shared_iterators(kernel_.stages[s]);
+    for (const Constraint& c : piece(s).constraints) {
+      if (c.integral && !c.form.is_integral()) return false;
+      for (size_t u : iterators_in(c.form)) {
+        bool known = std::find(shared.begin(), shared.end(), static_cast<int>(u)) != shared.end();
+        if (!known && piece(s).box[u] != 1) return false;
+      }
+    }
+    return true;
+  }
+
+  // What has columns of its own is read in its own tile only, and no result leaves before the end.
+  bool reads_fit() const {
+    auto tile_of = [&](size_t s) {
+      while (kernel_.stages[s].attach >= 0) s = static_cast<size_t>(kernel_.stages[s].attach);
+      return s;
+    };
+    auto has_columns = [&](size_t tile) {
+      return std::any_of(form_.sums.begin(), form_.sums.end(), [&](const StreamForm::Sum& x) {
+        return x.stage == tile && x.column >= 0;
+      });
+    };
+    std::map<TensorId, size_t> made;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      for (const Access& a : piece(s).loads) {
+        auto in = made.find(a.tensor);
+        if (in != made.end() && in->second != tile_of(s) && has_columns(in->second)) return false;
+      }
+      TensorId out = contraction(s).outputs[0];
+      made[out] = tile_of(s);
+      bool stored =
+          std::find(kernel_.writes.begin(), kernel_.writes.end(), out) != kernel_.writes.end();
+      bool lasts = tile_of(s) == form_.running || reduces_stream(kernel_.stages[tile_of(s)]);
+      if (stored && !lasts) return false;
+    }
+    return true;
+  }
+
+  const Kernel& kernel_;
+  RowMap map_;
+  StreamForm form_;
+};
+
+}  // namespace
+
+std::optional<StreamForm> stream_form(const Kernel& kernel) { return FormFinder(kernel).run(); }
+
+int64_t stored_elements(int64_t extent) {
+  int64_t row = kSwizzledBytes / kElementBytes;
+  return ceil_div(extent, row) * row;
+}
+int64_t multiplied_elements(int64_t extent) {
+  return ceil_div(extent, kTensorCoreDepth) * kTensorCoreDepth;
+}
+
+int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
+  int64_t line = stored_elements(form.key.extent);
+  for (const StreamForm::Sum& sum : form.sums) {
+    if (sum.column >= 0) line += stored_elements(sum.value.extent);
+  }
+  int64_t elements = checked_mul(schedule.rows, stored_elements(form.query.extent));
+  elements =
+      checked_add(elements, checked_mul(checked_mul(schedule.stages, schedule.columns), line));
+  return checked_add(checked_mul(elements, kElementBytes), kSwizzledBytes * 8);
+}
+
+}  // namespace tile::gpu

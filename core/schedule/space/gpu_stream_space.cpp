@@ -1,0 +1,32 @@
+// The space of kernels that blocks of a streamed axis pass by.
+#include <algorithm>
+
+#include "core/kernel/stream.h"
+#include "core/schedule/cost/gpu_model.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/gpu_schedule.h"
+
+namespace tile::gpu {
+
+std::vector<Schedule> stream_schedules(const Kernel& kernel, const Target& target) {
+  if (!is_gpu(target) || !has_stream(kernel)) return {};
+  std::vector<std::pair<double, Schedule>> found;
+  for (int64_t rows : {128, 192, 64}) {
+    for (int64_t columns : {128, 96, 64, 32}) {
+      for (int64_t stages : {2, 3}) {
+        Schedule s;
+        for (const KernelStage& stage : kernel.stages) s.stages.emplace_back(stage.attach < 0);
+        s.gpu_stream = GpuStream{rows, columns, stages};
+        if (!illegal_stream(s, kernel, target).empty()) continue;
+        found.emplace_back(estimate_stream(*s.gpu_stream, kernel, target), std::move(s));
+      }
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Schedule> list;
+  for (auto& [ns, s] : found) list.push_back(std::move(s));
+  return list;
+}
+
+}  // namespace tile::gpu
