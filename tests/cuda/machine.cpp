@@ -205,12 +205,16 @@ void warp_barrier() { wait(State::warp, true); }
 unsigned current_lane() { return machine.current % machine.block % 32; }
 
 // The threads meet, but their memory is in no order by that.
-uint64_t exchange(uint64_t value, unsigned source) {
-  unsigned lane = current_lane(), warp = machine.current - lane;
+const uint64_t* meet(uint64_t value) {
+  unsigned warp = machine.current - current_lane();
   machine.exchanged[machine.current] = value;
   wait(State::warp, false);
-  uint64_t result = machine.exchanged[warp + source];
-  wait(State::warp, false);
+  return machine.exchanged + warp;
+}
+void part() { wait(State::warp, false); }
+uint64_t exchange(uint64_t value, unsigned source) {
+  uint64_t result = meet(value)[source];
+  part();
   return result;
 }
 
@@ -236,7 +240,6 @@ void copy_later(void* to, const void* from, size_t bytes) {
 }
 
 void commit_copies() { ++machine.self().group; }
-
 // Copies happen as late as they may.
 void wait_for_copies(int pending) {
   Fibre& self = machine.self();
@@ -249,7 +252,6 @@ void wait_for_copies(int pending) {
   }
   self.copies.erase(first, self.copies.end());
 }
-
 void finish_copies(int pending) {
   commit_copies();
   wait_for_copies(pending);
