@@ -53,7 +53,7 @@ Program with_moved_results(Program program, const std::set<std::string>& real_re
                            uint64_t seed) {
   RandomSource random(seed);
   for (Statement& s : program.statements) {
-    if (!real_results.contains(program.tensors[static_cast<size_t>(s.result)].name)) continue;
+    if (!real_results.contains(program.tensors[s.result].name)) continue;
     if (auto* c = std::get_if<SymbolicContraction>(&s.what)) move_results(*c, by, random);
     auto* e = std::get_if<Elementwise>(&s.what);
     if (e == nullptr) continue;
