@@ -11,7 +11,6 @@
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
 #include "core/schedule/space/gpu_schedule.h"

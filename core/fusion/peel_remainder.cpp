@@ -7,8 +7,8 @@
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/schedule.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
+#include "core/schedule/facts/piece_facts.h"
 #include "core/schedule/space/candidates.h"
 
 namespace tile {
@@ -61,7 +61,7 @@ void peel_remainder(Kernel& kernel, const Target& target) {
   const Contraction& c = kernel.stages[0].contraction;
   const Piece& whole = c.pieces[0];
   size_t parallel_dim = *row;
-  int64_t lanes = PieceModel(whole, c, kernel, target).lanes();
+  int64_t lanes = PieceFacts(whole, c, kernel, target).lanes;
   int64_t size = whole.box[parallel_dim], edge = size % lanes;
   if (edge == 0 || edge * kThinShare >= lanes || size < lanes) return;
   Kernel divided = kernel;

@@ -4,12 +4,12 @@
 
 #include "backends/cpu/plan/plan.h"
 #include "core/fusion/group.h"
+#include "core/kernel/geometry.h"
 #include "core/language/tile/tile.h"
 #include "core/lower/lower.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"

@@ -10,7 +10,6 @@
 #include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/cpu/nests.h"
 #include "tests/support/random_schedule.h"

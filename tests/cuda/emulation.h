@@ -180,8 +180,7 @@ inline float half_value(unsigned short bits) {
 }  // namespace tile_emulation
 
 // What backends/cuda/matrix/matrix_mma.cpp has as instructions: fragments lie in the lanes'
-// registers as the PTX ISA's figures say; an address in shared memory is the distance from its
-// begin.
+// registers as the PTX ISA's figures say. An address is the distance from shared memory's begin.
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 inline unsigned mma_shared_address(const void* p) {

@@ -17,7 +17,8 @@ target passes/bind passes/normalize warnings interpret
 autodiff autodiff/derivation autodiff/loops
 nest nest/passes
 kernel kernel/forms
-schedule/legality schedule/cost schedule/space schedule/search
+schedule/legality schedule/facts schedule/cost/piece schedule/cost
+schedule/space/piece schedule/space schedule/search
 fusion passes/optimize layout pipeline
 lower/launch lower/context lower/tile lower/piece lower/gpu lower""".split()
 # Languages are one room: the table of languages knows every one of them, and each is built from what they share.

@@ -8,7 +8,6 @@
 
 #include "core/kernel/geometry.h"
 #include "core/nest/passes/nest_passes.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "tests/support/random_schedule.h"
 

@@ -8,7 +8,8 @@
 #include "core/kernel/geometry.h"
 #include "core/kernel/stream.h"
 #include "core/lower/launch/nest_builders.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
 #include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {

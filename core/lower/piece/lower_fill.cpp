@@ -5,7 +5,6 @@
 
 #include "core/kernel/coverage.h"
 #include "core/lower/piece/lowering.h"
-#include "core/schedule/cost/cost.h"
 
 namespace tile::lowering {
 namespace {

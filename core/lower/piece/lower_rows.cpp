@@ -6,7 +6,7 @@
 
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
 
 namespace tile::lowering {
 

@@ -6,7 +6,8 @@
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
 #include "core/lower/launch/gpu_launch.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
 
 namespace tile::lowering {
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/thread_cost.h"
+#include "core/schedule/facts/piece_facts.h"
 
 namespace tile::lowering {
 namespace {
@@ -55,8 +56,8 @@ nest::Block PackingLowering::pack(const Packing& packing, State& s) {
 bool PackingLowering::copied_by_threads() const {
   bool known = c_.walker < 0 && !is_gpu(c_.frame.target);
   if (c_.parallel == 0 || !known) return c_.parallel > 0;
-  PieceModel model(c_.piece, c_.contraction, c_.frame.kernel, c_.frame.target);
-  return model.packing_ns(c_.schedule) >= kChunkNanoseconds;
+  PieceFacts facts(c_.piece, c_.contraction, c_.frame.kernel, c_.frame.target);
+  return threads_make_copies(facts, c_.schedule);
 }
 
 // Indices in range wherever a valid point reads; other elements of the block are never used.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/kernel/schedule.h"
-#include "core/schedule/cost/cost_term.h"
+#include "core/schedule/cost/piece/cost_term.h"
 
 namespace tile {
 

@@ -7,7 +7,9 @@
 
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
+#include "core/schedule/cost/piece/traffic.h"
 
 namespace tile {
 namespace {
@@ -47,16 +49,6 @@ std::vector<int64_t> row_extents(const Kernel& kernel) {
     list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
   }
   return list;
-}
-
-double tasks_of(const PieceSchedule& s, const Piece& piece) {
-  double tasks = 1;
-  for (const Loop& l : s.outer) {
-    if (l.binding != Binding::parallel) break;
-    int64_t extent = piece.box[static_cast<size_t>(l.iterator)];
-    tasks *= static_cast<double>(ceil_div(extent, l.step));
-  }
-  return tasks;
 }
 
 RowModel::RowModel(const Kernel& kernel, const Target& target, std::vector<int64_t> blocks)
@@ -105,13 +97,13 @@ double RowModel::cold_block(const Kernel& kernel) const {
   std::vector<std::pair<size_t, size_t>> moved;  // stage, access
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const Contraction& c = kernel.stages[s].contraction;
-    PieceModel model(c.pieces[0], c, kernel, target_);
-    for (size_t a = 0; a < model.accesses().size(); ++a) {
-      const PieceModel::AccessModel& access = model.accesses()[a];
+    PieceFacts facts(c.pieces[0], c, kernel, target_);
+    for (size_t a = 0; a < facts.accesses.size(); ++a) {
+      const AccessFacts& access = facts.accesses[a];
       TensorId id = access.access->tensor;
       if (!is_global(kernel, id) || !seen.insert(id).second) continue;
-      double all = model.footprint(access, c.pieces[0].box);
-      bool by_rows = model.footprint(access, block_.stages[s].contraction.pieces[0].box) < all;
+      double all = access.footprint(c.pieces[0].box);
+      bool by_rows = access.footprint(block_.stages[s].contraction.pieces[0].box) < all;
       bytes += all;
       second += by_rows ? all / std::max(1, target_.threads) : all;
       moved.emplace_back(s, a);
@@ -123,9 +115,9 @@ double RowModel::cold_block(const Kernel& kernel) const {
   double total = 0;
   for (auto [s, a] : moved) {
     const Contraction& c = block_.stages[s].contraction;
-    PieceModel model(c.pieces[0], c, block_, target_);
-    const PieceModel::AccessModel& access = model.accesses()[a];
-    double ns = model.fetch_ns(access, c.pieces[0].box, rate) * (access.store ? 2 : 1);
+    PieceFacts facts(c.pieces[0], c, block_, target_);
+    const AccessFacts& access = facts.accesses[a];
+    double ns = fetch_ns(access, c.pieces[0].box, rate, target_) * (access.store ? 2 : 1);
     total += block_.stages[s].attach >= 0 ? ns * attached_share_ : ns;
   }
   return total;
@@ -138,14 +130,14 @@ double RowModel::read_again() const {
   for (const KernelStage& stage : block_.stages) {
     if (stage.attach >= 0) continue;
     const Piece& piece = stage.contraction.pieces[0];
-    PieceModel model(piece, stage.contraction, block_, target_);
+    PieceFacts facts(piece, stage.contraction, block_, target_);
     double own = 0, again = 0;
-    for (const PieceModel::AccessModel& a : model.accesses()) {
-      double bytes = model.footprint(a, piece.box);
+    for (const AccessFacts& a : facts.accesses) {
+      double bytes = a.footprint(piece.box);
       own += bytes;
       bool fresh = seen.insert(a.access->tensor).second;
       if (fresh) held += bytes;
-      if (!fresh) again += model.fetch_ns(a, piece.box, target_.l3_bytes_per_ns);
+      if (!fresh) again += fetch_ns(a, piece.box, target_.l3_bytes_per_ns, target_);
     }
     if (own <= capacity) total += again;
   }
@@ -161,11 +153,11 @@ size_t reused_row(const Kernel& kernel, const Target& target) {
     for (const KernelStage& stage : kernel.stages) {
       if (stage.attach >= 0) continue;
       const Piece& piece = stage.contraction.pieces[0];
-      PieceModel model(piece, stage.contraction, kernel, target);
-      for (const PieceModel::AccessModel& a : model.accesses()) {
+      PieceFacts facts(piece, stage.contraction, kernel, target);
+      for (const AccessFacts& a : facts.accesses) {
         bool depends = a.strides[static_cast<size_t>(stage.rows[r])] != 0;
         bool argument = is_global(kernel, a.access->tensor);
-        if (argument && !depends) bytes += model.footprint(a, piece.box);
+        if (argument && !depends) bytes += a.footprint(piece.box);
       }
     }
     if (bytes < most || (bytes == most && all[r] <= all[best])) continue;

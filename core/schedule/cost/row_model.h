@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/kernel/schedule.h"
-#include "core/schedule/cost/cost_term.h"
+#include "core/schedule/cost/piece/cost_term.h"
 
 namespace tile {
 
@@ -12,8 +12,6 @@ namespace tile {
 bool is_global(const Kernel& kernel, TensorId id);
 // The extents of the kernel's rows, and last of its streamed axis if there is one.
 std::vector<int64_t> row_extents(const Kernel& kernel);
-// Tasks that the leading parallel loops give.
-double tasks_of(const PieceSchedule& schedule, const Piece& piece);
 
 // The model of a kernel with row loops whose blocks have the given sizes.
 class RowModel {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/kernel/collapse.h"
-#include "core/schedule/cost/cost.h"
 
 namespace tile {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/kernel/forms/tensor_core_gemm.h"
-#include "core/schedule/cost/cost_term.h"
+#include "core/schedule/cost/piece/cost_term.h"
 
 namespace tile::tensor_cores {
 

@@ -6,7 +6,8 @@
 
 #include "core/ir/analysis/operation_count.h"
 #include "core/kernel/forms/window.h"
-#include "core/schedule/cost/cost.h"
+#include "core/kernel/geometry.h"
+#include "core/schedule/facts/piece_facts.h"
 
 namespace tile {
 namespace {
@@ -17,12 +18,12 @@ double moved_bytes(const Kernel& kernel, const Target& target) {
   std::map<TensorId, double> touched;
   for (const KernelStage& stage : kernel.stages) {
     for (const Piece& piece : stage.contraction.pieces) {
-      PieceModel model(piece, stage.contraction, kernel, target);
-      for (const PieceModel::AccessModel& a : model.accesses()) {
+      PieceFacts facts(piece, stage.contraction, kernel, target);
+      for (const AccessFacts& a : facts.accesses) {
         if (a.gathers) continue;
         double& bytes = touched[a.access->tensor];
         auto all = static_cast<double>(element_count(a.shape)) * a.bytes;
-        bytes = std::max(bytes, std::min(all, model.footprint(a, piece.box)));
+        bytes = std::max(bytes, std::min(all, a.footprint(piece.box)));
       }
     }
   }

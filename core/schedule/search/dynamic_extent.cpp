@@ -6,8 +6,8 @@
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
+#include "core/schedule/facts/piece_facts.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 
@@ -128,10 +128,8 @@ bool is_heavy(const Kernel& kernel, const Target& target) {
   for (const Piece& piece : c.pieces) {
     KernelClass kind = classify(piece, c, kernel.tensors).kind;
     if (kind != KernelClass::matrix && kind != KernelClass::windowed) return false;
-    PieceModel model(piece, c, kernel, target);
-    double points = 1;
-    for (int64_t extent : piece.box) points *= static_cast<double>(extent);
-    total += points / static_cast<double>(model.lanes()) * model.body() * model.cycle_ns();
+    PieceFacts facts(piece, c, kernel, target);
+    total += facts.points() / static_cast<double>(facts.lanes) * facts.body * facts.cycle_ns;
   }
   return total >= target.class_work_ns;
 }

@@ -4,7 +4,8 @@
 #include <map>
 #include <string>
 
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
 
 namespace tile {
 namespace {

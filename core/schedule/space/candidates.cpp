@@ -9,9 +9,9 @@
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/task_sharing.h"
 #include "core/schedule/space/gpu_schedule.h"
+#include "core/schedule/space/piece/piece_space.h"
 #include "core/schedule/space/row_candidates.h"
 #include "core/schedule/space/shared_parallel_loops.h"
-#include "core/schedule/space/space.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
 
 namespace tile {

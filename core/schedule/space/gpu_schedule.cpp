@@ -31,9 +31,10 @@ int64_t access_elements(DType type) {
   return std::clamp<int64_t>(32 / static_cast<int64_t>(byte_size(type)), 1, 16);
 }
 
-class PieceSpace {
+class GpuPieceSpace {
  public:
-  PieceSpace(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target)
+  GpuPieceSpace(const Piece& piece, const Contraction& c, const Kernel& kernel,
+                const Target& target)
       : piece_(piece),
         c_(c),
         kernel_(kernel),
@@ -196,7 +197,7 @@ class PieceSpace {
 
 std::vector<PieceSchedule> piece_schedules(const Piece& piece, const Contraction& c,
                                            const Kernel& kernel, const Target& target) {
-  return PieceSpace(piece, c, kernel, target).ranked();
+  return GpuPieceSpace(piece, c, kernel, target).ranked();
 }
 
 std::vector<Schedule> candidate_schedules(const Kernel& kernel, const Target& target,

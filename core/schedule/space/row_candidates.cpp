@@ -6,9 +6,11 @@
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
 #include "core/schedule/cost/row_model.h"
 #include "core/schedule/legality/legality.h"
-#include "core/schedule/space/space.h"
+#include "core/schedule/space/piece/piece_space.h"
 
 namespace tile {
 namespace {
@@ -51,9 +53,9 @@ class RowSpace {
     for (const KernelStage& stage : kernel_.stages) {
       if (stage.attach >= 0) continue;
       const Piece& piece = stage.contraction.pieces[0];
-      PieceModel model(piece, stage.contraction, kernel_, target_);
-      for (const PieceModel::AccessModel& a : model.accesses()) {
-        double bytes = model.footprint(a, piece.box);
+      PieceFacts facts(piece, stage.contraction, kernel_, target_);
+      for (const AccessFacts& a : facts.accesses) {
+        double bytes = a.footprint(piece.box);
         if (!is_global(kernel_, a.access->tensor) || bytes <= most) continue;
         most = bytes;
         for (size_t r = 0; r < best.size(); ++r) {

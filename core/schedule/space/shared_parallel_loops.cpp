@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
-#include "core/schedule/cost/cost.h"
+#include "core/kernel/geometry.h"
+#include "core/schedule/cost/piece/piece_model.h"
 #include "core/schedule/cost/task_sharing.h"
 #include "core/schedule/legality/legality.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/schedule/space/space.h"
+#include "core/schedule/space/piece/piece_space.h"
 
 namespace tile {
 

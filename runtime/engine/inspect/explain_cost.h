@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/schedule/cost/cost_term.h"
+#include "core/schedule/cost/piece/cost_term.h"
 #include "runtime/engine/executable.h"
 
 namespace tile {

@@ -5,7 +5,6 @@
 #include "core/kernel/collapse.h"
 #include "core/kernel/geometry.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/run_tile.h"
 #include "tests/support/schedule_kernels.h"

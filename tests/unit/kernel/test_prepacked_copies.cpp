@@ -4,7 +4,7 @@
 
 #include "core/kernel/forms/prepacking.h"
 #include "core/kernel/geometry.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/schedule_kernels.h"

@@ -5,7 +5,6 @@
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
 #include "tests/support/run_tile.h"

@@ -7,7 +7,6 @@
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/run_tile.h"

@@ -4,7 +4,6 @@
 
 #include "core/kernel/geometry.h"
 #include "core/nest/passes/nest_passes.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "tests/support/schedule_kernels.h"
 

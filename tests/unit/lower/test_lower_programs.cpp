@@ -4,10 +4,10 @@
 
 #include "core/fusion/group.h"
 #include "core/interpret/interpret.h"
+#include "core/kernel/geometry.h"
 #include "core/lower/lower.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/random_schedule.h"

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/kernel/schedule.h"
-#include "core/schedule/cost/cost.h"
+#include "core/schedule/cost/piece/access_cycles.h"
+#include "core/schedule/cost/piece/piece_model.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -48,9 +49,10 @@ TEST(CostTerms, VectorsOfRowsThatBeginInsideLinesLieInTwo) {
   auto lines = [&](int64_t columns) {
     Kernel kernel = matrix_product(32, columns, 64);
     PieceModel model = model_of(kernel, target);
-    const PieceModel::AccessModel& right = model.accesses()[1];
-    EXPECT_EQ(model.vector_cycles(right, 1, true), model.vector_cycles(right, -1, false));
-    return model.lines_of_vector(right, 1);
+    const AccessFacts& right = model.facts().accesses[1];
+    AccessCycles cycles(model.facts());
+    EXPECT_EQ(cycles.vector_cycles(right, 1, true), cycles.vector_cycles(right, -1, false));
+    return cycles.lines_of_vector(right, 1);
   };
   EXPECT_EQ(lines(48), 1);
   EXPECT_EQ(lines(52), 1.75);

@@ -12,7 +12,7 @@
 #include "core/schedule/cost/tensor_core_gemm_rank.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
-#include "core/schedule/space/space.h"
+#include "core/schedule/space/piece/piece_space.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
 #include "tests/support/random_schedule.h"

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "core/kernel/geometry.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/schedule_kernels.h"

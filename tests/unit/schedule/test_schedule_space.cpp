@@ -7,8 +7,10 @@
 
 #include "core/kernel/geometry.h"
 #include "core/nest/passes/nest_passes.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
+#include "core/schedule/cost/piece/packing_cost.h"
+#include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/cost/piece/thread_cost.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/search.h"
 #include "core/schedule/space/candidates.h"
@@ -106,11 +108,12 @@ TEST(ScheduleSpace, CopiesThatTurnBlocksCostLess) {
     Kernel kernel = b.finish();
     const Contraction& c = kernel.stages[0].contraction;
     Target target = wide_target();
-    return PieceModel(c.pieces[0], c, kernel, target)
-        .packing_ns(parse_schedule("schedule { stage { piece outer (0:8 serial, 1:32 serial) "
-                                   "reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 vector) "
-                                   "pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial) } }")
-                        .stages[0][0]);
+    return packing_ns(
+        PieceFacts(c.pieces[0], c, kernel, target),
+        parse_schedule("schedule { stage { piece outer (0:8 serial, 1:32 serial) "
+                       "reduce (2:1 serial) tile (0:1 unroll, 1:16 unroll, 1:1 vector) "
+                       "pack 1 level 0 (1:32 serial, 2:1 serial, 1:1 serial) } }")
+            .stages[0][0]);
   };
   EXPECT_LT(copied(64), copied(63));
 }

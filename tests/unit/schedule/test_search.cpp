@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "core/kernel/geometry.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/cost/time_bound.h"
 #include "core/schedule/search/parametric_tiling.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/lower/lower.h"
-#include "core/schedule/cost/cost.h"
 #include "core/schedule/cost/estimate.h"
+#include "core/schedule/facts/access_facts.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/schedule_kernels.h"
 
@@ -60,10 +60,10 @@ TEST(SharedTaps, WrittenOutForDepthwiseFiltersAndPools) {
 }
 
 TEST(SharedTaps, DistinctReadsOfOverlappingWindows) {
-  PieceModel::AccessModel a;
+  AccessFacts a;
   auto part = [&](int64_t row, int64_t rows, int64_t tap, int64_t taps) {
     a.strides = {row, tap};
-    return PieceModel::distinct_part(a, 0, rows, 1, taps) * static_cast<double>(rows * taps);
+    return a.distinct_part(0, rows, 1, taps) * static_cast<double>(rows * taps);
   };
   EXPECT_DOUBLE_EQ(part(8, 7, 8, 3), 9);
   EXPECT_DOUBLE_EQ(part(16, 4, 8, 3), 9);  // stride 2

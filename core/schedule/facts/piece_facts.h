@@ -1,0 +1,51 @@
+// What is known of one piece before a schedule is chosen: its accesses, its extents, and figures of
+// its body on the target. Legality apart, all that prices, proposes or lowers schedules reads it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/kernel/kernel.h"
+#include "core/kernel/schedule.h"
+#include "core/schedule/facts/access_facts.h"
+
+namespace tile {
+
+// The references must outlive it. Immutable once made: threads may share it.
+struct PieceFacts {
+  PieceFacts(const Piece& of, const Contraction& of_contraction, const Kernel& of_kernel,
+             const Target& on);
+
+  const Piece& piece;
+  const Contraction& contraction;
+  const Kernel& kernel;
+  const Target& target;
+  std::vector<AccessFacts> accesses;  // loads, then stores
+  bool reduces = false;
+  int64_t lanes = 1;       // of a vector register, for the widest type computed
+  double body = 0;         // cycles of the body, a vector of points
+  double round = 0;        // cycles of a window's one value
+  double chain = 0;        // cycles that the rounds of folds take at least, one after the other
+  double cycle_ns = 1;     // nanoseconds of a cycle
+  bool taps_only = false;  // every reduction is the tap of a short window that slides along a
+                           // parallel dimension: depthwise convolutions and pools
+  bool row_waits = false;  // the next stage of a row needs what this one reduces
+  bool is_window = false;  // cells are sums over sliding windows
+
+  int64_t extent(int iterator) const { return piece.box[static_cast<size_t>(iterator)]; }
+  bool is_parallel_dim(int iterator) const {
+    return static_cast<size_t>(iterator) < piece.parallel_dims;
+  }
+  const AccessFacts& load(int number) const { return accesses[static_cast<size_t>(number)]; }
+  const AccessFacts& first_store() const { return accesses[piece.loads.size()]; }
+  double points() const;  // of the box
+  // Whether windows of neighbours along the parallel dimension overlap in some load as the
+  // reduction runs.
+  bool slides(size_t parallel_dim, size_t reduction) const;
+  // Whether copies of the load are made before all runs, which pay for reading them alone.
+  bool packed_once(const PieceSchedule& s, const Packing& p) const;
+  // Whether an earlier access of the same kind touches the block's lines.
+  bool shares_lines(size_t access, Range range) const;
+};
+
+}  // namespace tile
