@@ -32,6 +32,7 @@ class Printer {
   void line(const std::string& text);
   void open(const std::string& text);
   void close(const std::string& after = "");
+  // No prefix may be that of a type: i8, u16 and f32 are.
   std::string fresh(const char* prefix) { return prefix + std::to_string(counter_++); }
 
   // Kernels (print_launch.cpp).

@@ -9,6 +9,7 @@
 #include "core/ir/operation_cost.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/cost/estimate.h"
+#include "core/schedule/cost/piece/piece_model.h"
 #include "core/schedule/cost/tensor_core_gemm_rank.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
