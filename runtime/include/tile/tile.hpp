@@ -220,7 +220,8 @@ class Engine {
   std::string export_records() const {
     char* text = nullptr;
     check(tile_engine_records_export(get(), &text));
-    return taken(text);
+    std::unique_ptr<char, void (*)(char*)> owned(text, tile_string_free);
+    return text;
   }
   size_t import_records(std::string_view lines) const {
     size_t imported = 0;

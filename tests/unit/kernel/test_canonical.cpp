@@ -65,7 +65,7 @@ TEST(Canonical, ProgramsDoNotShow) {
   expect_one_form(testing::matrix_product(20, 30, 40));
   expect_one_form(testing::matrix_bias_gelu(20, 30, 40));
   expect_one_form(testing::convolution(2, 14, 8, 16, 3, 1, 1));
-  expect_one_form(testing::filter_gradient(2, 14, 8, 16, 3, 1, 1));
+  expect_one_form(testing::filter_gradient(2, 14, 8, 16, 3, 1));
   expect_one_form(testing::row_sum(5, 6, false));
 }
 
