@@ -145,6 +145,9 @@ class Backend {
                     const LaunchOptions& options) = 0;
   // The device and what makes its code, for people.
   virtual std::string description() const { return identity(); }
+  // The model of the processor or GPU as its maker names it ("AMD EPYC 9B45", "NVIDIA H200"), the
+  // same for every build and version; empty where it is not known.
+  virtual std::string processor() const { return ""; }
   // What cache keys must name: compiler version, device, driver.
   virtual std::string identity() const = 0;
 };

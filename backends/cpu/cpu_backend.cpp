@@ -89,6 +89,7 @@ class CpuBackend : public Backend {
     return cpu::sort_workspace(sort, source, host_.threads);
   }
 
+  std::string processor() const override { return processor_name(); }
   std::string identity() const override {
     return "llvm " LLVM_VERSION_STRING " " + host_.features.substr(0, host_.features.find(' ')) +
            " build " + build_identity();

@@ -5,24 +5,11 @@
 #include <utility>
 
 #include "runtime/api/handles.h"
-#include "runtime/engine/lean.h"
 
 using namespace tile;
 using namespace tile::api;
 
 namespace {
-
-// Fields beyond what the caller's struct has stay zero.
-template <class Options>
-Options given_options(const Options* options) {
-  Options copy{};
-  if (options == nullptr) return copy;
-  if (options->struct_size < sizeof(size_t)) {
-    fail(Stage::run, "argument", {}, "struct_size is not set", "set it to sizeof the struct");
-  }
-  std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
-  return copy;
-}
 
 std::function<bool()> polled(tile_cancel_callback cancel, void* user) {
   if (cancel == nullptr) return {};
@@ -411,13 +398,6 @@ tile_error* tile_program_run(tile_program* program, const DLTensor* const* input
     }
   }
   return run_program(loaded, inputs, input_count, outputs, output_count, options);
-}
-
-tile_error* tile_executable_tune(tile_executable* executable, double budget_ms) {
-  REQUIRE(executable);
-  LiveExecutable& live = *executable->executable;
-  return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
-                 [&] { live.replace(without_stages(*tuned(*live.snapshot(), budget_ms))); });
 }
 
 tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,

@@ -1,6 +1,8 @@
 // What the opaque handles of tile.h are, and how exceptions become tile_error.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -80,6 +82,18 @@ tile_error* watched(const Source* source, const Engine& engine, Stage stage, Wor
 template <class Work>
 tile_error* timed(const Source* source, const Engine& engine, Stage stage, Work&& work) noexcept {
   return watched(source, engine, stage, std::forward<Work>(work), engine.options().compile_seconds);
+}
+
+// Fields beyond what the caller's struct has stay zero.
+template <class Options>
+Options given_options(const Options* options) {
+  Options copy{};
+  if (options == nullptr) return copy;
+  if (options->struct_size < sizeof(size_t)) {
+    fail(Stage::run, "argument", {}, "struct_size is not set", "set it to sizeof the struct");
+  }
+  std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
+  return copy;
 }
 
 // A DLTensor on the host as the runtime sees it; throws Failure (code "argument").

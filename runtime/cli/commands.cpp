@@ -100,29 +100,6 @@ std::vector<size_t> numbers_of(const LoadedProgram& program,
   return numbers;
 }
 
-// The elements of constants are zeros.
-std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
-  std::vector<InputLayout> layouts;
-  std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
-  for (size_t i = 0; i < given.size(); ++i) {
-    const std::optional<HostTensor>& value = program.defaults()[i];
-    bool left_out = given[i].empty() && value;
-    layouts.push_back(
-        {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
-  }
-  if (inputs.constants.empty()) {
-    return located(program.program().source, [&] { return program.executable(layouts); });
-  }
-  std::vector<HostTensor> zeros;
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    const std::optional<HostTensor>& value = program.defaults()[i];
-    zeros.push_back(value ? *value : HostTensor(layouts[i].type.type, layouts[i].type.shape));
-  }
-  std::vector<size_t> constants = numbers_of(program, inputs.constants);
-  return located(program.program().source,
-                 [&] { return executable_for(program, zeros, constants); });
-}
-
 std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram>& program,
                                              const std::string& request) {
   size_t colon = request.find(':');
@@ -176,6 +153,28 @@ void report_profile(const Executable& executable, const std::vector<HostTensor>&
 }
 
 }  // namespace
+
+std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+  std::vector<InputLayout> layouts;
+  std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::optional<HostTensor>& value = program.defaults()[i];
+    bool left_out = given[i].empty() && value;
+    layouts.push_back(
+        {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
+  }
+  if (inputs.constants.empty()) {
+    return located(program.program().source, [&] { return program.executable(layouts); });
+  }
+  std::vector<HostTensor> zeros;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const std::optional<HostTensor>& value = program.defaults()[i];
+    zeros.push_back(value ? *value : HostTensor(layouts[i].type.type, layouts[i].type.shape));
+  }
+  std::vector<size_t> constants = numbers_of(program, inputs.constants);
+  return located(program.program().source,
+                 [&] { return executable_for(program, zeros, constants); });
+}
 
 int command_check(const std::string& file, const Inputs& inputs, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);

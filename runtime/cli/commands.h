@@ -12,6 +12,8 @@ namespace tile::cli {
 struct Inputs {
   std::vector<std::string> shapes, constants;
 };
+// The executable for the shapes given; the elements of constants are zeros. Throws Located.
+std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs);
 int command_check(const std::string& file, const Inputs& inputs, const Options& options);
 
 struct RunArguments {

@@ -4,6 +4,8 @@
 
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
+#include "runtime/cli/records_command.h"
+#include "runtime/cli/tune_command.h"
 #include "tile/tile.h"
 
 namespace tile::cli {
@@ -51,6 +53,8 @@ struct Command {
   Inputs inputs;
   ExplainArguments explain;
   std::string stage = "program", filter, of, wrt, action = "show";
+  TuneArguments tune;
+  RecordsArguments records;
 };
 
 void file_option(CLI::App* sub, Command& c) {
@@ -64,6 +68,60 @@ void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
   sub->add_option("--constant", c.inputs.constants, kConstants);
   pass_options(*sub, c.options);
+}
+
+using Choose = std::function<void(CLI::App*, std::function<int()>)>;
+
+void add_tune(CLI::App& app, Command& c, const Choose& choose) {
+  CLI::App* tune = app.add_subcommand("tune", "race schedules of a program's kernels");
+  file_option(tune, c);
+  shape_option(tune, c);
+  tune->add_option("--seconds", c.tune.seconds,
+                   "time for it (default: 10, or with --share until all is done)");
+  tune->add_option("--share", c.tune.share,
+                   "a directory in which many workers, on any machines, share the work");
+  tune->add_option("--candidates", c.tune.candidates, "of each kernel, with --share")
+      ->capture_default_str();
+  tune->add_option("--confirm", c.tune.confirmations,
+                   "machines that race each kernel's best in turns, with --share")
+      ->capture_default_str();
+  tune->add_flag("--json", c.tune.json, "what was found, as JSON");
+  choose(tune, [&c] { return command_tune(c.run.file, c.inputs, c.tune, c.options); });
+}
+
+void add_records(CLI::App& app, Command& c, const Choose& choose) {
+  CLI::App* records = app.add_subcommand("records", "list, move and check what tuning left");
+  records->require_subcommand(1);
+  auto add = [&](const char* action, const char* what) {
+    CLI::App* sub = records->add_subcommand(action, what);
+    add_common(*sub, c.options);
+    skip_option(*sub, c.options);
+    choose(sub, [&c, action] {
+      c.records.action = action;
+      return command_records(c.records, c.options);
+    });
+    return sub;
+  };
+  constexpr const char* kHere = "of this machine's processor alone";
+  constexpr const char* kNoRace = "race nothing again";
+  CLI::App* list = add("list", "the best schedule of each kernel on record");
+  list->add_option("files", c.records.files, "files of records (default: the store)");
+  list->add_flag("--all", c.records.all, "every schedule on record");
+  list->add_flag("--here", c.records.here, kHere);
+  list->add_flag("--json", c.records.json, "as JSON");
+  CLI::App* out = add("export", "write the store's records to a file");
+  out->add_option("to", c.records.to, "the file, or -")->required();
+  out->add_flag("--here", c.records.here, kHere);
+  CLI::App* in = add("import", "add files of records to the store; near ties are raced again");
+  in->add_option("files", c.records.files, "files of records")->required();
+  in->add_flag("!--no-race", c.records.race, kNoRace);
+  CLI::App* merge = add("merge", "make one file of several; near ties are raced again");
+  merge->add_option("to", c.records.to, "the file that is written, or -")->required();
+  merge->add_option("files", c.records.files, "files of records")->required();
+  merge->add_flag("!--no-race", c.records.race, kNoRace);
+  CLI::App* verify = add("verify", "race every record against the model's pick again");
+  verify->add_option("files", c.records.files, "files of records (default: the store)");
+  verify->add_flag("--json", c.records.json, "as JSON");
 }
 
 int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
@@ -166,6 +224,9 @@ int main_of(int argc, char** argv) {
   CLI::App* cache = app.add_subcommand("cache", "show or clear the disk cache");
   cache->add_option("action", c.action, "show or clear")->check(CLI::IsMember({"show", "clear"}));
   choose(cache, [&] { return command_cache(c.action); });
+
+  add_tune(app, c, choose);
+  add_records(app, c, choose);
 
   CLI::App* devices = app.add_subcommand("devices", "list what programs can run on");
   add_common(*devices, c.options);

@@ -19,6 +19,7 @@
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/records/ranking.h"
 
 namespace tile {
 namespace {
@@ -29,24 +30,33 @@ std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
   return types;
 }
 
-// What tuning found earlier on this machine. A record that does not fit is as good as none.
-std::optional<Schedule> tuned_schedule(Engine& engine, const Kernel& kernel) {
-  const Target& target = engine.target();
-  if (engine.options().deterministic) return std::nullopt;
-  std::optional<std::string> tuned = engine.kernels().tuned_schedule(kernel, target);
-  if (!tuned) return std::nullopt;
+// Why a schedule on record cannot be used for the kernel; empty: it is in `schedule`.
+std::string unusable(const std::string& text, const Kernel& kernel, const Target& target,
+                     Schedule& schedule) {
   try {
-    Schedule schedule = parse_schedule(*tuned);
-    std::string why = illegal(schedule, kernel, target);
-    if (why.empty()) return schedule;
-    engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
+    schedule = parse_schedule(text);
+    return illegal(schedule, kernel, target);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& failure) {  // its text is not of this version, or of nobody's
-    engine.log(LogLevel::warning,
-               "tuned schedule of " + kernel.name + " ignored: " + failure.what());
+    return failure.what();
   }
-  return std::nullopt;
+}
+
+// What tuning found earlier for this kind of processor: the best of what can be used. A record that
+// does not fit is as good as none.
+bool take_tuned(Engine& engine, const Kernel& kernel, Launch& launch) {
+  if (engine.options().deterministic) return false;
+  const Target& target = engine.target();
+  for (RankedSchedule& tuned : engine.kernels().tuned_schedules(kernel, target)) {
+    std::string why = unusable(tuned.record.schedule, kernel, target, launch.schedule);
+    if (why.empty()) {
+      launch.record = std::make_shared<const RankedSchedule>(std::move(tuned));
+      return true;
+    }
+    engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
+  }
+  return false;
 }
 
 PassOptions pass_options(const Engine& engine, PassObserver* observer = nullptr) {
@@ -129,14 +139,11 @@ std::optional<ClassKernel> choose_for_class(const Executable& e, const Kernel& k
 
 // The kernel's schedule; with the kernel of its class where that is to run.
 std::optional<ClassKernel> choose_schedule(const Executable& e, const Kernel& kernel,
-                                           Schedule& schedule) {
-  if (std::optional<Schedule> tuned = tuned_schedule(*e.engine, kernel)) {
-    schedule = std::move(*tuned);
-    return std::nullopt;
-  }
+                                           Launch& launch) {
+  if (take_tuned(*e.engine, kernel, launch)) return std::nullopt;
   std::optional<ClassKernel> found;
-  if (!e.own_code) found = choose_for_class(e, kernel, schedule);
-  if (!found) schedule = analytic_schedule(kernel, e.engine->target());
+  if (!e.own_code) found = choose_for_class(e, kernel, launch.schedule);
+  if (!found) launch.schedule = analytic_schedule(kernel, e.engine->target());
   return found;
 }
 
@@ -159,7 +166,7 @@ Launch launch_of(Executable& e, const Kernel& kernel, const PassOptions& passes)
   launch.arguments = arguments_of(kernel);
   std::optional<ClassKernel> of_class;
   run_pass(
-      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, launch.schedule); },
+      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
   if (of_class) {
     take_class(e, *of_class, launch, passes);
@@ -199,6 +206,7 @@ void drop_spilling(const Executable& e, Launch& launch) {
     other.schedule = std::move(schedule);
     make_code(e, other);
     if (other.code->spills()) continue;
+    other.record = nullptr;
     launch = std::move(other);
     return;
   }

@@ -24,6 +24,7 @@ class DeviceMemory;
 class DeviceReplays;
 class Engine;
 class PassTimes;
+struct RankedSchedule;
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
 // row-major.
 struct InputLayout {
@@ -85,6 +86,8 @@ struct Launch {
   // For emit and explain: which step of the program it came from.
   std::optional<Kernel> kernel;
   Schedule schedule;
+  // The record that tuning left of the schedule; null: the model chose it.
+  std::shared_ptr<const RankedSchedule> record;
   nest::Nest nest;
 };
 

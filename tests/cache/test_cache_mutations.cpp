@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "runtime/engine/cache/disk_cache.h"
-#include "runtime/engine/cache/tuning_records.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/records/tuning_records.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_source.h"

@@ -1,5 +1,6 @@
-// Any text as a tuning record: it is none, or a kernel and a schedule that are parsed or refused
-// with an error; a schedule that is legal for a kernel is lowered.
+// Any text as lines of tuning records, and as a fleet's files: they are none, or kernels and
+// schedules that are parsed or refused with an error, ranked and merged; a schedule that is legal
+// for a kernel is lowered.
 #include <memory>
 #include <string>
 
@@ -10,14 +11,15 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/schedule_transfer.h"
 #include "core/support/checked.h"
-#include "runtime/engine/cache/tuning_records.h"
+#include "runtime/engine/fleet/fleet_files.h"
+#include "runtime/engine/records/record_set.h"
 #include "tests/fuzz/file_target.h"
 
 namespace {
 
 using namespace tile;
 
-constexpr const char* kIdentity = "fuzz";
+constexpr const char* kProcessor = "fuzz";
 
 constexpr const char* kKernel = R"(kernel C
 stage attach -1 global
@@ -59,7 +61,9 @@ void use(const std::string& kernel_text, const std::string& schedule_text) {
     if (print(parse_schedule(print(schedule))) != print(schedule))
       fuzz::fault("printing a schedule");
     if (illegal(schedule, own, here).empty()) nest::verify(lower(own, schedule, here));
-    Kernel other = kernel_of(kernel_text);
+    Kernel other = kernel_of_key(kernel_text);
+    std::string key = record_key(other);
+    if (record_key(kernel_of_key(key)) != key) fuzz::fault("the key of a key's kernel");
     distance(own, other);
     resized(schedule, other, own);
   } catch (const InternalError& error) {
@@ -69,13 +73,37 @@ void use(const std::string& kernel_text, const std::string& schedule_text) {
   }
 }
 
+// What is taken comes back from what is written, in whatever order.
+void use_lines(const std::string& text) {
+  RecordSet set;
+  set.add(text, "target", kProcessor);
+  RecordSet again;
+  again.add(set.text());
+  if (again.text() != set.text()) fuzz::fault("writing records");
+  for (const std::string& processor : set.processors()) {
+    for (const auto& [kernel, records] : set.of(processor)) {
+      std::vector<RankedSchedule> ranking = ranked(records, "fuzz");
+      near_ties(ranking, 4);
+      for (const RankedSchedule& r : ranking) {
+        describe(r, processor);
+        use(kernel, r.record.schedule);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);
-  if (auto record = parse_json_line(text, kIdentity)) use(record->kernel, record->schedule);
-  // Without the line around them, so that the texts are reached.
+  use_lines(text);
+  // As a record whose digest is right, so that what is behind it is reached.
   size_t cut = text.find('\n' + std::string("---\n"));
-  if (cut != std::string::npos) use(text.substr(0, cut), text.substr(cut + 5));
+  std::string kernel = text.substr(0, cut);
+  std::string schedule = cut == std::string::npos ? "" : text.substr(cut + 5);
+  if (cut != std::string::npos) use(kernel, schedule);
+  use_lines(to_line(TuningRecord{kernel, schedule, 1}, kProcessor));
+  if (std::optional<FleetPlan> plan = parse_plan(text)) parse_plan(to_text(*plan));
+  parse_time(text);
   return 0;
 }

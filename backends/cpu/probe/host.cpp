@@ -5,8 +5,13 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <fstream>
 #include <vector>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "backends/cpu/jit/llvm_memory.h"
 #include "backends/cpu/probe/probe_dot_products.h"
@@ -127,6 +132,26 @@ Target probe_host() {
   Target target = kHost;
   target.threads = std::max(1, tbb::this_task_arena::max_concurrency());
   return target;
+}
+
+// The brand string: leaves 80000002 to 80000004 of CPUID (Intel SDM, volume 2, "CPUID").
+std::string processor_name() {
+#if defined(__x86_64__)
+  constexpr unsigned kFirst = 0x80000002, kLast = 0x80000004;
+  std::array<unsigned, 12> words{};
+  for (unsigned leaf = kFirst; leaf <= kLast; ++leaf) {
+    unsigned* at = &words[4 * static_cast<size_t>(leaf - kFirst)];
+    if (__get_cpuid(leaf, at, at + 1, at + 2, at + 3) == 0) return "";
+  }
+  std::array<char, sizeof words + 1> text{};
+  std::memcpy(text.data(), words.data(), sizeof words);
+  std::string name = text.data();
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name;
+#else
+  return "";
+#endif
 }
 
 Target limited_to(const Target& host, std::string_view name) {

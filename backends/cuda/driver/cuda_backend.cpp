@@ -90,12 +90,16 @@ class CudaBackend : public Backend {
     sort_on_device(*sort_code(source.type), sort, source, from, to, options, session_of(options));
   }
 
-  std::string description() const override {
-    std::string name = "no device";
+  std::string processor() const override {
     try {
-      name = device()->name();
+      return device()->name();
     } catch (const Failure&) {  // code for a device elsewhere
+      return "";
     }
+  }
+  std::string description() const override {
+    std::string name = processor();
+    if (name.empty()) name = "no device";
     auto text = [](int version) {
       return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
     };

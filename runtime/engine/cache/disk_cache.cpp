@@ -10,6 +10,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "runtime/engine/records/tuning_records.h"
+
 namespace tile {
 namespace {
 
@@ -43,7 +45,7 @@ std::string name_of(std::string_view key) { return hex(key) + std::string(kSuffi
 
 // Whether a file of the directory is the cache's.
 bool is_ours(std::string_view name) {
-  bool tuning = name.starts_with("tuning-") && name.ends_with(".jsonl");
+  bool tuning = is_records_file(name) || is_earlier_records_file(name);
   bool rates = name.starts_with("machine-") && name.find(".json") != std::string_view::npos;
   return tuning || rates || name.find(kSuffix) != std::string_view::npos;
 }

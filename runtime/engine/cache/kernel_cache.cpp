@@ -5,12 +5,14 @@
 #include <new>
 #include <span>
 
+#include "core/kernel/canonical.h"
 #include "core/schedule/search/schedule_transfer.h"
 #include "core/support/control.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/disk_cache.h"
-#include "runtime/engine/cache/tuning_records.h"
 #include "runtime/engine/concurrency/call_control.h"
+#include "runtime/engine/records/processor_key.h"
+#include "runtime/engine/records/tuning_records.h"
 
 namespace tile {
 
@@ -46,7 +48,7 @@ KernelCache::KernelCache(Backend& backend, std::unique_ptr<DiskCache> disk, Memo
       budget_(budget) {}
 KernelCache::~KernelCache() = default;
 
-// What code and tuning records depend on beside the kernel.
+// What code depends on beside the kernel.
 std::string KernelCache::identity(const Target& target) const {
   std::string text = backend_.identity() + "\n" + to_string(without_rates(target));
   return skipped_passes_.empty() ? text : text + "\nwithout " + skipped_passes_;
@@ -155,7 +157,7 @@ void KernelCache::keep_record(const std::string& key, std::span<const std::byte>
 std::string KernelCache::tuning_stamp(const Target& target) { return records(target).stamp(); }
 
 TuningRecords& KernelCache::records(const Target& target) {
-  std::string of = identity(target);
+  std::string of = processor_key(backend_, target, skipped_passes_);
   std::lock_guard lock(mutex_);
   std::unique_ptr<TuningRecords>& slot = records_[of];
   if (!slot) {
@@ -165,8 +167,12 @@ TuningRecords& KernelCache::records(const Target& target) {
   return *slot;
 }
 
+std::vector<RankedSchedule> KernelCache::tuned_schedules(const Kernel& kernel,
+                                                         const Target& target) {
+  return records(target).ranking(record_key(kernel));
+}
 std::optional<std::string> KernelCache::tuned_schedule(const Kernel& kernel, const Target& target) {
-  return records(target).find(print(kernel));
+  return records(target).find(record_key(kernel));
 }
 
 std::shared_ptr<const PrivateDirectory> KernelCache::directory() const {
@@ -177,10 +183,11 @@ bool KernelCache::writes() const { return disk_ && disk_->mode() != CacheMode::r
 std::vector<Schedule> KernelCache::transferred_schedules(const Kernel& kernel, const Target& target,
                                                          size_t limit) {
   std::vector<std::pair<double, Schedule>> found;
-  for (const TuningRecord& record : records(target).similar(print(kernel))) {
+  Kernel own = canonical(kernel);
+  for (const TuningRecord& record : records(target).similar(record_key(kernel))) {
     try {
-      Kernel other = parse_kernel(std::make_shared<Source>(Source{"tuning record", record.kernel}));
-      double far = distance(kernel, other);
+      Kernel other = kernel_of_key(record.kernel);
+      double far = distance(own, other);
       if (!std::isfinite(far)) continue;
       found.emplace_back(far, resized(parse_schedule(record.schedule), other, kernel));
     } catch (const std::bad_alloc&) {
@@ -200,7 +207,9 @@ std::vector<Schedule> KernelCache::transferred_schedules(const Kernel& kernel, c
 
 void KernelCache::remember_schedule(const Kernel& kernel, const Target& target,
                                     const std::string& schedule, double ns) {
-  records(target).add({print(kernel), schedule, ns});
+  TuningRecord record{record_key(kernel), schedule, ns};
+  record.name = kernel.name;
+  records(target).add(record);
 }
 
 std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Target& target) {

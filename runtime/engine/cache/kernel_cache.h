@@ -20,6 +20,7 @@ namespace tile {
 class DiskCache;
 class PrivateDirectory;
 class TuningRecords;
+struct RankedSchedule;
 
 // Code counts against the engine's budget in memory; what an executable uses is found here as long
 // as it uses it.
@@ -49,11 +50,14 @@ class KernelCache {
   std::shared_ptr<const Code> keep(const nest::Nest& nest, const Target& target,
                                    std::shared_ptr<const Code> trial);
 
-  // The schedule that tuning found best for a kernel on this target, in memory or on disk; its text
-  // (see print(Schedule)).
+  // The schedules that tuning found for a kernel on this target, in memory or on disk, the best
+  // first (see ranked()), and the text of the first.
+  std::vector<RankedSchedule> tuned_schedules(const Kernel& kernel, const Target& target);
   std::optional<std::string> tuned_schedule(const Kernel& kernel, const Target& target);
   void remember_schedule(const Kernel& kernel, const Target& target, const std::string& schedule,
                          double ns);
+  // What is on record for this kind of processor; lives as long as the cache.
+  TuningRecords& records(const Target& target);
   // What tuning found for kernels that differ from this one in sizes alone, of the nearest first;
   // at most `limit`.
   std::vector<Schedule> transferred_schedules(const Kernel& kernel, const Target& target,
@@ -106,9 +110,8 @@ class KernelCache {
   MemoryBudget& budget_;
   std::mutex mutex_;
   std::unordered_map<std::string, Slot> slots_;
-  size_t sweep_at_ = 64;  // slots
-  TuningRecords& records(const Target& target);
-  std::unordered_map<std::string, std::unique_ptr<TuningRecords>> records_;  // by target
+  size_t sweep_at_ = 64;                                                     // slots
+  std::unordered_map<std::string, std::unique_ptr<TuningRecords>> records_;  // by processor
 };
 
 }  // namespace tile

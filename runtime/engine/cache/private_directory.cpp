@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,7 +170,7 @@ bool PrivateDirectory::replace(const std::string& name, std::span<const std::byt
 bool PrivateDirectory::append(const std::string& name, std::string_view text,
                               std::string& why) const {
   if (!is_private(why)) return false;
-  int flags = O_WRONLY | O_CREAT | O_APPEND | kFileFlags;
+  int flags = O_RDWR | O_CREAT | O_APPEND | kFileFlags;
   File file(openat(handle_.get(), name.c_str(), flags, 0600));
   struct stat info{};
   if (file.get() < 0 || fstat(file.get(), &info) != 0) {
@@ -180,11 +181,52 @@ bool PrivateDirectory::append(const std::string& name, std::string_view text,
     why = fault;
     return false;
   }
+  std::string whole;
+  char last = '\n';
+  if (info.st_size > 0 && pread(file.get(), &last, 1, info.st_size - 1) == 1 && last != '\n') {
+    whole = "\n" + std::string(text);
+    text = whole;
+  }
   if (::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
     return true;
   }
   why = error_text();
   return false;
+}
+
+// Written under another name and linked, which fails where there is a file: readers see all of it
+// or none. A file system without links opens it exclusively instead.
+bool PrivateDirectory::create(const std::string& name, std::string_view text,
+                              std::string& why) const {
+  if (!is_private(why)) return false;
+  std::string temporary = temporary_name(name);
+  auto made = [&](const std::string& called) {
+    File file(
+        openat(handle_.get(), called.c_str(), O_WRONLY | O_CREAT | O_EXCL | kFileFlags, 0600));
+    return file.get() >= 0 && file.write(std::as_bytes(std::span(text)));
+  };
+  bool done = made(temporary);
+  if (done) {
+    done = linkat(handle_.get(), temporary.c_str(), handle_.get(), name.c_str(), 0) == 0;
+    bool no_links = !done && (errno == EPERM || errno == ENOTSUP || errno == ENOSYS);
+    if (no_links) done = made(name);
+  }
+  if (!done && errno != EEXIST) why = error_text();
+  unlinkat(handle_.get(), temporary.c_str(), 0);
+  return done;
+}
+
+bool PrivateDirectory::touch(const std::string& name) const {
+  std::string why;
+  return is_private(why) && utimensat(handle_.get(), name.c_str(), nullptr, 0) == 0;
+}
+
+std::optional<File> PrivateDirectory::try_lock(const std::string& name, std::string& why) const {
+  if (!is_private(why)) return std::nullopt;
+  File file(openat(handle_.get(), name.c_str(), O_RDWR | O_CREAT | kFileFlags, 0600));
+  if (file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (file.get() < 0 || errno != EWOULDBLOCK) why = error_text();
+  return std::nullopt;
 }
 
 bool PrivateDirectory::remove(const std::string& name) const {

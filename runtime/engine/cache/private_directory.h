@@ -55,8 +55,18 @@ class PrivateDirectory {
   // As a whole: readers see the file before or after. A writer that is killed leaves a file whose
   // name is_leftover() knows.
   bool replace(const std::string& name, std::span<const std::byte> bytes, std::string& why) const;
-  // At the end of a file, in one write.
+  // At the end of a file, in one write. Behind a line that a killed writer left unfinished the text
+  // begins a line of its own.
   bool append(const std::string& name, std::string_view text, std::string& why) const;
+  // As a whole where there is none of that name yet: of several processes one succeeds. False with
+  // an empty `why`: there is one.
+  bool create(const std::string& name, std::string_view text, std::string& why) const;
+  // Sets the time when it was written to now, by the clock of whoever keeps the files.
+  bool touch(const std::string& name) const;
+  // A file, made where it is missing, that is locked while the result lives, by one of the
+  // processes of this machine; nullopt: another one has it, or the file system knows no locks and
+  // `why` says so.
+  std::optional<File> try_lock(const std::string& name, std::string& why) const;
   bool remove(const std::string& name) const;
 
   struct Entry {

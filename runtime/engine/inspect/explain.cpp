@@ -9,6 +9,7 @@
 #include "core/kernel/forms/window_report.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/explain_cost.h"
+#include "runtime/engine/records/record_set.h"
 
 namespace tile {
 namespace {
@@ -151,7 +152,7 @@ std::string stage_text(const Launch& launch, size_t at, WindowNotes& notes) {
   return out;
 }
 
-std::string launch_text(const Launch& launch, WindowNotes& notes) {
+std::string launch_text(const Launch& launch, const std::string& processor, WindowNotes& notes) {
   if (launch.sort) return "sort: a routine of the runtime\n";
   std::string out = launch.kernel ? "kernel " + launch.kernel->name + "\n" : "scatter\n";
   if (launch.kernel) {
@@ -172,6 +173,7 @@ std::string launch_text(const Launch& launch, WindowNotes& notes) {
     out +=
         "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";
   }
+  if (launch.record) out += "  tuned, record " + describe(*launch.record, processor) + "\n";
   if (launch.kernel) out += "  tiles:\n" + print(launch.schedule);
   return out;
 }
@@ -188,14 +190,16 @@ std::string explain(const Executable& e, const ExplainOptions& options) {
   }
   if (e.restored) return explain(*compile_stages(e), options);
   std::string text, json;
+  std::string processor = e.engine->kernels().records(e.engine->target()).processor();
   WindowNotes notes;
   for (size_t i = 0; i < e.launches.size(); ++i) {
     LaunchCost cost = launch_cost(e.launches[i], e.engine->target());
     if (i < options.measured_ns.size()) cost.measured_ns = options.measured_ns[i];
+    if (e.launches[i].record) cost.record = short_name(e.launches[i].record->record, processor);
     if (options.json) {
       json += (json.empty() ? "" : ",") + to_json(cost);
     } else {
-      text += launch_text(e.launches[i], notes) + to_text(cost);
+      text += launch_text(e.launches[i], processor, notes) + to_text(cost);
     }
   }
   if (options.json) {

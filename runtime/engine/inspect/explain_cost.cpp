@@ -130,6 +130,7 @@ std::string to_json(const LaunchCost& cost) {
   if (cost.taken) out += ",\"taken\":" + json_of(*cost.taken);
   if (cost.next) out += ",\"next\":" + json_of(*cost.next);
   if (cost.measured_ns) out += ",\"measured_ns\":" + exactly(*cost.measured_ns);
+  if (!cost.record.empty()) out += ",\"record\":" + quoted(cost.record);
   return out + "}";
 }
 

@@ -19,6 +19,7 @@ struct LaunchCost {
   std::optional<ScheduleCost> taken;
   std::optional<ScheduleCost> next;  // the best other one of the space; nullopt: there is none
   std::optional<double> measured_ns;
+  std::string record;  // the name of the record that the schedule comes from; empty: the model's
 };
 
 LaunchCost launch_cost(const Launch& launch, const Target& target);

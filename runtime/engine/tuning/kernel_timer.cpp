@@ -225,6 +225,7 @@ double KernelTimer::operator()(const Schedule& schedule) {
   double ns = settled(code, {trial.parameters, trial.copies});
   spent_.running_ns += now_ns() - start;
   trial.best = std::min(trial.best, ns);
+  trial.times.push_back(ns);
   best_ = std::min(best_, ns);
   return ns;
 }
@@ -232,7 +233,8 @@ double KernelTimer::operator()(const Schedule& schedule) {
 double KernelTimer::as_compiled() {
   std::vector<size_t> copies;
   for (const PrepackedCopy& p : launch_.prepared) copies.push_back(p.bytes);
-  return settled(*launch_.code, {launch_.parameters, copies});
+  as_compiled_.push_back(settled(*launch_.code, {launch_.parameters, copies}));
+  return as_compiled_.back();
 }
 
 // A device's events time what runs alone: the median counts. A CPU's runs are disturbed by others:
@@ -263,6 +265,19 @@ std::shared_ptr<const Code> KernelTimer::code(const Schedule& schedule) const {
 double KernelTimer::best(const Schedule& schedule) const {
   auto at = trials_.find(print(schedule));
   return at == trials_.end() ? std::numeric_limits<double>::infinity() : at->second.best;
+}
+
+std::vector<double> KernelTimer::times(const Schedule& schedule) const {
+  auto at = trials_.find(print(schedule));
+  return at == trials_.end() ? std::vector<double>{} : at->second.times;
+}
+
+std::map<std::string, std::vector<double>> KernelTimer::times() const {
+  std::map<std::string, std::vector<double>> all;
+  for (const auto& [text, trial] : trials_) {
+    if (trial.shared < 0 && !trial.times.empty()) all[text] = trial.times;
+  }
+  return all;
 }
 
 }  // namespace tile

@@ -46,6 +46,11 @@ class KernelTimer {
   std::shared_ptr<const Code> code(const Schedule& schedule) const;
   // The least of a schedule's times so far.
   double best(const Schedule& schedule) const;
+  // All of a schedule's times, and of the launch as it is; and of every schedule that was timed
+  // with code of its own, by their texts.
+  std::vector<double> times(const Schedule& schedule) const;
+  const std::vector<double>& times_as_compiled() const { return as_compiled_; }
+  std::map<std::string, std::vector<double>> times() const;
   // On what this timer's time went.
   struct Spent {
     size_t compiled = 0;
@@ -62,6 +67,7 @@ class KernelTimer {
     std::vector<int64_t> parameters;  // of its launches
     std::vector<size_t> copies;       // bytes of what it reads packed before all runs
     double best = std::numeric_limits<double>::infinity();
+    std::vector<double> times;
   };
   struct SharedCode {
     SharedForm form;
@@ -85,6 +91,7 @@ class KernelTimer {
   std::unique_ptr<Memory> memory_;
   std::map<std::string, Trial> trials_;  // by the schedule's text
   std::vector<SharedCode> shared_;
+  std::vector<double> as_compiled_;                        // times of the launch as it is
   double best_ = std::numeric_limits<double>::infinity();  // of all schedules
   Spent spent_;
 };

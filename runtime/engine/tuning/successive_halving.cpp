@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "core/kernel/forms/prepacking.h"
 #include "core/schedule/cost/time_bound.h"
 #include "core/schedule/search/search.h"
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/records/ranking.h"
 #include "runtime/engine/tuning/tune.h"
 
 namespace tile {
@@ -20,6 +22,7 @@ constexpr size_t kCompiledAhead = 8;
 constexpr double kCompilingShare = 0.75;
 
 constexpr size_t kNeighbours = 1;  // shapes whose best schedule takes part
+constexpr size_t kOnRecord = 4;    // schedules on record for the kernel itself that do
 
 // A race has time for more than one short list, as many of a long one share their code.
 constexpr size_t kShortLists = 2;
@@ -77,6 +80,22 @@ std::optional<Schedule> duel(const std::vector<Schedule>& last, KernelTimer& tim
   auto best = std::min_element(least.begin(), least.end());
   if (*best > kPays * now) return std::nullopt;
   return last[static_cast<size_t>(best - least.begin())];
+}
+
+// What other races and machines found best for the kernel.
+std::vector<Schedule> on_record(Engine& engine, const Kernel& kernel) {
+  std::vector<Schedule> list;
+  for (const RankedSchedule& known : engine.kernels().tuned_schedules(kernel, engine.target())) {
+    if (list.size() == kOnRecord) break;
+    try {
+      list.push_back(parse_schedule(known.record.schedule));
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception&) {  // the text of another version, or of nobody's
+      checkpoint();
+    }
+  }
+  return list;
 }
 
 bool reads_fixed(const Kernel& kernel) {
@@ -162,6 +181,7 @@ std::optional<Schedule> race(const Executable& e, const Launch& launch, KernelTi
   options.progress = progress;
   options.also = e.engine->kernels().transferred_schedules(kernel, target, kNeighbours);
   options.also.push_back(launch.schedule);  // what runs now, where that is not the model's pick
+  for (Schedule& known : on_record(*e.engine, kernel)) options.also.push_back(std::move(known));
   if (!is_gpu(target)) {
     options.bound_ns = bound_ns(kernel, target, e.engine->measured_rates());
     return CpuRace(e, launch, timer, budget_ms).run(std::move(options));

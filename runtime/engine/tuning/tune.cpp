@@ -11,10 +11,23 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/records/tuning_records.h"
+#include "runtime/engine/tuning/record_race.h"
 
 namespace tile {
 
 namespace {
+
+// The record of a schedule; null: there is none.
+std::shared_ptr<const RankedSchedule> record_in(TuningRecords& records, const Kernel& kernel,
+                                                const std::string& schedule) {
+  for (RankedSchedule& known : records.ranking(record_key(kernel))) {
+    if (known.record.schedule == schedule) {
+      return std::make_shared<const RankedSchedule>(std::move(known));
+    }
+  }
+  return nullptr;
+}
 
 // What the race of one launch's kernel leaves of it: the launch as it was, or with the winner's
 // code.
@@ -30,9 +43,19 @@ void race_launch(const Executable& e, Launch& launch, double budget_ms,
   }
   std::optional<Schedule> found = race(e, launch, timer, budget_ms, report);
   if (!found && !launch.parameters.empty()) return;  // the code of a class of sizes
-  double ns = found ? timer.best(*found) : timer.as_compiled();
+  if (!found && timer.times_as_compiled().empty()) timer.as_compiled();
+  std::string before = print(launch.schedule);
   if (found) launch.schedule = std::move(*found);
-  e.engine->kernels().remember_schedule(kernel, e.engine->target(), print(launch.schedule), ns);
+  std::string verdict = print(launch.schedule);
+  bool is_device = e.engine->session() != nullptr;
+  auto others = timer.times();
+  if (launch.parameters.empty() && !timer.times_as_compiled().empty()) {
+    others[before] = timer.times_as_compiled();
+  }
+  const auto& times = found ? timer.times(launch.schedule) : timer.times_as_compiled();
+  TuningRecords& records = e.engine->kernels().records(e.engine->target());
+  records.add(records_of_race(kernel, verdict, times, std::move(others), is_device));
+  launch.record = record_in(records, kernel, verdict);
   if (!found) return;
   launch.nest = lowered(e, kernel, launch.schedule);
   launch.prepared = copies_for(e, kernel, launch.schedule);

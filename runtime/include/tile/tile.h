@@ -111,6 +111,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "driver"       NVIDIA's driver is not found or too old
  *   "launch"       a kernel failed on the device
  *   "cuda"         another function of the driver failed
+ *   "file"         the files of a shared directory (tile_tune_options) cannot be read or written
  *   Warnings alone, see tile_program_warnings
  *   "unread"       an input that nothing reads
  *   "empty"        a contraction without any point
@@ -379,6 +380,44 @@ TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* con
  * begin later take the winners. A budget that is negative or not finite is an error of code
  * "argument". */
 TILE_API tile_error* tile_executable_tune(tile_executable* executable, double budget_ms);
+
+/* Called on the thread that tunes, after each candidate: so many of so many are timed, the fastest
+ * of this kernel's takes best_ns (0 or infinite: none is timed yet). With a shared directory an
+ * empty name says that other workers have the rest. It must not call back into the library, nor
+ * throw. */
+typedef void (*tile_tune_progress)(void* user, const char* kernel, size_t tried, size_t total,
+                                   double best_ns);
+
+typedef struct {
+  size_t struct_size;
+  double budget_ms;            /* as above; with share_dir 0 is no limit */
+  tile_tune_progress progress; /* may be NULL */
+  void* progress_user;
+  /* NULL: this process alone. Else the directory, which is made where it is missing (of mode 700),
+   * in which workers on any machines of this user share the work: each candidate is timed by one of
+   * them. A worker that ends early, or is killed, is resumed by any other. Returns once all kernels
+   * of the executable are decided, or the budget is spent. */
+  const char* share_dir;
+  /* With share_dir alone: candidates of each kernel (0: 72), and machines that race each kernel's
+   * best in turns at last (0: 2). */
+  size_t candidates;
+  size_t confirmations;
+} tile_tune_options;
+
+/* The same with options. */
+TILE_API tile_error* tile_executable_tune_with(tile_executable* executable,
+                                               const tile_tune_options* options);
+
+/* What tuning found is kept in the cache directory as records, one for each schedule of a kernel
+ * and machine, which every build of this library and of `tile` reads on processors of the same
+ * kind; compiled code is kept by build. Export gives the engine's records, those of its processor,
+ * as text of one line each (freed with tile_string_free); import adds such lines, of which those of
+ * other processors, and damaged ones, are passed over. Which schedule a kernel then has is decided
+ * by the median across machines; executables that were compiled before stay as they are. `imported`
+ * may be NULL: how many were new. */
+TILE_API tile_error* tile_engine_records_export(tile_engine* engine, char** lines);
+TILE_API tile_error* tile_engine_records_import(tile_engine* engine, const char* lines, size_t size,
+                                                size_t* imported);
 
 /* Text of a stage of the compilation: program, bound, reduced, kernels, schedule, nest; llvm,
  * asm (cpu); cuda, ptx, sass (cuda); "after:" and the name of a pass (`tile passes` lists them):

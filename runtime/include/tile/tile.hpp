@@ -118,6 +118,7 @@ class Executable {
     return t.dtype;
   }
   void tune(double budget_ms) { check(tile_executable_tune(get(), budget_ms)); }
+  void tune(const tile_tune_options& options) { check(tile_executable_tune_with(get(), &options)); }
   std::string emit(const char* stage) const {
     char* text = nullptr;
     check(tile_executable_emit(get(), stage, &text));
@@ -214,6 +215,18 @@ class Engine {
     s.struct_size = sizeof s;
     check(tile_engine_statistics_get(get(), &s));
     return s;
+  }
+  // What tuning found on processors like this one, as lines; see tile_engine_records_export.
+  std::string export_records() const {
+    char* text = nullptr;
+    check(tile_engine_records_export(get(), &text));
+    std::unique_ptr<char, void (*)(char*)> owned(text, tile_string_free);
+    return text;
+  }
+  size_t import_records(std::string_view lines) const {
+    size_t imported = 0;
+    check(tile_engine_records_import(get(), lines.data(), lines.size(), &imported));
+    return imported;
   }
 
  private:
