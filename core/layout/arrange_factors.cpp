@@ -34,10 +34,14 @@ bool plain(const Access& access) {
   });
 }
 
-// A sum of the products of two loads' elements, in f32.
+bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
+
+// A sum of the products of two loads' elements, in f32, or of bytes.
 bool is_product(const Contraction& c) {
+  bool sum =
+      c.accumulator == DType::f32 || c.accumulator == DType::i32 || c.accumulator == DType::u32;
   bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-              c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
+              c.aggregation == Aggregation::sum && sum;
   if (!form || c.pieces[0].loads.size() != 2) return false;
   const Piece& piece = c.pieces[0];
   if (piece.parallel_dims == piece.iterators.size()) return false;
@@ -61,9 +65,11 @@ class Arranger {
 
   void run(Contraction& c) {
     if (!is_product(c) || point_count(c.pieces[0]) < 1 << 20) return;
-    DType type = tensor(c.pieces[0].loads[0].tensor).type;
+    DType type = tensor(c.pieces[0].loads[0].tensor).type,
+          other = tensor(c.pieces[0].loads[1].tensor).type;
     bool matrix = tensor_core_rate(type, target_) > 0;
-    if (type != tensor(c.pieces[0].loads[1].tensor).type) return;
+    if (type != other && !(is_byte(type) && is_byte(other))) return;
+    if (is_float(c.accumulator) == is_byte(type)) return;
     if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
       split_for_steps(c);
     } else if (matrix) {
@@ -135,10 +141,11 @@ class Arranger {
     return true;
   }
 
-  // wgmma takes tf32 with neighbours in k only.
+  // wgmma takes tf32 and bytes with neighbours in k only.
   bool transposed_for_steps(Contraction& c) {
     const Piece& piece = c.pieces[0];
-    if (tensor(piece.loads[0].tensor).type != DType::f32) return false;
+    DType type = tensor(piece.loads[0].tensor).type;
+    if (type != DType::f32 && !is_byte(type)) return false;
     for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);
@@ -244,7 +251,8 @@ class Arranger {
 
   // Both factors as matrices whose rows hold the terms of one output: the reductions become one.
   void unfolded(Contraction& c) {
-    if (!c.pieces[0].constraints.empty() && target_.strict_skip) return;
+    bool strict = target_.strict_skip && is_float(c.accumulator);
+    if (!c.pieces[0].constraints.empty() && strict) return;
     take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
       auto bytes = unfold_taps(other.pieces[0], copies_, made);
       if (!bytes) return -1.0;

@@ -72,17 +72,19 @@ Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<st
   piece.stores = {std::move(store)};
   piece.loads = {from};
   Body& b = piece.body;
-  NodeId value = b.cast(b.load(0, tensor(to).type), DType::f32);
+  DType type = compute_type(tensor(to).type);
+  NodeId value = b.cast(b.load(0, tensor(to).type), type);
   if (limit) {
     auto last = static_cast<int>(piece.parallel_dims) - 1;
     NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
                                 DType::bool_);
-    value = b.operation(Op::select, {inside, value, b.real(0, DType::f32)}, DType::f32);
+    NodeId zero = is_float(type) ? b.real(0, type) : b.integer(0, type);
+    value = b.operation(Op::select, {inside, value, zero}, type);
   }
   b.results = {value};
   Contraction c;
   c.outputs = {to};
-  c.accumulator = DType::f32;
+  c.accumulator = type;
   c.normalized = true;
   c.pieces = {std::move(piece)};
   return c;

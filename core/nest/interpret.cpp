@@ -363,8 +363,28 @@ class Machine final : private Leaves {
       (load ? tile : other).set(load ? cell : at, (load ? other : tile).at(load ? at : cell));
     }
   }
+  // Of f64, or of bytes, whose sums wrap.
+  void multiply_exactly(const MatrixTile& m) {
+    HostTensor& sum = memory(m.sum);
+    const HostTensor& a = memory(m.a);
+    const HostTensor& b = memory(m.b);
+    int64_t rows = sum.shape[0], columns = sum.shape[1], depth = a.count() / rows;
+    for (int64_t cell = 0; cell < rows * columns; ++cell) {
+      int64_t i = cell / columns, j = cell % columns;
+      Scalar total = sum.at(cell);
+      for (int64_t k = 0; k < depth; ++k) {
+        Scalar x = a.at(m.a_transposed ? k * rows + i : i * depth + k);
+        Scalar y = b.at(m.b_transposed ? j * depth + k : k * columns + j);
+        total = is_float(sum.type) ? real_scalar(std::fma(x.f, y.f, total.f), sum.type)
+                                   : integer_scalar(total.i + x.i * y.i, sum.type);
+      }
+      sum.set(cell, total);
+    }
+    counts.multiply_adds += rows * columns * depth;
+  }
   void statement(const MatrixTile& m) {
     if (m.terms > 0) return multiply_parts(m);
+    if (memory(m.sum).type != DType::f32) return multiply_exactly(m);
     HostTensor& sum = memory(m.sum);
     std::vector<float> a_rest, b_rest;
     std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);

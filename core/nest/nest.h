@@ -164,10 +164,10 @@ struct MatrixPart {
 };
 
 // sum[i, j] += over k of a[i, k] * b[k, j], in any order, with the whole block of threads. `sum` is
-// a fragment of f32; products are exact and sums in f32. Where a and b are f32 both are first
-// rounded to the 10 fraction bits of tf32; `split` adds the products of each one's rounded value
-// and what the rounding of the other left, rounded likewise: a_rest and b_rest where given, which
-// have the shapes of a and b.
+// a fragment of f64, as a and b then are; of i32 or u32, which wrap, if a and b are bytes, each of
+// its own sign; else of f32, with exact products. If a and b are f32 both are first rounded to the
+// 10 fraction bits of tf32; `split` adds the products of each one's rounded value and what rounding
+// the other left, rounded likewise: a_rest and b_rest if given, which have the shapes of a and b.
 //
 // With `terms` > 0, by tile registers of a CPU: a and b are parts of their buffers, k runs to
 // `terms`. Factors are bf16, their subnormals anything between themselves and zero, and summed in

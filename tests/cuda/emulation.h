@@ -32,7 +32,9 @@ void warp_barrier();
 unsigned current_lane();
 uint64_t exchange(uint64_t value, unsigned source);  // what that lane of the warp gives
 void copy_later(void* to, const void* from, size_t bytes);
-void finish_copies(int pending);
+void commit_copies();
+void wait_for_copies(int pending);
+void finish_copies(int pending);  // both
 
 // Blocks of a cluster: each has a part of the shared memory.
 int cluster_block();
@@ -173,3 +175,140 @@ inline float half_value(unsigned short bits) {
 }
 
 }  // namespace tile_emulation
+
+// What backends/cuda/matrix/matrix_mma.cpp has as instructions: fragments lie in the lanes'
+// registers as the PTX ISA's figures say ("Matrix Fragments for mma", "ldmatrix"). An address in
+// shared memory is the distance from its begin.
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+inline unsigned mma_shared_address(const void* p) {
+  return static_cast<unsigned>(static_cast<const unsigned char*>(p) - shared_memory);
+}
+inline void copies_commit() { tile_emulation::commit_copies(); }
+template <int pending>
+void copies_wait() {
+  tile_emulation::wait_for_copies(pending);
+}
+template <int bytes>
+void copy_async(unsigned to, const void* from, int take) {
+  unsigned char* const target = shared_memory + to;
+  for (int i = take; i < bytes; ++i) target[i] = 0;
+  int at = 0;
+  for (int size = bytes; size > 0; size /= 2) {
+    if (take - at < size) continue;
+    tile_emulation::copy_later(target + at, static_cast<const unsigned char*>(from) + at, size);
+    at += size;
+  }
+}
+template <class T>
+T load_shared(unsigned from) {
+  return *reinterpret_cast<const T*>(shared_memory + from);
+}
+inline void store_words(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  const unsigned words[4] = {a, b, c, d};
+  for (unsigned i = 0; i < 4; ++i)
+    *reinterpret_cast<unsigned*>(shared_memory + to + 4 * i) = words[i];
+}
+// Lane 8 i + j gives the address of row j of matrix i.
+inline void load_matrices(unsigned (&r)[4], unsigned from) {
+  const unsigned lane = tile_emulation::current_lane();
+  for (unsigned i = 0; i < 4; ++i) {
+    r[i] =
+        load_shared<unsigned>(tile_emulation::exchange_of(from, i * 8 + lane / 4) + lane % 4 * 4);
+  }
+}
+inline void load_matrices_transposed(unsigned (&r)[4], unsigned from) {
+  const unsigned lane = tile_emulation::current_lane();
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned pair[2];
+    for (unsigned j = 0; j < 2; ++j) {
+      const unsigned row = tile_emulation::exchange_of(from, i * 8 + lane % 4 * 2 + j);
+      pair[j] = load_shared<unsigned short>(row + lane / 4 * 2);
+    }
+    r[i] = pair[0] | pair[1] << 16;
+  }
+}
+template <int first, int second>
+void load_words(unsigned (&r)[4], unsigned from) {
+  for (int i = 0; i < 4; ++i) r[i] = load_shared<unsigned>(from + i % 2 * first + i / 2 * second);
+}
+template <int first, int second>
+void load_doubles(double (&r)[4], unsigned from) {
+  for (int i = 0; i < 4; ++i) r[i] = load_shared<double>(from + i % 2 * first + i / 2 * second);
+}
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned order) {
+  const unsigned long long bytes = a | static_cast<unsigned long long>(b) << 32;
+  unsigned r = 0;
+  for (int i = 0; i < 4; ++i) r |= (bytes >> (order >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return r;
+}
+
+namespace tile_emulation {
+
+// Sixteen rows of `a` and eight columns of `b`: lane 4 r + q has of row r, and of row r + 8, the
+// q-th register of the first half of k and of the second, and likewise of a column. `add` adds the
+// products of two registers' elements to a sum.
+template <class Sum, class Register, class Add>
+void multiply_fragments(Sum (&sum)[4], const Register (&a)[4], Register b0, Register b1,
+                        const Add& add) {
+  const unsigned lane = current_lane();
+  for (int half = 0; half < 2; ++half) {
+    for (unsigned q = 0; q < 4; ++q) {
+      Register x[2], y[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        x[i] = exchange_of(a[half * 2 + i], lane / 4 * 4 + q);
+        y[i] = exchange_of(half == 0 ? b0 : b1, (lane % 4 * 2 + i) * 4 + q);
+      }
+      for (int i = 0; i < 4; ++i) add(sum[i], x[i / 2], y[i % 2]);
+    }
+  }
+}
+
+template <class Value>
+void multiply_pairs(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+                    const Value& value) {
+  multiply_fragments(sum, a, b0, b1, [&](float& s, unsigned x, unsigned y) {
+    for (int i = 0; i < 32; i += 16) s += value(x >> i & 0xffff) * value(y >> i & 0xffff);
+  });
+}
+
+template <class A, class B>
+void multiply_bytes(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  multiply_fragments(sum, a, b0, b1, [](int& s, unsigned x, unsigned y) {
+    for (int i = 0; i < 32; i += 8) s += static_cast<A>(x >> i) * static_cast<B>(y >> i);
+  });
+}
+
+}  // namespace tile_emulation
+
+inline void mma_f16(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_pairs(sum, a, b0, b1, [](unsigned bits) {
+    return tile_emulation::half_value(static_cast<unsigned short>(bits));
+  });
+}
+inline void mma_bf16(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_pairs(sum, a, b0, b1,
+                                 [](unsigned bits) { return __uint_as_float(bits << 16); });
+}
+inline void mma_tf32(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  constexpr unsigned kUsed = 0xffffe000U;
+  tile_emulation::multiply_fragments(sum, a, b0, b1, [](float& s, unsigned x, unsigned y) {
+    s += __uint_as_float(x & kUsed) * __uint_as_float(y & kUsed);
+  });
+}
+inline void mma_f64(double (&sum)[4], const double (&a)[4], double b0, double b1) {
+  tile_emulation::multiply_fragments(sum, a, b0, b1,
+                                     [](double& s, double x, double y) { s = std::fma(x, y, s); });
+}
+inline void mma_s8_s8(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_bytes<signed char, signed char>(sum, a, b0, b1);
+}
+inline void mma_s8_u8(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_bytes<signed char, unsigned char>(sum, a, b0, b1);
+}
+inline void mma_u8_s8(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_bytes<unsigned char, signed char>(sum, a, b0, b1);
+}
+inline void mma_u8_u8(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  tile_emulation::multiply_bytes<unsigned char, unsigned char>(sum, a, b0, b1);
+}

@@ -222,10 +222,11 @@ void copy_later(void* to, const void* from, size_t bytes) {
   self.copies.push_back({to, from, bytes, self.group, machine.races.now()});
 }
 
+void commit_copies() { ++machine.self().group; }
 // Copies happen as late as they may.
-void finish_copies(int pending) {
+void wait_for_copies(int pending) {
   Fibre& self = machine.self();
-  int due = self.group++ - pending;
+  int due = self.group - 1 - pending;
   auto first = std::stable_partition(self.copies.begin(), self.copies.end(),
                                      [&](const Later& l) { return l.group > due; });
   for (auto it = first; it != self.copies.end(); ++it) {
@@ -233,6 +234,10 @@ void finish_copies(int pending) {
     std::memcpy(it->to, it->from, it->bytes);
   }
   self.copies.erase(first, self.copies.end());
+}
+void finish_copies(int pending) {
+  commit_copies();
+  wait_for_copies(pending);
 }
 
 int cluster_block() { return static_cast<int>(machine.current / machine.block); }

@@ -158,6 +158,92 @@ TEST_F(TensorCoreCode, BlocksThatShareATile) {
   shared(matrices(1000, 520, 2048, true, false, DType::f16, true), h200_target(), 1, 1, 131);
 }
 
+// The product of factors converted to the sum's type; with `scaled`, a stage that brings its result
+// to f32.
+Kernel converted_matrices(const std::vector<int64_t>& size, bool a_transposed, bool b_transposed,
+                          DType a, DType b, DType sum, bool scaled = false) {
+  KernelBuilder k;
+  auto [m, n, depth] = std::tuple(size[0], size[1], size[2]);
+  TensorId A = k.tensor("A", a, a_transposed ? Shape{depth, m} : Shape{m, depth});
+  TensorId B = k.tensor("B", b, b_transposed ? Shape{n, depth} : Shape{depth, n});
+  TensorId C = k.tensor("C", sum, {m, n}), scale = k.tensor("scale", DType::f32, {n});
+  TensorId D = k.tensor("D", DType::f32, {m, n});
+  KernelStage& main =
+      k.stage(C, Aggregation::sum, sum,
+              {{{"i", "j", "k"},
+                size,
+                2,
+                {"i", "j"},
+                {{A, a_transposed ? Names{"k", "i"} : Names{"i", "k"}},
+                 {B, b_transposed ? Names{"j", "k"} : Names{"k", "j"}}},
+                {},
+                [&](Body& body, const std::vector<NodeId>& l) {
+                  return body.operation(Op::mul, {body.cast(l[0], sum), body.cast(l[1], sum)}, sum);
+                }}});
+  if (!scaled) return k.finish();
+  main.residence = Residence::registers;
+  k.stage(D, Aggregation::assign, DType::f32,
+          {{{"i", "j"},
+            {m, n},
+            2,
+            {"i", "j"},
+            {{C, {"i", "j"}}, {scale, {"j"}}},
+            {},
+            [](Body& body, const std::vector<NodeId>& l) {
+              return body.operation(Op::mul, {body.cast(l[0], DType::f32), l[1]}, DType::f32);
+            }}})
+      .attach = 0;
+  return k.finish();
+}
+
+TEST_F(TensorCoreCode, BytesByWgmma) {
+  for (auto [a, b, types] : {std::tuple{DType::i8, DType::i8, "k32.s32.s8.s8 "},
+                             {DType::u8, DType::i8, "k32.s32.u8.s8 "},
+                             {DType::i8, DType::u8, "k32.s32.s8.u8 "},
+                             {DType::u8, DType::u8, "k32.s32.u8.u8 "}}) {
+    expect_compiles(converted_matrices({1000, 1032, 1040}, false, true, a, b, DType::i32),
+                    h200_target(), 2, types);
+  }
+  // Tiles of every size, whole or in parts.
+  expect_compiles(
+      converted_matrices({4096, 4096, 4096}, false, true, DType::i8, DType::i8, DType::i32),
+      h200_target(), 9, "s32.s8.s8 ");
+  expect_compiles(
+      converted_matrices({1536, 1536, 16384}, false, true, DType::u8, DType::u8, DType::u32),
+      h200_target(), 7, "s32.u8.u8 ");
+  expect_compiles(
+      converted_matrices({256, 256, 16384}, false, true, DType::u8, DType::i8, DType::u32),
+      h200_target(), 7, "s32.u8.s8 ");
+  expect_compiles(
+      converted_matrices({2048, 2048, 2048}, false, true, DType::u8, DType::i8, DType::i32, true),
+      h200_target(), 3, "s32.u8.s8 ");
+}
+
+TEST_F(TensorCoreCode, BytesByMmaOfEveryLayout) {
+  for (int layout = 0; layout < 4; ++layout) {
+    bool a = layout % 2 != 0, b = layout / 2 != 0;
+    expect_compiles(
+        converted_matrices({1024, 1024, 1024}, a, b, DType::i8, DType::u8, DType::i32, a),
+        a100_target(), 4, "mma_s8_u8(sum");
+    expect_compiles(converted_matrices({333, 65, 47}, a, b, DType::u8, DType::u8, DType::i32, b),
+                    h200_target(), 1, "mma_u8_u8(sum");
+  }
+}
+
+TEST_F(TensorCoreCode, DoublesByMmaOfEveryLayout) {
+  for (int layout = 0; layout < 4; ++layout) {
+    bool a = layout % 2 != 0, b = layout / 2 != 0;
+    for (const Target& target : {h200_target(), a100_target()}) {
+      expect_compiles(
+          converted_matrices({1024, 1024, 1024}, a, b, DType::f64, DType::f64, DType::f64, a),
+          target, 4, "mma_f64(sum");
+      expect_compiles(
+          converted_matrices({333, 65, 47}, a, b, DType::f64, DType::f64, DType::f64, b), target, 1,
+          "mma_f64(sum");
+    }
+  }
+}
+
 TEST_F(TensorCoreCode, ThreadsCopyForMma) {
   expect_compiles(matrices(1000, 1000, 999, false, false, DType::bf16), h200_target(), 2,
                   "mma.sync");

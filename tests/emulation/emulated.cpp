@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "backends/cuda/matrix/matrix_mma.h"
 #include "backends/cuda/print/prelude.h"
 #include "core/support/diagnostic.h"
 #include "tests/cuda/machine.h"
@@ -23,6 +24,8 @@ std::string kernel_name(size_t source, const std::string& name) {
 // The kernels of a text under names of their own.
 std::string renamed(const cuda::CudaSource& source, size_t index) {
   std::string text = source.text.substr(cuda::prelude().size());
+  const std::string mma = cuda::mma_prelude();  // once for all
+  if (size_t at = text.find(mma); at != std::string::npos) text.erase(at, mma.size());
   for (const cuda::CudaKernel& k : source.kernels) {
     std::string from = " " + k.name + "(";
     size_t at = text.find(from);
@@ -72,7 +75,7 @@ Emulated::Emulated(const std::vector<cuda::CudaSource>& sources) : sources_(sour
   folder_ = pattern;
   std::ofstream(folder_ + "/kernels.cpp") << [&] {
     std::string text = "#include \"" TILE_SOURCE_DIR "/tests/cuda/emulation.h\"\n";
-    text += cuda::prelude();
+    text += std::string(cuda::prelude()) + cuda::mma_prelude();
     for (size_t i = 0; i < sources_.size(); ++i) text += renamed(sources_[i], i);
     return text;
   }();

@@ -69,6 +69,36 @@ constexpr const char* kFirstLayer =
     "  O[n, y, x, d: N, (H + 1) / 2, (W + 1) / 2, D] ="
     "      +(I[n, 2 * y + j - 3, 2 * x + i - 3, c] * K[j, i, c, d]); }";
 
+// wgmma takes bytes with neighbours in k only, and rows of whole accesses.
+TEST(ArrangeFactors, BytesBecomeRowsOfTerms) {
+  constexpr const char* kProduct =
+      "function (A[M, L], B[L, N]) -> (C) {"
+      "  C[i, j: M, N] = +(as_int(A[i, k], 32) * as_int(B[k, j], 32)); }";
+  std::vector<InputType> types{{DType::u8, {64, 256}}, {DType::i8, {256, 64}}};
+  BoundProgram p = arranged(kProduct, types, eager());
+  expect_bulk_product(p, eager(), 2);
+  // Rows of 1000 bytes are no multiple of 16: both factors are copied.
+  types = {{DType::i8, {64, 1000}}, {DType::i8, {1000, 64}}};
+  p = arranged(kProduct, types, eager());
+  expect_bulk_product(p, eager(), 3);
+  EXPECT_EQ(last_piece(p).box.back(), 1008);
+}
+
+// Conditions of sums of integers are zeros, in strict programs too.
+TEST(ArrangeFactors, ConvolutionsOfBytesWithFewChannels) {
+  constexpr const char* kBytes =
+      "function (I[N, H, W, C], K[R, S, C, D]) -> (O) {"
+      "  O[n, y, x, d: N, (H + 1) / 2, (W + 1) / 2, D] ="
+      "      +(as_int(I[n, 2 * y + j - 3, 2 * x + i - 3, c], 32) * as_int(K[j, i, c, d], 32)); }";
+  std::vector<InputType> types{{DType::u8, {2, 16, 18, 3}}, {DType::i8, {7, 7, 3, 64}}};
+  Target target = eager();
+  target.strict_skip = true;
+  BoundProgram p = arranged(kBytes, types, target);
+  expect_bulk_product(p, target, 3);
+  // 7 rows of 21 neighbours, padded to 32.
+  EXPECT_EQ(last_piece(p).box.back(), 7 * 32);
+}
+
 TEST(ArrangeFactors, FewChannelsBecomeOneRowOfTerms) {
   std::vector<InputType> types{{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {7, 7, 3, 64}}};
   BoundProgram p = arranged(kFirstLayer, types, eager());

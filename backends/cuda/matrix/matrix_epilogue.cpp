@@ -39,6 +39,21 @@ word_bits(finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1])));
 }
 )";
 
+// One byte a cell.
+constexpr const char* kBytePanel =
+    R"(for (int j = 0; j < $groups; j += 1) {
+const int at = p * $groups + j;
+const int row = first_row + lane / 4, column = ${first_column}at * 8 + lane % 4 * 2;
+#pragma unroll
+for (int q = 0; q < 2; ++q) {
+const unsigned in_panel = warp * 16 + lane / 4 + q * 8;
+const unsigned to = panel + in_panel * 128 + ((j / 2 ^ (in_panel & 7)) << 4) + j % 2 * 8 + lane % 4 * 2;
+store_bytes(to, finish(row + q * 8, column, done[m][at * 4 + q * 2]),
+finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1]));
+}
+}
+)";
+
 // Panels that may still be on their way when the next is written: the ring starts anew with each
 // tile, so that it must come out even.
 int64_t pending_panels(const MatrixLeaf& l) {
@@ -58,7 +73,10 @@ std::string staged_epilogue(const MatrixLeaf& l) {
   pieces.set("buffers", e.buffers);
   pieces.set("panel_bytes", kPanelBytes);
   pieces.set("map", e.map);
-  pieces.set("panel", pieces.fill(e.result_bytes == 2 ? kNarrowPanel : kWidePanel));
+  const char* panel = e.result_bytes == 1   ? kBytePanel
+                      : e.result_bytes == 2 ? kNarrowPanel
+                                            : kWidePanel;
+  pieces.set("panel", pieces.fill(panel));
   std::string coordinates;
   for (const std::string& c : e.coordinates) coordinates += ", " + c;
   pieces.set("coordinates", coordinates);
@@ -102,7 +120,7 @@ std::string epilogue(const MatrixLeaf& l) {
   pieces.set("return_result", staged ? "return result;\n" : "");
   pieces.set("stores", staged ? staged_epilogue(l) : direct_epilogue(l));
   return pieces.fill(R"(auto& done = $sums;
-auto finish = [&](int row, int column, float value) {
+auto finish = [&](int row, int column, $value_type value) {
 $result$cell
 $return_result};
 #pragma unroll
@@ -119,12 +137,12 @@ std::string keep_part(const MatrixLeaf& l) {
   pieces.set("part_sums", l.part_sums);
   pieces.set("pairs", l.tile_n / 4);
   return pieces.fill(
-      R"(float* const part_sums = $part_sums + ($first_block * 64 + warp * 16 + lane / 4) * $columns + lane % 4 * 2;
+      R"($value_type* const part_sums = $part_sums + ($first_block * 64 + warp * 16 + lane / 4) * $columns + lane % 4 * 2;
 #pragma unroll
 for (int m = 0; m < $blocks; ++m) {
 #pragma unroll
 for (int i = 0; i < $pairs; ++i) {
-*(float2*)(part_sums + (m * 64 + i % 2 * 8) * $columns + i / 2 * 8) = float2{sum[m][i * 2], sum[m][i * 2 + 1]};
+*(Pack<$value_type, 2>*)(part_sums + (m * 64 + i % 2 * 8) * $columns + i / 2 * 8) = {{($value_type)sum[m][i * 2], ($value_type)sum[m][i * 2 + 1]}};
 }
 }
 )");
@@ -144,8 +162,8 @@ std::string gather_sums(const MatrixLeaf& l) {
   std::string share, add;
   for (int q = 0; q < 4; ++q) {
     std::string at = "[m][i * 4 + " + std::to_string(q) + "]";
-    share += ", sum" + at;
-    add += "total" + at + " += more." + "xyzw"[q] + ";\n";
+    share += ", word_bits(sum" + at + ")";
+    add += "add_word(total" + at + ", more." + "xyzw"[q] + ");\n";
   }
   pieces.set("shared_sums", share);
   pieces.set("add", add);
@@ -159,7 +177,7 @@ share_words(mine + (m * $all + i) * 2048$shared_sums);
 }
 }
 cluster_sync();
-float total[$blocks][$own_registers] = {};
+$sum_type total[$blocks][$own_registers] = {};
 #pragma unroll
 for (int block = 0; block < $cluster; ++block) {
 const unsigned from = cluster_address(mine + part * $part_bytes, block);
@@ -167,7 +185,7 @@ const unsigned from = cluster_address(mine + part * $part_bytes, block);
 for (int m = 0; m < $blocks; ++m) {
 #pragma unroll
 for (int i = 0; i < $own; ++i) {
-const float4 more = cluster_words(from + (m * $all + i) * 2048);
+const uint4 more = cluster_words(from + (m * $all + i) * 2048);
 $add}
 }
 }

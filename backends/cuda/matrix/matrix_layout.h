@@ -24,8 +24,8 @@ int64_t row_blocks(const MatrixLeaf& l);
 int64_t own_columns(const MatrixLeaf& l);
 
 // The pieces that all parts of the text use:
-//   name columns registers (of one register tile) blocks (register tiles) cluster stages
-//   first_block (the warpgroup's first register tile) first_column (of the block's)
+//   name columns sum_type value_type registers (of one register tile) blocks (register tiles)
+//   cluster stages first_block (the warpgroup's first register tile) first_column (of the block's)
 //   steps first_step end_step tile_variables step_variables
 TextPieces common_pieces(const MatrixLeaf& l);
 

@@ -11,7 +11,9 @@ std::string number(int64_t n) { return std::to_string(n); }
 
 int64_t warps_m(const MmaLeaf&) { return 2; }
 // A wider tile of a warp loads and rounds less for each product; splitting takes the registers.
-int64_t warp_columns(const MmaLeaf& l) { return l.type == MatrixType::tf32 && !l.split ? 64 : 32; }
+int64_t warp_columns(const MmaLeaf& l) {
+  return l.a_type == MatrixType::tf32 && !l.split ? 64 : 32;
+}
 int64_t warps_n(const MmaLeaf& l) { return l.tile_n / warp_columns(l); }
 int64_t warp_rows(const MmaLeaf& l) { return l.tile_m / warps_m(l); }
 
@@ -21,9 +23,9 @@ struct Lines {
   int64_t bytes() const { return count * pitch(); }
 };
 Lines lines_of(const MmaLeaf& l, const ThreadCopy& copy, int64_t rows) {
-  int64_t size = element_bytes(l.type);
-  bool words = size == 4 && !copy.k_major;  // read one by one
-  int64_t padding = words ? kWordPadding : kPadding;
+  int64_t size = element_bytes(l.a_type);
+  bool single = size == 8 || (size == 4 && !copy.k_major);  // read one by one
+  int64_t padding = single ? kWordPadding : kPadding;
   return copy.k_major ? Lines{rows, l.depth, size, padding} : Lines{l.depth, rows, size, padding};
 }
 Lines a_lines(const MmaLeaf& l) { return lines_of(l, l.a, l.tile_m); }
@@ -34,9 +36,12 @@ int64_t stage_bytes(const MmaLeaf& l) { return a_lines(l).bytes() + b_lines(l).b
 // four bytes are aligned, elements are copied by the thread.
 std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
   if (copy.alignment < 4) {
-    return "union { u16 e[8]; u32 w[4]; } chunk;\n#pragma unroll\nfor (int i = 0; i < 8; ++i) "
-           "chunk.e[i] = inside && i < left ? from[i].bits : (u16)0;\n"
-           "store_words(to, chunk.w[0], chunk.w[1], chunk.w[2], chunk.w[3]);\n";
+    std::string type = size == 1 ? "u8" : "u16", count = number(kChunkBytes / size);
+    return "union { " + type + " e[" + count +
+           "]; u32 w[4]; } chunk;\n#pragma unroll\nfor (int i = 0; i < " + count +
+           "; ++i) chunk.e[i] = inside && i < left ? (" + type + ")from[i]" +
+           (size == 1 ? "" : ".bits") + " : (" + type +
+           ")0;\nstore_words(to, chunk.w[0], chunk.w[1], chunk.w[2], chunk.w[3]);\n";
   }
   std::string bytes = number(copy.alignment), elements = number(copy.alignment / size);
   std::string each = number(size);
@@ -80,12 +85,30 @@ std::string matrix_address(const ThreadCopy& copy, const Lines& lines, const std
   return part + " + " + inside;
 }
 
-// Loads the fragment at (row, k) into `to`: four words of each lane. Where lines of f32 hold one k
-// there is no transposing load, and each word is loaded by itself.
+// Loads the fragment at (row, k) into `to`: four words of each lane, of f64 four doubles. Where
+// lines of f32 hold one k there is no transposing load, and each word is loaded by itself, as each
+// double is. Where lines of bytes do, neighbouring rows stand 8 apart in the fragment: see
+// fragment_place().
 std::string load_fragment(const ThreadCopy& copy, const Lines& lines, const std::string& to,
                           const std::string& part, const std::string& row, const std::string& k,
                           bool rows_first) {
-  if (lines.size == 2 || copy.k_major) {
+  if (lines.size == 1 && !copy.k_major) {
+    std::string line = k + " + lane / 16 * 16 + byte_line";
+    return "load_bytes_transposed<" + std::string(rows_first ? "true" : "false") + ">(" + to +
+           ", " + part + " + (" + line + ") * " + number(lines.pitch()) + " + " + row +
+           ", byte_order);\n";
+  }
+  if (lines.size == 8) {
+    int64_t across = 8 * (copy.k_major ? lines.pitch() : lines.size),
+            along = 4 * (copy.k_major ? lines.size : lines.pitch());
+    std::string pitch = number(lines.pitch());
+    return "load_doubles<" + number(rows_first ? across : along) + ", " +
+           number(rows_first ? along : across) + ">(" + to + ", " + part + " + (" +
+           (copy.k_major ? row + " + lane / 4) * " + pitch + " + (" + k + " + lane % 4) * 8"
+                         : k + " + lane % 4) * " + pitch + " + (" + row + " + lane / 4) * 8") +
+           ");\n";
+  }
+  if (lines.size <= 2 || copy.k_major) {
     return std::string("load_matrices") + (copy.k_major ? "" : "_transposed") + "(" + to + ", " +
            matrix_address(copy, lines, part, row, k, rows_first) + ");\n";
   }
@@ -129,20 +152,27 @@ std::string multiply_words(const MmaLeaf& l) {
   return text;
 }
 
+// The function of one instruction, or of as many as its fragments have.
+std::string multiply_name(const MmaLeaf& l) {
+  std::string name = "mma_" + std::string(type_name(l.a_type));
+  return is_byte(l.a_type) ? name + "_" + std::string(type_name(l.b_type)) : name;
+}
+
 std::string multiply_step(const MmaLeaf& l) {
-  if (l.type == MatrixType::tf32) return multiply_words(l);
+  if (l.a_type == MatrixType::tf32) return multiply_words(l);
   int64_t blocks = warp_rows(l) / 16;
+  bool doubles = l.a_type == MatrixType::f64;
   std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
   std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
                                 "warp_column + n * 16", "k", false);
-  std::string type = l.type == MatrixType::f16 ? "f16" : "bf16";
-  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 16) {\nu32 a[" +
-         number(blocks) +
+  int64_t depth = doubles ? 8 : 32 / element_bytes(l.a_type);  // of a fragment
+  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += " + number(depth) +
+         ") {\n" + (doubles ? "f64" : "u32") + " a[" + number(blocks) +
          "][4], b[2][4];\n#pragma unroll\n"
          "for (int m = 0; m < " +
          number(blocks) + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b +
          "#pragma unroll\nfor (int m = 0; m < " + number(blocks) +
-         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_" + type +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) " + multiply_name(l) +
          "(sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);\n}\n}\n";
 }
 
@@ -159,25 +189,39 @@ std::string main_loop(const MmaLeaf& l) {
          ") slot = 0;\nif (++next == " + number(l.stages) + ") next = 0;\n}\n";
 }
 
+// The row and the column of a lane's sum `i` in the fragment (m, n). Where lines of bytes hold one
+// k, a load brings two neighbouring rows in each 16 bits: the even ones of 16 are a fragment's
+// first eight, the odd ones its last, and so with columns.
+std::string fragment_place(const MmaLeaf& l) {
+  auto pairs = [](const ThreadCopy& copy, MatrixType type) {
+    return is_byte(type) && !copy.k_major;
+  };
+  std::string row = pairs(l.a, l.a_type) ? "lane / 4 * 2 + i / 2" : "lane / 4 + i / 2 * 8";
+  std::string column = pairs(l.b, l.b_type) ? "n / 2 * 16 + (lane % 4 * 2 + i % 2) * 2 + n % 2"
+                                            : "n * 8 + lane % 4 * 2 + i % 2";
+  return "const int row = warp_row + m * 16 + " + row + ";\nconst int column = warp_column + " +
+         column + ";\n";
+}
+
 std::string finish(const MmaLeaf& l) {
   return "#pragma unroll\nfor (int m = 0; m < " + number(warp_rows(l) / 16) +
          "; ++m) {\n#pragma unroll\nfor (int n = 0; n < " + number(warp_columns(l) / 8) +
-         "; ++n) {\n#pragma unroll\nfor (int i = 0; i < 4; ++i) {\n"
-         "const int row = warp_row + m * 16 + lane / 4 + i / 2 * 8;\n"
-         "const int column = warp_column + n * 8 + lane % 4 * 2 + i % 2;\n"
-         "const float value = sum[m][n][i];\n" +
-         l.cell + "\n}\n}\n}\n";
+         "; ++n) {\n#pragma unroll\nfor (int i = 0; i < 4; ++i) {\n" + fragment_place(l) +
+         "const " + l.value_type + " value = (" + l.value_type + ")sum[m][n][i];\n" + l.cell +
+         "\n}\n}\n}\n";
 }
 
-constexpr const char* kMultiply = R"((float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.f32.TYPE.TYPE.f32 {%0, %1, %2, %3}, "
+constexpr const char* kMultiply = R"((SUM (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.TYPES {%0, %1, %2, %3}, "
                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "+REGISTER"(sum[0]), "+REGISTER"(sum[1]), "+REGISTER"(sum[2]), "+REGISTER"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 )";
 
+// The emulation of the tests has functions of its own in place of instructions.
 constexpr const char* kMemory = R"(
+#ifndef TILE_HOST_EMULATION
 FN unsigned mma_shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
@@ -215,6 +259,45 @@ template <int first, int second> FN void load_words(u32 (&r)[4], unsigned from) 
                  : "memory");
   }
 }
+template <int first, int second> FN void load_doubles(f64 (&r)[4], unsigned from) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm volatile("ld.shared.f64 %0, [%1];"
+                 : "=d"(r[i])
+                 : "r"(from + i % 2 * first + i / 2 * second)
+                 : "memory");
+  }
+}
+FN void mma_f64(f64 (&sum)[4], const f64 (&a)[4], f64 b0, f64 b1) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+               : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(sum[i % 2 * 2]), "+d"(sum[i % 2 * 2 + 1])
+                 : "d"(a[i]), "d"(i < 2 ? b0 : b1));
+  }
+#endif
+}
+#endif
+// Lines of bytes hold one k each: a lane gets, of two matrices, two k of two neighbouring rows
+// each, and `order` says in which order those k stand: a fragment's words hold four of one row.
+template <bool rows_first> FN void load_bytes_transposed(u32 (&r)[4], unsigned from, u32 order) {
+  u32 pairs[4];
+  load_matrices_transposed(pairs, from);
+  const u32 even_low = __byte_perm(pairs[0], pairs[1], order);
+  const u32 odd_low = __byte_perm(pairs[0], pairs[1], order + 0x1111u);
+  const u32 even_high = __byte_perm(pairs[2], pairs[3], order);
+  const u32 odd_high = __byte_perm(pairs[2], pairs[3], order + 0x1111u);
+  r[0] = even_low;
+  r[1] = rows_first ? odd_low : even_high;
+  r[2] = rows_first ? even_high : odd_low;
+  r[3] = odd_high;
+}
 // To the nearest, ties away from zero: mma ignores the 13 lowest bits.
 FN void round_words(u32 (&r)[4]) {
 #pragma unroll
@@ -233,14 +316,30 @@ FN void split_words(u32 (&r)[4], u32 (&rest)[4]) {
 }
 )";
 
-std::string multiply_function(const std::string& type, const std::string& depth) {
+std::string multiply_function(const std::string& name, const std::string& depth,
+                              const std::string& types) {
+  bool bytes = types.starts_with("s32");
   std::string text = kMultiply;
-  for (auto [name, value] : {std::pair<std::string, std::string>{"TYPE", type}, {"DEPTH", depth}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name)) {
-      text.replace(at, name.size(), value);
+  for (auto [part, value] : {std::pair<std::string, std::string>{"TYPES", types},
+                             {"DEPTH", depth},
+                             {"SUM", bytes ? "int" : "float"},
+                             {"REGISTER", bytes ? "r" : "f"}}) {
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part)) {
+      text.replace(at, part.size(), value);
     }
   }
-  return "FN void mma_" + type + text;
+  return "FN void mma_" + name + text;
+}
+
+// Which of 16 lines of bytes a lane gives the address of, so that the eight lines of a matrix lie
+// in banks of their own: the last four of its lines change places with those of the matrix beside
+// it. A lane of the last four k finds them in the other order.
+std::string byte_lines(const MmaLeaf& l) {
+  bool needed = is_byte(l.a_type) && !(l.a.k_major && l.b.k_major);
+  return needed
+             ? "const int byte_line = lane % 8 / 2 * 4 + lane % 2 + 2 * (lane / 8 % 2 ^ lane % 8 "
+               "/ 4);\nconst u32 byte_order = lane % 4 < 2 ? 0x6420u : 0x2064u;\n"
+             : "";
 }
 
 }  // namespace
@@ -249,21 +348,31 @@ int64_t mma_shared_bytes(const MmaLeaf& l) { return l.stages * stage_bytes(l); }
 int64_t mma_threads(const MmaLeaf& l) { return 32 * warps_m(l) * warps_n(l); }
 
 std::string mma_prelude() {
-  return kMemory + multiply_function("f16", "16") + multiply_function("bf16", "16") +
-         multiply_function("tf32", "8");
+  std::string text = kMemory;
+  text += "#ifndef TILE_HOST_EMULATION\n";
+  text += multiply_function("f16", "16", "f32.f16.f16.f32");
+  text += multiply_function("bf16", "16", "f32.bf16.bf16.f32");
+  text += multiply_function("tf32", "8", "f32.tf32.tf32.f32");
+  for (const char* a : {"s8", "u8"}) {
+    for (std::string b : {"s8", "u8"}) {
+      text += multiply_function(a + ("_" + b), "32", std::string("s32.") + a + "." + b + ".s32");
+    }
+  }
+  return text + "#endif\n";
 }
 
 std::string mma_source(const MmaLeaf& l) {
   return "extern \"C\" __global__ void __launch_bounds__(" + number(mma_threads(l)) + ") " +
          l.name + "(" + l.parameters +
-         ") {\nextern __shared__ __align__(16) unsigned char mma_memory[];\n"
-         "const unsigned base = mma_shared_address(mma_memory);\n"
-         "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
-         "const int warp_row = warp % 2 * " +
-         number(warp_rows(l)) + ", warp_column = warp / 2 * " + number(warp_columns(l)) +
-         ";\nconst int tile = blockIdx.x;\n" + l.tile_variables + "\nfloat sum[" +
-         number(warp_rows(l) / 16) + "][" + number(warp_columns(l) / 8) + "][4] = {};\n" +
-         fill_function(l) + main_loop(l) + finish(l) + "}\n";
+         ") {\nextern __shared__ __align__(1024) unsigned char shared_memory[];\n"
+         "const unsigned base = mma_shared_address(shared_memory);\n"
+         "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n" +
+         byte_lines(l) + "const int warp_row = warp % 2 * " + number(warp_rows(l)) +
+         ", warp_column = warp / 2 * " + number(warp_columns(l)) +
+         ";\nconst int tile = blockIdx.x;\n" + l.tile_variables + "\n" +
+         std::string(sum_type(l.a_type)) + " sum[" + number(warp_rows(l) / 16) + "][" +
+         number(warp_columns(l) / 8) + "][4] = {};\n" + fill_function(l) + main_loop(l) +
+         finish(l) + "}\n";
 }
 
 }  // namespace tile::cuda

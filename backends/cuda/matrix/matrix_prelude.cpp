@@ -50,18 +50,20 @@ FN unsigned cluster_address(unsigned own, unsigned block) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(own), "r"(block));
   return r;
 }
-FN float4 cluster_words(unsigned from) {
-  float4 r;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+FN uint4 cluster_words(unsigned from) {
+  uint4 r;
+  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
                : "r"(from)
                : "memory");
   return r;
 }
-FN void share_words(unsigned to, float a, float b, float c, float d) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+FN void share_words(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
+FN void add_word(float& sum, unsigned bits) { sum += __uint_as_float(bits); }
+FN void add_word(int& sum, unsigned bits) { sum = static_cast<int>(sum + bits); }
 )";
 
 constexpr const char* kMultiply = R"(
@@ -94,6 +96,10 @@ FN unsigned pair_bits(Narrow low, Narrow high) {
 FN unsigned word_bits(float value) { return __float_as_uint(value); }
 FN unsigned word_bits(int value) { return static_cast<unsigned>(value); }
 FN unsigned word_bits(unsigned value) { return value; }
+FN void store_bytes(unsigned address, unsigned char a, unsigned char b) {
+  const unsigned short pair = a | b << 8;
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(pair) : "memory");
+}
 FN void store_pair(unsigned address, unsigned a, unsigned b) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b) : "memory");
 }

@@ -52,7 +52,8 @@ class MatrixResult {
     const nest::Buffer& b = target();
     size_t size = byte_size(b.type);
     bool type = b.type == DType::f16 || b.type == DType::bf16 || b.type == DType::f32 ||
-                b.type == DType::i32 || b.type == DType::u32;
+                b.type == DType::i32 || b.type == DType::u32 || b.type == DType::i8 ||
+                b.type == DType::u8;
     bool plain =
         type && boxed_->kind == nest::StoreKind::assign && b.scope == nest::Scope::argument;
     if (!plain) return false;

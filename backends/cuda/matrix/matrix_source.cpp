@@ -7,11 +7,6 @@ namespace {
 
 constexpr int64_t kAlignment = 1024;  // of the 128-byte swizzle's pattern
 
-std::string_view type_name(MatrixType type) {
-  constexpr std::string_view names[] = {"f16", "bf16", "tf32"};
-  return names[static_cast<size_t>(type)];
-}
-
 int64_t fixed_bytes(const MatrixLeaf& l) { return kAlignment + panel_bytes(l); }
 // Full and empty for each stage, and whose turn it is.
 int64_t barrier_bytes(int64_t stages) { return 16 * stages + 16; }
@@ -26,7 +21,7 @@ std::string descriptor_constant(const MatrixLeaf& l, const MatrixOperand& o) {
 
 // What one instruction's K (32 bytes of it) adds to the descriptor's address.
 int64_t descriptor_step(const MatrixLeaf& l, const MatrixOperand& o) {
-  int64_t k = 32 / element_bytes(l.type);
+  int64_t k = 32 / element_bytes(l.a_type);
   return o.k_major ? 32 >> 4 : (k * 128) >> 4;
 }
 
@@ -38,31 +33,34 @@ int64_t descriptor_rows(const MatrixLeaf& l) {
 // The device function `multiply`: one wgmma of 64 x tile_n x 32 bytes.
 std::string multiply_function(const MatrixLeaf& l) {
   int64_t registers = l.tile_n / 2;
+  bool bytes = is_byte(l.a_type);
   std::string sums, outputs;
   for (int64_t r = 0; r < registers; ++r) {
     std::string comma = r == 0 ? "" : ", ";
     sums += comma + "%" + std::to_string(r);
-    outputs += comma + "\"+f\"(sum[" + std::to_string(r) + "])";
+    outputs += comma + (bytes ? "\"+r\"(sum[" : "\"+f\"(sum[") + std::to_string(r) + "])";
   }
-  std::string majors;
-  if (l.type != MatrixType::tf32) {
-    majors = std::string(l.a.k_major ? ", 0" : ", 1") + (l.b.k_major ? ", 0" : ", 1");
+  // Reals have signs that their products may get, and of 16 bits which index is the inner one.
+  std::string rest = bytes ? "" : ", 1, 1";
+  if (!bytes && l.a_type != MatrixType::tf32) {
+    rest += std::string(l.a.k_major ? ", 0" : ", 1") + (l.b.k_major ? ", 0" : ", 1");
   }
   TextPieces pieces = common_pieces(l);
   pieces.set("sums", sums);
   pieces.set("outputs", outputs);
-  pieces.set("majors", majors);
-  pieces.set("type", std::string(type_name(l.type)));
-  pieces.set("k", 32 / element_bytes(l.type));
+  pieces.set("rest", rest);
+  pieces.set("types", (bytes ? "s32." : "f32.") + std::string(type_name(l.a_type)) + "." +
+                          std::string(type_name(l.b_type)));
+  pieces.set("k", 32 / element_bytes(l.a_type));
   pieces.set("a_operand", registers);
   pieces.set("b_operand", registers + 1);
   pieces.set("keep_operand", registers + 2);
   return pieces.fill(
-      R"(FN void ${name}_multiply(float (&sum)[$registers], unsigned long long a, unsigned long long b, int keep) {
+      R"(FN void ${name}_multiply($sum_type (&sum)[$registers], unsigned long long a, unsigned long long b, int keep) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep_operand, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n${columns}k$k.f32.$type.$type "
-      "{$sums}, %$a_operand, %$b_operand, p, 1, 1$majors;\n}"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k$k.$types "
+      "{$sums}, %$a_operand, %$b_operand, p$rest;\n}"
       : $outputs
       : "l"(a), "l"(b), "r"(keep));
 }
@@ -165,7 +163,7 @@ $wait_for_cluster)");
 std::string products(const MatrixLeaf& l, const std::string& sum, int64_t a, int64_t b,
                      const std::string& keep) {
   std::string text;
-  int64_t parts = l.depth * element_bytes(l.type) / 32;
+  int64_t parts = l.depth * element_bytes(l.a_type) / 32;
   TextPieces pieces = common_pieces(l);
   pieces.set("sum", sum);
   for (int64_t k = 0; k < parts; ++k) {
@@ -270,7 +268,7 @@ std::string consumer(const MatrixLeaf& l) {
       R"(const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
 const int consumer = group - 1;
 ${panels}unsigned slot = 0, phase = 0;
-float sum[$blocks][$registers];
+$sum_type sum[$blocks][$registers];
 $part_sums$second_consumer$tile_loop$main_loop$skip$finish}
 $wait_for_stores)");
 }
@@ -318,10 +316,20 @@ const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
 
 }  // namespace
 
-int64_t element_bytes(MatrixType type) { return type == MatrixType::tf32 ? 4 : 2; }
+int64_t element_bytes(MatrixType type) {
+  constexpr int64_t bytes[] = {2, 2, 4, 1, 1, 8};
+  return bytes[static_cast<size_t>(type)];
+}
+std::string_view type_name(MatrixType type) {
+  constexpr std::string_view names[] = {"f16", "bf16", "tf32", "s8", "u8", "f64"};
+  return names[static_cast<size_t>(type)];
+}
+std::string_view sum_type(MatrixType type) {
+  return is_byte(type) ? "int" : type == MatrixType::f64 ? "double" : "float";
+}
 
 int64_t part_bytes(const MatrixLeaf& l, int64_t rows) {
-  return rows * l.depth * element_bytes(l.type);
+  return rows * l.depth * element_bytes(l.a_type);
 }
 int64_t a_bytes(const MatrixLeaf& l) { return part_bytes(l, l.tile_m) * (l.split ? 2 : 1); }
 int64_t stage_bytes(const MatrixLeaf& l) {
@@ -338,6 +346,8 @@ TextPieces common_pieces(const MatrixLeaf& l) {
   TextPieces pieces;
   pieces.set("name", l.name);
   pieces.set("columns", l.tile_n);
+  pieces.set("sum_type", std::string(sum_type(l.a_type)));
+  pieces.set("value_type", l.epilogue.value_type);
   pieces.set("registers", l.tile_n / 2);
   pieces.set("blocks", row_blocks(l));
   pieces.set("cluster", l.cluster);

@@ -6,12 +6,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tile::cuda {
 
-enum class MatrixType : uint8_t { f16, bf16, tf32 };
+enum class MatrixType : uint8_t { f16, bf16, tf32, s8, u8, f64 };
 int64_t element_bytes(MatrixType type);
+std::string_view type_name(MatrixType type);  // as instructions spell it
+inline bool is_byte(MatrixType type) { return type == MatrixType::s8 || type == MatrixType::u8; }
+// C name of the type in which products of such factors are added up.
+std::string_view sum_type(MatrixType type);
 
 // One bulk copy of a box into an operand's part of a stage. Coordinates are C expressions over the
 // variables of the tile and of the step, one for each dimension of the map, innermost first.
@@ -35,7 +40,8 @@ struct MatrixOperand {
 struct MatrixEpilogue {
   std::string result_type;  // C name of the type stored
   int64_t result_bytes = 2;
-  // Statements with the float `value` and the tile's `row` and `column` (ints) in scope: they store
+  std::string value_type = "f32";  // C name: that of the sums, for sums of u32 their bits
+  // Statements with the `value` and the tile's `row` and `column` (ints) in scope: they store
   // what is made of it, except, where `map` is not empty, the `result` (of result_type), which they
   // set.
   std::string cell;
@@ -49,7 +55,8 @@ struct MatrixEpilogue {
 struct MatrixLeaf {
   std::string name;
   std::string parameters;  // of the kernel
-  MatrixType type = MatrixType::bf16;
+  // Of both factors; of bytes each has its own.
+  MatrixType a_type = MatrixType::bf16, b_type = MatrixType::bf16;
   int64_t tile_m = 128, tile_n = 256;
   int64_t depth = 64;  // elements of K in a stage: 128 bytes
   int64_t stages = 4;
@@ -71,7 +78,7 @@ struct MatrixLeaf {
   std::string step_variables;  // statements over `step`
   MatrixEpilogue epilogue;
   // Where some tiles are cut, C conditions of the whole ones and of parts with steps; and the
-  // float pointer to where a part's sums go, row by row.
+  // pointer (to value_type) to where a part's sums go, row by row.
   std::string whole, part, part_sums;
 };
 

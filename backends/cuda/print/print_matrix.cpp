@@ -11,9 +11,20 @@ namespace tile::cuda {
 namespace {
 
 MatrixType matrix_type(DType type) {
-  return type == DType::f16    ? MatrixType::f16
-         : type == DType::bf16 ? MatrixType::bf16
-                               : MatrixType::tf32;
+  switch (type) {
+    case DType::f16:
+      return MatrixType::f16;
+    case DType::bf16:
+      return MatrixType::bf16;
+    case DType::i8:
+      return MatrixType::s8;
+    case DType::u8:
+      return MatrixType::u8;
+    case DType::f64:
+      return MatrixType::f64;
+    default:
+      return MatrixType::tf32;
+  }
 }
 
 }  // namespace
@@ -131,6 +142,7 @@ MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, int64_t column
                                         CudaKernel& kernel) {
   std::optional<BoxedResult> result = boxed_result(nest_, parts, columns);
   MatrixEpilogue e;
+  e.value_type = std::string(memory_type(buffer(parts.multiply->sum).type));
   known(*parts.rows, "row");
   known(*parts.columns, "column");
   if (result) {
@@ -165,7 +177,8 @@ void Printer::matrix_kernel(const nest::For& grid) {
   const nest::Buffer& a = buffer(parts.multiply->a);
   int64_t depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
   known(grid, "tile");
-  bool bulk = depth * static_cast<int64_t>(byte_size(a.type)) == 128;
+  // No bulk copy serves f64, which wgmma does not multiply.
+  bool bulk = depth * static_cast<int64_t>(byte_size(a.type)) == 128 && a.type != DType::f64;
   bulk ? bulk_kernel(grid, parts, k) : mma_kernel(grid, parts, k);
   in_thread_ = false;
   variables_ = std::move(variables);
@@ -178,7 +191,8 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   const nest::Buffer& sum = buffer(parts.multiply->sum);
   MatrixLeaf leaf;
   leaf.name = k.name;
-  leaf.type = matrix_type(a.type);
+  leaf.a_type = matrix_type(a.type);
+  leaf.b_type = matrix_type(buffer(parts.multiply->b).type);
   leaf.tile_m = sum.shape[0];
   leaf.tile_n = sum.shape[1];
   leaf.depth = a.shape[parts.multiply->a_transposed ? 0 : 1];
@@ -300,7 +314,9 @@ void Printer::mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKe
   const nest::Buffer& sum = buffer(parts.multiply->sum);
   MmaLeaf leaf;
   leaf.name = k.name;
-  leaf.type = matrix_type(a.type);
+  leaf.a_type = matrix_type(a.type);
+  leaf.b_type = matrix_type(buffer(parts.multiply->b).type);
+  leaf.value_type = std::string(memory_type(sum.type));
   leaf.split = parts.multiply->split;
   leaf.tile_m = sum.shape[0];
   leaf.tile_n = sum.shape[1];

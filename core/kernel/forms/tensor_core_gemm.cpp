@@ -13,32 +13,54 @@ constexpr int64_t kLeastExtent = 16;   // of m, n and k: below, other code is be
 constexpr size_t kMostDimensions = 5;  // of a tensor map
 constexpr int64_t kMostStride = 8;     // between elements that a bulk copy takes
 
-// The node below conversions to f32.
-NodeId widened(const Body& body, NodeId id) {
+// Whether a value converted so gives the same sum: of integers, every value or the lowest 32 bits
+// must stay.
+bool keeps(DType from, DType to, DType sum) {
+  if (is_float(sum)) return to == sum;
+  return is_integer(from) && is_integer(to) && (bit_width(to) >= 32 || promote(from, to) == to);
+}
+
+// The node below conversions that keep what is summed in type `sum`.
+NodeId widened(const Body& body, NodeId id, DType sum) {
   while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
-         body[id].type == DType::f32) {
+         keeps(body[body[id].args[0]].type, body[id].type, sum)) {
     id = body[id].args[0];
   }
   return id;
 }
 
 bool is_sum(const Contraction& c) {
-  return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
+  bool type = c.accumulator == DType::f32 || c.accumulator == DType::f64 ||
+              c.accumulator == DType::i32 || c.accumulator == DType::u32;
+  return c.aggregation == Aggregation::sum && type && c.outputs.size() == 1;
 }
 
-// The node is, in f32, the product of two loads; of those loads, in this order, if they are
-// given.
-bool is_product(const Body& body, NodeId id,
+// The node is, in the type of the sum, the product of two loads; of those loads, in this order, if
+// they are given.
+bool is_product(const Body& body, NodeId id, DType sum,
                 std::optional<std::pair<size_t, size_t>> loads = std::nullopt) {
-  const Node& root = body[widened(body, id)];
-  if (root.kind != NodeKind::operation || root.op != Op::mul || root.type != DType::f32) {
-    return false;
-  }
-  const Node& a = body[widened(body, root.args[0])];
-  const Node& b = body[widened(body, root.args[1])];
+  const Node& root = body[widened(body, id, sum)];
+  if (root.kind != NodeKind::operation || root.op != Op::mul) return false;
+  bool type =
+      is_float(sum) ? root.type == sum : is_integer(root.type) && bit_width(root.type) >= 32;
+  if (!type) return false;
+  const Node& a = body[widened(body, root.args[0], sum)];
+  const Node& b = body[widened(body, root.args[1], sum)];
   if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
   return !loads || *loads == std::pair(a.slot, b.slot);
 }
+
+bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
+
+// Whether tensor cores sum products of such factors in this type.
+bool multiplies(DType a, DType b, DType sum) {
+  if (sum == DType::i32 || sum == DType::u32) return is_byte(a) && is_byte(b);
+  if (sum == DType::f64) return a == DType::f64 && b == DType::f64;
+  return a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
+}
+
+// wgmma takes them with neighbours in k only.
+bool needs_k_inside(DType type) { return type == DType::f32 || is_byte(type); }
 
 // Loads 2 and 3 are what rounding left of 0 and 1: 0 * 1 + (2 * 1 + 0 * 3).
 bool is_split_product(const Piece& piece) {
@@ -49,8 +71,11 @@ bool is_split_product(const Piece& piece) {
   const Node& root = body[body.results[0]];
   if (piece.loads.size() != 4 || !is_add(root) || !is_add(body[root.args[1]])) return false;
   const Node& small = body[root.args[1]];
-  return is_product(body, root.args[0], {{0, 1}}) && is_product(body, small.args[0], {{2, 1}}) &&
-         is_product(body, small.args[1], {{0, 3}});
+  auto product = [&](NodeId id, size_t a, size_t b) {
+    return is_product(body, id, DType::f32, {{a, b}});
+  };
+  return product(root.args[0], 0, 1) && product(small.args[0], 2, 1) &&
+         product(small.args[1], 0, 3);
 }
 
 // The same box at another place of the tensor, which no iterator moves.
@@ -86,10 +111,11 @@ class Recogniser {
     bool swapped = columns_are_m();
     p_.a.load = swapped ? 1 : 0;
     p_.b.load = swapped ? 0 : 1;
+    for (Operand* o : {&p_.a, &p_.b}) o->type = layout_of(access(*o)).type;
     Role row = swapped ? Role::n : Role::m, column = swapped ? Role::m : Role::n;
     if (!layout(p_.a, row) || !layout(p_.b, column) || !choose_k()) return std::nullopt;
-    // Bulk copies put f32 where wgmma wants it only if neighbours differ in k.
-    if (p_.bulk && p_.type == DType::f32 && !(p_.a.k_inside && p_.b.k_inside)) return std::nullopt;
+    bool k_inside = p_.a.k_inside && p_.b.k_inside;
+    if (p_.bulk && needs_k_inside(p_.a.type) && !k_inside) return std::nullopt;
     if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
     if (extent(p_.a) < kLeastExtent || extent(p_.b) < kLeastExtent) return std::nullopt;
     collect_rest(row, column);
@@ -117,8 +143,9 @@ class Recogniser {
 
   // Of a split product the two first loads stand for all.
   bool take_form() {
-    if (piece_.loads.size() == 2) return is_product(piece_.body, piece_.body.results[0]);
-    if (!p_.bulk || !is_split_product(piece_)) return false;
+    p_.sum = c_.accumulator;
+    if (piece_.loads.size() == 2) return is_product(piece_.body, piece_.body.results[0], p_.sum);
+    if (!p_.bulk || p_.sum != DType::f32 || !is_split_product(piece_)) return false;
     for (size_t i = 0; i < 2; ++i) {
       const tile::Access& a = piece_.loads[i];
       if (!tensor(a.tensor).tf32_parts || !is_beside(a, piece_.loads[i + 2])) return false;
@@ -136,10 +163,13 @@ class Recogniser {
       if (!layouts_.contains(a.tensor) || layout_of(a).split) return false;
       if (!plain_indices(a)) return false;
     }
-    p_.type = layout_of(piece_.loads[0]).type;
-    if (layout_of(piece_.loads[1]).type != p_.type) return false;
-    p_.depth = (p_.bulk ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(p_.type));
-    if (p_.type != DType::f32) return p_.type == DType::f16 || p_.type == DType::bf16;
+    DType a = layout_of(piece_.loads[0]).type, b = layout_of(piece_.loads[1]).type;
+    if (!multiplies(a, b, p_.sum) || tensor_core_rate(a, target_) <= 0) return false;
+    // A step of f64 is of few elements: with more there are fewer barriers.
+    bool wide = p_.bulk || p_.sum == DType::f64;
+    p_.depth = (wide ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(a));
+    if (p_.sum == DType::f64) return !p_.bulk;
+    if (a != DType::f32) return true;
     // Threads split factors in registers, where wgmma does not read both from.
     bool threes = target_.precision == Precision::tf32x3;
     if (p_.bulk && threes != p_.split) return false;
@@ -291,9 +321,11 @@ class Recogniser {
   }
 
   // Every condition of the domain says that an operand's index is inside [0, limit): copies make
-  // zeros there. A zero times an infinity is not skipped, so that strict programs have none.
+  // zeros there. A zero times an infinity is not skipped, so that strict programs of reals have
+  // none.
   bool conditions_are_limits() {
-    if (!piece_.constraints.empty() && target_.strict_skip) return false;
+    bool strict = target_.strict_skip && is_float(p_.sum);
+    if (!piece_.constraints.empty() && strict) return false;
     return std::all_of(piece_.constraints.begin(), piece_.constraints.end(),
                        [&](const Constraint& c) { return limits(c, p_.a) || limits(c, p_.b); });
   }

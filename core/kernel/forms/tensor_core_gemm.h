@@ -20,6 +20,7 @@ constexpr int64_t kThreadRowBytes = 64;  // of a row of a step that threads copy
 // rows, it is transposed.
 struct Operand {
   size_t load = 0;
+  DType type = DType::f32;     // of bytes each factor has its own sign, else both are of one type
   bool k_inside = true;        // neighbours in memory differ in k
   std::vector<int> iterators;  // its m or n, outermost first as in the tile's rows or columns
   std::vector<int64_t> most;   // of each of them: the values that a box can span
@@ -28,11 +29,12 @@ struct Operand {
 
 // A piece as a matrix product: rows of `a`, columns of `b`.
 struct Product {
-  DType type = DType::f32;  // of the operands
-  bool bulk = true;         // boxes come by bulk copies
+  // Of sums: f32 of f16, bf16 and f32; f64 of f64; i32 or u32, which wrap, of bytes.
+  DType sum = DType::f32;
+  bool bulk = true;  // boxes come by bulk copies
   Operand a, b;
   int k = -1;         // the reduction that the steps cut
-  int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy
+  int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy all but f64
   int64_t steps = 1;
   int64_t alignment = 16;  // in bytes, of lines of neighbours; less than 4: slow for threads
   // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2
@@ -43,6 +45,11 @@ struct Product {
       batch;  // parallel dimensions in neither a's nor b's list: a tile has one value of each
   std::vector<int> around;  // the other reductions: loops around the steps
 };
+
+// Of a row of a step.
+inline int64_t row_bytes(const Product& product) {
+  return product.depth * static_cast<int64_t>(byte_size(product.a.type));
+}
 
 // nullopt where the piece is no such product on the target, or a box cannot be copied from the
 // tensors as they lie in memory.

@@ -65,14 +65,14 @@ class TensorCoreLowering : PieceForm {
       : PieceForm(parts), spread_(parts), schedule_(schedule), p_(std::move(product)) {
     rows_ = tile_rows(schedule, p_);
     columns_ = tile_columns(schedule, p_);
-    sum_ = add("sum", DType::f32, nest::Scope::fragment, rows_, columns_);
-    a_ = p_.a.k_inside ? add("a", p_.type, nest::Scope::shared, rows_, p_.depth)
-                       : add("a", p_.type, nest::Scope::shared, p_.depth, rows_);
-    b_ = p_.b.k_inside ? add("b", p_.type, nest::Scope::shared, columns_, p_.depth)
-                       : add("b", p_.type, nest::Scope::shared, p_.depth, columns_);
+    sum_ = add("sum", p_.sum, nest::Scope::fragment, rows_, columns_);
+    a_ = p_.a.k_inside ? add("a", p_.a.type, nest::Scope::shared, rows_, p_.depth)
+                       : add("a", p_.a.type, nest::Scope::shared, p_.depth, rows_);
+    b_ = p_.b.k_inside ? add("b", p_.b.type, nest::Scope::shared, columns_, p_.depth)
+                       : add("b", p_.b.type, nest::Scope::shared, p_.depth, columns_);
     if (!p_.split || !p_.bulk) return;
-    a_rest_ = add("a_rest", p_.type, nest::Scope::shared, rows_, p_.depth);
-    b_rest_ = add("b_rest", p_.type, nest::Scope::shared, columns_, p_.depth);
+    a_rest_ = add("a_rest", p_.a.type, nest::Scope::shared, rows_, p_.depth);
+    b_rest_ = add("b_rest", p_.b.type, nest::Scope::shared, columns_, p_.depth);
   }
 
   Block run() {
@@ -143,7 +143,7 @@ class TensorCoreLowering : PieceForm {
   void make_stream_k(Block& out) {
     cut_ = cut_tiles(schedule_, p_);
     whole_ = tile_count(schedule_, p_) - cut_;
-    shares_ = c_.frame.add_buffer("parts", DType::f32, nest::Scope::workspace,
+    shares_ = c_.frame.add_buffer("parts", p_.sum, nest::Scope::workspace,
                                   {2 * schedule_.stream_k, rows_, columns_});
     out.push_back({nest::Alloc{shares_}});
   }
@@ -340,7 +340,8 @@ class TensorCoreLowering : PieceForm {
   Block clear(const Expr& row, const Expr& column) const {
     nest::Store zero;
     zero.target = {sum_, {row, column}, {}};
-    zero.body.results = {zero.body.real(0, DType::f32)};
+    zero.body.results = {is_float(p_.sum) ? zero.body.real(0, p_.sum)
+                                          : zero.body.integer(0, p_.sum)};
     return {statement(std::move(zero))};
   }
 

@@ -18,6 +18,7 @@ constexpr int64_t kMostStages = 8, kMostThreadStages = 4;
 // [H200]: gpu_model.h. Shares first: of the rate that mma reaches where bulk copies feed wgmma, of
 // f32 too, which is rounded on the way.
 constexpr double kThreadShare = 0.5, kThreadShareWords = 0.24;  // [H200]
+constexpr double kThreadShareDoubles = 0.85;  // of f64, which only mma multiplies: an estimate
 constexpr double kSmallTile = 1.03;  // [H200] more traffic for each product: the clock is lower
 constexpr double kClearGain = 1.1;   // of stream-K: less is within the model's error
 constexpr double kScattered = 1.15;  // [H200] blocks that share a tile read more places at once
@@ -97,23 +98,27 @@ struct TileClocks {
 TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double operations,
                        const Target& target) {
   double products = static_cast<double>(s.rows * s.columns) * static_cast<double>(p.depth);
-  double threads = p.type == DType::f32 ? kThreadShareWords : kThreadShare;
+  double threads = p.sum == DType::f64      ? kThreadShareDoubles
+                   : p.a.type == DType::f32 ? kThreadShareWords
+                                            : kThreadShare;
   double each =
-      tensor_core_rate(p.type, target) / target.gpu.matrix_gigahertz * (p.bulk ? 1 : threads);
+      tensor_core_rate(p.a.type, target) / target.gpu.matrix_gigahertz * (p.bulk ? 1 : threads);
   bool parts = p.bulk && p.split;
-  double copied = static_cast<double>(s.rows + s.columns) * (p.bulk ? 128 : 64) * (parts ? 2 : 1);
-  double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) *
-                (p.bulk ? 128 : 64) * (parts ? 3 : 1);
+  auto row = static_cast<double>(row_bytes(p));
+  double copied = static_cast<double>(s.rows + s.columns) * row * (parts ? 2 : 1);
+  double read = static_cast<double>(s.rows) / 64 * static_cast<double>(64 + s.columns) * row *
+                (parts ? 3 : 1);
   TileClocks c;
   c.products = steps * (products / each);
   c.shared = steps * ((copied + read) / target.gpu.shared_bytes_per_clock);
   c.copied = steps * (copied / target.gpu.copied_bytes_per_clock);
   if (p.alignment < 4) {
-    c.elements = steps * (copied / static_cast<double>(byte_size(p.type)) * kElementClocks);
+    c.elements = steps * (copied / static_cast<double>(byte_size(p.a.type)) * kElementClocks);
   }
   auto cells = static_cast<double>(s.rows * s.columns);
+  double result_bytes = is_float(p.sum) ? 2 : 4;
   c.multiply = std::max({c.products, c.shared, c.copied, c.elements});
-  c.finish = kTileClocks + cells * 2 / target.gpu.stored_bytes_per_clock +
+  c.finish = kTileClocks + cells * result_bytes / target.gpu.stored_bytes_per_clock +
              cells * operations / lanes_per_clock(target);
   return c;
 }
@@ -181,7 +186,7 @@ class TileModel {
     double steps =
         std::ceil(static_cast<double>(p_.steps) / static_cast<double>(how.split * how.cluster));
     TileClocks each = tile_clocks(shape, p_, steps, how.split > 1 ? 1 : operations_, target_);
-    auto sums = static_cast<double>(4 * shape.rows * shape.columns);
+    double sums = sum_bytes() * static_cast<double>(shape.rows * shape.columns);
     const GpuLimits& gpu = target_.gpu;
     if (how.cluster > 1) {
       each.finish = kClusterClocks + sums / gpu.cluster_bytes_per_clock +
@@ -196,13 +201,18 @@ class TileModel {
     if (!p_.bulk) {  // several blocks share a multiprocessor
       times = std::max(1.0, static_cast<double>(tiles) / gpu.multiprocessors);
     }
+    if (p_.sum == DType::f64) {  // as many as the registers of the sums permit
+      int64_t resident = std::max<int64_t>(1, 128 * 128 / (shape.rows * shape.columns));
+      times =
+          static_cast<double>(resident * ceil_div(tiles, resident * int64_t{gpu.multiprocessors}));
+    }
     double clocks =
         hidden ? times * std::max(kSmallTile * each.multiply, each.finish / 2) + each.finish
                : times * (each.multiply + each.finish);
     double scattered = large_ && how.split * how.cluster > 1 ? kScattered : 1;
     clocks *= scattered;
     double ns = (clocks + kLaunchClocks) / gpu.matrix_gigahertz;
-    double combining = combine_ns(4 * cells_ * static_cast<double>(how.split));
+    double combining = combine_ns(sum_bytes() * cells_ * static_cast<double>(how.split));
     if (into != nullptr) {
       double scale = scattered / gpu.matrix_gigahertz;
       if (hidden) {
@@ -222,6 +232,7 @@ class TileModel {
   }
 
  private:
+  double sum_bytes() const { return static_cast<double>(byte_size(p_.sum)); }
   static CostTerm multiply_term(const TileClocks& c, double scale) {
     CostTerm term = combine(
         "multiplying tiles", Combine::largest, 1,
@@ -246,7 +257,7 @@ class TileModel {
       outside = steps * lines * gpu.matrix_gigahertz / target_.dram_bytes_per_ns;
       share.multiply = std::max(share.multiply, outside);
     }
-    auto sums = static_cast<double>(4 * shape.rows * shape.columns);
+    double sums = sum_bytes() * static_cast<double>(shape.rows * shape.columns);
     double keep = (cut > 1 ? 2 : 1) * (kTileClocks + sums / gpu.stored_bytes_per_clock);
     double scattered = large_ ? kScattered : 1, rounds = static_cast<double>(tiles / blocks);
     double clocks = rounds * (whole.multiply + whole.finish) + (share.multiply + keep) * scattered;

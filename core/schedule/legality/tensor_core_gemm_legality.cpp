@@ -24,12 +24,12 @@ std::string broken_operand(const TensorCoreGemm& schedule, const Operand& o) {
   return {};
 }
 
-// Tiles whose boxes the threads copy, each line with 16 bytes beside it.
-std::string broken_threads(const TensorCoreGemm& schedule, int64_t rows, int64_t columns,
-                           const Target& target) {
+// Tiles whose boxes the threads copy, each line with 16 bytes beside it, of f64 with 32.
+std::string broken_threads(const TensorCoreGemm& schedule, const Product& product, int64_t rows,
+                           int64_t columns, const Target& target) {
   bool sizes = (rows == 64 || rows == 128) && (columns == 64 || columns == 128);
   if (!sizes) return "a tile's size";
-  int64_t stage = (rows + columns) * (kThreadRowBytes + 16);
+  int64_t stage = (rows + columns) * (row_bytes(product) + (product.sum == DType::f64 ? 32 : 16));
   bool fits = checked_mul(stage, schedule.stages) <= target.gpu.shared_per_block;
   if (schedule.stages < 3 || !fits) return "stages that do not fit into shared memory";
   return schedule.group >= 1 ? "" : "no rows of tiles";
@@ -97,7 +97,7 @@ std::string broken(const TensorCoreGemm& schedule, const Product& product, const
   if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
   if (std::string rule = broken_stream(schedule, product); !rule.empty()) return rule;
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
-  if (!product.bulk) return broken_threads(schedule, rows, columns, target);
+  if (!product.bulk) return broken_threads(schedule, product, rows, columns, target);
   if (rows < 64 || rows > 256 || columns < 64 || columns > 256) return "a tile's size";
   if (rows * columns > 128 * 256 || rows / 2 * columns > 128 * 128) {
     return "more sums than registers";
