@@ -31,6 +31,8 @@ void cluster_barrier();
 void warp_barrier();
 unsigned current_lane();
 uint64_t exchange(uint64_t value, unsigned source);  // what that lane of the warp gives
+const uint64_t* meet(uint64_t value);                // what each lane gives, until they part
+void part();
 void copy_later(void* to, const void* from, size_t bytes);
 void commit_copies();
 void wait_for_copies(int pending);
@@ -212,21 +214,24 @@ inline void store_words(unsigned to, unsigned a, unsigned b, unsigned c, unsigne
 // Lane 8 i + j gives the address of row j of matrix i.
 inline void load_matrices(unsigned (&r)[4], unsigned from) {
   const unsigned lane = tile_emulation::current_lane();
+  const uint64_t* rows = tile_emulation::meet(from);
   for (unsigned i = 0; i < 4; ++i) {
-    r[i] =
-        load_shared<unsigned>(tile_emulation::exchange_of(from, i * 8 + lane / 4) + lane % 4 * 4);
+    r[i] = load_shared<unsigned>(static_cast<unsigned>(rows[i * 8 + lane / 4]) + lane % 4 * 4);
   }
+  tile_emulation::part();
 }
 inline void load_matrices_transposed(unsigned (&r)[4], unsigned from) {
   const unsigned lane = tile_emulation::current_lane();
+  const uint64_t* rows = tile_emulation::meet(from);
   for (unsigned i = 0; i < 4; ++i) {
     unsigned pair[2];
     for (unsigned j = 0; j < 2; ++j) {
-      const unsigned row = tile_emulation::exchange_of(from, i * 8 + lane % 4 * 2 + j);
+      const auto row = static_cast<unsigned>(rows[i * 8 + lane % 4 * 2 + j]);
       pair[j] = load_shared<unsigned short>(row + lane / 4 * 2);
     }
     r[i] = pair[0] | pair[1] << 16;
   }
+  tile_emulation::part();
 }
 template <int first, int second>
 void load_words(unsigned (&r)[4], unsigned from) {
@@ -251,17 +256,20 @@ namespace tile_emulation {
 template <class Sum, class Register, class Add>
 void multiply_fragments(Sum (&sum)[4], const Register (&a)[4], Register b0, Register b1,
                         const Add& add) {
+  const Register own[6] = {a[0], a[1], a[2], a[3], b0, b1};
   const unsigned lane = current_lane();
+  const uint64_t* lanes = meet(reinterpret_cast<uint64_t>(own));
   for (int half = 0; half < 2; ++half) {
     for (unsigned q = 0; q < 4; ++q) {
-      Register x[2], y[2];
-      for (unsigned i = 0; i < 2; ++i) {
-        x[i] = exchange_of(a[half * 2 + i], lane / 4 * 4 + q);
-        y[i] = exchange_of(half == 0 ? b0 : b1, (lane % 4 * 2 + i) * 4 + q);
+      const auto* row = reinterpret_cast<const Register*>(lanes[lane / 4 * 4 + q]);
+      for (unsigned i = 0; i < 4; ++i) {
+        const unsigned column = lane % 4 * 2 + i % 2;
+        const auto* other = reinterpret_cast<const Register*>(lanes[column * 4 + q]);
+        add(sum[i], row[half * 2 + i / 2], other[4 + half]);
       }
-      for (int i = 0; i < 4; ++i) add(sum[i], x[i / 2], y[i % 2]);
     }
   }
+  part();
 }
 
 template <class Value>

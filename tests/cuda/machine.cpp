@@ -203,12 +203,16 @@ void warp_barrier() { wait(State::warp, true); }
 unsigned current_lane() { return machine.current % machine.block % 32; }
 
 // The threads meet, but their memory is in no order by that.
-uint64_t exchange(uint64_t value, unsigned source) {
-  unsigned lane = current_lane(), warp = machine.current - lane;
+const uint64_t* meet(uint64_t value) {
+  unsigned warp = machine.current - current_lane();
   machine.exchanged[machine.current] = value;
   wait(State::warp, false);
-  uint64_t result = machine.exchanged[warp + source];
-  wait(State::warp, false);
+  return machine.exchanged + warp;
+}
+void part() { wait(State::warp, false); }
+uint64_t exchange(uint64_t value, unsigned source) {
+  uint64_t result = meet(value)[source];
+  part();
   return result;
 }
 
