@@ -63,13 +63,14 @@ Values all_values(const Kernel& kernel, uint64_t seed) {
   return values;
 }
 
-// The best schedules of each kernel; with sums of each in parts too.
+// The best schedules of each kernel; of the first one with its sums in parts too.
 void expect_products(const std::vector<Kernel>& kernels, const Target& target, size_t count = 1) {
   std::vector<std::pair<const Kernel*, Schedule>> versions;
   for (const Kernel& k : kernels) {
     std::vector<Schedule> all = tensor_cores::schedules(k, target, count);
     ASSERT_FALSE(all.empty()) << print(k);
     for (Schedule& s : all) versions.emplace_back(&k, s);
+    if (&k != &kernels[0]) continue;
     all[0].stages[0][0].form<TensorCoreGemm>()->split = 2;
     if (illegal(all[0], k, target).empty()) versions.emplace_back(&k, all[0]);
   }
@@ -119,15 +120,15 @@ TEST(EmulatedTensorCores, BytesOfLargeTiles) {
   Factors f{DType::u8, DType::i8, DType::i32};
   expect_products({product("mk", "kn", {{'m', 136}, {'n', 132}, {'k', 70}}, f),
                    product("km", "nk", {{'m', 128}, {'n', 128}, {'k', 64}}, f)},
-                  a100_target(), 3);
+                  a100_target(), 2);
 }
 
 TEST(EmulatedTensorCores, Doubles) {
   Factors f{DType::f64, DType::f64, DType::f64};
   expect_products(every_layout({{'m', 72}, {'n', 40}, {'k', 36}}, f), a100_target());
-  std::vector<Kernel> kernels = every_layout({{'m', 70}, {'n', 37}, {'k', 21}}, f);
-  kernels.push_back(product("mk", "kn", {{'m', 130}, {'n', 133}, {'k', 33}}, f));
-  expect_products(kernels, h200_target(), 2);
+  expect_products({product("mk", "nk", {{'m', 70}, {'n', 37}, {'k', 21}}, f),
+                   product("km", "kn", {{'m', 130}, {'n', 133}, {'k', 17}}, f)},
+                  h200_target());
 }
 
 }  // namespace
