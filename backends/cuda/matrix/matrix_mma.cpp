@@ -1,5 +1,7 @@
 #include "backends/cuda/matrix/matrix_mma.h"
 
+#include "core/support/diagnostic.h"
+
 namespace tile::cuda {
 namespace {
 
@@ -55,11 +57,14 @@ std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, const Lines& 
                          const std::string& part) {
   int64_t chunk = kChunkBytes / lines.size;
   int64_t chunks = lines.count * lines.elements / chunk, in_line = lines.elements / chunk;
-  return "#pragma unroll\nfor (int q = threadIdx.x; q < " + number(chunks) +
-         "; q += " + number(mma_threads(l)) + ") {\nconst int line = q / " + number(in_line) +
-         ", at = q % " + number(in_line) + " * " + number(chunk) + ";\n" + copy.place +
-         "const unsigned to = " + part + " + line * " + number(lines.pitch()) + " + at * " +
-         number(lines.size) + ";\n" + chunk_copy(copy, lines.size) + "}\n";
+  // Tiles are of so many chunks that each thread has as many: no thread looks for the end.
+  internal_check(chunks % mma_threads(l) == 0, "cuda: a tile that threads do not share evenly");
+  return "#pragma unroll\nfor (int turn = 0; turn < " + number(chunks / mma_threads(l)) +
+         "; ++turn) {\nconst unsigned q = threadIdx.x + turn * " + number(mma_threads(l)) +
+         ";\nconst int line = q / " + number(in_line) + ", at = q % " + number(in_line) + " * " +
+         number(chunk) + ";\n" + copy.place + "const unsigned to = " + part + " + line * " +
+         number(lines.pitch()) + " + at * " + number(lines.size) + ";\n" +
+         chunk_copy(copy, lines.size) + "}\n";
 }
 
 std::string fill_function(const MmaLeaf& l) {

@@ -44,7 +44,7 @@ std::string Printer::captured(const Print& print) {
 std::string Printer::named_values(const std::vector<const nest::For*>& values) {
   return captured([&] {
     for (const nest::For* value : values) {
-      VariableText v = loop_variable(*value, "j");
+      VariableText v = loop_variable(*value, "i");
       line("const " + typed(v) + " = " + expression(value->begin).text + ";");
       variables_[value->variable] = v;
       ranges_.set(value->variable, value->begin, value->begin);

@@ -177,7 +177,7 @@ void Printer::stream_loop(const nest::For& loop) {
   if (&loop == stream_->loop) return stream_steps(loop);
   if (loop.kind == LoopKind::thread) return stream_rows(loop);
   internal_check(loop.extent.is_constant(1), "cuda: a loop of a stream of another kind");
-  VariableText v = loop_variable(loop, "j");
+  VariableText v = loop_variable(loop, "i");
   line("const " + typed(v) + " = " + expression(loop.begin).text + ";");
   variables_[loop.variable] = v;
   if (v.range.narrow()) ranges_.set(loop.variable, v.range.lo, v.range.hi);

@@ -32,8 +32,13 @@ class Printer {
   void line(const std::string& text);
   void open(const std::string& text);
   void close(const std::string& after = "");
-  // No prefix may be that of a type: i8, u16 and f32 are.
-  std::string fresh(const char* prefix) { return prefix + std::to_string(counter_++); }
+  // No name of a type: `i8` is one in the text.
+  std::string fresh(const char* prefix) {
+    std::string name;
+    do name = prefix + std::to_string(counter_++);
+    while (parse_dtype(name));
+    return name;
+  }
 
   // Kernels (print_launch.cpp).
   void place_workspace();

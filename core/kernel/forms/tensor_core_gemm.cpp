@@ -13,20 +13,25 @@ constexpr int64_t kLeastExtent = 16;   // of m, n and k: below, other code is be
 constexpr size_t kMostDimensions = 5;  // of a tensor map
 constexpr int64_t kMostStride = 8;     // between elements that a bulk copy takes
 
-// Whether a value converted so gives the same sum: of integers, every value or the lowest 32 bits
-// must stay.
-bool keeps(DType from, DType to, DType sum) {
-  if (is_float(sum)) return to == sum;
-  return is_integer(from) && is_integer(to) && (bit_width(to) >= 32 || promote(from, to) == to);
+bool is_cast(const Node& n) { return n.kind == NodeKind::operation && n.op == Op::cast; }
+
+// Whether a conversion keeps what is summed in type `sum`: of integers the lowest 32 bits.
+bool keeps_sums(DType to, DType sum) {
+  return is_float(sum) ? to == sum : is_integer(to) && bit_width(to) >= 32;
 }
 
-// The node below conversions that keep what is summed in type `sum`.
-NodeId widened(const Body& body, NodeId id, DType sum) {
-  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
-         keeps(body[body[id].args[0]].type, body[id].type, sum)) {
-    id = body[id].args[0];
-  }
-  return id;
+// The load of which a factor is a conversion that keeps what is summed in type `sum`: also through
+// narrower integers that hold all values of the load. Null: it is something else.
+const Node* factor(const Body& body, NodeId id, DType sum) {
+  std::vector<DType> types;
+  for (; is_cast(body[id]); id = body[id].args[0]) types.push_back(body[id].type);
+  const Node& load = body[id];
+  if (load.kind != NodeKind::load) return nullptr;
+  auto keeps = [&](DType to) {
+    bool holds = is_integer(load.type) && is_integer(to) && promote(load.type, to) == to;
+    return keeps_sums(to, sum) || (!is_float(sum) && holds);
+  };
+  return std::all_of(types.begin(), types.end(), keeps) ? &load : nullptr;
 }
 
 bool is_sum(const Contraction& c) {
@@ -39,15 +44,14 @@ bool is_sum(const Contraction& c) {
 // they are given.
 bool is_product(const Body& body, NodeId id, DType sum,
                 std::optional<std::pair<size_t, size_t>> loads = std::nullopt) {
-  const Node& root = body[widened(body, id, sum)];
+  while (is_cast(body[id]) && keeps_sums(body[id].type, sum)) id = body[id].args[0];
+  const Node& root = body[id];
   if (root.kind != NodeKind::operation || root.op != Op::mul) return false;
-  bool type =
-      is_float(sum) ? root.type == sum : is_integer(root.type) && bit_width(root.type) >= 32;
-  if (!type) return false;
-  const Node& a = body[widened(body, root.args[0], sum)];
-  const Node& b = body[widened(body, root.args[1], sum)];
-  if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
-  return !loads || *loads == std::pair(a.slot, b.slot);
+  if (!keeps_sums(root.type, sum)) return false;
+  const Node* a = factor(body, root.args[0], sum);
+  const Node* b = factor(body, root.args[1], sum);
+  if (a == nullptr || b == nullptr || a->slot == b->slot) return false;
+  return !loads || *loads == std::pair(a->slot, b->slot);
 }
 
 bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
