@@ -5,9 +5,13 @@
 namespace tile::cuda {
 namespace {
 
+// Texts may stand several times in one translation unit of the tests.
+//
 // exp_distance: exp(a - b) by one rounding of the power of two's exponent, but for that of b's
 // part; exp_between: of two such parts, so that factors fit what exp_distance has made before.
 constexpr const char* kPrelude = R"(
+#ifndef TILE_STREAM
+#define TILE_STREAM
 #ifndef TILE_HOST_EMULATION
 FN u32 stream_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 FN void stream_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -100,9 +104,12 @@ FN f32 stream_sum(f32 x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
+#endif
 )";
 
 constexpr const char* kGroupPrelude = R"(
+#ifndef TILE_STREAM_GROUPS
+#define TILE_STREAM_GROUPS
 #ifndef TILE_HOST_EMULATION
 FN void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FN void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -115,6 +122,7 @@ FN void group_fence() {}
 FN void group_commit() {}
 template <int pending> FN void group_wait() {}
 FN void copies_visible() {}
+#endif
 #endif
 )";
 
@@ -158,6 +166,8 @@ std::string stream_group_functions(const std::string& name, int64_t columns,
   pieces.set("value", sums + 4);
   pieces.set("keep_value", sums + 5);
   return pieces.fill(R"(
+#ifndef TILE_$name
+#define TILE_$name
 #ifndef TILE_HOST_EMULATION
 FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
   asm volatile(
@@ -183,6 +193,7 @@ FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 
   const u32 a[4] = {a0, a1, a2, a3};
   multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
 }
+#endif
 #endif
 )");
 }
