@@ -114,6 +114,14 @@ class Printer {
   static bool clears(const nest::Statement& s, int fragment);
   void stream_loop(const nest::For& loop);
   void stream_steps(const nest::For& loop);
+  void stream_turns(const nest::For& loop, const std::string& first, const std::string& end);
+  bool is_bulk_copy(const nest::Copy& copy) const;
+  std::string stream_boxes(const nest::Copy& copy, const std::string& part,
+                           const std::string& barrier, int64_t& bytes);
+  void divide_groups();
+  void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
+  std::string stream_functions(const StreamLayout& l);
+  void set_up_barriers();
   bool is_row_fragment(int id) const;
   void stream_fragment(int id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
