@@ -7,8 +7,9 @@ namespace {
 
 // Texts may stand several times in one translation unit of the tests.
 //
-// exp_distance: exp(a - b) by one rounding of the power of two's exponent, but for that of b's
-// part; exp_between: of two such parts, so that factors fit what exp_distance has made before.
+// exp_distance: exp(a - b) (exp_scaled: exp(a * times - b)) by one rounding of the power of two's
+// exponent, but for that of b's part; exp_between: of two such parts, so that factors fit what
+// exp_distance has made before.
 constexpr const char* kPrelude = R"(
 #ifndef TILE_STREAM
 #define TILE_STREAM
@@ -91,6 +92,10 @@ FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
 FN f32 exp_distance(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
   return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
+}
+FN f32 exp_scaled(f32 a, f32 times, f32 b) {
+  const f32 log2_e = 1.44269504f;
+  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
 }
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -136,6 +137,12 @@ class Printer {
   void stream_cells(const nest::For& loop);
   void stream_pairs(const nest::Store& store, int64_t columns);
   void stream_reduction(const nest::For& loop);
+  static std::string common_scale(nest::Block& statements);
+  struct Scaled {
+    NodeId value;
+    double by = 1;
+  };
+  static std::optional<Scaled> scaled(const Body& of, NodeId id);
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
