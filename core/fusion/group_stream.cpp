@@ -96,6 +96,26 @@ class StreamFusion {
     steps_[list.back()] = std::move(*kernel);
   }
 
+  // The program's tensor of terms is gone where the kernel does not make it; false: others read it.
+  bool drops_terms(const stream::Parts& parts, const Kernel& kernel) const {
+    if (!parts.terms) return true;
+    TensorId terms = std::get<Kernel>(*steps_[*parts.terms]).stages[0].contraction.outputs[0];
+    bool made = std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
+      return contains(s.contraction.outputs, terms);
+    });
+    if (made) return true;
+    bool kept = contains(program_.outputs, terms) ||
+                std::any_of(program_.tensors.begin(), program_.tensors.end(),
+                            [&](const BoundTensor& t) { return t.view_of == terms; });
+    std::vector<size_t> list = members(parts);
+    for (size_t i = 0; i < steps_.size() && !kept; ++i) {
+      bool inside = std::find(list.begin(), list.end(), i) != list.end();
+      kept = steps_[i] && !inside && contains(use_of(*steps_[i], program_).reads, terms);
+    }
+    if (!kept) gone_.insert(terms);
+    return !kept;
+  }
+
   // A row of many cells is the last dimension of what lives for a block: vectors run along it, and
   // nothing reduces lanes.
   void place_rows(Kernel& kernel) const {
@@ -107,8 +127,9 @@ class StreamFusion {
 
   // Nothing where it is not legal or does not cost less than `limit`.
   std::optional<Kernel> cheaper(const stream::Parts& parts, double limit) const {
-    std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
-    if (!kernel) return std::nullopt;
+    std::optional<Kernel> kernel =
+        stream::streamed_kernel(steps_.list(), program_, parts, is_gpu(target_));
+    if (!kernel || !drops_terms(parts, *kernel)) return std::nullopt;
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;
     if (is_gpu(target_) && gpu::stream_schedules(*kernel, target_).empty()) return std::nullopt;

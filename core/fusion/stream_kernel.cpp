@@ -12,8 +12,11 @@ namespace {
 class StreamBuilder {
  public:
   StreamBuilder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program,
-                const Parts& parts)
-      : steps_(steps), parts_(parts), e_(kernel(parts.exponential).stages[0].contraction) {
+                const Parts& parts, bool widens)
+      : steps_(steps),
+        parts_(parts),
+        e_(kernel(parts.exponential).stages[0].contraction),
+        widens_(widens) {
     result_.tensors = program.tensors;
   }
 
@@ -25,6 +28,7 @@ class StreamBuilder {
     for (const Sum& sum : parts_.sums) {
       if (!add_sum(sum)) return std::nullopt;
     }
+    if (widened_) read_widened();
     result_.name =
         result_.tensors[kernel(parts_.sums.back().step).stages[0].contraction.outputs[0]].name;
     return std::move(result_);
@@ -95,9 +99,40 @@ class StreamBuilder {
     }
     KernelStage stage = from.stages[0];
     if (!place(stage, of)) return false;
+    if (widens_ && !stage.contraction.pieces[0].constraints.empty()) widen(stage.contraction, of);
     result_.stages.push_back(std::move(stage));
     add_attached(from, 0);
     return true;
+  }
+
+  // Terms outside of the conditions are zero in the program, and nobody's: the maximum has the same
+  // conditions, and what the sums read of the others is multiplied by no weight.
+  void widen(Contraction& terms, const std::vector<int>& of) {
+    Piece& piece = terms.pieces[0];
+    const Piece& maximum = kernel(parts_.maximum).stages[0].contraction.pieces[0];
+    std::vector<int> in_maximum(piece.box.size(), -1);
+    for (size_t u = 0; u < of.size(); ++u) {
+      for (size_t v = 0; v < parts_.distance.of.size() && of[u] >= 0; ++v) {
+        bool same = parts_.distance.of[v] == static_cast<int>(u);
+        if (same) in_maximum[static_cast<size_t>(of[u])] = static_cast<int>(v);
+      }
+    }
+    if (terms.fill || terms.outputs.size() != 1 || !keeps_conditions(maximum, piece, in_maximum)) {
+      return;
+    }
+    piece.constraints.clear();
+    widened_ = terms.outputs[0];
+    const BoundTensor made = tensor(*widened_);
+    terms.outputs[0] = add_tensor(made.name + "_all", made.type, made.shape);
+    piece.stores[0].tensor = terms.outputs[0];
+  }
+  void read_widened() {
+    TensorId all = result_.stages[0].contraction.outputs[0];
+    for (KernelStage& stage : result_.stages) {
+      for (Access& a : stage.contraction.pieces[0].loads) {
+        if (a.tensor == *widened_) a.tensor = all;
+      }
+    }
   }
 
   bool add_maximum() {
@@ -281,13 +316,16 @@ class StreamBuilder {
   Kernel result_;
   TensorId maximum_, finite_;
   int running_ = -1;
+  bool widens_;
+  std::optional<TensorId> widened_;  // the program's tensor of terms that have conditions
 };
 
 }  // namespace
 
 std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
-                                      const BoundProgram& program, const Parts& parts) {
-  return StreamBuilder(steps, program, parts).build();
+                                      const BoundProgram& program, const Parts& parts,
+                                      bool widens) {
+  return StreamBuilder(steps, program, parts, widens).build();
 }
 
 }  // namespace tile::stream

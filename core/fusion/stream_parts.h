@@ -36,9 +36,11 @@ struct Parts {
 std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
                                 const BoundProgram& program, size_t exponential);
 
-// The kernel that the parts make; nothing where one has no such axis or row.
+// The kernel that the parts make; nothing where one has no such axis or row. `widens`: terms that
+// have conditions are made without them where the maximum and the sums have these too: the kernel
+// then has a tensor of its own for them, and does not make the program's.
 std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
-                                      const BoundProgram& program, const Parts& parts);
+                                      const BoundProgram& program, const Parts& parts, bool widens);
 
 // Which iterator of the first stage each dimension of the kernel's results is.
 std::map<TensorId, std::vector<int>> result_dimensions(const Kernel& kernel);

@@ -17,6 +17,7 @@
 #define __restrict__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
+#define __grid_constant__
 
 namespace tile_emulation {
 
@@ -38,6 +39,15 @@ void commit_copies();
 void wait_for_copies(int pending);
 void finish_copies(int pending);                                   // both
 void gather(const unsigned* mine, unsigned count, unsigned* all);  // lane l: all[l * count]
+
+struct BoxMap;  // machine.h
+// Barriers in shared memory, by their places there: a phase ends when all have arrived and all
+// bytes have come that were said to.
+void init_barrier(unsigned barrier, unsigned count);
+void arrive(unsigned barrier, long long expected_bytes);
+void wait_for_phase(unsigned barrier, unsigned parity);
+// Copies a box into lines of 128 bytes, swizzled; it has come at once.
+void load_box(unsigned to, const BoxMap& map, unsigned barrier, const int* coordinates);
 
 // Blocks of a cluster: each has a part of the shared memory.
 int cluster_block();
@@ -448,3 +458,22 @@ inline float power_of_two(float x) { return std::exp2(x); }
 inline float rounded_product(float a, float b) { return a * b; }
 
 }  // namespace tile_emulation::stream
+
+// Bulk copies, as backends/cuda/matrix/matrix_prelude.cpp declares them.
+namespace tile_emulation::bulk {
+
+struct TensorMap {
+  const BoxMap* map;
+};
+inline void barrier_init(unsigned barrier, unsigned count) { init_barrier(barrier, count); }
+inline void barrier_expect(unsigned barrier, unsigned bytes) { arrive(barrier, bytes); }
+inline void barrier_arrive(unsigned barrier) { arrive(barrier, 0); }
+inline void barrier_wait(unsigned barrier, unsigned parity) { wait_for_phase(barrier, parity); }
+inline void barriers_ready() { block_barrier(); }
+template <class... Coordinates>
+void box_load(unsigned to, const TensorMap* map, unsigned barrier, Coordinates... coordinates) {
+  const int list[] = {coordinates...};
+  load_box(to, *map->map, barrier, list);
+}
+
+}  // namespace tile_emulation::bulk

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -29,6 +30,7 @@ constexpr size_t kStack = 256 << 10;
 constexpr unsigned kMostWords = 8;             // that lanes give each other at once
 constexpr unsigned kMostThreads = 1024;        // of a block
 constexpr uint64_t kMostUninterrupted = 2000;  // accesses of all threads
+constexpr uint64_t kMostTurns = 1000000;       // of a thread that waits for a phase
 
 enum class State : char { running, block, cluster, warp, done };
 
@@ -50,6 +52,17 @@ struct Fibre {
   int group = 0;
 };
 
+// A barrier in shared memory.
+struct Phases {
+  long long count = 0, left = 0, bytes = 0;
+  unsigned phase = 0;
+  void settle() {
+    if (left != 0 || bytes != 0) return;
+    ++phase;
+    left = count;
+  }
+};
+
 struct Machine {
   Machine() { races.add(shared_memory, sizeof shared_memory, true); }
 
@@ -66,6 +79,7 @@ struct Machine {
   uint64_t random = 1;
   uint64_t accesses_left = 1;
   Races races;
+  std::map<unsigned, Phases> barriers;  // by place in shared memory
   std::string error;
 
   Fibre& self() { return fibres[current]; }
@@ -257,6 +271,47 @@ void finish_copies(int pending) {
   wait_for_copies(pending);
 }
 
+void init_barrier(unsigned barrier, unsigned count) {
+  machine.barriers[barrier] = {count, count, 0, 0};
+}
+void arrive(unsigned barrier, long long expected_bytes) {
+  Phases& b = machine.barriers.at(barrier);
+  --b.left;
+  b.bytes += expected_bytes;
+  b.settle();
+}
+void wait_for_phase(unsigned barrier, unsigned parity) {
+  for (uint64_t turns = 0; machine.barriers.at(barrier).phase % 2 == parity; ++turns) {
+    if (turns == kMostTurns) machine.races.found.emplace_back("a barrier that nobody completes");
+    if (turns >= kMostTurns) leave(State::done);
+    leave(State::running);
+  }
+}
+
+void load_box(unsigned to, const BoxMap& map, unsigned barrier, const int* coordinates) {
+  constexpr unsigned kLine = 128;
+  unsigned cells = 1;
+  for (unsigned d = 0; d < map.rank; ++d) cells *= (map.box[d] + map.steps[d] - 1) / map.steps[d];
+  for (unsigned cell = 0; cell < cells; ++cell) {
+    const unsigned char* from = map.base;
+    bool inside = true;
+    for (unsigned d = 0, rest = cell; d < map.rank; ++d) {
+      unsigned extent = (map.box[d] + map.steps[d] - 1) / map.steps[d];
+      long long at = coordinates[d] + static_cast<long long>(rest % extent * map.steps[d]);
+      rest /= extent;
+      inside = inside && at >= 0 && at < static_cast<long long>(map.sizes[d]);
+      from += at * static_cast<long long>(d == 0 ? map.element_bytes : map.strides_bytes[d]);
+    }
+    unsigned place = to + cell * map.element_bytes;
+    unsigned char* target = shared_memory + (place ^ (place / kLine % 8) << 4);
+    if (inside) std::memcpy(target, from, map.element_bytes);
+    if (!inside) std::memset(target, 0, map.element_bytes);
+  }
+  Phases& b = machine.barriers.at(barrier);
+  b.bytes -= static_cast<long long>(cells) * map.element_bytes;
+  b.settle();
+}
+
 int cluster_block() { return static_cast<int>(machine.current / machine.block); }
 unsigned char* own_memory(unsigned char* shared) {
   return shared + static_cast<size_t>(cluster_block()) * kShared;
@@ -302,6 +357,7 @@ const char* emulate(void (*kernel)(), int arguments, void* const* values, const 
           fill_with_nonsense(shared_memory + i * kShared, shared_bytes);
         }
         machine.races.begin_cluster(threads, name);
+        machine.barriers.clear();
         ended = Cluster(x, threads, blocks).run();
       }
     }

@@ -19,6 +19,14 @@ void restrict_memory(const void* begin, bool restricted);
 // Fills memory with what is not a number in any type of reals, and large as an integer.
 void fill_with_nonsense(void* memory, size_t bytes);
 
+// What a tensor map says, innermost dimension first; elements outside of the sizes are zero.
+struct BoxMap {
+  const unsigned char* base;
+  unsigned rank, element_bytes;
+  unsigned long long sizes[5], strides_bytes[5];
+  unsigned box[5], steps[5];
+};
+
 // One launch. `grid` and `block`: their three extents. `blocks`: of a cluster, along x. Null, or
 // what the kernel did wrong, valid until the next launch.
 const char* emulate(void (*kernel)(), int arguments, void* const* values, const unsigned* grid,

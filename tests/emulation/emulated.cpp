@@ -47,6 +47,21 @@ std::vector<bool> restricted(const cuda::CudaSource& source, const std::string& 
   return list;
 }
 
+tile_emulation::BoxMap box_map(const cuda::TensorMap& map, const void* base) {
+  tile_emulation::BoxMap box{};
+  box.base = static_cast<const unsigned char*>(base);
+  box.rank = static_cast<unsigned>(map.sizes.size());
+  box.element_bytes = static_cast<unsigned>(byte_size(map.type));
+  internal_check(map.swizzle_bytes == 128, "emulation: a box that is not swizzled");
+  for (size_t d = 0; d < map.sizes.size(); ++d) {
+    box.sizes[d] = map.sizes[d];
+    if (d > 0) box.strides_bytes[d] = map.strides_bytes[d - 1];
+    box.box[d] = map.box[d];
+    box.steps[d] = map.element_strides.empty() ? 1 : map.element_strides[d];
+  }
+  return box;
+}
+
 // Memory that kernels share while this lives, filled with nonsense.
 class DeviceMemory {
  public:
@@ -128,7 +143,15 @@ void Emulated::run(size_t index, const nest::Nest& nest, const std::vector<HostT
     for (size_t i = 0; i < pointers.size(); ++i) {
       tile_emulation::restrict_memory(pointers[i], of_kernel.at(i));
     }
-    launch(kernel_name(index, k.name), k, *grid, values);
+    std::vector<tile_emulation::BoxMap> maps;
+    for (const cuda::TensorMap& map : k.maps) {
+      maps.push_back(box_map(map, pointers[static_cast<size_t>(map.argument)]));
+    }
+    std::vector<const void*> places;
+    for (const tile_emulation::BoxMap& map : maps) places.push_back(&map);
+    std::vector<void*> given = values;
+    for (const void*& place : places) given.push_back(&place);
+    launch(kernel_name(index, k.name), k, *grid, given);
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!nest.buffers[i].written) continue;

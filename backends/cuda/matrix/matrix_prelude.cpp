@@ -145,9 +145,10 @@ std::string box_copies(int rank) {
 }  // namespace
 
 std::string matrix_prelude() {
-  std::string text = std::string(kBarriers) + kMultiply;
+  std::string text = "#ifndef TILE_HOST_EMULATION\n" + std::string(kBarriers) + kMultiply;
   for (int rank = 1; rank <= 5; ++rank) text += box_copies(rank);
-  return text;
+  // The emulation knows what streams need of it.
+  return text + "#else\nusing namespace tile_emulation::bulk;\n#endif\n";
 }
 
 }  // namespace tile::cuda

@@ -5,9 +5,14 @@
 namespace tile::cuda {
 namespace {
 
-// exp_distance: exp(a - b) by one rounding of the power of two's exponent, but for that of b's
-// part; exp_between: of two such parts, so that factors fit what exp_distance has made before.
+// Texts may stand several times in one translation unit of the tests.
+//
+// exp_distance: exp(a - b) (exp_scaled: exp(a * times - b)) by one rounding of the power of two's
+// exponent, but for that of b's part; exp_between: of two such parts, so that factors fit what
+// exp_distance has made before.
 constexpr const char* kPrelude = R"(
+#ifndef TILE_STREAM
+#define TILE_STREAM
 #ifndef TILE_HOST_EMULATION
 FN u32 stream_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 FN void stream_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -88,6 +93,10 @@ FN f32 exp_distance(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
   return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
 }
+FN f32 exp_scaled(f32 a, f32 times, f32 b) {
+  const f32 log2_e = 1.44269504f;
+  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
+}
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
   return power_of_two(rounded_product(a, log2_e) - rounded_product(b, log2_e));
@@ -100,9 +109,12 @@ FN f32 stream_sum(f32 x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
+#endif
 )";
 
 constexpr const char* kGroupPrelude = R"(
+#ifndef TILE_STREAM_GROUPS
+#define TILE_STREAM_GROUPS
 #ifndef TILE_HOST_EMULATION
 FN void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FN void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -110,11 +122,20 @@ template <int pending> FN void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 FN void copies_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+template <int count> FN void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count> FN void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
 #else
 FN void group_fence() {}
 FN void group_commit() {}
 template <int pending> FN void group_wait() {}
 FN void copies_visible() {}
+template <int count> FN void fewer_registers() {}
+template <int count> FN void more_registers() {}
+#endif
 #endif
 )";
 
@@ -158,6 +179,8 @@ std::string stream_group_functions(const std::string& name, int64_t columns,
   pieces.set("value", sums + 4);
   pieces.set("keep_value", sums + 5);
   return pieces.fill(R"(
+#ifndef TILE_$name
+#define TILE_$name
 #ifndef TILE_HOST_EMULATION
 FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
   asm volatile(
@@ -183,6 +206,7 @@ FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 
   const u32 a[4] = {a0, a1, a2, a3};
   multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
 }
+#endif
 #endif
 )");
 }

@@ -3,6 +3,7 @@
 // buffers are lines of 128 bytes, swizzled, in blocks of 64 elements.
 #include <algorithm>
 
+#include "backends/cuda/matrix/matrix_source.h"
 #include "backends/cuda/matrix/stream_source.h"
 #include "backends/cuda/print/stream_layout.h"
 #include "core/support/checked.h"
@@ -16,6 +17,8 @@ using nest::Scope;
 namespace {
 
 constexpr int64_t kBlockElements = 64;
+constexpr size_t kMostMaps =
+    4;  // tensor maps of one kernel that a launch takes beside the product's
 
 std::string number(int64_t n) { return std::to_string(n); }
 
@@ -87,6 +90,10 @@ Printer::StreamLayout Printer::stream_layout(const nest::For& grid) const {
     if (!l.at.contains(c.to)) place(c, l.once_bytes, l.once);
     return false;
   });
+  auto boxes = [&](const nest::Copy* c) { return is_bulk_copy(*c); };
+  l.bulk = l.groups && l.once.size() + l.steps.size() <= kMostMaps &&
+           std::all_of(l.once.begin(), l.once.end(), boxes) &&
+           std::all_of(l.steps.begin(), l.steps.end(), boxes);
   return l;
 }
 
@@ -99,30 +106,35 @@ void Printer::stream_kernel(const nest::For& grid) {
   CudaKernel k;
   k.name = "tile_" + number(static_cast<int64_t>(source_.kernels.size()));
   k.grid = simplify(grid.extent, ranges_);
-  k.block = static_cast<int>(l.threads);
-  k.shared_bytes =
-      static_cast<size_t>(l.once_bytes + l.stages * l.stage_bytes + kStreamLineBytes * 8);
+  l.kernel = &k;
+  int64_t barriers = l.bulk ? 16 * l.stages + 16 : 0;
+  k.block = static_cast<int>(l.threads + (l.bulk ? kStreamGroupThreads : 0));
+  k.shared_bytes = static_cast<size_t>(l.once_bytes + l.stages * l.stage_bytes + barriers +
+                                       kStreamLineBytes * 8);
   std::string before = std::move(text_);
   text_.clear();
-  open(signature(k.name, static_cast<int>(l.threads)));
+  ++indent_;
   line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
   line("const u32 base = (stream_address(shared_memory) + 1023) & ~1023u;");
-  line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+  line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32" +
+       std::string(l.bulk ? " - 4" : "") + ";");
   line("const int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
   line("const int tile = blockIdx.x;");
   text_ += parameter_values();
+  if (l.bulk) set_up_barriers();
   known(grid, "tile");
   stream_block(grid.body);
+  if (l.divided) close();
   close();
-  if (!stream_prelude_) before += stream_prelude();
-  stream_prelude_ = true;
-  if (l.groups && !stream_groups_) before += stream_group_prelude();
-  stream_groups_ = stream_groups_ || l.groups;
-  for (const auto& [columns, name] : l.functions) {
-    if (!stream_functions_.insert(name).second) continue;
-    before += stream_group_functions(name, columns, l.type);
+  std::string inside = std::move(text_);
+  // The maps, which are parameters, are known when all has been printed.
+  std::string given = parameters();
+  for (size_t m = 0; m < k.maps.size(); ++m) {
+    given += ", const __grid_constant__ TensorMap map_" + std::to_string(m);
   }
-  text_ = before + text_;
+  before += stream_functions(l);
+  text_ = before + "extern \"C\" __global__ void __launch_bounds__(" + number(k.block) + ", 1) " +
+          k.name + "(" + given + ") {\n" + inside;
   stream_ = nullptr;
   in_thread_ = false;
   variables_ = std::move(variables);
@@ -130,16 +142,34 @@ void Printer::stream_kernel(const nest::For& grid) {
   source_.kernels.push_back(std::move(k));
 }
 
+// The functions that the kernel calls and no kernel before it.
+std::string Printer::stream_functions(const StreamLayout& l) {
+  std::string text;
+  auto once = [&](bool& known, bool wanted, const std::string& functions) {
+    if (wanted && !known) text += functions;
+    known = known || wanted;
+  };
+  once(stream_prelude_, true, stream_prelude());
+  once(stream_groups_, l.groups, stream_group_prelude());
+  once(matrix_prelude_, l.bulk, matrix_prelude());
+  for (const auto& [columns, name] : l.functions) {
+    if (!stream_functions_.insert(name).second) continue;
+    text += stream_group_functions(name, columns, l.type);
+  }
+  return text;
+}
+
 // Statements of the block.
 void Printer::stream_block(const nest::Block& statements) {
   for (size_t i = 0; i < statements.size(); ++i) {
     const nest::Statement& s = statements[i];
     if (const auto* alloc = std::get_if<nest::Alloc>(&s.what)) {
+      if (stream_->bulk && !stream_->divided) divide_groups();
       stream_fragment(alloc->buffer);
     } else if (const auto* copy = std::get_if<nest::Copy>(&s.what)) {
       bool once =
           std::find(stream_->once.begin(), stream_->once.end(), copy) != stream_->once.end();
-      if (once) stream_fill(*copy, "base");
+      if (once && !stream_->bulk) stream_fill(*copy, "base");
     } else if (const auto* multiply = std::get_if<nest::MatrixTile>(&s.what)) {
       bool fresh = i > 0 && clears(statements[i - 1], multiply->sum);
       stream_multiply(*multiply, fresh);
@@ -198,18 +228,24 @@ void Printer::stream_fragment(int id) {
        number(b.shape[1] / (is_narrow(b.type) ? 4 : 2)) + "];");
 }
 
-// The copies of one turn into a stage, and the loop behind them.
 void Printer::stream_steps(const nest::For& loop) {
-  const StreamLayout& l = *stream_;
-  std::string ahead = number(l.stages - 1), stages = number(l.stages);
   std::string first = fresh("g"), end = fresh("g");
   line("const int " + first + " = " + expression(loop.begin).text + ";");
   line("const int " + end + " = " + expression(simplify(loop.begin + loop.extent, ranges_)).text +
        ";");
   known(loop, "step");
+  stream_->bulk ? bulk_turns(loop, first, end) : stream_turns(loop, first, end);
+}
+
+// The copies of one turn into a stage, and the loop behind them.
+void Printer::stream_turns(const nest::For& loop, const std::string& first,
+                           const std::string& end) {
+  const StreamLayout& l = *stream_;
+  std::string ahead = number(l.stages - 1), stages = number(l.stages);
+  std::string part = "const u32 part = base + " + number(l.once_bytes) + " + slot * " +
+                     number(l.stage_bytes) + ";";
   open("auto fill = [&](const int step, const u32 slot) {");
-  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
-       ";");
+  line(part);
   for (const nest::Copy* c : l.steps) stream_fill(*c, "part");
   close(";");
   line("#pragma unroll");
@@ -225,8 +261,7 @@ void Printer::stream_steps(const nest::For& loop) {
   line("__syncthreads();");
   line("if (step + " + ahead + " < " + end + ") fill(step + " + ahead + ", next);");
   line("stream_commit();");
-  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
-       ";");
+  line(part);
   stream_exponentials_ = true;
   stream_block(loop.body);
   stream_exponentials_ = false;

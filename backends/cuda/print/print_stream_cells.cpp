@@ -1,6 +1,8 @@
 // Statements of a stream's block: products, and what is done for rows and for the cells of
 // fragments.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "backends/cuda/matrix/stream_source.h"
 #include "backends/cuda/print/stream_layout.h"
@@ -204,7 +206,8 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
   close();
 }
 
-// What is combined over a row's columns: each lane its own, then those of four lanes.
+// What is combined over a row's columns: each lane its own, then those of four lanes. Of products
+// with one positive number the largest is the number times the largest, rounded alike.
 void Printer::stream_reduction(const nest::For& loop) {
   std::map<int, nest::StoreKind> targets;
   for (const nest::Store* s : stores_in(loop.body)) {
@@ -213,32 +216,63 @@ void Printer::stream_reduction(const nest::For& loop) {
                    "cuda: a loop over columns that does not combine them");
     targets[s->target.buffer] = s->kind;
   }
+  nest::Block inside = loop.body;
+  std::string times = targets.size() == 1 && targets.begin()->second == nest::StoreKind::max
+                          ? common_scale(inside)
+                          : "";
   replace_fragments("i / 2", "4 * n + i");
   open("{");
   std::map<int, std::string> parts;
   for (auto [id, kind] : targets) {
     bool maximum = kind == nest::StoreKind::max;
     parts[id] = fresh("w");
-    std::string start = maximum ? names_[static_cast<size_t>(id)] + "[0], " +
-                                      names_[static_cast<size_t>(id)] + "[1]"
-                                : "0.0f, 0.0f";
-    line("float " + parts[id] + "[2] = {" + start + "};");
+    std::string start =
+        maximum ? real_literal(-std::numeric_limits<double>::infinity(), DType::f32) : "0.0f";
+    line("float " + parts[id] + "[2] = {" + start + ", " + start + "};");
     replaced_[id] = parts[id] + "[i / 2]";
   }
   open_cells(loop.extent.value());
-  block(loop.body);
+  block(inside);
   close();
   close();
   line("#pragma unroll");
   open("for (int h = 0; h < 2; ++h) {");
   for (auto [id, kind] : targets) {
-    const std::string& name = names_[static_cast<size_t>(id)];
+    const std::string name = names_[static_cast<size_t>(id)] + "[h]";
     bool maximum = kind == nest::StoreKind::max;
-    line(name + (maximum ? "[h] = stream_largest(" : "[h] += stream_sum(") + parts[id] + "[h]);");
+    line(name +
+         (maximum ? " = largest(" + name + ", " + times + "stream_largest("
+                  : " = (" + name + " + stream_sum(") +
+         parts[id] + "[h]));");
   }
   close();
   close();
   replaced_.clear();
+}
+
+// Takes the positive number out of a block's only store, of products with it: "NUMBER * ", or
+// nothing.
+std::string Printer::common_scale(nest::Block& statements) {
+  if (statements.size() != 1) return "";
+  if (auto* test = std::get_if<nest::If>(&statements[0].what)) {
+    return test->otherwise.empty() ? common_scale(test->then) : "";
+  }
+  auto* store = std::get_if<nest::Store>(&statements[0].what);
+  if (store == nullptr) return "";
+  std::optional<Scaled> product = scaled(store->body, store->body.results[0]);
+  if (!product || !(product->by > 0) || std::isinf(product->by)) return "";
+  store->body.results = {product->value};
+  return real_literal(product->by, DType::f32) + " * ";
+}
+
+// The node as a product with a number.
+std::optional<Printer::Scaled> Printer::scaled(const Body& of, NodeId id) {
+  const Node& n = of[id];
+  if (n.kind != NodeKind::operation || n.op != Op::mul || n.type != DType::f32) return std::nullopt;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    if (of[n.args[i]].kind == NodeKind::real) return Scaled{n.args[1 - i], of[n.args[i]].real};
+  }
+  return std::nullopt;
 }
 
 // exp() in a stream's loop, where weights are rounded to 16 bits.
@@ -248,7 +282,11 @@ std::string Printer::stream_exponential(const Body& of, const Node& n,
   bool difference = distance.kind == NodeKind::operation && distance.op == Op::sub;
   std::string name = stream_between_ ? "exp_between(" : "exp_distance(";
   if (!difference) return name + values[n.args[0]].text + ", 0.0f)";
-  return name + values[distance.args[0]].text + ", " + values[distance.args[1]].text + ")";
+  std::string from = ", " + values[distance.args[1]].text + ")";
+  std::optional<Scaled> product = scaled(of, distance.args[0]);
+  if (!product || stream_between_) return name + values[distance.args[0]].text + from;
+  return "exp_scaled(" + values[product->value].text + ", " +
+         real_literal(product->by, DType::f32) + from;
 }
 
 }  // namespace tile::cuda

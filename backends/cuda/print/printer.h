@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -120,6 +121,14 @@ class Printer {
   static bool clears(const nest::Statement& s, int fragment);
   void stream_loop(const nest::For& loop);
   void stream_steps(const nest::For& loop);
+  void stream_turns(const nest::For& loop, const std::string& first, const std::string& end);
+  bool is_bulk_copy(const nest::Copy& copy) const;
+  std::string stream_boxes(const nest::Copy& copy, const std::string& part,
+                           const std::string& barrier, int64_t& bytes);
+  void divide_groups();
+  void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
+  std::string stream_functions(const StreamLayout& l);
+  void set_up_barriers();
   bool is_row_fragment(int id) const;
   void stream_fragment(int id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
@@ -134,6 +143,12 @@ class Printer {
   void stream_cells(const nest::For& loop);
   void stream_pairs(const nest::Store& store, int64_t columns);
   void stream_reduction(const nest::For& loop);
+  static std::string common_scale(nest::Block& statements);
+  struct Scaled {
+    NodeId value;
+    double by = 1;
+  };
+  static std::optional<Scaled> scaled(const Body& of, NodeId id);
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;

@@ -13,11 +13,17 @@ namespace tile::cuda {
 
 constexpr int64_t kStreamWarpRows = 16;
 constexpr int64_t kStreamGroupRows = 64;  // of four warps
+constexpr int64_t kStreamGroupThreads = 128;
 constexpr int64_t kStreamLineBytes = 128;
 
 // What the parts of the text share.
 struct Printer::StreamLayout {
   bool groups = false;  // of four warps, by wgmma
+  // Boxes come by bulk copies, made by a group of warps that does nothing else: the others wait for
+  // what they need alone, and not for each other.
+  bool bulk = false;
+  CudaKernel* kernel = nullptr;
+  bool divided = false;  // into those that copy and those that multiply, where the text has come to
   int64_t rows = 0, threads = 0, stages = 0;
   std::map<int, int64_t> at;                   // bytes of the shared buffers, in a stage or before
   std::vector<const nest::Copy*> once, steps;  // copies before the loop and in it

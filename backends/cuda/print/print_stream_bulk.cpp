@@ -1,0 +1,150 @@
+// Streams whose boxes come by bulk copies (sm_90a): one group of warps copies, as far ahead as
+// there are stages; the others multiply, each waiting for what it needs alone, so that one
+// multiplies while another makes weights.
+#include <algorithm>
+
+#include "backends/cuda/matrix/matrix_parts.h"
+#include "backends/cuda/print/stream_layout.h"
+#include "core/support/checked.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr size_t kMostDimensions = 5;  // of a tensor map
+constexpr int64_t kMostBox = 256;      // elements along one of them
+constexpr int64_t kCopiedBytes = 16;   // that strides are multiples of
+constexpr int64_t kBoxElements = 64;   // of 16 bits: a swizzled line of 128 bytes
+// Registers of a thread that copies, and of one that multiplies where two or three groups do:
+// multiples of 8 whose sum over all groups a multiprocessor has, as those of a launch of as many.
+constexpr int kCopyingRegisters = 24;
+constexpr int kRegistersOfTwo = 240, kRegistersOfThree = 160;
+
+int multiplying_registers(int64_t groups) {
+  return groups == 2 ? kRegistersOfTwo : groups == 3 ? kRegistersOfThree : 0;
+}
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+}  // namespace
+
+bool Printer::is_bulk_copy(const nest::Copy& copy) const {
+  const nest::Buffer& from = buffer(copy.from);
+  auto inner = static_cast<size_t>(copy.order.back());
+  auto lines = static_cast<size_t>(copy.order[copy.order.size() - 2]);
+  if (written_.contains(copy.from) || from.shape[inner] < 2 || from.shape[lines] < 2) return false;
+  size_t rank = 0;
+  for (size_t d = 0; d < from.shape.size(); ++d) {
+    if (from.shape[d] == 1) continue;
+    ++rank;
+    int64_t bytes = from.strides[d] * static_cast<int64_t>(byte_size(from.type));
+    bool fits = d == inner ? from.strides[d] == 1 : bytes > 0 && bytes % kCopiedBytes == 0;
+    if (!fits || copy.stride[d] != 1) return false;
+  }
+  return rank <= kMostDimensions && copy.extent[lines] <= kMostBox;
+}
+
+// One box for each 64 elements of a line.
+std::string Printer::stream_boxes(const nest::Copy& copy, const std::string& part,
+                                  const std::string& barrier, int64_t& bytes) {
+  const nest::Buffer& from = buffer(copy.from);
+  const nest::Buffer& to = buffer(copy.to);
+  std::vector<size_t> dimensions = mapped(from, {copy.order.rbegin(), copy.order.rend()});
+  size_t inner = dimensions[0];
+  std::vector<int64_t> box = copy.extent;
+  box[inner] = kBoxElements;
+  std::string map = "map_" + std::to_string(stream_->kernel->maps.size());
+  stream_->kernel->maps.push_back(
+      tensor_map(from, copy.from, dimensions, copy.limit, box, copy.stride));
+  std::string text;
+  int64_t count = ceil_div(to.shape[1], kBoxElements), each = to.shape[0] * kStreamLineBytes;
+  for (int64_t i = 0; i < count; ++i) {
+    text += "box_load(" + part + " + " + number(stream_->at.at(copy.to) + i * each) + ", &" + map +
+            ", " + barrier;
+    for (size_t d : dimensions) {
+      Expr at = d == inner ? copy.origin[d] + Expr(i * kBoxElements) : copy.origin[d];
+      text += ", " + coordinate(at);
+    }
+    text += ");\n";
+  }
+  bytes += count * each;
+  return text;
+}
+
+// Of the boxes before the loop one barrier; of each stage that it is full, and that it is empty.
+void Printer::set_up_barriers() {
+  const StreamLayout& l = *stream_;
+  line("const u32 loaded = base + " + number(l.once_bytes + l.stages * l.stage_bytes) +
+       ", full = loaded + 16, empty = full + 8 * " + number(l.stages) + ";");
+  open("if (threadIdx.x == 0) {");
+  line("barrier_init(loaded, 1);");
+  open("for (int i = 0; i < " + number(l.stages) + "; ++i) {");
+  line("barrier_init(full + 8 * i, 1);");
+  line("barrier_init(empty + 8 * i, " + number(l.threads / target_.gpu.warp_size) + ");");
+  close();
+  close();
+  line("barriers_ready();");
+  line("const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);");
+}
+
+// What copies, and the beginning of what multiplies.
+void Printer::divide_groups() {
+  StreamLayout& l = *stream_;
+  l.divided = true;
+  const nest::For& loop = *l.loop;
+  std::string stages = number(l.stages);
+  Expr end = simplify(loop.begin + loop.extent, ranges_);
+  int registers = multiplying_registers(l.threads / kStreamGroupThreads);
+  open("if (group == 0) {");
+  if (registers > 0) line("fewer_registers<" + number(kCopyingRegisters) + ">();");
+  open("if (threadIdx.x == 0) {");
+  int64_t bytes = 0;
+  std::string loads;
+  for (const nest::Copy* c : l.once) loads += stream_boxes(*c, "base", "loaded", bytes);
+  line("barrier_expect(loaded, " + number(bytes) + ");");
+  text_ += loads;
+  line("u32 slot = 0, phase = 0;");
+  line("#pragma unroll 1");
+  open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
+       "; ++step) {");
+  known(loop, "step");
+  bytes = 0;
+  loads.clear();
+  for (const nest::Copy* c : l.steps) loads += stream_boxes(*c, "part", "full + 8 * slot", bytes);
+  line("barrier_wait(empty + 8 * slot, phase ^ 1);");
+  line("barrier_expect(full + 8 * slot, " + number(bytes) + ");");
+  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
+       ";");
+  text_ += loads;
+  open("if (++slot == " + stages + ") {");
+  line("slot = 0;");
+  line("phase ^= 1;");
+  close();
+  close();
+  close();
+  close(" else {");
+  ++indent_;
+  if (registers > 0) line("more_registers<" + number(registers) + ">();");
+}
+
+void Printer::bulk_turns(const nest::For& loop, const std::string& first, const std::string& end) {
+  const StreamLayout& l = *stream_;
+  line("barrier_wait(loaded, 0);");
+  line("u32 slot = 0, phase = 0;");
+  line("#pragma unroll 1");
+  open("for (int step = " + first + "; step < " + end + "; ++step) {");
+  line("barrier_wait(full + 8 * slot, phase);");
+  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
+       ";");
+  stream_exponentials_ = true;
+  stream_block(loop.body);
+  stream_exponentials_ = false;
+  line("__syncwarp();");
+  line("if (lane == 0) barrier_arrive(empty + 8 * slot);");
+  open("if (++slot == " + number(l.stages) + ") {");
+  line("slot = 0;");
+  line("phase ^= 1;");
+  close();
+  close();
+}
+
+}  // namespace tile::cuda

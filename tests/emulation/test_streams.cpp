@@ -1,0 +1,210 @@
+// Issue 22, item 2: attention as one streamed kernel on the emulated GPU, by warps (sm_80) and by
+// groups of warps whose factors descriptors name (sm_90a); races are found. Beside it the same
+// nests on their interpreter, and programs that must not be streamed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "core/fusion/group.h"
+#include "core/kernel/stream.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/candidates.h"
+#include "tests/emulation/cases.h"
+#include "tests/support/run_tile.h"
+
+namespace tile::test {
+namespace {
+
+using Shapes = std::vector<std::pair<DType, Shape>>;
+
+struct Attention {
+  const char* name;
+  std::string text;
+  Shapes inputs;
+  bool masked = false;  // has skipped points
+};
+
+// Scores in f32, weights rounded to bf16.
+std::string attention(const std::string& scores, const std::string& condition,
+                      const std::string& cast = "as_bf16(E / Sum)") {
+  return "function (Q[B, S, D], K[B, T, D], V[B, T, C]) -> (O) {\n"
+         "  L[b, s, t: B, S, T] = +(" +
+         scores + ");\n  Z = as_float(L, 32) * 0.25;\n  Top[b, s, 0: B, S, 1] = >(Z[b, s, t])" +
+         condition + ";\n  E = exp(Z - Top);\n  Sum[b, s, 0: B, S, 1] = +(E[b, s, t])" + condition +
+         ";\n  P = " + cast + ";\n  O[b, s, c: B, S, C] = +(P[b, s, t] * V[b, t, c])" + condition +
+         ";\n}\n";
+}
+const std::string kWide = "as_float(Q[b, s, d], 32) * as_float(K[b, t, d], 32)";
+const std::string kNarrow = "Q[b, s, d] * K[b, t, d]";
+
+Shapes shapes(DType type, int64_t rows, int64_t columns, int64_t depth, int64_t values) {
+  return {{type, {2, rows, depth}}, {type, {2, columns, depth}}, {type, {2, columns, values}}};
+}
+
+std::vector<Attention> attentions() {
+  std::string bias = attention(kWide, "");
+  bias.replace(bias.find("V[B, T, C]"), 10, "V[B, T, C], M[S, T]");
+  bias.replace(bias.find("* 0.25"), 6, "* 0.25 + M");
+  // Several heads of queries share one of keys.
+  std::string grouped =
+      "function (Q[G, R, S, D], K[G, T, D], V[G, T, C]) -> (O, Top, Sum) {\n"
+      "  L[g, r, s, t: G, R, S, T] = +(as_float(Q[g, r, s, d], 32) * as_float(K[g, t, d], 32));\n"
+      "  Top[g, r, s, 0: G, R, S, 1] = >(L[g, r, s, t]);\n  E = exp(L - Top);\n"
+      "  Sum[g, r, s, 0: G, R, S, 1] = +(E[g, r, s, t]);\n  P = as_bf16(E / Sum);\n"
+      "  O[g, r, s, c: G, R, S, C] = +(P[g, r, s, t] * V[g, t, c]);\n}\n";
+  std::string gaps = attention(kNarrow, ", s - t < S");
+  gaps.replace(gaps.find(kNarrow + ");"), kNarrow.size() + 2, kNarrow + "), s - t < S;");
+  return {
+      {"full", attention(kWide, ""), shapes(DType::bf16, 70, 90, 32, 32)},
+      {"rounded_scores", attention(kNarrow, ""), shapes(DType::bf16, 33, 65, 17, 31)},
+      {"f16", attention(kWide, "", "as_float(E / Sum, 16)"), shapes(DType::f16, 130, 40, 64, 72)},
+      {"causal", attention(kWide, ", s - t < S"), shapes(DType::bf16, 150, 150, 16, 16), true},
+      {"behind", attention(kNarrow, ", t - s < T"), shapes(DType::bf16, 150, 150, 16, 16), true},
+      {"scores_with_gaps", gaps, shapes(DType::bf16, 65, 65, 24, 40), true},
+      {"bias",
+       bias,
+       {{DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 90, 32}},
+        {DType::bf16, {2, 90, 32}},
+        {DType::f32, {70, 90}}}},
+      {"grouped",
+       grouped,
+       {{DType::bf16, {2, 3, 66, 32}}, {DType::bf16, {2, 34, 32}}, {DType::bf16, {2, 34, 32}}}},
+  };
+}
+
+RandomCase drawn(const Attention& a) {
+  RandomCase c;
+  c.text = a.text;
+  c.exact = false;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> value(0, 1);
+  for (const auto& [type, shape] : a.inputs) {
+    HostTensor t(type, shape);
+    for (int64_t i = 0; i < t.count(); ++i) t.set(i, real_scalar(value(random), type));
+    c.types.push_back({type, shape});
+    c.inputs.push_back(std::move(t));
+  }
+  return c;
+}
+
+Target target_of(const std::string& architecture) {
+  Target target = *gpu_target(architecture);
+  target.strict_skip = false;
+  return target;
+}
+
+std::string far(const EmulatedCase& c, const std::vector<HostTensor>& got) {
+  for (size_t o = 0; o < got.size(); ++o) {
+    const HostTensor& want = c.expected.outputs[o];
+    double largest = 1e-3, apart = 0;
+    for (int64_t i = 0; i < want.count(); ++i) {
+      double p = convert(want.at(i), DType::f64).f, q = convert(got[o].at(i), DType::f64).f;
+      largest = std::max(largest, std::fabs(p));
+      apart = std::isfinite(q) ? std::max(apart, std::fabs(p - q)) : INFINITY;
+    }
+    // Two roundings to 8 bits, one of the weights and one of the result.
+    if (apart <= 0.012 * largest) continue;
+    return "output " + std::to_string(o) + " is " + std::to_string(apart) + " apart of " +
+           std::to_string(largest);
+  }
+  return "";
+}
+
+std::vector<Kernel> kernels(const Attention& a, const Target& target) {
+  RandomCase c = drawn(a);
+  BoundProgram program = bind_text(c.text, c.types);
+  run_pipeline(program, target);
+  GroupOptions options;
+  options.streams = true;
+  std::vector<Kernel> list;
+  for (Step& step : group(program, target, options))
+    list.push_back(std::get<Kernel>(std::move(step)));
+  return list;
+}
+
+class Streams : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Streams, EveryAttentionIsOneKernelAndAgrees) {
+  Target target = target_of(GetParam());
+  std::vector<EmulatedCase> cases;
+  for (const Attention& a : attentions()) {
+    SCOPED_TRACE(a.name);
+    std::vector<Kernel> list = kernels(a, target);
+    ASSERT_EQ(list.size(), 1U);
+    EXPECT_TRUE(has_stream(list[0]));
+    cases.push_back(lowered(0, 0, drawn(a), target));
+    ASSERT_EQ(cases.back().steps.size(), 1U);
+  }
+  expect_emulated(cases, target, far);
+}
+
+// Blocks of every size, and copies that run further ahead.
+TEST_P(Streams, EveryScheduleAgrees) {
+  Target target = target_of(GetParam());
+  std::vector<EmulatedCase> cases;
+  for (const Attention& a : attentions()) {
+    if (std::string(a.name) != "causal" && std::string(a.name) != "f16") continue;
+    for (GpuStream g : {GpuStream{64, 32, 2}, GpuStream{128, 96, 3}, GpuStream{192, 64, 2}}) {
+      PickSchedule pick = [&](const Kernel& kernel) {
+        Schedule s = analytic_schedule(kernel, target);
+        EXPECT_TRUE(s.gpu_stream.has_value());
+        s.gpu_stream = g;
+        EXPECT_EQ(illegal(s, kernel, target), "");
+        EXPECT_EQ(parse_schedule(print(s)), s);
+        return s;
+      };
+      RandomCase c = drawn(a);
+      BoundProgram program = bind_text(c.text, c.types);
+      cases.push_back(lowered(cases.size(), pick, std::move(c), std::move(program), target));
+    }
+  }
+  expect_emulated(cases, target, far);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, Streams, ::testing::Values("sm_80", "sm_90a"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+// A skipped point may hold an infinity that a weight of zero does not silence.
+TEST(StreamRules, SkippedPointsAreNotComputedWhereThatIsForbidden) {
+  Target strict = target_of("sm_90a");
+  strict.strict_skip = true;
+  for (const Attention& a : attentions()) {
+    SCOPED_TRACE(a.name);
+    std::vector<Kernel> list = kernels(a, strict);
+    bool streamed = std::any_of(list.begin(), list.end(), has_stream);
+    EXPECT_EQ(streamed, !a.masked);
+  }
+}
+
+// Factors of f32 are not rounded, and no GPU before sm_80 has the copies.
+TEST(StreamRules, OthersStayApart) {
+  Attention wide{"f32", attention("Q[b, s, d] * K[b, t, d]", "", "E / Sum"),
+                 shapes(DType::f32, 70, 90, 32, 32)};
+  for (const Kernel& k : kernels(wide, target_of("sm_90a"))) EXPECT_FALSE(has_stream(k));
+  for (const Kernel& k : kernels(attentions()[0], target_of("sm_75"))) EXPECT_FALSE(has_stream(k));
+}
+
+TEST(StreamRules, BlocksThatDoNotFitAreRefused) {
+  Target target = target_of("sm_90a");
+  Kernel kernel = kernels(attentions()[0], target)[0];
+  Schedule s = analytic_schedule(kernel, target);
+  auto refused = [&](int64_t rows, int64_t columns, int64_t stages) {
+    s.gpu_stream = GpuStream{rows, columns, stages};
+    return illegal(s, kernel, target);
+  };
+  EXPECT_EQ(refused(128, 64, 2), "");
+  EXPECT_EQ(refused(100, 64, 2), "a block of another size");
+  EXPECT_EQ(refused(0, 64, 2), "a block of another size");
+  EXPECT_EQ(refused(128, 24, 2), "a block of another size");
+  EXPECT_EQ(refused(128, 64, 1), "a stream with another number of stages");
+  EXPECT_EQ(refused(1024, 128, 2), "a block of another size");
+  s.gpu_stream.reset();
+  EXPECT_EQ(illegal(s, kernel, target), "a streamed axis among loops on a GPU");
+}
+
+}  // namespace
+}  // namespace tile::test
