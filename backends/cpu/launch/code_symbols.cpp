@@ -1,6 +1,7 @@
 #include "backends/cpu/code_symbols.h"
 
 #include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Support/MemoryBuffer.h>
 
 #include <string>
 
@@ -13,8 +14,10 @@ std::vector<CodeSymbol> CpuCode::symbols() const {
   std::vector<CodeSymbol> found;
   std::optional<Unpacked> parts = unpacked(object_);
   if (!parts) return found;
+  // The plan before the code has any length, and objects are to be aligned.
   llvm::StringRef bytes(parts->code.data(), parts->code.size());
-  auto object = llvm::object::ObjectFile::createELFObjectFile({bytes, "kernel"});
+  auto aligned = llvm::MemoryBuffer::getMemBufferCopy(bytes, "kernel");
+  auto object = llvm::object::ObjectFile::createELFObjectFile(aligned->getMemBufferRef());
   if (!object) {
     llvm::consumeError(object.takeError());
     return found;

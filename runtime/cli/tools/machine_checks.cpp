@@ -25,10 +25,11 @@ std::string line_of(const char* path) {
   return line;
 }
 
-std::string gibibytes(double bytes) {
+std::string quantity(double bytes) {
   std::ostringstream text;
   text.precision(3);
-  text << bytes / (1 << 30) << " GiB";
+  constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
+  bytes < kGibi ? text << bytes / kMebi << " MiB" : text << bytes / kGibi << " GiB";
   return text.str();
 }
 
@@ -117,7 +118,7 @@ Finding limit(const char* subject, int resource, double least, const char* advic
   if (now.rlim_cur == RLIM_INFINITY) return {subject, Health::good, "unlimited", ""};
   auto bytes = static_cast<double>(now.rlim_cur);
   bool low = bytes < least;
-  return {subject, low ? Health::note : Health::good, gibibytes(bytes), low ? advice : ""};
+  return {subject, low ? Health::note : Health::good, quantity(bytes), low ? advice : ""};
 }
 
 Finding memory() {
@@ -125,9 +126,9 @@ Finding memory() {
   auto all = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * page;
   auto free = static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * page;
   std::string group = line_of("/sys/fs/cgroup/memory.max");
-  std::string found = gibibytes(all) + ", " + gibibytes(free) + " free";
+  std::string found = quantity(all) + ", " + quantity(free) + " free";
   if (!group.empty() && group != "max") {
-    found += "; the control group allows " + gibibytes(std::strtod(group.c_str(), nullptr));
+    found += "; the control group allows " + quantity(std::strtod(group.c_str(), nullptr));
   }
   return {"memory", Health::good, found, ""};
 }

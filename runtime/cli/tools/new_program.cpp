@@ -43,10 +43,11 @@ constexpr std::string_view kLift =
     R"(// The mean of three neighbours in a row of numbers; the ends see themselves twice.
 //
 // Functions are put together with `o`, from right to left, and applied with `$`: the row is padded
-// at both ends, cut into windows of three that move by one, and each window is reduced to a sum.
+// at both ends, cut into windows of three that move by one, each window is reduced to a row of one
+// sum, the rows are joined, and each sum is divided by three.
 val mean = fun(
   ArrayType(Float, N), A =>
-  Map(w => Reduce(add, 0.0f)(w) / 3.0f) o Slide(3, 1) o Pad(1, 1, clamp) $ A)
+  Map(s => s / 3.0f) o Join() o Map(Reduce(add, 0.0f)) o Slide(3, 1) o Pad(1, 1, clamp) $ A)
 )";
 
 struct Start {
