@@ -141,6 +141,23 @@ class Profilers(unittest.TestCase):
                 self.assertTrue(body[40:end].decode().startswith(f"{file}:{line} "))
         self.assertIn(("p.tile", 2), lines.values())
 
+    def test_nvtx_ranges(self):
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler")
+        with open(self.path("nvtx.c"), "w") as file:
+            file.write('#include <stdio.h>\n'
+                       'int nvtxRangePushA(const char* name) { return fprintf(stderr, "push %s\\n", name); }\n'
+                       'int nvtxRangePop(void) { return fprintf(stderr, "pop\\n"); }\n')
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.path("libnvToolsExt.so.1"), self.path("nvtx.c")], check=True)
+        run = ["run", "p.tile", *INPUTS, "--backend", "cpu", "--threads", "1"]
+        for on in ("1", "0"):
+            done = subprocess.run([TILE, *run], cwd=self.folder.name, capture_output=True, text=True, timeout=120,
+                                  env=dict(self.environment, TILE_NVTX=on, LD_LIBRARY_PATH=self.folder.name))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("push p.tile:4 sort\npop\n" in done.stderr, on == "1")
+            self.assertEqual(done.stderr.count("push"), done.stderr.count("pop"))
+        self.tile(*run, TILE_NVTX="1")  # without the library
+
     def test_gdb_names_kernels(self):
         if not shutil.which("gdb"):
             self.skipTest("no gdb")

@@ -33,6 +33,8 @@ std::string listed(const OptionInfo& option) {
   std::string out = ".TP\n\\fB" + roff(option.name) + "\\fR";
   if (!option.value.empty() && !option.positional) out += " \\fI" + roff(option.value) + "\\fR";
   out += "\n" + roff(option.description);
+  bool more = !option.choices.empty() || !option.initial.empty();
+  if (more) out += ".";
   if (!option.choices.empty()) {
     out += "\nOne of";
     for (const std::string& choice : option.choices) out += " " + roff(choice);
