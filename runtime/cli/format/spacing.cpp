@@ -115,8 +115,8 @@ class Wishes {
     if (i + 1 < pieces_.size()) {
       const Piece& next = pieces_[i + 1];
       // In front of a comment there is a space in any case.
-      bool text = next.kind == PieceKind::word || next.kind == PieceKind::symbol;
-      apart = apart || next.newlines + next.blanks > 0 || !text;
+      bool visible = next.kind == PieceKind::word || next.kind == PieceKind::symbol;
+      apart = apart || next.newlines + next.blanks > 0 || !visible;
     }
     return apart ? Sides{Space::one, Space::one} : Sides{Space::none, Space::none};
   }
