@@ -4,6 +4,7 @@
 
 #include "bench/commands.h"
 #include "bench/peers/peer.h"
+#include "bench/program_file.h"
 #include "bench/workload.h"
 
 namespace tile::bench {
@@ -52,6 +53,7 @@ struct Arguments {
   double threshold = 0.05;
   std::string page;
   StudyOptions study;
+  FileArguments file;
   int64_t from = 64, to = 300;
 };
 
@@ -91,6 +93,9 @@ int main_of(int argc, char** argv) {
   add_common(*run, request);
   add_timing(*run, request);
   run->add_option("--tune", request.tune_ms, "race schedules for so many milliseconds first");
+  run->add_option("--shape", a.file.shapes,
+                  "NAME=2x3:f32 for each input: the name is then the file of any program");
+  run->add_option("--against", a.file.against, "another program of the same inputs, in turns");
   CLI::App* tune = app.add_subcommand("tune", "time benchmarks before and after racing schedules");
   add_common(*tune, request);
   add_timing(*tune, request);
@@ -119,7 +124,10 @@ int main_of(int argc, char** argv) {
   if (report->parsed()) return command_report(a.before, a.page);
   if (request.peers) settle_environment(argv);
   if (list->parsed()) return command_list(request);
-  if (run->parsed()) return command_run(request);
+  if (run->parsed()) {
+    std::optional<std::string> file = program_file(request.names);
+    return file ? command_run_file(request, *file, a.file) : command_run(request);
+  }
   request.tune_ms = a.budget_ms;
   return command_tune(request);
 }

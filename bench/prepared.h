@@ -16,6 +16,7 @@ class Prepared {
   const Case& what() const { return case_; }
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& output() const { return outputs_.front(); }
+  const std::vector<Tensor>& outputs() const { return outputs_; }
   const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
@@ -28,6 +29,8 @@ class Prepared {
   // Of run(): on a device with memory of its own the tensors lie there, and the device's time
   // counts.
   Calls calls() const;
+  // Of each launch the least nanoseconds of some runs; the launches wait for each other.
+  std::vector<double> launch_ns() const;
   // Brings the results of the last run to output(), where a device has them.
   void fetch();
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cli/run.h"
 #include "runtime/cli/session.h"
 
 namespace tile::cli {
@@ -16,13 +17,6 @@ struct Inputs {
 std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs);
 int command_check(const std::string& file, const Inputs& inputs, const Options& options);
 
-struct RunArguments {
-  std::string file;
-  std::vector<std::string> in, param, out, constants;
-  int repeat = 1;
-  std::string gradient_of;  // --grad O:I,K adds the gradients of O to the outputs
-  bool profile = false;
-};
 int command_run(const RunArguments& arguments, const Options& options);
 
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
@@ -37,7 +31,7 @@ int command_explain(const std::string& file, const Inputs& inputs,
 int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
                  const Options& options);
 int command_passes();
-int command_cache(const std::string& action);
-int command_devices(const Options& options);
+int command_cache(const std::string& action, bool json);
+int command_devices(const Options& options, bool json);
 
 }  // namespace tile::cli

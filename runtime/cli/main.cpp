@@ -4,7 +4,10 @@
 
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
+#include "runtime/cli/lsp/server.h"
 #include "runtime/cli/records_command.h"
+#include "runtime/cli/table/command_info.h"
+#include "runtime/cli/tools/tools.h"
 #include "runtime/cli/tune_command.h"
 #include "tile/tile.h"
 
@@ -49,10 +52,13 @@ void skip_option(CLI::App& app, Options& options) {
 struct Command {
   Options options;
   RunArguments run;
+  FormatArguments format;
+  WatchArguments watch;
+  bool json = false;
   std::vector<std::string> files;
   Inputs inputs;
   ExplainArguments explain;
-  std::string stage = "program", filter, of, wrt, action = "show";
+  std::string stage = "program", filter, of, wrt, action = "show", language, shell, folder, page;
   TuneArguments tune;
   RecordsArguments records;
 };
@@ -63,11 +69,43 @@ void file_option(CLI::App* sub, Command& c) {
   add_common(*sub, c.options);
   skip_option(*sub, c.options);
 }
+// What the values of --in, --out and --shape are: shown behind the options.
+constexpr const char* kValues =
+    R"(Shapes are extents with x between them, and behind a colon the element type:
+  A=64x32:f32   two dimensions, 64 by 32       A=8      one dimension of 8
+  A=scalar      no dimension: one element      A=scalar:i32
+Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f16, bf16, f32, f64.)";
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
   sub->add_option("--constant", c.inputs.constants, kConstants);
   pass_options(*sub, c.options);
+  sub->footer(kValues);
+}
+
+constexpr const char* kRunValues =
+    R"(Inputs are files, or made here:
+  A=a.npy            an array of NumPy, with its shape and type
+  A=a.png, A=a.jpg   a picture: u8 [height, width, channels], or as an MFG filter takes it
+  A=random:64x32     numbers in [-1, 1), small integers for an integer type, each time the same
+  A=iota:2x3:i32     0, 1, 2, ...
+  A=iota:scalar      one element without a dimension
+Outputs go to o.npy, o.png, o.jpg, or as text to - (standard output). Without --out each output's
+name, type, shape and range of values are printed. A picture's u8 values are written as they are;
+others are mapped from --range, else from 0:1, to black and white, and stay at the ends outside.)";
+
+void run_options(CLI::App* run, Command& c) {
+  file_option(run, c);
+  run->add_option("--in", c.run.in, "NAME=a.npy|a.png|a.jpg|random:64x64[:f32]|iota:...");
+  pass_options(*run, c.options);
+  run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
+  run->add_option("--out", c.run.out, "NAME=o.npy|o.png|o.jpg|-");
+  run->add_option("--range", c.run.ranges,
+                  "[NAME=]LOW:HIGH or auto: the values that are black and white in a picture");
+  run->add_option("--constant", c.run.constants, kConstants);
+  run->add_option("--grad", c.run.gradient_of,
+                  "OUTPUT:INPUT,... adds gradients; the seed is an input");
+  run->footer(kRunValues);
 }
 
 using Choose = std::function<void(CLI::App*, std::function<int()>)>;
@@ -157,9 +195,73 @@ std::string version() {
          "." + std::to_string(TILE_VERSION_PATCH);
 }
 
+using Choose = std::function<void(CLI::App*, std::function<int()>)>;
+
+// The commands for those who write programs.
+void add_writing_tools(CLI::App& app, Command& c, const Choose& choose) {
+  CLI::App* fmt = app.add_subcommand("fmt", "format programs in place");
+  fmt->add_option("files", c.format.files, "programs; - formats standard input")->required();
+  fmt->add_option("--lang", c.format.language, "tile, mfg or lift (default: by suffix)");
+  fmt->add_flag("--check", c.format.check,
+                "change nothing; print the names of files that are not formatted, status 1");
+  choose(fmt, [&c] { return command_fmt(c.format); });
+
+  CLI::App* fresh = app.add_subcommand("new", "write a commented program to start from");
+  fresh->add_option("language", c.language, "of the program")
+      ->required()
+      ->check(CLI::IsMember({"tile", "mfg", "lift"}));
+  fresh->add_option("file", c.run.file, "to be written (default: start.LANGUAGE)");
+  choose(fresh, [&c] { return command_new(c.language, c.run.file); });
+
+  CLI::App* watch = app.add_subcommand("watch", "run a program, and again whenever it is saved");
+  run_options(watch, c);
+  watch->add_option("--html", c.watch.html,
+                    "a page with the pictures before and after, for a browser");
+  watch->add_option("--runs", c.watch.runs, "end after so many runs (default: never)");
+  choose(watch, [&c] { return command_watch(c.run, c.watch, c.options); });
+}
+
+void add_services(CLI::App& app, Command& c, const Choose& choose) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "say what is found on this machine, what is missing, what is slow, and why");
+  doctor->add_flag("--json", c.json, "as JSON");
+  choose(doctor, [&c] { return command_doctor(c.json); });
+
+  CLI::App* server = app.add_subcommand(
+      "lsp", "serve an editor by the Language Server Protocol, over standard input and output");
+  server->add_flag_callback("--stdio", [] {}, "the only way, and the default");
+  choose(server, [] { return lsp::serve(std::cin, std::cout); });
+}
+
+// What is made of the table of commands, those added behind it included.
+void add_table_tools(CLI::App& app, Command& c, const Choose& choose) {
+  CLI::App* complete = app.add_subcommand("completion", "print completions for a shell");
+  complete->add_option("shell", c.shell, "the shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  choose(complete, [&app, &c] {
+    std::cout << completion(describe(app), c.shell);
+    return 0;
+  });
+
+  CLI::App* manual = app.add_subcommand("man", "print manual pages, or write all to a folder");
+  manual->add_option("page", c.page, "a command (default: the page of the whole program)");
+  manual->add_option("--shared-files", c.folder,
+                     "write all pages and completions below this folder, as in /usr/share");
+  choose(manual, [&app, &c] {
+    CommandInfo info = describe(app);
+    if (!c.folder.empty()) {
+      write_shared_files(info, version(), c.folder);
+    } else {
+      std::cout << manual_page(info, c.page, version());
+    }
+    return 0;
+  });
+}
+
 // One function: a paragraph for each command, all over the same arguments.
 int main_of(int argc, char** argv) {
-  CLI::App app{"Tile JIT: tensor programs from text"};
+  CLI::App app{"Tile JIT: tensor programs from text", "tile"};
   app.require_subcommand(1);
   app.set_version_flag("--version", version());
   Command c;
@@ -174,16 +276,12 @@ int main_of(int argc, char** argv) {
   choose(check, [&] { return command_check(c.run.file, c.inputs, c.options); });
 
   CLI::App* run = app.add_subcommand("run", "run a program on files");
-  file_option(run, c);
-  run->add_option("--in", c.run.in, "NAME=a.npy|a.png|a.jpg|random:64x64[:f32]|iota:...");
-  pass_options(*run, c.options);
-  run->add_option("--param", c.run.param, "NAME=VALUE run-time parameters");
-  run->add_option("--out", c.run.out, "NAME=o.npy|o.png|-");
-  run->add_option("--constant", c.run.constants, kConstants);
+  run_options(run, c);
   run->add_option("--repeat", c.run.repeat, "run N times and report times");
-  run->add_flag("--profile", c.run.profile, "time each kernel and say what bounds it");
-  run->add_option("--grad", c.run.gradient_of,
-                  "OUTPUT:INPUT,... adds gradients; the seed is an input");
+  run->add_flag("--profile", c.run.profile,
+                "time each kernel, the least of several runs, and say what bounds it");
+  run->add_option("--trace", c.run.trace,
+                  "write what happened when to a file, for Perfetto or chrome://tracing");
   choose(run, [&] { return command_run(c.run, c.options); });
 
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
@@ -223,7 +321,8 @@ int main_of(int argc, char** argv) {
 
   CLI::App* cache = app.add_subcommand("cache", "show or clear the disk cache");
   cache->add_option("action", c.action, "show or clear")->check(CLI::IsMember({"show", "clear"}));
-  choose(cache, [&] { return command_cache(c.action); });
+  cache->add_flag("--json", c.json, "as JSON");
+  choose(cache, [&] { return command_cache(c.action, c.json); });
 
   add_tune(app, c, choose);
   add_records(app, c, choose);
@@ -233,7 +332,11 @@ int main_of(int argc, char** argv) {
   devices->add_flag(
       "--measure", c.options.measure,
       "measure this CPU's rates, which the cost model counts with, where none are stored");
-  choose(devices, [&] { return command_devices(c.options); });
+  devices->add_flag("--json", c.json, "as JSON");
+  choose(devices, [&] { return command_devices(c.options, c.json); });
+  add_writing_tools(app, c, choose);
+  add_services(app, c, choose);
+  add_table_tools(app, c, choose);
 
   CLI11_PARSE(app, argc, argv);
   return reported(c.options, chosen);

@@ -98,17 +98,6 @@ class Jpeg {
   bool made_ = false;
 };
 
-// Values of other types are taken as [0, 1].
-HostTensor as_bytes(const HostTensor& t) {
-  if (t.type == DType::u8) return t;
-  HostTensor bytes(DType::u8, t.shape);
-  for (int64_t i = 0; i < t.count(); ++i) {
-    Scalar v = convert(t.at(i), DType::f64);
-    bytes.set(i, real_scalar(std::clamp(v.f, 0.0, 1.0) * 255 + 0.5, DType::u8));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 HostTensor parse_png(std::string_view bytes, const std::string& name, int64_t most) {
@@ -142,24 +131,6 @@ HostTensor read_picture(const std::string& path) {
   std::string bytes = read_text(path);
   return std::string_view(path).ends_with(".png") ? parse_png(bytes, path)
                                                   : parse_jpeg(bytes, path);
-}
-
-void write_png(const std::string& path, const HostTensor& tensor) {
-  size_t rank = tensor.shape.size();
-  int64_t channels = rank == 3 ? tensor.shape[2] : 1;
-  constexpr png_uint_32 kFormats[] = {0, PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
-                                      PNG_FORMAT_RGBA};
-  if (rank < 2 || rank > 3 || channels < 1 || channels > 4) {
-    bad(path, "a picture has shape [H, W] or [H, W, 1 to 4]");
-  }
-  HostTensor bytes = as_bytes(tensor);
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.height = static_cast<png_uint_32>(tensor.shape[0]);
-  image.width = static_cast<png_uint_32>(tensor.shape[1]);
-  image.format = kFormats[channels];
-  int written = png_image_write_to_file(&image, path.c_str(), 0, bytes.bytes.data(), 0, nullptr);
-  if (written == 0) bad(path, image.message);
 }
 
 }  // namespace tile::cli

@@ -131,12 +131,12 @@ HostTensor read_tensor(const std::string& specification) {
 void write_tensor(const std::string& specification, const HostTensor& tensor) {
   if (specification == "-") {
     std::cout << to_text(tensor) << "\n";
-  } else if (ends_with(specification, ".png")) {
-    write_png(specification, tensor);
+  } else if (is_picture(specification)) {
+    write_picture(specification, tensor);
   } else if (ends_with(specification, ".npy")) {
     write_npy(specification, tensor);
   } else {
-    bad("cannot write \"" + specification + "\"", "expected -, a .npy or a .png file");
+    bad("cannot write \"" + specification + "\"", "expected -, a .npy, .png or .jpg file");
   }
 }
 

@@ -14,7 +14,7 @@ namespace tile::cli {
 HostTensor read_tensor(const std::string& specification);
 // Whether a specification is the name of a picture file.
 bool is_picture(const std::string& specification);
-// "a.npy", "a.png" (u8, [H, W] or [H, W, 1|3|4]; other types are scaled from [0, 1]), "-" (text).
+// "a.npy", a picture (see write_picture), "-" (text).
 void write_tensor(const std::string& specification, const HostTensor& tensor);
 
 // "2x3:f32", "2x3" (f32), ":i64" or "scalar" for rank 0.
@@ -33,7 +33,21 @@ HostTensor parse_jpeg(std::string_view bytes, const std::string& name,
                       int64_t most = kLargestPicture);
 void write_npy(const std::string& path, const HostTensor& tensor);
 HostTensor read_picture(const std::string& path);
-void write_png(const std::string& path, const HostTensor& tensor);
+
+// Which values of a tensor are black and white in a picture; between them brightness is linear,
+// outside it stays at the ends, and NaN is black.
+struct PictureRange {
+  double low = 0, high = 1;
+  bool automatic = false;  // the least and the largest finite value of the tensor
+  bool given = false;      // for u8, too, which otherwise is written as it is
+  bool named = false;      // for one output
+};
+// A PNG or, by the suffix .jpg or .jpeg, a JPEG of quality 95, in which there is no alpha. The
+// tensor has shape [H, W] or [H, W, 1 to 4].
+void write_picture(const std::string& path, const HostTensor& tensor,
+                   const PictureRange& range = {});
+// The bytes of a PNG file; `name` is what errors call it.
+std::string png_of(const HostTensor& tensor, const PictureRange& range, const std::string& name);
 
 std::string read_text(const std::string& path);
 // Nested brackets as NumPy prints them, large tensors abridged.

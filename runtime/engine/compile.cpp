@@ -13,8 +13,10 @@
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/names.h"
 #include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/inspect/pass_times.h"
+#include "runtime/engine/inspect/pass_trace.h"
 #include "runtime/engine/inspect/program_warnings.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/input_strides.h"
@@ -219,7 +221,8 @@ void make_codes(Executable& e) {
   parallel_for(e.launches.size(), [&](size_t i) {
     std::optional<PassClock> clock;
     if (times != nullptr) clock.emplace(*times);
-    PassOptions own{passes.skip, clock ? &*clock : nullptr};
+    PassTrace traced(clock ? &*clock : nullptr);
+    PassOptions own{passes.skip, traced.observer()};
     make_code(e, e.launches[i], own.observer);
     run_pass(
         kAvoidSpills, own, [&] { drop_spilling(e, e.launches[i]); },
@@ -277,9 +280,11 @@ Span place_of(const Step& step) {
   return std::get<Scatter>(step).span;
 }
 
-// The whole way from the source to launches. The observer may be null.
-void compile_stages_of(Executable& e, PassObserver* observer) {
+// The whole way from the source to launches. The watcher may be null.
+void compile_stages_of(Executable& e, PassObserver* watcher) {
   Engine& engine = *e.engine;
+  PassTrace traced(watcher);
+  PassObserver* observer = traced.observer();
   PassOptions passes = pass_options(engine, observer);
   auto bound_text = [&] { return print(e.bound); };
   ++engine.statistics.binds;
@@ -301,6 +306,7 @@ void compile_stages_of(Executable& e, PassObserver* observer) {
   make_codes(e);
   run_pass(kPlanLaunches, observer, [&] {
     plan_memory(e);
+    tell_names(e);
     prepare_copies(e);
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
@@ -337,7 +343,9 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   if (engine->options().deterministic) own_code = true;
   std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code, std::move(constants));
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
-  if (key.empty() || !load_record(*e, key)) {
+  trace::Scope span("compile", "compile");
+  // A record has no names.
+  if (key.empty() || names_are_wanted() || !load_record(*e, key)) {
     engine->options().time_passes ? compile_timed(*e, before) : compile_stages_of(*e, nullptr);
     if (!key.empty()) save_record(*e, key);
   }

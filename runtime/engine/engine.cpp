@@ -8,6 +8,7 @@
 #include "backends/cpu/probe/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/fork.h"
+#include "backends/trace.h"
 #include "runtime/engine/cache/disk_cache.h"
 #include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/tuning/machine_rates.h"
@@ -115,6 +116,7 @@ void Engine::open_backend() {
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       budget_(options_.memory_cache_limit != 0 ? options_.memory_cache_limit : kMemoryCache) {
+  trace::start_by_environment();
   options_.threads = thread_count(options_);
   take_skipped_passes(options_.skip_passes);
   Precision precision = precision_of(options_);

@@ -1,4 +1,5 @@
 // From texts to loaded programs, with the times of what that takes.
+#include "backends/trace.h"
 #include "core/pipeline/pipeline.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/pass_times.h"
@@ -10,6 +11,7 @@ namespace {
 template <class Make>
 std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine, const PassInfo& pass,
                                       const PassTimes* before, const Make& make) {
+  trace::Scope span("pass", pass.name);
   if (!engine->options().time_passes) {
     return std::make_shared<LoadedProgram>(engine, std::make_shared<Program>(make()));
   }

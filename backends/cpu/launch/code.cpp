@@ -11,6 +11,7 @@
 #include "backends/cpu/launch/spin.h"
 #include "backends/cpu/launch/work_stealing_range.h"
 #include "backends/cpu/launch/worker_team.h"
+#include "backends/trace.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -143,6 +144,7 @@ Code::Function CpuCode::plain_function() const {
 
 void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin,
                         int64_t end) const {
+  trace::Scope span("chunk", "chunk");
   std::byte* own = plan_.scratch_bytes == 0 ? nullptr : scratch(plan_.scratch_bytes);
   entry.function(call.pointers, call.parameters, call.workspace, own, begin, end);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/cpu/code_symbols.h"
 #include "backends/cpu/jit/jit.h"
 #include "backends/cpu/plan/plan.h"
 
@@ -48,6 +49,7 @@ class CpuCode : public Code {
   size_t scratch_bytes() const override { return plan_.scratch_bytes; }
   const Takes* takes() const override { return &takes_; }
   Function plain_function() const override;
+  std::vector<CodeSymbol> symbols() const;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
 

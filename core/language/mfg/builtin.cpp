@@ -89,6 +89,12 @@ bool is_builtin_function(std::string_view name) {
          std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 
+std::vector<std::string_view> builtin_functions() {
+  std::vector<std::string_view> names(kOthers.begin(), kOthers.end());
+  for (const FunctionRow& row : kFunctions) names.push_back(row.name);
+  return names;
+}
+
 std::optional<Value> Elaborator::builtin(const Syntax& node) {
   if (node.text == "rand") return random(node);
   if (node.text == "to_ncoord") return to_ncoord(node);

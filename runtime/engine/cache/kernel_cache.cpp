@@ -5,6 +5,7 @@
 #include <new>
 #include <span>
 
+#include "backends/trace.h"
 #include "core/kernel/canonical.h"
 #include "core/schedule/search/schedule_transfer.h"
 #include "core/support/control.h"
@@ -240,6 +241,7 @@ std::shared_ptr<const Code> KernelCache::keep(const nest::Nest& nest, const Targ
 std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Target& target,
                                                 const std::string& key) {
   if (!reads_disk()) return nullptr;
+  trace::Scope span("cache", "look for a kernel");
   std::optional<std::vector<std::byte>> object = disk_->read(key);
   std::shared_ptr<const Code> code = object ? backend_.load(nest, target, *object) : nullptr;
   if (code) ++disk_hits;
@@ -249,6 +251,7 @@ std::shared_ptr<const Code> KernelCache::stored(const nest::Nest& nest, const Ta
 std::shared_ptr<const Code> KernelCache::make(const nest::Nest& nest, const Target& target,
                                               const std::string& key, PassObserver* observer) {
   if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
+  trace::Scope span("compile", nest.name);
   std::shared_ptr<const Code> code = backend_.compile(nest, target, observer);
   ++compiled;
   store(key, *code);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/trace.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/dlpack_types.h"
@@ -64,8 +65,9 @@ bool is_in_order(const std::vector<uint32_t>& numbers) {
 }
 
 void take_function(CallPlan& plan, const Executable& e) {
-  if (e.launches.size() != 1 || !e.launches[0].code || !e.copies.empty() || !e.densified.empty() ||
-      plan.arguments.size() > CallPlan::kMost) {
+  // A trace has every launch.
+  if (trace::is_on() || e.launches.size() != 1 || !e.launches[0].code || !e.copies.empty() ||
+      !e.densified.empty() || plan.arguments.size() > CallPlan::kMost) {
     return;
   }
   for (const CallPlan::Argument& a : plan.arguments) {

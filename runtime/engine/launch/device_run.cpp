@@ -3,7 +3,9 @@
 #include <array>
 #include <memory>
 
+#include "backends/trace.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/names.h"
 #include "runtime/engine/launch/copy_nest.h"
 #include "runtime/engine/launch/device_replay.h"
 #include "runtime/engine/launch/pointer_array.h"
@@ -106,12 +108,16 @@ class DeviceLaunches {
     size_t count = launch.arguments.size();
     PointerArray pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
-    if (options_.profile == nullptr) {
-      start(launch, pointers.all());
-    } else {
-      auto work = [&] { start(launch, pointers.all()); };
-      options_.profile->push_back(session_.elapsed_ns(options_.stream, work));
-    }
+    trace::Scope span("launch", [&] { return name_of(e_, launch); });
+    bool timed = options_.profile != nullptr || trace::is_kept();
+    if (!timed) return start(launch, pointers.all());
+    double ns = session_.elapsed_ns(options_.stream, [&] { start(launch, pointers.all()); });
+    if (options_.profile != nullptr) options_.profile->push_back(ns);
+    if (!trace::is_kept()) return;
+    // The launch has just ended.
+    int64_t end = trace::now_ns();
+    trace::Stream on{e_.engine->ordinal(), options_.stream};
+    trace::add_on_stream(on, name_of(e_, launch), end - static_cast<int64_t>(ns), end);
   }
   void start(const Launch& launch, std::span<void* const> pointers) const {
     Backend& backend = e_.engine->backend();
@@ -257,6 +263,7 @@ void run_in_place(const Executable& e, std::span<void* const> inputs,
   // A recording runs as a whole: nobody looks between its launches.
   bool recorded =
       e.replays && options.recorded && options.profile == nullptr && options.control == nullptr &&
+      !trace::is_kept() &&
       e.replays->run(inputs, outputs, options.stream, [&](std::byte* arena, void* stream) {
         RunOptions recording;
         recording.stream = stream;

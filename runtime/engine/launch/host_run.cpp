@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "backends/thread_exit.h"
+#include "backends/trace.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/names.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
 
@@ -55,6 +57,7 @@ class HostRun {
   }
 
   void start(const Launch& launch, const CallPlan::Argument* arguments) const {
+    trace::Scope span("launch", [&] { return name_of(e_, launch); });
     size_t count = launch.arguments.size() + launch.prepared.size();
     PointerArray pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(arguments[i]);

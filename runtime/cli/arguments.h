@@ -1,0 +1,43 @@
+// What subcommands are told about a program's inputs and outputs: NAME=VALUE by name, in the
+// program's order. All throw Failure (stage run, "argument") for what the program does not have.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/cli/session.h"
+
+namespace tile::cli {
+
+std::vector<std::string> split(const std::string& text, char separator);
+
+[[noreturn]] void unknown_name(const std::string& what, const std::string& name,
+                               const std::string& known);
+// Separated by commas; "none" where there are none.
+std::string input_names(const LoadedProgram& program);
+std::string output_names(const LoadedProgram& program);
+
+// One value per input, in the program's order, from NAME=VALUE pairs; empty for a parameter that is
+// left out.
+std::vector<std::string> values_by_input(const LoadedProgram& program,
+                                         const std::vector<std::string>& pairs, const char* flag);
+// The values of parameters: the defaults, or what is given.
+std::vector<std::optional<HostTensor>> parameters_of(const LoadedProgram& program,
+                                                     const std::vector<std::string>& pairs);
+// The numbers of inputs that are named.
+std::vector<size_t> numbers_of(const LoadedProgram& program, const std::vector<std::string>& names);
+
+// The program with the gradients that "OUTPUT:INPUT,…" asks for.
+std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram>& program,
+                                             const std::string& request);
+
+// Random inputs for shapes as --shape gives them.
+std::vector<HostTensor> random_inputs(const LoadedProgram& program,
+                                      const std::vector<std::string>& shapes);
+// Of each launch the least nanoseconds of a few runs, after one that warms caches and pages. The
+// launches of these runs wait for each other.
+std::vector<double> launch_times(const LoadedProgram& program, const Executable& executable,
+                                 const std::vector<HostTensor>& inputs);
+
+}  // namespace tile::cli

@@ -1,0 +1,185 @@
+#include "runtime/cli/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <sstream>
+
+#include "backends/trace.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/commands.h"
+#include "runtime/cli/filter_picture.h"
+#include "runtime/cli/tensor_file.h"
+#include "runtime/engine/inspect/profile.h"
+
+namespace tile::cli {
+namespace {
+
+// The program with the outputs that are asked for: any tensor that it defines may be.
+std::shared_ptr<LoadedProgram> asked_for(const std::shared_ptr<LoadedProgram>& program,
+                                         const std::map<std::string, std::string>& wanted) {
+  std::vector<std::string> names;
+  for (const auto& [name, target] : wanted) {
+    std::optional<TensorId> id = program->program().find(name);
+    const std::vector<Statement>& all = program->program().statements;
+    bool known = id && std::any_of(all.begin(), all.end(),
+                                   [&](const Statement& s) { return s.result == *id; });
+    if (!known) unknown_name("output", name, output_names(*program));
+    names.push_back(name);
+  }
+  return asking_for(program, names);
+}
+
+std::vector<HostTensor> inputs_of(const LoadedProgram& program, const RunArguments& arguments) {
+  std::vector<HostTensor> inputs;
+  std::vector<std::optional<HostTensor>> parameters = parameters_of(program, arguments.param);
+  std::vector<std::string> given = values_by_input(program, arguments.in, "--in");
+  for (size_t i = 0; i < given.size(); ++i) {
+    bool parameter = given[i].empty() && parameters[i];
+    HostTensor value = parameter ? *parameters[i] : read_tensor(given[i]);
+    bool picture = !parameter && is_picture(given[i]);
+    if (picture) value = picture_for_input(std::move(value), input_name(program, i));
+    inputs.push_back(std::move(value));
+  }
+  return inputs;
+}
+
+// "LOW:HIGH" or "auto"; the ends differ.
+PictureRange parse_range(const std::string& text) {
+  if (text == "auto") return {.automatic = true};
+  PictureRange range{.given = true};
+  std::istringstream numbers(text);
+  char colon = 0;
+  numbers >> range.low >> colon >> range.high;
+  bool good = numbers && colon == ':' && numbers.peek() == std::istringstream::traits_type::eof();
+  good = good && std::isfinite(range.low) && std::isfinite(range.high) && range.low != range.high;
+  if (!good) {
+    fail(Stage::run, "argument", {}, "\"" + text + "\" is not a range of values",
+         "LOW:HIGH such as 0:255 or -1:1, or auto");
+  }
+  return range;
+}
+
+// The range for each output's picture; the one without a name is for all others.
+PictureRange range_for(const std::string& name, const RunArguments& arguments) {
+  PictureRange found;
+  for (const std::string& text : arguments.ranges) {
+    size_t at = text.find('=');
+    if (at == std::string::npos && !found.named) found = parse_range(text);
+    if (at == std::string::npos || text.substr(0, at) != name) continue;
+    found = parse_range(text.substr(at + 1));
+    found.named = true;
+  }
+  return found;
+}
+
+void check_ranges(const LoadedProgram& program, const RunArguments& arguments) {
+  std::map<std::string, std::string> wanted = named(arguments.out);
+  for (const std::string& text : arguments.ranges) {
+    size_t at = text.find('=');
+    parse_range(at == std::string::npos ? text : text.substr(at + 1));
+    if (at == std::string::npos || wanted.contains(text.substr(0, at))) continue;
+    unknown_name("output with --out", text.substr(0, at), output_names(program));
+  }
+}
+
+void report_times(std::vector<double> ms) {
+  if (ms.size() < 2) return;
+  std::sort(ms.begin(), ms.end());
+  std::cerr << "least " << ms.front() << " ms, median " << ms[ms.size() / 2] << " ms of "
+            << ms.size() << " runs\n";
+}
+
+// Runs of their own: timing each launch makes them wait for each other.
+void report_profile(const Ran& ran) {
+  std::vector<double> ns = launch_times(*ran.program, *ran.executable, ran.inputs);
+  std::cerr << to_text(profile(*ran.executable, ns));
+}
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(6);
+  text << value;
+  return text.str();
+}
+
+}  // namespace
+
+Ran run_program(const RunArguments& arguments, const Options& options) {
+  Ran ran;
+  ran.program = load(make_engine(options), arguments.file, options);
+  if (!arguments.gradient_of.empty()) {
+    ran.program = with_gradient(ran.program, arguments.gradient_of);
+  }
+  ran.program = asked_for(ran.program, named(arguments.out));
+  check_ranges(*ran.program, arguments);
+  ran.inputs = inputs_of(*ran.program, arguments);
+  std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
+  for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
+    auto start = std::chrono::steady_clock::now();
+    ran.outputs = located(ran.program->program().source, [&] {
+      if (!ran.executable) ran.executable = executable_for(*ran.program, ran.inputs, constants);
+      return run_once(*ran.executable, ran.inputs);
+    });
+    auto end = std::chrono::steady_clock::now();
+    ran.ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
+  }
+  print_warnings(*ran.program, ran.executable.get(), options);
+  report_passes(*ran.executable, options);
+  return ran;
+}
+
+void write_outputs(const Ran& ran, const RunArguments& arguments) {
+  std::map<std::string, std::string> wanted = named(arguments.out);
+  for (size_t i = 0; i < ran.outputs.size(); ++i) {
+    auto it = wanted.find(output_name(*ran.program, i));
+    if (it == wanted.end()) continue;
+    if (is_picture(it->second)) {
+      PictureRange range = range_for(it->first, arguments);
+      write_picture(it->second, picture_of_output(ran.outputs[i], it->first), range);
+    } else {
+      write_tensor(it->second, ran.outputs[i]);
+    }
+  }
+}
+
+std::string summary(const HostTensor& t) {
+  std::string text(to_string(t.type));
+  std::string shape;
+  for (int64_t extent : t.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
+  text += t.shape.empty() ? " scalar" : " [" + shape + "]";
+  double least = INFINITY, most = -INFINITY;
+  int64_t nans = 0, count = t.count();
+  for (int64_t i = 0; i < count; ++i) {
+    double value = convert(t.at(i), DType::f64).f;
+    if (std::isnan(value)) ++nans;
+    least = std::fmin(least, value);
+    most = std::fmax(most, value);
+  }
+  if (count == 0) return text + ", no elements";
+  if (nans < count && count == 1) text += ", " + number(least);
+  if (nans < count && count > 1) text += ", from " + number(least) + " to " + number(most);
+  if (nans > 0) text += ", " + std::to_string(nans) + (nans == 1 ? " is" : " are") + " NaN";
+  return text;
+}
+
+int command_run(const RunArguments& arguments, const Options& options) {
+  bool traced = !arguments.trace.empty();
+  if (traced && !trace::start(arguments.trace)) {
+    fail(Stage::run, "file", {}, "cannot write a trace to " + arguments.trace);
+  }
+  Ran ran = run_program(arguments, options);
+  if (traced && !trace::finish()) {
+    fail(Stage::run, "file", {}, "the trace could not be written to " + arguments.trace);
+  }
+  write_outputs(ran, arguments);
+  for (size_t i = 0; arguments.out.empty() && i < ran.outputs.size(); ++i) {
+    std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";
+  }
+  if (arguments.profile) report_profile(ran);
+  report_times(ran.ms);
+  return 0;
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,154 @@
+// Completions: bash's function is a table of cases; zsh's uses _arguments; fish has a line for each
+// option.
+#include "core/support/diagnostic.h"
+#include "runtime/cli/table/command_info.h"
+
+namespace tile::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const char* separator = " ") {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : separator) + word;
+  return out;
+}
+
+std::string option_names(const CommandInfo& command) {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : command.options) {
+    if (!option.positional) names.push_back(option.name);
+  }
+  return joined(names);
+}
+
+// What an argument may be that stands alone, or nothing: a file.
+std::string positional_choices(const CommandInfo& command) {
+  std::string out;
+  for (const OptionInfo& option : command.options) {
+    if (option.positional) out += (out.empty() ? "" : " ") + joined(option.choices);
+  }
+  return out;
+}
+
+std::string bash_values(const CommandInfo& command) {
+  std::string cases;
+  for (const OptionInfo& option : command.options) {
+    if (option.positional || option.value.empty()) continue;
+    std::string words = option.choices.empty()
+                            ? "$(compgen -f -- \"$word\")"
+                            : "$(compgen -W '" + joined(option.choices) + "' -- \"$word\")";
+    cases += "        " + option.name + ") COMPREPLY=(" + words + "); return ;;\n";
+  }
+  return cases;
+}
+
+std::string bash(const CommandInfo& program) {
+  std::vector<std::string> names;
+  std::string cases;
+  for (const CommandInfo& command : program.commands) {
+    names.push_back(command.name);
+    cases += "    " + command.name + ")\n";
+    if (std::string values = bash_values(command); !values.empty()) {
+      cases += "      case \"$before\" in\n" + values + "      esac\n";
+    }
+    cases += "      options='" + option_names(command) + "'\n";
+    cases += "      words='" + positional_choices(command) + "' ;;\n";
+  }
+  return "# bash completion for " + program.name + ", printed by `" + program.name +
+         " completion bash`.\n_" + program.name + "() {\n" +
+         "  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+         "  local options='' words=''\n"
+         "  COMPREPLY=()\n"
+         "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+         "    COMPREPLY=($(compgen -W '" +
+         joined(names) + " " + option_names(program) +
+         "' -- \"$word\"))\n    return\n  fi\n  case \"${COMP_WORDS[1]}\" in\n" + cases +
+         "  esac\n"
+         "  case \"$word\" in\n"
+         "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
+         "    *) if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+         "       else COMPREPLY=($(compgen -f -- \"$word\")); fi ;;\n"
+         "  esac\n}\ncomplete -o filenames -F _" +
+         program.name + " " + program.name + "\n";
+}
+
+// Inside of zsh's '…[description]…' and fish's '…'.
+std::string escaped(const std::string& text, std::string_view special) {
+  std::string out;
+  for (char c : text) {
+    if (special.find(c) != special.npos) out += '\\';
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c == '\n' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string zsh_option(const OptionInfo& option) {
+  std::string action = option.choices.empty() ? "_files" : "(" + joined(option.choices) + ")";
+  std::string text = escaped(option.description, "[]:\\");
+  if (option.positional) {
+    return std::string("'") + (option.repeated ? "*" : "") + ":" + option.name + ":" + action + "'";
+  }
+  std::string value = option.value.empty() ? "" : ":" + option.value + ":" + action;
+  return "'" + std::string(option.repeated ? "*" : "") + option.name + "[" + text + "]" + value +
+         "'";
+}
+
+std::string zsh(const CommandInfo& program) {
+  std::string list, cases;
+  for (const CommandInfo& command : program.commands) {
+    list += "    '" + command.name + ":" + escaped(command.description, ":\\") + "'\n";
+    cases += "    " + command.name + ")\n      _arguments";
+    for (const OptionInfo& option : command.options) cases += " \\\n        " + zsh_option(option);
+    cases += " ;;\n";
+  }
+  return "#compdef " + program.name + "\n# zsh completion, printed by `" + program.name +
+         " completion zsh`.\n_" + program.name + "() {\n  local -a commands\n  commands=(\n" +
+         list +
+         "  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n"
+         "    _arguments '--help[print help]' '--version[print the version]'\n    return\n  fi\n"
+         "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n" +
+         cases + "  esac\n}\n_" + program.name + " \"$@\"\n";
+}
+
+std::string fish_option(const std::string& program, const std::string& when,
+                        const OptionInfo& option) {
+  std::string line = "complete -c " + program + " -n '" + when + "'";
+  std::string choices = escaped(joined(option.choices), "\\");
+  std::string text = " -d '" + escaped(option.description, "\\") + "'";
+  if (option.positional) {
+    return option.choices.empty() ? "" : line + " -f -a '" + choices + "'" + text + "\n";
+  }
+  line += " -l " + option.name.substr(option.name.find_first_not_of('-'));
+  if (!option.value.empty()) line += option.choices.empty() ? " -r" : " -x -a '" + choices + "'";
+  return line + text + "\n";
+}
+
+std::string fish(const CommandInfo& program) {
+  std::string out = "# fish completion, printed by `" + program.name + " completion fish`.\n";
+  for (const OptionInfo& option : program.options) {
+    out += fish_option(program.name, "__fish_use_subcommand", option);
+  }
+  for (const CommandInfo& command : program.commands) {
+    out += "complete -c " + program.name + " -n __fish_use_subcommand -f -a " + command.name +
+           " -d '" + escaped(command.description, "\\") + "'\n";
+    for (const OptionInfo& option : command.options) {
+      out += fish_option(program.name, "__fish_seen_subcommand_from " + command.name, option);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion(const CommandInfo& program, const std::string& shell) {
+  if (shell == "bash") return bash(program);
+  if (shell == "zsh") return zsh(program);
+  if (shell == "fish") return fish(program);
+  fail(Stage::run, "argument", {}, "there are no completions for the shell \"" + shell + "\"",
+       "bash, zsh or fish");
+}
+
+}  // namespace tile::cli

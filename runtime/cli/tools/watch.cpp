@@ -1,0 +1,114 @@
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "runtime/cli/filter_picture.h"
+#include "runtime/cli/tensor_file.h"
+#include "runtime/cli/tools/tools.h"
+
+namespace tile::cli {
+namespace {
+
+// Looking at a file's time costs a microsecond; a person does not notice a tenth of a second.
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+// What a save changes, whether an editor writes the file or puts another one in its place.
+struct State {
+  std::filesystem::file_time_type time;
+  uintmax_t size = 0;
+  bool there = false;
+  friend bool operator==(const State&, const State&) = default;
+};
+State state_of(const std::string& file) {
+  std::error_code error;
+  State state;
+  state.time = std::filesystem::last_write_time(file, error);
+  if (error) return {};
+  state.size = std::filesystem::file_size(file, error);
+  state.there = !error;
+  return error ? State{} : state;
+}
+
+// A filter's tensors in a picture's order of colours.
+bool is_picture_tensor(const HostTensor& t) {
+  size_t rank = t.shape.size();
+  bool channels = rank == 2 || (rank == 3 && t.shape[2] >= 1 && t.shape[2] <= 4);
+  return channels && t.count() > 0;
+}
+void add_picture(std::vector<PagePicture>& list, const std::string& name, const HostTensor& tensor,
+                 const std::string& as) {
+  if (!is_picture_tensor(tensor)) return;
+  HostTensor picture = picture_of_output(tensor, as);
+  list.push_back({name, png_of(picture, {.automatic = !is_integer(picture.type)}, name)});
+}
+
+void write_page(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) fail(Stage::run, "file", {}, "cannot write " + path);
+}
+
+std::string page_of(const Ran& ran, const std::string& file) {
+  std::vector<PagePicture> before, after;
+  for (size_t i = 0; i < ran.inputs.size(); ++i) {
+    const std::string& name = input_name(*ran.program, i);
+    // Inputs have the colours of the results: B, G, R, A.
+    bool colors = name == "input_u8" || name == "input_u16";
+    std::string as = colors ? "result" + name.substr(name.find('_')) : name;
+    add_picture(before, name, ran.inputs[i], as);
+  }
+  for (size_t i = 0; i < ran.outputs.size(); ++i) {
+    const std::string& name = output_name(*ran.program, i);
+    add_picture(after, name, ran.outputs[i], name);
+  }
+  return picture_page(file, before, after, "");
+}
+
+void run_now(const RunArguments& arguments, const WatchArguments& watch, const Options& options) {
+  try {
+    Ran ran = run_program(arguments, options);
+    write_outputs(ran, arguments);
+    if (!watch.html.empty()) write_page(watch.html, page_of(ran, arguments.file));
+    for (size_t i = 0; i < ran.outputs.size(); ++i) {
+      std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";
+    }
+    std::cout << "ran in " << ran.ms.back() << " ms" << std::endl;
+    return;
+  } catch (const Located& e) {
+    std::string text = render(e.diagnostic, *e.source);
+    std::cout << text << std::flush;
+    if (!watch.html.empty()) write_page(watch.html, picture_page(arguments.file, {}, {}, text));
+  } catch (const Failure& e) {
+    std::cout << "tile: " << e.what() << "\n";
+    if (!e.diagnostic().hint.empty()) std::cout << " hint: " << e.diagnostic().hint << "\n";
+    std::cout << std::flush;
+  }
+}
+
+}  // namespace
+
+int command_watch(const RunArguments& run, const WatchArguments& watch, const Options& options) {
+  read_text(run.file);  // throws where there is nothing to watch
+  for (int runs = 0;;) {
+    State before = state_of(run.file);
+    run_now(run, watch, options);
+    if (++runs == watch.runs) return 0;
+    std::cout << "watching " << run.file << std::endl;
+    State now = before;
+    while (now == before || !now.there) {
+      std::this_thread::sleep_for(kPause);
+      now = state_of(run.file);
+    }
+    // An editor may still be writing: wait until nothing changes.
+    for (State next = state_of(run.file);; next = state_of(run.file)) {
+      if (next == now) break;
+      now = next;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,15 @@
+// Starts `tile lsp` for the three languages. Colours come from the grammars alone and need no server.
+const { workspace } = require("vscode");
+const { LanguageClient } = require("vscode-languageclient/node");
+
+let client;
+
+exports.activate = async () => {
+  const command = workspace.getConfiguration("tile").get("server", "tile");
+  const server = { command, args: ["lsp"] };
+  const documentSelector = ["tile", "mfg", "lift"].map((language) => ({ language }));
+  client = new LanguageClient("tile", "Tile JIT", server, { documentSelector });
+  await client.start();
+};
+
+exports.deactivate = () => client?.stop();

@@ -1,0 +1,48 @@
+#include "runtime/engine/inspect/names.h"
+
+#include "backends/trace.h"
+#include "runtime/engine/inspect/gdb.h"
+#include "runtime/engine/inspect/perf.h"
+
+namespace tile {
+namespace {
+
+SourceLine line_of(const Executable& e, const Launch& launch) {
+  if (!e.source->source) return {"<program>", 1};
+  const Source& source = *e.source->source;
+  return {source.name, position_of(source, launch.where.begin).line};
+}
+
+// The code's functions, numbered where there are several; a GPU's code has none here.
+void tell(const Code& code, const std::string& name, const SourceLine& line) {
+  std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(code);
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    std::string own = symbols.size() == 1 ? name : name + " (" + std::to_string(i + 1) + ")";
+    if (perf::is_on()) perf::tell(symbols[i], own, line);
+    if (gdb::is_on()) gdb::tell(symbols[i], own, line);
+  }
+}
+
+}  // namespace
+
+bool names_are_wanted() { return trace::is_on() || perf::is_on() || gdb::is_on(); }
+
+std::string name_of(const Executable& e, const Launch& launch) {
+  SourceLine line = line_of(e, launch);
+  std::string what = launch.kernel ? launch.kernel->name : launch.sort ? "sort" : "scatter";
+  return line.file + ":" + std::to_string(line.number) + " " + what;
+}
+
+void tell_names(const Executable& e) {
+  if (!perf::is_on() && !gdb::is_on()) return;
+  for (const Launch& launch : e.launches) {
+    std::string name = name_of(e, launch);
+    SourceLine line = line_of(e, launch);
+    if (launch.code) tell(*launch.code, name, line);
+    for (const PrepackedCopy& p : launch.prepared) {
+      if (p.code) tell(*p.code, name + " packing", line);
+    }
+  }
+}
+
+}  // namespace tile

@@ -1,0 +1,21 @@
+// Names of kernels for profilers and debuggers: the program, the line of the statement, and the
+// tensor that it makes. Made only where somebody asks: see is_wanted().
+#pragma once
+
+#include <string>
+
+#include "runtime/engine/executable.h"
+
+namespace tile {
+
+// Whether a trace is kept, or perf or gdb is told of code. An executable is then not taken from its
+// record, which has no names.
+bool names_are_wanted();
+
+// "softmax.tile:5 P"; of a launch that is no kernel "softmax.tile:5 sort".
+std::string name_of(const Executable& executable, const Launch& launch);
+
+// Tells perf and gdb of the code of all launches, where they are asked for.
+void tell_names(const Executable& executable);
+
+}  // namespace tile

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""tile-bench run on a program's file: program_files.py TILE-BENCH"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = os.path.abspath(sys.argv.pop(1))
+PROGRAMS = {
+    "p.tile": "function (A[M, L], B[L, N]) -> (P) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n  P = sort(C, 0);\n}\n",
+    "q.tile": "function (A[M, L], B[L, N]) -> (P) {\n  C[i, j: M, N] = +(B[k, j] * A[i, k]);\n  P = sort(C, 0);\n}\n",
+    "other.tile": "function (A[M, L], B[L, N]) -> (P) {\n  C[i, j: M, N] = +(A[i, k]), j < N;\n  P = sort(C, 0);\n}\n",
+    "fewer.tile": "function (A[M, L], B[L, N]) -> (P) { P[i: M] = +(A[i, k] * B[k, j]); }\n",
+    "sum.lift": "val f = fun(\n  ArrayType(Float, N), A => Reduce(add, 0.0f) $ A)\n",
+    "bad.tile": "function (A) -> (P) { P = ; }\n",
+}
+SHAPES = ["--shape", "A=30x40", "--shape", "B=40x50"]
+
+
+class ProgramFiles(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        for name, text in PROGRAMS.items():
+            with open(os.path.join(self.folder.name, name), "w") as file:
+                file.write(text)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def bench(self, *arguments, status=0):
+        done = subprocess.run([BENCH, "run", *arguments, "--quick", "--backend", "cpu"], cwd=self.folder.name, text=True,
+                              capture_output=True, timeout=120,
+                              env=dict(os.environ, TILE_CACHE_DIR=os.path.join(self.folder.name, "cache")))
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_a_program(self):
+        told = self.bench("p.tile", *SHAPES)
+        for pattern in (r"^p\.tile: [\d.]+ us at least, [\d.]+ us in the median of \d+ runs$",
+                        r"^  compiled in [\d.]+ ms; 18.8 kB of inputs and outputs, [\d.]+ k?B of temporaries$",
+                        r"^  kernel C: [\d.]+ us, \d+ % of all, 18\.8 kB, 120 kFLOP, [\d.]+ % of its ceiling$",
+                        r"^  kernel sort: ", r"^    \S.*tile|^    \w+ "):
+            self.assertRegex(told, re.compile(pattern, re.M))
+        self.assertIn("kernel out", self.bench("sum.lift", "--shape", "A=1000"))
+
+    def test_two_programs_in_turns(self):
+        told = self.bench("p.tile", *SHAPES, "--against", "q.tile")
+        self.assertRegex(told, r"\nq\.tile takes [\d.]+ times as long; largest difference of results 0\n")
+        self.assertIn("other.tile takes", self.bench("p.tile", *SHAPES, "--against", "other.tile", status=1))
+        self.assertIn("type or shape", self.bench("p.tile", *SHAPES, "--against", "fewer.tile", status=1))
+
+    def test_wrong_requests(self):
+        self.assertIn("no shape of B", self.bench("p.tile", "--shape", "A=2x2", status=1))
+        self.assertIn("no input Q", self.bench("p.tile", *SHAPES, "--shape", "Q=1", status=1))
+        self.assertIn("there is no file none.tile", self.bench("none.tile", *SHAPES, status=1))
+        self.assertIn("alone", self.bench("p.tile", "q.tile", *SHAPES, status=1))
+        self.assertIn("bad.tile:1:", self.bench("bad.tile", "--shape", "A=1", status=1))
+        self.assertIn("bind error", self.bench("p.tile", "--shape", "A=2x3", "--shape", "B=4x5", status=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

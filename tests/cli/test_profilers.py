@@ -1,0 +1,198 @@
+"""What profilers are told, and `tile doctor`: test_profilers.py PATH_OF_TILE."""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TILE = os.path.abspath(sys.argv.pop(1))
+PROGRAM = """function (A[M, L], B[L, N]) -> (P) {
+  C[i, j: M, N] = +(A[i, k] * B[k, j]);
+  S[i: M] = >(C[i, j]);
+  P = sort(S, 0);
+}
+"""
+INPUTS = ["--in", "A=random:200x300", "--in", "B=random:300x400"]
+
+
+class Profilers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = lambda name: os.path.join(self.folder.name, name)
+        with open(self.path("p.tile"), "w") as file:
+            file.write(PROGRAM)
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("TILE_")}
+        self.environment["TILE_CACHE_DIR"] = self.path("cache")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def tile(self, *arguments, status=0, **environment):
+        self.process = subprocess.Popen([TILE, *arguments], cwd=self.folder.name, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=dict(self.environment, **environment))
+        out, errors = self.process.communicate(timeout=120)
+        self.assertEqual(self.process.returncode, status, out + errors)
+        return out if status == 0 else out + errors
+
+    def events(self, name):
+        with open(self.path(name)) as file:
+            trace = json.load(file)
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        for event in spans:
+            self.assertGreaterEqual(event["ts"], 0)
+            self.assertGreaterEqual(event["dur"], 0)
+            self.assertIsInstance(event["pid"], int)
+            self.assertIsInstance(event["tid"], int)
+        return spans
+
+    def check_trace(self, spans):
+        by_kind = {}
+        for event in spans:
+            by_kind.setdefault(event["cat"], []).append(event)
+        self.assertLessEqual({"parse", "bind", "reduce", "emit-llvm"}, {event["name"] for event in by_kind["pass"]})
+        self.assertIn("compile", {event["name"] for event in by_kind["compile"]})
+        self.assertTrue(by_kind["cache"])
+        names = [event["name"] for event in by_kind["launch"]]
+        self.assertTrue(any(re.match(r"p\.tile:2 .", name) for name in names), names)
+        self.assertIn("p.tile:4 sort", names)
+        self.assertTrue(by_kind["chunk"])
+        # A chunk runs within a launch.
+        for chunk in by_kind["chunk"]:
+            self.assertTrue(any(launch["ts"] <= chunk["ts"] and
+                                chunk["ts"] + chunk["dur"] <= launch["ts"] + launch["dur"] + 1e3
+                                for launch in by_kind["launch"]))
+
+    def test_traces(self):
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu", "--trace", "t.json")
+        self.check_trace(self.events("t.json"))
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu", TILE_TRACE=self.path("e.json"), TILE_CACHE="off")
+        spans = self.events("e.json")
+        self.assertIn("launch", {event["cat"] for event in spans})
+        # What comes from the disk cache has its names, too.
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu", "--trace", "again.json", "--repeat", "3")
+        launches = [event["name"] for event in self.events("again.json") if event["cat"] == "launch"]
+        self.assertEqual(launches.count("p.tile:4 sort"), 3)
+        self.assertIn("cannot write", self.tile("run", "p.tile", *INPUTS, "--trace", "no/t.json", status=1))
+        # A path with nothing to be written at does not disturb the run.
+        self.tile("run", "p.tile", *INPUTS, TILE_TRACE=self.path("no/t.json"))
+
+    def test_a_trace_of_names_in_need_of_escapes(self):
+        odd = 'quo"te\\.tile'
+        shutil.copy(self.path("p.tile"), self.path(odd))
+        self.tile("run", odd, *INPUTS, "--trace", "t.json")
+        self.assertIn(f"{odd}:4 sort", {event["name"] for event in self.events("t.json")})
+
+    def test_a_trace_has_the_small_kernels(self):
+        with open(self.path("small.tile"), "w") as file:
+            file.write("function (A[N]) -> (O) { O = A + 1; }")
+        self.tile("run", "small.tile", "--in", "A=iota:4", "--backend", "cpu", "--trace", "t.json")
+        self.assertIn("launch", {event["cat"] for event in self.events("t.json")})
+
+    def test_perf_map(self):
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu", TILE_PERF="map")
+        name = f"/tmp/perf-{self.process.pid}.map"
+        try:
+            with open(name) as file:
+                lines = file.read().splitlines()
+        finally:
+            os.remove(name)
+        self.assertTrue(lines)
+        for line in lines:
+            address, size, what = line.split(" ", 2)
+            self.assertGreater(int(address, 16), 0)
+            self.assertGreater(int(size, 16), 0)
+            self.assertRegex(what, r"^p\.tile:\d+ ")
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu")
+        self.assertFalse(os.path.exists(f"/tmp/perf-{self.process.pid}.map"))
+
+    def records(self, data):
+        """(kind, body) of a jitdump's records, by the specification in Linux's tools/perf/Documentation."""
+        magic, version, size = struct.unpack_from("<III", data)
+        self.assertEqual((magic, version), (0x4A695444, 1))
+        at = size
+        while at < len(data):
+            kind, length, _ = struct.unpack_from("<IIQ", data, at)
+            yield kind, data[at + 16:at + length]
+            at += length
+        self.assertEqual(at, len(data))
+
+    def test_perf_dump(self):
+        self.tile("run", "p.tile", *INPUTS, "--backend", "cpu", TILE_PERF="dump", JITDUMPDIR=self.folder.name)
+        with open(self.path(f"jit-{self.process.pid}.dump"), "rb") as file:
+            records = list(self.records(file.read()))
+        self.assertEqual({kind for kind, _ in records}, {0, 2})
+        lines = {}
+        for kind, body in records:
+            if kind == 2:
+                address, count = struct.unpack_from("<QQ", body)
+                _, line, _ = struct.unpack_from("<Qii", body, 16)
+                lines[address] = (body[32:-1].decode(), line)
+                self.assertEqual(count, 1)
+            else:
+                pid, _, _, address, size, _ = struct.unpack_from("<IIQQQQ", body)
+                end = body.index(b"\0", 40)
+                self.assertEqual(pid, self.process.pid)
+                self.assertEqual(len(body), end + 1 + size)
+                file, line = lines[address]
+                self.assertTrue(body[40:end].decode().startswith(f"{file}:{line} "))
+        self.assertIn(("p.tile", 2), lines.values())
+
+    def test_nvtx_ranges(self):
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler")
+        with open(self.path("nvtx.c"), "w") as file:
+            file.write('#include <stdio.h>\n'
+                       'int nvtxRangePushA(const char* name) { return fprintf(stderr, "push %s\\n", name); }\n'
+                       'int nvtxRangePop(void) { return fprintf(stderr, "pop\\n"); }\n')
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.path("libnvToolsExt.so.1"), self.path("nvtx.c")], check=True)
+        run = ["run", "p.tile", *INPUTS, "--backend", "cpu", "--threads", "1"]
+        for on in ("1", "0"):
+            done = subprocess.run([TILE, *run], cwd=self.folder.name, capture_output=True, text=True, timeout=120,
+                                  env=dict(self.environment, TILE_NVTX=on, LD_LIBRARY_PATH=self.folder.name))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("push p.tile:4 sort\npop\n" in done.stderr, on == "1")
+            self.assertEqual(done.stderr.count("push"), done.stderr.count("pop"))
+        self.tile(*run, TILE_NVTX="1")  # without the library
+
+    def test_gdb_names_kernels(self):
+        if not shutil.which("gdb"):
+            self.skipTest("no gdb")
+        # The kernel of line 2 stops at its entry; the thread's innermost frame is the kernel.
+        done = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break p.tile:2", "-ex", "run",
+                               "-ex", "backtrace 1", "-ex", "info symbol $pc", "--args", TILE, "run", "p.tile", *INPUTS,
+                               "--backend", "cpu"], cwd=self.folder.name, capture_output=True, text=True, timeout=300,
+                              env=dict(self.environment, TILE_GDB="1"))
+        told = done.stdout + done.stderr
+        if "ptrace" in told and "not permitted" in told:
+            self.skipTest("no debugging here")
+        self.assertRegex(told, r"#0 .*p\.tile:2 ")
+        self.assertRegex(told, r"at \.?/?p\.tile:2")
+
+    def test_doctor(self):
+        told = json.loads(self.tile("doctor", "--json"))
+        findings = {row["subject"]: row for row in told["findings"]}
+        self.assertEqual(told["faults"], 0)
+        for subject in ("build", "cpu", "rates", "threads", "memory", "stack", "cache", "gpu", "computing on cpu"):
+            self.assertIn(subject, findings)
+        self.assertEqual(findings["computing on cpu"]["status"], "ok")
+        self.assertIn("faults", self.tile("doctor").splitlines()[-1])
+        self.assertIn("0 faults", self.tile("doctor", TILE_CACHE_DIR=self.path("none")))
+
+    def test_doctor_finds_faults(self):
+        os.makedirs(self.path("open"), mode=0o755)
+        told = self.tile("doctor", status=1, TILE_CACHE_DIR=self.path("open"))
+        self.assertRegex(told, r"fault +cache: ")
+        off = json.loads(self.tile("doctor", "--json", TILE_CACHE="off", TILE_THREAD="4"))
+        findings = {row["subject"]: row for row in off["findings"]}
+        self.assertEqual(findings["cache"]["status"], "slow")
+        self.assertTrue(any(row["found"] == "TILE_THREAD=4" and row["status"] == "note" for row in off["findings"]))
+        self.assertRegex(self.tile("doctor", status=1, TILE_THREADS="none"), r"fault +cpu: .*TILE_THREADS")
+        self.assertRegex(self.tile("doctor", status=1, TILE_CACHE="sometimes"), r"fault +computing on cpu: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
