@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/distribute/explain_ranks.h"
 #include "core/language/lift/views.h"
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
@@ -100,8 +101,8 @@ std::vector<size_t> numbers_of(const LoadedProgram& program,
   return numbers;
 }
 
-// The elements of constants are zeros.
-std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+// What --shape says of each input.
+std::vector<InputLayout> given_layouts(const LoadedProgram& program, const Inputs& inputs) {
   std::vector<InputLayout> layouts;
   std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
   for (size_t i = 0; i < given.size(); ++i) {
@@ -110,6 +111,12 @@ std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs&
     layouts.push_back(
         {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
   }
+  return layouts;
+}
+
+// The elements of constants are zeros.
+std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+  std::vector<InputLayout> layouts = given_layouts(program, inputs);
   if (inputs.constants.empty()) {
     return located(program.program().source, [&] { return program.executable(layouts); });
   }
@@ -223,11 +230,14 @@ int command_run(const RunArguments& arguments, const Options& options) {
   }
   std::vector<size_t> constants = numbers_of(*program, arguments.constants);
   std::shared_ptr<const Executable> executable;
+  std::optional<LocalMesh> mesh;
+  if (!arguments.mesh.mesh.empty()) mesh.emplace(mesh_for(*program, inputs, arguments.mesh));
   std::vector<HostTensor> outputs;
   std::vector<double> ms;
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
     auto start = std::chrono::steady_clock::now();
     outputs = located(program->program().source, [&] {
+      if (mesh) return mesh->run(inputs);
       if (!executable) executable = executable_for(*program, inputs, constants);
       return run_once(*executable, inputs);
     });
@@ -235,21 +245,28 @@ int command_run(const RunArguments& arguments, const Options& options) {
     ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
   print_warnings(*program, executable.get(), options);
-  report_passes(*executable, options);
+  if (executable) report_passes(*executable, options);
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto it = wanted.find(output_name(*program, i));
     if (it == wanted.end()) continue;
     bool picture = is_picture(it->second);
     write_tensor(it->second, picture ? picture_of_output(outputs[i], it->first) : outputs[i]);
   }
-  if (arguments.profile) report_profile(*executable, inputs);
+  if (arguments.profile && executable) report_profile(*executable, inputs);
   report_times(ms);
   return 0;
 }
 
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
-                 const Options& options) {
+                 const MeshArguments& mesh, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (!mesh.mesh.empty()) {
+    Divided parts = divided(*program, given_layouts(*program, inputs), mesh);
+    for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
+      std::cout << "# rank " << r << "\n" << print(parts.parts.ranks[r]);
+    }
+    return 0;
+  }
   if (stage == "program") {
     std::cout << program->text();
     return 0;
@@ -267,6 +284,11 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
 int command_explain(const std::string& file, const Inputs& inputs,
                     const ExplainArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (!arguments.mesh.mesh.empty()) {
+    Divided parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
+    std::cout << explain(parts.program, parts.parts);
+    return 0;
+  }
   std::shared_ptr<const Executable> e = compiled(*program, inputs);
   ExplainOptions how;
   how.json = arguments.json;
