@@ -134,7 +134,7 @@ TensorId Partitioner::identities(const Contraction& c, const std::vector<Box>& b
 }
 
 // Whether every cell has a term wherever the program runs: some piece walks every dimension with an
-// index of its own, and no condition ties two of its iterators together.
+// index of its own, and no condition ties two of its iterators together or leaves holes.
 bool Partitioner::covers_all(const Contraction& c) const {
   const Shape& shape = at(c.outputs[0]).shape;
   auto alone = [](const Affine& form) {
@@ -156,11 +156,14 @@ bool Partitioner::covers_all(const Contraction& c) const {
     for (const Access& load : piece.loads) {
       for (const Index& index : load.index) {
         if (index.boundary != Boundary::in_range) continue;
-        if (index.value >= 0 || !alone(index.affine)) return false;
+        bool holes = index.value >= 0 || !alone(index.affine) || !index.affine.is_integral();
+        if (holes) return false;
       }
     }
-    bool separate = std::all_of(piece.constraints.begin(), piece.constraints.end(),
-                                [&](const Constraint& k) { return alone(k.form); });
+    bool separate =
+        std::all_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& k) {
+          return alone(k.form) && (!k.integral || k.form.is_integral());
+        });
     return separate && !needs_of(program_, piece, whole_box(shape), {}).empty;
   });
 }
@@ -211,7 +214,7 @@ void Partitioner::finish(const Contraction& c, TensorId value, std::optional<Ten
   const BoundTensor& tensor = at(c.outputs[0]);
   DType type = tensor.type == DType::bool_ ? DType::bool_ : compute_type(tensor.type);
   std::optional<TensorId> fill;
-  if (c.fill) fill = exact(*c.fill, boxes, c.span);
+  if (c.fill && covered) fill = exact(*c.fill, boxes, c.span);
   for (size_t r = 0; r < ranks_.ranks(); ++r) {
     Piece piece = cells_of(result, tensor.shape.size());
     Body& body = piece.body;

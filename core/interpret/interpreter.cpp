@@ -23,7 +23,10 @@ void Interpreter::Cells::set(size_t at, const Scalar& value) {
 
 Interpreter::Interpreter(const BoundProgram& program, const std::vector<HostTensor>& inputs,
                          const InterpretOptions& options, bool with_magnitudes)
-    : program_(program), meter_(options.point_limit), with_magnitudes_(with_magnitudes) {
+    : program_(program),
+      meter_(options.point_limit),
+      with_magnitudes_(with_magnitudes),
+      in_order_(options.in_order) {
   check_memory(options.byte_limit);
   allocate(inputs);
 }
@@ -84,14 +87,23 @@ void Interpreter::contract(const Contraction& contraction) {
     visit_nodes(piece.body, [&](const Node&) { ++nodes; });
     meter_.weigh(nodes);
     PieceEvaluator evaluator(program_, elements_, piece, [&] { meter_.visit(contraction.span); });
-    for_each_point(program_, piece, contraction.span, meter_, [&](std::span<const int64_t> x) {
+    auto visit = [&](std::span<const int64_t> x) {
       if (!evaluator.evaluate(x)) return;
       ++points_;
       for (size_t o = 0; o < contraction.outputs.size(); ++o) {
         TensorId id = contraction.outputs[o];
         aggregate(contraction, id, cells.at(id), evaluator.cell(o), evaluator.result(o));
       }
-    });
+    };
+    if (!in_order_) {
+      for_each_point(program_, piece, contraction.span, meter_, visit);
+      continue;
+    }
+    std::vector<std::vector<int64_t>> points;
+    for_each_point(program_, piece, contraction.span, meter_,
+                   [&](std::span<const int64_t> x) { points.emplace_back(x.begin(), x.end()); });
+    std::sort(points.begin(), points.end());
+    for (const std::vector<int64_t>& x : points) visit(x);
   }
   for (const auto& [id, of] : cells) finish(contraction, id, of);
 }

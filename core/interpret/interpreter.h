@@ -52,6 +52,7 @@ class Interpreter {
   std::map<TensorId, std::vector<double>> magnitudes_;
   WorkMeter meter_;
   bool with_magnitudes_;
+  bool in_order_;
   int64_t points_ = 0;
 };
 

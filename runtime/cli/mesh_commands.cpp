@@ -17,7 +17,7 @@ Divided divided(const LoadedProgram& program, const std::vector<InputLayout>& in
   result.program = located(source, [&] {
     std::vector<InputType> types;
     for (const InputLayout& input : inputs) types.push_back(input.type);
-    BoundProgram bound = bind(program.program(), types);
+    BoundProgram bound = tile::bind(program.program(), types);
     check_assignments(bound);
     return bound;
   });

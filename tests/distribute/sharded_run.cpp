@@ -99,7 +99,8 @@ std::vector<HostTensor> put_together(const PartitionedProgram& p, const BoundPro
 
 std::vector<HostTensor> run_ranks(const PartitionedProgram& p, const BoundProgram& program,
                                   const std::vector<HostTensor>& inputs) {
-  std::vector<Interpretation> results = interpret_ranks(p.ranks, scattered(p, program, inputs));
+  std::vector<Interpretation> results =
+      interpret_ranks(p.ranks, scattered(p, program, inputs), kInOrder);
   std::vector<std::vector<HostTensor>> outputs;
   for (Interpretation& one : results) outputs.push_back(std::move(one.outputs));
   return put_together(p, program, outputs);

@@ -9,6 +9,9 @@
 
 namespace tile::test {
 
+// What owners compute has the undivided program's bits if terms are added in one order.
+inline const InterpretOptions kInOrder{.in_order = true};
+
 PartitionedProgram divided(const BoundProgram& program, const std::string& mesh,
                            const std::string& layouts, bool divide_terms = true);
 // The rendered error of the mesh, the layouts or their fit; empty without one.

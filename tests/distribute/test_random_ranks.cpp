@@ -31,7 +31,7 @@ void expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& option
   try {
     PartitionedProgram p = divided(program, layouts.mesh, layouts.layouts, divide);
     std::vector<HostTensor> got = run_ranks(p, program, drawn.inputs);
-    Interpretation expected = interpret(program, drawn.inputs, {}, true);
+    Interpretation expected = interpret(program, drawn.inputs, kInOrder, true);
     if (divide) {
       EXPECT_EQ(difference(expected, got, drawn.exact), "");
     } else {
