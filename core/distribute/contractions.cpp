@@ -64,8 +64,7 @@ ContractionPlan Partitioner::chosen_plan(const Contraction& c) {
 std::vector<ReductionCut> Partitioner::possible_cuts(const Contraction& c,
                                                      const TensorLayout& result) {
   std::vector<ReductionCut> cuts;
-  bool plain = c.aggregation == Aggregation::sum && !c.fill && c.pieces.size() == 1;
-  if (!plain) return cuts;
+  if (c.pieces.size() != 1 || c.aggregation == Aggregation::assign || data_decides(c)) return cuts;
   const Piece& piece = c.pieces[0];
   for (const Access& load : piece.loads) {
     for (size_t d = 0; d < load.index.size(); ++d) {
@@ -171,7 +170,9 @@ double Partitioner::bytes_of(const Contraction& c, const ContractionPlan& plan) 
     const Shape& shape = at(c.outputs[0]).shape;
     auto added = static_cast<double>(box_of(sums, shape, d_.mesh, r).count());
     auto kept = static_cast<double>(box_of(result, shape, d_.mesh, r).count());
-    bytes += others * added * static_cast<double>(byte_size(c.accumulator)) +
+    auto width = static_cast<double>(byte_size(c.accumulator));
+    if (needs_marks(c)) width += static_cast<double>(byte_size(DType::i32));
+    bytes += others * added * width +
              std::max(0.0, kept - added) * static_cast<double>(byte_size(at(c.outputs[0]).type));
   }
   return bytes;

@@ -18,6 +18,17 @@ std::optional<size_t> single_iterator(const Affine& form) {
   return form.constant.is_integer() ? found : std::nullopt;
 }
 
+bool data_decides(const Contraction& c) {
+  for (const Piece& piece : c.pieces) {
+    for (const Access& load : piece.loads) {
+      for (const Index& index : load.index) {
+        if (index.value >= 0 && index.boundary == Boundary::in_range) return true;
+      }
+    }
+  }
+  return false;
+}
+
 namespace {
 
 [[noreturn]] void bad_layout(Span where, std::string message, std::string hint = "") {
@@ -151,17 +162,11 @@ class Fitting {
   }
 
   // Which cells have terms must be known where data decides which points are valid.
-  void check_divisible(const Contraction& c, Span where) const {
+  static void check_divisible(const Contraction& c, Span where) {
     bool plain = c.aggregation == Aggregation::sum && !c.fill;
-    for (const Piece& piece : c.pieces) {
-      for (const Access& load : piece.loads) {
-        for (const Index& index : load.index) {
-          if (plain || index.value < 0 || index.boundary != Boundary::in_range) continue;
-          bad_layout(where, "which cells have terms depends on data here: they cannot be divided",
-                     "cut a dimension of the result instead");
-        }
-      }
-    }
+    if (plain || !data_decides(c)) return;
+    bad_layout(where, "which cells have terms depends on data here: they cannot be divided",
+               "cut a dimension of the result instead");
   }
 
   // Over all pieces that have the index.

@@ -35,6 +35,8 @@ void complete_layouts(const BoundProgram& program, Distribution& distribution);
 
 // The index that alone, with factor 1 and no constant but an integer one, makes the form.
 std::optional<size_t> single_iterator(const Affine& form);
+// Whether an index that is a value decides which points of the contraction are valid.
+bool data_decides(const Contraction& c);
 // How a view's elements lie where its source has a layout; nullopt: some rank would have cells that
 // are no box of the view.
 std::optional<TensorLayout> layout_of_view(const BoundProgram& program, TensorId view,

@@ -71,6 +71,7 @@ class Partitioner {
   // Where a cell has a term on any rank: 1, elsewhere 0; in the boxes.
   TensorId coverage(const Contraction& c, const ContractionPlan& plan, const TensorLayout& layout);
   bool covers_all(const Contraction& c) const;
+  bool needs_marks(const Contraction& c) const;
   // result = value, or where `covered` is 0 the default.
   void finish(const Contraction& c, TensorId value, std::optional<TensorId> covered,
               const std::vector<Box>& boxes, TensorId result);

@@ -107,7 +107,7 @@ void Partitioner::sum_over_ranks(const Contraction& c, const ContractionPlan& pl
   StoredTensor from{partial, plan.computed, plan.boxes};
   from.layout.partial = plan.axes();
   std::optional<TensorId> covered;
-  if (!covers_all(c) && (!sum || c.fill)) covered = coverage(c, plan, layout);
+  if (needs_marks(c)) covered = coverage(c, plan, layout);
   bool at_once = !covered && c.accumulator == tensor.type;
   bool stays = layout == d_.layouts[id];
   TensorId result =
@@ -133,6 +133,12 @@ TensorId Partitioner::identities(const Contraction& c, const std::vector<Box>& b
   return id;
 }
 
+// Sums of no terms are the zeros that cells without terms get; other aggregations' identities are
+// not, and defaults are not either.
+bool Partitioner::needs_marks(const Contraction& c) const {
+  return (c.aggregation != Aggregation::sum || c.fill) && !covers_all(c);
+}
+
 // Whether every cell has a term wherever the program runs: some piece walks every dimension with an
 // index of its own, and no condition ties two of its iterators together or leaves holes.
 bool Partitioner::covers_all(const Contraction& c) const {
@@ -146,6 +152,7 @@ bool Partitioner::covers_all(const Contraction& c) const {
     std::vector<size_t> used;
     for (size_t d = 0; d < shape.size(); ++d) {
       const Affine& form = piece.stores[0].index[d].affine;
+      if (shape[d] == 1 && form == constant_affine(0)) continue;
       std::optional<size_t> iterator = single_iterator(form);
       bool fresh = iterator && std::find(used.begin(), used.end(), *iterator) == used.end();
       if (!fresh || !form.constant.is_zero()) return false;

@@ -60,6 +60,19 @@ TEST(Exchanges, GradientsOfDataParallelProductsAreReduced) {
   EXPECT_EQ(p.statements[0].cuts[0].index, "n");
 }
 
+TEST(Exchanges, SoftmaxOverDividedRowsExchangesOneCellPerRow) {
+  const char* softmax = R"(function (X[M, N]) -> (P) {
+  Top[m, 0: M, 1] = >(X[m, n]);
+  E = exp(X - Top);
+  Sum[m, 0: M, 1] = +(E[m, n]);
+  P = E / Sum;
+})";
+  PartitionedProgram p =
+      divided(bind_text(softmax, {{DType::f32, {8, 64}}}), "x=4", "X[*, x] P[*, x]");
+  EXPECT_EQ(kinds(p), (Kinds{"all-reduce", "all-reduce"}));
+  for (const ExchangeSummary& e : p.exchanges) EXPECT_EQ(e.cost.bytes, 4 * 3 * 8 * 4);
+}
+
 TEST(Exchanges, HalosReachAnyNumberOfRanks) {
   const char* wide = "function (A[N]) -> (O) { O[i: N - 9] = +(A[i + j]), j < 10; }";
   std::vector<HostTensor> inputs{HostTensor(DType::f32, {24})};
