@@ -231,7 +231,12 @@ int command_run(const RunArguments& arguments, const Options& options) {
   std::vector<size_t> constants = numbers_of(*program, arguments.constants);
   std::shared_ptr<const Executable> executable;
   std::optional<LocalMesh> mesh;
-  if (!arguments.mesh.mesh.empty()) mesh.emplace(mesh_for(*program, inputs, arguments.mesh));
+  if (!arguments.mesh.mesh.empty()) {
+    if (!constants.empty() || arguments.profile) {
+      fail(Stage::run, "argument", {}, "--constant and --profile are of programs without a mesh");
+    }
+    mesh.emplace(mesh_for(*program, inputs, arguments.mesh));
+  }
   std::vector<HostTensor> outputs;
   std::vector<double> ms;
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
@@ -252,7 +257,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
     bool picture = is_picture(it->second);
     write_tensor(it->second, picture ? picture_of_output(outputs[i], it->first) : outputs[i]);
   }
-  if (arguments.profile && executable) report_profile(*executable, inputs);
+  if (arguments.profile) report_profile(*executable, inputs);
   report_times(ms);
   return 0;
 }
