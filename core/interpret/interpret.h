@@ -15,6 +15,9 @@ struct InterpretOptions {
   int64_t point_limit = int64_t{1} << 40;
   // Bytes of temporaries, outputs and their accumulators before a `limit` error (compile).
   int64_t byte_limit = int64_t{1} << 34;
+  // Terms are aggregated in the order of the points' iterators instead of the order in which points
+  // are found fastest, which depends on extents. All points of a piece are then kept at once.
+  bool in_order = false;
 };
 
 struct Interpretation {

@@ -4,6 +4,7 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
+#include "core/ir/ranks/rank_program.h"
 #include "core/ir/scalar.h"
 #include "core/ir/text.h"
 
@@ -59,7 +60,11 @@ class AffineReader {
 
 class Parser {
  public:
-  explicit Parser(SourcePtr source) : reader_(source) { program_.source = std::move(source); }
+  // `exchanges` gets those of a rank's program; null: the text is of a program without any.
+  Parser(SourcePtr source, std::vector<PlacedExchange>* exchanges)
+      : reader_(source), exchanges_(exchanges) {
+    program_.source = std::move(source);
+  }
 
   BoundProgram run() {
     while (reader_.accept("tensor")) tensor();
@@ -135,16 +140,45 @@ class Parser {
       program_.statements.emplace_back(sort());
     } else if (reader_.accept("scatter")) {
       program_.statements.emplace_back(scatter());
+    } else if (exchanges_ != nullptr && reader_.accept("exchange")) {
+      exchanges_->push_back({program_.statements.size(), exchange()});
     } else {
       reader_.wrong("contraction, sort or scatter");
     }
   }
 
-  Contraction contraction() {
+  Exchange exchange() {
+    Exchange e;
+    e.result = tensor_id();
+    reader_.expect("=");
+    e.source = tensor_id();
+    if (!reader_.peek("{")) e.reduction = aggregation();
+    reader_.expect("{");
+    while (reader_.accept("send")) e.sends.push_back(part());
+    while (reader_.accept("receive")) e.receives.push_back(part());
+    reader_.expect("}");
+    return e;
+  }
+
+  Exchange::Part part() {
+    Exchange::Part p;
+    p.rank = reader_.integer();
+    p.box.lo = reader_.integers();
+    reader_.expect("to");
+    p.box.hi = reader_.integers();
+    if (p.box.hi.size() != p.box.lo.size()) reader_.wrong("a box whose ends have one rank");
+    return p;
+  }
+
+  Aggregation aggregation() {
     constexpr auto kAggregations = std::to_array<std::string_view>({"+", "*", ">", "<", "="});
+    return static_cast<Aggregation>(word(kAggregations, "an aggregation"));
+  }
+
+  Contraction contraction() {
     Contraction c;
     c.outputs = tensor_list();
-    c.aggregation = static_cast<Aggregation>(word(kAggregations, "an aggregation"));
+    c.aggregation = aggregation();
     c.accumulator = reader_.type();
     if (reader_.accept("default")) c.fill = tensor_id();
     c.normalized = reader_.accept("normalized");
@@ -223,12 +257,19 @@ class Parser {
   }
 
   TextReader reader_;
+  std::vector<PlacedExchange>* exchanges_;
   BoundProgram program_;
   std::map<std::string, TensorId> ids_;
 };
 
 }  // namespace
 
-BoundProgram parse_bound(SourcePtr source) { return Parser(std::move(source)).run(); }
+BoundProgram parse_bound(SourcePtr source) { return Parser(std::move(source), nullptr).run(); }
+
+RankProgram parse_rank_program(SourcePtr source) {
+  RankProgram result;
+  result.program = Parser(std::move(source), &result.exchanges).run();
+  return result;
+}
 
 }  // namespace tile

@@ -22,6 +22,7 @@
 //   scatter R = U at I
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
+#include "core/ir/ranks/rank_program.h"
 #include "core/ir/scalar.h"
 #include "core/ir/text.h"
 
@@ -30,13 +31,17 @@ namespace {
 
 class Printer {
  public:
-  explicit Printer(const BoundProgram& program) : program_(program) {}
+  Printer(const BoundProgram& program, const std::vector<PlacedExchange>& exchanges)
+      : program_(program), exchanges_(exchanges) {}
 
   std::string run() {
     for (const BoundTensor& tensor : program_.tensors) print_tensor(tensor);
     out_ += "inputs " + names(program_.inputs) + "\noutputs " + names(program_.outputs) + "\n";
-    for (const BoundStatement& statement : program_.statements) {
-      std::visit([this](const auto& s) { print_statement(s); }, statement);
+    auto next = exchanges_.begin();
+    for (size_t i = 0; i <= program_.statements.size(); ++i) {
+      for (; next != exchanges_.end() && next->before <= i; ++next) print_exchange(next->what);
+      if (i == program_.statements.size()) break;
+      std::visit([this](const auto& s) { print_statement(s); }, program_.statements[i]);
     }
     return std::move(out_);
   }
@@ -88,6 +93,21 @@ class Printer {
     out_ += "scatter " + name(s.result) + " = " + name(s.updates) + " at " + name(s.indices) + "\n";
   }
 
+  void print_exchange(const Exchange& e) {
+    out_ += "exchange " + name(e.result) + " = " + name(e.source);
+    if (e.reduction) out_ += " " + std::string(to_string(*e.reduction));
+    out_ += " {\n";
+    auto parts = [this](const char* how, const std::vector<Exchange::Part>& list) {
+      for (const Exchange::Part& part : list) {
+        out_ += std::string("  ") + how + " " + std::to_string(part.rank) + " " +
+                print_integers(part.box.lo) + " to " + print_integers(part.box.hi) + "\n";
+      }
+    };
+    parts("send", e.sends);
+    parts("receive", e.receives);
+    out_ += "}\n";
+  }
+
   void print_piece(const Piece& piece) {
     out_ += "  piece [";
     for (size_t i = 0; i < piece.iterators.size(); ++i) {
@@ -121,11 +141,19 @@ class Printer {
   }
 
   const BoundProgram& program_;
+  const std::vector<PlacedExchange>& exchanges_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string print(const BoundProgram& program) { return Printer(program).run(); }
+std::string print(const BoundProgram& program) {
+  const std::vector<PlacedExchange> none;
+  return Printer(program, none).run();
+}
+
+std::string print(const RankProgram& program) {
+  return Printer(program.program, program.exchanges).run();
+}
 
 }  // namespace tile

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "core/ir/bound.h"
+#include "core/ir/ranks/rank_program.h"
 #include "core/ir/text.h"
 
 namespace tile {
@@ -15,8 +16,8 @@ bool fits(const Affine& form, const Piece& piece) {
 
 class Verifier {
  public:
-  explicit Verifier(const BoundProgram& program)
-      : program_(program), defined_(program.tensors.size()) {}
+  Verifier(const BoundProgram& program, const std::vector<PlacedExchange>& exchanges)
+      : program_(program), exchanges_(exchanges), defined_(program.tensors.size()) {}
 
   void run() {
     std::set<std::string> names;
@@ -32,9 +33,7 @@ class Verifier {
       internal_check(at(id).role == TensorRole::input, "bound: an input of another role");
       defined_[id] = true;
     }
-    for (const BoundStatement& statement : program_.statements) {
-      std::visit([this](const auto& s) { verify_statement(s); }, statement);
-    }
+    verify_statements();
     for (TensorId id : program_.outputs) {
       internal_check(at(id).role != TensorRole::temporary, "bound: an output of another role");
       read(id);
@@ -45,6 +44,19 @@ class Verifier {
   const BoundTensor& at(TensorId id) const {
     internal_check(program_.tensors.contains(id), "bound: no such tensor");
     return program_.tensors[id];
+  }
+
+  void verify_statements() {
+    auto next = exchanges_.begin();
+    for (size_t i = 0; i <= program_.statements.size(); ++i) {
+      for (; next != exchanges_.end() && next->before <= i; ++next) {
+        internal_check(next->before == i, "bound: exchanges out of order");
+        verify_exchange(next->what);
+      }
+      if (i == program_.statements.size()) break;
+      std::visit([this](const auto& s) { verify_statement(s); }, program_.statements[i]);
+    }
+    internal_check(next == exchanges_.end(), "bound: an exchange behind the program's end");
   }
 
   void verify_tensor(const BoundTensor& tensor) const {
@@ -121,6 +133,29 @@ class Verifier {
     write(s.result);
   }
 
+  void verify_exchange(const Exchange& e) {
+    read(e.source);
+    internal_check(at(e.source).type == at(e.result).type, "bound: an exchange of another type");
+    internal_check(e.reduction != Aggregation::assign, "bound: an exchange that assigns twice");
+    for (const Exchange::Part& part : e.sends) verify_part(part, at(e.source).shape);
+    for (const Exchange::Part& part : e.receives) verify_part(part, at(e.result).shape);
+    for (size_t i = 0; i < e.receives.size() && !e.reduction; ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        internal_check(!overlap(e.receives[i].box, e.receives[j].box),
+                       "bound: an exchange sets a cell twice");
+      }
+    }
+    write(e.result);
+  }
+
+  static void verify_part(const Exchange::Part& part, const Shape& shape) {
+    internal_check(part.rank >= 0, "bound: an exchange with no rank");
+    internal_check(part.box.dims() == shape.size() && part.box.hi.size() == shape.size(),
+                   "bound: the rank of an exchange's box");
+    internal_check(!part.box.empty() && contains(whole_box(shape), part.box),
+                   "bound: an exchange's box outside of its tensor");
+  }
+
   void verify_piece(const Contraction& c, const Piece& piece) const {
     std::set<std::string> names(piece.iterators.begin(), piece.iterators.end());
     internal_check(names.size() == piece.iterators.size(),
@@ -179,11 +214,17 @@ class Verifier {
   }
 
   const BoundProgram& program_;
+  const std::vector<PlacedExchange>& exchanges_;
   IdVector<TensorId, bool> defined_;
 };
 
 }  // namespace
 
-void verify(const BoundProgram& program) { Verifier(program).run(); }
+void verify(const BoundProgram& program) {
+  const std::vector<PlacedExchange> none;
+  Verifier(program, none).run();
+}
+
+void verify(const RankProgram& program) { Verifier(program.program, program.exchanges).run(); }
 
 }  // namespace tile

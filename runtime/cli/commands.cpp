@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "core/distribute/explain_ranks.h"
 #include "core/language/lift/views.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/tensor_file.h"
@@ -9,8 +10,10 @@
 #include "runtime/engine/inspect/pass_list.h"
 
 namespace tile::cli {
-// The elements of constants are zeros.
-std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+namespace {
+
+// What --shape says of each input.
+std::vector<InputLayout> given_layouts(const LoadedProgram& program, const Inputs& inputs) {
   std::vector<InputLayout> layouts;
   std::vector<std::string> given = values_by_input(program, inputs.shapes, "--shape");
   for (size_t i = 0; i < given.size(); ++i) {
@@ -19,6 +22,13 @@ std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs&
     layouts.push_back(
         {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
   }
+  return layouts;
+}
+
+}  // namespace
+
+std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
+  std::vector<InputLayout> layouts = given_layouts(program, inputs);
   if (inputs.constants.empty()) {
     return located(program.program().source, [&] { return program.executable(layouts); });
   }
@@ -53,8 +63,15 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
 }
 
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
-                 const Options& options) {
+                 const MeshArguments& mesh, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (!mesh.mesh.empty()) {
+    Divided parts = divided(*program, given_layouts(*program, inputs), mesh);
+    for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
+      std::cout << "# rank " << r << "\n" << print(parts.parts.ranks[r]);
+    }
+    return 0;
+  }
   if (stage == "program") {
     std::cout << program->text();
     return 0;
@@ -72,6 +89,11 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
 int command_explain(const std::string& file, const Inputs& inputs,
                     const ExplainArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  if (!arguments.mesh.mesh.empty()) {
+    Divided parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
+    std::cout << explain(parts.program, parts.parts);
+    return 0;
+  }
   std::shared_ptr<const Executable> e = compiled(*program, inputs);
   ExplainOptions how;
   how.json = arguments.json;

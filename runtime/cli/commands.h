@@ -19,15 +19,20 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
 
 int command_run(const RunArguments& arguments, const Options& options);
 
+// With a mesh: the program of each rank, whatever the stage.
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
-                 const Options& options);
+                 const MeshArguments& mesh, const Options& options);
 // What is told beside each kernel's description.
 struct ExplainArguments {
   bool json = false;
   bool measure = false;  // run on random inputs and tell each launch's time
+  MeshArguments mesh;    // of a mesh: what each rank has, computes and exchanges instead
 };
 int command_explain(const std::string& file, const Inputs& inputs,
                     const ExplainArguments& arguments, const Options& options);
+// Conformance cases, on a mesh if there is one.
+int command_conform(const std::vector<std::string>& files, const std::string& filter,
+                    const MeshArguments& mesh, const Options& options);
 int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
                  const Options& options);
 int command_passes();

@@ -49,6 +49,12 @@ void skip_option(CLI::App& app, Options& options) {
       ->allow_extra_args(false);
 }
 
+void mesh_options(CLI::App& app, MeshArguments& mesh) {
+  app.add_option("--mesh", mesh.mesh, "ranks in a grid with named axes: x=2,y=4");
+  app.add_option("--layout", mesh.layouts,
+                 "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)");
+}
+
 struct Command {
   Options options;
   RunArguments run;
@@ -58,6 +64,7 @@ struct Command {
   std::vector<std::string> files;
   Inputs inputs;
   ExplainArguments explain;
+  MeshArguments mesh;  // of emit and of conformance cases
   std::string stage = "program", filter, of, wrt, action = "show", language, shell, folder, page;
   TuneArguments tune;
   RecordsArguments records;
@@ -282,6 +289,7 @@ int main_of(int argc, char** argv) {
                 "time each kernel, the least of several runs, and say what bounds it");
   run->add_option("--trace", c.run.trace,
                   "write what happened when to a file, for Perfetto or chrome://tracing");
+  mesh_options(*run, c.run.mesh);
   choose(run, [&] { return command_run(c.run, c.options); });
 
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
@@ -292,7 +300,8 @@ int main_of(int argc, char** argv) {
           "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass, or "
           "after:PASS")
       ->capture_default_str();
-  choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.options); });
+  mesh_options(*emit, c.mesh);
+  choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.mesh, c.options); });
 
   CLI::App* explain = app.add_subcommand(
       "explain", "say what each kernel became, why, and what the cost model counts");
@@ -301,6 +310,16 @@ int main_of(int argc, char** argv) {
   explain->add_flag("--json", c.explain.json, "the cost model's terms as JSON");
   explain->add_flag("--measure", c.explain.measure,
                     "run on random inputs, and tell the time of each kernel beside its estimate");
+  mesh_options(*explain, c.explain.mesh);
+  explain
+      ->add_option("--latency", c.explain.mesh.link.latency_ns,
+                   "of a message between ranks, in nanoseconds")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  explain
+      ->add_option("--bandwidth", c.explain.mesh.link.bytes_per_ns, "of a rank's messages, in GB/s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.explain, c.options); });
 
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
@@ -314,7 +333,8 @@ int main_of(int argc, char** argv) {
   conformance->add_option("--filter", c.filter, "only cases whose name contains this");
   add_common(*conformance, c.options);
   skip_option(*conformance, c.options);
-  choose(conformance, [&] { return conform(c.files, c.filter, c.options); });
+  conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks");
+  choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 
   CLI::App* passes = app.add_subcommand("passes", "list the passes of the compiler, in order");
   choose(passes, [&] { return command_passes(); });

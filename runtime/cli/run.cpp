@@ -116,9 +116,17 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   check_ranges(*ran.program, arguments);
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
+  std::optional<LocalMesh> mesh;
+  if (!arguments.mesh.mesh.empty()) {
+    if (!constants.empty() || arguments.profile) {
+      fail(Stage::run, "argument", {}, "--constant and --profile are of programs without a mesh");
+    }
+    mesh.emplace(mesh_for(*ran.program, ran.inputs, arguments.mesh));
+  }
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
     auto start = std::chrono::steady_clock::now();
     ran.outputs = located(ran.program->program().source, [&] {
+      if (mesh) return mesh->run(ran.inputs);
       if (!ran.executable) ran.executable = executable_for(*ran.program, ran.inputs, constants);
       return run_once(*ran.executable, ran.inputs);
     });
@@ -126,7 +134,7 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
     ran.ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
   print_warnings(*ran.program, ran.executable.get(), options);
-  report_passes(*ran.executable, options);
+  if (ran.executable) report_passes(*ran.executable, options);
   return ran;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cli/mesh_commands.h"
 #include "runtime/cli/session.h"
 
 namespace tile::cli {
@@ -16,12 +17,13 @@ struct RunArguments {
   std::string gradient_of;  // --grad O:I,K adds the gradients of O to the outputs
   bool profile = false;
   std::string trace;  // a file for Chrome's trace; empty: none
+  MeshArguments mesh;
 };
 
 // What a run was given and made.
 struct Ran {
-  std::shared_ptr<LoadedProgram> program;  // with the outputs that were asked for
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<LoadedProgram> program;        // with the outputs that were asked for
+  std::shared_ptr<const Executable> executable;  // null on a mesh
   std::vector<HostTensor> inputs, outputs;
   std::vector<double> ms;  // of each run; the first compiles
 };

@@ -10,6 +10,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/engine/cache/executable_record.h"
+#include "runtime/engine/compile_bound.h"
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
@@ -280,16 +281,10 @@ Span place_of(const Step& step) {
   return std::get<Scatter>(step).span;
 }
 
-// The whole way from the source to launches. The watcher may be null.
-void compile_stages_of(Executable& e, PassObserver* watcher) {
+// The way from the bound program to launches. The observer may be null.
+void compile_bound_of(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;
-  PassTrace traced(watcher);
-  PassObserver* observer = traced.observer();
   PassOptions passes = pass_options(engine, observer);
-  auto bound_text = [&] { return print(e.bound); };
-  ++engine.statistics.binds;
-  run_pass(kBind, passes, [&] { e.bound = tile::bind(*e.source, types_of(e.inputs)); }, bound_text);
-  run_pass(kCheckAssignments, passes, [&] { check_assignments(e.bound); }, bound_text);
   e.program = e.bound;
   if (engine.is_reference()) return check_memory_limit(e, Stage::compile);
   // Kernels of a GPU read the inputs where they are.
@@ -311,6 +306,18 @@ void compile_stages_of(Executable& e, PassObserver* watcher) {
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
   });
+}
+
+// The whole way from the source. The watcher may be null.
+void compile_stages_of(Executable& e, PassObserver* watcher) {
+  PassTrace traced(watcher);
+  PassObserver* observer = traced.observer();
+  PassOptions passes = pass_options(*e.engine, observer);
+  auto bound_text = [&] { return print(e.bound); };
+  ++e.engine->statistics.binds;
+  run_pass(kBind, passes, [&] { e.bound = tile::bind(*e.source, types_of(e.inputs)); }, bound_text);
+  run_pass(kCheckAssignments, passes, [&] { check_assignments(e.bound); }, bound_text);
+  compile_bound_of(e, observer);
 }
 
 // The same with the times of the passes, which are added to those before; null: none were.
@@ -354,6 +361,24 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   uint64_t seen = engine->statistics.temporary_bytes;
   while (bytes > seen && !engine->statistics.temporary_bytes.compare_exchange_weak(seen, bytes)) {
   }
+  return e;
+}
+
+std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& engine,
+                                                const std::shared_ptr<const Program>& source,
+                                                BoundProgram bound) {
+  CallControl control(Stage::compile,
+                      current_control() == nullptr ? engine->options().cancelled : nullptr,
+                      engine->options().compile_seconds);
+  Controlled now(&control, &engine->options().limits);
+  std::vector<InputLayout> inputs;
+  for (TensorId id : bound.inputs) {
+    inputs.push_back({{bound.tensors[id].type, bound.tensors[id].shape}, {}});
+  }
+  std::shared_ptr<Executable> e = blank(engine, source, inputs, true, {});
+  e->defaults.assign(inputs.size(), std::nullopt);
+  e->bound = std::move(bound);
+  compile_bound_of(*e, nullptr);
   return e;
 }
 

@@ -11,9 +11,9 @@ import pathlib
 import re
 import sys
 
-ROOMS = """support simplify ir ir/analysis lattice
+ROOMS = """support simplify ir ir/ranks ir/analysis lattice
 language language/tile language/mfg language/lift
-target passes/bind passes/normalize warnings interpret
+target passes/bind passes/normalize warnings interpret distribute/mesh distribute
 autodiff autodiff/derivation autodiff/loops
 nest nest/passes
 kernel kernel/forms
@@ -22,8 +22,9 @@ schedule/space/piece schedule/space schedule/search
 fusion passes/optimize layout pipeline
 lower/launch lower/context lower/tile lower/piece lower/gpu lower""".split()
 # Languages are one room: the table of languages knows every one of them, and each is built from what they share.
-# Gradients are another: the parts know the options of differentiate.h, which puts them together.
-ONE_ROOM = {"language/tile": "language", "language/mfg": "language", "language/lift": "language",
+# Gradients are another: the parts know the options of differentiate.h, which puts them together. So is the IR: the
+# text form and the verifier of bound programs are those of ranks' programs too.
+ONE_ROOM = {"ir/ranks": "ir", "language/tile": "language", "language/mfg": "language", "language/lift": "language",
             "autodiff/derivation": "autodiff", "autodiff/loops": "autodiff"}
 MOST_SOURCES = 28
 LARGE_FOLDERS = {"bench": "one program; its parts are peers/, micro/ and workloads/"}

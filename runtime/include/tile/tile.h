@@ -76,7 +76,9 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "stride"       the same of Lift's stride
  *   Shapes and sizes
  *   "inputs"       another number of inputs than the program's
- *   "rank"         a number of dimensions that does not fit
+ *   "rank"         a number of dimensions that does not fit; of a run on a mesh: a rank that failed
+ *   "mesh"         an axis that a mesh has not, or has twice or without ranks
+ *   "layout"       a layout or a cut that does not fit its tensor or statement
  *   "dimension"    a size that is not the declared one, or not known
  *   "size"         a negative or forbidden size, or an expression that is no size
  *   "shape"        shapes that a function cannot take together

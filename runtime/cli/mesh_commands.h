@@ -1,0 +1,33 @@
+// Programs on a mesh of ranks: what --mesh and --layout ask for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/distribute/partition.h"
+#include "runtime/cli/session.h"
+#include "runtime/ranks/local_mesh.h"
+
+namespace tile::cli {
+
+struct MeshArguments {
+  std::string mesh;     // "x=2,y=4"; empty: none
+  std::string layouts;  // "A[x,*] B[*,y]"; empty: inputs and outputs are spread over the mesh
+  Link link;
+};
+
+// The bound program of these inputs and its parts. Errors in the mesh and the layouts are thrown as
+// Located in their own texts.
+struct Divided {
+  BoundProgram program;
+  PartitionedProgram parts;
+};
+Divided divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
+                const MeshArguments& arguments);
+
+// The program of these inputs on a mesh of this process.
+LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
+                   const MeshArguments& arguments);
+
+}  // namespace tile::cli

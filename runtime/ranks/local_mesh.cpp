@@ -1,0 +1,118 @@
+#include "runtime/ranks/local_mesh.h"
+
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "core/ir/ranks/reduce_part.h"
+#include "runtime/transport/local_transport.h"
+
+namespace tile {
+namespace {
+
+std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
+  std::vector<TensorView> views;
+  for (HostTensor& t : tensors) {
+    t.bytes.reserve(1);  // an address even without elements
+    views.push_back({t.bytes.data(), t.type, t.shape, {}});
+  }
+  return views;
+}
+
+}  // namespace
+
+std::vector<std::string> exchange_names(const PartitionedProgram& partitioned,
+                                        const Source& source) {
+  std::vector<std::string> names;
+  for (const ExchangeSummary& e : partitioned.exchanges) {
+    std::string line = std::to_string(position_of(source, e.span.begin).line);
+    names.push_back(std::string(to_string(e.cost.kind)) + " of " + e.source + ", " + source.name +
+                    ":" + line);
+  }
+  return names;
+}
+
+LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,
+                     const std::shared_ptr<const Program>& source, const BoundProgram& program,
+                     PartitionedProgram partitioned)
+    : inputs_(program.inputs), outputs_(program.outputs), p_(std::move(partitioned)) {
+  for (TensorId id : outputs_) output_tensors_.push_back(program.tensors[id]);
+  std::vector<std::string> names = exchange_names(p_, *source->source);
+  for (const RankProgram& rank : p_.ranks) {
+    ranks_.push_back(std::make_unique<RankExecutable>(engine, source, rank, names));
+  }
+}
+
+HostTensor LocalMesh::part_of_input(const HostTensor& whole, size_t input, size_t rank) const {
+  const Distribution& d = p_.distribution;
+  const Box& box = p_.inputs[input][rank];
+  HostTensor part(whole.type, box.shape());
+  bool zeros = part_of(d.mesh, d.layouts[inputs_[input]].partial, rank) != 0;
+  if (!zeros && !box.empty()) {
+    copy_out(whole.bytes.data(), whole.shape, box, byte_size(whole.type), part.bytes.data());
+  }
+  return part;
+}
+
+std::vector<HostTensor> LocalMesh::run(const std::vector<HostTensor>& inputs) const {
+  size_t ranks = ranks_.size();
+  std::vector<std::unique_ptr<Transport>> ends = local_transports(ranks, kRankTimeoutSeconds);
+  std::vector<std::vector<HostTensor>> outputs(ranks);
+  std::vector<std::exception_ptr> errors(ranks);
+  auto work = [&](size_t r) {
+    try {
+      std::vector<HostTensor> given;
+      for (size_t i = 0; i < inputs.size(); ++i) given.push_back(part_of_input(inputs[i], i, r));
+      const BoundProgram& program = ranks_[r]->program().program;
+      for (TensorId id : program.outputs) {
+        outputs[r].emplace_back(program.tensors[id].type, program.tensors[id].shape);
+      }
+      ranks_[r]->run(*ends[r], views_of(given), views_of(outputs[r]));
+    } catch (...) {
+      errors[r] = std::current_exception();
+      ends[r]->abort();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < ranks; ++r) threads.emplace_back(work, r);
+  for (std::thread& thread : threads) thread.join();
+  // Others fail because one did: that one's error is told.
+  std::exception_ptr first;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    if (!first) first = error;
+    try {
+      std::rethrow_exception(error);
+    } catch (const Failure& failure) {
+      if (failure.diagnostic().code != "rank") first = error;
+    } catch (...) {
+      first = error;
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return put_together(outputs);
+}
+
+std::vector<HostTensor> LocalMesh::put_together(
+    const std::vector<std::vector<HostTensor>>& parts) const {
+  std::vector<HostTensor> whole;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const BoundTensor& tensor = output_tensors_[o];
+    const std::vector<size_t>& partial = p_.distribution.layouts[outputs_[o]].partial;
+    Exchange sums;
+    if (!partial.empty()) sums.reduction = Aggregation::sum;
+    PartReducer reducer(sums, tensor);
+    HostTensor all(tensor.type, tensor.shape);
+    std::set<std::pair<std::string, size_t>> seen;  // replicas are alike
+    for (size_t r = 0; r < parts.size(); ++r) {
+      const Box& box = p_.outputs[o][r];
+      size_t part = part_of(p_.distribution.mesh, partial, r);
+      if (box.empty() || !seen.emplace(to_string(box), part).second) continue;
+      reducer.receive(box, parts[r][o].bytes.data(), all.bytes.data());
+    }
+    whole.push_back(std::move(all));
+  }
+  return whole;
+}
+
+}  // namespace tile

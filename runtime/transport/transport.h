@@ -1,0 +1,37 @@
+// Transports: how the ranks of a mesh give each other bytes. One object is one rank's end.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace tile {
+
+struct SentPart {
+  size_t rank = 0;  // that gets it
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+struct ReceivedPart {
+  size_t rank = 0;  // that sends it
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual size_t rank() const = 0;
+  virtual size_t ranks() const = 0;
+  // Returns when all parts are sent and received. Parts between two ranks arrive in the order in
+  // which they are given. No part is the rank's own. `what` names the exchange in errors: all ranks
+  // make the same exchanges in the same order. Throws Failure (stage run, code "rank") when another
+  // rank failed, or was silent for the transport's timeout; the transport is dead from then on, and
+  // so are those of all other ranks. May be called by one thread at a time.
+  virtual void exchange(std::span<const SentPart> sent, std::span<const ReceivedPart> received,
+                        const std::string& what) = 0;
+  // Lets the others know that this rank will take no further part.
+  virtual void abort() noexcept = 0;
+};
+
+}  // namespace tile

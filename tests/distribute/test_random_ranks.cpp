@@ -1,0 +1,66 @@
+// Random programs on random meshes under random layouts mean what they mean undivided.
+#include <gtest/gtest.h>
+
+#include "core/ir/ranks/rank_program.h"
+#include "tests/distribute/random_layouts.h"
+#include "tests/distribute/received_cells.h"
+#include "tests/distribute/sharded_run.h"
+#include "tests/random/agreement/agreement.h"
+#include "tests/random/random_program.h"
+#include "tests/support/run_tile.h"
+
+namespace tile::test {
+namespace {
+
+void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& got) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t o = 0; o < got.size(); ++o) {
+    ASSERT_EQ(expected[o].shape, got[o].shape);
+    for (int64_t i = 0; i < got[o].count(); ++i) {
+      ASSERT_TRUE(same_value(expected[o].at(i), got[o].at(i))) << "output " << o << " cell " << i;
+    }
+  }
+}
+
+void expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& options) {
+  RandomCase drawn = random_case(seed, options);
+  BoundProgram program = bind_text(drawn.text, drawn.types);
+  RandomLayouts layouts = random_layouts(program, seed, divide);
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" + layouts.layouts +
+               drawn.text);
+  try {
+    PartitionedProgram p = divided(program, layouts.mesh, layouts.layouts, divide);
+    std::vector<HostTensor> got = run_ranks(p, program, drawn.inputs);
+    Interpretation expected = interpret(program, drawn.inputs, kInOrder, true);
+    if (divide) {
+      EXPECT_EQ(difference(expected, got, drawn.exact), "");
+    } else {
+      expect_same_bits(expected.outputs, got);
+    }
+    EXPECT_EQ(first_unlike_brute_force(p), "");
+    EXPECT_EQ(bytes_by_brute_force(p), bytes_told(p));
+    for (const RankProgram& rank : p.ranks) {
+      auto text = std::make_shared<const Source>(Source{"rank", print(rank)});
+      EXPECT_EQ(print(parse_rank_program(text)), text->text);
+    }
+  } catch (const Failure& failure) {
+    ADD_FAILURE() << failure.diagnostic().message;
+  }
+}
+
+TEST(RandomRanks, OwnersComputeTheSameBits) {
+  for (uint64_t seed : seeds(0, 150)) expect_same_meaning(seed, false, {});
+}
+
+TEST(RandomRanks, DividedTermsAgree) {
+  for (uint64_t seed : seeds(5000, 150)) expect_same_meaning(seed, true, {});
+}
+
+TEST(RandomRanks, RealsNanAndInfinities) {
+  RandomOptions reals;
+  reals.real_values = true;
+  for (uint64_t seed : seeds(9000, 40)) expect_same_meaning(seed, false, reals);
+}
+
+}  // namespace
+}  // namespace tile::test
