@@ -236,7 +236,6 @@ TEST_F(CompilingAsync, ByTheWrapper) {
 
 // The process may end while compilations are under way.
 TEST_F(CompilingAsync, EndsWithTheProcess) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, not a fork of this one
   EXPECT_EXIT(
       {
         jit::Engine engine(options_of());

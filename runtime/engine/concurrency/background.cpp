@@ -72,8 +72,9 @@ void work_through(Background& all) {
     work = nullptr;
     lock.lock();
   }
+  // Nothing of the library is used from here on but what threads themselves own.
   --all.workers;
-  std::notify_all_at_thread_exit(all.ended, std::move(lock));
+  all.ended.notify_all();
 }
 
 }  // namespace
