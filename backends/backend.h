@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/host_services.h"
 #include "core/ir/bound.h"
 #include "core/nest/nest.h"
 #include "core/support/control.h"
@@ -95,6 +96,8 @@ struct LaunchOptions {
   // nothing does. On a device it is asked between launches.
   Control* control = nullptr;
   Span where;  // of what is launched, in the program's text
+  // The host's threads for parallel loops on the CPU, which outlive the launch; null: oneTBB's.
+  const ParallelFor* pool = nullptr;
 };
 
 class Backend {
@@ -120,6 +123,11 @@ class Backend {
     (void)target, (void)object;
     return nullptr;
   }
+  // The same of a saved executable's object: as fast as can be, without starting what compiles.
+  virtual std::shared_ptr<const Code> restore_saved(const Target& target,
+                                                    std::span<const std::byte> object) {
+    return restore(target, object);
+  }
   // Text of a later stage: "llvm", "asm" on the CPU; "cuda", "ptx", "sass" on a GPU.
   virtual std::string emit(const nest::Nest& nest, const Target& target,
                            std::string_view stage) = 0;
@@ -129,9 +137,9 @@ class Backend {
                       std::span<const int64_t> parameters, const LaunchOptions& options) = 0;
   // Null where tensors live in the host's memory. Otherwise every pointer that launch and sort are
   // given is the device's, aligned to 16 bytes. `memory_limit`: bytes in use at a time, 0: no
-  // limit.
-  virtual std::unique_ptr<DeviceSession> session(size_t memory_limit) {
-    (void)memory_limit;
+  // limit. `allocator`: where that memory comes from; not given: a pool of the session's own.
+  virtual std::unique_ptr<DeviceSession> session(size_t memory_limit, const Allocator& allocator) {
+    (void)memory_limit, (void)allocator;
     return nullptr;
   }
 

@@ -4,7 +4,7 @@
 #   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--python] [--list]
 #
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
-#   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap
+#   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap, abidiff, lintian
 #   --portable  also what the `portable` preset links: a static oneTBB, into .portable/ of this checkout
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
@@ -24,7 +24,7 @@ cuda=no portable=no peers=no python=no list=no
 for option in "$@"; do
   case "$option" in
     --cuda) cuda=yes; packages="$packages python3-pip" ;;
-    --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap" ;;
+    --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap abigail-tools lintian" ;;
     --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
     --peers) peers=yes; packages="$packages python3-venv python3-pip" ;;
     --python) python=yes; packages="$packages python3-dev python3-venv python3-pip" ;;

@@ -20,6 +20,14 @@
 namespace tile::cpu {
 namespace {
 
+std::unique_ptr<LinkedCode> link_by_llvm(std::span<const char> code) {
+  return Jit::shared()->link(code);
+}
+std::unique_ptr<LinkedCode> link_quickly(std::span<const char> code) {
+  std::unique_ptr<LinkedCode> linked = link_object(code);
+  return linked ? std::move(linked) : link_by_llvm(code);
+}
+
 class CpuBackend : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
@@ -35,7 +43,7 @@ class CpuBackend : public Backend {
     std::span<const char> bytes(object.data(), object.size());
     std::shared_ptr<const Code> code;
     run_pass(kLinkCode, observer, [&] {
-      code = std::make_shared<CpuCode>(packed(launch_plan(nest, p), bytes), target, *Jit::shared());
+      code = std::make_shared<CpuCode>(packed(launch_plan(nest, p), bytes), target, link_by_llvm);
     });
     return code;
   }
@@ -50,13 +58,11 @@ class CpuBackend : public Backend {
 
   std::shared_ptr<const Code> restore(const Target& target,
                                       std::span<const std::byte> object) override {
-    try {
-      const auto* bytes = reinterpret_cast<const char*>(object.data());
-      return std::make_shared<CpuCode>(std::vector<char>(bytes, bytes + object.size()), target,
-                                       *Jit::shared());
-    } catch (const Failure&) {
-      return nullptr;
-    }
+    return restored(target, object, link_by_llvm);
+  }
+  std::shared_ptr<const Code> restore_saved(const Target& target,
+                                            std::span<const std::byte> object) override {
+    return restored(target, object, link_quickly);
   }
 
   std::string emit(const nest::Nest& nest, const Target& target, std::string_view stage) override {
@@ -80,7 +86,8 @@ class CpuBackend : public Backend {
       workspace = own.get();
     }
     int threads = options.threads > 0 ? std::min(options.threads, host_.threads) : host_.threads;
-    SortCall call{sort, source, from, to, threads, workspace, options.control, options.where};
+    SortCall call{sort,      source,          from,          to,          threads,
+                  workspace, options.control, options.where, options.pool};
     // As in CpuCode::run: no host task runs on this thread while it waits.
     tbb::this_task_arena::isolate([&] { sort_axis(call); });
   }
@@ -96,6 +103,18 @@ class CpuBackend : public Backend {
   }
 
  private:
+  static std::shared_ptr<const Code> restored(const Target& target,
+                                              std::span<const std::byte> object,
+                                              CpuCode::Link link) {
+    try {
+      const auto* bytes = reinterpret_cast<const char*>(object.data());
+      return std::make_shared<CpuCode>(std::vector<char>(bytes, bytes + object.size()), target,
+                                       link);
+    } catch (const Failure&) {
+      return nullptr;
+    }
+  }
+
   Target host_ = probe_host();
   CodeGenerator generator_;
 };

@@ -1,71 +1,16 @@
 // The functions of tile.h: argument checks, then the engine.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "runtime/api/handles.h"
+#include "runtime/api/options.h"
+#include "runtime/engine/lean.h"
 
 using namespace tile;
 using namespace tile::api;
 
 namespace {
-
-std::function<bool()> polled(tile_cancel_callback cancel, void* user) {
-  if (cancel == nullptr) return {};
-  return [cancel, user] { return cancel(user) != 0; };
-}
-
-void take_limit(uint64_t given, int64_t& limit) {
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  if (given != 0) limit = static_cast<int64_t>(std::min(given, kMost));
-}
-
-std::vector<std::string> skipped_passes(const tile_engine_options& o) {
-  if (o.skip_pass_count != 0 && o.skip_passes == nullptr) {
-    fail(Stage::run, "argument", {}, "skip_passes is NULL");
-  }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < o.skip_pass_count; ++i) {
-    names.emplace_back(o.skip_passes[i] == nullptr ? "" : o.skip_passes[i]);
-  }
-  return names;
-}
-
-EngineOptions engine_options(const tile_engine_options& o) {
-  EngineOptions options;
-  auto text = [](const char* s) { return std::string(s == nullptr ? "" : s); };
-  if (o.backend != nullptr) options.backend = o.backend;
-  options.features = text(o.features);
-  options.threads = o.threads;
-  options.memory_limit = o.memory_limit;
-  options.cache_dir = text(o.cache_dir);
-  options.cache_mode = text(o.cache_mode);
-  options.cache_limit = o.cache_limit;
-  options.memory_cache_limit = o.memory_cache_limit;
-  options.strict_skip = o.strict_skip != 0;
-  options.deterministic = o.deterministic != 0;
-  if (o.log != nullptr) {
-    options.log = [log = o.log, user = o.log_user](LogLevel level, const std::string& message) {
-      log(user, static_cast<tile_log_level>(level), message.c_str());
-    };
-  }
-  options.cancelled = polled(o.cancel, o.cancel_user);
-  options.cancel_spares_runs = o.cancel_spares_runs != 0;
-  options.skip_passes = skipped_passes(o);
-  options.time_passes = o.time_passes != 0;
-  if (o.precision != nullptr) options.precision = o.precision;
-  if (o.limit_compile_ms == UINT64_MAX) {
-    options.compile_seconds = CallControl::kForever;
-  } else if (o.limit_compile_ms != 0) {
-    options.compile_seconds = 1e-3 * static_cast<double>(o.limit_compile_ms);
-  }
-  take_limit(o.limit_nodes, options.limits.nodes);
-  take_limit(o.limit_code, options.limits.code);
-  take_limit(o.limit_points, options.limits.points);
-  take_limit(o.limit_nesting, options.limits.nesting);
-  return options;
-}
 
 std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, const char* what,
                               bool needs_data) {
@@ -76,21 +21,6 @@ std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, cons
   list.reserve(count);
   for (size_t i = 0; i < count; ++i) list.push_back(view_of(tensors[i], {what, i}, needs_data));
   return list;
-}
-
-std::vector<size_t> constants_of(const tile_compile_options& options, size_t inputs) {
-  if (options.constant_count != 0 && options.constants == nullptr) {
-    fail(Stage::run, "argument", {}, "constants is NULL");
-  }
-  std::vector<size_t> numbers;
-  for (size_t i = 0; i < options.constant_count; ++i) {
-    numbers.push_back(options.constants[i]);
-    if (numbers.back() < inputs) continue;
-    fail(Stage::run, "argument", {},
-         "input " + std::to_string(numbers.back()) + " is declared constant; the program has " +
-             std::to_string(inputs));
-  }
-  return numbers;
 }
 
 // The callback that a call is given, else the engine's.
@@ -114,6 +44,7 @@ void run_views(const Executable& e, const std::vector<TensorView>& inputs,
   tile_run_options o = given_options(given);
   RunOptions options;
   options.stream = o.stream;
+  options.memory = workspace_of(e, o);
   check_tensors(e, inputs, outputs);
   if (current_control() != nullptr || o.cancel != nullptr || e.engine->options().cancels_runs()) {
     run_controlled(e, inputs, outputs, options, o);
@@ -166,13 +97,6 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& loaded,
     std::shared_ptr<const Executable> e = executable_for(loaded, given, options);
     run_views(*e, given, views(outputs, output_count, "output", true), options);
   });
-}
-
-// What a run of another thread kept from being freed may be free now.
-template <class Handle>
-void freed(Handle* handle) {
-  delete handle;
-  reclaim();
 }
 
 }  // namespace
@@ -351,19 +275,6 @@ tile_error* tile_program_compile_with(tile_program* program, const DLTensor* con
     *executable = made.release();
   });
 }
-void tile_executable_free(tile_executable* executable) { freed(executable); }
-
-tile_error* tile_executable_output(const tile_executable* executable, size_t i,
-                                   DLTensor* description) {
-  REQUIRE(executable);
-  REQUIRE(description);
-  return guarded(nullptr, [&] {
-    const auto& outputs = executable->executable->outputs();
-    if (i >= outputs.size()) fail(Stage::run, "argument", {}, "no such output");
-    describe(outputs[i], *description);
-  });
-}
-
 tile_error* tile_executable_run(const tile_executable* executable, const DLTensor* const* inputs,
                                 size_t input_count, DLTensor* const* outputs, size_t output_count,
                                 const tile_run_options* options) {

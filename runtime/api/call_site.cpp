@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "runtime/api/options.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/host_run.h"
@@ -58,6 +59,7 @@ bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t inp
   }
   RunOptions options;
   options.stream = asked.stream;
+  options.memory = workspace_of(e, asked);
   if (on_device) {
     std::span<void* const> all(pointers, input_count + output_count);
     run_in_place(e, all.first(input_count), all.subspan(input_count), options);

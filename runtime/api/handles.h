@@ -116,6 +116,13 @@ void describe(const LiveExecutable::Output& output, DLTensor& description);
 // A copy that tile_string_free takes.
 char* duplicate(const std::string& text);
 
+// What a run of another thread kept from being freed may be free now.
+template <class Handle>
+void freed(Handle* handle) {
+  delete handle;
+  reclaim();
+}
+
 inline const Source* source_of(const tile_program* program) {
   return program->loaded->program().source.get();
 }

@@ -20,6 +20,7 @@
 #include "runtime/engine/inspect/pass_trace.h"
 #include "runtime/engine/inspect/program_warnings.h"
 #include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/donations.h"
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/ranking.h"
@@ -219,7 +220,7 @@ void drop_spilling(const Executable& e, Launch& launch) {
 void make_codes(Executable& e) {
   PassTimes* times = e.pass_times.get();
   PassOptions passes = pass_options(*e.engine);
-  parallel_for(e.launches.size(), [&](size_t i) {
+  auto make = [&](size_t i) {
     std::optional<PassClock> clock;
     if (times != nullptr) clock.emplace(*times);
     PassTrace traced(clock ? &*clock : nullptr);
@@ -228,7 +229,8 @@ void make_codes(Executable& e) {
     run_pass(
         kAvoidSpills, own, [&] { drop_spilling(e, e.launches[i]); },
         [&] { return print(e.launches[i].nest); });
-  });
+  };
+  parallel_for(e.launches.size(), make, e.engine->pool());
 }
 
 }  // namespace
@@ -286,7 +288,10 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;
   PassOptions passes = pass_options(engine, observer);
   e.program = e.bound;
-  if (engine.is_reference()) return check_memory_limit(e, Stage::compile);
+  if (engine.is_reference()) {
+    e.donations = donations_of(e);
+    return check_memory_limit(e, Stage::compile);
+  }
   // Kernels of a GPU read the inputs where they are.
   for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
     e.program.tensors[e.program.inputs[i]].fixed = e.inputs[i].constant;
@@ -302,6 +307,7 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   run_pass(kPlanLaunches, observer, [&] {
     plan_memory(e);
     tell_names(e);
+    e.donations = donations_of(e);
     prepare_copies(e);
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
@@ -382,7 +388,14 @@ std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& e
   return e;
 }
 
+void require_program(const Executable& executable) {
+  if (!executable.saved) return;
+  fail(Stage::run, "argument", {}, "an executable that was loaded has no program to look into",
+       "compile the program for that");
+}
+
 std::shared_ptr<Executable> compile_stages(const Executable& executable, PassObserver* observer) {
+  require_program(executable);
   std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs,
                                         executable.own_code, executable.constants);
   compile_stages_of(*e, observer);

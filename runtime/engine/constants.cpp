@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <new>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/call_plan.h"
@@ -12,8 +11,6 @@
 
 namespace tile {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
 
 ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& from, size_t number) {
   ConstantInput constant;
@@ -36,17 +33,14 @@ ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& fr
 }  // namespace
 
 ConstantMemory::ConstantMemory(std::shared_ptr<Engine> engine, size_t bytes)
-    : engine_(std::move(engine)), bytes_(bytes) {
-  // A vector may be read where there are fewer elements.
-  size_t size = std::max<size_t>(bytes, static_cast<size_t>(kAlignment));
-  data_ = static_cast<std::byte*>(::operator new(size, kAlignment));
-  std::memset(data_, 0, size);
+    : engine_(std::move(engine)),
+      bytes_(bytes),
+      // A vector may be read where there are fewer elements.
+      memory_(*engine_, std::max(bytes, kHostAlignment)) {
+  std::memset(data(), 0, std::max(bytes, kHostAlignment));
   engine_->statistics.constant_bytes += bytes_;
 }
-ConstantMemory::~ConstantMemory() {
-  ::operator delete(data_, kAlignment);
-  engine_->statistics.constant_bytes -= bytes_;
-}
+ConstantMemory::~ConstantMemory() { engine_->statistics.constant_bytes -= bytes_; }
 
 std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engine,
                                             std::span<const TensorView> inputs,
@@ -86,8 +80,11 @@ void prepare_copies(Executable& e) {
       if (!copy) {
         auto memory = std::make_shared<const ConstantMemory>(e.engine, p.bytes);
         void* pointers[] = {source, memory->data()};
-        LaunchOptions options;  // the launch allocates its workspace
+        HostMemory workspace(*e.engine, p.code->workspace_bytes());
+        LaunchOptions options;
         options.threads = e.engine->options().threads;
+        options.workspace = workspace.data();
+        options.pool = e.engine->pool();
         e.engine->backend().launch(*p.code, pointers, {}, options);
         copy = std::move(memory);
       }

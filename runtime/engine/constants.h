@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/engine/executable.h"
+#include "runtime/engine/launch/host_memory.h"
 
 namespace tile {
 
@@ -19,13 +20,13 @@ class ConstantMemory {
   ~ConstantMemory();
   ConstantMemory(const ConstantMemory&) = delete;
   ConstantMemory& operator=(const ConstantMemory&) = delete;
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return memory_.data(); }
   size_t bytes() const { return bytes_; }
 
  private:
   std::shared_ptr<Engine> engine_;
   size_t bytes_;
-  std::byte* data_ = nullptr;
+  HostMemory memory_;
 };
 
 // Copies the inputs with these numbers: dense in the host's memory or, with the strides given, in

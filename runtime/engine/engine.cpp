@@ -109,7 +109,7 @@ void Engine::open_backend() {
   target_ =
       options_.features.empty() ? backend_->target() : backend_->target_named(options_.features);
   if (options_.features.empty() || !is_gpu(target_)) {
-    session_ = backend_->session(options_.memory_limit);
+    session_ = backend_->session(options_.memory_limit, options_.device_allocator);
   }
 }
 

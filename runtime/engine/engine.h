@@ -53,6 +53,9 @@ struct EngineOptions {
   std::function<void(LogLevel, const std::string&)> log;
   std::function<bool()> cancelled;
   bool cancel_spares_runs = false;  // `cancelled` is not for runs
+  Allocator host_allocator;         // of what runs and constants take; not given: the library's own
+  Allocator device_allocator;       // the same of a device
+  ParallelFor parallel_for;         // the host's threads; not given: oneTBB's
   Limits limits;
   double compile_seconds = kCompileSeconds;  // of the processor, for one compilation or text
 
@@ -91,6 +94,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   DeviceSession* session() const { return session_.get(); }
   const std::string& device() const { return device_; }
   int ordinal() const { return ordinal_; }  // of the GPU
+  // The host's threads; null: the library's own.
+  const ParallelFor* pool() const {
+    return options_.parallel_for.is_given() ? &options_.parallel_for : nullptr;
+  }
   KernelCache& kernels() { return *kernels_; }
   // What the caches of this engine keep in memory.
   MemoryBudget& budget() { return budget_; }
@@ -175,6 +182,13 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
                                                std::span<const size_t> constants);
   std::shared_ptr<LiveExecutable> live(std::span<const TensorView> inputs,
                                        std::span<const size_t> constants);
+  // What live() compiles, apart from the caller's tensors: copies of what it reads of them.
+  struct Request {
+    std::vector<InputLayout> layouts;
+    std::vector<ConstantInput> constants;
+  };
+  Request request(std::span<const TensorView> inputs, std::span<const size_t> constants) const;
+  std::shared_ptr<LiveExecutable> live(Request request);
   // Runs find what the executable runs now. Its caller has put it in the place of another.
   void replaced(const LiveExecutable& live) noexcept;
 
@@ -206,8 +220,8 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   template <class Fits>
   std::shared_ptr<const Executable> recent(uint64_t hash, const Fits& fits);
   bool fits(const Executable& executable, std::span<const TensorView> inputs) const;
-  std::shared_ptr<const Executable> compiled(std::span<const TensorView> inputs,
-                                             std::span<const size_t> constants);
+  Found found_or_compiled(const std::vector<InputLayout>& inputs, uint64_t hash);
+  std::shared_ptr<const Executable> compiled(Request request);
   std::shared_ptr<Entry> entry_of(const std::string& key, bool& first);
   std::shared_ptr<MemoryBudget::Item> evicted(Entry& entry) noexcept;
   bool was_used(const Entry& entry) noexcept;

@@ -97,6 +97,13 @@ struct OutputCopy {
   size_t output = 0;
 };
 
+// An output that a run may be given in the memory of an input: no element of the input is read
+// after the output's element in its place is written.
+struct Donation {
+  size_t input = 0, output = 0;
+  friend bool operator==(const Donation&, const Donation&) = default;
+};
+
 // Immutable once it is made: runs under way keep it while tuning puts another in its place (see
 // LiveExecutable).
 struct Executable : Retirable, std::enable_shared_from_this<Executable> {
@@ -116,6 +123,8 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   // Made from its record: the programs have no statements, the launches neither kernel nor nest
   // (see compile_stages).
   bool restored = false;
+  bool saved = false;  // from its saved form: its program is not there
+  std::vector<Donation> donations;
   // No kernel serves a class of sizes: all are compiled for these ones.
   bool own_code = false;
   size_t arena_bytes = 0;      // temporaries
@@ -135,8 +144,9 @@ struct RunOptions {
   void* stream = nullptr;
   Control* control = nullptr;  // ends it early; null: nothing does
   bool recorded = true;        // whether a device may do it as one recording
-  // Of arena_bytes + workspace_bytes, aligned to 64: where temporaries are on the host. Null: in
-  // memory that the thread keeps for the next run.
+  // Of arena_bytes + workspace_bytes, aligned to 64, on a device to 256: where temporaries are.
+  // Null: from the engine's allocator, else in memory that the thread, or the session, keeps for
+  // the next run.
   std::byte* memory = nullptr;
   // Gets the nanoseconds of each launch, in order; the launches then wait for each other.
   std::vector<double>* profile = nullptr;
@@ -152,6 +162,8 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     std::vector<ConstantInput> constants = {},
                                     const PassTimes* before = nullptr);
 
+// Throws Failure (run, "argument") for an executable that was loaded from its saved form.
+void require_program(const Executable& executable);
 // The executable compiled anew, with everything that its stages made; where code is cached nothing
 // is generated. The observer, which may be null, is told of all passes from kBind to the last over
 // nests, and of the nests of each kernel one after the other; what kernels for classes of sizes

@@ -73,6 +73,8 @@ std::shared_ptr<const Executable> without_stages(const Executable& e) {
   bare->copies = e.copies;
   bare->densified = e.densified;
   bare->restored = true;
+  bare->saved = e.saved;
+  bare->donations = e.donations;
   bare->own_code = e.own_code;
   bare->arena_bytes = e.arena_bytes;
   bare->workspace_bytes = e.workspace_bytes;

@@ -4,6 +4,14 @@
 #include "runtime/engine/launch/dlpack_types.h"
 
 namespace tile {
+namespace {
+
+// Those of no elements may be more than a number holds.
+std::vector<int64_t> strides_of_dense(const Shape& shape) {
+  return element_count(shape) == 0 ? std::vector<int64_t>(shape.size()) : dense_strides(shape);
+}
+
+}  // namespace
 
 LiveExecutable::LiveExecutable(std::shared_ptr<const Executable> first,
                                std::weak_ptr<LoadedProgram> program)
@@ -11,12 +19,14 @@ LiveExecutable::LiveExecutable(std::shared_ptr<const Executable> first,
       source_(first->source),
       owned_(std::move(first)),
       current_(owned_.get()) {
+  DLDevice device = device_of(*owned_->engine);
+  for (const InputLayout& i : owned_->inputs) {
+    std::vector<int64_t> strides = i.strides.empty() ? strides_of_dense(i.type.shape) : i.strides;
+    inputs_.push_back({i.type.type, i.type.shape, std::move(strides), device});
+  }
   for (size_t i = 0; i < owned_->bound.outputs.size(); ++i) {
     const BoundTensor& t = owned_->output(i);
-    std::vector<int64_t> strides(t.shape.size());
-    // Those of no elements may be more than a number holds.
-    if (element_count(t.shape) != 0) strides = dense_strides(t.shape);
-    outputs_.push_back({t.type, t.shape, std::move(strides), device_of(*owned_->engine)});
+    outputs_.push_back({t.type, t.shape, strides_of_dense(t.shape), device});
   }
 }
 

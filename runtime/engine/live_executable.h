@@ -32,7 +32,7 @@ class LiveExecutable : public Retirable {
 
   // These do not change.
   const std::shared_ptr<const Program>& source() const { return source_; }
-  // Strides are those of dense elements.
+  // Strides of an output are those of dense elements.
   struct Output {
     DType type;
     Shape shape;
@@ -40,11 +40,13 @@ class LiveExecutable : public Retirable {
     DLDevice device;
   };
   const std::vector<Output>& outputs() const { return outputs_; }
+  // With the strides that they are compiled for.
+  const std::vector<Output>& inputs() const { return inputs_; }
 
  private:
   std::weak_ptr<LoadedProgram> program_;
   std::shared_ptr<const Program> source_;
-  std::vector<Output> outputs_;
+  std::vector<Output> inputs_, outputs_;
   std::mutex mutex_;
   std::shared_ptr<const Executable> owned_;
   std::atomic<const Executable*> current_;

@@ -55,6 +55,12 @@ uint64_t hash_of(std::span<const TensorView> inputs) {
   return hash;
 }
 
+uint64_t hash_of(const std::vector<InputLayout>& inputs) {
+  uint64_t hash = inputs.size();
+  for (const InputLayout& i : inputs) hash = mixed(hash, i.type.type, i.type.shape, i.strides);
+  return hash;
+}
+
 }  // namespace
 
 // Whoever comes first makes the executable under the entry's own lock; others wait there.
@@ -140,8 +146,7 @@ std::shared_ptr<const Executable> LoadedProgram::recent(uint64_t hash, const Fit
 
 std::shared_ptr<const Executable> LoadedProgram::executable(
     const std::vector<InputLayout>& inputs) {
-  uint64_t hash = inputs.size();
-  for (const InputLayout& i : inputs) hash = mixed(hash, i.type.type, i.type.shape, i.strides);
+  uint64_t hash = hash_of(inputs);
   auto same = [&](const Executable& e) {
     return std::equal(inputs.begin(), inputs.end(), e.inputs.begin(), e.inputs.end(),
                       [](const InputLayout& a, const InputLayout& b) {
@@ -150,6 +155,11 @@ std::shared_ptr<const Executable> LoadedProgram::executable(
                       });
   };
   if (std::shared_ptr<const Executable> known = recent(hash, same)) return known;
+  return found_or_compiled(inputs, hash).executable();
+}
+
+LoadedProgram::Found LoadedProgram::found_or_compiled(const std::vector<InputLayout>& inputs,
+                                                      uint64_t hash) {
   std::string key;
   for (const InputLayout& i : inputs) append_key(key, i.type.type, i.type.shape, i.strides);
   std::vector<InputLayout> layouts = inputs;
@@ -158,7 +168,7 @@ std::shared_ptr<const Executable> LoadedProgram::executable(
     if (!value) value = defaults_[i]->at(0).i;
     append_key(key, DType::i64, {*value}, {});
   }
-  return found_or_compiled(hash, key, [&] { return layouts; }).executable();
+  return found_or_compiled(hash, key, [&] { return layouts; });
 }
 
 std::shared_ptr<const Executable> LoadedProgram::executable(std::span<const TensorView> inputs) {
@@ -185,28 +195,38 @@ std::vector<InputLayout> LoadedProgram::layouts_of(std::span<const TensorView> i
   return layouts;
 }
 
-std::shared_ptr<const Executable> LoadedProgram::compiled(std::span<const TensorView> inputs,
-                                                          std::span<const size_t> constants) {
-  std::vector<InputLayout> layouts = layouts_of(inputs);
-  std::vector<ConstantInput> copies = copied_constants(engine_, inputs, constants);
-  for (const ConstantInput& c : copies) {
-    layouts[c.input].constant = true;
-    layouts[c.input].strides = c.copy.strides;
+LoadedProgram::Request LoadedProgram::request(std::span<const TensorView> inputs,
+                                              std::span<const size_t> constants) const {
+  Request request{layouts_of(inputs), copied_constants(engine_, inputs, constants)};
+  for (const ConstantInput& c : request.constants) {
+    request.layouts[c.input].constant = true;
+    request.layouts[c.input].strides = c.copy.strides;
   }
+  return request;
+}
+
+std::shared_ptr<const Executable> LoadedProgram::compiled(Request request) {
   LockingCall call;
   bool first = !with_constants_.exchange(true) && kept_last() == nullptr;
-  return compile(engine_, program_, layouts, first, std::move(copies), times_before_.get());
+  return compile(engine_, program_, request.layouts, first, std::move(request.constants),
+                 times_before_.get());
+}
+
+std::shared_ptr<LiveExecutable> LoadedProgram::live(Request request) {
+  if (request.constants.empty()) {
+    return found_or_compiled(request.layouts, hash_of(request.layouts)).live;
+  }
+  return std::make_shared<LiveExecutable>(without_stages(*compiled(std::move(request))));
 }
 
 std::shared_ptr<const Executable> LoadedProgram::executable(std::span<const TensorView> inputs,
                                                             std::span<const size_t> constants) {
-  return constants.empty() ? executable(inputs) : compiled(inputs, constants);
+  return constants.empty() ? executable(inputs) : compiled(request(inputs, constants));
 }
 
 std::shared_ptr<LiveExecutable> LoadedProgram::live(std::span<const TensorView> inputs,
                                                     std::span<const size_t> constants) {
-  if (constants.empty()) return live(inputs);
-  return std::make_shared<LiveExecutable>(without_stages(*compiled(inputs, constants)));
+  return constants.empty() ? live(inputs) : live(request(inputs, constants));
 }
 
 std::shared_ptr<LoadedProgram::Entry> LoadedProgram::entry_of(const std::string& key, bool& first) {

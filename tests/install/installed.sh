@@ -9,7 +9,9 @@ build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cmake --install "$build" --component library --prefix "$work/first" >/dev/null
+for component in library development; do
+  cmake --install "$build" --component $component --prefix "$work/first" >/dev/null
+done
 mv "$work/first" "$work/moved"
 library=$(find "$work/moved" -name libtile.so)
 folder=$(dirname "$library")
@@ -24,6 +26,15 @@ cmake -G Ninja -S "$root/tests/install/host" -B "$work/by-cmake" -DCMAKE_PREFIX_
 cmake --build "$work/by-cmake" >/dev/null
 "$work/by-cmake/host"
 echo "installed: found by find_package"
+
+examples=$(find "$work/moved" -type d -name hosts)
+cmake -G Ninja -S "$examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved" >/dev/null
+cmake --build "$work/examples" >/dev/null
+[ "$("$work/examples/matmul")" = "C = [58 64; 139 154]
+DA = [7 9 11; 8 10 12]" ] || { echo "installed: the example in C prints something else" >&2; exit 1; }
+"$work/examples/plugin" | grep -q "^softmax in place: 0.0900306 0.244728 0.665241 " ||
+  { echo "installed: the example in C++ prints something else" >&2; exit 1; }
+echo "installed: the examples build and run"
 
 flags=$(PKG_CONFIG_PATH="$folder/pkgconfig" pkg-config --cflags --libs tile)
 # shellcheck disable=SC2086

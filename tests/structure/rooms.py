@@ -32,6 +32,7 @@ LONGEST = 450
 LONG_FILES = {
     "bench/peers/driver.py": "runs alone in a peer's Python",
     "core/nest/interpret.cpp": "one case for each kind of statement",
+    "runtime/include/tile/tile.h": "the C interface is one header, most of which says what calls do",
     "runtime/python/src/program.cpp": "one function for each method of the package's Program",
     "tests/cuda_runtime/fake/driver.cpp": "one function for each of the driver's",
     "tests/cuda_runtime/test_runs.cpp": "cases",

@@ -1,5 +1,5 @@
 # What is installed: libtile, its headers, the programs, and how a host finds them (CMake and pkg-config).
-# Two components, library and programs. Everything is found relative to its own place, so that an installed tree can be
+# Three components: library, development and programs. Everything is found relative to its own place, so that an installed tree can be
 # moved.
 include(CMakePackageConfigHelpers)
 
@@ -20,38 +20,38 @@ if(NOT TILE_SANITIZE)  # sanitizers leave their run-time functions to the progra
 endif()
 
 install(TARGETS tile EXPORT TileTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/tile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR} COMPONENT library)
+        COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(EXPORT TileTargets NAMESPACE Tile:: DESTINATION ${TILE_CMAKE_DIR} COMPONENT development)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/third_party/cmake/TileConfig.cmake.in
   ${PROJECT_BINARY_DIR}/TileConfig.cmake INSTALL_DESTINATION ${TILE_CMAKE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/TileConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/TileConfig.cmake ${PROJECT_BINARY_DIR}/TileConfigVersion.cmake
-        DESTINATION ${TILE_CMAKE_DIR} COMPONENT library)
+        DESTINATION ${TILE_CMAKE_DIR} COMPONENT development)
 
 file(RELATIVE_PATH TILE_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/third_party/cmake/tile.pc.in ${PROJECT_BINARY_DIR}/tile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+install(FILES ${PROJECT_BINARY_DIR}/tile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 foreach(program tile_cli tile-bench)
   if(TARGET ${program})
     set_target_properties(${program} PROPERTIES
-      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
-      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
   endif()
 endforeach()
 if(TARGET tile_cli)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs OPTIONAL)
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
-        COMPONENT library)
+# The C and C++ examples, with the CMake project that builds them against the installed library.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/examples/hosts DESTINATION ${CMAKE_INSTALL_DATADIR}/tile/examples
+        COMPONENT development)
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # Debian's packages have a file of their own for the licence
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+          COMPONENT library)
+endif()
 
-set(CPACK_GENERATOR TGZ)
-set(CPACK_PACKAGE_NAME tile)
-set(CPACK_PACKAGE_FILE_NAME tile-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
-set(CPACK_STRIP_FILES ON)
-include(CPack)
+include(TilePackages)

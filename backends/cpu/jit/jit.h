@@ -10,19 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/jit/object_linker.h"
+
 namespace tile::cpu {
 
 class Jit;
 
 // One linked object; unlinked when destroyed, which frees its memory.
-class Linked {
+class Linked : public LinkedCode {
  public:
   explicit Linked(std::shared_ptr<Jit> jit) : jit_(std::move(jit)) {}
-  ~Linked();
+  ~Linked() override;
   Linked(const Linked&) = delete;
   Linked& operator=(const Linked&) = delete;
   // The address of a function of the object; throws Failure (compile, "backend").
-  void* address(const std::string& symbol);
+  void* address(const std::string& symbol) override;
 
  private:
   friend class Jit;

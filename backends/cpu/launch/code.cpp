@@ -122,13 +122,14 @@ std::optional<Unpacked> unpacked(std::span<const char> object) {
   return result;
 }
 
-CpuCode::CpuCode(std::vector<char> object, const Target& target, Jit& jit)
+CpuCode::CpuCode(std::vector<char> object, const Target& target, Link link)
     : object_(std::move(object)), threads_(std::max(1, target.threads)) {
   std::optional<Unpacked> parts = unpacked(object_);
   if (!parts) fail(Stage::compile, "backend", {}, "an object that is none of this backend's");
   plan_ = std::move(parts->plan);
   takes_ = {plan_.written, plan_.parameters.size()};
-  linked_ = jit.link(parts->code);
+  linked_ = link(parts->code);
+  if (!linked_) fail(Stage::compile, "backend", {}, "an object that does not link");
   for (size_t i = 0; i < plan_.entries.size(); ++i) {
     const LaunchPlan::Entry& e = plan_.entries[i];
     auto function = reinterpret_cast<Function>(linked_->address("entry_" + std::to_string(i)));
@@ -160,7 +161,8 @@ void CpuCode::launch(std::span<void* const> pointers, std::span<const int64_t> p
     return launch(pointers, parameters, with_workspace);
   }
   int limit = options.threads > 0 ? options.threads : threads_;
-  Call call{pointers.data(), parameters.data(), options.workspace, limit, options.control};
+  Call call{pointers.data(), parameters.data(), options.workspace,
+            limit,           options.control,   options.pool};
   Answer answer(options.control);
   std::vector<int64_t> with_question(plan_.asks ? parameters.size() + 1 : 0);
   if (plan_.asks) {
@@ -211,7 +213,7 @@ void CpuCode::run_doacross(const EntryPoint* entries, const Call& call) const {
     if (call.is_over()) linked.store(turns, std::memory_order_release);
   };
   int64_t workers = std::clamp<int64_t>(turns / entries[2].grain, 1, call.threads);
-  WorkerTeam::mine().run(workers, [&work](int64_t) { work(); }, call.control);
+  WorkerTeam::mine().run(workers, [&work](int64_t) { work(); }, call.control, call.pool);
 }
 
 void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
@@ -230,7 +232,7 @@ void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
           run_chunk(entry, call, run->begin, run->end);
         }
       },
-      call.control);
+      call.control, call.pool);
 }
 
 int64_t CpuCode::extent_of(const EntryPoint& entry, const int64_t* parameters) const {

@@ -9,7 +9,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/code_symbols.h"
-#include "backends/cpu/jit/jit.h"
+#include "backends/cpu/jit/object_linker.h"
 #include "backends/cpu/plan/plan.h"
 
 namespace tile::cpu {
@@ -41,8 +41,10 @@ std::optional<Unpacked> unpacked(std::span<const char> object);  // nullopt: no 
 
 class CpuCode : public Code {
  public:
-  // Links the code in the object; throws Failure (compile, "backend").
-  CpuCode(std::vector<char> object, const Target& target, Jit& jit);
+  // What links the machine code of an object; null and Failure: nobody can.
+  using Link = std::unique_ptr<LinkedCode> (*)(std::span<const char> code);
+  // Throws Failure (compile, "backend").
+  CpuCode(std::vector<char> object, const Target& target, Link link);
 
   std::span<const std::byte> object() const override { return std::as_bytes(std::span(object_)); }
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
@@ -67,6 +69,7 @@ class CpuCode : public Code {
     std::byte* workspace;
     int threads;
     Control* control;
+    const ParallelFor* pool;
     bool is_over() const { return control != nullptr && control->is_over(); }
   };
   void run_entries(const Call& call) const;
@@ -80,7 +83,7 @@ class CpuCode : public Code {
   Takes takes_;
   std::vector<EntryPoint> entries_;
   int threads_ = 1;
-  std::unique_ptr<Linked> linked_;
+  std::unique_ptr<LinkedCode> linked_;
 };
 
 }  // namespace tile::cpu

@@ -4,11 +4,13 @@
 #include <tbb/parallel_sort.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <span>
 #include <type_traits>
 
+#include "backends/cpu/launch/worker_team.h"
 #include "backends/sorted_rows.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
@@ -114,20 +116,33 @@ void sort_row(const T* from, void* to, const SortedRows& rows, Element<T>* row, 
 
 // How a sort is divided.
 struct Division {
-  Division(const SortedRows& rows, int threads) {
+  // A host's threads share no single row.
+  Division(const SortedRows& rows, int threads, bool hosted = false) {
     bool several = threads > 1 && rows.count * rows.length >= 4096;
     if (several && rows.count >= threads) chunks = threads;
-    within_rows = several && chunks == 1 && rows.length >= kParallelRow;
+    within_rows = several && !hosted && chunks == 1 && rows.length >= kParallelRow;
   }
   int64_t chunks = 1;  // of rows, at a time
   bool within_rows = false;
 };
 
+// Whoever comes takes chunks until none is left.
+template <class Chunk>
+void share(int64_t chunks, const Chunk& chunk, const SortCall& call) {
+  std::atomic<int64_t> next{0};
+  WorkerTeam::mine().run(
+      chunks,
+      [&next, &chunk, chunks](int64_t) {
+        for (int64_t c = next++; c < chunks; c = next++) chunk(c);
+      },
+      call.control, call.pool);
+}
+
 template <class T>
 void sort_typed(const SortCall& call) {
   SortedRows rows = sorted_rows(call.source, call.sort.axis);
   if (rows.count == 0 || rows.length == 0) return;
-  Division division(rows, call.threads);
+  Division division(rows, call.threads, call.pool != nullptr);
   auto chunk = [&](int64_t c) {
     auto* row = reinterpret_cast<Element<T>*>(call.workspace +
                                               static_cast<size_t>(c * rows.length) * kElement);
@@ -142,6 +157,8 @@ void sort_typed(const SortCall& call) {
   };
   if (division.chunks == 1) {
     chunk(0);
+  } else if (call.pool != nullptr) {
+    share(division.chunks, chunk, call);
   } else {
     tbb::parallel_for(int64_t{0}, division.chunks, chunk);
   }

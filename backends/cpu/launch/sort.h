@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "backends/host_services.h"
 #include "core/ir/bound.h"
 #include "core/support/control.h"
 
@@ -17,7 +18,8 @@ struct SortCall {
   std::byte* workspace;        // of sort_workspace() for so many threads, aligned to 8
   Control* control = nullptr;  // ends it early; null: nothing does
   Span where = {};
-  void look() const;  // throws the control's reason where the work is over
+  const ParallelFor* pool = nullptr;  // the host's threads; null: oneTBB's
+  void look() const;                  // throws the control's reason where the work is over
 };
 
 // Stable, ascending, NaN last; `sort.indices`: the positions (i64) instead of the elements.

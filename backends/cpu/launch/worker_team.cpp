@@ -98,8 +98,11 @@ int64_t WorkerTeam::make_helpers(int64_t wanted) {
   return std::min(wanted, static_cast<int64_t>(helpers_.size()));
 }
 
-void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control) {
-  if (workers <= 1 || busy_ || helpers_are_lost()) return work(0);
+void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control,
+                         const ParallelFor* pool) {
+  if (workers <= 1 || busy_) return work(0);
+  if (pool != nullptr) return run_on_host(std::min(workers, kMost), work, *pool);
+  if (helpers_are_lost()) return work(0);
   int64_t helpers = make_helpers(std::min(workers, kMost) - 1);
   busy_ = true;
   posted_.work = work;
@@ -124,10 +127,50 @@ void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control) {
     if (!is_done) do_job(work, helpers, control);
   }
   busy_ = false;
-  if (failed_.load(std::memory_order_relaxed)) {
-    failed_.store(false, std::memory_order_relaxed);
-    std::rethrow_exception(std::exchange(failure_, nullptr));
+  rethrow();
+}
+
+void WorkerTeam::rethrow() {
+  if (!failed_.load(std::memory_order_relaxed)) return;
+  failed_.store(false, std::memory_order_relaxed);
+  std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void WorkerTeam::run_on_host(int64_t workers, const Work& work, const ParallelFor& pool) {
+  busy_ = true;
+  hosted_.work = work;
+  hosted_.workers = workers;
+  hosted_.next = 0;
+  hosted_.open = true;
+  try {
+    pool.run(pool.user, static_cast<size_t>(workers), host_task, this);
+  } catch (...) {  // a host in C++ that does not keep its word
+    keep_failure();
   }
+  // What the host has left out: one worker does all that is left to do.
+  host_task(this, 0);
+  hosted_.open = false;
+  for (Spin spin; hosted_.present.load() != 0;) spin.next();
+  busy_ = false;
+  rethrow();
+}
+
+// Nothing is thrown through the host. Which number the host has for the task does not matter.
+void WorkerTeam::host_task(void* team, size_t) {
+  auto& self = *static_cast<WorkerTeam*>(team);
+  Hosted& job = self.hosted_;
+  job.present.fetch_add(1);
+  if (job.open.load()) {
+    int64_t worker = job.next.fetch_add(1);
+    if (worker < job.workers) {
+      try {
+        job.work(worker);
+      } catch (...) {
+        self.keep_failure();
+      }
+    }
+  }
+  job.present.fetch_sub(1);
 }
 
 // A helper first says that it begins and then looks whether the job is still open, the owner first

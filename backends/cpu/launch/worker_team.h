@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/host_services.h"
 #include "core/support/control.h"
 
 namespace tile::cpu {
@@ -33,15 +34,18 @@ class WorkerTeam {
   // number once at most: job(0) alone must do all that then is left to do. Helpers call a copy of
   // the job. Returns when all calls have, and throws what one of them threw. Only the team's thread
   // may call it; a job that begins a job does that one alone. `workers` >= 1; those beyond kMost
-  // are not asked. `control`, if any, is asked while the thread waits for helpers.
+  // are not asked. `control`, if any, is asked while the thread waits for helpers. `pool`: the
+  // host's threads are the helpers, and the host may leave calls out, repeat them or be late with
+  // them: the rules above hold all the same. Null: tasks of oneTBB.
   template <class Job>
-  void run(int64_t workers, const Job& job, Control* control = nullptr) {
+  void run(int64_t workers, const Job& job, Control* control = nullptr,
+           const ParallelFor* pool = nullptr) {
     static_assert(sizeof(Job) <= sizeof(Work::job) && std::is_trivially_copyable_v<Job>,
                   "a job is copied into one line with its number: capture references");
     Work work;
     work.call = [](const void* j, int64_t worker) { (*static_cast<const Job*>(j))(worker); };
     std::memcpy(work.job, &job, sizeof(Job));
-    run_job(workers, work, control);
+    run_job(workers, work, control, pool);
   }
 
   static constexpr int64_t kMost = 1024;
@@ -56,7 +60,10 @@ class WorkerTeam {
   struct Lease;
 
   int64_t make_helpers(int64_t wanted);
-  void run_job(int64_t workers, const Work& work, Control* control);
+  void run_job(int64_t workers, const Work& work, Control* control, const ParallelFor* pool);
+  void run_on_host(int64_t workers, const Work& work, const ParallelFor& pool);
+  static void host_task(void* team, size_t i);
+  void rethrow();
   void do_job(const Work& work, int64_t helpers, Control* control);
   bool are_here(int64_t helpers) const;
   void ask(int64_t helpers);
@@ -72,6 +79,17 @@ class WorkerTeam {
     Work work;
   };
   Posted posted_;
+  // A job that the host's threads do. A task of theirs says that it is there and then looks whether
+  // the job is open, the owner closes it and then looks who is there: a task that comes after its
+  // job has ended finds it closed, or helps with the job that the team has then.
+  struct Hosted {
+    std::atomic<bool> open{false};
+    std::atomic<int64_t> present{0};
+    std::atomic<int64_t> next{0};  // number to be given
+    int64_t workers = 0;
+    Work work;
+  };
+  alignas(64) Hosted hosted_;
   alignas(64) uint64_t number_ = 0;
   bool busy_ = false;
   std::atomic<bool> failed_{false};

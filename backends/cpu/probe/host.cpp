@@ -14,6 +14,7 @@
 #endif
 
 #include "backends/cpu/jit/llvm_memory.h"
+#include "backends/cpu/probe/cpu_quota.h"
 #include "backends/cpu/probe/probe_dot_products.h"
 #include "backends/cpu/probe/probe_tiles.h"
 #include "core/support/diagnostic.h"
@@ -131,6 +132,9 @@ Target probe_host() {
   static const Target kHost = probe();
   Target target = kHost;
   target.threads = std::max(1, tbb::this_task_arena::max_concurrency());
+  // More threads than the quota would spend it in a part of each period and then stand still
+  // together.
+  if (int quota = processor_quota()) target.threads = std::min(target.threads, quota);
   return target;
 }
 

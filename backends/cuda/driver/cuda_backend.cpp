@@ -78,8 +78,8 @@ class CudaBackend : public Backend {
                                               session_of(options), options.stream);
   }
 
-  std::unique_ptr<DeviceSession> session(size_t memory_limit) override {
-    return std::make_unique<Session>(device(), memory_limit);
+  std::unique_ptr<DeviceSession> session(size_t memory_limit, const Allocator& allocator) override {
+    return std::make_unique<Session>(device(), memory_limit, allocator);
   }
 
   size_t sort_workspace(const Sort& sort, const BoundTensor& source) const override {

@@ -10,6 +10,8 @@
 namespace tile::cuda {
 namespace {
 
+constexpr size_t kAlignment = 256;  // what allocate() promises
+
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 // Errors that the device finds while it runs a kernel: any later call may be the one to tell.
@@ -21,17 +23,21 @@ bool is_of_a_kernel(CUresult result) {
 
 }  // namespace
 
-Session::Session(std::shared_ptr<const Device> device, size_t memory_limit)
-    : device_(std::move(device)), driver_(device_->driver()), limit_(memory_limit) {
+Session::Session(std::shared_ptr<const Device> device, size_t memory_limit,
+                 const Allocator& allocator)
+    : device_(std::move(device)),
+      driver_(device_->driver()),
+      allocator_(allocator),
+      limit_(memory_limit) {
   const char* sync = std::getenv("TILE_CUDA_SYNC");
   wait_for_each_ = sync != nullptr && std::string(sync) == "1";
   Current current(*device_);
-  make_pool();
+  if (!allocator_.is_given()) make_pool();
   // A blocking stream: the legacy default stream, where other libraries work, waits for it and it
   // for that one, so that tensors go back and forth without a word from the caller.
   CUresult made = driver_.cuStreamCreate_(&own_, CU_STREAM_DEFAULT);
   if (made != CUDA_SUCCESS) {
-    driver_.cuMemPoolDestroy_(pool_);
+    destroy_pool();
     driver_.failed(made, "making a stream");
   }
 }
@@ -47,12 +53,16 @@ void Session::make_pool() {
   driver_.cuMemPoolSetAttribute_(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
+void Session::destroy_pool() noexcept {
+  if (pool_ != nullptr) driver_.cuMemPoolDestroy_(pool_);
+}
+
 Session::~Session() {
   try {
     Current current(*device_);
     driver_.cuStreamSynchronize_(own_);
     driver_.cuStreamDestroy_(own_);
-    driver_.cuMemPoolDestroy_(pool_);
+    destroy_pool();
   } catch (const Failure&) {
     // The context is gone, and with it what was in it.
   }
@@ -73,20 +83,40 @@ void* Session::allocate(size_t bytes, void* stream) {
            "an engine whose option memory_limit is larger allows more");
     }
     Current current(*device_);
-    CUdeviceptr memory = 0;
-    CUresult result = driver_.cuMemAllocFromPoolAsync_(&memory, bytes, pool_, stream_of(stream));
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      // What earlier runs on other streams gave back may still be on its way.
-      driver_.cuStreamSynchronize_(own_);
-      driver_.cuMemPoolTrimTo_(pool_, 0);
-      result = driver_.cuMemAllocFromPoolAsync_(&memory, bytes, pool_, stream_of(stream));
-    }
-    check(result, "allocating " + std::to_string(bytes) + " bytes");
-    return reinterpret_cast<void*>(memory);
+    return allocator_.is_given() ? from_host(bytes, stream_of(stream))
+                                 : from_pool(bytes, stream_of(stream));
   } catch (...) {
     in_use_ -= bytes;
     throw;
   }
+}
+
+void* Session::from_pool(size_t bytes, CUstream stream) {
+  CUdeviceptr memory = 0;
+  CUresult result = driver_.cuMemAllocFromPoolAsync_(&memory, bytes, pool_, stream);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    // What earlier runs on other streams gave back may still be on its way.
+    driver_.cuStreamSynchronize_(own_);
+    driver_.cuMemPoolTrimTo_(pool_, 0);
+    result = driver_.cuMemAllocFromPoolAsync_(&memory, bytes, pool_, stream);
+  }
+  check(result, "allocating " + std::to_string(bytes) + " bytes");
+  return reinterpret_cast<void*>(memory);
+}
+
+void* Session::from_host(size_t bytes, CUstream stream) const {
+  void* memory = allocator_.allocate(allocator_.user, bytes, kAlignment, stream);
+  if (memory == nullptr) {
+    fail(Stage::run, "memory", {},
+         "the host's allocator gave no " + std::to_string(bytes) + " bytes of device memory");
+  }
+  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
+    allocator_.release(allocator_.user, memory, bytes, stream);
+    fail(Stage::run, "argument", {},
+         "the host's allocator gave device memory that is not aligned to " +
+             std::to_string(kAlignment) + " bytes");
+  }
+  return memory;
 }
 
 void Session::release(void* memory, size_t bytes, void* stream) noexcept {
@@ -94,7 +124,11 @@ void Session::release(void* memory, size_t bytes, void* stream) noexcept {
   in_use_ -= bytes;
   try {
     Current current(*device_);
-    driver_.cuMemFreeAsync_(address(memory), stream_of(stream));
+    if (allocator_.is_given()) {
+      allocator_.release(allocator_.user, memory, bytes, stream_of(stream));
+    } else {
+      driver_.cuMemFreeAsync_(address(memory), stream_of(stream));
+    }
   } catch (const Failure&) {
     // As in the destructor.
   }

@@ -17,7 +17,8 @@ using KernelNames = std::shared_ptr<const std::vector<std::string>>;
 
 class Session : public DeviceSession {
  public:
-  Session(std::shared_ptr<const Device> device, size_t memory_limit);
+  // `allocator`: where memory comes from; not given: a pool of the session's own.
+  Session(std::shared_ptr<const Device> device, size_t memory_limit, const Allocator& allocator);
   ~Session() override;
 
   void* allocate(size_t bytes, void* stream) override;
@@ -46,13 +47,17 @@ class Session : public DeviceSession {
   };
   static constexpr size_t kRemembered = 16;
   void make_pool();
+  void destroy_pool() noexcept;
+  void* from_pool(size_t bytes, CUstream stream);
+  void* from_host(size_t bytes, CUstream stream) const;
   std::string suspects();
   void forget(CUstream stream);
 
   std::shared_ptr<const Device> device_;
   const Driver& driver_;
   CUstream own_ = nullptr;
-  CUmemoryPool pool_ = nullptr;
+  const Allocator allocator_;
+  CUmemoryPool pool_ = nullptr;  // null with an allocator
   size_t limit_;
   std::atomic<size_t> in_use_{0};
   bool wait_for_each_;

@@ -1,10 +1,10 @@
 #include "runtime/engine/cache/executable_record.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/passes/bind/bind.h"
 #include "core/support/checked.h"
+#include "runtime/engine/cache/byte_stream.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/memory_plan.h"
@@ -13,88 +13,10 @@
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 3;
-
-// Numbers of 64 bits and texts with their length, one after the other.
-class Writer {
- public:
-  void number(int64_t value) { put(&value, sizeof value); }
-  void number(TensorId id) { number(int64_t{id.number()}); }
-  void bytes(const void* data, size_t size) {
-    number(static_cast<int64_t>(size));
-    put(data, size);
-  }
-  void text(const std::string& s) { bytes(s.data(), s.size()); }
-  template <class T>
-  void numbers(const std::vector<T>& list) {
-    number(static_cast<int64_t>(list.size()));
-    for (T value : list) number(value);
-  }
-  std::vector<std::byte> take() { return std::move(out_); }
-
- private:
-  void put(const void* data, size_t size) {
-    const auto* from = static_cast<const std::byte*>(data);
-    out_.insert(out_.end(), from, from + size);
-  }
-  std::vector<std::byte> out_;
-};
-
-struct Damaged {};
-
-// Throws Damaged for what no writer writes.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  int64_t number() {
-    int64_t value = 0;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  // A number of things, or the position of one, below `end`.
-  size_t count(size_t end = SIZE_MAX) {
-    int64_t n = number();
-    if (n < 0 || static_cast<uint64_t>(n) > bytes_.size() + at_ || static_cast<size_t>(n) >= end)
-      throw Damaged{};
-    return static_cast<size_t>(n);
-  }
-  size_t size() {
-    int64_t n = number();
-    if (n < 0) throw Damaged{};
-    return static_cast<size_t>(n);
-  }
-  std::span<const std::byte> bytes() { return take(count()); }
-  std::string text() {
-    std::span<const std::byte> s = bytes();
-    return {reinterpret_cast<const char*>(s.data()), s.size()};
-  }
-  std::vector<int64_t> numbers() {
-    std::vector<int64_t> list(count());
-    for (int64_t& value : list) value = number();
-    return list;
-  }
-  std::vector<TensorId> ids(size_t tensors) {
-    std::vector<TensorId> list(count());
-    for (TensorId& id : list) id = TensorId(count(tensors));
-    return list;
-  }
-  bool at_end() const { return bytes_.empty(); }
-
- private:
-  std::span<const std::byte> take(size_t size) {
-    if (size > bytes_.size()) throw Damaged{};
-    std::span<const std::byte> front = bytes_.first(size);
-    bytes_ = bytes_.subspan(size);
-    at_ += size;
-    return front;
-  }
-  std::span<const std::byte> bytes_;
-  size_t at_ = 0;
-};
+constexpr int64_t kFormat = 4;
 
 // Tensors, inputs and outputs of a program; its statements are not needed to run it.
-void write(Writer& out, const BoundProgram& program) {
+void write(ByteWriter& out, const BoundProgram& program) {
   out.number(static_cast<int64_t>(program.tensors.size()));
   for (const BoundTensor& t : program.tensors) {
     out.text(t.name);
@@ -129,7 +51,7 @@ void check_views(const BoundProgram& program) {
   }
 }
 
-BoundProgram read_program(Reader& in) {
+BoundProgram read_program(ByteReader& in) {
   BoundProgram program;
   program.tensors.resize(in.count());
   for (BoundTensor& t : program.tensors) {
@@ -150,7 +72,7 @@ BoundProgram read_program(Reader& in) {
   return program;
 }
 
-void write(Writer& out, const Launch& launch) {
+void write(ByteWriter& out, const Launch& launch) {
   out.numbers(launch.arguments);
   out.numbers(launch.parameters);
   out.number(launch.sort ? 1 : 0);
@@ -170,7 +92,7 @@ void write(Writer& out, const Launch& launch) {
   }
 }
 
-Launch read_launch(Reader& in, size_t tensors) {
+Launch read_launch(ByteReader& in, size_t tensors) {
   Launch launch;
   launch.arguments = in.ids(tensors);
   launch.parameters = in.numbers();
@@ -195,7 +117,7 @@ Launch read_launch(Reader& in, size_t tensors) {
 }  // namespace
 
 std::vector<std::byte> packed_record(const Executable& e) {
-  Writer out;
+  ByteWriter out;
   out.number(kFormat);
   write(out, e.bound);
   write(out, e.program);
@@ -215,6 +137,11 @@ std::vector<std::byte> packed_record(const Executable& e) {
     out.number(static_cast<int64_t>(input));
     out.number(static_cast<int64_t>(offset));
   }
+  out.number(static_cast<int64_t>(e.donations.size()));
+  for (const Donation& pair : e.donations) {
+    out.number(static_cast<int64_t>(pair.input));
+    out.number(static_cast<int64_t>(pair.output));
+  }
   out.number(static_cast<int64_t>(e.arena_bytes));
   out.number(static_cast<int64_t>(e.workspace_bytes));
   return out.take();
@@ -222,7 +149,7 @@ std::vector<std::byte> packed_record(const Executable& e) {
 
 namespace {
 
-Place read_place(Reader& in, const Executable& e) {
+Place read_place(ByteReader& in, const Executable& e) {
   Place place;
   place.kind = static_cast<Place::Kind>(in.count(static_cast<size_t>(Place::Kind::constant) + 1));
   place.at = in.size();
@@ -263,7 +190,7 @@ void check_sort(const Sort& sort, const BoundProgram& program) {
 }
 
 void unpack(std::span<const std::byte> bytes, Executable& e) {
-  Reader in(bytes);
+  ByteReader in(bytes);
   if (in.number() != kFormat) throw Damaged{};
   e.bound = read_program(in);
   e.program = read_program(in);
@@ -288,6 +215,11 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   for (auto& [input, offset] : e.densified) {
     input = in.count(e.inputs.size());
     offset = in.size();
+  }
+  e.donations.resize(in.count());
+  for (Donation& pair : e.donations) {
+    pair.input = in.count(e.inputs.size());
+    pair.output = in.count(outputs);
   }
   e.arena_bytes = in.size();
   e.workspace_bytes = in.size();

@@ -11,16 +11,21 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/launch/worker_team.h"
+#include "backends/cpu/probe/cpu_quota.h"
 #include "runtime/engine/concurrency/call_control.h"
 
 namespace tile {
 
 size_t processors() {
+  static const int kQuota = cpu::processor_quota();
+  size_t most = kQuota > 0 ? static_cast<size_t>(kQuota) : SIZE_MAX;
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    return static_cast<size_t>(std::max(1, CPU_COUNT(&allowed)));
+    return std::min(most, static_cast<size_t>(std::max(1, CPU_COUNT(&allowed))));
   }
-  return std::max(1U, std::thread::hardware_concurrency());  // more than the set holds
+  // More than the set holds.
+  return std::min<size_t>(most, std::max(1U, std::thread::hardware_concurrency()));
 }
 
 namespace {
@@ -42,10 +47,13 @@ class Pieces {
       }
     }
   }
-  void help(CallControl& whole, const Limits& limits) {
+  void take_with_control(CallControl& whole, const Limits& limits) {
     CallControl own(whole);
     Controlled now(&own, &limits);
     take();
+  }
+  void help(CallControl& whole, const Limits& limits) {
+    take_with_control(whole, limits);
     std::lock_guard lock(mutex_);
     --helpers_;
     done_.notify_all();
@@ -76,7 +84,7 @@ class Pieces {
 
 }  // namespace
 
-void parallel_for(size_t count, const std::function<void(size_t)>& work) {
+void parallel_for(size_t count, const std::function<void(size_t)>& work, const ParallelFor* pool) {
   Pieces pieces(count, work);
   size_t threads = std::min(count, processors());
   if (threads < 2) {
@@ -85,6 +93,13 @@ void parallel_for(size_t count, const std::function<void(size_t)>& work) {
   }
   CallControl whole(Stage::compile, nullptr, seconds_left());
   const Limits& bounds = limits();
+  if (pool != nullptr) {
+    cpu::WorkerTeam::mine().run(
+        static_cast<int64_t>(threads),
+        [&pieces, &whole, &bounds](int64_t) { pieces.take_with_control(whole, bounds); }, nullptr,
+        pool);
+    return pieces.rethrow();
+  }
   {
     std::vector<std::jthread> others;
     try {

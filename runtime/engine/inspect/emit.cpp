@@ -125,6 +125,7 @@ std::string kernel_text(const Launch& launch) {
 
 std::string emit(const Executable& e, std::string_view stage) {
   LockingCall call;
+  require_program(e);
   constexpr std::string_view kAfter = "after:";
   if (stage.starts_with(kAfter)) return emit_after(e, std::string(stage.substr(kAfter.size())));
   if (stage == "program") return print(*e.source);

@@ -6,6 +6,7 @@
 namespace tile {
 
 std::vector<Diagnostic> warnings_of(const Executable& executable) {
+  require_program(executable);
   const Program& program = *executable.source;
   if (!executable.restored) return warnings_of(program, executable.bound);
   std::vector<InputType> types;

@@ -260,6 +260,9 @@ void prepare_device(Executable& e) {
 
 void run_in_place(const Executable& e, std::span<void* const> inputs,
                   std::span<void* const> outputs, const RunOptions& options) {
+  if (options.memory != nullptr) {
+    return DeviceLaunches(e, inputs, outputs, options.memory, options).run();
+  }
   // A recording runs as a whole: nobody looks between its launches.
   bool recorded =
       e.replays && options.recorded && options.profile == nullptr && options.control == nullptr &&

@@ -2,31 +2,61 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "backends/thread_exit.h"
 #include "backends/trace.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
+#include "runtime/engine/launch/host_memory.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
 
 namespace tile {
 namespace {
 
-// Memory for temporaries, kept by the thread for the next run.
-std::byte* arena_of_this_thread(size_t bytes) {
-  [[gnu::tls_model("initial-exec")]] constinit thread_local ThreadMemory memory;
-  return memory.reserve(bytes);
-}
+[[gnu::tls_model("initial-exec")]] constinit thread_local ThreadMemory memory_of_this_thread;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool memory_is_in_use = false;
+
+// Memory for temporaries: given by the caller, from the host's allocator, or kept by the thread for
+// the next run. A host whose threads do a run's loops may begin another run on the thread that
+// waits for them, which then takes memory of its own.
+class Arena {
+ public:
+  Arena(const Engine& engine, size_t bytes, std::byte* given) {
+    if (bytes == 0) return;
+    if (given != nullptr) {
+      data_ = given;
+    } else if (engine.options().host_allocator.is_given() || memory_is_in_use) {
+      own_.emplace(engine, bytes);
+      data_ = own_->data();
+    } else {
+      data_ = memory_of_this_thread.reserve(bytes);
+      kept_ = memory_is_in_use = true;
+    }
+  }
+  ~Arena() {
+    if (kept_) memory_is_in_use = false;
+  }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  bool kept_ = false;
+  std::optional<HostMemory> own_;
+};
 
 class HostRun {
  public:
   HostRun(const Executable& e, void* const* tensors, const RunOptions& options)
-      : e_(e), tensors_(tensors), options_(options) {
-    size_t bytes = e.arena_bytes + e.workspace_bytes;
-    if (bytes != 0) {
-      arena_ = options.memory != nullptr ? options.memory : arena_of_this_thread(bytes);
-    }
+      : e_(e),
+        tensors_(tensors),
+        options_(options),
+        memory_(*e.engine, e.arena_bytes + e.workspace_bytes, options.memory),
+        arena_(memory_.data()) {
+    launching_.pool = e.engine->pool();
     launching_.threads = e.engine->options().threads;
     launching_.stream = options.stream;
     launching_.control = options.control;
@@ -89,13 +119,15 @@ class HostRun {
 
   void copy(const OutputCopy& copy) const {
     size_t output = e_.inputs.size() + copy.output, bytes = e_.call.tensors[output].bytes;
-    if (bytes != 0) std::memcpy(tensors_[output], address(argument_of(e_, copy.from)), bytes);
+    const void* from = address(argument_of(e_, copy.from));
+    if (bytes != 0 && from != tensors_[output]) std::memcpy(tensors_[output], from, bytes);
   }
 
   const Executable& e_;
   void* const* tensors_;
   const RunOptions& options_;
-  std::byte* arena_ = nullptr;
+  Arena memory_;
+  std::byte* arena_;
   LaunchOptions launching_;
 };
 

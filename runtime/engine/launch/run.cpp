@@ -5,6 +5,8 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/donations.h"
+#include "runtime/engine/launch/host_memory.h"
 #include "runtime/engine/launch/host_run.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/pointer_array.h"
@@ -97,6 +99,23 @@ void check_constant(const ConstantInput& constant, const TensorView& given,
        "leave it out (NULL), or compile for the other tensor");
 }
 
+// An output is in no input's memory, unless that one is donated whole.
+void check_overlap(const Executable& e, const Donation& pair, const TensorView& input,
+                   const TensorView& output) {
+  if (!shares_memory(output, input)) return;
+  bool whole = input.data == output.data && input.strides.empty() && output.strides.empty() &&
+               byte_count(input) == byte_count(output);
+  if (whole && may_donate(e, pair.input, pair.output)) return;
+  const std::string& from = e.bound.tensors[e.bound.inputs[pair.input]].name;
+  const std::string& to = e.output(pair.output).name;
+  std::string hint;
+  if (whole) {
+    hint = "elements of " + from + " may be read after those of " + to +
+           " in their places are written: give " + to + " memory of its own";
+  }
+  fail(Stage::run, "overlap", {}, "output " + to + " overlaps input " + from, hint);
+}
+
 // The inputs with the copies of those that are constant.
 std::vector<TensorView> with_copies(const Executable& e, std::span<const TensorView> inputs) {
   std::vector<TensorView> all(inputs.begin(), inputs.end());
@@ -162,10 +181,7 @@ void check_tensors(const Executable& e, std::span<const TensorView> inputs,
                ", with which several of its elements are the same memory");
     }
     for (size_t j = 0; j < inputs.size(); ++j) {
-      if (constant_at(e, j) == nullptr && shares_memory(outputs[i], inputs[j])) {
-        const BoundTensor& input = e.bound.tensors[e.bound.inputs[j]];
-        fail(Stage::run, "overlap", {}, "output " + t.name + " overlaps input " + input.name);
-      }
+      if (constant_at(e, j) == nullptr) check_overlap(e, {j, i}, inputs[j], outputs[i]);
     }
     for (size_t j = 0; j < i; ++j) {
       if (shares_memory(outputs[i], outputs[j])) {
@@ -206,16 +222,16 @@ void run(const Executable& e, std::span<const TensorView> inputs,
   size_t staging = 0;
   for (const TensorView& t : outputs) staging += byte_count(t);
   check_memory_limit(e, Stage::run, staging);
-  std::vector<HostTensor> staged;
+  std::vector<HostMemory> staged;
   std::vector<TensorView> views(outputs.begin(), outputs.end());
   for (TensorView& view : views) {
-    staged.emplace_back(view.type, view.shape);
-    view.data = staged.back().bytes.data();
+    staged.emplace_back(*e.engine, byte_count(view));
+    view.data = staged.back().data();
     view.strides.clear();
   }
   run_launches(e, inputs, views, options);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!staged[i].bytes.empty()) copy_from_dense(staged[i].bytes.data(), outputs[i]);
+    if (byte_count(views[i]) != 0) copy_from_dense(staged[i].data(), outputs[i]);
   }
 }
 

@@ -139,6 +139,7 @@ double KernelTimer::run(const Code& code, const Given& given) {
   options.workspace = memory_->workspace(code.workspace_bytes());
   options.session = engine.session();
   options.control = current_control();
+  options.pool = engine.pool();
   checkpoint_at({});
   std::vector<void*> pointers = memory_->sets[memory_->next];
   for (size_t i = 0; i < given.copies.size(); ++i) {
@@ -211,7 +212,7 @@ void KernelTimer::prepare(std::span<const Schedule> schedules, size_t most) {
     });
   }
   double start = now_ns();
-  parallel_for(fresh.size(), [&](size_t i) { fresh[i](); });
+  parallel_for(fresh.size(), [&](size_t i) { fresh[i](); }, executable_.engine->pool());
   spent_.compiled += fresh.size();
   spent_.compiling_ns += now_ns() - start;
 }

@@ -10,6 +10,7 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/donations.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/tuning_records.h"
 #include "runtime/engine/tuning/record_race.h"
@@ -95,6 +96,7 @@ std::shared_ptr<const Executable> tuned(const Executable& before, double budget_
   e->copies.clear();
   e->densified.clear();
   plan_memory(*e);
+  e->donations = donations_of(*e);
   prepare_copies(*e);
   e->call = call_plan(*e);
   if (e->engine->session() != nullptr) prepare_device(*e);

@@ -39,6 +39,7 @@ typedef struct tile_engine tile_engine;
 typedef struct tile_program tile_program;
 typedef struct tile_executable tile_executable;
 typedef struct tile_inference tile_inference;
+typedef struct tile_compilation tile_compilation;
 typedef struct tile_error tile_error;
 
 /* major * 10000 + minor * 100 + patch of the library that is linked. */
@@ -103,6 +104,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "shared"       a GPU's block of more shared memory than it has
  *   "nvrtc"        the compiler of CUDA is not found or failed
  *   "sass"         the disassembler of GPU code is not found or failed
+ *   "saved"        a saved executable that is damaged, or of another build of the library
  *   "internal"     a fault of the library's own; please report it
  *   Running
  *   "memory"       memory that the process or the device does not get: the same call may succeed
@@ -145,11 +147,37 @@ typedef void (*tile_log_callback)(void* user, tile_log_level level, const char* 
  * machine code of one kernel. It must not call back into the library, nor throw. */
 typedef int (*tile_cancel_callback)(void* user);
 
+/* A host's memory. Both functions are called from any thread, several at once; they must not throw
+ * and not call back into the library. */
+typedef struct {
+  size_t struct_size;
+  /* `bytes` (never 0) from an address that `alignment`, a power of 2, divides: 64 of the host, 256
+   * of a device; NULL if there are none, which ends the call with an error of code "memory" as long
+   * as nothing else is done for it. Memory that is not so aligned is given back, and the call ends
+   * with an error of code "argument". `stream`: of a device, the CUstream in whose order the memory
+   * is used; NULL of the host. */
+  void* (*allocate)(void* user, size_t bytes, size_t alignment, void* stream);
+  /* Takes back what allocate gave, with the same bytes. Of a device: work that `stream` has been
+   * given may still use it, so that it may be given away again in the order of that stream alone
+   * (caching allocators of frameworks do this). */
+  void (*release)(void* user, void* memory, size_t bytes, void* stream);
+  void* user;
+} tile_allocator;
+
+/* A host's threads: calls task(context, i) once for each i in [0, count), on any threads, and
+ * returns when these calls have returned. Calls that are left out, repeated or made on one thread
+ * alone cost time, not results; a call after the return does nothing. It must not throw. While it
+ * waits on the thread that called the library it may run other work of the host there, other calls
+ * of the library too. `count` is at most the engine's number of threads. */
+typedef void (*tile_task)(void* context, size_t i);
+typedef void (*tile_parallel_for_callback)(void* user, size_t count, tile_task task, void* context);
+
 typedef struct {
   size_t struct_size;
   const char* backend;    /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
   const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
-  int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena */
+  int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena, but no more than
+                           * the quota of its control groups (cgroup v2, cpu.max) rounded up */
   size_t memory_limit;    /* bytes that one run may take beside its tensors, and the executable's
                            * constant inputs: temporaries, workspaces (of sorts too), buffers of
                            * threads, dense copies of strided inputs and outputs; on a GPU, bytes of
@@ -207,6 +235,17 @@ typedef struct {
   /* Not 0: executables keep the times of their compilation's passes
    * (tile_executable_pass_times). Everything is then compiled: no code is read from the disk. */
   int time_passes;
+  /* Where the memory comes from that runs take beside their tensors, and constant inputs; NULL: the
+   * library's own. Copied. Of the host: temporaries and workspaces of runs, staged outputs and
+   * copies of constants (not small buffers that threads keep, programs and code). Of a device:
+   * everything that the engine takes there but code. Freeing handles may release memory until the
+   * last handle of the engine, its programs and executables is gone. */
+  const tile_allocator* host_allocator;
+  const tile_allocator* device_allocator;
+  /* The host's threads for parallel loops of runs on the CPU and for compiling; NULL: oneTBB's, and
+   * threads of the library's own. */
+  tile_parallel_for_callback parallel_for;
+  void* parallel_for_user;
 } tile_engine_options;
 
 /* options may be NULL. */
@@ -334,6 +373,49 @@ TILE_API tile_error* tile_program_compile_with(tile_program* program, const DLTe
                                                tile_executable** executable);
 TILE_API void tile_executable_free(tile_executable* executable);
 
+/* Called once, on a thread of the library, when a compilation has ended: with the executable, which
+ * is then the callback's, or with the error, which it frees; the other one is NULL. It may call the
+ * library and must not throw. */
+typedef void (*tile_compile_callback)(void* user, tile_error* error, tile_executable* executable);
+
+/* As tile_program_compile_with, but returns at once and compiles on a thread of the library; what
+ * is wrong with the arguments is this call's own error, and `callback` is then not called. What is
+ * read of the tensors (constants, parameters that set sizes) is read before it returns. The handles
+ * given may be freed meanwhile. There are as many threads as processors; further compilations wait.
+ * The engine's cancel callback is asked on the thread that compiles. When the process ends,
+ * compilations end, and callbacks that have not begun are not called.
+ * `compilation` may be NULL; else it is a handle to wait with or to cancel, which the caller frees.
+ */
+TILE_API tile_error* tile_program_compile_async(tile_program* program,
+                                                const DLTensor* const* inputs, size_t input_count,
+                                                const tile_compile_options* options,
+                                                tile_compile_callback callback, void* user,
+                                                tile_compilation** compilation);
+/* Waits until the callback has returned, at most so many milliseconds (negative: for ever), and
+ * tells whether it has. Within the callback itself it is an error of code "argument". */
+TILE_API tile_error* tile_compilation_wait(tile_compilation* compilation, double timeout_ms,
+                                           int* done);
+/* The compilation ends soon, with an error of code "cancelled", unless it is as good as done. */
+TILE_API void tile_compilation_cancel(tile_compilation* compilation);
+/* Neither waits nor cancels. */
+TILE_API void tile_compilation_free(tile_compilation* compilation);
+
+/* The executable as bytes that a host may keep and load again without the program: machine code,
+ * copies of its constants, what its outputs are. Of the cpu backend only (else an error of code
+ * "unsupported"). Freed with tile_bytes_free. */
+TILE_API tile_error* tile_executable_save(const tile_executable* executable, void** bytes,
+                                          size_t* size);
+TILE_API void tile_bytes_free(void* bytes); /* NULL is allowed */
+/* An executable from such bytes, without a compiler: a fraction of a millisecond. It runs and
+ * describes its tensors; what needs the program (tuning, emit, explain, warnings) is an error of
+ * code "argument", and constants are left out of its runs. Only the build of the library that saved
+ * it loads it (else an error of code "saved", as for damaged bytes), on a processor that has what
+ * it was compiled for (else "target").
+ * The bytes are machine code that runs with the rights of the process: a checksum finds damage, not
+ * intent. Load only what you would run. */
+TILE_API tile_error* tile_executable_load(tile_engine* engine, const void* bytes, size_t size,
+                                          tile_executable** executable);
+
 /* What the outputs are for such inputs (as for tile_program_compile; strides are not looked at),
  * found without generating code or caching anything: some microseconds for each statement. Errors
  * of stage bind are found, those of stage compile are not. */
@@ -349,12 +431,35 @@ TILE_API void tile_inference_free(tile_inference* inference);
 TILE_API tile_error* tile_executable_output(const tile_executable* executable, size_t i,
                                             DLTensor* description);
 
+TILE_API size_t tile_executable_input_count(const tile_executable* executable);
+TILE_API size_t tile_executable_output_count(const tile_executable* executable);
+/* The same as tile_executable_output of input i, with the strides compiled for. */
+TILE_API tile_error* tile_executable_input(const tile_executable* executable, size_t i,
+                                           DLTensor* description);
+
+/* Bytes of temporaries that a run takes; see tile_run_options.workspace. Tuning may change it. */
+TILE_API tile_error* tile_executable_workspace_size(const tile_executable* executable,
+                                                    size_t* bytes);
+
+/* Whether a run may be given output `output` in the memory of input `input`, whose elements it then
+ * overwrites: no element of the input is read after the output's element in its place is written.
+ * Type, shape and dense strides are the same. A run that is not allowed
+ * it is an error of code "overlap". Tuning may change the answer. On a GPU there is no such pair.
+ */
+TILE_API tile_error* tile_executable_may_donate(const tile_executable* executable, size_t input,
+                                                size_t output, int* allowed);
+
 typedef struct {
   size_t struct_size;
   void* stream; /* a CUstream for the cuda backend; NULL: the engine's own */
   /* NULL: the engine's. A run that can be cancelled gives a device one kernel at a time. */
   tile_cancel_callback cancel;
   void* cancel_user;
+  /* Memory for the run's temporaries, at least tile_executable_workspace_size bytes aligned to 64,
+   * of a device aligned to 256; nobody else uses it until the run is done. NULL: from the engine's
+   * allocator, else the library's own. */
+  void* workspace;
+  size_t workspace_size;
 } tile_run_options;
 
 /* Runs on the given tensors without copying. With the cuda backend tensors may be on its device
@@ -365,8 +470,8 @@ typedef struct {
  * let elements overlap. Outputs are writable and dense row-major; other strides, negative ones too,
  * are accepted at the cost of a copy if no two elements of the output are the same memory (a stride
  * of zero, for one). No element of an output may share memory with one of an input or of another
- * output (tensors that interleave do not); both are errors of code "overlap". options may be NULL.
- */
+ * output (tensors that interleave do not); both are errors of code "overlap". An output may be an
+ * input's memory as a whole where tile_executable_may_donate says so. options may be NULL. */
 TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          const DLTensor* const* inputs, size_t input_count,
                                          DLTensor* const* outputs, size_t output_count,

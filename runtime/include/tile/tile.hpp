@@ -3,7 +3,10 @@
 #ifndef TILE_TILE_HPP
 #define TILE_TILE_HPP
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -117,6 +120,26 @@ class Executable {
     check(tile_executable_output(get(), i, &t));
     return t.dtype;
   }
+  size_t workspace_size() const {
+    size_t bytes = 0;
+    check(tile_executable_workspace_size(get(), &bytes));
+    return bytes;
+  }
+  // Whether a run may be given output `output` in the memory of input `input`.
+  bool may_donate(size_t input, size_t output) const {
+    int allowed = 0;
+    check(tile_executable_may_donate(get(), input, output, &allowed));
+    return allowed != 0;
+  }
+  // Bytes that Engine::load takes; see tile_executable_save.
+  std::vector<std::byte> save() const {
+    void* bytes = nullptr;
+    size_t size = 0;
+    check(tile_executable_save(get(), &bytes, &size));
+    std::unique_ptr<void, void (*)(void*)> owned(bytes, tile_bytes_free);
+    const auto* first = static_cast<const std::byte*>(bytes);
+    return std::vector<std::byte>(first, first + size);
+  }
   void tune(double budget_ms) { check(tile_executable_tune(get(), budget_ms)); }
   void tune(const tile_tune_options& options) { check(tile_executable_tune_with(get(), &options)); }
   std::string emit(const char* stage) const {
@@ -142,6 +165,24 @@ class Executable {
     return text;
   }
   Owned<tile_executable, tile_executable_free> handle_;
+};
+
+// A compilation under way on a thread of the library.
+class Compilation {
+ public:
+  explicit Compilation(tile_compilation* handle) : handle_(handle) {}
+  tile_compilation* get() const { return handle_.get(); }
+  // Whether its callback has returned; waits for it, at most so many milliseconds (negative: for
+  // ever).
+  bool wait(double timeout_ms = -1) const {
+    int done = 0;
+    check(tile_compilation_wait(get(), timeout_ms, &done));
+    return done != 0;
+  }
+  void cancel() const { tile_compilation_cancel(get()); }
+
+ private:
+  Owned<tile_compilation, tile_compilation_free> handle_;
 };
 
 class Program {
@@ -176,6 +217,31 @@ class Program {
     check(tile_program_compile_with(get(), in.data(), in.size(), &options, &made));
     return Executable(made);
   }
+  // Compiles on a thread of the library, which then calls done(executable, error) once: the first
+  // is empty where the second is not null. What `done` throws ends the process.
+  Compilation compile_async(
+      const std::vector<View>& inputs,
+      std::function<void(std::optional<Executable>, std::shared_ptr<Error>)> done,
+      const std::vector<size_t>& constants = {}) const {
+    using Done = decltype(done);
+    detail::Tensors in(inputs);
+    tile_compile_options options{};
+    options.struct_size = sizeof options;
+    options.constants = constants.data();
+    options.constant_count = constants.size();
+    auto callback = [](void* user, tile_error* error, tile_executable* made) {
+      std::unique_ptr<Done> call(static_cast<Done*>(user));
+      std::optional<Executable> executable;
+      if (made != nullptr) executable.emplace(made);
+      (*call)(std::move(executable), error == nullptr ? nullptr : std::make_shared<Error>(error));
+    };
+    auto user = std::make_unique<Done>(std::move(done));
+    tile_compilation* handle = nullptr;
+    check(tile_program_compile_async(get(), in.data(), in.size(), &options, callback, user.get(),
+                                     &handle));
+    static_cast<void>(user.release());  // the callback's
+    return Compilation(handle);
+  }
   void run(const std::vector<View>& inputs, const std::vector<View>& outputs,
            const tile_run_options* options = nullptr) const {
     detail::Tensors in(inputs), out(outputs);
@@ -209,6 +275,12 @@ class Engine {
     tile_program* made = nullptr;
     check(tile_program_parse(get(), language, name, text.data(), text.size(), &made));
     return Program(made);
+  }
+  // See tile_executable_load: the bytes are machine code.
+  Executable load(const void* bytes, size_t size) const {
+    tile_executable* made = nullptr;
+    check(tile_executable_load(get(), bytes, size, &made));
+    return Executable(made);
   }
   tile_engine_statistics statistics() const {
     tile_engine_statistics s{};
