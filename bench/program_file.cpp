@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "bench/prepared.h"
 #include "bench/results.h"
@@ -59,6 +60,16 @@ std::string microseconds(double ns) {
   return text;
 }
 
+// Each line of a text some columns to the right, without empty ones.
+std::string indented(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) out += "    " + line + "\n";
+  }
+  return out;
+}
+
 void print_kernels(const Prepared& p) {
   std::vector<LaunchProfile> launches = profile(p.executable(), p.launch_ns());
   double sum = 0;
@@ -73,7 +84,7 @@ void print_kernels(const Prepared& p) {
     std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
     std::cout << text;
     const Launch& launch = p.executable().launches[i];
-    if (launch.kernel) std::cout << "    " << print(launch.schedule) << "\n";
+    if (launch.kernel) std::cout << indented(print(launch.schedule));
   }
 }
 

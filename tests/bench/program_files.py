@@ -48,7 +48,7 @@ class ProgramFiles(unittest.TestCase):
     def test_two_programs_in_turns(self):
         told = self.bench("p.tile", *SHAPES, "--against", "q.tile")
         self.assertRegex(told, r"\nq\.tile takes [\d.]+ times as long; largest difference of results 0\n")
-        self.assertIn("q.tile takes", self.bench("p.tile", *SHAPES, "--against", "other.tile", status=1))
+        self.assertIn("other.tile takes", self.bench("p.tile", *SHAPES, "--against", "other.tile", status=1))
         self.assertIn("type or shape", self.bench("p.tile", *SHAPES, "--against", "fewer.tile", status=1))
 
     def test_wrong_requests(self):

@@ -112,7 +112,12 @@ class Wishes {
     if (one_of(text, kApart)) return {Space::one, Space::one};
     if (!one_of(text, kArithmetic)) return {};
     bool apart = piece.newlines + piece.blanks > 0;
-    if (i + 1 < pieces_.size()) apart |= pieces_[i + 1].newlines + pieces_[i + 1].blanks > 0;
+    if (i + 1 < pieces_.size()) {
+      const Piece& next = pieces_[i + 1];
+      // In front of a comment there is a space in any case.
+      bool visible = next.kind == PieceKind::word || next.kind == PieceKind::symbol;
+      apart = apart || next.newlines + next.blanks > 0 || !visible;
+    }
     return apart ? Sides{Space::one, Space::one} : Sides{Space::none, Space::none};
   }
 
