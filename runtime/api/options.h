@@ -1,9 +1,7 @@
 // The structs of options of tile.h, as the engine has them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -11,18 +9,6 @@
 #include "tile/tile.h"
 
 namespace tile::api {
-
-// Fields beyond what the caller's struct has stay zero.
-template <class Options>
-Options given_options(const Options* options) {
-  Options copy{};
-  if (options == nullptr) return copy;
-  if (options->struct_size < sizeof(size_t)) {
-    fail(Stage::run, "argument", {}, "struct_size is not set", "set it to sizeof the struct");
-  }
-  std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
-  return copy;
-}
 
 // A callback's answer; empty for none.
 std::function<bool()> polled(tile_cancel_callback cancel, void* user);
