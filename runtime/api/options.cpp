@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/api/handles.h"
 #include "runtime/engine/launch/host_memory.h"
 
 namespace tile::api {
