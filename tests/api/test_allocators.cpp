@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/api/programs.h"
+#include "programs.h"
 
 namespace tile::test {
 namespace {

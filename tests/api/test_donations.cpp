@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/api/programs.h"
+#include "programs.h"
 
 namespace tile::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "tests/api/programs.h"
+#include "programs.h"
 
 namespace tile::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/api/programs.h"
+#include "programs.h"
 
 namespace tile::test {
 namespace {

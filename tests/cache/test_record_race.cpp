@@ -6,6 +6,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/engine/records/processor_key.h"
+#include "runtime/engine/records/tuning_records.h"
 #include "runtime/engine/tuning/record_race.h"
 #include "tests/executors/run_backends.h"
 #include "tests/support/schedule_kernels.h"

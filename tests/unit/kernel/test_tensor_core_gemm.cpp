@@ -389,7 +389,7 @@ TEST(TensorCoreGemm, BoxesComeByBulkCopiesOrByThreads) {
   EXPECT_EQ(depth_of(matrix_product(64, 64, 45, DType::bf16)), 32);
   EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::bf16), a100_target()), 32);
   EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::f32)), 0);
-  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::i8)), 0);
+  EXPECT_EQ(depth_of(matrix_product(64, 64, 64, DType::i16)), 0);
   // A diagonal: one iterator moves along two dimensions.
   EXPECT_EQ(
       depth_of(product_kernel({"i", "j", "k"}, {64, 64, 64}, 2, {{64, 64, 64}, {"i", "i", "k"}},
