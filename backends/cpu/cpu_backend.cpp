@@ -13,6 +13,7 @@
 #include "backends/cpu/launch/aligned_memory.h"
 #include "backends/cpu/launch/code.h"
 #include "backends/cpu/launch/sort.h"
+#include "backends/cpu/launch/thread_supply.h"
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/probe/host.h"
 #include "core/support/diagnostic.h"
@@ -88,6 +89,7 @@ class CpuBackend : public Backend {
     int threads = options.threads > 0 ? std::min(options.threads, host_.threads) : host_.threads;
     SortCall call{sort,      source,          from,          to,          threads,
                   workspace, options.control, options.where, options.pool};
+    if (threads > 1 && options.pool == nullptr) limit_threads_to_supply();
     // As in CpuCode::run: no host task runs on this thread while it waits.
     tbb::this_task_arena::isolate([&] { sort_axis(call); });
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/cpu/launch/spin.h"
+#include "backends/cpu/launch/thread_supply.h"
 #include "backends/fork.h"
 #include "backends/thread_exit.h"
 
@@ -115,6 +116,7 @@ void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control,
   } else {
     // While it waits for a helper that has come too late, the thread takes up none of the host's
     // own tasks: one of them could run another program and use this thread's temporaries.
+    limit_threads_to_supply();
     try {
       tbb::this_task_arena::isolate([&] {
         ask(helpers);
