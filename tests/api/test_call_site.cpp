@@ -179,7 +179,8 @@ TEST_F(CallSite, OverlapsAreErrorsEveryTime) {
   EXPECT_EQ(run({&a.dl, &b.dl}, {&o.dl, &p.dl}), "");
   for (Tensor* other : {&a, &b, &o}) {
     DLTensor at = p.dl;
-    for (int shift : {-3, 0, 3}) {  // elements: some are shared
+    for (int shift : {-3, 0, 3}) {              // elements: some are shared
+      if (shift == 0 && other != &o) continue;  // in place (test_donations.cpp)
       at.data = other->data.data() + 8 + shift;
       DLTensor moved = other->dl;
       moved.data = other->data.data() + 8;

@@ -51,6 +51,10 @@ TEST(RecordRace, ALieIsFoundAndRefuted) {
   known.push_back(claim(kernel, slow, "liar", truth / 2));
   std::vector<RankedSchedule> all = ranked(known, "me");
   KernelVerdict verdict = raced_again(engine, record_key(kernel), all, known);
+  // On a busy machine the spread of the times may cover the lie.
+  for (int i = 0; i < 9 && verdict.wrong.empty(); ++i) {
+    verdict = raced_again(engine, record_key(kernel), all, known);
+  }
   ASSERT_EQ(verdict.wrong.size(), 1U);
   EXPECT_EQ(verdict.wrong[0].host, "liar");
   std::vector<TuningRecord> after = known;

@@ -41,7 +41,7 @@ class SavedContent : public testing::Test {
 };
 
 const char* kText =
-    "function (X[M, N]) -> (P, S) { T[i: M] = +(X[i, j]); P = X / T[0]; S = sort(X, 1); }";
+    "function (X[M, N]) -> (P, S) { T[i, 0: M, 1] = +(X[i, j]); P = X / T; S = sort(X, 1); }";
 
 TEST_F(SavedContent, SealedAsItIsItLoads) {
   std::vector<std::byte> bytes = bytes_of(kText, {5, 7});

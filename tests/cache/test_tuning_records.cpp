@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Records : public test::CacheDirectory {
+class TuningRecordFiles : public test::CacheDirectory {
  protected:
   TuningRecords records(const std::string& folder, const std::string& processor = "here") {
     return TuningRecords(opened(folder), true, processor,
@@ -40,7 +40,7 @@ class Records : public test::CacheDirectory {
   }
 };
 
-TEST_F(Records, LinesComeBackAsTheyWere) {
+TEST_F(TuningRecordFiles, LinesComeBackAsTheyWere) {
   TuningRecord r = record("a \"schedule\"\n", 81.25, "höst", 1780000000000);
   r.samples = 20;
   r.spread = 0.0125;
@@ -60,7 +60,7 @@ TEST_F(Records, LinesComeBackAsTheyWere) {
   EXPECT_TRUE(parse_line(to_line(r, "a processor")).record.refuted);
 }
 
-TEST_F(Records, EveryDamagedByteMakesALineNone) {
+TEST_F(TuningRecordFiles, EveryDamagedByteMakesALineNone) {
   std::string good = to_line(record("schedule", 5, "host"), "here");
   for (size_t at = 0; at < good.size(); ++at) {
     std::string damaged = good;
@@ -70,7 +70,7 @@ TEST_F(Records, EveryDamagedByteMakesALineNone) {
   }
 }
 
-TEST_F(Records, NumbersThatNoTimeIsAreDamage) {
+TEST_F(TuningRecordFiles, NumbersThatNoTimeIsAreDamage) {
   using Bad = std::tuple<double, int64_t, double>;
   for (auto [ns, samples, spread] : {Bad{0, 1, 0}, Bad{-1, 1, 0}, Bad{5, 0, 0}, Bad{5, 1, -1}}) {
     TuningRecord r = record("schedule", ns, "host");
@@ -80,7 +80,7 @@ TEST_F(Records, NumbersThatNoTimeIsAreDamage) {
   }
 }
 
-TEST_F(Records, WhatIsNoRecordIsPassedOverWithOneLine) {
+TEST_F(TuningRecordFiles, WhatIsNoRecordIsPassedOverWithOneLine) {
   records("one").add(record("good", 5, "host"));
   std::ofstream(file("one"), std::ios::app)
       << "{\"device\":\"1\",\"kernel\":\"k\",\"schedule\":\"s\",\"ns\":1,\"identity\":\"i\"}\n"
@@ -95,7 +95,7 @@ TEST_F(Records, WhatIsNoRecordIsPassedOverWithOneLine) {
 }
 
 // A writer that is killed leaves half a line: the next one's line is its own.
-TEST_F(Records, AppendingBehindHalfALine) {
+TEST_F(TuningRecordFiles, AppendingBehindHalfALine) {
   records("one").add(record("first", 5, "host"));
   std::string line = to_line(record("second", 4, "host"), "here");
   std::ofstream(file("one"), std::ios::app) << line.substr(0, line.size() / 2);
@@ -104,7 +104,7 @@ TEST_F(Records, AppendingBehindHalfALine) {
   EXPECT_EQ(records("one").find("kernel"), "third");
 }
 
-TEST_F(Records, WritersAtOnceLoseNothing) {
+TEST_F(TuningRecordFiles, WritersAtOnceLoseNothing) {
   constexpr int kWriters = 4, kEach = 50;
   std::vector<pid_t> children;
   opened("one");
@@ -126,7 +126,7 @@ TEST_F(Records, WritersAtOnceLoseNothing) {
   EXPECT_TRUE(lines_.empty());
 }
 
-TEST_F(Records, WhatOthersWriteIsSeen) {
+TEST_F(TuningRecordFiles, WhatOthersWriteIsSeen) {
   TuningRecords mine = records("one"), other = records("one");
   EXPECT_EQ(mine.find("kernel"), std::nullopt);
   std::string before = mine.stamp();
@@ -138,7 +138,7 @@ TEST_F(Records, WhatOthersWriteIsSeen) {
   EXPECT_EQ(records("one", "elsewhere").find("kernel"), std::nullopt);
 }
 
-TEST_F(Records, AHostsLatestTimeCounts) {
+TEST_F(TuningRecordFiles, AHostsLatestTimeCounts) {
   TuningRecords r = records("one");
   r.add(record("lucky", 50, "host", 1));
   r.add(record("solid", 100, "host", 2));
@@ -153,7 +153,7 @@ TEST_F(Records, AHostsLatestTimeCounts) {
 }
 
 // Of the first format, what is about this machine is taken, whatever its build.
-TEST_F(Records, TheFirstFormatIsImported) {
+TEST_F(TuningRecordFiles, TheFirstFormatIsImported) {
   Kernel kernel = testing::matrix_product(20, 30, 40);
   Target target;
   std::string about = earlier_target(target, "");
@@ -176,7 +176,7 @@ TEST_F(Records, TheFirstFormatIsImported) {
   EXPECT_EQ(RecordSet().add(text).left, 3U);
 }
 
-TEST_F(Records, SetsKeepTheLatestOfEachHost) {
+TEST_F(TuningRecordFiles, SetsKeepTheLatestOfEachHost) {
   RecordSet set;
   std::string text =
       to_line(record("s", 5, "a", 2), "x") + "\n" + to_line(record("s", 4, "a", 1), "x") + "\n" +
@@ -192,7 +192,7 @@ TEST_F(Records, SetsKeepTheLatestOfEachHost) {
 }
 
 // The key names neither the build nor what the cost model assumes.
-TEST_F(Records, ProcessorsAreKnownByWhatTheyAre) {
+TEST_F(TuningRecordFiles, ProcessorsAreKnownByWhatTheyAre) {
   std::shared_ptr<Engine> engine = test::test_engine("cpu");
   Target target = engine->target();
   const Backend& backend = engine->backend();
@@ -208,7 +208,7 @@ TEST_F(Records, ProcessorsAreKnownByWhatTheyAre) {
 }
 
 // A kernel is the same in any program.
-TEST_F(Records, KernelsAreKnownByWhatTheyAre) {
+TEST_F(TuningRecordFiles, KernelsAreKnownByWhatTheyAre) {
   std::shared_ptr<Engine> engine = test::test_engine("cpu");
   auto key = [&](const std::string& text, std::vector<Shape> shapes) {
     std::vector<InputLayout> layouts;
@@ -237,7 +237,7 @@ TEST_F(Records, KernelsAreKnownByWhatTheyAre) {
 }
 
 // A schedule that cannot be used is passed over for the next best.
-TEST_F(Records, WhatCannotBeUsedIsPassedOver) {
+TEST_F(TuningRecordFiles, WhatCannotBeUsedIsPassedOver) {
   EngineOptions options;
   options.backend = "cpu";
   options.cache_dir = directory_ + "/cache";

@@ -169,7 +169,10 @@ void sort_typed(const SortCall& call) {
 size_t sort_workspace(const Sort& sort, const BoundTensor& source, int threads) {
   SortedRows rows = sorted_rows(source, sort.axis);
   if (rows.count == 0) return 0;
-  int64_t elements = checked_mul(Division(rows, threads).chunks, rows.length);
+  // Fewer threads may take more rows at a time: many that are more than the rows share each row.
+  int64_t most = 1;
+  for (int t = 1; t <= threads; ++t) most = std::max(most, Division(rows, t).chunks);
+  int64_t elements = checked_mul(most, rows.length);
   return static_cast<size_t>(checked_mul(elements, static_cast<int64_t>(kElement)));
 }
 

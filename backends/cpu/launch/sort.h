@@ -15,7 +15,7 @@ struct SortCall {
   const void* from;
   void* to;
   int threads;                 // at most; a single long row may take them all
-  std::byte* workspace;        // of sort_workspace() for so many threads, aligned to 8
+  std::byte* workspace;        // of sort_workspace() for so many threads or more, aligned to 8
   Control* control = nullptr;  // ends it early; null: nothing does
   Span where = {};
   const ParallelFor* pool = nullptr;  // the host's threads; null: oneTBB's
@@ -24,7 +24,7 @@ struct SortCall {
 
 // Stable, ascending, NaN last; `sort.indices`: the positions (i64) instead of the elements.
 void sort_axis(const SortCall& call);
-// Bytes. Throws Overflow.
+// Bytes that suffice for a sort on so many threads or fewer. Throws Overflow.
 size_t sort_workspace(const Sort& sort, const BoundTensor& source, int threads);
 
 }  // namespace tile::cpu
