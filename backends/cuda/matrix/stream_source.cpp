@@ -122,10 +122,6 @@ template <int pending> FN void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 FN void copies_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-template <int count> FN void sums_arrived(float (&sum)[count]) {
-#pragma unroll
-  for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sum[i])::"memory");
-}
 template <int count> FN void fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
@@ -137,7 +133,6 @@ FN void group_fence() {}
 FN void group_commit() {}
 template <int pending> FN void group_wait() {}
 FN void copies_visible() {}
-template <int count> FN void sums_arrived(float (&)[count]) {}
 template <int count> FN void fewer_registers() {}
 template <int count> FN void more_registers() {}
 #endif

@@ -126,96 +126,25 @@ void Printer::divide_groups() {
   if (registers > 0) line("more_registers<" + number(registers) + ">();");
 }
 
-namespace {
-
-// The parts of a turn: the scores' product and what is made of it, and what the sums need: weights
-// as a factor and rescaled sums, and then the products.
-struct Turn {
-  nest::Block scores, weights, prepares, sums;
-};
-Turn turn_of(const nest::For& loop, const std::function<bool(int)>& is_fragment,
-             const std::function<bool(const nest::Statement&)>& makes_factor) {
-  Turn t;
-  bool scored = false, prepares = false;
-  for (const nest::Statement& s : loop.body) {
-    if (std::holds_alternative<nest::Copy>(s.what)) continue;
-    const auto* product = std::get_if<nest::MatrixTile>(&s.what);
-    prepares = prepares || (scored && makes_factor(s));
-    bool sums = product != nullptr && is_fragment(product->a);
-    (sums ? t.sums : !scored ? t.scores : prepares ? t.prepares : t.weights).push_back(s);
-    scored = scored || product != nullptr;
-  }
-  return t;
-}
-
-}  // namespace
-
-// The products of a turn's sums are under way while the next turn's weights are made: those read no
-// sums, and the scores' product stands in front of the sums' in the tensor cores' queue.
 void Printer::bulk_turns(const nest::For& loop, const std::string& first, const std::string& end) {
-  StreamLayout& l = *stream_;
-  auto makes_factor = [&](const nest::Statement& s) {
-    const auto* rows = std::get_if<nest::For>(&s.what);
-    std::vector<const nest::Store*> stores;
-    if (rows != nullptr) stores = stores_in(rows->body);
-    return stores.size() == 1 && is_narrow(buffer(stores[0]->target.buffer).type) &&
-           buffer(stores[0]->target.buffer).scope == nest::Scope::fragment;
-  };
-  Turn t = turn_of(
-      loop, [&](int id) { return buffer(id).scope == nest::Scope::fragment; }, makes_factor);
-  std::string part = "const u32 part = base + " + number(l.once_bytes) + " + ",
-              bytes = " * " + number(l.stage_bytes) + ";";
-  auto products = [&](const nest::Block& statements, const std::string& slot, bool waits) {
-    open("{");
-    line(part + slot + bytes);
-    l.waits = waits;
-    stream_block(statements);
-    l.waits = true;
-    close();
-  };
+  const StreamLayout& l = *stream_;
   line("barrier_wait(loaded, 0);");
   line("u32 slot = 0, phase = 0;");
-  stream_exponentials_ = true;
-  open("if (" + first + " < " + end + ") {");
-  open("{");
-  line("const int step = " + first + ";");
-  line("barrier_wait(full + 8 * slot, phase);");
-  products(t.scores, "slot", true);
-  stream_block(t.weights);
-  stream_block(t.prepares);
-  close();
   line("#pragma unroll 1");
-  open("for (int step = " + first + " + 1; step < " + end + "; ++step) {");
-  line("const u32 before = slot;");
+  open("for (int step = " + first + "; step < " + end + "; ++step) {");
+  line("barrier_wait(full + 8 * slot, phase);");
+  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
+       ";");
+  stream_exponentials_ = true;
+  stream_block(loop.body);
+  stream_exponentials_ = false;
+  line("__syncwarp();");
+  line("if (lane == 0) barrier_arrive(empty + 8 * slot);");
   open("if (++slot == " + number(l.stages) + ") {");
   line("slot = 0;");
   line("phase ^= 1;");
   close();
-  line("barrier_wait(full + 8 * slot, phase);");
-  products(t.scores, "slot", false);
-  products(t.sums, "before", false);
-  line("group_wait<" + number(static_cast<int64_t>(t.sums.size())) + ">();");
-  arrived(t.scores);
-  stream_block(t.weights);
-  line("group_wait<0>();");
-  arrived(t.sums);
-  line("__syncwarp();");
-  line("if (lane == 0) barrier_arrive(empty + 8 * before);");
-  stream_block(t.prepares);
   close();
-  products(t.sums, "slot", true);
-  close();
-  stream_exponentials_ = false;
-}
-
-// The sums of the products have been waited for: the compiler must not read them before.
-void Printer::arrived(const nest::Block& products) {
-  for (const nest::Statement& s : products) {
-    const auto* product = std::get_if<nest::MatrixTile>(&s.what);
-    if (product != nullptr) {
-      line("sums_arrived(" + names_[static_cast<size_t>(product->sum)] + ");");
-    }
-  }
 }
 
 }  // namespace tile::cuda

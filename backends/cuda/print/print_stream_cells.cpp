@@ -65,7 +65,7 @@ void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
     }
   }
   line("group_commit();");
-  if (stream_->waits) line("group_wait<0>();");
+  line("group_wait<0>();");
   close();
 }
 

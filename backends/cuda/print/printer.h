@@ -127,7 +127,6 @@ class Printer {
                            const std::string& barrier, int64_t& bytes);
   void divide_groups();
   void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
-  void arrived(const nest::Block& products);
   std::string stream_functions(const StreamLayout& l);
   void set_up_barriers();
   bool is_row_fragment(int id) const;

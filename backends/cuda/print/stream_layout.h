@@ -23,7 +23,6 @@ struct Printer::StreamLayout {
   // what they need alone, and not for each other.
   bool bulk = false;
   CudaKernel* kernel = nullptr;
-  bool waits = true;     // products are waited for where they are
   bool divided = false;  // into those that copy and those that multiply, where the text has come to
   int64_t rows = 0, threads = 0, stages = 0;
   std::map<int, int64_t> at;                   // bytes of the shared buffers, in a stage or before
