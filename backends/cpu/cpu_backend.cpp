@@ -24,9 +24,12 @@ namespace {
 std::unique_ptr<LinkedCode> link_by_llvm(std::span<const char> code) {
   return Jit::shared()->link(code);
 }
-std::unique_ptr<LinkedCode> link_quickly(std::span<const char> code) {
+// LLVM's linker trusts what it reads. A saved executable's objects are linked by ours, which checks
+// it, and by no other.
+std::unique_ptr<LinkedCode> link_checked(std::span<const char> code) {
   std::unique_ptr<LinkedCode> linked = link_object(code);
-  return linked ? std::move(linked) : link_by_llvm(code);
+  if (!linked) fail(Stage::run, "backend", {}, "the code is of no form that is known");
+  return linked;
 }
 
 class CpuBackend : public Backend {
@@ -63,7 +66,7 @@ class CpuBackend : public Backend {
   }
   std::shared_ptr<const Code> restore_saved(const Target& target,
                                             std::span<const std::byte> object) override {
-    return restored(target, object, link_quickly);
+    return restored(target, object, link_checked);
   }
 
   std::string emit(const nest::Nest& nest, const Target& target, std::string_view stage) override {

@@ -19,8 +19,8 @@ class LinkedCode {
 // An ELF object for this processor (System V ABI, AMD64 supplement) that has code and constants
 // only, refers to itself and to a few functions of the C library, and whose relocations are those
 // of position-independent code of the small model. Null for anything else, damaged bytes and
-// another processor's objects included: LLVM's linker may know it. What it reads is checked; what
-// the code does is not. Throws std::bad_alloc. Thread safe.
+// another processor's objects included. What it reads is checked; what the code does is not. Throws
+// std::bad_alloc. Thread safe.
 std::unique_ptr<LinkedCode> link_object(std::span<const char> object);
 
 }  // namespace tile::cpu

@@ -179,6 +179,13 @@ void find_codes(Executable& e, ByteReader& in) {
   }
 }
 
+// What is saved must load: the linker of saved code knows the forms that LLVM gives it so far.
+void check_loads(const Engine& engine, const Code& code) {
+  if (engine.backend().restore_saved(engine.target(), code.object())) return;
+  fail(Stage::run, "unsupported", {}, "the code of this executable cannot be saved",
+       "keep the program's text; please report the program");
+}
+
 // What depends on the machine: its threads sort in a workspace each.
 void fit_workspace(Executable& e) {
   for (const Launch& launch : e.launches) {
@@ -225,8 +232,14 @@ std::vector<std::byte> saved_executable(const Executable& executable) {
   Executable e = executable;
   CodeTable codes;
   for (Launch& launch : e.launches) {
-    if (!launch.sort) launch.key = codes.number_of(launch.code);
-    for (PrepackedCopy& p : launch.prepared) p.key = codes.number_of(p.code);
+    if (!launch.sort) {
+      check_loads(engine, *launch.code);
+      launch.key = codes.number_of(launch.code);
+    }
+    for (PrepackedCopy& p : launch.prepared) {
+      check_loads(engine, *p.code);
+      p.key = codes.number_of(p.code);
+    }
   }
   ByteWriter out;
   out.text(build_identity());
