@@ -16,11 +16,16 @@
 #include "core/autodiff/derivation/cells.h"
 #include "core/autodiff/derivation/degree.h"
 #include "core/autodiff/derivation/derivation.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
 
 using Kind = Degree::Kind;
+
+// Statements that one tensor's degree is followed through. A norm or a softmax takes a dozen, and
+// degrees of all tensors of a long chain would take the square of its length.
+constexpr int kMostFollowed = 128;
 
 class Walk {
  public:
@@ -30,9 +35,12 @@ class Walk {
   bool is_fixed(TensorId of, TensorId tensor, Kind kind) {
     degrees_.clear();
     if (!start(tensor, kind)) return false;
+    int followed = 0;
     for (const Statement& s : program_.statements) {
       bool reads = s.result > tensor && needed_[s.result] && reads_moved(s);
       if (!reads) continue;
+      if (++followed > kMostFollowed) return false;
+      checkpoint();
       Degree degree = std::visit([&](const auto& what) { return result(s, what); }, s.what);
       if (degree.is_unknown()) return false;
       if (!degree.is_fixed()) degrees_[s.result] = std::move(degree);
