@@ -188,6 +188,16 @@ TEST(StreamRules, OthersStayApart) {
   for (const Kernel& k : kernels(attentions()[0], target_of("sm_75"))) EXPECT_FALSE(has_stream(k));
 }
 
+// Values of one column are no product: nothing is left that tensor cores multiply weights with.
+TEST(StreamRules, SumsOfSingleCellsStayApart) {
+  std::string text = attention(kWide, "");
+  text.replace(text.find("(O)"), 3, "(O, Sum)");
+  Attention single{"single", text, shapes(DType::bf16, 70, 90, 32, 1)};
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    for (const Kernel& k : kernels(single, target_of(architecture))) EXPECT_FALSE(has_stream(k));
+  }
+}
+
 TEST(StreamRules, BlocksThatDoNotFitAreRefused) {
   Target target = target_of("sm_90a");
   Kernel kernel = kernels(attentions()[0], target)[0];

@@ -9,7 +9,10 @@ namespace {
 //
 // exp_distance: exp(a - b) (exp_scaled: exp(a * times - b)) by one rounding of the power of two's
 // exponent, but for that of b's part; exp_between: of two such parts, so that factors fit what
-// exp_distance has made before.
+// exp_distance has made before. From 2^27 on the rounding of b's part could exceed the exponents
+// that 16 bits have, so that a row whose scores are all masked (-1e9, -1e30) would have infinite
+// weights; but there neighbours are at least 8 apart, and the plain difference tells the equal from
+// the rest.
 constexpr const char* kPrelude = R"(
 #ifndef TILE_STREAM
 #define TILE_STREAM
@@ -89,8 +92,9 @@ FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
   multiply_fragments([](u16 bits) { return from(f16{bits}); }, sum, a, b0, b1);
 }
 #endif
+FN bool is_far(f32 x) { return fabsf(x) >= 134217728.0f; }
 FN f32 exp_distance(f32 a, f32 b) {
-  const f32 log2_e = 1.44269504f;
+  const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
   return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
 }
 FN f32 exp_scaled(f32 a, f32 times, f32 b) {
@@ -99,6 +103,8 @@ FN f32 exp_scaled(f32 a, f32 times, f32 b) {
 }
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
+  if (is_far(b)) return power_of_two(a - b);
+  if (is_far(a)) return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
   return power_of_two(rounded_product(a, log2_e) - rounded_product(b, log2_e));
 }
 FN f32 stream_largest(f32 x) {

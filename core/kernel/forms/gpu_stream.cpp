@@ -53,7 +53,11 @@ class FormFinder {
     const KernelStage& first = kernel_.stages[0];
     form_.columns = piece(0).box[static_cast<size_t>(first.stream)];
     if (!bodies_fit() || !scores() || !other_stages()) return std::nullopt;
-    bool whole = form_.weights > 0 && form_.running > 0 && !form_.sums.empty();
+    // The printer knows the kernel by the product of weights and values: sums of single cells alone
+    // (a log-sum-exp) stay apart.
+    bool multiplies = std::any_of(form_.sums.begin(), form_.sums.end(),
+                                  [](const StreamForm::Sum& s) { return s.column >= 0; });
+    bool whole = form_.weights > 0 && form_.running > 0 && multiplies;
     return whole ? std::optional(form_) : std::nullopt;
   }
 
