@@ -236,7 +236,7 @@ TEST_F(TensorCoreCode, DoublesByMmaOfEveryLayout) {
     for (const Target& target : {h200_target(), a100_target()}) {
       expect_compiles(
           converted_matrices({1024, 1024, 1024}, a, b, DType::f64, DType::f64, DType::f64, a),
-          target, 4, "mma_f64(sum");
+          target, 1, "mma_f64(sum");  // of the next ones some spill, and are passed over
       expect_compiles(
           converted_matrices({333, 65, 47}, a, b, DType::f64, DType::f64, DType::f64, b), target, 1,
           "mma_f64(sum");

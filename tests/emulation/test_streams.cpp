@@ -48,6 +48,14 @@ std::vector<Attention> attentions() {
   std::string bias = attention(kWide, "");
   bias.replace(bias.find("V[B, T, C]"), 10, "V[B, T, C], M[S, T]");
   bias.replace(bias.find("* 0.25"), 6, "* 0.25 + M");
+  // All scores of one row are masked by a number that is far beyond the exponents of f32, before
+  // the scale and after it.
+  const std::string kMask = "(index(L, 1) == 3 ? -1e30 : ";
+  std::string masked = attention(kWide, "");
+  std::string masked_last = attention(kWide, "", "as_float(E / Sum, 16)");
+  masked.replace(masked.find("as_float(L, 32) * 0.25"), 22, kMask + "as_float(L, 32)) * 0.17");
+  masked_last.replace(masked_last.find("as_float(L, 32) * 0.25"), 22,
+                      kMask + "as_float(L, 32) * 0.25)");
   // Several heads of queries share one of keys.
   std::string grouped =
       "function (Q[G, R, S, D], K[G, T, D], V[G, T, C]) -> (O, Top, Sum) {\n"
@@ -70,6 +78,8 @@ std::vector<Attention> attentions() {
         {DType::bf16, {2, 90, 32}},
         {DType::bf16, {2, 90, 32}},
         {DType::f32, {70, 90}}}},
+      {"masked_row", masked, shapes(DType::bf16, 33, 40, 32, 32)},
+      {"masked_row_behind_the_scale", masked_last, shapes(DType::f16, 33, 40, 32, 32)},
       {"grouped",
        grouped,
        {{DType::bf16, {2, 3, 66, 32}}, {DType::bf16, {2, 34, 32}}, {DType::bf16, {2, 34, 32}}}},

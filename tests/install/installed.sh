@@ -53,9 +53,10 @@ LD_LIBRARY_PATH="$folder" "$work/wrapped"
 echo "installed: the header serves C++11, its wrapper C++17"
 
 cmake --install "$build" --component programs --prefix "$work/programs" >/dev/null
-for file in man/man1/tile.1 man/man1/tile-run.1 bash-completion/completions/tile zsh/site-functions/_tile \
+for file in man/man1/tile.1.gz man/man1/tile-run.1.gz bash-completion/completions/tile zsh/site-functions/_tile \
   fish/vendor_completions.d/tile.fish; do
   [ -s "$work/programs/share/$file" ] || { echo "installed: no share/$file" >&2; exit 1; }
 done
-"$work/programs/bin/tile" man run | diff - "$work/programs/share/man/man1/tile-run.1"
+gzip -dc "$work/programs/share/man/man1/tile-run.1.gz" >"$work/tile-run.1"
+"$work/programs/bin/tile" man run | diff - "$work/tile-run.1"
 echo "installed: manual pages and completions"

@@ -78,12 +78,6 @@ if(TILE_GZIP)
     install(FILES ${PROJECT_SOURCE_DIR}/third_party/debian/copyright ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz
             DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${_package} COMPONENT ${_component})
   endforeach()
-  file(GLOB _pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/man/*.1)
-  foreach(_page ${_pages})
-    get_filename_component(_name ${_page} NAME)
-    tile_compressed(${_page} ${PROJECT_BINARY_DIR}/debian/${_name}.gz)
-    install(FILES ${PROJECT_BINARY_DIR}/debian/${_name}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
-  endforeach()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libtile-dev
         COMPONENT development)

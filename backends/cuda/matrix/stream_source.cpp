@@ -99,7 +99,8 @@ FN f32 exp_distance(f32 a, f32 b) {
 }
 FN f32 exp_scaled(f32 a, f32 times, f32 b) {
   const f32 log2_e = 1.44269504f;
-  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
+  const f32 near = fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e));
+  return power_of_two(is_far(b) ? rounded_product(a, times) - b : near);
 }
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
