@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -27,14 +28,51 @@ CodePool& pool() {
   return all;
 }
 
-// Functions that LLVM's code calls without being told to: copies and fills of memory.
-void* library_function(std::string_view name) {
+// Functions of the C library that code calls: copies and fills of memory, which LLVM makes without
+// being told to, and what it has no instructions for: multiply-adds of processors without them, and
+// functions of f64.
+using Functions = std::map<std::string_view, void*>;
+
+template <class T, class... Parameters>
+void* address_of(T (*function)(Parameters...)) {
+  return reinterpret_cast<void*>(function);
+}
+
+template <class T>
+void add_mathematics(Functions& all, std::array<std::string_view, 15> names) {
+  using One = T (*)(T);
+  using Two = T (*)(T, T);
+  using Three = T (*)(T, T, T);
+  const std::array<void*, 15> addresses{
+      address_of(static_cast<One>(std::sin)),  address_of(static_cast<One>(std::cos)),
+      address_of(static_cast<One>(std::exp)),  address_of(static_cast<One>(std::exp2)),
+      address_of(static_cast<One>(std::log)),  address_of(static_cast<One>(std::log2)),
+      address_of(static_cast<One>(std::tanh)), address_of(static_cast<One>(std::floor)),
+      address_of(static_cast<One>(std::ceil)), address_of(static_cast<One>(std::trunc)),
+      address_of(static_cast<One>(std::rint)), address_of(static_cast<One>(std::sqrt)),
+      address_of(static_cast<Two>(std::pow)),  address_of(static_cast<Two>(std::fmod)),
+      address_of(static_cast<Three>(std::fma))};
+  for (size_t i = 0; i < names.size(); ++i) all.emplace(names[i], addresses[i]);
+}
+
+Functions library_functions() {
   using Copy = void* (*)(void*, const void*, size_t);
   using Fill = void* (*)(void*, int, size_t);
-  if (name == "memcpy") return reinterpret_cast<void*>(static_cast<Copy>(std::memcpy));
-  if (name == "memmove") return reinterpret_cast<void*>(static_cast<Copy>(std::memmove));
-  if (name == "memset") return reinterpret_cast<void*>(static_cast<Fill>(std::memset));
-  throw Unknown{};
+  Functions all{{"memcpy", address_of(static_cast<Copy>(std::memcpy))},
+                {"memmove", address_of(static_cast<Copy>(std::memmove))},
+                {"memset", address_of(static_cast<Fill>(std::memset))}};
+  add_mathematics<double>(all, {"sin", "cos", "exp", "exp2", "log", "log2", "tanh", "floor", "ceil",
+                                "trunc", "rint", "sqrt", "pow", "fmod", "fma"});
+  add_mathematics<float>(all, {"sinf", "cosf", "expf", "exp2f", "logf", "log2f", "tanhf", "floorf",
+                               "ceilf", "truncf", "rintf", "sqrtf", "powf", "fmodf", "fmaf"});
+  return all;
+}
+
+void* library_function(std::string_view name) {
+  static const Functions kAll = library_functions();
+  auto found = kAll.find(name);
+  if (found == kAll.end()) throw Unknown{};
+  return found->second;
 }
 
 class Block : public LinkedCode {
