@@ -63,8 +63,8 @@ std::string FactorCopies::fresh_name(const std::string& of) const {
 Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<std::string> names,
                                  std::optional<int64_t> limit) const {
   Piece piece;
-  piece.iterators = std::move(names);
-  piece.box = tensor(to).shape;
+  piece.iterators = IdVector<IteratorId, std::string>(std::move(names));
+  piece.box = IterationBox(tensor(to).shape);
   piece.parallel_dims = piece.box.size();
   Access store;
   store.tensor = to;
@@ -74,7 +74,7 @@ Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<st
   Body& b = piece.body;
   NodeId value = b.cast(b.load(0, tensor(to).type), DType::f32);
   if (limit) {
-    auto last = static_cast<int>(piece.parallel_dims) - 1;
+    size_t last = piece.parallel_dims - 1;
     NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
                                 DType::bool_);
     value = b.operation(Op::select, {inside, value, b.real(0, DType::f32)}, DType::f32);

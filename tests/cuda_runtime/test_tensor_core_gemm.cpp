@@ -44,7 +44,7 @@ Kernel product_kernel(const Names& iterators, const std::vector<int64_t>& box, s
             {{C, c.second}, {bias, {c.second.back()}}},
             {},
             finish}})
-      .attach = 0;
+      .attach = StageId(0);
   return k.finish();
 }
 

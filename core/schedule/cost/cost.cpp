@@ -136,14 +136,14 @@ double PieceModel::refetch_ns(const TileShape& t) const {
 }
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {
-  if (s.carried >= 0) return carried_ns(s, nullptr);
+  if (s.carried.valid()) return carried_ns(s, nullptr);
   if (!last_ || last_->first != s) last_.emplace(s, serial_parts_ns(s, nullptr));
   return last_->second;
 }
 
 double PieceModel::serial_ns(const PieceSchedule& s, CostTerm* into) const {
   if (into == nullptr) return serial_ns(s);
-  into->ns = s.carried >= 0 ? carried_ns(s, into) : serial_parts_ns(s, into);
+  into->ns = s.carried.valid() ? carried_ns(s, into) : serial_parts_ns(s, into);
   return into->ns;
 }
 
@@ -187,7 +187,7 @@ double PieceModel::task_count(const PieceSchedule& s) const {
   double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
-    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.iterator)]);
+    auto extent = static_cast<double>(piece_.box[l.iterator]);
     tasks *= std::ceil(extent / static_cast<double>(l.step));
   }
   return tasks;
@@ -201,7 +201,7 @@ double PieceModel::copying_overhead_ns(const PieceSchedule& s, double workers) c
   double total = 0;
   for (const Packing& p : s.packings) {
     if (p.level > 0 || packed_once(s, p)) continue;
-    double bytes = packed_bytes(accesses_[static_cast<size_t>(p.load)], piece_.box);
+    double bytes = packed_bytes(accesses_[p.load], piece_.box);
     total += threads ? target_.parallel_overhead_ns
                      : bytes / kCacheLine * target_.core.line_handed_over_ns;
   }
@@ -212,10 +212,10 @@ double PieceModel::copying_overhead_ns(const PieceSchedule& s, double workers) c
 // rows inside of lines, each row has one.
 double PieceModel::contended_ns(const PieceSchedule& s, double workers) const {
   auto loop = std::find_if(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
-    return l.binding == Binding::parallel && piece_.box[static_cast<size_t>(l.iterator)] > l.step;
+    return l.binding == Binding::parallel && piece_.box[l.iterator] > l.step;
   });
   if (loop == s.outer.end() || workers < 2) return 0;
-  auto cut = static_cast<size_t>(loop->iterator);
+  IteratorId cut = loop->iterator;
   double lines = 0;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
     const AccessModel& a = accesses_[i];
@@ -276,7 +276,7 @@ double PieceModel::first_share(const PieceSchedule& s, double tasks, double work
   double run = std::ceil(tasks / workers), inner = tasks, share = 0, part = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel || run <= 0) break;
-    auto extent = static_cast<double>(piece_.box[static_cast<size_t>(l.iterator)]);
+    auto extent = static_cast<double>(piece_.box[l.iterator]);
     auto step = static_cast<double>(l.step);
     inner /= std::ceil(extent / step);
     double whole = std::floor(run / inner), done = std::min(1.0, whole * step / extent);
@@ -361,7 +361,7 @@ double estimate_stages(const Schedule& schedule, const Kernel& kernel, const Tar
   if (into != nullptr) into->add("starting the kernel", total);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
-    if (stage.attach >= 0) {
+    if (stage.attach.valid()) {
       double ns = attached_ns(stage, kernel, target) / std::max(1, target.threads);
       total += ns;
       if (into != nullptr) into->add(stage_name(kernel, s, 0) + ", in the tile", ns);

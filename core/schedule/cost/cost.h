@@ -48,7 +48,7 @@ class PieceModel {
   struct AccessModel {
     const Access* access = nullptr;
     Shape shape;
-    std::vector<int64_t> strides;  // in elements, one for each iterator
+    IdVector<IteratorId, int64_t> strides;  // in elements
     int bytes = 4;
     bool store = false;
     bool gathers = false;                 // an index is a value that data decide
@@ -65,8 +65,7 @@ class PieceModel {
   const std::vector<AccessModel>& accesses() const { return accesses_; }  // loads, then stores
   // Whether copies of the load are made before all runs, which pay for reading them alone.
   bool packed_once(const PieceSchedule& s, const Packing& p) const {
-    return accesses_[static_cast<size_t>(p.load)].kept &&
-           tile::packed_once(p, s, piece_, kernel_, target_).has_value();
+    return accesses_[p.load].kept && tile::packed_once(p, s, piece_, kernel_, target_).has_value();
   }
   static AccessBlock block_of(const AccessModel& a, Range range);
   static double footprint(const AccessModel& a, Range range) { return block_of(a, range).bytes(); }
@@ -75,13 +74,13 @@ class PieceModel {
   double fetch_ns(const AccessModel& a, Range range, double rate) const;
   // Whether a tile that unrolls `rows` reads blocks of the access whose lanes along `vector` memory
   // has apart as vectors along the rows, and turns them in registers.
-  static bool turns(const AccessModel& a, int vector, size_t rows);
-  double lines_of_vector(const AccessModel& a, int vector) const;
-  // Cycles of one vector of the access when `vector` is the vector iterator (-1: none).
-  double vector_cycles(const AccessModel& a, int vector, bool packed) const;
+  static bool turns(const AccessModel& a, IteratorId vector, size_t rows);
+  double lines_of_vector(const AccessModel& a, IteratorId vector) const;
+  // Cycles of one vector of the access when `vector` is the vector iterator.
+  double vector_cycles(const AccessModel& a, IteratorId vector, bool packed) const;
   // The same where a vector takes all values of `last` for each of `rows` of `first`'s.
   struct JoinedLanes {
-    int first = -1, last = -1;
+    IteratorId first, last;
     int64_t rows = 1;
   };
   double joined_cycles(const AccessModel& a, const JoinedLanes& lanes, bool packed) const;
@@ -102,13 +101,13 @@ class PieceModel {
   struct TileShape {
     std::vector<size_t> iterators;  // of the register tile
     std::vector<int64_t> blocks;    // their sizes in a full tile
-    int vector = -1;
-    int joined = -1;  // the other iterator of the vector's lanes, and how many of its values
+    IteratorId vector;
+    IteratorId joined;  // the other iterator of the vector's lanes, and how many of its values
     int64_t rows = 1;
     int64_t copies = 1;
     double unroll = 1;
     int64_t group = 1;  // packed neighbours of a dot
-    int turned = -1;    // unrolled directly around the vector loop
+    IteratorId turned;  // unrolled directly around the vector loop
   };
   AccessModel access_model(const Access& access, const Kernel& kernel,
                            const BodyFacts::Load* load) const;
@@ -171,7 +170,7 @@ class PieceModel {
   double tiles_cycles(const PieceSchedule& s, CostTerm* into) const;
   TileCycles tiles_block_cycles(const PieceSchedule& s, int64_t m, int64_t n, double steps) const;
   double carried_ns(const PieceSchedule& s, CostTerm* into) const;
-  double far_steps_ns(int carried) const;
+  double far_steps_ns(IteratorId carried) const;
   double running_cycles(const TileShape& t, double vectors) const;
   double refetch_ns(const TileShape& t) const;
   bool repeats_border(const Constraint& c, const TileShape& t) const;

@@ -27,19 +27,19 @@ bool PieceModel::is_fused(const Body& body) const {
 
 // Lines that a vector of neighbours lies in, on average: rows that are no multiple of a line begin
 // anywhere.
-double PieceModel::lines_of_vector(const AccessModel& a, int vector) const {
+double PieceModel::lines_of_vector(const AccessModel& a, IteratorId vector) const {
   constexpr auto kLine = static_cast<int64_t>(kCacheLine);
   int64_t apart = kLine, bytes = std::min(lanes_ * a.bytes, kLine);
   for (size_t u = 0; u < a.strides.size(); ++u) {
-    bool moves = static_cast<int>(u) != vector && piece_.box[u] > 1;
+    bool moves = IteratorId(u) != vector && piece_.box[u] > 1;
     if (moves) apart = gcd(apart, std::abs(a.strides[u]) * a.bytes);
   }
   return 1 + static_cast<double>(std::max<int64_t>(bytes - apart, 0)) / kCacheLine;
 }
 
-double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) const {
-  if (vector < 0) return kLoadCycles;
-  int64_t stride = a.strides[static_cast<size_t>(vector)];
+double PieceModel::vector_cycles(const AccessModel& a, IteratorId vector, bool packed) const {
+  if (!vector.valid()) return kLoadCycles;
+  int64_t stride = a.strides[vector];
   auto lanes = static_cast<double>(lanes_);
   if (a.gathers) return lanes * kGatheredLaneCycles;
   // Lanes a line or more apart keep as many lines busy.
@@ -57,9 +57,9 @@ double PieceModel::vector_cycles(const AccessModel& a, int vector, bool packed) 
 
 double PieceModel::joined_cycles(const AccessModel& a, const JoinedLanes& lanes,
                                  bool packed) const {
-  int64_t length = piece_.box[static_cast<size_t>(lanes.last)];
-  int64_t inner = std::abs(a.strides[static_cast<size_t>(lanes.last)]);
-  int64_t outer = std::abs(a.strides[static_cast<size_t>(lanes.first)]);
+  int64_t length = piece_.box[lanes.last];
+  int64_t inner = std::abs(a.strides[lanes.last]);
+  int64_t outer = std::abs(a.strides[lanes.first]);
   if (packed) {
     outer = outer == 0 ? 0 : inner == 0 ? 1 : length;
     inner = std::min<int64_t>(inner, 1);
@@ -102,9 +102,9 @@ double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const
   for (const Loop& l : s.reduce) {
     if (l.binding != Binding::unroll || l.step != 1) continue;
     for (size_t j = 0; j < t.iterators.size(); ++j) {
-      auto u = static_cast<int>(t.iterators[j]);
+      IteratorId u(t.iterators[j]);
       if (u == t.vector || u == t.joined) continue;
-      auto reduction = static_cast<size_t>(l.iterator);
+      size_t reduction = l.iterator.index();
       part *= distinct_part(a, t.iterators[j], static_cast<int64_t>(counts[j]), reduction,
                             piece_.box[reduction]);
     }
@@ -112,14 +112,14 @@ double PieceModel::shared_part(const PieceSchedule& s, const TileShape& t, const
   return part;
 }
 
-bool PieceModel::turns(const AccessModel& a, int vector, size_t rows) {
-  if (vector < 0 || static_cast<int>(rows) == vector || a.store || a.gathers) return false;
-  return a.strides[rows] == 1 && std::abs(a.strides[static_cast<size_t>(vector)]) > kLanesTogether;
+bool PieceModel::turns(const AccessModel& a, IteratorId vector, size_t rows) {
+  if (!vector.valid() || IteratorId(rows) == vector || a.store || a.gathers) return false;
+  return a.strides[rows] == 1 && std::abs(a.strides[vector]) > kLanesTogether;
 }
 
 int64_t PieceModel::transposed_rows(const AccessModel& a, const TileShape& t) {
-  for (size_t j = 0; j < t.iterators.size() && t.turned >= 0; ++j) {
-    bool unrolled = static_cast<int>(t.iterators[j]) == t.turned;
+  for (size_t j = 0; j < t.iterators.size() && t.turned.valid(); ++j) {
+    bool unrolled = IteratorId(t.iterators[j]) == t.turned;
     if (unrolled && turns(a, t.vector, t.iterators[j])) return t.blocks[j];
   }
   return 1;
@@ -133,13 +133,13 @@ double PieceModel::transpose_cycles(int64_t rows) const {
 
 double PieceModel::access_cycles(const AccessModel& a, const TileShape& t, bool packed) const {
   if (int64_t rows = transposed_rows(a, t); rows > 1 && !packed) return transpose_cycles(rows);
-  if (t.joined < 0) return vector_cycles(a, t.vector, packed);
+  if (!t.joined.valid()) return vector_cycles(a, t.vector, packed);
   return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
 }
 
 bool PieceModel::is_packed(const PieceSchedule& s, size_t load) {
   return std::any_of(s.packings.begin(), s.packings.end(),
-                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
+                     [&](const Packing& p) { return p.load == load; });
 }
 
 // Cycles of one vector of groups of neighbours; `cycles`: of a vector of elements. Unless they are
@@ -147,8 +147,8 @@ bool PieceModel::is_packed(const PieceSchedule& s, size_t load) {
 double PieceModel::group_cycles(const PieceSchedule& s, const TileShape& t, size_t load,
                                 double cycles) const {
   const AccessModel& a = accesses_[load];
-  int64_t stride = a.strides[static_cast<size_t>(s.reduce.back().iterator)];
-  bool scalar = t.vector < 0 || a.strides[static_cast<size_t>(t.vector)] == 0;
+  int64_t stride = a.strides[s.reduce.back().iterator];
+  bool scalar = !t.vector.valid() || a.strides[t.vector] == 0;
   if (is_packed(s, load) || (scalar && stride == 1)) return cycles;
   auto group = static_cast<double>(t.group);
   return group * cycles + 3 * (group - 1) * kOperationCycles;

@@ -44,9 +44,8 @@ PieceModel::TileCycles PieceModel::tiles_block_cycles(const PieceSchedule& s, in
   c.step = std::max(c.arithmetic, c.loads);
   bool as_they_are = kernel_.stages.size() == 1 &&
                      kernel_.tensors[contraction_.outputs[0]].type == contraction_.accumulator;
-  bool blocked = std::any_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
-    return l.iterator >= static_cast<int>(piece_.parallel_dims);
-  });
+  bool blocked = std::any_of(s.outer.begin(), s.outer.end(),
+                             [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
   c.stores = all_rows * tiles * (as_they_are || blocked ? kRowStoredCycles : kRowFinishedCycles);
   if (blocked) c.finish = all_rows * tiles * kRowResumedCycles + kFarSumsCycles;
   c.start = kTilesStartCycles;
@@ -56,17 +55,17 @@ PieceModel::TileCycles PieceModel::tiles_block_cycles(const PieceSchedule& s, in
 
 double PieceModel::tiles_cycles(const PieceSchedule& s, CostTerm* into) const {
   TileSizes t = tile_sizes(s, piece_);
-  auto block_of = [&](int u) {
-    int64_t block = piece_.box[static_cast<size_t>(u)];
+  auto block_of = [&](IteratorId u) {
+    int64_t block = piece_.box[u];
     for (const Loop& l : s.outer) {
       if (l.iterator == u) block = std::min(block, l.step);
     }
     return block;
   };
   double steps = 1, times = 1;  // of a block's reduction, and such blocks
-  for (int u = 0; u < static_cast<int>(piece_.box.size()); ++u) {
-    int64_t extent = piece_.box[static_cast<size_t>(u)], block = block_of(u);
-    if (u < static_cast<int>(piece_.parallel_dims)) {
+  for (IteratorId u : piece_.box.ids()) {
+    int64_t extent = piece_.box[u], block = block_of(u);
+    if (piece_.is_parallel(u)) {
       if (u != t.m && u != t.n) times *= static_cast<double>(extent);
       continue;
     }
@@ -75,8 +74,8 @@ double PieceModel::tiles_cycles(const PieceSchedule& s, CostTerm* into) const {
   }
   double total = 0;
   int64_t rows = block_of(t.m), columns = block_of(t.n);
-  int64_t all_rows = piece_.box[static_cast<size_t>(t.m)];
-  int64_t all_columns = piece_.box[static_cast<size_t>(t.n)];
+  int64_t all_rows = piece_.box[t.m];
+  int64_t all_columns = piece_.box[t.n];
   for (auto [m, down] : {std::pair(rows, all_rows / rows), {all_rows % rows, int64_t{1}}}) {
     for (auto [n, along] :
          {std::pair(columns, all_columns / columns), {all_columns % columns, int64_t{1}}}) {

@@ -24,7 +24,7 @@ double PieceModel::carried_ns(const PieceSchedule& s, CostTerm* into) const {
   double cells = 1, bytes = 0, vectors = 1;
   for (size_t u = 0; u < piece_.parallel_dims; ++u) cells *= static_cast<double>(piece_.box[u]);
   for (size_t j = 0; j < t.iterators.size(); ++j) {
-    bool vector = static_cast<int>(t.iterators[j]) == t.vector;
+    bool vector = IteratorId(t.iterators[j]) == t.vector;
     int64_t block = std::min(t.blocks[j], piece_.box[t.iterators[j]]);
     cells /= static_cast<double>(block);
     vectors *= static_cast<double>(vector ? ceil_div(block, lanes_) : block);
@@ -42,8 +42,9 @@ double PieceModel::carried_ns(const PieceSchedule& s, CostTerm* into) const {
            3 * kIterationCycles;
     step = std::max(2 * target_.core.fma_cycles, step);
   }
-  if (t.vector >= 0 && t.vector == s.carried) step = running_cycles(t, vectors) + kIterationCycles;
-  if (t.vector >= 0 && t.vector == s.carried && window_) {
+  if (t.vector.valid() && t.vector == s.carried)
+    step = running_cycles(t, vectors) + kIterationCycles;
+  if (t.vector.valid() && t.vector == s.carried && window_) {
     // The ends and the beginnings of blocks; vectors are not full at a block's end.
     auto length = static_cast<double>(piece_.box[piece_.parallel_dims]);
     auto lanes = static_cast<double>(lanes_);
@@ -73,10 +74,10 @@ double PieceModel::carried_ns(const PieceSchedule& s, CostTerm* into) const {
 
 // Of one step along a carried parallel dimension whose cells are pages apart: the first line of
 // each row there, where no prefetcher has gone ahead.
-double PieceModel::far_steps_ns(int carried) const {
+double PieceModel::far_steps_ns(IteratorId carried) const {
   double rows = 0;
   for (const AccessModel& a : accesses_) {
-    size_t moved = a.store ? static_cast<size_t>(carried) : piece_.parallel_dims;
+    size_t moved = a.store ? carried.index() : piece_.parallel_dims;
     if (moved >= a.strides.size()) continue;  // a window of run-time length
     rows += std::abs(static_cast<double>(a.strides[moved])) * a.bytes >= kFarStepBytes ? 1 : 0;
   }
@@ -88,15 +89,15 @@ double PieceModel::far_steps_ns(int carried) const {
 // addition for each that waits for the one before.
 double PieceModel::running_cycles(const TileShape& t, double vectors) const {
   double doublings = std::log2(static_cast<double>(lanes_));
-  auto carried = static_cast<size_t>(t.vector);
+  IteratorId carried = t.vector;
   double each = body_ + (2 * doublings + 5) * kOperationCycles;
   for (const AccessModel& a : accesses_) {
-    each += vector_cycles(a, a.store ? t.vector : static_cast<int>(piece_.parallel_dims), false);
+    each += vector_cycles(a, a.store ? t.vector : IteratorId(piece_.parallel_dims), false);
   }
   double row = 1;
   for (size_t j = 0; j < t.iterators.size(); ++j) {
     int64_t block = std::min(t.blocks[j], piece_.box[carried]);
-    if (t.iterators[j] == carried) row = static_cast<double>(ceil_div(block, lanes_));
+    if (t.iterators[j] == carried.index()) row = static_cast<double>(ceil_div(block, lanes_));
   }
   return std::max(target_.core.fma_cycles * row, vectors * each);
 }

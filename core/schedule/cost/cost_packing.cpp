@@ -13,12 +13,12 @@ constexpr double kCopiedCycles = 3;
 
 // Nanoseconds of bringing a copied operand's elements. A line comes as often as its elements are
 // read where the loops between neighbours touch more lines than a cache keeps.
-double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector<int64_t> range,
+double source_ns(const Packing& p, const PieceModel::AccessModel& a, IterationBox range,
                  const Target& target) {
   std::vector<double> trips;
   double elements = 1;
   for (const Loop& l : p.order) {
-    int64_t& n = range[static_cast<size_t>(l.iterator)];
+    int64_t& n = range[l.iterator];
     trips.push_back(static_cast<double>(ceil_div(n, l.step)));
     elements *= trips.back();
     n = std::min(n, l.step);
@@ -26,7 +26,7 @@ double source_ns(const Packing& p, const PieceModel::AccessModel& a, std::vector
   double lines = kCacheLine, again = 1;
   for (size_t i = p.order.size(); i-- > 0;) {
     const Loop& l = p.order[i];
-    auto stride = static_cast<double>(std::abs(a.strides[static_cast<size_t>(l.iterator)]));
+    auto stride = static_cast<double>(std::abs(a.strides[l.iterator]));
     double move = stride * static_cast<double>(l.step) * a.bytes;
     if (move > 0 && move < kCacheLine && i + 1 < p.order.size() && trips[i] > 1) {
       again = std::min(trips[i], kCacheLine / move);
@@ -51,24 +51,24 @@ double PieceModel::packing_ns(const PieceSchedule& s, CostTerm* into) const {
   double total = 0;
   for (const Packing& p : s.packings) {
     if (packed_once(s, p)) continue;
-    const AccessModel& a = accesses_[static_cast<size_t>(p.load)];
-    std::vector<int64_t> range = piece_.box;
+    const AccessModel& a = accesses_[p.load];
+    IterationBox range = piece_.box;
     double times = 1;
-    for (int i = 0; i < p.level; ++i) {
-      const Loop& l = s.outer[static_cast<size_t>(i)];
-      int64_t& r = range[static_cast<size_t>(l.iterator)];
+    for (size_t i = 0; i < p.level; ++i) {
+      const Loop& l = s.outer[i];
+      int64_t& r = range[l.iterator];
       times *= static_cast<double>(ceil_div(r, l.step));
       r = std::min(r, l.step);
     }
     double bytes = packed_bytes(a, range);
     size_t last = packed_loops(p, s) - 1;
-    int64_t stride = a.strides[static_cast<size_t>(p.order[last].iterator)];
+    int64_t stride = a.strides[p.order[last].iterator];
     auto lanes = static_cast<double>(lanes_);
     double cycles = stride == 1 ? kCopiedCycles : lanes * kGatheredLaneCycles + 2;
     if (stride != 1 && last > 0) {
       // Blocks that memory has the other way round are turned; rows that fill none are gathered.
       const Loop& row = p.order[last - 1];
-      auto u = static_cast<size_t>(row.iterator);
+      IteratorId u = row.iterator;
       bool along = a.strides[u] == 1 && row.step == 1 && last + 1 == p.order.size();
       double turned =
           along ? static_cast<double>(range[u] / lanes_ * lanes_) / static_cast<double>(range[u])

@@ -41,9 +41,9 @@ constexpr double kMaskedTile = 0.6;
 
 // Vectors, or values of an iterator that has no lanes.
 double PieceModel::vectors_of(const TileShape& t, size_t iterator, int64_t size) const {
-  bool joined = static_cast<int>(iterator) == t.joined;
-  if (joined) size *= piece_.box[static_cast<size_t>(t.vector)];
-  bool vector = static_cast<int>(iterator) == t.vector;
+  bool joined = IteratorId(iterator) == t.joined;
+  if (joined) size *= piece_.box[t.vector];
+  bool vector = IteratorId(iterator) == t.vector;
   return static_cast<double>(vector || joined ? ceil_div(size, lanes_) : size);
 }
 
@@ -67,8 +67,8 @@ PieceModel::TileLoads PieceModel::tile_loads(const PieceSchedule& s, const TileS
       if (depends) n *= counts[j];
     }
     bool packed = std::any_of(s.packings.begin(), s.packings.end(), [&](const Packing& p) {
-      int last = p.order[packed_loops(p, s) - 1].iterator;
-      return p.load == static_cast<int>(i) && (last == t.vector || last == t.joined);
+      IteratorId last = p.order[packed_loops(p, s) - 1].iterator;
+      return p.load == i && (last == t.vector || last == t.joined);
     });
     n *= accesses_[i].times;
     if (taps_only_ && taps) n *= shared_part(s, t, accesses_[i], counts);
@@ -88,9 +88,8 @@ PieceModel::TileLoads PieceModel::tile_loads(const PieceSchedule& s, const TileS
 
 // What happens to sums between two blocks of the reduction; 0: it is not cut.
 double PieceModel::resumed_cycles(const PieceSchedule& s, double vectors) const {
-  auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(), [&](const Loop& l) {
-    return l.iterator >= static_cast<int>(piece_.parallel_dims);
-  });
+  auto cut = std::find_if(s.outer.rbegin(), s.outer.rend(),
+                          [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
   if (cut == s.outer.rend()) return 0;
   // What is touched between two blocks of the reduction.
   auto block = static_cast<size_t>(s.outer.rend() - cut);
@@ -113,7 +112,7 @@ void PieceModel::add_up(TileCycles& c, const PieceSchedule& s, const TileShape& 
   double resumed = resumed_cycles(s, c.vectors);
   ends += resumed;
   c.finish += resumed;
-  if (t.vector < static_cast<int>(piece_.parallel_dims)) {
+  if (t.vector < IteratorId(piece_.parallel_dims)) {
     if (c.steps > kForeseenSteps || resumed > 0) {
       c.start = kTileStartCycles;
       c.total = c.steps * c.step + ends + c.start;
@@ -148,7 +147,7 @@ PieceModel::TileCycles PieceModel::tile_cycles(const PieceSchedule& s, const Til
   c.loads = loads.cycles;
   for (size_t i = piece_.loads.size(); i < accesses_.size(); ++i) {
     TileShape parallel_dims = t;
-    if (t.vector >= static_cast<int>(piece_.parallel_dims)) parallel_dims.vector = -1;
+    if (t.vector >= IteratorId(piece_.parallel_dims)) parallel_dims.vector = {};
     double cycles = access_cycles(accesses_[i], parallel_dims, false);
     (cycles > 2 * kLoadCycles ? c.scattered : c.stores) += c.vectors * cycles;
   }
@@ -163,7 +162,7 @@ PieceModel::TileCycles PieceModel::tile_cycles(const PieceSchedule& s, const Til
   // Rounds of a fold wait for each other, and so do the folds of a tile's rows.
   double rows = 1;
   for (size_t j = 0; j < counts.size(); ++j) {
-    auto u = static_cast<int>(t.iterators[j]);
+    IteratorId u(t.iterators[j]);
     if (u != t.vector && u != t.joined) rows *= counts[j];
   }
   c.rounds = chain_ * rows;
@@ -182,7 +181,7 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   TileShape t;
   for (const Loop& l : s.tile) {
     if (l.binding == Binding::vector) t.vector = l.iterator;
-    auto u = static_cast<size_t>(l.iterator);
+    size_t u = l.iterator.index();
     if (std::find(t.iterators.begin(), t.iterators.end(), u) == t.iterators.end()) {
       t.iterators.push_back(u);
     }
@@ -191,7 +190,7 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
     t.vector = s.reduce.back().iterator;
   }
   if (joins_lanes(s)) t.joined = s.tile[s.tile.size() - 2].iterator;
-  if (s.tile.size() > 1 && s.tile.back().binding == Binding::vector && t.joined < 0) {
+  if (s.tile.size() > 1 && s.tile.back().binding == Binding::vector && !t.joined.valid()) {
     t.turned = s.tile[s.tile.size() - 2].iterator;
   }
   size_t loop = 0;
@@ -203,10 +202,10 @@ PieceModel::TileShape PieceModel::tile_of(const PieceSchedule& s) const {
   for (size_t u : t.iterators) {
     int64_t block = piece_.box[u];
     for (const Loop& l : s.outer) {
-      if (l.iterator == static_cast<int>(u)) block = std::min(block, l.step);
+      if (l.iterator == IteratorId(u)) block = std::min(block, l.step);
     }
     t.blocks.push_back(block);
-    if (static_cast<int>(u) == t.joined) t.rows = block;
+    if (IteratorId(u) == t.joined) t.rows = block;
   }
   for (const Loop& l : s.tile) {
     bool vectors = l.iterator == t.joined && l.binding == Binding::unroll;
@@ -239,7 +238,7 @@ double PieceModel::at_border(const PieceSchedule& s, const TileShape& t, size_t 
   bool known =
       taps_only_ && one && std::none_of(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
         bool runs = extent > l.step && (l.binding == Binding::parallel || l.step != block);
-        return l.iterator == static_cast<int>(u) && runs;
+        return l.iterator == IteratorId(u) && runs;
       });
   return known ? 0 : std::min(1.0, 2 / static_cast<double>(ceil_div(extent, block)));
 }
@@ -252,8 +251,8 @@ double PieceModel::border_factor(const PieceSchedule& s, const TileShape& t) con
     for (size_t j = 0; j < t.iterators.size(); ++j) {
       size_t u = t.iterators[j];
       if (c.form.coefficient(u).is_zero()) continue;
-      bool masked = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
-      double more = masked ? (t.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
+      bool masked = IteratorId(u) == t.vector || IteratorId(u) == t.joined;
+      double more = masked ? (t.joined.valid() ? kGatheredTile : kMaskedTile) : kTestedTile;
       if (!masked && repeats_border(c, t)) more = kShortenedTile;
       factor += at_border(s, t, j) * more;
     }
@@ -267,7 +266,7 @@ double PieceModel::tested_taps(const PieceSchedule& s, const TileShape& t) const
   double inside = 1;
   for (size_t j = 0; j < t.iterators.size() && taps_only_; ++j) {
     size_t u = t.iterators[j];
-    bool lanes = static_cast<int>(u) == t.vector || static_cast<int>(u) == t.joined;
+    bool lanes = IteratorId(u) == t.vector || IteratorId(u) == t.joined;
     bool tested = std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
                               [&](auto& c) { return !c.form.coefficient(u).is_zero(); });
     if (tested && !lanes) inside *= 1 - at_border(s, t, j);
@@ -281,9 +280,9 @@ double PieceModel::compute_cycles(const PieceSchedule& s, CostTerm* into) const 
   TileShape t = tile_of(s);
   double steps = 1;
   for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
-    bool vector = static_cast<int>(u) == t.vector;
+    bool vector = IteratorId(u) == t.vector;
     auto extent = static_cast<double>(piece_.box[u]);
-    bool dot = t.group > 1 && static_cast<int>(u) == s.reduce.back().iterator;
+    bool dot = t.group > 1 && IteratorId(u) == s.reduce.back().iterator;
     int64_t together = vector ? lanes_ : dot ? t.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }
@@ -299,7 +298,7 @@ double PieceModel::reduction_blocks(const PieceSchedule& s) const {
   for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
     int64_t step = piece_.box[u];
     for (const Loop& l : s.outer) {
-      if (l.iterator == static_cast<int>(u)) step = l.step;
+      if (l.iterator == IteratorId(u)) step = l.step;
     }
     blocks *= std::ceil(static_cast<double>(piece_.box[u]) / static_cast<double>(step));
   }

@@ -125,7 +125,7 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
                          const Kernel& kernel, const Target& target) {
   if (!is_gpu(target)) return "a GPU form for a CPU";
   bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
-  if (loops || s.carried >= 0) return "a GPU form with loops";
+  if (loops || s.carried.valid()) return "a GPU form with loops";
   for (int64_t extent : piece.box) {
     if (extent < 1) return "a GPU form without points";
   }
@@ -155,7 +155,7 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     for (const PieceSchedule& p : stage) {
       bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
-                   !p.packings.empty() || p.carried >= 0 || p.has_gpu_form();
+                   !p.packings.empty() || p.carried.valid() || p.has_gpu_form();
       if (loops) return "lines beside loops";
     }
   }

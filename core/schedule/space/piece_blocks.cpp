@@ -13,13 +13,13 @@ constexpr double kReuses = 4;   // of an element that are worth a copy of its op
 }  // namespace
 
 void PieceSpace::blocked(const RegisterTile& t) {
-  if (t.vector < 0 || !parallel_dim(t.vector) || t.unrolled.empty()) return;
+  if (!t.vector.valid() || !parallel_dim(t.vector) || t.unrolled.empty()) return;
   double whole = 0;
   for (const PieceModel::AccessModel& a : model_.accesses()) {
     whole += model_.footprint(a, piece_.box);
   }
   if (whole < static_cast<double>(target_.l2_bytes) / 2) return;
-  int m = t.unrolled[0].first, n = t.vector;
+  IteratorId m = t.unrolled[0].first, n = t.vector;
   for (int64_t rows : block_sizes(m, tile_step(t, m))) {
     for (int64_t columns : block_sizes(n, tile_step(t, n))) {
       for (int64_t depth : depths({256})) blocked_by(t, m, rows, n, columns, depth);
@@ -32,13 +32,13 @@ void PieceSpace::blocked(const RegisterTile& t) {
 }
 
 // Rows that stay in the first cache beside the operand of one tile along the vector.
-int64_t PieceSpace::resident_rows(const RegisterTile& t, int m) const {
-  std::vector<int64_t> range = piece_.box;
+int64_t PieceSpace::resident_rows(const RegisterTile& t, IteratorId m) const {
+  IterationBox range = piece_.box;
   for (size_t u = 0; u < piece_.parallel_dims; ++u) {
-    range[u] = std::min(range[u], tile_step(t, static_cast<int>(u)));
+    range[u] = std::min(range[u], tile_step(t, IteratorId(u)));
   }
   auto fits = [&](int64_t rows) {
-    range[static_cast<size_t>(m)] = rows;
+    range[m] = rows;
     double bytes = 0;
     for (const PieceModel::AccessModel& a : model_.accesses()) {
       if (!a.store) bytes += model_.footprint(a, range);
@@ -50,7 +50,7 @@ int64_t PieceSpace::resident_rows(const RegisterTile& t, int m) const {
   return std::min(rows, ceil_div(ceil_div(extent(m), target_.threads), step) * step);
 }
 
-std::vector<int64_t> PieceSpace::block_sizes(int u, int64_t step, int64_t share) const {
+std::vector<int64_t> PieceSpace::block_sizes(IteratorId u, int64_t step, int64_t share) const {
   std::vector<int64_t> sizes;
   for (int64_t target : {int64_t{240}, int64_t{448}}) {
     int64_t parts = std::max<int64_t>(1, (extent(u) + target / 2) / target);
@@ -74,16 +74,16 @@ std::vector<int64_t> PieceSpace::depths(std::initializer_list<int64_t> targets) 
   return sizes;
 }
 
-int PieceSpace::longest_reduction() const {
-  auto longest = static_cast<int>(piece_.parallel_dims);
+IteratorId PieceSpace::longest_reduction() const {
+  IteratorId longest(piece_.parallel_dims);
   for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
-    if (piece_.box[u] > extent(longest)) longest = static_cast<int>(u);
+    if (piece_.box[u] > extent(longest)) longest = IteratorId(u);
   }
   return longest;
 }
 
-void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth) {
-  int k = longest_reduction();
+void PieceSpace::shared_panels(const RegisterTile& t, IteratorId m, int64_t rows, int64_t depth) {
+  IteratorId k = longest_reduction();
   if (rows >= extent(m)) return;
   std::vector<Loop> outer, inside;
   for (const Loop& l : natural_order(t)) {
@@ -92,14 +92,14 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   }
   outer.push_back({m, rows, Binding::serial});
   if (depth > 0) outer.push_back({k, depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   outer.insert(outer.end(), inside.begin(), inside.end());
   outer.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
   outer.push_back({m, tile_step(t, m), Binding::serial});
   PieceSchedule s = with(t, outer), blocks = s;
-  auto uses = [&](const Packing& p, int u) {
-    const PieceModel::AccessModel& a = model_.accesses()[static_cast<size_t>(p.load)];
-    return a.strides[static_cast<size_t>(u)] != 0;
+  auto uses = [&](const Packing& p, IteratorId u) {
+    const PieceModel::AccessModel& a = model_.accesses()[p.load];
+    return a.strides[u] != 0;
   };
   pack_operands(t, s, 0);
   std::erase_if(s.packings,
@@ -117,8 +117,8 @@ void PieceSpace::shared_panels(const RegisterTile& t, int m, int64_t rows, int64
   consider(t, s);
 }
 
-void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
-                            int64_t depth) {
+void PieceSpace::blocked_by(const RegisterTile& t, IteratorId m, int64_t rows, IteratorId n,
+                            int64_t columns, int64_t depth) {
   std::vector<Loop> outer, inside;
   for (const Loop& l : natural_order(t)) {
     bool block = l.iterator == m || l.iterator == n;
@@ -129,7 +129,7 @@ void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, i
   outer.push_back({m, rows, Binding::serial});
   outer.push_back({n, columns, Binding::serial});
   if (depth > 0) outer.push_back({longest_reduction(), depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   outer.insert(outer.end(), inside.begin(), inside.end());
   outer.push_back({n, tile_step(t, n), Binding::serial});
   outer.push_back({m, tile_step(t, m), Binding::serial});
@@ -140,7 +140,7 @@ void PieceSpace::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, i
 }
 
 void PieceSpace::panelled(const RegisterTile& t, const PieceSchedule& s) {
-  if (t.vector < 0) return;
+  if (!t.vector.valid()) return;
   PieceSchedule whole = s;
   pack_operands(t, whole, 0);
   std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
@@ -148,7 +148,7 @@ void PieceSpace::panelled(const RegisterTile& t, const PieceSchedule& s) {
   if (!parallel_dim(t.vector)) return;
   std::erase_if(whole.packings, [&](const Packing& p) { return !along(t, p, whole); });
   if (!whole.packings.empty()) consider(std::move(whole));
-  for (int level : {0, 1}) {
+  for (size_t level : {0, 1}) {
     if (level == 1 && s.outer[0].iterator != t.vector) continue;
     PieceSchedule packed = s;
     pack_operands(t, packed, level);
@@ -169,14 +169,14 @@ bool PieceSpace::along(const RegisterTile& t, const Packing& p, const PieceSched
   return loops > 0 && p.order[loops - 1].iterator == t.vector;
 }
 
-bool PieceSpace::reused(int load) const {
-  const PieceModel::AccessModel& a = model_.accesses()[static_cast<size_t>(load)];
+bool PieceSpace::reused(size_t load) const {
+  const PieceModel::AccessModel& a = model_.accesses()[load];
   return a.kept || a.uses >= kReuses;
 }
 
 void PieceSpace::short_reduction_blocks(const RegisterTile& t) {
-  int n = t.vector;
-  if (n < 0 || !parallel_dim(n)) return;
+  IteratorId n = t.vector;
+  if (!parallel_dim(n)) return;
   int64_t step = tile_step(t, n), share = ceil_div(extent(n), target_.threads);
   std::vector<int64_t> widths;
   for (int64_t columns : {int64_t{512}, share, int64_t{4096}}) {
@@ -191,7 +191,7 @@ void PieceSpace::short_reduction_blocks(const RegisterTile& t) {
 }
 
 void PieceSpace::short_reduction_blocks_by(const RegisterTile& t, int64_t width, int64_t depth) {
-  int n = t.vector, k = longest_reduction();
+  IteratorId n = t.vector, k = longest_reduction();
   if (extent(k) < 4 * depth) return;
   std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
   for (const Loop& l : natural_order(t)) {
@@ -199,7 +199,7 @@ void PieceSpace::short_reduction_blocks_by(const RegisterTile& t, int64_t width,
     (tiled ? inside : outer).push_back(l);
   }
   outer.push_back({k, depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   // The operand along the vector is the long one: each of its tiles is used up at once.
   std::stable_partition(inside.begin(), inside.end(),
                         [&](const Loop& l) { return l.iterator == n; });
@@ -217,13 +217,12 @@ void PieceSpace::short_reduction_blocks_by(const RegisterTile& t, int64_t width,
 }
 
 void PieceSpace::blocked_copy(const RegisterTile& t) {
-  if (t.vector < 0) return;
+  if (!t.vector.valid()) return;
   for (size_t u = 0; u < piece_.parallel_dims; ++u) {
-    auto iterator = static_cast<int>(u);
-    bool along =
-        std::any_of(model_.accesses().begin(), model_.accesses().end(), [&](const auto& a) {
-          return std::abs(a.strides[u]) == 1 && a.strides[static_cast<size_t>(t.vector)] > 1;
-        });
+    IteratorId iterator(u);
+    bool along = std::any_of(
+        model_.accesses().begin(), model_.accesses().end(),
+        [&](const auto& a) { return std::abs(a.strides[u]) == 1 && a.strides[t.vector] > 1; });
     if (!along || iterator == t.vector || extent(iterator) < 16) continue;
     if (tile_step(t, iterator) > 1) {
       blocked_tiles(t, iterator);
@@ -252,22 +251,22 @@ void PieceSpace::blocked_copy(const RegisterTile& t) {
 
 // The square of tiles: a tile stores rows of one vector, of which the tiles beside it have the
 // rest.
-void PieceSpace::blocked_tiles(const RegisterTile& t, int along) {
+void PieceSpace::blocked_tiles(const RegisterTile& t, IteratorId along) {
   std::vector<Loop> outer;
   for (const Loop& l : natural_order(t)) {
     if (l.iterator != along && l.iterator != t.vector) outer.push_back(l);
   }
-  for (int u : {along, t.vector}) {
+  for (IteratorId u : {along, t.vector}) {
     outer.push_back({u, ceil_div(kBlock, tile_step(t, u)) * tile_step(t, u), Binding::serial});
   }
-  for (int u : {along, t.vector}) {
+  for (IteratorId u : {along, t.vector}) {
     if (outer[outer.size() - 2].step <= tile_step(t, u)) return;
     outer.push_back({u, tile_step(t, u), Binding::serial});
   }
   consider(with(t, outer));
 }
 
-void PieceSpace::copy_through_buffer(const RegisterTile& t, int along, int64_t block) {
+void PieceSpace::copy_through_buffer(const RegisterTile& t, IteratorId along, int64_t block) {
   int64_t columns = ceil_div(kBlock, tile_step(t, t.vector)) * tile_step(t, t.vector);
   if (columns <= tile_step(t, t.vector) || tile_step(t, along) != 1) return;
   std::vector<Loop> outer;
@@ -276,16 +275,15 @@ void PieceSpace::copy_through_buffer(const RegisterTile& t, int along, int64_t b
   }
   outer.push_back({along, block, Binding::serial});
   outer.push_back({t.vector, columns, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   outer.push_back({along, 1, Binding::serial});
   outer.push_back({t.vector, tile_step(t, t.vector), Binding::serial});
   PieceSchedule s = with(t, outer);
   for (size_t i = 0; i < piece_.loads.size(); ++i) {
     const PieceModel::AccessModel& a = model_.accesses()[i];
-    bool strided = a.strides[static_cast<size_t>(along)] != 0 &&
-                   std::abs(a.strides[static_cast<size_t>(t.vector)]) > 1;
+    bool strided = a.strides[along] != 0 && std::abs(a.strides[t.vector]) > 1;
     if (!strided) continue;
-    Packing p{static_cast<int>(i), level, {}};
+    Packing p{i, level, {}};
     p.order = {{t.vector, 1, Binding::serial}, {along, 1, Binding::serial}};
     s.packings.push_back(std::move(p));
   }

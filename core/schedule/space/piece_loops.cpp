@@ -12,25 +12,25 @@ constexpr int64_t kMostWrittenOut = 128;  // vectors of a tile times the taps th
 
 }  // namespace
 
-int PieceSpace::dot_iterator() const {
-  int best = -1;
+IteratorId PieceSpace::dot_iterator() const {
+  IteratorId best;
   for (size_t u = piece_.parallel_dims; u < piece_.box.size() && dot_; ++u) {
-    bool longer = piece_.box[u] > 1 && packs_along(*dot_, piece_, u);
-    auto iterator = static_cast<int>(u);
-    if (longer && (best < 0 || reach(iterator) <= reach(best))) best = iterator;
+    bool longer = piece_.box[u] > 1 && packs_along(*dot_, piece_, IteratorId(u));
+    IteratorId iterator(u);
+    if (longer && (!best.valid() || reach(iterator) <= reach(best))) best = iterator;
   }
   return best;
 }
 
-int64_t PieceSpace::reach(int u) const {
+int64_t PieceSpace::reach(IteratorId u) const {
   int64_t most = 0;
   for (const PieceModel::AccessModel& a : model_.accesses()) {
-    most = std::max(most, std::abs(a.strides[static_cast<size_t>(u)]));
+    most = std::max(most, std::abs(a.strides[u]));
   }
   return most;
 }
 
-int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
+int64_t PieceSpace::tile_step(const RegisterTile& t, IteratorId u) const {
   if (u == t.vector && parallel_dim(u)) {
     return t.vectors * (tiles_ ? target_.tiles.columns() : model_.lanes());
   }
@@ -41,14 +41,12 @@ int64_t PieceSpace::tile_step(const RegisterTile& t, int u) const {
   return values;
 }
 
-std::vector<int> PieceSpace::natural_parallel_dims() const {
-  std::vector<int> list;
-  for (size_t u = 0; u < piece_.parallel_dims; ++u) list.push_back(static_cast<int>(u));
+std::vector<IteratorId> PieceSpace::natural_parallel_dims() const {
+  std::vector<IteratorId> list;
+  for (size_t u = 0; u < piece_.parallel_dims; ++u) list.push_back(IteratorId(u));
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
-  std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-    auto key = [&](int u) {
-      return std::pair(extent(u) == 1, -std::abs(out.strides[static_cast<size_t>(u)]));
-    };
+  std::stable_sort(list.begin(), list.end(), [&](IteratorId a, IteratorId b) {
+    auto key = [&](IteratorId u) { return std::pair(extent(u) == 1, -std::abs(out.strides[u])); };
     return key(a) < key(b);
   });
   return list;
@@ -56,21 +54,21 @@ std::vector<int> PieceSpace::natural_parallel_dims() const {
 
 std::vector<Loop> PieceSpace::natural_order(const RegisterTile& t) const {
   std::vector<Loop> outer;
-  for (int u : natural_parallel_dims()) outer.push_back({u, tile_step(t, u), Binding::serial});
+  for (IteratorId u : natural_parallel_dims())
+    outer.push_back({u, tile_step(t, u), Binding::serial});
   return outer;
 }
 
-bool PieceSpace::shares_nothing(const RegisterTile& t, int u) const {
+bool PieceSpace::shares_nothing(const RegisterTile& t, IteratorId u) const {
   if (tile_step(t, u) > 1 || extent(u) == 1) return false;
   return std::all_of(model_.accesses().begin(), model_.accesses().end(),
-                     [&](const auto& a) { return a.strides[static_cast<size_t>(u)] != 0; });
+                     [&](const auto& a) { return a.strides[u] != 0; });
 }
 
 std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
   std::vector<Loop> base = natural_order(t);
   std::vector<std::vector<Loop>> all{base};
-  if (t.joined >=
-      0) {  // few operands inside: columns of tiles, for each the other parallel dimensions
+  if (t.joined.valid()) {  // few operands: columns of tiles, for each the other parallel dimensions
     std::vector<Loop> columns = base;
     std::stable_partition(columns.begin(), columns.end(), [&](const Loop& l) {
       return l.iterator != t.joined && tile_step(t, l.iterator) > 1 && l.iterator != t.vector;
@@ -103,28 +101,27 @@ std::vector<std::vector<Loop>> PieceSpace::orders(const RegisterTile& t) const {
 }
 
 std::vector<Loop> PieceSpace::reduce_loops(const RegisterTile& t) const {
-  std::vector<int> list;
-  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u)
-    list.push_back(static_cast<int>(u));
-  int dot = dot_iterator();
-  std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
+  std::vector<IteratorId> list;
+  for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) list.push_back(IteratorId(u));
+  IteratorId dot = dot_iterator();
+  std::stable_sort(list.begin(), list.end(), [&](IteratorId a, IteratorId b) {
     return std::pair(a == t.vector || a == dot, -reach(a)) <
            std::pair(b == t.vector || b == dot, -reach(b));
   });
   std::vector<Loop> loops;
-  if (t.joined >= 0) {
-    for (int u : list) loops.push_back({u, 1, Binding::serial});
+  if (t.joined.valid()) {
+    for (IteratorId u : list) loops.push_back({u, 1, Binding::serial});
     write_out_picks(t, loops);
     return loops;
   }
-  int tap = tiles_ ? -1 : written_out_tap(t);
-  if (tap >= 0) {
+  IteratorId tap = tiles_ ? IteratorId() : written_out_tap(t);
+  if (tap.valid()) {
     list.erase(std::find(list.begin(), list.end(), tap));
-    for (int u : list) loops.push_back({u, 1, Binding::serial});
+    for (IteratorId u : list) loops.push_back({u, 1, Binding::serial});
     loops.push_back({tap, 1, Binding::unroll});
     return loops;
   }
-  for (int u : list) {
+  for (IteratorId u : list) {
     bool last = u == list.back();
     if (u == dot && tiles_) {
       int64_t terms = dot_->group * target_.tiles.groups();
@@ -162,9 +159,9 @@ void PieceSpace::write_out_picks(const RegisterTile& t, std::vector<Loop>& loops
   std::rotate(tap, tap + 1, loops.end());
 }
 
-int PieceSpace::written_out_tap(const RegisterTile& t) const {
-  if (!model_.taps_only() || t.vector < 0 || !parallel_dim(t.vector)) return -1;
-  int best = -1;
+IteratorId PieceSpace::written_out_tap(const RegisterTile& t) const {
+  if (!model_.taps_only() || !t.vector.valid() || !parallel_dim(t.vector)) return {};
+  IteratorId best;
   double least = 1;
   int64_t cells = t.vectors;
   for (auto [m, rows] : t.unrolled) cells *= rows;
@@ -173,21 +170,20 @@ int PieceSpace::written_out_tap(const RegisterTile& t) const {
     for (size_t i = 0; i < piece_.loads.size(); ++i) {
       double part = 1;
       for (auto [m, rows] : t.unrolled) {
-        part *= PieceModel::distinct_part(model_.accesses()[i], static_cast<size_t>(m), rows, r,
-                                          piece_.box[r]);
+        part *= PieceModel::distinct_part(model_.accesses()[i], m.index(), rows, r, piece_.box[r]);
       }
-      if (part < least) best = static_cast<int>(r);
+      if (part < least) best = IteratorId(r);
       least = std::min(least, part);
     }
   }
   return best;
 }
 
-bool PieceSpace::slides_along_rows(const RegisterTile& t, int reduction) const {
+bool PieceSpace::slides_along_rows(const RegisterTile& t, IteratorId reduction) const {
   return std::any_of(t.unrolled.begin(), t.unrolled.end(), [&](const auto& rows) {
     return std::any_of(model_.accesses().begin(), model_.accesses().end(), [&](const auto& a) {
-      int64_t step = a.strides[static_cast<size_t>(reduction)];
-      int64_t row = a.strides[static_cast<size_t>(rows.first)];
+      int64_t step = a.strides[reduction];
+      int64_t row = a.strides[rows.first];
       return step != 0 && row != 0 && step % row == 0 && std::abs(step / row) < rows.second;
     });
   });
@@ -208,9 +204,9 @@ PieceSchedule PieceSpace::with(const RegisterTile& t, std::vector<Loop> outer) c
   for (auto [m, rows] : t.unrolled) {
     if (rows > 1) s.tile.push_back({m, m == t.joined ? t.rows : 1, Binding::unroll});
   }
-  if (t.vector >= 0 && parallel_dim(t.vector)) {
+  if (t.vector.valid() && parallel_dim(t.vector)) {
     if (t.vectors > 1) s.tile.push_back({t.vector, model_.lanes(), Binding::unroll});
-    if (t.joined >= 0) s.tile.push_back({t.joined, 1, Binding::vector});
+    if (t.joined.valid()) s.tile.push_back({t.joined, 1, Binding::vector});
     s.tile.push_back({t.vector, 1, Binding::vector});
   }
   return s;

@@ -22,8 +22,8 @@ constexpr int64_t kLeastTurn = 4096;  // cells
 
 // Whole pages of neighbouring rows' cells, vectors of `lanes`: memory is read and written in longer
 // runs than those of what registers hold.
-std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int iterator, int64_t extent,
-                                      int64_t lanes) {
+std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, IteratorId iterator,
+                                      int64_t extent, int64_t lanes) {
   std::vector<PieceSchedule> result;
   for (int64_t block : {kPageVectors * lanes, 2 * kPageVectors * lanes}) {
     if (block > extent) continue;
@@ -44,10 +44,10 @@ std::vector<RankedPiece> PieceSpace::ranked() {
   tiled();
   for (int64_t group : {2, 4}) {
     dot_ = dot_form(piece_, contraction_, kernel_.tensors, group);
-    if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_iterator() >= 0) tiled();
+    if (dot_ && dot_per_ns(*dot_, target_) > 0 && dot_iterator().valid()) tiled();
   }
   dot_ = tile_factors(piece_, contraction_, kernel_.tensors);
-  tiles_ = dot_ && tiles_per_ns(*dot_, target_) > 0 && dot_iterator() >= 0;
+  tiles_ = dot_ && tiles_per_ns(*dot_, target_) > 0 && dot_iterator().valid();
   if (tiles_) tiled();
   if (ranked_.empty())
     ranked_.push_back({model_.nanoseconds(plain_schedule(piece_)), plain_schedule(piece_)});
@@ -80,7 +80,7 @@ std::vector<RegisterTile> PieceSpace::best_tiles() {
     PieceSchedule s = with(t, natural_order(t));
     double ns = std::numeric_limits<double>::infinity();
     if (legal(s)) ns = model_.compute_ns(s);
-    if (t.vector >= 0 && piece_.parallel_dims < piece_.box.size()) {
+    if (t.vector.valid() && piece_.parallel_dims < piece_.box.size()) {
       pack_operands(t, s, 0);
       auto with_copies = [&] {
         if (s.packings.empty() || !legal(s)) return;
@@ -100,7 +100,7 @@ std::vector<RegisterTile> PieceSpace::best_tiles() {
   size_t joined = 0;  // leave room for others
   for (auto& [ns, tile] : scored) {
     if (best.size() == breadth_.tiles) break;
-    if (tile.joined >= 0 && ++joined > breadth_.tiles / 2) continue;
+    if (tile.joined.valid() && ++joined > breadth_.tiles / 2) continue;
     best.push_back(std::move(tile));
   }
   return best;
@@ -120,7 +120,7 @@ std::vector<RegisterTile> PieceSpace::amx_tiles() const {
                      (columns > 1 && (columns - 1) * limits.columns() >= piece_.box[n]);
         if (m == n || fewer) continue;
         int64_t all = rows == 1 ? std::min(limits.rows, piece_.box[m]) : rows * limits.rows;
-        tiles.push_back({static_cast<int>(n), columns, {{static_cast<int>(m), all}}, 1});
+        tiles.push_back({IteratorId(n), columns, {{IteratorId(m), all}}, 1});
       }
     }
   }
@@ -134,8 +134,8 @@ void PieceSpace::carried() {
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
   auto plain = [&] {
     PieceSchedule s;
-    s.carried = static_cast<int>(*along);
-    for (int u : natural_parallel_dims()) {
+    s.carried = IteratorId(*along);
+    for (IteratorId u : natural_parallel_dims()) {
       if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
     }
     return s;
@@ -144,7 +144,7 @@ void PieceSpace::carried() {
   carried_lanes(plain());
   for (size_t u = 0; u < piece_.parallel_dims; ++u) {
     if (u == *along || piece_.box[u] < 2) continue;
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     // Lanes of a window gather where they must: its loads are few beside the taps they spare.
     bool contiguous = std::abs(out.strides[u]) == 1 || window;
     int64_t lanes = model_.lanes();
@@ -169,7 +169,7 @@ void PieceSpace::carried() {
 void PieceSpace::carried_lanes(const PieceSchedule& plain) {
   const PieceModel::AccessModel& out = model_.accesses()[piece_.loads.size()];
   int64_t lanes = model_.lanes();
-  bool neighbours = std::abs(out.strides[static_cast<size_t>(plain.carried)]) == 1;
+  bool neighbours = std::abs(out.strides[plain.carried]) == 1;
   std::optional<WindowForm> window = window_form(piece_, contraction_);
   if (!neighbours || lanes < 2 || (window && window->fold.valid())) return;
   for (int64_t n : {int64_t{4}, int64_t{2}, int64_t{1}}) {
@@ -200,11 +200,11 @@ void PieceSpace::bind_threads(PieceSchedule& s) const {
   if (serial < 2 * kChunkNanoseconds) return;
   size_t most = s.outer.size();
   for (const Packing& p : s.packings) {
-    if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
+    if (p.level > 0) most = std::min(most, p.level);
   }
   auto trips = [&](const Loop& l) { return ceil_div(extent(l.iterator), l.step); };
   int64_t tasks = 1;
-  std::vector<int> seen;
+  std::vector<IteratorId> seen;
   for (; seen.size() < most; seen.push_back(s.outer[seen.size()].iterator)) {
     const Loop& l = s.outer[seen.size()];
     bool again = std::find(seen.begin(), seen.end(), l.iterator) != seen.end();
@@ -236,16 +236,16 @@ void PieceSpace::consider(const RegisterTile& t, const PieceSchedule& s) {
                    [](const auto& a) { return a.kept; })) {
     return;
   }
-  auto kept = [&](const Packing& p) { return model_.accesses()[static_cast<size_t>(p.load)].kept; };
+  auto kept = [&](const Packing& p) { return model_.accesses()[p.load].kept; };
   PieceSchedule copies = s, packed = s;
   copies.packings.clear();
-  pack_operands(t, copies, static_cast<int>(s.outer.size()));
+  pack_operands(t, copies, s.outer.size());
   std::erase_if(packed.packings, kept);
   bool any = false;
   for (const Packing& p : copies.packings) {
     if (!kept(p)) continue;
     std::optional<Packing> whole = packed_once(p, s, piece_, kernel_, target_);
-    if (!whole || in_place(*whole, model_.accesses()[static_cast<size_t>(p.load)])) continue;
+    if (!whole || in_place(*whole, model_.accesses()[p.load])) continue;
     packed.packings.push_back(std::move(*whole));
     any = true;
   }

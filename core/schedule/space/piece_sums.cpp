@@ -14,7 +14,7 @@ bool PieceSpace::shares_operands() const {
 }
 
 void PieceSpace::kept_sums(const RegisterTile& t) {
-  if (t.vector < 0 || !parallel_dim(t.vector) || !shares_operands()) return;
+  if (!t.vector.valid() || !parallel_dim(t.vector) || !shares_operands()) return;
   std::vector<Loop> columns = shares_of(t, t.vector), rows;
   for (auto [m, count] : t.unrolled) {
     for (const Loop& l : shares_of(t, m)) rows.push_back(l);
@@ -42,7 +42,7 @@ void PieceSpace::outer_shares(const RegisterTile& t, const Loop& row) {
   }
 }
 
-std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, int u) const {
+std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, IteratorId u) const {
   std::vector<Loop> shares;
   for (int64_t parts : {target_.threads, 2 * target_.threads}) {
     int64_t step = tile_step(t, u);
@@ -54,9 +54,9 @@ std::vector<Loop> PieceSpace::shares_of(const RegisterTile& t, int u) const {
 }
 
 void PieceSpace::kept_sums_of(const RegisterTile& t, const std::vector<Loop>& shares) {
-  std::vector<int64_t> range = piece_.box;
+  IterationBox range = piece_.box;
   for (const Loop& l : shares) {
-    range[static_cast<size_t>(l.iterator)] = std::min(l.step, extent(l.iterator));
+    range[l.iterator] = std::min(l.step, extent(l.iterator));
   }
   std::vector<Loop> blocks, before;
   for (int64_t part : {2, 4}) {
@@ -85,7 +85,7 @@ void PieceSpace::consider_sums(const RegisterTile& t, const std::vector<Loop>& s
   consider(t, s);
 }
 
-std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t, std::vector<int64_t> range,
+std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t, IterationBox range,
                                              int64_t most) const {
   auto fit = [&] {
     double bytes = 0;
@@ -98,7 +98,7 @@ std::vector<Loop> PieceSpace::passing_blocks(const RegisterTile& t, std::vector<
                            [&](const Loop& block) { return block.iterator == l.iterator; });
     int64_t all = extent(l.iterator);
     if (cut || l.binding != Binding::serial || all == 1) continue;
-    int64_t& block = range[static_cast<size_t>(l.iterator)];
+    int64_t& block = range[l.iterator];
     while (!fit() && block > l.step) block = ceil_div(ceil_div(block, 2), l.step) * l.step;
     if (block < all) blocks.push_back({l.iterator, block, Binding::serial});
     if (fit()) return blocks;
