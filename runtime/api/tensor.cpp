@@ -34,8 +34,8 @@ std::vector<int64_t> canonical_strides(const DLTensor& t) {
   }
   if (dense || empty) return {};
   std::vector<int64_t> strides(t.strides, t.strides + t.ndim);
-  for (int d = 0; d < t.ndim; ++d) {
-    if (t.shape[d] == 1) strides[static_cast<size_t>(d)] = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (t.shape[d] == 1) strides[d] = 0;
   }
   return strides;
 }

@@ -89,14 +89,14 @@ WorkerTeam& WorkerTeam::mine() {
 }
 
 // Fewer where there is no memory for more.
-int64_t WorkerTeam::make_helpers(int64_t wanted) {
+size_t WorkerTeam::make_helpers(size_t wanted) {
   try {
-    while (static_cast<int64_t>(helpers_.size()) < wanted) {
+    while (helpers_.size() < wanted) {
       helpers_.push_back(std::make_unique<Helper>(static_cast<int64_t>(helpers_.size()) + 1));
     }
   } catch (const std::exception&) {
   }
-  return std::min(wanted, static_cast<int64_t>(helpers_.size()));
+  return std::min(wanted, helpers_.size());
 }
 
 void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control,
@@ -104,12 +104,13 @@ void WorkerTeam::run_job(int64_t workers, const Work& work, Control* control,
   if (workers <= 1 || busy_) return work(0);
   if (pool != nullptr) return run_on_host(std::min(workers, kMost), work, *pool);
   if (helpers_are_lost()) return work(0);
-  int64_t helpers = make_helpers(std::min(workers, kMost) - 1);
+  size_t helpers = make_helpers(static_cast<size_t>(std::min(workers, kMost)) - 1);
   busy_ = true;
   posted_.work = work;
   // No fence: a helper that leaves just now looks at the word once more after some time. Should
   // both miss each other, the owner does this one job without it.
-  posted_.word.store(opened(++number_, helpers + 1), std::memory_order_release);
+  posted_.word.store(opened(++number_, static_cast<int64_t>(helpers) + 1),
+                     std::memory_order_release);
   bool is_done = are_here(helpers);
   if (is_done) {
     do_job(work, helpers, control);
@@ -178,7 +179,7 @@ void WorkerTeam::host_task(void* team, size_t) {
 // A helper first says that it begins and then looks whether the job is still open, the owner first
 // closes it and then looks who has begun: one of the two sees the other. Where all have begun
 // nobody needs to be kept out.
-void WorkerTeam::do_job(const Work& work, int64_t helpers, Control* control) {
+void WorkerTeam::do_job(const Work& work, size_t helpers, Control* control) {
   try {
     work(0);
   } catch (...) {
@@ -186,8 +187,8 @@ void WorkerTeam::do_job(const Work& work, int64_t helpers, Control* control) {
   }
   uint64_t word = posted_.word.load(std::memory_order_relaxed);
   bool is_closed = false;
-  for (int64_t h = 0; h < helpers; ++h) {
-    const Helper& helper = *helpers_[static_cast<size_t>(h)];
+  for (size_t h = 0; h < helpers; ++h) {
+    const Helper& helper = *helpers_[h];
     if (!is_closed && helper.begun.load(std::memory_order_relaxed) != word) {
       posted_.word.store(0);
       is_closed = true;
@@ -203,15 +204,15 @@ void WorkerTeam::keep_failure() {
   if (!failed_.exchange(true)) failure_ = std::current_exception();
 }
 
-bool WorkerTeam::are_here(int64_t helpers) const {
-  return std::all_of(helpers_.begin(), helpers_.begin() + helpers,
+bool WorkerTeam::are_here(size_t helpers) const {
+  return std::all_of(helpers_.begin(), helpers_.begin() + static_cast<std::ptrdiff_t>(helpers),
                      [](const auto& h) { return h->state.load() == Helper::here; });
 }
 
-void WorkerTeam::ask(int64_t helpers) {
+void WorkerTeam::ask(size_t helpers) {
   note_helpers();
-  for (int64_t i = 0; i < helpers; ++i) {
-    Helper& helper = *helpers_[static_cast<size_t>(i)];
+  for (size_t i = 0; i < helpers; ++i) {
+    Helper& helper = *helpers_[i];
     if (!helper.change(Helper::away, Helper::asked)) continue;
     try {
       helper.task.run([this, &helper] { help(helper); });
@@ -225,9 +226,9 @@ void WorkerTeam::ask(int64_t helpers) {
 }
 
 // A task that nobody has taken up is this thread's to end; one that begins just now ends at once.
-void WorkerTeam::withdraw(int64_t helpers) {
-  for (int64_t i = 0; i < helpers; ++i) {
-    Helper& helper = *helpers_[static_cast<size_t>(i)];
+void WorkerTeam::withdraw(size_t helpers) {
+  for (size_t i = 0; i < helpers; ++i) {
+    Helper& helper = *helpers_[i];
     if (helper.change(Helper::asked, Helper::away)) helper.task.wait();
   }
 }

@@ -59,15 +59,15 @@ class WorkerTeam {
   struct Helper;
   struct Lease;
 
-  int64_t make_helpers(int64_t wanted);
+  size_t make_helpers(size_t wanted);
   void run_job(int64_t workers, const Work& work, Control* control, const ParallelFor* pool);
   void run_on_host(int64_t workers, const Work& work, const ParallelFor& pool);
   static void host_task(void* team, size_t i);
   void rethrow();
-  void do_job(const Work& work, int64_t helpers, Control* control);
-  bool are_here(int64_t helpers) const;
-  void ask(int64_t helpers);
-  void withdraw(int64_t helpers);
+  void do_job(const Work& work, size_t helpers, Control* control);
+  bool are_here(size_t helpers) const;
+  void ask(size_t helpers);
+  void withdraw(size_t helpers);
   void help(Helper& helper);
   bool watch(Helper& helper);
   bool join(Helper& helper);

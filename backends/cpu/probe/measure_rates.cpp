@@ -38,16 +38,16 @@ ProbeClocks thread_clocks() {
 double least_ns(const std::function<void()>& call) { return undisturbed_ns(call, thread_clocks()); }
 
 // Each thread's best rate while all run, added up.
-double together(int threads, const std::function<double(int thread)>& rate) {
+double together(int threads, const std::function<double(size_t thread)>& rate) {
   std::vector<double> rates(static_cast<size_t>(threads));
   std::atomic<int> ready{0};
-  auto body = [&](int thread) {
+  auto body = [&](size_t thread) {
     ++ready;
     while (ready < threads) std::this_thread::yield();
-    rates[static_cast<size_t>(thread)] = rate(thread);
+    rates[thread] = rate(thread);
   };
   std::vector<std::jthread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(body, i);
+  for (size_t i = 1; i < rates.size(); ++i) others.emplace_back(body, i);
   body(0);
   others.clear();
   double sum = 0;
@@ -130,8 +130,8 @@ void measure_memory(const Target& host, MachineRates& r) {
   int64_t near = 2 * host.l2_bytes;
   std::vector<std::unique_ptr<Buffer>> own(static_cast<size_t>(host.threads));
   auto read = [&](int64_t bytes) {
-    return together(host.threads, [&](int thread) {
-      std::unique_ptr<Buffer>& mine = own[static_cast<size_t>(thread)];
+    return together(host.threads, [&](size_t thread) {
+      std::unique_ptr<Buffer>& mine = own[thread];
       if (!mine) mine = std::make_unique<Buffer>(bytes_of(std::max(near, far / host.threads)));
       return mine->rate(bytes_of(bytes));
     });
@@ -170,7 +170,7 @@ MachineRates measure_rates(const Target& host) {
   if (tiles.i8_per_ns > 0) r.tile_i8_per_ns = tile_rate(tiles, multiply_tiles_i8, 4);
   r.threads = host.threads;
   int widest = r.fma_per_ns.empty() ? 128 : r.fma_per_ns.rbegin()->first;
-  auto all_fma = [&] { return together(host.threads, [&](int) { return fma_rate(widest); }); };
+  auto all_fma = [&] { return together(host.threads, [&](size_t) { return fma_rate(widest); }); };
   // Before and after the rest: two virtual processors may share a core for some milliseconds.
   double before = all_fma();
   measure_memory(host, r);

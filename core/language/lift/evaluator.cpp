@@ -160,10 +160,11 @@ Value Evaluator::call(const Syntax& node, const Environment& environment) {
 }
 
 void Evaluator::check_arity(const FunctionValue& f, size_t count, Span span) const {
-  if (f.arity < 0 || count == static_cast<size_t>(f.arity)) return;
+  if (f.arity < 0) return;  // any number
+  auto arity = static_cast<size_t>(f.arity);
+  if (count == arity) return;
   fail(Stage::parse, "arity", span,
-       f.name + " expects " + counted(static_cast<size_t>(f.arity), "argument") + ", found " +
-           std::to_string(count));
+       f.name + " expects " + counted(arity, "argument") + ", found " + std::to_string(count));
 }
 
 Value Evaluator::apply(const Value& f, std::vector<Value> args, Span span) {

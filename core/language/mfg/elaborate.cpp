@@ -1,7 +1,6 @@
 #include "core/language/mfg/elaborate.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/language/mfg/builtin_names.h"
@@ -98,10 +97,8 @@ void Elaborator::add_input(std::string_view name, int rank, Span span) {
   info.name = name;
   info.rank = rank;
   info.element = input_element(name);
-  constexpr std::array<const char*, 2> kSizes = {".width", ".height"};
-  for (int d = 0; d < rank; ++d) {
-    info.extents.push_back(Expr::variable(info.name + kSizes[static_cast<size_t>(d)]));
-  }
+  if (rank > 0) info.extents.push_back(Expr::variable(info.name + ".width"));
+  if (rank > 1) info.extents.push_back(Expr::variable(info.name + ".height"));
   TensorId id = add_tensor(info.name, span);
   Tensor& tensor = out_.tensors[id];
   tensor.ranked = true;

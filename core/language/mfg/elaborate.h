@@ -42,7 +42,7 @@ struct LocalTensor {
   std::vector<int64_t> extents;  // x first
   Type element;
   std::vector<Ref> cells;  // x fastest, all components of a cell together
-  int depth = 0;           // the loop depth at which `mut!` may change it
+  size_t depth = 0;        // the loop depth at which `mut!` may change it
 };
 
 enum class AddressMode : uint8_t { none, clamp, border };

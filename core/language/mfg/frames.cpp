@@ -26,13 +26,13 @@ bool is_zero(const Scalar& value) { return is_float(value.type) ? value.f == 0 :
 
 }  // namespace
 
-NodeId Frames::add_to(int frame, Node node) {
+NodeId Frames::add_to(size_t frame, Node node) {
   if (++nodes_ > kMaxNodes) {
     fail(Stage::parse, "limit", span_,
          "the expression grows to more than " + std::to_string(kMaxNodes) + " operations",
          "functions, small loops and local tensors are written out for every use");
   }
-  Frame& f = frames_[static_cast<size_t>(frame)];
+  Frame& f = frames_[frame];
   bool leaf = node.kind == NodeKind::integer || node.kind == NodeKind::real ||
               node.kind == NodeKind::index || node.kind == NodeKind::size;
   bool index_arithmetic = node.kind == NodeKind::operation &&
@@ -52,28 +52,28 @@ NodeId Frames::add_to(int frame, Node node) {
   return f.body.add(std::move(node));
 }
 
-NodeId Frames::use_in(int frame, Ref value) {
+NodeId Frames::use_in(size_t frame, Ref value) {
   if (value.frame == frame) return value.id;
   internal_check(value.frame < frame, "mfg: a value is used outside its loop");
-  if (frames_[static_cast<size_t>(value.frame)].cheap[value.id] > 0) {
+  if (frames_[value.frame].cheap[value.id] > 0) {
     return copy_cheap(frame, value);
   }
   NodeId outer = use_in(frame - 1, value);
-  Frame& f = frames_[static_cast<size_t>(frame)];
+  Frame& f = frames_[frame];
   auto known = f.captured.find(outer);
   if (known != f.captured.end()) return known->second;
   Node argument;
   argument.kind = NodeKind::argument;
-  argument.type = frames_[static_cast<size_t>(frame) - 1].body[outer].type;
+  argument.type = frames_[frame - 1].body[outer].type;
   argument.slot = -1;  // set when the loop is complete
   NodeId id = add_to(frame, std::move(argument));
-  Frame& g = frames_[static_cast<size_t>(frame)];
+  Frame& g = frames_[frame];
   g.captured.emplace(outer, id);
   g.captures.push_back(outer);
   return id;
 }
 
-NodeId Frames::copy_cheap(int frame, Ref value) {
+NodeId Frames::copy_cheap(size_t frame, Ref value) {
   Node node = this->node(value);
   for (NodeId& arg : node.args) arg = copy_cheap(frame, {value.frame, arg});
   return add_to(frame, std::move(node));
@@ -168,7 +168,7 @@ int Frames::access(const AccessKey& key) {
 }
 
 void Frames::in_root(const std::function<void()>& build) {
-  int inner = std::exchange(current_, 0);
+  size_t inner = std::exchange(current_, size_t{0});
   build();
   current_ = inner;
 }
@@ -189,7 +189,7 @@ void Frames::set_arguments(Frame& frame, size_t carried) {
 
 std::vector<Ref> Frames::fold(Op op, Ref begin, Ref end, const std::vector<Ref>& starts,
                               const Region& region) {
-  internal_check(current_ + 1 == static_cast<int>(frames_.size()), "mfg: a loop below another");
+  internal_check(current_ + 1 == frames_.size(), "mfg: a loop below another");
   std::optional<Scalar> first = constant(begin), last = constant(end);
   // The bounds belong to the enclosing frame.
   Ref from{current_, use(begin)}, to{current_, use(end)};

@@ -21,7 +21,7 @@ namespace tile::mfg {
 
 // A scalar value. Narrow integers are carried in i32, truth values in i32 as 0 and 1.
 struct Ref {
-  int frame = 0;
+  size_t frame = 0;
   NodeId id;
 };
 
@@ -36,7 +36,7 @@ class Frames {
   // Where errors that name no place of their own point.
   void at(Span span) { span_ = span; }
   Span span() const { return span_; }
-  int depth() const { return current_; }
+  size_t depth() const { return current_; }
 
   Ref integer(int64_t value, DType type = DType::i32);
   Ref real(double value);
@@ -86,14 +86,12 @@ class Frames {
     IdVector<NodeId, uint8_t> cheap;    // for each node: how many nodes a copy takes, 0: too many
   };
 
-  Frame& top() { return frames_[static_cast<size_t>(current_)]; }
-  const Node& node(Ref value) const {
-    return frames_[static_cast<size_t>(value.frame)].body[value.id];
-  }
+  Frame& top() { return frames_[current_]; }
+  const Node& node(Ref value) const { return frames_[value.frame].body[value.id]; }
   NodeId use(Ref value) { return use_in(current_, value); }
-  NodeId use_in(int frame, Ref value);
-  NodeId copy_cheap(int frame, Ref value);
-  NodeId add_to(int frame, Node node);
+  NodeId use_in(size_t frame, Ref value);
+  NodeId copy_cheap(size_t frame, Ref value);
+  NodeId add_to(size_t frame, Node node);
   Ref add(Node node) { return {current_, add_to(current_, std::move(node))}; }
   void set_arguments(Frame& frame, size_t carried);
   bool unrolls(const Frame& frame, std::optional<Scalar> begin, std::optional<Scalar> end) const;
@@ -106,7 +104,7 @@ class Frames {
 
   std::vector<Frame> frames_;
   std::vector<AccessKey> accesses_;
-  int current_ = 0;
+  size_t current_ = 0;
   size_t nodes_ = 0;
   Span span_;
 };

@@ -178,7 +178,7 @@ void Elaborator::for_each(const Syntax& node) {
   }
   std::vector<std::shared_ptr<LocalTensor>> changed = changed_in(node.block);
   std::vector<Ref> starts;
-  std::vector<int> depths;
+  std::vector<size_t> depths;
   for (const auto& local : changed) {
     starts.insert(starts.end(), local->cells.begin(), local->cells.end());
     depths.push_back(local->depth);

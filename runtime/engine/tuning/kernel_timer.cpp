@@ -170,10 +170,10 @@ std::shared_ptr<const Code> KernelTimer::compiled(const SharedForm& form) const 
 void KernelTimer::share(std::span<const Schedule> schedules) {
   for (SharedKernel& k : shared_kernels(schedules, kernel_, executable_.engine->target())) {
     if (k.members.size() < 2) continue;
-    auto number = static_cast<int>(shared_.size());
+    size_t number = shared_.size();
     for (size_t m = 0; m < k.members.size(); ++m) {
       Trial& trial = trials_[print(schedules[k.members[m]])];
-      if (trial.code || trial.shared >= 0) continue;
+      if (trial.code || trial.shared) continue;
       trial.shared = number;
       trial.parameters = std::move(k.arguments[m]);
     }
@@ -184,12 +184,12 @@ void KernelTimer::share(std::span<const Schedule> schedules) {
 void KernelTimer::part(std::span<const Schedule> schedules) {
   for (const Schedule& schedule : schedules) {
     auto at = trials_.find(print(schedule));
-    if (at != trials_.end() && at->second.shared >= 0) trials_.erase(at);
+    if (at != trials_.end() && at->second.shared) trials_.erase(at);
   }
 }
 
 void KernelTimer::part() {
-  std::erase_if(trials_, [](const auto& trial) { return trial.second.shared >= 0; });
+  std::erase_if(trials_, [](const auto& trial) { return trial.second.shared.has_value(); });
   shared_.clear();
 }
 
@@ -207,8 +207,8 @@ void KernelTimer::prepare(std::span<const Schedule> schedules, size_t most) {
     std::shared_ptr<const Code>& code = code_of(trial);
     if (code || !listed.insert(&code).second) continue;
     fresh.emplace_back([this, &code, &trial, &schedule] {
-      if (trial.shared < 0) return compile(trial, schedule);
-      code = compiled(shared_[static_cast<size_t>(trial.shared)].form);
+      if (!trial.shared) return compile(trial, schedule);
+      code = compiled(shared_[*trial.shared].form);
     });
   }
   double start = now_ns();

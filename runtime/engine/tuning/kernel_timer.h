@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +64,7 @@ class KernelTimer {
   // Schedules that share a code have it in common.
   struct Trial {
     std::shared_ptr<const Code> code;
-    int shared = -1;                  // of `shared_`
+    std::optional<size_t> shared;     // of `shared_`
     std::vector<int64_t> parameters;  // of its launches
     std::vector<size_t> copies;       // bytes of what it reads packed before all runs
     double best = std::numeric_limits<double>::infinity();
@@ -74,7 +75,7 @@ class KernelTimer {
     std::shared_ptr<const Code> code;
   };
   std::shared_ptr<const Code>& code_of(Trial& trial) {
-    return trial.shared < 0 ? trial.code : shared_[static_cast<size_t>(trial.shared)].code;
+    return trial.shared ? shared_[*trial.shared].code : trial.code;
   }
   void compile(Trial& trial, const Schedule& schedule) const;
   std::shared_ptr<const Code> compiled(const SharedForm& form) const;
