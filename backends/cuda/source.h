@@ -19,7 +19,7 @@ namespace tile::cuda {
 // passed as `__grid_constant__ const`. Sizes, strides and box are innermost dimension first;
 // elements outside the sizes read as zero.
 struct TensorMap {
-  int argument = -1;  // position among the nest's arguments
+  size_t argument = 0;  // position among the nest's arguments
   DType type = DType::f32;
   std::vector<uint64_t> sizes;            // in elements, rank <= 5
   std::vector<uint64_t> strides_bytes;    // of dimensions 1…, multiples of 16

@@ -28,7 +28,7 @@ struct CopiesOf {
   const nest::Nest& nest;
   using Kept = std::optional<nest::Statement>;
 
-  bool copied(int buffer) const { return is_copy(nest.buffers[static_cast<size_t>(buffer)]); }
+  bool copied(nest::BufferId buffer) const { return is_copy(nest.buffers[buffer]); }
   Kept operator()(const nest::For& loop) const {
     nest::For kept = loop;
     kept.body = copies_of(nest, loop.body);

@@ -67,7 +67,7 @@ class Attachment {
     if (host) {
       KernelStage stage;
       stage.contraction = std::move(*c);
-      stage.attach = 0;
+      stage.attach = StageId(0);
       std::get<Kernel>(steps_[at]).stages.push_back(std::move(stage));
     } else {
       steps_.push_back(std::move(step));

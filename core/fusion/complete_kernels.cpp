@@ -13,7 +13,7 @@ namespace {
 bool read_in_row(const KernelStage& maker, const Kernel& kernel) {
   auto tile = [&](const KernelStage& stage) {
     const KernelStage* at = &stage;
-    while (at->attach >= 0) at = &kernel.stages[static_cast<size_t>(at->attach)];
+    while (at->attach.valid()) at = &kernel.stages[at->attach];
     return at;
   };
   return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {

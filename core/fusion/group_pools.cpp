@@ -98,16 +98,15 @@ class Splitter {
   }
   // Pairs of iterators, of the first stage and of the reduction, that tell windows apart: parallel
   // dimensions.
-  std::vector<std::pair<int, int>> rows(size_t parallel_dims) const {
-    std::vector<std::pair<int, int>> list;
+  std::vector<std::pair<IteratorId, IteratorId>> rows(size_t parallel_dims) const {
+    std::vector<std::pair<IteratorId, IteratorId>> list;
     const Split& split = splits_.at(kernel_.stages[0].contraction.outputs[0]);
     for (size_t d = 0; d < split.size(); ++d) {
       const Digits& digits = split[d];
       bool row =
-          stored_[d] >= 0 && !digits.iterators.empty() && digits.iterators[0] < parallel_dims;
+          stored_[d].valid() && !digits.iterators.empty() && digits.iterators[0] < parallel_dims;
       if (!row) continue;
-      size_t window = begins_[static_cast<size_t>(stored_[d])];
-      list.emplace_back(static_cast<int>(window), static_cast<int>(digits.iterators[0]));
+      list.emplace_back(begins_[stored_[d]], digits.iterators[0]);
     }
     return list;
   }
@@ -118,13 +117,13 @@ class Splitter {
     if (split == splits_.end()) return false;  // a result that others need
     Piece& piece = c.pieces[0];
     // By iterator: the digits that it becomes.
-    std::vector<const Digits*> of(piece.iterators.size(), nullptr);
+    IdVector<IteratorId, const Digits*> of(piece.iterators.size(), nullptr);
     for (size_t d = 0; d < split->second.size(); ++d) {
       const Index& index = piece.stores[0].index[d];
-      int u = stream::iterator_of(index, piece);
+      IteratorId u = stream::iterator_of(index, piece);
       const Digits& digits = split->second[d];
-      if (u < 0 && !(index.affine.is_constant() && digits.extents.size() <= 1)) return false;
-      if (u >= 0) of[static_cast<size_t>(u)] = &digits;
+      if (!u.valid() && !(index.affine.is_constant() && digits.extents.size() <= 1)) return false;
+      if (u.valid()) of[u] = &digits;
     }
     if (!spread_to_loads(piece, of)) return false;
     change(piece, of);
@@ -133,7 +132,7 @@ class Splitter {
   }
 
   // What the kernel made before is split alike where this stage reads it.
-  bool spread_to_loads(const Piece& piece, const std::vector<const Digits*>& of) {
+  bool spread_to_loads(const Piece& piece, const IdVector<IteratorId, const Digits*>& of) {
     for (const Access& load : piece.loads) {
       bool made = std::any_of(
           kernel_.stages.begin(), kernel_.stages.end(),
@@ -141,10 +140,10 @@ class Splitter {
       if (!made) continue;
       Split split;
       for (const Index& index : load.index) {
-        int u = stream::iterator_of(index, piece);
-        bool one = u < 0 && index.affine.is_constant();
-        if (u < 0 && !one) return false;
-        const Digits* digits = one ? nullptr : of[static_cast<size_t>(u)];
+        IteratorId u = stream::iterator_of(index, piece);
+        bool one = !u.valid() && index.affine.is_constant();
+        if (!u.valid() && !one) return false;
+        const Digits* digits = one ? nullptr : of[u];
         if (!one && digits == nullptr) return false;
         split.push_back(one ? Digits{} : *digits);
       }
@@ -154,9 +153,9 @@ class Splitter {
     return true;
   }
 
-  void change(Piece& piece, const std::vector<const Digits*>& of) {
+  void change(Piece& piece, const IdVector<IteratorId, const Digits*>& of) {
     lattice::Substitution s;
-    std::vector<int64_t> box;
+    IterationBox box;
     begins_.assign(piece.iterators.size(), 0);
     size_t parallel_dims = piece.parallel_dims;
     for (size_t u = 0; u < piece.iterators.size(); ++u) {
@@ -175,7 +174,7 @@ class Splitter {
     if (piece.parallel_dims == piece.iterators.size()) parallel_dims = box.size();
     s.iterators = box.size();
     stored_ = iterators_of(piece.stores[0], piece);
-    std::vector<std::vector<int>> loaded;
+    std::vector<std::vector<IteratorId>> loaded;
     for (const Access& load : piece.loads) loaded.push_back(iterators_of(load, piece));
     piece = substituted(piece, s);
     piece.box = std::move(box);
@@ -186,21 +185,20 @@ class Splitter {
     }
   }
 
-  static std::vector<int> iterators_of(const Access& access, const Piece& piece) {
-    std::vector<int> list;
+  static std::vector<IteratorId> iterators_of(const Access& access, const Piece& piece) {
+    std::vector<IteratorId> list;
     for (const Index& index : access.index) list.push_back(stream::iterator_of(index, piece));
     return list;
   }
   // One dimension for each digit, its iterator alone.
-  void place(Access& access, const Split& split, const std::vector<int>& iterators) const {
+  void place(Access& access, const Split& split, const std::vector<IteratorId>& iterators) const {
     std::vector<Index> index;
     for (size_t d = 0; d < split.size(); ++d) {
       size_t count = std::max<size_t>(split[d].extents.size(), 1);
       for (size_t i = 0; i < count; ++i) {
         Index at;
-        int u = iterators[d];
-        at.affine =
-            u < 0 ? constant_affine(0) : iterator_affine(begins_[static_cast<size_t>(u)] + i);
+        IteratorId u = iterators[d];
+        at.affine = u.valid() ? iterator_affine(begins_[u] + i) : constant_affine(0);
         index.push_back(at);
       }
     }
@@ -209,8 +207,8 @@ class Splitter {
 
   Kernel& kernel_;
   std::map<TensorId, Split> splits_;
-  std::vector<size_t> begins_;  // by old iterator: the first of the new ones
-  std::vector<int> stored_;     // by dimension of the result: the old iterator that it was
+  IdVector<IteratorId, size_t> begins_;  // of old ones: the first of the new ones
+  std::vector<IteratorId> stored_;       // by dimension of the result: the old iterator that it was
 };
 
 // Every cell of what the kernel makes has a parallel point of its own, so that each digit of a
@@ -225,7 +223,7 @@ bool makes_all_cells(const Kernel& k) {
 bool is_plain(const Kernel& k) {
   auto plain = [](const KernelStage& s) {
     return s.contraction.normalized && !s.contraction.fill && s.contraction.pieces.size() == 1 &&
-           s.contraction.outputs.size() == 1 && s.stream < 0 && s.rows.empty();
+           s.contraction.outputs.size() == 1 && !s.stream.valid() && s.rows.empty();
   };
   return std::all_of(k.stages.begin(), k.stages.end(), plain);
 }
@@ -246,9 +244,9 @@ bool reads_more(const Kernel& pool, const Kernel& maker, TensorId operand) {
 // The split reductions' kernel and the pool in one, before its rows are chosen.
 struct Joined {
   Kernel kernel;
-  std::vector<std::pair<int, int>> rows;  // iterators of both stages that are windows
-  size_t pool = 0;                        // the stage
-  std::vector<TensorId> kept;             // tensors that must not be stored
+  std::vector<std::pair<IteratorId, IteratorId>> rows;  // iterators of both stages that are windows
+  size_t pool = 0;                                      // the stage
+  std::vector<TensorId> kept;                           // tensors that must not be stored
 };
 
 std::optional<Joined> joined(const Kernel& maker, const Kernel& pool, const BoundTensors& tensors) {
@@ -269,7 +267,7 @@ std::optional<Joined> joined(const Kernel& maker, const Kernel& pool, const Boun
   both.pool = maker.stages.size();
   for (const KernelStage& s : maker.stages) both.kept.push_back(s.contraction.outputs[0]);
   for (KernelStage s : pool.stages) {
-    if (s.attach >= 0) s.attach += static_cast<int>(both.pool);
+    if (s.attach.valid()) s.attach = StageId(s.attach.index() + both.pool);
     both.kernel.stages.push_back(std::move(s));
   }
   both.kernel.name = pool.name;

@@ -152,13 +152,13 @@ class RowFusion {
     Kernel all = k;
     if (row_loops(k) > 0) return all;
     for (size_t u = 0; u < k.stages[0].contraction.pieces[0].parallel_dims; ++u) {
-      all.stages[0].rows.push_back(static_cast<int>(u));
+      all.stages[0].rows.push_back(IteratorId(u));
     }
     return all;
   }
 
   struct RowPair {
-    int first, second;
+    RowId first, second;
   };
   // Pairs of rows, one of each kernel, that every shared access names in one dimension.
   std::optional<std::vector<RowPair>> row_pairs(const Kernel& a, const Kernel& b) const {
@@ -192,10 +192,10 @@ class RowFusion {
     }
     return common;
   }
-  static std::vector<RowPair> pairs(const std::vector<int>& a, const std::vector<int>& b) {
+  static std::vector<RowPair> pairs(const std::vector<RowId>& a, const std::vector<RowId>& b) {
     std::vector<RowPair> list;
     for (size_t d = 0; d < a.size(); ++d) {
-      if (a[d] >= 0 && b[d] >= 0) list.push_back({a[d], b[d]});
+      if (a[d].valid() && b[d].valid()) list.push_back({a[d], b[d]});
     }
     return list;
   }
@@ -219,12 +219,10 @@ class RowFusion {
     return named;
   }
 
-  static std::vector<int> chosen(const std::vector<int>& rows, const std::vector<RowPair>& pairs,
-                                 bool first) {
-    std::vector<int> list;
-    for (const RowPair& p : pairs) {
-      list.push_back(rows[static_cast<size_t>(first ? p.first : p.second)]);
-    }
+  static IdVector<RowId, IteratorId> chosen(const IdVector<RowId, IteratorId>& rows,
+                                            const std::vector<RowPair>& pairs, bool first) {
+    IdVector<RowId, IteratorId> list;
+    for (const RowPair& p : pairs) list.push_back(rows[first ? p.first : p.second]);
     return list;
   }
 
@@ -254,7 +252,7 @@ class RowFusion {
     std::optional<std::vector<RowPair>> pairs = row_pairs(a, b);
     if (!pairs || pairs->empty()) return std::nullopt;
     for (KernelStage& s : a.stages) {
-      if (s.attach < 0) s.rows = chosen(s.rows, *pairs, true);
+      if (!s.attach.valid()) s.rows = chosen(s.rows, *pairs, true);
     }
     // Of what a kernel alone has, it has the shape (a pool's operand is split by its windows).
     for (const KernelStage& s : b.stages) {
@@ -262,10 +260,10 @@ class RowFusion {
         if (a.tensors[out].shape != b.tensors[out].shape) a.tensors.change()[out] = b.tensors[out];
       }
     }
-    auto shift = static_cast<int>(a.stages.size());
+    size_t shift = a.stages.size();
     for (KernelStage& s : b.stages) {
-      if (s.attach < 0) s.rows = chosen(s.rows, *pairs, false);
-      if (s.attach >= 0) s.attach += shift;
+      if (!s.attach.valid()) s.rows = chosen(s.rows, *pairs, false);
+      if (s.attach.valid()) s.attach = StageId(s.attach.index() + shift);
       a.stages.push_back(std::move(s));
     }
     return a;

@@ -2,6 +2,7 @@
 // and a scale) become one with several results: each element is read once.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
@@ -32,40 +33,42 @@ bool plain_reduction(const Contraction& c) {
 
 // By iterator of `b` that of `a` where both read the same element; nothing where that does not say
 // it of all, or a parallel dimension would be a reduction.
-std::optional<std::vector<int>> common_iterators(const Piece& a, const Access& x, const Piece& b,
-                                                 const Access& y) {
-  std::vector<int> of(b.box.size(), -1);
-  std::vector<bool> used(a.box.size(), false);
-  auto pair = [&](size_t u, size_t v) {
-    bool fits = !used[u] && a.box[u] == b.box[v] && (u < a.parallel_dims) == (v < b.parallel_dims);
-    if (fits) of[v] = static_cast<int>(u);
-    used[u] = used[u] || fits;
+std::optional<IdVector<IteratorId, IteratorId>> common_iterators(const Piece& a, const Access& x,
+                                                                 const Piece& b, const Access& y) {
+  IdVector<IteratorId, IteratorId> of(b.box.size(), IteratorId());
+  std::set<IteratorId> used;
+  auto pair = [&](IteratorId u, IteratorId v) {
+    bool fits = !used.contains(u) && a.box[u] == b.box[v] && a.is_parallel(u) == b.is_parallel(v);
+    if (fits) of[v] = u;
+    if (fits) used.insert(u);
     return fits;
   };
   for (size_t d = 0; d < x.index.size(); ++d) {
     const Index &i = x.index[d], &j = y.index[d];
-    int u = stream::iterator_of(i, a), v = stream::iterator_of(j, b);
-    if (u >= 0 && v >= 0 && pair(static_cast<size_t>(u), static_cast<size_t>(v))) continue;
+    IteratorId u = stream::iterator_of(i, a), v = stream::iterator_of(j, b);
+    if (u.valid() && v.valid() && pair(u, v)) continue;
     bool fixed = i.affine.is_constant() && i.affine == j.affine && i.boundary == j.boundary;
     if (!fixed) return std::nullopt;
   }
-  for (size_t v = 0; v < of.size(); ++v) {
-    for (size_t u = 0; u < a.box.size() && of[v] < 0 && b.box[v] == 1; ++u) pair(u, v);
-    if (of[v] < 0) return std::nullopt;
+  for (IteratorId v : of.ids()) {
+    for (IteratorId u : a.box.ids()) {
+      if (!of[v].valid() && b.box[v] == 1) pair(u, v);
+    }
+    if (!of[v].valid()) return std::nullopt;
   }
   return of;
 }
 
 // Of the largest tensor that both read.
-std::optional<std::vector<int>> common_iterators(const Piece& a, const Piece& b,
-                                                 const BoundTensors& tensors) {
-  std::optional<std::vector<int>> best;
+std::optional<IdVector<IteratorId, IteratorId>> common_iterators(const Piece& a, const Piece& b,
+                                                                 const BoundTensors& tensors) {
+  std::optional<IdVector<IteratorId, IteratorId>> best;
   int64_t most = 1;
   for (const Access& x : a.loads) {
     int64_t size = element_count(tensors[x.tensor].shape);
     for (const Access& y : b.loads) {
       if (x.tensor != y.tensor || size <= most) continue;
-      std::optional<std::vector<int>> of = common_iterators(a, x, b, y);
+      std::optional<IdVector<IteratorId, IteratorId>> of = common_iterators(a, x, b, y);
       if (!of) continue;
       most = size;
       best = std::move(of);
@@ -84,10 +87,10 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
                first.box.size() == second.box.size() &&
                a.outputs.size() + b.outputs.size() <= kMostResults;
   if (!alike) return std::nullopt;
-  std::optional<std::vector<int>> of = common_iterators(first, second, tensors);
+  std::optional<IdVector<IteratorId, IteratorId>> of = common_iterators(first, second, tensors);
   if (!of) return std::nullopt;
   std::vector<Affine> forms;
-  for (int u : *of) forms.push_back(iterator_affine(static_cast<size_t>(u)));
+  for (IteratorId u : *of) forms.push_back(iterator_affine(u));
   auto moved = [&](Access access) {
     for (Index& index : access.index) index.affine = substitute(index.affine, forms);
     return access;
@@ -100,7 +103,7 @@ std::optional<Contraction> joined(const Contraction& a, const Contraction& b,
     NodeId root = graft(
         piece.body, second.body, second.body.results[o], [&](Body& body, const Node& n) -> NodeId {
           size_t slot = n.slot;
-          if (n.kind == NodeKind::index) return body.index((*of)[slot], n.type);
+          if (n.kind == NodeKind::index) return body.index((*of)[slot].index(), n.type);
           if (n.kind != NodeKind::load) return NodeId();
           return body.load(position_of(piece.loads, moved(second.loads[slot])), n.type);
         });
@@ -175,7 +178,7 @@ class SiblingFusion {
     const std::vector<Access>& stores = both.pieces[0].stores;
     for (TensorId out : k.stages[0].contraction.outputs) {
       auto o = std::find(both.outputs.begin(), both.outputs.end(), out) - both.outputs.begin();
-      if (same_place(stores[static_cast<size_t>(o)], stores.back())) list.push_back(out);
+      if (same_place(stores.begin()[o], stores.back())) list.push_back(out);
     }
     for (size_t s = 1; s < k.stages.size(); ++s) {
       const Contraction& c = k.stages[s].contraction;

@@ -17,9 +17,9 @@ namespace tile {
 namespace {
 
 // Tensors of the kernel alone that have the streamed axis, with `row` as their last dimension.
-void put_row_last(Kernel& kernel, int row) {
+void put_row_last(Kernel& kernel, RowId row) {
   RowMap map = row_map(kernel);
-  auto axis = static_cast<int>(row_loops(kernel));
+  RowId axis(row_loops(kernel));
   for (const auto& [id, dims] : map.dimensions) {
     if (contains(kernel.writes, id)) continue;
     auto at = std::find(dims.begin(), dims.end(), row) - dims.begin();
@@ -121,8 +121,8 @@ class StreamFusion {
   void place_rows(Kernel& kernel) const {
     size_t row = reused_row(kernel, target_);
     const KernelStage& first = kernel.stages[0];
-    int64_t cells = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[row])];
-    if (cells >= target_.vector_bits / 32) put_row_last(kernel, static_cast<int>(row));
+    int64_t cells = first.contraction.pieces[0].box[first.rows[row]];
+    if (cells >= target_.vector_bits / 32) put_row_last(kernel, RowId(row));
   }
 
   // Nothing where it is not legal or does not cost less than `limit`.

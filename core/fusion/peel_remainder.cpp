@@ -18,29 +18,29 @@ namespace {
 // vector's addition a cell, and its lanes one by one.
 constexpr int64_t kThinShare = 4;
 
-// The parallel dimension along the rows of the result, if it may be divided anywhere.
-std::optional<size_t> row_parallel_dim(const Kernel& kernel) {
+// The parallel dimension along the rows of the result, if there is one that may be divided
+// anywhere.
+IteratorId row_parallel_dim(const Kernel& kernel) {
   const Contraction& c = kernel.stages[0].contraction;
   bool plain = kernel.stages.size() == 1 && row_loops(kernel) == 0 && c.pieces.size() == 1 &&
                covers_output(c, kernel.tensors);
-  if (!plain) return std::nullopt;
+  if (!plain) return {};
   const Piece& piece = c.pieces[0];
   PieceClass kind = classify(piece, c, kernel.tensors);
   bool product = kind.kind == KernelClass::matrix || kind.kind == KernelClass::windowed;
-  if (!product || !piece.constraints.empty() || piece.stores[0].index.empty()) return std::nullopt;
-  int sole = sole_iterator(piece.stores[0].index.back(), piece.iterators.size());
-  if (sole < 0) return std::nullopt;
-  auto parallel_dim = static_cast<size_t>(sole);
+  if (!product || !piece.constraints.empty() || piece.stores[0].index.empty()) return {};
+  IteratorId parallel_dim = sole_iterator(piece.stores[0].index.back(), piece.iterators.size());
+  if (!parallel_dim.valid()) return {};
   Role role = kind.roles[parallel_dim];
   bool free = role == Role::m || role == Role::n;
   visit_nodes(piece.body, [&](const Node& node) {
-    free = free && !(node.kind == NodeKind::index && node.slot == parallel_dim);
+    free = free && !(node.kind == NodeKind::index && node.slot == parallel_dim.index());
   });
-  return free ? std::optional(parallel_dim) : std::nullopt;
+  return free ? parallel_dim : IteratorId();
 }
 
 // The cells [from, to) along a parallel dimension.
-Piece part(const Piece& whole, size_t parallel_dim, int64_t from, int64_t to) {
+Piece part(const Piece& whole, IteratorId parallel_dim, int64_t from, int64_t to) {
   Piece piece = whole;
   piece.box[parallel_dim] = to - from;
   auto move = [&](Access& a) {
@@ -56,11 +56,10 @@ Piece part(const Piece& whole, size_t parallel_dim, int64_t from, int64_t to) {
 }  // namespace
 
 void peel_remainder(Kernel& kernel, const Target& target) {
-  std::optional<size_t> row = row_parallel_dim(kernel);
-  if (!row) return;
+  IteratorId parallel_dim = row_parallel_dim(kernel);
+  if (!parallel_dim.valid()) return;
   const Contraction& c = kernel.stages[0].contraction;
   const Piece& whole = c.pieces[0];
-  size_t parallel_dim = *row;
   int64_t lanes = PieceFacts(whole, c, kernel, target).lanes;
   int64_t size = whole.box[parallel_dim], edge = size % lanes;
   if (edge == 0 || edge * kThinShare >= lanes || size < lanes) return;

@@ -40,11 +40,11 @@ class StreamBuilder {
 
   // The stage's iterator for each row and for the axis, where `of` says which iterator of the stage
   // each of the exponential's is.
-  bool place(KernelStage& stage, const std::vector<int>& of) const {
-    for (int u : parts_.rows) stage.rows.push_back(of[static_cast<size_t>(u)]);
+  bool place(KernelStage& stage, const IdVector<IteratorId, IteratorId>& of) const {
+    for (IteratorId u : parts_.rows) stage.rows.push_back(of[u]);
     stage.stream = of[parts_.distance.axis];
-    return stage.stream >= 0 &&
-           std::count_if(stage.rows.begin(), stage.rows.end(), [](int u) { return u < 0; }) == 0;
+    return stage.stream.valid() && std::all_of(stage.rows.begin(), stage.rows.end(),
+                                               [](IteratorId u) { return u.valid(); });
   }
   TensorId add_tensor(const std::string& name, DType type, Shape shape) {
     BoundTensor t;
@@ -53,7 +53,7 @@ class StreamBuilder {
     t.shape = std::move(shape);
     return result_.tensors.change().add(std::move(t));
   }
-  void add_attached(const Kernel& from, int to) {
+  void add_attached(const Kernel& from, StageId to) {
     for (size_t s = 1; s < from.stages.size(); ++s) {
       result_.stages.push_back(from.stages[s]);
       result_.stages.back().attach = to;
@@ -67,7 +67,7 @@ class StreamBuilder {
     c.accumulator = compute_type(tensor(output).type);
     c.normalized = true;
     Piece piece;
-    piece.box = tensor(output).shape;
+    piece.box = IterationBox(tensor(output).shape);
     piece.parallel_dims = piece.box.size();
     Access store;
     store.tensor = output;
@@ -87,34 +87,34 @@ class StreamBuilder {
   bool add_terms() {
     const Kernel& from = kernel(*parts_.terms);
     const Piece& e = e_.pieces[0];
-    std::map<TensorId, std::vector<int>> dims = result_dimensions(from);
-    std::vector<int> of(e.box.size(), -1);
+    std::map<TensorId, std::vector<IteratorId>> dims = result_dimensions(from);
+    IdVector<IteratorId, IteratorId> of(e.box.size(), IteratorId());
     for (size_t load : parts_.distance.x_loads) {
       auto made = dims.find(e.loads[load].tensor);
       if (made == dims.end()) continue;
       for (size_t d = 0; d < made->second.size(); ++d) {
-        int u = iterator_of(e.loads[load].index[d], e);
-        if (u >= 0) of[static_cast<size_t>(u)] = made->second[d];
+        IteratorId u = iterator_of(e.loads[load].index[d], e);
+        if (u.valid()) of[u] = made->second[d];
       }
     }
     KernelStage stage = from.stages[0];
     if (!place(stage, of)) return false;
     if (widens_ && !stage.contraction.pieces[0].constraints.empty()) widen(stage.contraction, of);
     result_.stages.push_back(std::move(stage));
-    add_attached(from, 0);
+    add_attached(from, StageId(0));
     return true;
   }
 
   // Terms outside of the conditions are zero in the program, and nobody's: the maximum has the same
   // conditions, and what the sums read of the others is multiplied by no weight.
-  void widen(Contraction& terms, const std::vector<int>& of) {
+  void widen(Contraction& terms, const IdVector<IteratorId, IteratorId>& of) {
     Piece& piece = terms.pieces[0];
     const Piece& maximum = kernel(parts_.maximum).stages[0].contraction.pieces[0];
-    std::vector<int> in_maximum(piece.box.size(), -1);
-    for (size_t u = 0; u < of.size(); ++u) {
-      for (size_t v = 0; v < parts_.distance.of.size() && of[u] >= 0; ++v) {
-        bool same = parts_.distance.of[v] == static_cast<int>(u);
-        if (same) in_maximum[static_cast<size_t>(of[u])] = static_cast<int>(v);
+    IdVector<IteratorId, IteratorId> in_maximum(piece.box.size(), IteratorId());
+    for (IteratorId u : of.ids()) {
+      if (!of[u].valid()) continue;
+      for (IteratorId v : parts_.distance.of.ids()) {
+        if (parts_.distance.of[v] == u) in_maximum[of[u]] = v;
       }
     }
     if (terms.fill || terms.outputs.size() != 1 || !keeps_conditions(maximum, piece, in_maximum)) {
@@ -138,15 +138,12 @@ class StreamBuilder {
   bool add_maximum() {
     KernelStage stage = kernel(parts_.maximum).stages[0];
     maximum_ = stage.contraction.outputs[0];
-    std::vector<int> of(e_.pieces[0].box.size(), -1);
-    for (size_t u = 0; u < parts_.distance.of.size(); ++u) {
-      if (parts_.distance.of[u] >= 0) {
-        of[static_cast<size_t>(parts_.distance.of[u])] = static_cast<int>(u);
-      }
+    IdVector<IteratorId, IteratorId> of(e_.pieces[0].box.size(), IteratorId());
+    for (IteratorId u : parts_.distance.of.ids()) {
+      if (parts_.distance.of[u].valid()) of[parts_.distance.of[u]] = u;
     }
     if (!place(stage, of)) return false;
-    running_ = static_cast<int>(result_.stages.size());
-    result_.stages.push_back(std::move(stage));
+    running_ = result_.stages.add(std::move(stage));
     add_finite_maximum();
     return true;
   }
@@ -174,10 +171,8 @@ class StreamBuilder {
     KernelStage stage = from.stages[0];
     stage.contraction.pieces[0].loads[parts_.distance.load].tensor = finite_;
     stage.rows = parts_.rows;
-    stage.stream = static_cast<int>(parts_.distance.axis);
-    auto at = static_cast<int>(result_.stages.size());
-    result_.stages.push_back(std::move(stage));
-    add_attached(from, at);
+    stage.stream = parts_.distance.axis;
+    add_attached(from, result_.stages.add(std::move(stage)));
   }
 
   bool add_sum(const Sum& sum) {
@@ -190,11 +185,10 @@ class StreamBuilder {
     c.pieces[0].stores[0].tensor = raw;
     if (!read_weight(c.pieces[0], sum) || !place(stage, sum.of)) return false;
     stage.rescale = running_;
-    auto at = static_cast<int>(result_.stages.size());
     std::optional<KernelStage> result = result_of(sum, out, raw);
     if (!result) return false;
+    StageId at = result_.stages.add(std::move(stage));
     result->attach = at;
-    result_.stages.push_back(std::move(stage));
     result_.stages.push_back(std::move(*result));
     add_attached(from, at);
     return true;
@@ -203,14 +197,15 @@ class StreamBuilder {
   // The sum's load of a multiple becomes one of the weight.
   bool read_weight(Piece& piece, const Sum& sum) const {
     if (sum.multiple == nullptr) return true;
-    std::map<TensorId, std::vector<int>> dims = result_dimensions(kernel(parts_.exponential));
+    std::map<TensorId, std::vector<IteratorId>> dims =
+        result_dimensions(kernel(parts_.exponential));
     Access read;
     read.tensor = sum.weight;
-    for (int u : dims.at(sum.weight)) {
-      int mine = u < 0 ? -1 : sum.of[static_cast<size_t>(u)];
-      bool one = u < 0 || e_.pieces[0].box[static_cast<size_t>(u)] == 1;
-      if (mine < 0 && !one) return false;
-      Affine form = mine < 0 ? constant_affine(0) : iterator_affine(static_cast<size_t>(mine));
+    for (IteratorId u : dims.at(sum.weight)) {
+      IteratorId mine = u.valid() ? sum.of[u] : u;
+      bool one = !u.valid() || e_.pieces[0].box[u] == 1;
+      if (!mine.valid() && !one) return false;
+      Affine form = mine.valid() ? iterator_affine(mine) : constant_affine(0);
       read.index.push_back({form, -1, Boundary::in_range});
     }
     piece.loads[sum.load] = read;
@@ -225,15 +220,16 @@ class StreamBuilder {
 
   // Forms over another piece's iterators at a cell of `out`, whose dimensions the sum's parallel
   // dimensions are.
-  std::optional<std::vector<Affine>> at_cell_of(const Piece& sum, const std::vector<int>& of,
+  std::optional<std::vector<Affine>> at_cell_of(const Piece& sum,
+                                                const IdVector<IteratorId, IteratorId>& of,
                                                 const Piece& other) const {
     std::vector<Affine> forms(other.box.size(), constant_affine(0));
     for (size_t u = 0; u < other.box.size(); ++u) {
-      if (of[u] < 0) {
+      if (!of[u].valid()) {
         if (other.box[u] != 1) return std::nullopt;
         continue;
       }
-      bool parallel_dim = static_cast<size_t>(of[u]) < sum.parallel_dims;
+      bool parallel_dim = sum.is_parallel(of[u]);
       if (!parallel_dim) continue;
       for (size_t d = 0; d < sum.stores[0].index.size(); ++d) {
         bool here = iterator_of(sum.stores[0].index[d], sum) == of[u];
@@ -244,12 +240,12 @@ class StreamBuilder {
   }
   // The same access at those forms; nothing where it depends on an iterator that the sum reduces.
   static std::optional<Access> moved(const Access& a, const std::vector<Affine>& forms,
-                                     const Piece& sum, const std::vector<int>& of) {
+                                     const Piece& sum, const IdVector<IteratorId, IteratorId>& of) {
     Access result = a;
     for (Index& index : result.index) {
       if (index.value >= 0) return std::nullopt;
       for (size_t u = 0; u < of.size(); ++u) {
-        bool reduced = of[u] >= 0 && static_cast<size_t>(of[u]) >= sum.parallel_dims;
+        bool reduced = of[u].valid() && !sum.is_parallel(of[u]);
         if (reduced && !index.affine.coefficient(u).is_zero()) return std::nullopt;
       }
       index.affine = substitute(index.affine, forms);
@@ -315,7 +311,7 @@ class StreamBuilder {
   const Contraction& e_;
   Kernel result_;
   TensorId maximum_, finite_;
-  int running_ = -1;
+  StageId running_;
   bool widens_;
   std::optional<TensorId> widened_;  // the program's tensor of terms that have conditions
 };

@@ -27,9 +27,9 @@ class PartsFinder {
     Parts parts;
     parts.exponential = exponential;
     if (!find_maximum(c.pieces[0], parts)) return std::nullopt;
-    for (size_t u = 0; u < c.pieces[0].box.size(); ++u) {
+    for (IteratorId u : c.pieces[0].box.ids()) {
       bool row = u != parts.distance.axis && c.pieces[0].box[u] != 1;
-      if (row) parts.rows.push_back(static_cast<int>(u));
+      if (row) parts.rows.push_back(u);
     }
     if (parts.rows.empty()) return std::nullopt;
     find_terms(c.pieces[0], parts);
@@ -73,9 +73,8 @@ class PartsFinder {
       const Kernel* k = made ? kernel(*made) : nullptr;
       bool joins = k != nullptr && !has_stream(*k) && k->stages[0].contraction.pieces.size() == 1;
       bool has_axis = std::any_of(
-          e.loads[load].index.begin(), e.loads[load].index.end(), [&](const Index& index) {
-            return iterator_of(index, e) == static_cast<int>(parts.distance.axis);
-          });
+          e.loads[load].index.begin(), e.loads[load].index.end(),
+          [&](const Index& index) { return iterator_of(index, e) == parts.distance.axis; });
       if (!joins || !has_axis) continue;
       parts.terms = made;
       return;
@@ -108,7 +107,7 @@ class PartsFinder {
   }
 
   bool find_sums(const Kernel& e, Parts& parts) const {
-    std::map<TensorId, std::vector<int>> dims = result_dimensions(e);
+    std::map<TensorId, std::vector<IteratorId>> dims = result_dimensions(e);
     for (const KernelStage& stage : e.stages) {
       TensorId weight = stage.contraction.outputs[0];
       if (!is_inner(weight)) return false;
@@ -123,26 +122,27 @@ class PartsFinder {
   bool sums_fit(const Parts& parts) const {
     const Piece& maximum = kernel(parts.maximum)->stages[0].contraction.pieces[0];
     return std::all_of(parts.sums.begin(), parts.sums.end(), [&](const Sum& sum) {
-      std::vector<int> of;  // by iterator of the maximum: the sum's
-      for (int u : parts.distance.of) {
-        of.push_back(u < 0 ? -1 : sum.of[static_cast<size_t>(u)]);
+      IdVector<IteratorId, IteratorId> of;  // of the maximum: the sum's
+      for (IteratorId u : parts.distance.of) {
+        of.push_back(u.valid() ? sum.of[u] : u);
       }
       return keeps_conditions(kernel(sum.step)->stages[0].contraction.pieces[0], maximum, of);
     });
   }
 
   // By iterator of the exponential, from what dimensions stand for in it and in the reader.
-  static std::vector<int> composed(const std::vector<int>& dims, const std::vector<int>& of,
-                                   size_t iterators) {
-    std::vector<int> result(iterators, -1);
+  static IdVector<IteratorId, IteratorId> composed(const std::vector<IteratorId>& dims,
+                                                   const std::vector<IteratorId>& of,
+                                                   size_t iterators) {
+    IdVector<IteratorId, IteratorId> result(iterators, IteratorId());
     for (size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] >= 0) result[static_cast<size_t>(dims[d])] = of[d];
+      if (dims[d].valid()) result[dims[d]] = of[d];
     }
     return result;
   }
 
-  bool add_reader(size_t reader, TensorId weight, const std::vector<int>& dims, const Kernel& e,
-                  Parts& parts) const {
+  bool add_reader(size_t reader, TensorId weight, const std::vector<IteratorId>& dims,
+                  const Kernel& e, Parts& parts) const {
     const Kernel* k = kernel(reader);
     if (k == nullptr) return false;
     const Contraction& c = k->stages[0].contraction;
@@ -155,9 +155,10 @@ class PartsFinder {
     std::optional<Multiple> multiple = multiple_of(c, weight);
     if (!multiple || k->stages.size() != 1 || !is_inner(c.outputs[0])) return false;
     parts.multiples.push_back(reader);
-    std::vector<int> at = composed(dims, multiple->of, iterators);  // the multiple's iterators
+    // The multiple's iterators.
+    IdVector<IteratorId, IteratorId> at = composed(dims, multiple->of, iterators);
     const Piece& p = c.pieces[0];
-    std::vector<int> stored;
+    std::vector<IteratorId> stored;
     for (const Index& index : p.stores[0].index) stored.push_back(iterator_of(index, p));
     for (size_t user : readers(c.outputs[0], reader)) {
       const Kernel* last = kernel(user);
@@ -166,7 +167,9 @@ class PartsFinder {
       if (!sum) return false;
       Sum found{user, weight, c.outputs[0], sum->load, at, &c, {}};
       found.of_multiple = composed(stored, sum->of, p.box.size());
-      for (int& u : found.of) u = u < 0 ? -1 : found.of_multiple[static_cast<size_t>(u)];
+      for (IteratorId& u : found.of) {
+        if (u.valid()) u = found.of_multiple[u];
+      }
       parts.sums.push_back(std::move(found));
     }
     return true;
@@ -178,13 +181,18 @@ class PartsFinder {
 
 }  // namespace
 
-std::map<TensorId, std::vector<int>> result_dimensions(const Kernel& kernel) {
+std::map<TensorId, std::vector<IteratorId>> result_dimensions(const Kernel& kernel) {
   Kernel all = kernel;
   for (KernelStage& s : all.stages) s.rows.clear();
   for (size_t u = 0; u < all.stages[0].contraction.pieces[0].parallel_dims; ++u) {
-    all.stages[0].rows.push_back(static_cast<int>(u));
+    all.stages[0].rows.push_back(IteratorId(u));
   }
-  return row_map(all).dimensions;
+  std::map<TensorId, std::vector<IteratorId>> result;
+  for (const auto& [id, rows] : row_map(all).dimensions) {
+    std::vector<IteratorId>& dims = result[id];
+    for (RowId row : rows) dims.push_back(IteratorId(row.number()));  // as many as iterators
+  }
+  return result;
 }
 
 std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,

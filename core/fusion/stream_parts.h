@@ -13,12 +13,12 @@ namespace tile::stream {
 // One sum of weights: the kernel that makes it, and how its iterators are the weights'.
 struct Sum {
   size_t step = 0;
-  TensorId weight;      // what its terms are multiples of, made where the exponential is
-  TensorId read;        // what it reads: the weight, or a multiple of it…
-  size_t load = 0;      // …here
-  std::vector<int> of;  // by iterator of the exponential: the sum's; -1: none
-  const Contraction* multiple = nullptr;  // that makes `read` of the weight
-  std::vector<int> of_multiple;           // by iterator of that: the sum's; -1: none
+  TensorId weight;  // what its terms are multiples of, made where the exponential is
+  TensorId read;    // what it reads: the weight, or a multiple of it…
+  size_t load = 0;  // …here
+  IdVector<IteratorId, IteratorId> of;           // of the exponential: the sum's
+  const Contraction* multiple = nullptr;         // that makes `read` of the weight
+  IdVector<IteratorId, IteratorId> of_multiple;  // of that: the sum's
 };
 
 // The parts of one streamed kernel.
@@ -26,7 +26,7 @@ struct Parts {
   size_t exponential = 0, maximum = 0;  // steps
   std::optional<size_t> terms;          // the step that makes x, if it can join
   stream::Distance distance;
-  std::vector<int> rows;  // iterators of the exponential
+  IdVector<RowId, IteratorId> rows;  // iterators of the exponential
   std::vector<Sum> sums;
   std::vector<size_t> multiples;  // steps whose results are read by the sums only
 };
@@ -42,7 +42,7 @@ std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
 std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
                                       const BoundProgram& program, const Parts& parts, bool widens);
 
-// Which iterator of the first stage each dimension of the kernel's results is.
-std::map<TensorId, std::vector<int>> result_dimensions(const Kernel& kernel);
+// Which iterator of the first stage each dimension of the kernel's results is, if it is one.
+std::map<TensorId, std::vector<IteratorId>> result_dimensions(const Kernel& kernel);
 
 }  // namespace tile::stream

@@ -95,11 +95,11 @@ StatementOf statements_of(const BoundProgram& program) {
 
 // A streamed kernel sums in a tensor of its own, from which the program's is made cell by cell.
 const Contraction& summing(const Kernel& kernel, const KernelStage& stage, size_t tensors) {
-  if (stage.attach < 0) return stage.contraction;
+  if (!stage.attach.valid()) return stage.contraction;
   for (const Access& load : stage.contraction.pieces[0].loads) {
     if (load.tensor.index() < tensors) continue;
     for (const KernelStage& s : kernel.stages) {
-      if (s.attach < 0 && contains(s.contraction.outputs, load.tensor)) return s.contraction;
+      if (!s.attach.valid() && contains(s.contraction.outputs, load.tensor)) return s.contraction;
     }
   }
   return stage.contraction;

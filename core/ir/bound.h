@@ -66,18 +66,24 @@ struct Constraint {
   bool integral = false;
 };
 
+// The extents of iterators, each of which runs over [0, extent).
+using IterationBox = IdVector<IteratorId, int64_t>;
+
 // Domain and body. Iterators are all integers that satisfy the constraints and the in_range
 // accesses; `box`, filled by the bounds pass, holds the iterators' ranges [0, extent) and then
 // needs no constraint.
 struct Piece {
-  std::vector<std::string> iterators;
-  std::vector<int64_t> box;  // empty before the bounds pass
+  IdVector<IteratorId, std::string> iterators;
+  IterationBox box;  // empty before the bounds pass
   size_t parallel_dims =
       0;  // after the reduce pass: the first `parallel_dims` iterators fix the output cell
   std::vector<Constraint> constraints;
   std::vector<Access> stores;  // one for each output; all affine
   std::vector<Access> loads;   // Node::slot of kind `load`
   Body body;  // one result for each output, typed; Node::slot of kind index: an iterator
+
+  // Whether the iterator is a parallel dimension; none is not.
+  bool is_parallel(IteratorId u) const { return u.index() < parallel_dims; }
 };
 
 struct Contraction {

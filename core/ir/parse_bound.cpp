@@ -212,8 +212,8 @@ class Parser {
   Piece piece() {
     Piece p;
     reader_.expect("piece");
-    p.iterators = list([this] { return reader_.name(); });
-    if (reader_.accept("box")) p.box = reader_.integers();
+    p.iterators = IdVector<IteratorId, std::string>(list([this] { return reader_.name(); }));
+    if (reader_.accept("box")) p.box = IterationBox(reader_.integers());
     if (reader_.accept("parallel")) p.parallel_dims = static_cast<size_t>(reader_.integer());
     reader_.expect("{");
     while (reader_.accept("where")) p.constraints.push_back(constraint(p));

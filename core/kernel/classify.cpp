@@ -1,5 +1,7 @@
 // Roles of iterators and the class of a piece, from its accesses alone.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "core/kernel/kernel.h"
 
@@ -16,15 +18,16 @@ NodeId uncast(const Body& body, NodeId id) {
   return id;
 }
 
-// The two loads whose product the body is, or -1.
-std::pair<int, int> multiplied_loads(const Body& body) {
-  if (body.results.size() != 1) return {-1, -1};
+// The two loads whose product the body is, if it is one.
+using LoadPair = std::optional<std::pair<size_t, size_t>>;
+LoadPair multiplied_loads(const Body& body) {
+  if (body.results.size() != 1) return std::nullopt;
   const Node& root = body[uncast(body, body.results[0])];
-  if (root.kind != NodeKind::operation || root.op != Op::mul) return {-1, -1};
+  if (root.kind != NodeKind::operation || root.op != Op::mul) return std::nullopt;
   const Node& a = body[uncast(body, root.args[0])];
   const Node& b = body[uncast(body, root.args[1])];
-  if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return {-1, -1};
-  return {std::min(a.slot, b.slot), std::max(a.slot, b.slot)};
+  if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return std::nullopt;
+  return std::pair(std::min(a.slot, b.slot), std::max(a.slot, b.slot));
 }
 
 bool uses(const Access& access, size_t u) {
@@ -58,19 +61,18 @@ bool bounded_by_parallel_dim(const Piece& piece, size_t reduction) {
   });
 }
 
-Role parallel_dim_role(const Piece& piece, std::pair<int, int> product, size_t u) {
+Role parallel_dim_role(const Piece& piece, const LoadPair& product, size_t u) {
   size_t in = 0;
   for (const Access& a : piece.loads) in += uses(a, u) ? 1 : 0;
   if (in == 0) return Role::outer;
-  if (product.first < 0 || in == piece.loads.size()) return Role::batch;
-  bool first = uses(piece.loads[static_cast<size_t>(product.first)], u);
-  return first ? Role::m : Role::n;
+  if (!product || in == piece.loads.size()) return Role::batch;
+  return uses(piece.loads[product->first], u) ? Role::m : Role::n;
 }
 
-Role reduction_role(const Piece& piece, std::pair<int, int> product, size_t u) {
+Role reduction_role(const Piece& piece, const LoadPair& product, size_t u) {
   if (shares_index(piece, u)) return Role::window;
-  bool both = product.first >= 0 && uses(piece.loads[static_cast<size_t>(product.first)], u) &&
-              uses(piece.loads[static_cast<size_t>(product.second)], u);
+  bool both =
+      product && uses(piece.loads[product->first], u) && uses(piece.loads[product->second], u);
   return both ? Role::k : Role::reduction;
 }
 
@@ -87,7 +89,7 @@ std::string_view to_string(Role r) { return kRoles[static_cast<size_t>(r)]; }
 
 PieceClass classify(const Piece& piece, const Contraction& contraction, const BoundTensors&) {
   PieceClass result;
-  std::pair<int, int> product = {-1, -1};
+  LoadPair product;
   if (contraction.aggregation == Aggregation::sum && piece.loads.size() == 2) {
     product = multiplied_loads(piece.body);
   }
@@ -103,7 +105,7 @@ PieceClass classify(const Piece& piece, const Contraction& contraction, const Bo
     reduces = true;
     scans = scans || (result.roles[u] != Role::window && bounded_by_parallel_dim(piece, u));
   }
-  bool matrix = product.first >= 0 && (has(Role::m) || has(Role::n)) && has(Role::k);
+  bool matrix = product && (has(Role::m) || has(Role::n)) && has(Role::k);
   if (!reduces) {
     result.kind = is_copy(piece) ? KernelClass::copy : KernelClass::pointwise;
   } else if (scans) {

@@ -15,19 +15,23 @@ bool moves_with(const Access& access, size_t iterator) {
   });
 }
 
-int sole_iterator(const Index& index, size_t iterators) {
-  if (index.value >= 0 || index.boundary != Boundary::in_range) return -2;
-  if (index.affine.is_constant()) return -1;
+bool is_constant_index(const Index& index) {
+  return index.value < 0 && index.boundary == Boundary::in_range && index.affine.is_constant();
+}
+
+IteratorId sole_iterator(const Index& index, size_t iterators) {
+  if (index.value >= 0 || index.boundary != Boundary::in_range) return {};
   for (size_t u = 0; u < iterators; ++u) {
-    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
+    if (index.affine == iterator_affine(u)) return IteratorId(u);
   }
-  return -2;
+  return {};
 }
 
 namespace {
 
 struct IteratorPair {
-  size_t stage, first, second;
+  StageId stage;
+  IteratorId first, second;
   auto operator<=>(const IteratorPair&) const = default;
 };
 struct DimensionPair {
@@ -54,7 +58,7 @@ class Closure {
   const std::set<DimensionPair>& dimensions() const { return dimensions_; }
 
  private:
-  const Piece& piece(size_t stage) const { return kernel_.stages[stage].contraction.pieces[0]; }
+  const Piece& piece(StageId stage) const { return kernel_.stages[stage].contraction.pieces[0]; }
   const Shape& shape(TensorId id) const { return kernel_.tensors[id].shape; }
 
   // Each iterator merges once at a time, with one neighbour.
@@ -63,7 +67,7 @@ class Closure {
     const KernelStage& stage = kernel_.stages[p.stage];
     if (stage.contraction.pieces.size() != 1 || p.first == p.second) return false;
     const Piece& c = piece(p.stage);
-    if ((p.first < c.parallel_dims) != (p.second < c.parallel_dims)) return false;
+    if (c.is_parallel(p.first) != c.is_parallel(p.second)) return false;
     for (const IteratorPair& other : iterators_) {
       bool shared = other.stage == p.stage && (other.first == p.first || other.first == p.second ||
                                                other.second == p.first || other.second == p.second);
@@ -71,7 +75,8 @@ class Closure {
     }
     bool named = false;
     visit_nodes(c.body, [&](const Node& node) {
-      bool index = node.kind == NodeKind::index && (node.slot == p.first || node.slot == p.second);
+      IteratorId u = node.kind == NodeKind::index ? IteratorId(node.slot) : IteratorId();
+      bool index = u.valid() && (u == p.first || u == p.second);
       named = named || index || node.kind == NodeKind::size;
     });
     if (named) return false;
@@ -90,19 +95,17 @@ class Closure {
 
   // Row loops merge with row loops, in every stage that they run around; the streamed axis stays.
   bool rows_together(const IteratorPair& p) {
-    auto stream = static_cast<size_t>(kernel_.stages[p.stage].stream);
+    IteratorId stream = kernel_.stages[p.stage].stream;
     if (p.first == stream || p.second == stream) return false;
-    const std::vector<int>& rows = kernel_.stages[p.stage].rows;
-    auto row = [&](size_t u) {
-      return std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
-    };
-    auto first = static_cast<size_t>(row(p.first)), second = static_cast<size_t>(row(p.second));
-    if ((first == rows.size()) != (second == rows.size())) return false;
-    for (size_t s = 0; s < kernel_.stages.size() && first < rows.size(); ++s) {
-      const std::vector<int>& other = kernel_.stages[s].rows;
-      if (other.empty()) continue;
-      bool merged = add({s, static_cast<size_t>(other[first]), static_cast<size_t>(other[second])});
-      if (!merged) return false;
+    const std::vector<IteratorId>& rows = kernel_.stages[p.stage].rows;
+    auto first = std::find(rows.begin(), rows.end(), p.first);
+    auto second = std::find(rows.begin(), rows.end(), p.second);
+    if ((first == rows.end()) != (second == rows.end())) return false;
+    if (first == rows.end()) return true;
+    auto a = first - rows.begin(), b = second - rows.begin();
+    for (StageId s : kernel_.stages.ids()) {
+      const std::vector<IteratorId>& other = kernel_.stages[s].rows;
+      if (!other.empty() && !add({s, other.begin()[a], other.begin()[b]})) return false;
     }
     return true;
   }
@@ -118,8 +121,8 @@ class Closure {
       bool second = a.index[d].value < 0 && !form.coefficient(p.second).is_zero();
       if (!first && !second) continue;
       if (!first || found || d + 1 == a.index.size()) return false;
-      bool pair = sole_iterator(a.index[d], c.iterators.size()) == static_cast<int>(p.first) &&
-                  sole_iterator(a.index[d + 1], c.iterators.size()) == static_cast<int>(p.second) &&
+      bool pair = sole_iterator(a.index[d], c.iterators.size()) == p.first &&
+                  sole_iterator(a.index[d + 1], c.iterators.size()) == p.second &&
                   c.box[p.second] == s[d + 1];
       if (!pair) return false;
       DimensionPair dims{a.tensor, d};
@@ -137,7 +140,7 @@ class Closure {
                      (other.first + 1 == d.first || d.first + 1 == other.first);
       if (touches) return false;
     }
-    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+    for (StageId s : kernel_.stages.ids()) {
       const Contraction& c = kernel_.stages[s].contraction;
       if (c.fill && !spread_fill(d, c)) return false;
       for (const Piece& p : c.pieces) {
@@ -150,12 +153,12 @@ class Closure {
     }
     return true;
   }
-  bool spread_access(const DimensionPair& d, size_t stage, const Piece& p, const Access& a) {
-    int first = sole_iterator(a.index[d.first], p.iterators.size());
-    int second = sole_iterator(a.index[d.first + 1], p.iterators.size());
-    if (first == -1 && second == -1) return true;
-    if (first < 0 || second < 0) return false;
-    return add({stage, static_cast<size_t>(first), static_cast<size_t>(second)});
+  bool spread_access(const DimensionPair& d, StageId stage, const Piece& p, const Access& a) {
+    const Index &outer = a.index[d.first], &inner = a.index[d.first + 1];
+    if (is_constant_index(outer) && is_constant_index(inner)) return true;
+    IteratorId first = sole_iterator(outer, p.iterators.size());
+    IteratorId second = sole_iterator(inner, p.iterators.size());
+    return first.valid() && second.valid() && add({stage, first, second});
   }
   bool spread_fill(const DimensionPair& d, const Contraction& c) {
     bool here = d.tensor == *c.fill ||
@@ -177,13 +180,13 @@ class Closure {
 };
 
 // Takes an iterator out of every list and index; what it was worth in an index has to be there.
-void erase_iterator(Piece& piece, size_t u) {
-  auto drop = [&](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(u)); };
+void erase_iterator(Piece& piece, IteratorId u) {
+  auto drop = [&](auto& list) { list.erase(list.begin() + u.number()); };
   drop(piece.box);
   drop(piece.iterators);
-  if (u < piece.parallel_dims) --piece.parallel_dims;
+  if (piece.is_parallel(u)) --piece.parallel_dims;
   auto shift = [&](Affine& form) {
-    if (form.coefficients.size() > u) drop(form.coefficients);
+    if (form.coefficients.size() > u.index()) drop(form.coefficients);
   };
   for (auto* list : {&piece.stores, &piece.loads}) {
     for (Access& a : *list) {
@@ -192,7 +195,7 @@ void erase_iterator(Piece& piece, size_t u) {
   }
   for (Constraint& c : piece.constraints) shift(c.form);
   change_nodes(piece.body, [&](Node& node) {
-    if (node.kind == NodeKind::index && node.slot > u) --node.slot;
+    if (node.kind == NodeKind::index && node.slot > u.index()) --node.slot;
   });
 }
 
@@ -204,10 +207,11 @@ void merge_iterators(Piece& piece, const IteratorPair& p) {
 }
 
 void merge_rows(KernelStage& stage, const IteratorPair& p) {
-  auto second = static_cast<int>(p.second);
-  std::erase(stage.rows, second);
-  for (int& u : stage.rows) u -= u > second ? 1 : 0;
-  stage.stream -= stage.stream > second ? 1 : 0;
+  std::erase(stage.rows, p.second);
+  for (IteratorId& u : stage.rows) {
+    if (u > p.second) --u;
+  }
+  if (stage.stream > p.second) --stage.stream;
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
@@ -259,11 +263,11 @@ void apply(Kernel& kernel, const Closure& closure) {
 // A reduction over one value adds nothing to an index and bounds nothing: it can go where only
 // indices and constraints that other iterators keep alive name it. `owned`: those must be
 // reductions, since without one a cell outside of the condition is not zero but never stored.
-bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool owned) {
-  if (piece.box[u] != 1 || static_cast<int>(u) == stage.stream) return false;
+bool only_a_point(const KernelStage& stage, const Piece& piece, IteratorId u, bool owned) {
+  if (piece.box[u] != 1 || u == stage.stream) return false;
   bool named = false;
   visit_nodes(piece.body, [&](const Node& node) {
-    bool index = node.kind == NodeKind::index && node.slot == u;
+    bool index = node.kind == NodeKind::index && node.slot == u.index();
     named = named || index || node.kind == NodeKind::size;
   });
   if (named) return false;
@@ -271,14 +275,14 @@ bool only_a_point(const KernelStage& stage, const Piece& piece, size_t u, bool o
     if (c.form.coefficient(u).is_zero()) return false;
     bool alive = false;
     for (size_t v = owned ? piece.parallel_dims : 0; v < piece.iterators.size(); ++v) {
-      alive = alive || (v != u && !c.form.coefficient(v).is_zero());
+      alive = alive || (v != u.index() && !c.form.coefficient(v).is_zero());
     }
     return !alive;
   });
 }
 
 bool merge_one(Kernel& kernel) {
-  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+  for (StageId s : kernel.stages.ids()) {
     const Contraction& c = kernel.stages[s].contraction;
     if (c.pieces.size() != 1) continue;
     const Piece& piece = c.pieces[0];
@@ -287,11 +291,11 @@ bool merge_one(Kernel& kernel) {
     for (const Access& a : piece.loads) accesses.push_back(&a);
     for (const Access* a : accesses) {
       for (size_t d = 0; d + 1 < a->index.size(); ++d) {
-        int first = sole_iterator(a->index[d], piece.iterators.size());
-        int second = sole_iterator(a->index[d + 1], piece.iterators.size());
-        if (first < 0 || second < 0) continue;
+        IteratorId first = sole_iterator(a->index[d], piece.iterators.size());
+        IteratorId second = sole_iterator(a->index[d + 1], piece.iterators.size());
+        if (!first.valid() || !second.valid()) continue;
         Closure closure(kernel);
-        if (!closure.grow({s, static_cast<size_t>(first), static_cast<size_t>(second)})) continue;
+        if (!closure.grow({s, first, second})) continue;
         apply(kernel, closure);
         return true;
       }
@@ -306,10 +310,11 @@ void drop_points(Kernel& kernel) {
   bool owned = kernel.stages.size() > 1;  // a kernel of one stage stores the other cells itself
   for (KernelStage& stage : kernel.stages) {
     for (Piece& piece : stage.contraction.pieces) {
-      for (size_t u = piece.iterators.size(); u-- > piece.parallel_dims;) {
+      for (size_t i = piece.iterators.size(); i-- > piece.parallel_dims;) {
+        IteratorId u(i);
         if (!only_a_point(stage, piece, u, owned)) continue;
         erase_iterator(piece, u);
-        stage.stream -= stage.stream > static_cast<int>(u) ? 1 : 0;
+        if (stage.stream > u) --stage.stream;
       }
     }
   }

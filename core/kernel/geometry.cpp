@@ -12,8 +12,8 @@ namespace {
 // The step of the loop over the same iterator before position i of `loops`, or the box.
 int64_t block_before(const PieceSchedule& schedule, const std::vector<Loop>& loops, size_t i,
                      const Piece& piece) {
-  int iterator = loops[i].iterator;
-  int64_t block = piece.box[static_cast<size_t>(iterator)];
+  IteratorId iterator = loops[i].iterator;
+  int64_t block = piece.box[iterator];
   if (&loops != &schedule.outer) {
     for (const Loop& l : schedule.outer) {
       if (l.iterator == iterator) block = std::min(block, l.step);
@@ -58,7 +58,7 @@ bool joins_lanes(const PieceSchedule& schedule) {
 
 size_t carried_tile_loops(const PieceSchedule& schedule) {
   size_t n = 0;
-  while (n < schedule.tile.size() && schedule.carried >= 0 &&
+  while (n < schedule.tile.size() && schedule.carried.valid() &&
          schedule.tile[schedule.tile.size() - 1 - n].iterator == schedule.carried) {
     ++n;
   }
@@ -66,7 +66,7 @@ size_t carried_tile_loops(const PieceSchedule& schedule) {
 }
 
 bool is_chained(const PieceSchedule& schedule) {
-  return schedule.carried >= 0 && !schedule.outer.empty() &&
+  return schedule.carried.valid() && !schedule.outer.empty() &&
          schedule.outer.front().iterator == schedule.carried &&
          schedule.outer.front().binding == Binding::parallel;
 }

@@ -9,9 +9,7 @@ namespace tile {
 namespace {
 
 size_t tile_of(const Kernel& kernel, size_t stage) {
-  while (kernel.stages[stage].attach >= 0) {
-    stage = static_cast<size_t>(kernel.stages[stage].attach);
-  }
+  while (kernel.stages[stage].attach.valid()) stage = kernel.stages[stage].attach.index();
   return stage;
 }
 
@@ -43,7 +41,7 @@ class InPlace {
     const BoundTensor &from = kernel_.tensors[read_], &to = kernel_.tensors[written_];
     if (from.type != to.type || from.shape != to.shape || !find_writer()) return false;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
-      if (kernel_.stages[s].stream >= 0 || !reads_in_time(s)) return false;
+      if (kernel_.stages[s].stream.valid() || !reads_in_time(s)) return false;
     }
     return true;
   }
@@ -86,12 +84,12 @@ class InPlace {
     size_t loops = row_loops(kernel_);
     if (loops == 0) return false;
     RowMap rows = row_map(kernel_);
-    std::vector<int> read = row_indices(load, rows.iterators[stage]);
-    const std::vector<int>& made = rows.dimensions.at(written_);
+    std::vector<RowId> read = row_indices(load, rows.iterators[stage]);
+    const std::vector<RowId>& made = rows.dimensions.at(written_);
     for (size_t row = 0; row < loops; ++row) {
       bool same = false;
       for (size_t d = 0; d < made.size() && d < read.size(); ++d) {
-        same = same || (made[d] == static_cast<int>(row) && read[d] == made[d]);
+        same = same || (made[d] == RowId(row) && read[d] == made[d]);
       }
       if (!same) return false;
     }
@@ -107,7 +105,7 @@ class InPlace {
         !follows_iterators(c.pieces[0].stores[0])) {
       return false;
     }
-    return of.attach < 0 || reads_in_step(c.pieces[0], static_cast<size_t>(of.attach));
+    return !of.attach.valid() || reads_in_step(c.pieces[0], of.attach.index());
   }
   bool reads_in_step(const Piece& piece, size_t from) const {
     const Contraction& source = kernel_.stages[from].contraction;
@@ -119,7 +117,7 @@ class InPlace {
       }
     }
     // What a tile's first stage reduces it has reduced before others are computed.
-    return kernel_.stages[from].attach < 0
+    return !kernel_.stages[from].attach.valid()
                ? source.pieces.size() == 1 && source.outputs.size() == 1 &&
                      follows_iterators(source.pieces[0].stores[0])
                : is_in_step(from);

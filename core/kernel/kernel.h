@@ -17,15 +17,18 @@
 
 namespace tile {
 
+using StageId = Id<struct StageTag>;  // the position of a stage in its kernel
+using RowId = Id<struct RowTag>;      // a row loop; the streamed axis counts as the last
+
 // Where a stage's result lives. `registers`: only inside the tile that computes it. `row`: in
 // private memory for the rows that the shared loops visit, read by later stages of the kernel.
 enum class Residence : uint8_t { registers, row, global };
 
 struct KernelStage {
   Contraction contraction;  // normalized
-  // -1: has loops of its own. Otherwise the stage (its position) in whose register tile this one is
-  // computed: a pointwise contraction whose load of that stage's result is at the same cell.
-  int attach = -1;
+  // None: has loops of its own. Otherwise the stage in whose register tile this one is computed: a
+  // pointwise contraction whose load of that stage's result is at the same cell.
+  StageId attach;
   Residence residence = Residence::global;
   // Of a stage with loops of its own in a kernel with row loops: for each row loop the parallel
   // dimension that it is. All such stages name the same number of rows, with equal extents; each
@@ -33,17 +36,17 @@ struct KernelStage {
   // and another with loops of its own reads (a result `row` or `global`) is made and read at the
   // same row: for each row loop one dimension is that row, alone, in the store as in every such
   // load. Attached stages' cells are those of the tile that they are attached to.
-  std::vector<int> rows;
+  IdVector<RowId, IteratorId> rows;
   // Of a stage with loops of its own in a kernel whose row loops share a loop over blocks of one
   // more axis inside them: the iterator that runs over that axis, a parallel dimension or a
-  // reduction. All such stages name one, with equal extents, or none (-1). A result that has the
+  // reduction. All such stages name one, with equal extents, or none. A result that has the
   // axis lives for a block of it (never `global`); one reduced over it is known when the last block
   // is done, except a running maximum, which stages behind it read in every block.
-  int stream = -1;
+  IteratorId stream;
   // Of a sum over the streamed axis whose terms are multiples of exp(x - m) for a running maximum
   // m: the stage that makes m. Where a block raises m from a to b, the sum so far is multiplied
-  // with exp(a - b), with 0 where a is -inf. -1: none.
-  int rescale = -1;
+  // with exp(a - b), with 0 where a is -inf.
+  StageId rescale;
 };
 
 // The tensors of a program, shared by all its kernels until one changes its own: programs have as
@@ -72,7 +75,7 @@ class TensorTable {
 
 struct Kernel {
   std::string name;
-  std::vector<KernelStage> stages;  // in order; stage 0 is never attached
+  IdVector<StageId, KernelStage> stages;  // in order; stage 0 is never attached
   // The tensors that the stages name by position, with BoundProgram's numbering.
   TensorTable tensors;
   // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
@@ -108,17 +111,17 @@ std::string_view to_string(Role r);
 
 struct PieceClass {
   KernelClass kind = KernelClass::pointwise;
-  std::vector<Role> roles;  // one for each iterator
+  IdVector<IteratorId, Role> roles;
 };
 PieceClass classify(const Piece& piece, const Contraction& contraction,
                     const BoundTensors& tensors);
 
 // The number of row loops that the stages with loops of their own share; 0: none.
 size_t row_loops(const Kernel& kernel);
-// Which row loop runs over what; -1: none. An attached stage's iterators are those of its tile.
+// Which row loop runs over what, if one does. An attached stage's iterators are those of its tile.
 struct RowMap {
-  std::map<TensorId, std::vector<int>> dimensions;  // of each tensor that the kernel makes
-  std::vector<std::vector<int>> iterators;          // of each stage
+  std::map<TensorId, std::vector<RowId>> dimensions;  // of each tensor that the kernel makes
+  IdVector<StageId, IdVector<IteratorId, RowId>> iterators;
 };
 RowMap row_map(const Kernel& kernel);
 

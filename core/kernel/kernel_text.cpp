@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::string_view kMarker = "\nprogram\n";
 
-std::string ids(const std::vector<TensorId>& list) {
+template <typename IdType>
+std::string ids(const std::vector<IdType>& list) {
   std::vector<int64_t> numbers;
-  for (TensorId id : list) numbers.push_back(id.number());
+  for (IdType id : list) numbers.push_back(id.number());
   return print_integers(numbers);
 }
 std::vector<TensorId> tensor_ids(TextReader& in) {
@@ -57,12 +58,12 @@ std::string print(const Kernel& kernel) {
   BoundProgram program;
   program.tensors = kernel.tensors;
   for (const KernelStage& stage : kernel.stages) {
-    s += "stage attach " + std::to_string(stage.attach) + " " + std::string(word(stage.residence));
+    s += "stage attach " + to_string(stage.attach) + " " + std::string(word(stage.residence));
     if (!stage.rows.empty()) {
-      s += " rows " + print_integers(std::vector<int64_t>(stage.rows.begin(), stage.rows.end()));
+      s += " rows " + ids(stage.rows);
     }
-    if (stage.stream >= 0) s += " stream " + std::to_string(stage.stream);
-    if (stage.rescale >= 0) s += " rescale " + std::to_string(stage.rescale);
+    if (stage.stream.valid()) s += " stream " + to_string(stage.stream);
+    if (stage.rescale.valid()) s += " rescale " + to_string(stage.rescale);
     s += "\n";
     program.statements.emplace_back(stage.contraction);
   }
@@ -84,13 +85,13 @@ Kernel parse_kernel(SourcePtr source) {
   while (in.accept("stage")) {
     KernelStage stage;
     in.expect("attach");
-    stage.attach = static_cast<int>(in.integer());
+    stage.attach = StageId(in.integer());
     stage.residence = residence(in);
     if (in.accept("rows")) {
-      for (int64_t u : in.integers()) stage.rows.push_back(static_cast<int>(u));
+      for (int64_t u : in.integers()) stage.rows.push_back(IteratorId(u));
     }
-    if (in.accept("stream")) stage.stream = static_cast<int>(in.integer());
-    if (in.accept("rescale")) stage.rescale = static_cast<int>(in.integer());
+    if (in.accept("stream")) stage.stream = IteratorId(in.integer());
+    if (in.accept("rescale")) stage.rescale = StageId(in.integer());
     kernel.stages.push_back(std::move(stage));
   }
   std::vector<std::pair<size_t, Shape>> merged;
@@ -126,13 +127,13 @@ namespace {
 void verify_attached(const Kernel& kernel, size_t at) {
   const KernelStage& stage = kernel.stages[at];
   const Contraction& c = stage.contraction;
-  internal_check(stage.attach >= 0 && static_cast<size_t>(stage.attach) < at,
+  internal_check(stage.attach.valid() && stage.attach.index() < at,
                  "kernel: a stage attached to a later one");
   internal_check(c.pieces.size() == 1 && c.pieces[0].parallel_dims == c.pieces[0].iterators.size(),
                  "kernel: an attached stage that reduces");
   internal_check(c.pieces[0].constraints.empty(), "kernel: an attached stage with conditions");
-  size_t root = static_cast<size_t>(stage.attach);
-  while (kernel.stages[root].attach >= 0) root = static_cast<size_t>(kernel.stages[root].attach);
+  StageId root = stage.attach;
+  while (kernel.stages[root].attach.valid()) root = kernel.stages[root].attach;
   const Contraction& main = kernel.stages[root].contraction;
   internal_check(main.pieces.size() == 1 && covers_output(main, kernel.tensors),
                  "kernel: a stage attached to a result with gaps");
@@ -141,7 +142,7 @@ void verify_attached(const Kernel& kernel, size_t at) {
 }  // namespace
 
 void verify(const Kernel& kernel) {
-  internal_check(!kernel.stages.empty() && kernel.stages[0].attach < 0,
+  internal_check(!kernel.stages.empty() && !kernel.stages[0].attach.valid(),
                  "kernel: the first stage has loops of its own");
   auto listed = [](const std::vector<TensorId>& list, TensorId id) {
     return std::find(list.begin(), list.end(), id) != list.end();
@@ -158,7 +159,7 @@ void verify(const Kernel& kernel) {
       bool global = kernel.stages[s].residence == Residence::global;
       internal_check(listed(kernel.writes, out) == global, "kernel: a result's residence");
     }
-    if (kernel.stages[s].attach >= 0) verify_attached(kernel, s);
+    if (kernel.stages[s].attach.valid()) verify_attached(kernel, s);
   }
   std::string rows = broken_rows(kernel);
   internal_check(rows.empty(), ("kernel: " + rows).c_str());

@@ -8,8 +8,7 @@ namespace tile {
 PieceSchedule plain_schedule(const Piece& piece) {
   PieceSchedule s;
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    (u < piece.parallel_dims ? s.outer : s.reduce)
-        .push_back({static_cast<int>(u), 1, Binding::serial});
+    (u < piece.parallel_dims ? s.outer : s.reduce).push_back({IteratorId(u), 1, Binding::serial});
   }
   return s;
 }
@@ -20,7 +19,7 @@ Schedule schedule_in_rows(const Kernel& kernel, const std::vector<SharedLoop>& s
   schedule.shared = shared.size();
   schedule.stages.resize(kernel.stages.size());
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
+    if (kernel.stages[s].attach.valid()) continue;
     schedule.stages[s] = {inside_shared(inside(s), kernel.stages[s], shared)};
   }
   return schedule;
@@ -44,7 +43,7 @@ Schedule plain_schedule(const Kernel& kernel) {
   Schedule schedule;
   for (const KernelStage& stage : kernel.stages) {
     schedule.stages.emplace_back();
-    if (stage.attach >= 0) continue;
+    if (stage.attach.valid()) continue;
     for (const Piece& piece : stage.contraction.pieces) {
       schedule.stages.back().push_back(plain_schedule(piece));
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
 #include "core/support/control.h"
@@ -10,23 +11,15 @@
 namespace tile {
 namespace {
 
-// The iterator that the index is, alone; -1: anything else.
-int alone(const Index& index, size_t iterators) {
-  if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
-  for (size_t u = 0; u < iterators; ++u) {
-    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
-  }
-  return -1;
-}
-
-int row_of(const Index& index, const std::vector<int>& iterators) {
-  int u = alone(index, iterators.size());
-  return u < 0 ? -1 : iterators[static_cast<size_t>(u)];
+// The row that the index is, alone, if it is.
+RowId row_of(const Index& index, const IdVector<IteratorId, RowId>& iterators) {
+  IteratorId u = sole_iterator(index, iterators.size());
+  return u.valid() ? iterators[u] : RowId();
 }
 
 size_t tile_of(const Kernel& kernel, size_t stage) {
-  while (kernel.stages[stage].attach >= 0) {
-    stage = static_cast<size_t>(kernel.stages[stage].attach);
+  while (kernel.stages[stage].attach.valid()) {
+    stage = kernel.stages[stage].attach.index();
   }
   return stage;
 }
@@ -39,18 +32,25 @@ void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, si
   for (const Access& load : piece.loads) {
     auto made = made_in.find(load.tensor);
     if (made == made_in.end() || made->second != tile) continue;
-    const std::vector<int>& rows = map.dimensions.at(load.tensor);
+    const std::vector<RowId>& rows = map.dimensions.at(load.tensor);
     for (size_t d = 0; d < rows.size(); ++d) {
-      int u = alone(load.index[d], piece.iterators.size());
-      if (u >= 0 && rows[d] >= 0) map.iterators[stage][static_cast<size_t>(u)] = rows[d];
+      IteratorId u = sole_iterator(load.index[d], piece.iterators.size());
+      if (u.valid() && rows[d].valid()) map.iterators[stage][u] = rows[d];
     }
   }
 }
 
 }  // namespace
 
-std::vector<int> row_indices(const Access& access, const std::vector<int>& rows) {
-  std::vector<int> list;
+RowId row_of(const IdVector<RowId, IteratorId>& rows, IteratorId u) {
+  for (RowId r : rows.ids()) {
+    if (rows[r] == u) return r;
+  }
+  return {};
+}
+
+std::vector<RowId> row_indices(const Access& access, const IdVector<IteratorId, RowId>& rows) {
+  std::vector<RowId> list;
   for (const Index& index : access.index) list.push_back(row_of(index, rows));
   return list;
 }
@@ -67,21 +67,19 @@ RowMap row_map(const Kernel& kernel) {
     const KernelStage& stage = kernel.stages[s];
     const Contraction& c = stage.contraction;
     const Piece& piece = c.pieces[0];
-    map.iterators.emplace_back(piece.iterators.size(), -1);
-    std::vector<int> shared = shared_iterators(stage);
-    for (size_t r = 0; r < shared.size(); ++r) {
-      map.iterators[s][static_cast<size_t>(shared[r])] = static_cast<int>(r);
-    }
-    if (stage.attach >= 0) follow_tile(kernel, s, made_in, map);
+    map.iterators.emplace_back(piece.iterators.size(), RowId());
+    IdVector<RowId, IteratorId> shared = shared_iterators(stage);
+    for (RowId r : shared.ids()) map.iterators[s][shared[r]] = r;
+    if (stage.attach.valid()) follow_tile(kernel, s, made_in, map);
     for (size_t o = 0; o < c.outputs.size(); ++o) {
-      std::vector<int> rows;
+      std::vector<RowId> rows;
       for (const Index& index : piece.stores[o].index) {
         rows.push_back(row_of(index, map.iterators[s]));
       }
       // Several results may store one tensor's components: its rows are those of all.
       auto [known, fresh] = map.dimensions.emplace(c.outputs[o], rows);
       for (size_t d = 0; !fresh && d < rows.size(); ++d) {
-        if (known->second[d] != rows[d]) known->second[d] = -1;
+        if (known->second[d] != rows[d]) known->second[d] = {};
       }
       made_in[c.outputs[o]] = tile_of(kernel, s);
     }
@@ -93,7 +91,8 @@ std::string broken_rows(const Kernel& kernel) {
   size_t rows = row_loops(kernel);
   if (rows == 0) {
     bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const auto& s) {
-      return s.rows.empty() && s.residence != Residence::row && s.stream < 0 && s.rescale < 0;
+      return s.rows.empty() && s.residence != Residence::row && !s.stream.valid() &&
+             !s.rescale.valid();
     });
     return none ? "" : "rows of some stages only";
   }
@@ -102,15 +101,14 @@ std::string broken_rows(const Kernel& kernel) {
     if (c.pieces.size() != 1 || !covers_output(c, kernel.tensors)) {
       return "a stage in rows with pieces or gaps";
     }
-    if (stage.rows.size() != (stage.attach >= 0 ? 0 : rows)) return "another number of rows";
+    if (stage.rows.size() != (stage.attach.valid() ? 0 : rows)) return "another number of rows";
     for (size_t r = 0; r < stage.rows.size(); ++r) {
-      int u = stage.rows[r];
-      if (u < 0 || static_cast<size_t>(u) >= c.pieces[0].parallel_dims)
-        return "a row that is no parallel dimension";
+      IteratorId u = stage.rows[r];
+      if (!c.pieces[0].is_parallel(u)) return "a row that is no parallel dimension";
       bool twice = std::count(stage.rows.begin(), stage.rows.end(), u) != 1;
       const KernelStage& first = kernel.stages[0];
-      int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.rows[r])];
-      if (twice || c.pieces[0].box[static_cast<size_t>(u)] != extent) return "rows that differ";
+      int64_t extent = first.contraction.pieces[0].box[first.rows[r]];
+      if (twice || c.pieces[0].box[u] != extent) return "rows that differ";
     }
   }
   RowMap map = row_map(kernel);
@@ -120,12 +118,12 @@ std::string broken_rows(const Kernel& kernel) {
     for (const Access& load : c.pieces[0].loads) {
       auto made = made_in.find(load.tensor);
       if (made == made_in.end() || made->second == tile_of(kernel, s)) continue;
-      const std::vector<int>& dims = map.dimensions.at(load.tensor);
+      const std::vector<RowId>& dims = map.dimensions.at(load.tensor);
       std::vector<bool> found(rows, false);
       for (size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] < 0) continue;
+        if (!dims[d].valid()) continue;
         if (row_of(load.index[d], map.iterators[s]) != dims[d]) return "a read of another row";
-        if (dims[d] < static_cast<int>(rows)) found[static_cast<size_t>(dims[d])] = true;
+        if (dims[d].index() < rows) found[dims[d].index()] = true;
       }
       if (std::find(found.begin(), found.end(), false) != found.end()) {
         return "a result that is not of its row";
@@ -142,30 +140,32 @@ std::string broken_prefix(const PieceSchedule& p, const KernelStage& stage,
                           const PieceSchedule& first_piece, const KernelStage& first,
                           size_t shared) {
   if (p.outer.size() < shared) return "a stage without the shared loops";
-  std::vector<int> rows = shared_iterators(stage), first_rows = shared_iterators(first);
-  std::vector<bool> seen(rows.size(), false);
+  IdVector<RowId, IteratorId> rows = shared_iterators(stage);
+  IdVector<RowId, IteratorId> first_rows = shared_iterators(first);
+  IdVector<RowId, bool> seen(rows.size(), false);
   for (size_t i = 0; i < p.outer.size(); ++i) {
     const Loop& l = p.outer[i];
     if (i >= shared) {
       if (l.binding == Binding::parallel) return "a parallel loop inside the shared ones";
-      bool reduced = static_cast<size_t>(l.iterator) >= stage.contraction.pieces[0].parallel_dims;
+      bool reduced = !stage.contraction.pieces[0].is_parallel(l.iterator);
       if (reduced && reduces_stream(stage)) return "a streamed reduction in more blocks";
       continue;
     }
-    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.iterator) - rows.begin());
-    if (row == rows.size()) return "a shared loop that is no row";
+    RowId row = row_of(rows, l.iterator);
+    if (!row.valid()) return "a shared loop that is no row";
     const Loop& same = first_piece.outer[i];
     bool agrees =
         first_rows[row] == same.iterator && l.step == same.step && l.binding == same.binding;
     if (!agrees) return "shared loops that differ";
     bool streamed = l.iterator == stage.stream;
-    if (streamed != (stage.stream >= 0 && i + 1 == shared)) return "a streamed axis not innermost";
+    if (streamed != (stage.stream.valid() && i + 1 == shared))
+      return "a streamed axis not innermost";
     if (streamed && l.binding != Binding::serial) return "a streamed axis in parallel";
     seen[row] = true;
   }
   if (std::find(seen.begin(), seen.end(), false) != seen.end()) return "a row without a loop";
   for (const Packing& k : p.packings) {
-    if (k.level < static_cast<int>(shared)) return "a packing outside the shared loops";
+    if (k.level < shared) return "a packing outside the shared loops";
   }
   return {};
 }
@@ -178,10 +178,10 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
   if (schedule.shared > first.outer.size()) return "a stage without the shared loops";
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
-    if (stage.attach >= 0) continue;
+    if (stage.attach.valid()) continue;
     const PieceSchedule& p = schedule.stages[s][0];
-    std::vector<int> rows = shared_iterators(stage);
-    if (p.carried >= 0 && std::count(rows.begin(), rows.end(), p.carried) > 0) {
+    IdVector<RowId, IteratorId> rows = shared_iterators(stage);
+    if (p.carried.valid() && std::count(rows.begin(), rows.end(), p.carried) > 0) {
       return "a carried row";
     }
     std::string text = broken_prefix(p, stage, first, kernel.stages[0], schedule.shared);
@@ -193,9 +193,9 @@ std::string broken_shared(const Schedule& schedule, const Kernel& kernel) {
 Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   Kernel block = kernel;
   for (KernelStage& stage : block.stages) {
-    std::vector<int> shared = shared_iterators(stage);
+    IdVector<RowId, IteratorId> shared = shared_iterators(stage);
     for (size_t r = 0; r < shared.size(); ++r) {
-      stage.contraction.pieces[0].box[static_cast<size_t>(shared[r])] = blocks[r];
+      stage.contraction.pieces[0].box[shared[r]] = blocks[r];
     }
   }
   if (!has_stream(kernel)) return block;
@@ -205,7 +205,7 @@ Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
     bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
     for (size_t d = 0; !global && d < dims.size(); ++d) {
       int64_t& extent = block.tensors.change()[id].shape[d];
-      if (dims[d] >= 0) extent = std::min(extent, blocks[static_cast<size_t>(dims[d])]);
+      if (dims[d].valid()) extent = std::min(extent, blocks[dims[d].index()]);
     }
   }
   return block;
@@ -215,17 +215,17 @@ PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage
                             const std::vector<SharedLoop>& shared) {
   PieceSchedule whole = block;
   whole.outer.clear();
-  std::vector<int> rows = shared_iterators(stage);
-  std::vector<int64_t> sizes(rows.size(), 0);
+  IdVector<RowId, IteratorId> rows = shared_iterators(stage);
+  IdVector<RowId, int64_t> sizes(rows.size(), 0);
   for (const SharedLoop& l : shared) {
     whole.outer.push_back({rows[l.row], l.step, l.binding});
     sizes[l.row] = l.step;
   }
   auto covers_block = [&](const Loop& l) {
-    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), l.iterator) - rows.begin());
-    return row < sizes.size() && l.step >= sizes[row];
+    RowId row = row_of(rows, l.iterator);
+    return row.valid() && l.step >= sizes[row];
   };
-  std::vector<int> dropped(block.outer.size() + 1, 0);  // before each position
+  std::vector<size_t> dropped(block.outer.size() + 1, 0);  // before each position
   for (size_t i = 0; i < block.outer.size(); ++i) {
     const Loop& l = block.outer[i];
     bool whole_block = covers_block(l);
@@ -235,7 +235,7 @@ PieceSchedule inside_shared(const PieceSchedule& block, const KernelStage& stage
     whole.outer.back().binding = Binding::serial;
   }
   for (Packing& p : whole.packings) {
-    p.level += static_cast<int>(shared.size()) - dropped[static_cast<size_t>(p.level)];
+    p.level = p.level + shared.size() - dropped[p.level];
   }
   auto drop = [&](std::vector<Loop>& loops) { std::erase_if(loops, covers_block); };
   drop(whole.reduce);

@@ -9,9 +9,11 @@
 
 namespace tile {
 
-// For each dimension of an access the row that its index is, alone; -1: anything else. `rows`: of
-// each iterator.
-std::vector<int> row_indices(const Access& access, const std::vector<int>& rows);
+// For each dimension of an access the row that its index is, alone, if it is. `rows`: of each
+// iterator.
+std::vector<RowId> row_indices(const Access& access, const IdVector<IteratorId, RowId>& rows);
+// The row that the iterator is, of a stage's shared_iterators(); none: it is none of them.
+RowId row_of(const IdVector<RowId, IteratorId>& rows, IteratorId u);
 // Empty where the kernel's rows keep the rules of KernelStage::rows; else the first broken one.
 std::string broken_rows(const Kernel& kernel);
 // The same of Schedule::shared.

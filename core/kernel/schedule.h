@@ -25,7 +25,7 @@ enum class Binding : uint8_t { serial, parallel, unroll, vector, dot, matrix };
 // before it (the whole box for the first); the next loop then covers the s values from there, cut
 // at the box.
 struct Loop {
-  int iterator = 0;
+  IteratorId iterator{0};
   int64_t step = 1;
   Binding binding = Binding::serial;
   friend bool operator==(const Loop&, const Loop&) = default;
@@ -35,8 +35,8 @@ struct Loop {
 // loops. The dimensions of the copy are the iterators that the access uses inside that level, in
 // `order` (the last one contiguous). Fuses transposition, widening and window gathering.
 struct Packing {
-  int load = 0;
-  int level = 0;
+  size_t load = 0;
+  size_t level = 0;
   std::vector<Loop> order;  // iterator and step as in the loops: one entry per packed dimension
   friend bool operator==(const Packing&, const Packing&) = default;
 };
@@ -76,11 +76,11 @@ struct SimtGemm {
 // iterators of each kind make the tile of a block; one reduction is cut into steps, the others are
 // loops.
 struct TensorCoreGemm {
-  std::vector<int64_t> tile;  // of each iterator, 1 where the block takes one value
-  int64_t stages = 0;         // steps that the copies run ahead
-  int64_t group = 8;          // rows of tiles that are walked together, for the cache
-  int64_t split = 1;          // tiles that share a tile's steps; a second launch adds their sums
-  int64_t cluster = 1;        // neighbouring blocks that share a tile's steps; one adds their sums
+  IterationBox tile;    // 1 where the block takes one value
+  int64_t stages = 0;   // steps that the copies run ahead
+  int64_t group = 8;    // rows of tiles that are walked together, for the cache
+  int64_t split = 1;    // tiles that share a tile's steps; a second launch adds their sums
+  int64_t cluster = 1;  // neighbouring blocks that share a tile's steps; one adds their sums
   // Blocks that share all steps of the tiles that are too few for a round of one tile each: a block
   // has some of one tile's and maybe some of the next's; a second launch adds up the cut tiles'
   // sums.
@@ -144,8 +144,8 @@ struct PieceSchedule {
   // The parallel dimension along which a prefix or suffix reduction is carried
   // (core/kernel/forms/scan.h): it and the reduction have no loops above; inside the outer loops
   // one serial loop visits the cells in order, adding each new value to the accumulators of the
-  // cell before. -1: none.
-  int carried = -1;
+  // cell before.
+  IteratorId carried;
   // GPU only; there are then no loops, packings or carried parallel dimension.
   GpuForm gpu_form;
 

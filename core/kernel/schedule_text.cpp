@@ -30,7 +30,7 @@ std::string text(const std::vector<Loop>& loops) {
   std::string s = "(";
   for (size_t i = 0; i < loops.size(); ++i) {
     if (i > 0) s += ", ";
-    s += std::to_string(loops[i].iterator) + ":" + std::to_string(loops[i].step) + " " +
+    s += to_string(loops[i].iterator) + ":" + std::to_string(loops[i].step) + " " +
          std::string(word(loops[i].binding));
   }
   return s + ")";
@@ -42,7 +42,7 @@ std::vector<Loop> parse_loops(TextReader& in) {
   while (!in.accept(")")) {
     if (!loops.empty()) in.expect(",");
     Loop l;
-    l.iterator = static_cast<int>(in.integer());
+    l.iterator = IteratorId(in.integer());
     in.expect(":");
     l.step = in.integer();
     bool known = false;
@@ -92,7 +92,7 @@ struct GpuFormText {
 
 TensorCoreGemm parse_tensor_cores(TextReader& in) {
   TensorCoreGemm t;
-  t.tile = in.integers();
+  t.tile = IterationBox(in.integers());
   in.expect("stages");
   t.stages = in.integer();
   in.expect("group");
@@ -157,7 +157,7 @@ std::string print(const Schedule& schedule) {
     for (const PieceSchedule& p : stage) {
       s += "    piece outer " + text(p.outer) + " reduce " + text(p.reduce) + " tile " +
            text(p.tile);
-      if (p.carried >= 0) s += " carry " + std::to_string(p.carried);
+      if (p.carried.valid()) s += " carry " + to_string(p.carried);
       s += std::visit(GpuFormText{}, p.gpu_form) + "\n";
       for (const Packing& k : p.packings) {
         s += "      pack " + std::to_string(k.load) + " level " + std::to_string(k.level) + " " +
@@ -198,13 +198,13 @@ Schedule parse_schedule(std::string_view text) {
       p.reduce = parse_loops(in);
       in.expect("tile");
       p.tile = parse_loops(in);
-      if (in.accept("carry")) p.carried = static_cast<int>(in.integer());
+      if (in.accept("carry")) p.carried = IteratorId(in.integer());
       p.gpu_form = parse_gpu_form(in);
       while (in.accept("pack")) {
         Packing k;
-        k.load = static_cast<int>(in.integer());
+        k.load = static_cast<size_t>(in.integer());
         in.expect("level");
-        k.level = static_cast<int>(in.integer());
+        k.level = static_cast<size_t>(in.integer());
         k.order = parse_loops(in);
         p.packings.push_back(std::move(k));
       }

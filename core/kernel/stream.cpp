@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/kernel/coverage.h"
 #include "core/kernel/rows.h"
@@ -11,22 +12,21 @@
 namespace tile {
 
 bool has_stream(const Kernel& kernel) {
-  return !kernel.stages.empty() && kernel.stages[0].stream >= 0;
+  return !kernel.stages.empty() && kernel.stages[0].stream.valid();
 }
 
 bool reduces_stream(const KernelStage& stage) {
-  return stage.stream >= 0 &&
-         static_cast<size_t>(stage.stream) >= stage.contraction.pieces[0].parallel_dims;
+  return stage.stream.valid() && !stage.contraction.pieces[0].is_parallel(stage.stream);
 }
 
 bool is_running(const Kernel& kernel, size_t stage) {
   return std::any_of(kernel.stages.begin(), kernel.stages.end(),
-                     [&](const KernelStage& s) { return s.rescale == static_cast<int>(stage); });
+                     [&](const KernelStage& s) { return s.rescale == StageId(stage); });
 }
 
-std::vector<int> shared_iterators(const KernelStage& stage) {
-  std::vector<int> iterators = stage.rows;
-  if (stage.stream >= 0) iterators.push_back(stage.stream);
+IdVector<RowId, IteratorId> shared_iterators(const KernelStage& stage) {
+  IdVector<RowId, IteratorId> iterators = stage.rows;
+  if (stage.stream.valid()) iterators.push_back(stage.stream);
   return iterators;
 }
 
@@ -34,7 +34,8 @@ namespace {
 
 class ScalingOf {
  public:
-  ScalingOf(const Body& body, const std::function<Scaling(int)>& load) : body_(body), load_(load) {}
+  ScalingOf(const Body& body, const std::function<Scaling(size_t)>& load)
+      : body_(body), load_(load) {}
 
   Scaling node(NodeId id) const {
     const Node& n = body_[id];
@@ -92,7 +93,7 @@ class ScalingOf {
   }
 
   const Body& body_;
-  const std::function<Scaling(int)>& load_;
+  const std::function<Scaling(size_t)>& load_;
 };
 
 // What a tensor that the kernel makes is to the stages behind.
@@ -109,8 +110,8 @@ class StreamRules {
   std::string broken() {
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
       size_t tile = s;
-      while (kernel_.stages[tile].attach >= 0) {
-        tile = static_cast<size_t>(kernel_.stages[tile].attach);
+      while (kernel_.stages[tile].attach.valid()) {
+        tile = kernel_.stages[tile].attach.index();
       }
       std::string text = tile == s ? own_loops(s) : attached(s, tile);
       if (!text.empty()) return text;
@@ -122,12 +123,10 @@ class StreamRules {
   std::string own_loops(size_t s) {
     const KernelStage& stage = kernel_.stages[s];
     const Piece& piece = stage.contraction.pieces[0];
-    if (stage.stream < 0 || static_cast<size_t>(stage.stream) >= piece.box.size()) {
-      return "a stage without the streamed axis";
-    }
-    auto u = static_cast<size_t>(stage.stream);
+    if (!piece.box.contains(stage.stream)) return "a stage without the streamed axis";
+    IteratorId u = stage.stream;
     const KernelStage& first = kernel_.stages[0];
-    int64_t extent = first.contraction.pieces[0].box[static_cast<size_t>(first.stream)];
+    int64_t extent = first.contraction.pieces[0].box[first.stream];
     bool row = std::count(stage.rows.begin(), stage.rows.end(), stage.stream) > 0;
     if (row || piece.box[u] != extent || extent < 1) return "streamed axes that differ";
     if (!reduces_stream(stage) && !piece.constraints.empty()) return "a streamed block with gaps";
@@ -158,8 +157,8 @@ class StreamRules {
     const Contraction& c = stage.contraction;
     if (reads_final(c)) return "a sum that is read before the last block";
     if (is_running(kernel_, s)) return running(s);
-    bool rescaled = stage.rescale >= 0;
-    if (rescaled && !(stage.rescale < static_cast<int>(s) && c.aggregation == Aggregation::sum &&
+    bool rescaled = stage.rescale.valid();
+    if (rescaled && !(stage.rescale < StageId(s) && c.aggregation == Aggregation::sum &&
                       is_float(c.accumulator))) {
       return "a rescaled stage that is no sum behind its maximum";
     }
@@ -176,12 +175,11 @@ class StreamRules {
     const Contraction& c = stage.contraction;
     const Piece& piece = c.pieces[0];
     bool plain = c.aggregation == Aggregation::max && c.outputs.size() == 1 &&
-                 is_float(c.accumulator) && stage.attach < 0;
+                 is_float(c.accumulator) && !stage.attach.valid();
     if (!plain || result_scaling(c, 0) != Scaling::none) return "a running result of another kind";
-    if (maximum_ >= 0) return "two running maxima";
-    maximum_ = static_cast<int>(s);
+    if (std::exchange(maximum_, true)) return "two running maxima";
     for (size_t u = 0; u < piece.parallel_dims; ++u) {
-      bool row = std::count(stage.rows.begin(), stage.rows.end(), static_cast<int>(u)) > 0;
+      bool row = std::count(stage.rows.begin(), stage.rows.end(), IteratorId(u)) > 0;
       if (!row && piece.box[u] != 1) return "a running maximum of more than its row";
     }
     note(c, s, false, Scaling::maximum);
@@ -192,7 +190,7 @@ class StreamRules {
   std::string block(size_t s, size_t tile) {
     const KernelStage& stage = kernel_.stages[s];
     const Contraction& c = stage.contraction;
-    if (stage.residence == Residence::global || stage.rescale >= 0) {
+    if (stage.residence == Residence::global || stage.rescale.valid()) {
       return "a streamed result that leaves the kernel";
     }
     if (reads_final(c)) return "a sum that is read before the last block";
@@ -208,7 +206,7 @@ class StreamRules {
 
   std::string attached(size_t s, size_t tile) {
     const KernelStage& stage = kernel_.stages[s];
-    if (stage.stream >= 0 || stage.rescale >= 0) return "an attached stage that streams";
+    if (stage.stream.valid() || stage.rescale.valid()) return "an attached stage that streams";
     if (!reduces_stream(kernel_.stages[tile])) return block(s, tile);
     const Contraction& c = stage.contraction;
     if (is_running(kernel_, tile)) {
@@ -222,7 +220,7 @@ class StreamRules {
 
   const Kernel& kernel_;
   std::map<TensorId, Made> made_;
-  int maximum_ = -1;
+  bool maximum_ = false;  // is known
 };
 
 }  // namespace
@@ -233,8 +231,9 @@ Scaling scaling_of(const Body& body, NodeId root, const std::function<Scaling(si
 
 std::string broken_stream(const Kernel& kernel) {
   if (has_stream(kernel)) return StreamRules(kernel).broken();
-  bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(),
-                          [](const KernelStage& s) { return s.stream < 0 && s.rescale < 0; });
+  bool none = std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const KernelStage& s) {
+    return !s.stream.valid() && !s.rescale.valid();
+  });
   return none ? "" : "a streamed axis of some stages only";
 }
 
@@ -246,7 +245,7 @@ StreamBound bound_of(const Constraint& c, const KernelStage& stage,
                      const std::vector<int64_t>& blocks, bool upper) {
   Constraint k = integral(c);
   const Piece& piece = stage.contraction.pieces[0];
-  int64_t a = k.form.coefficient(static_cast<size_t>(stage.stream)).num();
+  int64_t a = k.form.coefficient(stage.stream).num();
   int64_t sign = a < 0 ? 1 : -1;  // of the rest, in the bound
   StreamBound bound;
   bound.divisor = std::abs(a);
@@ -254,13 +253,13 @@ StreamBound bound_of(const Constraint& c, const KernelStage& stage,
   int64_t edge = (a < 0) == upper ? k.lo : k.hi - 1;
   bound.constant = sign * (k.form.constant.num() - edge);
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    if (static_cast<int>(u) == stage.stream) continue;
+    if (IteratorId(u) == stage.stream) continue;
     int64_t factor = sign * k.form.coefficient(u).num(), size = piece.box[u];
-    auto row = std::find(stage.rows.begin(), stage.rows.end(), static_cast<int>(u));
+    auto row = std::find(stage.rows.begin(), stage.rows.end(), IteratorId(u));
     if (row != stage.rows.end()) {
-      auto r = static_cast<size_t>(row - stage.rows.begin());
-      bound.rows[r] = factor;
-      size = blocks[r];
+      auto r = row - stage.rows.begin();
+      bound.rows.begin()[r] = factor;
+      size = blocks.begin()[r];
     }
     int64_t extreme = upper ? std::max<int64_t>(factor, 0) : std::min<int64_t>(factor, 0);
     bound.constant += extreme * (size - 1);
@@ -272,10 +271,10 @@ std::vector<std::vector<StreamBound>> bounds(const Kernel& kernel,
                                              const std::vector<int64_t>& blocks, bool upper) {
   std::vector<std::vector<StreamBound>> all;
   for (const KernelStage& stage : kernel.stages) {
-    if (stage.attach >= 0 || !reduces_stream(stage)) continue;
+    if (stage.attach.valid() || !reduces_stream(stage)) continue;
     std::vector<StreamBound> list;
     for (const Constraint& c : stage.contraction.pieces[0].constraints) {
-      bool bounded = !c.form.coefficient(static_cast<size_t>(stage.stream)).is_zero();
+      bool bounded = !c.form.coefficient(stage.stream).is_zero();
       if (bounded) list.push_back(bound_of(c, stage, blocks, upper));
     }
     if (list.empty()) return {};
@@ -298,15 +297,15 @@ std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
 
 double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   const KernelStage& first = kernel.stages[0];
-  const std::vector<int64_t>& box = first.contraction.pieces[0].box;
-  int64_t extent = box[static_cast<size_t>(first.stream)], step = blocks.back();
+  const IterationBox& box = first.contraction.pieces[0].box;
+  int64_t extent = box[first.stream], step = blocks.back();
   auto all = stream_bounds(kernel, blocks);
   if (all.empty()) return 1;
   // Along the row that the bounds follow most, from block to block; other rows in their middle.
   std::vector<int64_t> counts(first.rows.size());
   size_t along = 0;
   for (size_t r = 0; r < counts.size(); ++r) {
-    counts[r] = ceil_div(box[static_cast<size_t>(first.rows[r])], blocks[r]);
+    counts[r] = ceil_div(box[first.rows[r]], blocks[r]);
     bool follows = all[0][0].rows[r] != 0;
     if (follows && (all[0][0].rows[along] == 0 || counts[r] > counts[along])) along = r;
   }

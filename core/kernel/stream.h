@@ -17,7 +17,7 @@ bool reduces_stream(const KernelStage& stage);
 bool is_running(const Kernel& kernel, size_t stage);
 // The stage's iterator of each shared loop: its rows, then the streamed one. Empty for an attached
 // stage.
-std::vector<int> shared_iterators(const KernelStage& stage);
+IdVector<RowId, IteratorId> shared_iterators(const KernelStage& stage);
 
 // How a value changes when the running maximum does.
 enum class Scaling : uint8_t {

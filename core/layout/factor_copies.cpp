@@ -63,8 +63,8 @@ std::string FactorCopies::fresh_name(const std::string& of) const {
 Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<std::string> names,
                                  std::optional<int64_t> limit) const {
   Piece piece;
-  piece.iterators = std::move(names);
-  piece.box = tensor(to).shape;
+  piece.iterators = IdVector<IteratorId, std::string>(std::move(names));
+  piece.box = IterationBox(tensor(to).shape);
   piece.parallel_dims = piece.box.size();
   Access store;
   store.tensor = to;
@@ -75,7 +75,7 @@ Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<st
   DType type = compute_type(tensor(to).type);
   NodeId value = b.cast(b.load(0, tensor(to).type), type);
   if (limit) {
-    auto last = static_cast<int>(piece.parallel_dims) - 1;
+    size_t last = piece.parallel_dims - 1;
     NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
                                 DType::bool_);
     NodeId zero = is_float(type) ? b.real(0, type) : b.integer(0, type);

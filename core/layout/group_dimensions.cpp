@@ -19,15 +19,15 @@ namespace {
 constexpr double kWorthwhile = 0.9;  // of the time without copies: the model is no better
 constexpr double kLeastPoints = 1 << 20;
 
-using Iterators = std::vector<int>;
+using Iterators = std::vector<IteratorId>;
 using Order = std::vector<size_t>;  // of a tensor's dimensions
 
 // The iterator that each dimension is, all of it; nullopt: another form.
 std::optional<Iterators> iterators_of(const Access& a, const Piece& piece, const Shape& shape) {
   Iterators list;
   for (size_t d = 0; d < a.index.size(); ++d) {
-    int u = sole_iterator(a.index[d], piece.iterators.size());
-    bool whole = u >= 0 && piece.box[static_cast<size_t>(u)] == shape[d] &&
+    IteratorId u = sole_iterator(a.index[d], piece.iterators.size());
+    bool whole = u.valid() && piece.box[u] == shape[d] &&
                  std::find(list.begin(), list.end(), u) == list.end();
     if (!whole) return std::nullopt;
     list.push_back(u);
@@ -38,7 +38,7 @@ std::optional<Iterators> iterators_of(const Access& a, const Piece& piece, const
 // Where each of the iterators stands among the dimensions.
 std::optional<Order> order_of(const Iterators& wanted, const Iterators& dimensions) {
   Order order;
-  for (int u : wanted) {
+  for (IteratorId u : wanted) {
     auto at = std::find(dimensions.begin(), dimensions.end(), u);
     if (at == dimensions.end()) return std::nullopt;
     order.push_back(static_cast<size_t>(at - dimensions.begin()));
@@ -76,16 +76,16 @@ std::optional<Groups> groups_of(const Contraction& c, const BoundTensors& tensor
     auto factor = iterators_of(piece.loads[i], piece, shape(piece.loads[i]));
     if (!factor) return std::nullopt;
     g.factors[i] = *factor;
-    for (int u : *factor) {
-      if (kind.roles[static_cast<size_t>(u)] == Role::k) g.terms[i].push_back(u);
+    for (IteratorId u : *factor) {
+      if (kind.roles[u] == Role::k) g.terms[i].push_back(u);
     }
   }
   auto result = iterators_of(piece.stores[0], piece, shape(piece.stores[0]));
   if (!result || result->empty()) return std::nullopt;
-  Role last = kind.roles[static_cast<size_t>(result->back())];
+  Role last = kind.roles[result->back()];
   g.rows_first = last == Role::n;
-  for (int u : *result) {
-    Role role = kind.roles[static_cast<size_t>(u)];
+  for (IteratorId u : *result) {
+    Role role = kind.roles[u];
     bool batch = role == Role::batch, column = role == last;
     if (!batch && role != Role::m && role != Role::n) return std::nullopt;
     // A group whose dimensions others interrupt is not walked as one.

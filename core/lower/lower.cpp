@@ -45,7 +45,7 @@ nest::Block with_shared_parallel_loops(std::vector<nest::Block> pieces) {
 // The stages with loops of their own, one after the other.
 void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
   for (size_t s = 0; s < frame.kernel.stages.size(); ++s) {
-    if (frame.kernel.stages[s].attach >= 0) continue;
+    if (frame.kernel.stages[s].attach.valid()) continue;
     const Contraction& c = frame.kernel.stages[s].contraction;
     if (!covers_output(c, frame.kernel.tensors)) {
       std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
@@ -125,7 +125,7 @@ std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedu
   for (const PrepackedPacking& p : prepacked_packings(kernel, schedule, target)) {
     const PieceSchedule& how = schedule.stages[p.stage][p.piece];
     const Piece& piece = kernel.stages[p.stage].contraction.pieces[p.piece];
-    TensorId source = piece.loads[static_cast<size_t>(p.packing.load)].tensor;
+    TensorId source = piece.loads[p.packing.load].tensor;
     lowering::Frame frame = lowering::empty_frame(kernel, target);
     frame.add_argument(source, false, strides);
     frame.prepared = {{p, frame.add_prepacked(p, how, true)}};

@@ -29,22 +29,22 @@ class ScatterLowering {
 
   nest::Nest run() {
     nest_.name = "scatter";
-    int updates = argument(scatter_.updates, false), indices = argument(scatter_.indices, false);
-    int result = argument(scatter_.result, true);
+    nest::BufferId updates = argument(scatter_.updates, false),
+                   indices = argument(scatter_.indices, false);
+    nest::BufferId result = argument(scatter_.result, true);
     total_ = result;
     DType wide = compute_type(result_.type);
     bool rounds = is_float(wide) && wide != result_.type;
     if (rounds) {
-      nest::Buffer sums = nest_.buffers[static_cast<size_t>(result)];
+      nest::Buffer sums = nest_.buffers[result];
       sums.name = "sums";
       sums.type = wide;
       sums.scope = nest::Scope::workspace;
-      total_ = static_cast<int>(nest_.buffers.size());
-      nest_.buffers.push_back(sums);
+      total_ = nest_.buffers.add(sums);
       nest_.body.push_back({nest::Alloc{total_}});
     }
     append(nest_.body, over(0, result_.shape, {},
-                            [&](const std::vector<Expr>& at) { return plain(total_, at, -1); }));
+                            [&](const std::vector<Expr>& at) { return plain(total_, at, {}); }));
     append(nest_.body, additions(updates, indices));
     if (rounds) {
       append(nest_.body, over(0, result_.shape, {}, [&](const std::vector<Expr>& at) {
@@ -57,7 +57,7 @@ class ScatterLowering {
  private:
   using Element = std::function<nest::Store(const std::vector<Expr>&)>;
 
-  int argument(TensorId id, bool written) {
+  nest::BufferId argument(TensorId id, bool written) {
     const BoundTensor& t = tensors_[id];
     bool dense = !strides_.contains(id) || strides_[id].empty();
     nest::Buffer b;
@@ -66,18 +66,18 @@ class ScatterLowering {
     b.shape = t.shape;
     b.strides = dense ? dense_strides(t.shape) : strides_[id];
     b.written = written;
-    nest_.buffers.push_back(std::move(b));
-    return static_cast<int>(nest_.buffers.size()) - 1;
+    return nest_.buffers.add(std::move(b));
   }
-  DType type_of(int buffer) const { return nest_.buffers[static_cast<size_t>(buffer)].type; }
+  DType type_of(nest::BufferId buffer) const { return nest_.buffers[buffer].type; }
 
   // target[at] = source[at], converted, or zero.
-  nest::Store plain(int target, const std::vector<Expr>& at, int source) const {
+  nest::Store plain(nest::BufferId target, const std::vector<Expr>& at,
+                    nest::BufferId source) const {
     nest::Store s;
     s.target.buffer = target;
     s.target.index = at;
     NodeId zero;
-    if (source >= 0) {
+    if (source.valid()) {
       s.loads.push_back({source, at, {}});
       zero = s.body.cast(s.body.load(0, type_of(source)), type_of(target));
     } else if (is_float(type_of(target))) {
@@ -126,7 +126,7 @@ class ScatterLowering {
   }
 
   // One update element is added to the row that its index names.
-  nest::Store addition(int updates, int indices, const std::vector<Expr>& row,
+  nest::Store addition(nest::BufferId updates, nest::BufferId indices, const std::vector<Expr>& row,
                        const std::vector<Expr>& rest) const {
     nest::Store s;
     s.kind = nest::StoreKind::add;
@@ -148,7 +148,7 @@ class ScatterLowering {
     return s;
   }
 
-  nest::Block additions(int updates, int indices) {
+  nest::Block additions(nest::BufferId updates, nest::BufferId indices) {
     Shape trailing(result_.shape.begin() + 1, result_.shape.end());
     if (element_count(updates_.shape) == 0) return {};
     bool threaded = !trailing.empty() && target_.threads > 1 &&
@@ -170,8 +170,9 @@ class ScatterLowering {
 
   // Serial loops over the index tensor, then the trailing elements (of a block of dimension
   // `shared` if `size` is not the constant 0).
-  nest::Block rows(int updates, int indices, const Shape& trailing, size_t shared,
-                   const Expr& begin, const Expr& size, size_t d, std::vector<Expr> row = {}) {
+  nest::Block rows(nest::BufferId updates, nest::BufferId indices, const Shape& trailing,
+                   size_t shared, const Expr& begin, const Expr& size, size_t d,
+                   std::vector<Expr> row = {}) {
     if (d < indices_.shape.size()) {
       Expr v = Expr::variable("i" + std::to_string(d));
       nest::For loop = make_loop(v.name(), 0, indices_.shape[d], nest::LoopKind::serial);
@@ -205,7 +206,7 @@ class ScatterLowering {
   const BoundTensor& result_;
   const Target& target_;
   nest::Nest nest_;
-  int total_ = -1;
+  nest::BufferId total_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class Machine final : private Leaves {
     size_t next = 0;
     std::map<std::string, int64_t> given;
     for (const Parameter& p : nest.parameters) {
-      if (p.from < 0) given[p.name] = parameters[next++];
+      if (!p.from.valid()) given[p.name] = parameters[next++];
     }
     for (size_t i = 0; i < nest.buffers.size(); ++i) {
       shapes_.push_back(nest.buffers[i].shape);
@@ -49,7 +49,7 @@ class Machine final : private Leaves {
     thread_.own.resize(nest.buffers.size());
     for (const Parameter& p : nest.parameters) {
       variable(slot(p.name)) =
-          p.from >= 0 ? arguments[static_cast<size_t>(p.from)]->at(0).i : given.at(p.name);
+          p.from.valid() ? arguments[p.from.index()]->at(0).i : given.at(p.name);
     }
   }
 
@@ -60,11 +60,11 @@ class Machine final : private Leaves {
   // What a thread has for itself: its variables and private buffers (those of others are shared).
   struct Thread {
     std::vector<int64_t> values;
-    std::vector<HostTensor*> memory;
-    std::vector<std::shared_ptr<HostTensor>> own;
+    IdVector<BufferId, HostTensor*> memory;
+    IdVector<BufferId, std::shared_ptr<HostTensor>> own;
     // Asynchronous stores that have not happened yet: they do as late as they may.
     struct Late {
-      int buffer = -1;
+      BufferId buffer;
       HostTensor* to = nullptr;
       int64_t at = 0;
       Scalar value;
@@ -113,8 +113,8 @@ class Machine final : private Leaves {
 
   // `values` are those that the access's index values number.
   int64_t offset(const Access& a, std::span<const Scalar> values) {
-    const Buffer& b = nest_.buffers[static_cast<size_t>(a.buffer)];
-    const Shape& shape = shapes_[static_cast<size_t>(a.buffer)];
+    const Buffer& b = nest_.buffers[a.buffer];
+    const Shape& shape = shapes_[a.buffer];
     int64_t flat = 0;
     for (size_t d = 0; d < a.index.size(); ++d) {
       int by_value = d < a.values.size() ? a.values[d] : -1;
@@ -128,8 +128,8 @@ class Machine final : private Leaves {
     }
     return flat;
   }
-  HostTensor& memory(int buffer) {
-    HostTensor* t = thread_.memory[static_cast<size_t>(buffer)];
+  HostTensor& memory(BufferId buffer) {
+    HostTensor* t = thread_.memory[buffer];
     internal_check(t != nullptr, "nest: a buffer used before its alloc");
     return *t;
   }
@@ -231,19 +231,18 @@ class Machine final : private Leaves {
     return combine_values(op, old, value);
   }
   void statement(const Alloc& a) {
-    auto i = static_cast<size_t>(a.buffer);
-    const Buffer& b = nest_.buffers[i];
-    std::shared_ptr<HostTensor>& own = thread_.own[i];
+    const Buffer& b = nest_.buffers[a.buffer];
+    std::shared_ptr<HostTensor>& own = thread_.own[a.buffer];
     if (!own) own = std::make_shared<HostTensor>(b.type, b.shape);
     // Whatever was there is gone: reading it before a store shows as nonsense.
     std::fill(own->bytes.begin(), own->bytes.end(), std::byte{0x7f});
-    thread_.memory[i] = own.get();
+    thread_.memory[a.buffer] = own.get();
     races_.forget(a.buffer);
   }
   void statement(const Copy& c) {
     HostTensor& to = memory(c.to);
     HostTensor& from = memory(c.from);
-    const std::vector<int64_t>& shape = nest_.buffers[static_cast<size_t>(c.from)].shape;
+    const std::vector<int64_t>& shape = nest_.buffers[c.from].shape;
     std::vector<int64_t> origin, at(shape.size(), 0);
     const Scalar zero{to.type, 0, 0};
     for (const Expr& e : c.origin) origin.push_back(number(e));
@@ -259,7 +258,7 @@ class Machine final : private Leaves {
       races_.store(c.to, cell);
       to.set(cell, inside ? from.at(flat) : zero);
       for (size_t k = c.order.size(); k-- > 0;) {
-        auto d = static_cast<size_t>(c.order[k]);
+        size_t d = c.order[k];
         if (++at[d] < c.extent[d]) break;
         at[d] = 0;
       }
@@ -281,9 +280,9 @@ class Machine final : private Leaves {
     }
     return values;
   }
-  int64_t place(int buffer, const MatrixPart& p, const std::vector<int64_t>& origin, int64_t i,
+  int64_t place(BufferId buffer, const MatrixPart& p, const std::vector<int64_t>& origin, int64_t i,
                 int64_t j) const {
-    const Shape& shape = shapes_[static_cast<size_t>(buffer)];
+    const Shape& shape = shapes_[buffer];
     int64_t flat = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t at = origin[d] + i * p.row[d] + j * p.column[d];
@@ -308,7 +307,7 @@ class Machine final : private Leaves {
     return integer_scalar(static_cast<int64_t>(bits) - (negative ? 256 : 0), type);
   }
   // Rows (of a) or columns (of b) of `terms` factors each.
-  std::vector<Scalar> factors(int buffer, const MatrixPart& p, DType type, int64_t lines,
+  std::vector<Scalar> factors(BufferId buffer, const MatrixPart& p, DType type, int64_t lines,
                               int64_t terms, bool down) {
     const HostTensor& from = memory(buffer);
     std::vector<int64_t> origin = origin_of(p);
@@ -388,7 +387,7 @@ class Machine final : private Leaves {
     HostTensor& sum = memory(m.sum);
     std::vector<float> a_rest, b_rest;
     std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);
-    if (m.a_rest >= 0) {
+    if (m.a_rest.valid()) {
       std::vector<float> nothing;
       a_rest = operand(memory(m.a_rest), nothing);
       b_rest = operand(memory(m.b_rest), nothing);
@@ -541,7 +540,7 @@ class Machine final : private Leaves {
   }
 
   const Nest& nest_;
-  std::vector<Shape> shapes_;  // of the buffers in this launch
+  IdVector<BufferId, Shape> shapes_;  // in this launch
   std::map<std::string, size_t> slots_;
   std::map<const ExprNode*, SlotExpr> expressions_;
   std::map<const Block*, bool> barriers_;

@@ -26,6 +26,9 @@ enum class Scope : uint8_t {
   registers,  // scratch that every access indexes by unrolled and vector loops and constants only
 };
 
+// The number of a buffer in its nest.
+using BufferId = Id<struct BufferTag>;
+
 struct Buffer {
   std::string name;
   DType type = DType::f32;
@@ -40,21 +43,21 @@ struct Buffer {
   std::string extent;
 };
 
-// A run-time 64-bit integer with its inclusive range. With `from` >= 0 it is the element of that
+// A run-time 64-bit integer with its inclusive range. With `from` it is the element of that
 // argument, an integer tensor of rank 0 that is only read; the others are given at launch, in
 // order.
 struct Parameter {
   std::string name;
   int64_t lo = 0;
   int64_t hi = 0;
-  int from = -1;
+  BufferId from = {};
 };
 
 // buffer[index…]. Where values[d] >= 0 the index of dimension d is an integer node (in range by
 // construction) and index[d] is unused: of a load, that operand of the load node; of a target,
 // that node of the statement's body. values may be empty.
 struct Access {
-  int buffer = -1;
+  BufferId buffer;
   std::vector<Expr> index;  // over loop variables, parameters and, in a fold's region, counters;
                             // always in range when executed
   std::vector<int> values;
@@ -136,7 +139,7 @@ struct If {
 // Begins the life of a scratch, register or workspace buffer inside the enclosing block; contents
 // are undefined until stored.
 struct Alloc {
-  int buffer = -1;
+  BufferId buffer;
 };
 
 // A barrier for the threads of the innermost enclosing block: inside thread loops, reached by all
@@ -152,11 +155,11 @@ struct Sync {
 // and zero for a cell whose index is outside [0, limit[d]) in some dimension. On a GPU a bulk copy
 // by the whole block, into shared memory.
 struct Copy {
-  int to = -1;    // as many elements as the box
-  int from = -1;  // of the same type
+  BufferId to;    // as many elements as the box
+  BufferId from;  // of the same type
   std::vector<Expr> origin;
   std::vector<int64_t> extent, stride, limit;  // 0 <= limit <= the shape
-  std::vector<int> order;
+  std::vector<size_t> order;
 };
 
 // A matrix inside a buffer: its element (i, j) is at origin[d] + i * row[d] + j * column[d].
@@ -177,11 +180,11 @@ struct MatrixPart {
 // in the lowest bits: two bf16 or four bytes, which its part counts as one column (a) or row (b).
 // All of b's are packed, a's are or are themselves one element apart.
 struct MatrixTile {
-  int sum = -1, a = -1, b = -1;
-  int a_rest = -1, b_rest = -1;  // of a split product: both or none
-  bool a_transposed = false;     // a is [k, i]
-  bool b_transposed = false;     // b is [j, k]
-  bool split = false;            // of f32
+  BufferId sum, a, b;
+  BufferId a_rest, b_rest;    // of a split product: both or none
+  bool a_transposed = false;  // a is [k, i]
+  bool b_transposed = false;  // b is [j, k]
+  bool split = false;         // of f32
   int64_t terms = 0;
   MatrixPart a_part, b_part;
   DType a_type = DType::none, b_type = DType::none;  // of the factors, where there are parts
@@ -193,8 +196,8 @@ int64_t packed_factors(DType type);
 struct MatrixMove {
   enum class Kind : uint8_t { zero, load, store };
   Kind kind = Kind::zero;
-  int fragment = -1;
-  int buffer = -1;  // of load and store
+  BufferId fragment;
+  BufferId buffer;  // of load and store
   MatrixPart part;
 };
 
@@ -204,7 +207,7 @@ struct Statement {
 
 struct Nest {
   std::string name;
-  std::vector<Buffer> buffers;  // arguments first, in launch order
+  IdVector<BufferId, Buffer> buffers;  // arguments first, in launch order
   std::vector<Parameter> parameters;
   Block body;
 

@@ -53,12 +53,12 @@ class Parser {
     b.written = reader_.accept("written");
     if (reader_.accept("align")) b.alignment = reader_.integer();
     if (reader_.accept("extent")) b.extent = reader_.name();
-    buffers_[b.name] = static_cast<int>(nest_.buffers.size());
-    nest_.buffers.push_back(std::move(b));
+    std::string name = b.name;
+    buffers_[name] = nest_.buffers.add(std::move(b));
     return true;
   }
 
-  int buffer_reference() {
+  BufferId buffer_reference() {
     auto it = buffers_.find(reader_.name());
     if (it == buffers_.end()) reader_.wrong("a declared buffer before this");
     return it->second;
@@ -173,7 +173,7 @@ class Parser {
     reader_.expect("limit");
     c.limit = reader_.integers();
     reader_.expect("order");
-    for (int64_t d : reader_.integers()) c.order.push_back(static_cast<int>(d));
+    for (int64_t d : reader_.integers()) c.order.push_back(static_cast<size_t>(d));
     return c;
   }
   MatrixTile matrix_tile() {
@@ -232,7 +232,7 @@ class Parser {
 
   TextReader reader_;
   Nest nest_;
-  std::map<std::string, int> buffers_;
+  std::map<std::string, BufferId> buffers_;
 };
 
 }  // namespace

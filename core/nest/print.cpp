@@ -65,10 +65,10 @@ class Printer {
 
   std::string run() {
     out_ = "nest " + (anonymous_ ? std::string("n") : nest_.name) + "\n";
-    for (size_t i = 0; i < nest_.buffers.size(); ++i) buffer(i);
+    for (BufferId id : nest_.buffers.ids()) buffer(id);
     for (const Parameter& p : nest_.parameters) {
       out_ += "parameter " + rename(p.name) + " " + print_integers({p.lo, p.hi});
-      if (p.from >= 0) out_ += " from " + buffer_name(static_cast<size_t>(p.from));
+      if (p.from.valid()) out_ += " from " + buffer_name(p.from);
       out_ += "\n";
     }
     block(nest_.body, 0);
@@ -81,8 +81,8 @@ class Printer {
     auto [it, added] = names_.try_emplace(name, "v" + std::to_string(names_.size()));
     return it->second;
   }
-  std::string buffer_name(size_t i) const {
-    return anonymous_ ? "b" + std::to_string(i) : nest_.buffers[i].name;
+  std::string buffer_name(BufferId id) const {
+    return anonymous_ ? "b" + to_string(id) : nest_.buffers[id].name;
   }
   Expr renamed(const Expr& e) {
     if (!anonymous_) return e;
@@ -107,9 +107,9 @@ class Printer {
     return tile::print(body);
   }
 
-  void buffer(size_t i) {
-    const Buffer& b = nest_.buffers[i];
-    out_ += std::string(word(b.scope)) + " " + buffer_name(i) + ": " +
+  void buffer(BufferId id) {
+    const Buffer& b = nest_.buffers[id];
+    out_ += std::string(word(b.scope)) + " " + buffer_name(id) + ": " +
             std::string(to_string(b.type)) + " " + print_integers(b.shape) + " strides " +
             print_integers(b.strides);
     if (b.written) out_ += " written";
@@ -119,7 +119,7 @@ class Printer {
   }
 
   std::string access(const Access& a) {
-    std::string s = buffer_name(static_cast<size_t>(a.buffer)) + "[";
+    std::string s = buffer_name(a.buffer) + "[";
     for (size_t d = 0; d < a.index.size(); ++d) {
       bool by_value = d < a.values.size() && a.values[d] >= 0;
       s += (d == 0 ? "" : ", ") + (by_value ? "%" + std::to_string(a.values[d]) : text(a.index[d]));
@@ -132,15 +132,13 @@ class Printer {
     return s + ")";
   }
 
-  void block(const Block& statements, int depth) {
+  void block(const Block& statements, size_t depth) {
     for (const Statement& s : statements) {
       std::visit([&](const auto& what) { statement(what, depth); }, s.what);
     }
   }
-  void line(int depth, const std::string& s) {
-    out_ += std::string(2 * static_cast<size_t>(depth), ' ') + s + "\n";
-  }
-  void statement(const For& f, int depth) {
+  void line(size_t depth, const std::string& s) { out_ += std::string(2 * depth, ' ') + s + "\n"; }
+  void statement(const For& f, size_t depth) {
     std::string head = std::string(word(f.kind)) + " " + rename(f.variable) + " from [" +
                        text(f.begin) + "] extent [" + text(f.extent) + "]";
     if (f.kind == LoopKind::vector) head += " width " + std::to_string(f.width);
@@ -153,7 +151,7 @@ class Printer {
     block(f.body, depth + 1);
     line(depth, "}");
   }
-  void statement(const If& i, int depth) {
+  void statement(const If& i, size_t depth) {
     std::string head = "if " + text(i.nonnegative);
     if (!i.predicate.results.empty()) {
       head += " when " + accesses(i.loads) + " " + text(i.predicate);
@@ -166,44 +164,40 @@ class Printer {
     }
     line(depth, "}");
   }
-  void statement(const Store& s, int depth) {
+  void statement(const Store& s, size_t depth) {
     line(depth, std::string(word(s.kind)) + (s.asynchronous ? " asynchronous " : " ") +
                     access(s.target) + " " + accesses(s.loads) + " " + text(s.body));
   }
-  void statement(const Alloc& a, int depth) {
-    line(depth, "alloc " + buffer_name(static_cast<size_t>(a.buffer)));
-  }
+  void statement(const Alloc& a, size_t depth) { line(depth, "alloc " + buffer_name(a.buffer)); }
 
-  void statement(const Sync& s, int depth) {
+  void statement(const Sync& s, size_t depth) {
     line(depth, s.pending == 0 ? "sync" : "sync pending " + std::to_string(s.pending));
   }
-  void statement(const Copy& c, int depth) {
+  void statement(const Copy& c, size_t depth) {
     std::vector<int64_t> order(c.order.begin(), c.order.end());
-    line(depth, "copy " + buffer_name(static_cast<size_t>(c.to)) + " " +
-                    buffer_name(static_cast<size_t>(c.from)) + " origin " + text(c.origin) +
-                    " extent " + print_integers(c.extent) + " stride " + print_integers(c.stride) +
-                    " limit " + print_integers(c.limit) + " order " + print_integers(order));
+    line(depth, "copy " + buffer_name(c.to) + " " + buffer_name(c.from) + " origin " +
+                    text(c.origin) + " extent " + print_integers(c.extent) + " stride " +
+                    print_integers(c.stride) + " limit " + print_integers(c.limit) + " order " +
+                    print_integers(order));
   }
-  void statement(const MatrixTile& m, int depth) {
+  void statement(const MatrixTile& m, size_t depth) {
     line(depth,
-         "matrix " + buffer_name(static_cast<size_t>(m.sum)) + " " +
-             buffer_name(static_cast<size_t>(m.a)) + (m.a_transposed ? " transposed " : " ") +
-             buffer_name(static_cast<size_t>(m.b)) + (m.b_transposed ? " transposed" : "") +
-             (m.split ? " split" : "") +
-             (m.a_rest < 0 ? ""
-                           : " rest " + buffer_name(static_cast<size_t>(m.a_rest)) + " " +
-                                 buffer_name(static_cast<size_t>(m.b_rest))) +
+         "matrix " + buffer_name(m.sum) + " " + buffer_name(m.a) +
+             (m.a_transposed ? " transposed " : " ") + buffer_name(m.b) +
+             (m.b_transposed ? " transposed" : "") + (m.split ? " split" : "") +
+             (!m.a_rest.valid() ? ""
+                                : " rest " + buffer_name(m.a_rest) + " " + buffer_name(m.b_rest)) +
              (m.terms == 0
                   ? ""
                   : " terms " + std::to_string(m.terms) + " " + std::string(to_string(m.a_type)) +
                         part(m.a_part) + " " + std::string(to_string(m.b_type)) + part(m.b_part)));
   }
-  void statement(const MatrixMove& m, int depth) {
+  void statement(const MatrixMove& m, size_t depth) {
     constexpr const char* kKinds[] = {"zero", "load", "store"};
-    std::string s = std::string("move ") + kKinds[static_cast<size_t>(m.kind)] + " " +
-                    buffer_name(static_cast<size_t>(m.fragment));
+    std::string s =
+        std::string("move ") + kKinds[static_cast<size_t>(m.kind)] + " " + buffer_name(m.fragment);
     if (m.kind != MatrixMove::Kind::zero) {
-      s += " " + buffer_name(static_cast<size_t>(m.buffer)) + part(m.part);
+      s += " " + buffer_name(m.buffer) + part(m.part);
     }
     line(depth, s);
   }
@@ -231,7 +225,7 @@ size_t Nest::argument_count() const {
 }
 size_t Nest::launch_parameter_count() const {
   return static_cast<size_t>(std::count_if(parameters.begin(), parameters.end(),
-                                           [](const Parameter& p) { return p.from < 0; }));
+                                           [](const Parameter& p) { return !p.from.valid(); }));
 }
 
 }  // namespace tile::nest

@@ -13,14 +13,14 @@ void Races::end_tasks(bool outermost) {
 }
 
 // Null: of a buffer that each thread has for itself.
-Races::Cell* Races::cell(int buffer, int64_t at) {
-  auto id = static_cast<size_t>(buffer);
-  Scope scope = nest_.buffers[id].scope;
+Races::Cell* Races::cell(BufferId buffer, int64_t at) {
+  Scope scope = nest_.buffers[buffer].scope;
   bool common = scope == Scope::argument || scope == Scope::workspace || scope == Scope::shared;
   if (!common || task_ == 0) return nullptr;
   auto place = static_cast<size_t>(at);
-  if (cells_[id].size() <= place) cells_[id].resize(2 * place + 16);
-  return &cells_[id][place];
+  std::vector<Cell>& cells = cells_[buffer];
+  if (cells.size() <= place) cells.resize(2 * place + 16);
+  return &cells[place];
 }
 
 bool Races::unordered(const Event& e) const {
@@ -28,12 +28,12 @@ bool Races::unordered(const Event& e) const {
   return e.task != task_ || (e.time == time_ && e.thread != thread_);
 }
 
-void Races::wrong(int buffer, int64_t at, const std::string& what) const {
+void Races::wrong(BufferId buffer, int64_t at, const std::string& what) const {
   throw InternalError("nest " + nest_.name + ": element " + std::to_string(at) + " of " +
-                      nest_.buffers[static_cast<size_t>(buffer)].name + " " + what);
+                      nest_.buffers[buffer].name + " " + what);
 }
 
-void Races::check(const Event& earlier, int buffer, int64_t at, const char* what) const {
+void Races::check(const Event& earlier, BufferId buffer, int64_t at, const char* what) const {
   if (!unordered(earlier)) return;
   std::string by = earlier.task != task_ ? " of another iteration" : "";
   wrong(buffer, at,
@@ -41,7 +41,7 @@ void Races::check(const Event& earlier, int buffer, int64_t at, const char* what
             std::to_string(thread_) + " with no barrier between");
 }
 
-void Races::load(int buffer, int64_t at) {
+void Races::load(BufferId buffer, int64_t at) {
   Cell* c = cell(buffer, at);
   if (c == nullptr) return;
   if (c->on_its_way) wrong(buffer, at, "is loaded before the store to it has been waited for");
@@ -51,7 +51,7 @@ void Races::load(int buffer, int64_t at) {
   c->loaded = now();
 }
 
-void Races::store(int buffer, int64_t at) {
+void Races::store(BufferId buffer, int64_t at) {
   Cell* c = cell(buffer, at);
   if (c == nullptr) return;
   if (c->on_its_way) wrong(buffer, at, "is stored before another store to it has been waited for");
@@ -61,12 +61,12 @@ void Races::store(int buffer, int64_t at) {
   c->stored = now();
 }
 
-void Races::begin_store(int buffer, int64_t at) {
+void Races::begin_store(BufferId buffer, int64_t at) {
   store(buffer, at);
   if (Cell* c = cell(buffer, at)) c->on_its_way = true;
 }
 
-void Races::end_store(int buffer, int64_t at, uint32_t thread) {
+void Races::end_store(BufferId buffer, int64_t at, uint32_t thread) {
   uint32_t before = thread_;
   thread_ = thread;
   if (Cell* c = cell(buffer, at)) {

@@ -24,13 +24,13 @@ class Races {
   uint32_t thread() const { return thread_; }
 
   // Of a buffer that is not a thread's own. Throw InternalError.
-  void load(int buffer, int64_t at);
-  void store(int buffer, int64_t at);
+  void load(BufferId buffer, int64_t at);
+  void store(BufferId buffer, int64_t at);
   // A store that may happen between now and its end: until then the element belongs to nobody.
-  void begin_store(int buffer, int64_t at);
-  void end_store(int buffer, int64_t at, uint32_t thread);
+  void begin_store(BufferId buffer, int64_t at);
+  void end_store(BufferId buffer, int64_t at, uint32_t thread);
   // The contents of a buffer are gone.
-  void forget(int buffer) { cells_[static_cast<size_t>(buffer)].clear(); }
+  void forget(BufferId buffer) { cells_[buffer].clear(); }
 
  private:
   struct Event {
@@ -41,14 +41,14 @@ class Races {
     Event loaded, loaded_before;  // the last, and the last of another thread
     bool on_its_way = false;
   };
-  Cell* cell(int buffer, int64_t at);
+  Cell* cell(BufferId buffer, int64_t at);
   bool unordered(const Event& e) const;
   Event now() const { return {task_, time_, thread_}; }
-  void check(const Event& earlier, int buffer, int64_t at, const char* what) const;
-  [[noreturn]] void wrong(int buffer, int64_t at, const std::string& what) const;
+  void check(const Event& earlier, BufferId buffer, int64_t at, const char* what) const;
+  [[noreturn]] void wrong(BufferId buffer, int64_t at, const std::string& what) const;
 
   const Nest& nest_;
-  std::vector<std::vector<Cell>> cells_;  // by buffer
+  IdVector<BufferId, std::vector<Cell>> cells_;
   uint32_t task_ = 0, last_task_ = 0, first_task_ = 1;
   uint32_t time_ = 1, thread_ = 0;
 };

@@ -23,7 +23,7 @@ class Verifier {
     }
     for (const Parameter& p : nest_.parameters) {
       scope_.insert(p.name);
-      if (p.from < 0) continue;
+      if (!p.from.valid()) continue;
       const Buffer& b = buffer(p.from);
       internal_check(
           b.scope == Scope::argument && !b.written && b.shape.empty() && is_integer(b.type),
@@ -33,7 +33,7 @@ class Verifier {
       if (b.extent.empty()) continue;
       bool given = std::any_of(
           nest_.parameters.begin(), nest_.parameters.end(),
-          [&](const Parameter& p) { return p.name == b.extent && p.from < 0 && p.lo >= 0; });
+          [&](const Parameter& p) { return p.name == b.extent && !p.from.valid() && p.lo >= 0; });
       internal_check(given && b.scope == Scope::argument && !b.shape.empty(),
                      "nest: an extent that is no parameter of a launch");
     }
@@ -50,10 +50,9 @@ class Verifier {
     bool uniform = true;  // all threads come here or none
   };
 
-  const Buffer& buffer(int id) const {
-    internal_check(id >= 0 && static_cast<size_t>(id) < nest_.buffers.size(),
-                   "nest: no such buffer");
-    return nest_.buffers[static_cast<size_t>(id)];
+  const Buffer& buffer(BufferId id) const {
+    internal_check(nest_.buffers.contains(id), "nest: no such buffer");
+    return nest_.buffers[id];
   }
   void expression(const Expr& e) const {
     std::vector<std::string> used;
@@ -222,10 +221,8 @@ class Verifier {
     internal_check(c.origin.size() == rank && c.extent.size() == rank && c.stride.size() == rank &&
                        c.limit.size() == rank && c.order.size() == rank,
                    "nest: a copy's rank");
-    std::set<int> dimensions(c.order.begin(), c.order.end());
-    internal_check(dimensions.size() == rank &&
-                       (rank == 0 || (*dimensions.begin() == 0 &&
-                                      *dimensions.rbegin() == static_cast<int>(rank) - 1)),
+    std::set<size_t> dimensions(c.order.begin(), c.order.end());
+    internal_check(dimensions.size() == rank && (rank == 0 || *dimensions.rbegin() == rank - 1),
                    "nest: a copy's order");
     int64_t cells = 1;
     for (size_t d = 0; d < rank; ++d) {
@@ -238,13 +235,13 @@ class Verifier {
                    "nest: a copy into a buffer of another size or type");
     internal_check(!around_.threads, "nest: a block's copy inside threads");
   }
-  void part(int id, const MatrixPart& p) const {
+  void part(BufferId id, const MatrixPart& p) const {
     size_t rank = buffer(id).shape.size();
     internal_check(p.origin.size() == rank && p.row.size() == rank && p.column.size() == rank,
                    "nest: a part of another rank");
     for (const Expr& e : p.origin) expression(e);
   }
-  void fragment(int id) const {
+  void fragment(BufferId id) const {
     const Buffer& b = buffer(id);
     bool fits = b.scope == Scope::fragment && b.shape.size() == 2 && b.shape[0] > 0 &&
                 b.shape[1] > 0 && (b.type == DType::f32 || b.type == DType::i32);
@@ -273,7 +270,7 @@ class Verifier {
     internal_check((a == m.a_type || a == DType::u32) && b == DType::u32 &&
                        m.terms % packed_factors(m.a_type) == 0,
                    "nest: factors that are not packed");
-    bool other = m.a_transposed || m.b_transposed || m.split || m.a_rest >= 0;
+    bool other = m.a_transposed || m.b_transposed || m.split || m.a_rest.valid();
     internal_check(!other, "nest: a product of tiles in another form");
   }
   static bool multiplies(DType a, DType b, DType sum) {
@@ -297,9 +294,9 @@ class Verifier {
     internal_check(sum.scope == Scope::fragment && multiplies(a.type, b.type, sum.type),
                    "nest: a matrix product of other types");
     internal_check(!m.split || a.type == DType::f32, "nest: a split product that is not of f32");
-    internal_check((m.a_rest < 0) == (m.b_rest < 0) && (m.split || m.a_rest < 0),
+    internal_check(m.a_rest.valid() == m.b_rest.valid() && (m.split || !m.a_rest.valid()),
                    "nest: half of what rounding leaves");
-    if (m.a_rest >= 0) {
+    if (m.a_rest.valid()) {
       const Buffer& a_rest = buffer(m.a_rest);
       const Buffer& b_rest = buffer(m.b_rest);
       internal_check(a_rest.shape == a.shape && b_rest.shape == b.shape && a_rest.type == a.type &&

@@ -29,6 +29,10 @@ class Id {
     ++number_;
     return *this;
   }
+  constexpr Id& operator--() {
+    --number_;
+    return *this;
+  }
   friend constexpr auto operator<=>(Id, Id) = default;
   template <typename Stream>
   friend Stream& operator<<(Stream& out, Id id) {

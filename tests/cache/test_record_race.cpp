@@ -27,8 +27,8 @@ TuningRecord claim(const Kernel& kernel, const Schedule& schedule, const std::st
 Schedule slow_schedule(const Kernel& kernel, const Target& target) {
   Schedule slow = analytic_schedule(kernel, target);
   PieceSchedule& piece = slow.stages[0][0];
-  piece.outer = {{0, 1, Binding::serial}, {1, 1, Binding::serial}};
-  piece.reduce = {{2, 1, Binding::serial}};
+  piece.outer = {{IteratorId(0), 1, Binding::serial}, {IteratorId(1), 1, Binding::serial}};
+  piece.reduce = {{IteratorId(2), 1, Binding::serial}};
   piece.tile = {};
   piece.packings = {};
   EXPECT_EQ(illegal(slow, kernel, target), "");

@@ -50,8 +50,8 @@ Schedule in_turns(const Kernel& kernel, int64_t block, int64_t turn, const Targe
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   PieceSchedule s;
   for (size_t u = 0; u < piece.parallel_dims; ++u) {
-    if (piece.box[u] > 1) s.carried = static_cast<int>(u);
-    if (piece.box[u] == 1) s.outer.push_back({static_cast<int>(u), 1, Binding::serial});
+    if (piece.box[u] > 1) s.carried = IteratorId(u);
+    if (piece.box[u] == 1) s.outer.push_back({IteratorId(u), 1, Binding::serial});
   }
   if (turn > 0) s.outer.insert(s.outer.begin(), {s.carried, block * turn, Binding::parallel});
   s.outer.push_back({s.carried, block, Binding::serial});
@@ -117,11 +117,13 @@ TEST(CpuLongTiles, ColumnsOfAllKinds) {
       Kernel kernel = std::get<Kernel>(group(program, target).at(0));
       Schedule plain = analytic_schedule(kernel, target), schedule = plain;
       PieceSchedule s;
-      s.carried = 0;
-      s.outer = {{1, 1, Binding::serial}};
+      s.carried = IteratorId(0);
+      s.outer = {{IteratorId(1), 1, Binding::serial}};
       plain.stages[0] = {s};
-      s.outer = {{1, 64, Binding::serial}};
-      s.tile = {{1, 32, Binding::serial}, {1, 16, Binding::unroll}, {1, 1, Binding::vector}};
+      s.outer = {{IteratorId(1), 64, Binding::serial}};
+      s.tile = {{IteratorId(1), 32, Binding::serial},
+                {IteratorId(1), 16, Binding::unroll},
+                {IteratorId(1), 1, Binding::vector}};
       schedule.stages[0] = {s};
       SCOPED_TRACE(print(kernel) + print(schedule));
       ASSERT_EQ(illegal(schedule, kernel, target), "");
@@ -153,9 +155,9 @@ TEST(CpuLongTiles, OnlyOfPrefixesAndSuffixes) {
     Kernel kernel = std::get<Kernel>(group(program, target).at(0));
     Schedule schedule = analytic_schedule(kernel, target);
     PieceSchedule s;
-    s.carried = 0;
-    s.outer = {{1, 64, Binding::serial}};
-    s.tile = {{1, 16, Binding::serial}, {1, 1, Binding::vector}};
+    s.carried = IteratorId(0);
+    s.outer = {{IteratorId(1), 64, Binding::serial}};
+    s.tile = {{IteratorId(1), 16, Binding::serial}, {IteratorId(1), 1, Binding::vector}};
     schedule.stages[0] = {s};
     return illegal(schedule, kernel, target).empty();
   };

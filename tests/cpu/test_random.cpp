@@ -11,7 +11,7 @@ namespace tile::cpu {
 namespace {
 
 constexpr int64_t kRows = 6, kColumns = 32, kLength = 50;
-enum { kX, kY, kOut, kSums, kScratch, kCells, kBuffers };
+constexpr nest::BufferId kX(0), kY(1), kOut(2), kSums(3), kScratch(4), kCells(5);
 
 class Generator {
  public:

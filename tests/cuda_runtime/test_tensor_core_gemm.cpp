@@ -44,7 +44,7 @@ Kernel product_kernel(const Names& iterators, const std::vector<int64_t>& box, s
             {{C, c.second}, {bias, {c.second.back()}}},
             {},
             finish}})
-      .attach = 0;
+      .attach = StageId(0);
   return k.finish();
 }
 
@@ -192,7 +192,7 @@ Kernel converted_matrices(const std::vector<int64_t>& size, bool a_transposed, b
             [](Body& body, const std::vector<NodeId>& l) {
               return body.operation(Op::mul, {body.cast(l[0], DType::f32), l[1]}, DType::f32);
             }}})
-      .attach = 0;
+      .attach = StageId(0);
   return k.finish();
 }
 

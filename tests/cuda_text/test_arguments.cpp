@@ -26,7 +26,7 @@
 namespace tile::test {
 namespace {
 
-using Buffers = std::set<int>;
+using Buffers = std::set<nest::BufferId>;
 
 struct Uses {
   Buffers stored, loaded, copied;  // the last: read by copies that happen later
@@ -93,7 +93,7 @@ void check_kernel(const nest::Nest& nest, const Uses& uses, const std::string& t
   size_t arguments = nest.argument_count();
   ASSERT_GT(parameters.size(), arguments) << name;
   for (size_t i = 0; i < arguments; ++i) {
-    auto id = static_cast<int>(i);
+    nest::BufferId id(i);
     bool restricted = contains(parameters[i], "__restrict__");
     bool written = uses.stored.contains(id), read = uses.loaded.contains(id);
     seen.restricted += restricted;

@@ -20,8 +20,8 @@ nest::Nest copy_nest() {
   }
   nest.buffers[1].written = true;
   nest::Store store;
-  store.target = {1, {Expr::variable("i")}, {}};
-  store.loads = {{0, {Expr::variable("i")}, {}}};
+  store.target = {nest::BufferId(1), {Expr::variable("i")}, {}};
+  store.loads = {{nest::BufferId(0), {Expr::variable("i")}, {}}};
   NodeId value = store.body.load(0, DType::f32);
   store.body.results = {store.body.operation(Op::add, {value, value}, DType::f32)};
   nest::For loop;

@@ -31,18 +31,18 @@ class RandomPiece {
     bool pairs = piece_.parallel_dims > 1 && piece_.parallel_dims < piece_.box.size();
     if (factors_ && pairs && chance(1, 2)) return matrices();
     PieceSchedule s;
-    if (along && chance(1, 3)) s.carried = static_cast<int>(*along);
+    if (along && chance(1, 3)) s.carried = IteratorId(*along);
     size_t n = piece_.box.size();
     bool reduces = dot_ && n > piece_.parallel_dims && chance(2, 3);
     size_t dot = reduces ? piece_.parallel_dims + pick(n - piece_.parallel_dims) : n;
-    if (dot < n && !packs_along(*dot_, piece_, dot)) dot = n;
+    if (dot < n && !packs_along(*dot_, piece_, IteratorId(dot))) dot = n;
     bool vector = n > 0 && chance(3, 4);
     size_t lanes = dot < n ? piece_.parallel_dims : n;
     size_t vector_iterator = vector && lanes > 0 ? pick(lanes) : n;
     for (size_t u = 0; u < piece_.parallel_dims; ++u) {
-      if (static_cast<int>(u) != s.carried) parallel_dim(u, u == vector_iterator, s);
+      if (IteratorId(u) != s.carried) parallel_dim(u, u == vector_iterator, s);
     }
-    for (size_t u = piece_.parallel_dims; u < n && s.carried < 0; ++u) {
+    for (size_t u = piece_.parallel_dims; u < n && !s.carried.valid(); ++u) {
       reduction(u, u == vector_iterator, u == dot, s);
     }
     if (vector_iterator < piece_.parallel_dims && chance(1, 4)) join_lanes(vector_iterator, s);
@@ -53,23 +53,23 @@ class RandomPiece {
     dot_last(s.reduce);
     vector_last(s.tile);
     joined_last(vector_iterator, s.tile);
-    if (s.carried >= 0 && s.tile.size() > 1 && chance(1, 3)) {
+    if (s.carried.valid() && s.tile.size() > 1 && chance(1, 3)) {
       s.tile.front().binding = Binding::serial;  // not legal along a window
     }
-    if (s.carried >= 0 && chance(1, 2)) lanes_along_carried(s);
+    if (s.carried.valid() && chance(1, 2)) lanes_along_carried(s);
     size_t parallel = pick(3);
     for (size_t i = 0; i < std::min(parallel, s.outer.size()); ++i) {
-      if (static_cast<size_t>(s.outer[i].iterator) >= piece_.parallel_dims) break;
+      if (!piece_.is_parallel(s.outer[i].iterator)) break;
       if (s.outer[i].iterator == s.carried) break;
       s.outer[i].binding = Binding::parallel;
     }
-    if (s.carried >= 0 && s.outer.size() > 0 && s.outer.back().iterator == s.carried &&
+    if (s.carried.valid() && s.outer.size() > 0 && s.outer.back().iterator == s.carried &&
         chance(1, 3)) {
       int64_t turn = s.outer.back().step * static_cast<int64_t>(1 + pick(3));
       s.outer.insert(s.outer.begin(), {s.carried, turn, Binding::parallel});
     }
-    for (size_t load = 0; load < piece_.loads.size() && s.carried < 0; ++load) {
-      if (chance(dot < n ? 2 : 1, 3)) packing(static_cast<int>(load), s);
+    for (size_t load = 0; load < piece_.loads.size() && !s.carried.valid(); ++load) {
+      if (chance(dot < n ? 2 : 1, 3)) packing(load, s);
     }
     return s;
   }
@@ -80,7 +80,7 @@ class RandomPiece {
   int64_t lanes() { return int64_t{1} << (1 + pick(4)); }
 
   void parallel_dim(size_t u, bool vector, PieceSchedule& s) {
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     int64_t block = 1;
     if (vector) {
       int64_t width = lanes();
@@ -109,21 +109,21 @@ class RandomPiece {
     shuffle(s.outer);
     shuffle(s.reduce);
     shuffle(s.tile);
-    s.tile.push_back({static_cast<int>(m), 1, Binding::matrix});
-    s.tile.push_back({static_cast<int>(n), 1, Binding::matrix});
-    s.reduce.push_back({static_cast<int>(k), factors_->group, Binding::matrix});
-    s.reduce.push_back({static_cast<int>(k), 1, Binding::dot});
+    s.tile.push_back({IteratorId(m), 1, Binding::matrix});
+    s.tile.push_back({IteratorId(n), 1, Binding::matrix});
+    s.reduce.push_back({IteratorId(k), factors_->group, Binding::matrix});
+    s.reduce.push_back({IteratorId(k), 1, Binding::dot});
     for (Loop& l : s.outer) {
-      if (static_cast<size_t>(l.iterator) >= piece_.parallel_dims || chance(2, 3)) break;
+      if (!piece_.is_parallel(l.iterator) || chance(2, 3)) break;
       l.binding = Binding::parallel;
     }
     for (size_t load : {factors_->x, factors_->y}) {
-      if (chance(4, 5)) packing(static_cast<int>(load), s);
+      if (chance(4, 5)) packing(load, s);
     }
     return s;
   }
   void tiled_parallel_dim(size_t u, bool tiled, PieceSchedule& s) {
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     int64_t block = tiled ? size(target_.tiles.rows) : 1;
     if (block > 1 && chance(1, 2)) {
       s.tile.push_back({iterator, block, Binding::unroll});
@@ -134,7 +134,7 @@ class RandomPiece {
     s.outer.push_back({iterator, block, Binding::serial});
   }
   void grouped_reduction(size_t u, bool grouped, PieceSchedule& s) {
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     int64_t block = grouped ? factors_->group * size(target_.tiles.groups()) : 1;
     int64_t outer = block * size(3);
     if (outer > block && chance(1, 4)) s.outer.push_back({iterator, outer, Binding::serial});
@@ -145,10 +145,9 @@ class RandomPiece {
     return chance(1, 2) ? most : 1 + static_cast<int64_t>(pick(static_cast<size_t>(most)));
   }
   // The last iterator of each copy: the columns, or the groups of neighbours.
-  void copied_for_tiles(int load, PieceSchedule& s, Packing& p) {
-    bool columns = moves_with(piece_.loads[static_cast<size_t>(load)],
-                              static_cast<size_t>(s.tile.back().iterator));
-    int k = s.reduce.back().iterator;
+  void copied_for_tiles(size_t load, PieceSchedule& s, Packing& p) {
+    bool columns = moves_with(piece_.loads[load], s.tile.back().iterator);
+    IteratorId k = s.reduce.back().iterator;
     if (std::none_of(p.order.begin(), p.order.end(),
                      [&](const Loop& l) { return l.iterator == k && l.step == factors_->group; })) {
       p.order.push_back({k, factors_->group, Binding::serial});
@@ -173,7 +172,7 @@ class RandomPiece {
   // The vector takes all of its parallel dimension for each of some values of another.
   void join_lanes(size_t vector, PieceSchedule& s) {
     size_t other = pick(piece_.parallel_dims);
-    auto last = static_cast<int>(vector), first = static_cast<int>(other);
+    IteratorId last(vector), first(other);
     if (last == first || first == s.carried || last == s.carried) return;
     auto either = [&](const Loop& l) { return l.iterator == last || l.iterator == first; };
     std::erase_if(s.outer, either);
@@ -184,12 +183,12 @@ class RandomPiece {
   }
   static void joined_last(size_t vector, std::vector<Loop>& tile) {
     std::stable_partition(tile.begin(), tile.end(), [&](const Loop& l) {
-      return l.binding != Binding::vector || l.iterator != static_cast<int>(vector);
+      return l.binding != Binding::vector || l.iterator != IteratorId(vector);
     });
   }
 
   void reduction(size_t u, bool vector, bool dot, PieceSchedule& s) {
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     int64_t block = 1;
     std::vector<Loop> inner;
     if (dot) {
@@ -235,17 +234,17 @@ class RandomPiece {
                           [](const Loop& l) { return l.binding != Binding::dot; });
   }
 
-  void packing(int load, PieceSchedule& s) {
+  void packing(size_t load, PieceSchedule& s) {
     Packing p;
     p.load = load;
-    p.level = static_cast<int>(pick(s.outer.size() + 1));
-    std::vector<Loop> inside(s.outer.begin() + p.level, s.outer.end());
+    p.level = pick(s.outer.size() + 1);
+    std::vector<Loop> inside(s.outer.begin() + static_cast<std::ptrdiff_t>(p.level), s.outer.end());
     inside.insert(inside.end(), s.reduce.begin(), s.reduce.end());
     inside.insert(inside.end(), s.tile.begin(), s.tile.end());
     for (const Loop& l : inside) {
       bool used = false;
-      for (const Index& index : piece_.loads[static_cast<size_t>(load)].index) {
-        used = used || !index.affine.coefficient(static_cast<size_t>(l.iterator)).is_zero();
+      for (const Index& index : piece_.loads[load].index) {
+        used = used || !index.affine.coefficient(l.iterator).is_zero();
       }
       if (used && (l.step == 1 || chance(1, 2))) {
         p.order.push_back({l.iterator, l.step, Binding::serial});
@@ -302,7 +301,7 @@ Schedule random_rows(const Kernel& kernel, const Target& target, std::mt19937_64
     return plain_schedule(block.stages[s].contraction.pieces[0]);
   });
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
+    if (kernel.stages[s].attach.valid()) continue;
     const Contraction& c = block.stages[s].contraction;
     std::optional<size_t> scan = carried_parallel_dim(c.pieces[0], c, target);
     for (int attempt = 0; attempt < 64; ++attempt) {

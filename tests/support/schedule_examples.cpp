@@ -51,7 +51,7 @@ Kernel matrix_bias_gelu(int64_t m, int64_t n, int64_t k) {
                                [](Body& body, const std::vector<NodeId>& l) {
                                  return body.operation(Op::add, {l[0], l[1]}, DType::f32);
                                }}});
-  add.attach = 0;
+  add.attach = StageId(0);
   add.residence = Residence::registers;
   b.stage(E, Aggregation::assign, DType::f32,
           {{{"i", "j"},
@@ -64,7 +64,7 @@ Kernel matrix_bias_gelu(int64_t m, int64_t n, int64_t k) {
               NodeId g = body.operation(Op::gelu, {l[0]}, DType::f32);
               return body.operation(Op::add, {g, l[1]}, DType::f32);
             }}})
-      .attach = 0;
+      .attach = StageId(0);
   return b.finish();
 }
 
@@ -176,30 +176,30 @@ Kernel normalised_rows(int64_t rows, int64_t columns, bool columns_first, bool c
       return body.operation(op, {l[0], l[1]}, DType::f32);
     };
   };
-  auto in_row = [](KernelStage& stage, int row, Residence residence) {
+  auto in_row = [](KernelStage& stage, IteratorId row, Residence residence) {
     stage.rows = {row};
     stage.residence = residence;
   };
   KernelBuilder::PieceText whole{{"i", "j"}, {rows, columns}, 1, {"i"}, {{A, index}}, {}, alone};
-  in_row(b.stage(M, Aggregation::max, DType::f32, {whole}), 0, Residence::row);
+  in_row(b.stage(M, Aggregation::max, DType::f32, {whole}), IteratorId(0), Residence::row);
   // The row is the second iterator here.
   KernelBuilder::PieceText apart{{"q", "p"}, {columns, rows}, 2, other, {{A, other}, {M, {"p"}}},
                                  {},         binary(Op::sub)};
-  in_row(b.stage(E, Aggregation::assign, DType::f32, {apart}), 1, Residence::row);
+  in_row(b.stage(E, Aggregation::assign, DType::f32, {apart}), IteratorId(1), Residence::row);
   KernelBuilder::PieceText squares{{"i", "j"}, {rows, columns}, 1, {"i"}, {{E, index}, {E, index}},
                                    {},         product};
   if (causal) squares.constraints = {{"i - j", 0, rows}};
-  in_row(b.stage(S, Aggregation::sum, DType::f32, {squares}), 0, Residence::registers);
+  in_row(b.stage(S, Aggregation::sum, DType::f32, {squares}), IteratorId(0), Residence::registers);
   auto more = [](Body& body, const std::vector<NodeId>& l) {
     return body.operation(Op::add, {l[0], body.real(1, DType::f32)}, DType::f32);
   };
   KernelStage& attached = b.stage(T, Aggregation::assign, DType::f32,
                                   {{{"i"}, {rows}, 1, {"i"}, {{S, {"i"}}}, {}, more}});
-  attached.attach = 2;
+  attached.attach = StageId(2);
   attached.residence = Residence::row;
   KernelBuilder::PieceText scaled{{"i", "j"}, {rows, columns}, 2, index, {{E, index}, {T, {"i"}}},
                                   {},         product};
-  in_row(b.stage(O, Aggregation::assign, DType::f32, {scaled}), 0, Residence::global);
+  in_row(b.stage(O, Aggregation::assign, DType::f32, {scaled}), IteratorId(0), Residence::global);
   return b.finish();
 }
 

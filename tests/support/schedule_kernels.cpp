@@ -43,8 +43,8 @@ KernelStage& KernelBuilder::stage(TensorId output, Aggregation aggregation, DTyp
   c.normalized = true;
   for (PieceText& text : pieces) {
     Piece p;
-    p.iterators = text.iterators;
-    p.box = text.box;
+    p.iterators = IdVector<IteratorId, std::string>(text.iterators);
+    p.box = IterationBox(text.box);
     p.parallel_dims = text.parallel_dims;
     auto access = [&](TensorId tensor, const std::vector<std::string>& indices) {
       Access a;

@@ -16,7 +16,8 @@ const nest::Alloc* begun_at(const nest::Block& statements, size_t i) {
 }
 
 // The products into these sums, anywhere in the statements from `first` on.
-void collect(const nest::Block& statements, size_t first, const std::map<int, unsigned>& sums,
+void collect(const nest::Block& statements, size_t first,
+             const std::map<nest::BufferId, unsigned>& sums,
              std::vector<const nest::MatrixTile*>& found) {
   for (size_t i = first; i < statements.size(); ++i) {
     const nest::Statement& s = statements[i];
@@ -75,7 +76,7 @@ void AmxEmitter::configure_tiles(const nest::Block& statements, size_t first) {
   bytes[0] = 1;
   unsigned next = 0;
   for (size_t i = first; begun_at(statements, i) != nullptr; ++i) {
-    int id = begun_at(statements, i)->buffer;
+    nest::BufferId id = begun_at(statements, i)->buffer;
     const nest::Buffer& b = c_.buffer(id);
     if (b.scope != nest::Scope::fragment) break;
     set_size(bytes, next, {b.shape[0], b.shape[1] * 4});
@@ -143,7 +144,7 @@ void AmxEmitter::load_configuration(const std::string& bytes) {
   });
 }
 
-Form AmxEmitter::place_of(int buffer, const nest::MatrixPart& part) {
+Form AmxEmitter::place_of(nest::BufferId buffer, const nest::MatrixPart& part) {
   const nest::Buffer& b = c_.buffer(buffer);
   Form sum;
   for (size_t d = 0; d < part.origin.size(); ++d) {
@@ -152,7 +153,7 @@ Form AmxEmitter::place_of(int buffer, const nest::MatrixPart& part) {
   return sum;
 }
 
-llvm::Value* AmxEmitter::row_bytes(int buffer, const nest::MatrixPart& part) {
+llvm::Value* AmxEmitter::row_bytes(nest::BufferId buffer, const nest::MatrixPart& part) {
   const nest::Buffer& b = c_.buffer(buffer);
   internal_check(elements(part.column, b) == 1, "cpu: a tile's row that is not contiguous");
   int64_t bytes = elements(part.row, b) * static_cast<int64_t>(byte_size(b.type));
@@ -160,9 +161,11 @@ llvm::Value* AmxEmitter::row_bytes(int buffer, const nest::MatrixPart& part) {
 }
 
 // The register that holds the operand, loaded unless it has been since the block of code began.
-unsigned AmxEmitter::tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part) {
+unsigned AmxEmitter::tile_operand(TilePool& pool, nest::BufferId buffer,
+                                  const nest::MatrixPart& part) {
   Form at = place_of(buffer, part);
-  Key key{reinterpret_cast<uint64_t>(c_.ir.GetInsertBlock()), static_cast<uint64_t>(buffer)};
+  Key key{reinterpret_cast<uint64_t>(c_.ir.GetInsertBlock()),
+          static_cast<uint64_t>(buffer.number())};
   append(key, at);
   auto known = std::find(pool.held.begin(), pool.held.end(), key);
   if (known != pool.held.end()) {

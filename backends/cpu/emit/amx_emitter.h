@@ -34,15 +34,15 @@ class AmxEmitter {
   };
   using TileSize = std::pair<int64_t, int64_t>;  // rows, bytes of a row
   struct TileRegisters {
-    std::map<int, unsigned> sums;  // by fragment
+    std::map<nest::BufferId, unsigned> sums;  // by fragment
     std::map<TileSize, TilePool> rows, columns;
   };
   void load_configuration(const std::string& bytes);
   static TileSize rows_of(const nest::MatrixTile& m, const nest::Buffer& sum);
   static TileSize columns_of(const nest::MatrixTile& m, const nest::Buffer& sum);
-  unsigned tile_operand(TilePool& pool, int buffer, const nest::MatrixPart& part);
-  Form place_of(int buffer, const nest::MatrixPart& part);
-  llvm::Value* row_bytes(int buffer, const nest::MatrixPart& part);
+  unsigned tile_operand(TilePool& pool, nest::BufferId buffer, const nest::MatrixPart& part);
+  Form place_of(nest::BufferId buffer, const nest::MatrixPart& part);
+  llvm::Value* row_bytes(nest::BufferId buffer, const nest::MatrixPart& part);
 
   EmitContext& c_;
   TileRegisters tiles_;                             // of the fragments that are alive

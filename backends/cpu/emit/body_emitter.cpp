@@ -86,9 +86,9 @@ llvm::Value* BodyEmitter::loaded(const BodyValues& values, const Node& node) {
   const nest::Access& access = values.loads[node.slot];
   const nest::Buffer& buffer = c_.buffer(access.buffer);
   if (access.index.empty() && buffer.scope == nest::Scope::argument && !buffer.written) {
-    llvm::Value* scalar = c_.scopes.once_at(0, {static_cast<uint64_t>(access.buffer), 'u'}, [&] {
-      return c_.memory.load(c_.memory.resolve(access, {}, {}), {});
-    });
+    llvm::Value* scalar =
+        c_.scopes.once_at(0, {static_cast<uint64_t>(access.buffer.number()), 'u'},
+                          [&] { return c_.memory.load(c_.memory.resolve(access, {}, {}), {}); });
     c_.settled.insert(scalar);
     return scalar;
   }

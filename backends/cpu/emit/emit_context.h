@@ -43,11 +43,11 @@ struct EmitContext {
     std::string variable;
     Form at;
   };
-  std::vector<CountedLoop> loops;  // counted ones around the present statement
-  std::map<int, size_t> begun;     // buffers' lives: within how many of these
+  std::vector<CountedLoop> loops;          // counted ones around the present statement
+  std::map<nest::BufferId, size_t> begun;  // buffers' lives: within how many of these
 
-  const nest::Buffer& buffer(int id) const { return nest.buffers[static_cast<size_t>(id)]; }
-  DType type_of(int id) const { return buffer(id).type; }
+  const nest::Buffer& buffer(nest::BufferId id) const { return nest.buffers[id]; }
+  DType type_of(nest::BufferId id) const { return buffer(id).type; }
 
   // Whether the value is known in the whole function.
   bool is_settled(llvm::Value* value) const;

@@ -81,7 +81,7 @@ void FunctionEmitter::vector_loop(const nest::For& f, const Form& begin, const F
 
 // for i in [begin, end), tested at the bottom; with questions in runs of iterations, and one behind
 // each but the last.
-void FunctionEmitter::count_up(const Count& count, const std::set<int>& stored,
+void FunctionEmitter::count_up(const Count& count, const std::set<nest::BufferId>& stored,
                                const std::function<void(llvm::Value*)>& body) {
   llvm::LLVMContext& context = c_.function.getContext();
   llvm::BasicBlock* before = c_.ir.GetInsertBlock();

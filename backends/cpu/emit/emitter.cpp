@@ -49,7 +49,7 @@ void FunctionEmitter::bind_parameters() {
   uint64_t given = 0;
   for (const nest::Parameter& p : c_.nest.parameters) {
     llvm::Value* value = nullptr;
-    if (p.from >= 0) {
+    if (p.from.valid()) {
       Reference element;
       element.buffer = p.from;
       value =

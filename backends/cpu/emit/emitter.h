@@ -67,7 +67,7 @@ class FunctionEmitter {
     bool certain = false;  // at least one iteration
     int64_t run = 0;       // iterations between two questions; 0: none are asked
   };
-  void count_up(const Count& count, const std::set<int>& stored,
+  void count_up(const Count& count, const std::set<nest::BufferId>& stored,
                 const std::function<void(llvm::Value*)>& body);
   void body_with(const nest::For& f, Form variable);
   void counted_body(const nest::For& f, const Form& variable);

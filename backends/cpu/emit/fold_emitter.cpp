@@ -17,7 +17,7 @@ Form FoldEmitter::nominal_counter(const std::string& name) {
 }
 
 void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
-                           std::set<int>& buffers) {
+                           std::set<nest::BufferId>& buffers) {
   key.push_back(region.nodes.size());
   for (const Node& n : region.nodes) {
     for (auto part :
@@ -30,7 +30,7 @@ void FoldEmitter::describe(const Body& region, const std::vector<nest::Access>& 
     if (n.kind == NodeKind::load) {
       const nest::Access& a = loads[n.slot];
       buffers.insert(a.buffer);
-      key.push_back(static_cast<uint64_t>(a.buffer));
+      key.push_back(static_cast<uint64_t>(a.buffer.number()));
       for (const Expr& e : a.index) append(key, c_.indices.form(e));
       for (int v : a.values) key.push_back(static_cast<uint64_t>(v));
     } else {
@@ -53,7 +53,7 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
           key_of(c_.lanes.mask),
           key_of(c_.lanes.any)};
   for (NodeId arg : node.args) key.push_back(key_of(values.nodes[arg]));
-  std::set<int> buffers{-1};
+  std::set<nest::BufferId> buffers{nest::BufferId()};
   c_.indices.bind(node.expr.name(), nominal_counter(node.expr.name()));
   describe(*node.region, values.loads, key, buffers);
   c_.indices.unbind(node.expr.name());
@@ -66,7 +66,7 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
   for (size_t k = 0; k < node.slot; ++k) {
     Key part = key_of_result(k);
     llvm::Value* known = nullptr;
-    bool all = std::all_of(buffers.begin(), buffers.end(), [&](int buffer) {
+    bool all = std::all_of(buffers.begin(), buffers.end(), [&](nest::BufferId buffer) {
       known = c_.scopes.content(buffer, part);
       return known != nullptr;
     });
@@ -76,7 +76,7 @@ Nodes FoldEmitter::fold(const BodyValues& values, const Node& node) {
   if (results.size() == node.slot) return results;
   results = new_fold(values, node);
   for (size_t k = 0; k < node.slot; ++k) {
-    for (int buffer : buffers) {
+    for (nest::BufferId buffer : buffers) {
       c_.scopes.remember(buffer, key_of_result(k), results[k]);
     }
   }

@@ -36,7 +36,7 @@ class FoldEmitter {
   Form bound_form(const BodyValues& values, NodeId id);
   Form nominal_counter(const std::string& name);
   void describe(const Body& region, const std::vector<nest::Access>& loads, Key& key,
-                std::set<int>& buffers);
+                std::set<nest::BufferId>& buffers);
   Nodes new_fold(const BodyValues& values, const Node& node);
   Rounds begin_rounds();
   void enter(Rounds& r, llvm::BasicBlock* before, llvm::Value* number, const Nodes& carried);

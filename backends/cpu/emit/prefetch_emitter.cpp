@@ -56,7 +56,7 @@ bool PrefetchEmitter::visit_stores(const nest::Block& body, size_t loop,
 }
 
 Key PrefetchEmitter::Line::key() const {
-  Key key{static_cast<uint64_t>(buffer)};
+  Key key{static_cast<uint64_t>(buffer.number())};
   append(key, offset);
   return key;
 }

@@ -22,7 +22,7 @@ class PrefetchEmitter {
 
  private:
   struct Line {
-    int buffer = -1;
+    nest::BufferId buffer;
     Form offset;
     Key key() const;
   };

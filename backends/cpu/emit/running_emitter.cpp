@@ -36,8 +36,8 @@ void RunningEmitter::end_loop() {
 // across the ends of pages, where the processor's own prefetchers stop.
 void RunningEmitter::begin_running(const nest::Block& statements) {
   bool streams = false;
-  for (size_t b = 0; b < c_.nest.buffers.size(); ++b) {
-    streams = streams || c_.memory.is_non_temporal(static_cast<int>(b));
+  for (nest::BufferId b : c_.nest.buffers.ids()) {
+    streams = streams || c_.memory.is_non_temporal(b);
   }
   for (const nest::Statement& s : statements) {
     if (const auto* guard = std::get_if<nest::If>(&s.what)) {

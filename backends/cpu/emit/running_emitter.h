@@ -33,8 +33,9 @@ class RunningEmitter {
   EmitContext& c_;
   // Of the ordered vector loop that is being emitted: by buffer and cell, what the cell holds in
   // each lane's iteration.
-  std::map<std::pair<int, int64_t>, llvm::AllocaInst*> running_;
-  std::set<std::pair<int, int64_t>> updated_;  // cells of running_ that are updated already
+  std::map<std::pair<nest::BufferId, int64_t>, llvm::AllocaInst*> running_;
+  std::set<std::pair<nest::BufferId, int64_t>>
+      updated_;  // cells of running_ that are updated already
   bool mirrored_ = false;
   // Running values that such loops left, and the vectors that have them on every lane.
   std::map<llvm::Value*, llvm::Value*> on_lanes_;

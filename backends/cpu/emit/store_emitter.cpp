@@ -11,7 +11,7 @@ namespace {
 // LLVM's scheduler relates every store of a basic block to every load.
 constexpr int kBlockStores = 64;
 
-bool reads(const nest::Store& s, int buffer) {
+bool reads(const nest::Store& s, nest::BufferId buffer) {
   return std::any_of(s.loads.begin(), s.loads.end(),
                      [&](const nest::Access& a) { return a.buffer == buffer; });
 }

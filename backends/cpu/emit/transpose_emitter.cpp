@@ -44,7 +44,7 @@ bool TransposeEmitter::advances(const WrittenOut& loop, int64_t step,
 
 void TransposeEmitter::read_transposed(const nest::Block& stores) {
   const WrittenOut& loop = *block_;
-  std::set<int> stored = stored_buffers(stores);
+  std::set<nest::BufferId> stored = stored_buffers(stores);
   for (const nest::Statement& statement : stores) {
     const nest::Store& s = std::get<nest::Store>(statement.what);
     for (const Node& node : s.body.nodes) {

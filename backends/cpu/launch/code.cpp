@@ -39,7 +39,7 @@ LaunchPlan launch_plan(const nest::Nest& nest, const Plan& plan) {
   // Nests that differ in names alone have one object.
   std::map<std::string, Expr> renamed;
   for (const nest::Parameter& p : nest.parameters) {
-    if (p.from >= 0) continue;
+    if (p.from.valid()) continue;
     result.parameters.push_back("p" + std::to_string(result.parameters.size()));
     renamed[p.name] = Expr::variable(result.parameters.back());
   }

@@ -180,7 +180,7 @@ llvm::Value* Memory::sum_of(llvm::Value* a, llvm::Value* b) {
 
 // Offsets inside a buffer below 2 GiB fit 32 bits, which halves the work of a gather; what
 // overflows on the way to them cancels.
-llvm::Type* Memory::offset_type(int id) {
+llvm::Type* Memory::offset_type(nest::BufferId id) {
   const nest::Buffer& b = buffer(id);
   auto farthest = static_cast<int64_t>(byte_size(b.type));
   for (size_t d = 0; d < b.shape.size(); ++d) {
@@ -224,7 +224,7 @@ Reference Memory::at_lane(const Reference& r, unsigned lane) {
 // A scalar access where no lane may be on goes to a harmless address instead.
 llvm::Value* Memory::pointer(const Reference& r, const Lanes& lanes) {
   auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
-  llvm::Value* p = indices_.pointer(bases_[static_cast<size_t>(r.buffer)], r.uniform, size);
+  llvm::Value* p = indices_.pointer(bases_[r.buffer], r.uniform, size);
   if (r.moved != nullptr) {
     p = ir_.CreateGEP(memory_type(ir_.getContext(), buffer(r.buffer).type), p, r.moved);
   }

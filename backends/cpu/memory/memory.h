@@ -25,7 +25,7 @@ constexpr int64_t kMostComponents = 8;
 
 // One access with its index expressions resolved.
 struct Reference {
-  int buffer = -1;
+  nest::BufferId buffer;
   // In memory: the element offset of lane 0 is uniform + moved (null: 0); that of lane l adds
   // l * stride or, where it is set, offsets[l].
   Form uniform;
@@ -69,11 +69,11 @@ class Memory {
   void read_transposed(const Reference& first, unsigned count, const Lanes& lanes);
   // `value` has lanes exactly where the reference has.
   void store(const Reference& r, llvm::Value* value, const Lanes& lanes);
-  llvm::Value* address(int buffer, const Form& offset);
+  llvm::Value* address(nest::BufferId buffer, const Form& offset);
   // Brings the line of the element at the offset near; it need not exist.
-  void prefetch(int buffer, const Form& offset, bool to_write = false);
-  bool is_non_temporal(int buffer) const { return place(buffer).non_temporal; }
-  void forget(int buffer) { scopes_.forget(buffer); }
+  void prefetch(nest::BufferId buffer, const Form& offset, bool to_write = false);
+  bool is_non_temporal(nest::BufferId buffer) const { return place(buffer).non_temporal; }
+  void forget(nest::BufferId buffer) { scopes_.forget(buffer); }
   // The number of neighbouring elements that the lanes' elements stand among, lane by lane without
   // gaps, and which of them `component` is; 0: the lanes do not lie so.
   unsigned group_size(const Reference& r, unsigned& component) const;
@@ -92,8 +92,8 @@ class Memory {
   const std::vector<llvm::AllocaInst*>& cells() const { return all_cells_; }
 
  private:
-  const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
-  const Place& place(int id) const { return plan_.places[static_cast<size_t>(id)]; }
+  const nest::Buffer& buffer(nest::BufferId id) const { return nest_.buffers[id]; }
+  const Place& place(nest::BufferId id) const { return plan_.places[id]; }
   llvm::Value* load_component(const Reference& r, unsigned count, unsigned component,
                               const Lanes& lanes);
   bool whole_groups(const Reference& r, int64_t count) const;
@@ -104,7 +104,7 @@ class Memory {
   llvm::Value* load_row(const Reference& first, unsigned lane, unsigned count, const Lanes& lanes);
   llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
   llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
-  llvm::Type* offset_type(int id);
+  llvm::Type* offset_type(nest::BufferId id);
   void find_pixel(Reference& r, const nest::Access& access, const std::vector<Form>& index) const;
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,
@@ -125,8 +125,8 @@ class Memory {
   Indices& indices_;
   const nest::Nest& nest_;
   const Plan& plan_;
-  std::vector<llvm::Value*> bases_;
-  std::map<std::pair<int, int64_t>, llvm::AllocaInst*> cells_;
+  IdVector<nest::BufferId, llvm::Value*> bases_;
+  std::map<std::pair<nest::BufferId, int64_t>, llvm::AllocaInst*> cells_;
   std::vector<llvm::AllocaInst*> all_cells_;
   bool has_non_temporal_stores_ = false;
 };

@@ -24,7 +24,7 @@ Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
           r.lanes ? lanes.width : 1,
           static_cast<uint64_t>(r.uniform.constant)};
   for (auto [atom, factor] : r.uniform.terms) {
-    key.push_back(static_cast<uint64_t>(atom));
+    key.push_back(atom.index());
     key.push_back(static_cast<uint64_t>(factor));
   }
   return key;
@@ -32,12 +32,12 @@ Key content_key(const Reference& r, const Lanes& lanes, llvm::Value* guard) {
 
 }  // namespace
 
-llvm::Value* Memory::address(int id, const Form& offset) {
+llvm::Value* Memory::address(nest::BufferId id, const Form& offset) {
   auto size = static_cast<int64_t>(byte_size(buffer(id).type));
-  return indices_.pointer(bases_[static_cast<size_t>(id)], offset, size);
+  return indices_.pointer(bases_[id], offset, size);
 }
 
-void Memory::prefetch(int id, const Form& offset, bool to_write) {
+void Memory::prefetch(nest::BufferId id, const Form& offset, bool to_write) {
   llvm::Value* p = address(id, offset);
   constexpr uint32_t kNearest = 3, kData = 1;
   ir_.CreateIntrinsic(
@@ -299,7 +299,7 @@ bool Memory::fills_lines(const Reference& r, const Lanes& lanes) const {
 // Non-temporal where the buffer turns out to be aligned: unaligned ones do not exist.
 void Memory::store_non_temporal(const Reference& r, llvm::Value* value, llvm::Value* pointer) {
   has_non_temporal_stores_ = true;
-  llvm::Value* base = bases_[static_cast<size_t>(r.buffer)];
+  llvm::Value* base = bases_[r.buffer];
   llvm::Value* aligned = scopes_.once_at(0, {key_of(base), 'l'}, [&] {
     llvm::Value* address = ir_.CreatePtrToInt(base, ir_.getInt64Ty());
     return ir_.CreateICmpEQ(ir_.CreateAnd(address, kLine - 1), ir_.getInt64(0));
@@ -364,7 +364,7 @@ void Memory::store_cell(const Reference& r, llvm::Value* value, const Lanes& lan
 // Neighbours are read at once, those past an end are replaced by the element there.
 llvm::Value* Memory::load_clamped(const Reference& r, llvm::Type* element, unsigned width) {
   const Reference::Clamped& c = *r.clamped;
-  llvm::Value* base = bases_[static_cast<size_t>(r.buffer)];
+  llvm::Value* base = bases_[r.buffer];
   auto size = static_cast<int64_t>(byte_size(buffer(r.buffer).type));
   llvm::Align align(static_cast<uint64_t>(size));
   llvm::Value* position = indices_.value(c.lanes, width);

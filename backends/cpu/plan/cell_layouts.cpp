@@ -16,19 +16,20 @@ constexpr const char* kLane = "#lane";
 class Layouts {
  public:
   explicit Layouts(const nest::Nest& nest) : nest_(nest), of_(nest.buffers.size()) {
-    for (size_t i = 0; i < of_.size(); ++i) {
-      of_[i].possible = nest.buffers[i].scope == nest::Scope::registers;
+    for (nest::BufferId id : of_.ids()) {
+      of_[id].possible = nest.buffers[id].scope == nest::Scope::registers;
     }
   }
 
-  std::vector<std::optional<CellLayout>> run() {
+  IdVector<nest::BufferId, std::optional<CellLayout>> run() {
     block(nest_.body);
-    std::vector<std::optional<CellLayout>> result;
-    for (size_t i = 0; i < of_.size(); ++i) {
+    IdVector<nest::BufferId, std::optional<CellLayout>> result;
+    for (nest::BufferId id : of_.ids()) {
       result.emplace_back();
-      if (!of_[i].possible) continue;
-      CellLayout layout{of_[i].dimension, of_[i].dimension < 0 ? 1 : of_[i].width, of_[i].loose};
-      if (count(nest_.buffers[i], layout) <= kCellLimit) result.back() = layout;
+      const State& state = of_[id];
+      if (!state.possible) continue;
+      CellLayout layout{state.dimension, state.dimension < 0 ? 1 : state.width, state.loose};
+      if (count(nest_.buffers[id], layout) <= kCellLimit) result.back() = layout;
     }
     return result;
   }
@@ -88,14 +89,14 @@ class Layouts {
     for (const nest::Access& a : s.loads) access(a);
     access(s.target);
   }
-  void statement(const nest::Alloc& a) { of_[static_cast<size_t>(a.buffer)].accesses.clear(); }
+  void statement(const nest::Alloc& a) { of_[a.buffer].accesses.clear(); }
   void statement(const nest::Sync&) {}
   void statement(const nest::Copy&) {}
   void statement(const nest::MatrixTile&) {}
   void statement(const nest::MatrixMove&) {}
 
   void access(const nest::Access& a) {
-    State& state = of_[static_cast<size_t>(a.buffer)];
+    State& state = of_[a.buffer];
     if (!state.possible) return;
     for (size_t d = 0; d < a.index.size(); ++d) {
       bool by_value = d < a.values.size() && a.values[d] >= 0;
@@ -157,7 +158,7 @@ class Layouts {
   }
 
   const nest::Nest& nest_;
-  std::vector<State> of_;
+  IdVector<nest::BufferId, State> of_;
   std::map<std::string, Expr> known_;
   Ranges ranges_;
   int64_t width_ = 0;
@@ -166,7 +167,7 @@ class Layouts {
 
 }  // namespace
 
-std::vector<std::optional<CellLayout>> cell_layouts(const nest::Nest& nest) {
+IdVector<nest::BufferId, std::optional<CellLayout>> cell_layouts(const nest::Nest& nest) {
   return Layouts(nest).run();
 }
 

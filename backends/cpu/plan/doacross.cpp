@@ -11,7 +11,7 @@ namespace {
 using nest::For;
 
 struct Use {
-  int buffer = -1;
+  nest::BufferId buffer;
   bool written = false;
   Expr first;  // the index of dimension 0
 };
@@ -47,11 +47,11 @@ struct Loop {
     return loop != nullptr && loop->kind == kind && loop->begin.is_constant(0) &&
            loop->extent.is_constant();
   }
-  bool touches(int buffer) const {
+  bool touches(nest::BufferId buffer) const {
     return std::any_of(uses.begin(), uses.end(), [&](const Use& u) { return u.buffer == buffer; });
   }
   // All uses of the buffer are in the element of the turn or, where `next`, of the one behind it.
-  bool stays(int buffer, bool next) const {
+  bool stays(nest::BufferId buffer, bool next) const {
     Expr turn = Expr::variable(loop->variable);
     return std::all_of(uses.begin(), uses.end(), [&](const Use& u) {
       if (u.buffer != buffer) return true;
@@ -61,8 +61,8 @@ struct Loop {
   }
 };
 
-std::set<int> written_by(const Loop& l) {
-  std::set<int> written;
+std::set<nest::BufferId> written_by(const Loop& l) {
+  std::set<nest::BufferId> written;
   for (const Use& u : l.uses) {
     if (u.written) written.insert(u.buffer);
   }
@@ -78,16 +78,17 @@ bool begins_doacross(const nest::Nest& nest, size_t first) {
   if (!b.turns(nest::LoopKind::parallel) || a.loop->extent != link.loop->extent) return false;
   int64_t more = b.loop->extent.value() - a.loop->extent.value();
   if (more != 0 && more != 1) return false;
-  for (int buffer : written_by(a)) {
+  for (nest::BufferId buffer : written_by(a)) {
     bool near = a.stays(buffer, false) && link.stays(buffer, false) && !b.touches(buffer);
     if (!near && (link.touches(buffer) || b.touches(buffer))) return false;
   }
-  for (int buffer : written_by(link)) {
+  for (nest::BufferId buffer : written_by(link)) {
     if (a.touches(buffer) || !link.stays(buffer, true) || !b.stays(buffer, false)) return false;
   }
-  std::set<int> made = written_by(b);
-  return std::none_of(made.begin(), made.end(),
-                      [&](int buffer) { return a.touches(buffer) || link.touches(buffer); });
+  std::set<nest::BufferId> made = written_by(b);
+  return std::none_of(made.begin(), made.end(), [&](nest::BufferId buffer) {
+    return a.touches(buffer) || link.touches(buffer);
+  });
 }
 
 }  // namespace tile::cpu

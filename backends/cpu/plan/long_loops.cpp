@@ -94,10 +94,10 @@ class Survey {
   // Whether tile registers hold something from one iteration to the next: a question would lose
   // it.
   static bool keeps_tiles(const nest::Block& block) {
-    std::set<int> begun;
+    std::set<nest::BufferId> begun;
     return uses_tiles(block, begun);
   }
-  static bool uses_tiles(const nest::Block& block, std::set<int>& begun) {
+  static bool uses_tiles(const nest::Block& block, std::set<nest::BufferId>& begun) {
     return std::any_of(block.begin(), block.end(), [&](const nest::Statement& s) {
       if (const auto* a = std::get_if<nest::Alloc>(&s.what)) begun.insert(a->buffer);
       if (const auto* m = std::get_if<nest::MatrixTile>(&s.what)) return !begun.contains(m->sum);

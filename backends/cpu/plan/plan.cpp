@@ -35,8 +35,7 @@ std::vector<Entry> divide(const nest::Nest& nest) {
     }
     bool parallel = is_parallel(body[i]);
     const auto* alloc = std::get_if<nest::Alloc>(&body[i].what);
-    bool begins = alloc != nullptr &&
-                  nest.buffers[static_cast<size_t>(alloc->buffer)].scope != nest::Scope::fragment;
+    bool begins = alloc != nullptr && nest.buffers[alloc->buffer].scope != nest::Scope::fragment;
     if (!parallel && !entries.empty() && !entries.back().parallel) {
       entries.back().last = i + 1;
     } else if (parallel || !begins) {  // a buffer's life may begin outside of functions
@@ -46,12 +45,12 @@ std::vector<Entry> divide(const nest::Nest& nest) {
   return entries;
 }
 
-void collect_used(const nest::Block& block, std::set<int>& used);
-void collect_used(const std::vector<nest::Access>& accesses, std::set<int>& used) {
+void collect_used(const nest::Block& block, std::set<nest::BufferId>& used);
+void collect_used(const std::vector<nest::Access>& accesses, std::set<nest::BufferId>& used) {
   for (const nest::Access& a : accesses) used.insert(a.buffer);
 }
 // What a matrix product or a tile register's move reads and writes in memory.
-void collect_used(const nest::Statement& s, std::set<int>& used) {
+void collect_used(const nest::Statement& s, std::set<nest::BufferId>& used) {
   if (const auto* m = std::get_if<nest::MatrixTile>(&s.what)) {
     used.insert({m->sum, m->a, m->b});
   } else if (const auto* move = std::get_if<nest::MatrixMove>(&s.what)) {
@@ -69,7 +68,7 @@ void collect_used(const nest::Statement& s, std::set<int>& used) {
     used.insert(store->target.buffer);
   }
 }
-void collect_used(const nest::Block& block, std::set<int>& used) {
+void collect_used(const nest::Block& block, std::set<nest::BufferId>& used) {
   for (const nest::Statement& s : block) collect_used(s, used);
 }
 
@@ -90,18 +89,19 @@ int64_t reserve(int64_t& total, const nest::Buffer& b) {
 }
 
 // In how many functions each buffer occurs.
-std::vector<int> count_uses(const nest::Nest& nest, const std::vector<Entry>& entries) {
-  std::vector<int> uses(nest.buffers.size());
+IdVector<nest::BufferId, int> count_uses(const nest::Nest& nest,
+                                         const std::vector<Entry>& entries) {
+  IdVector<nest::BufferId, int> uses(nest.buffers.size());
   for (const Entry& e : entries) {
-    std::set<int> used;
+    std::set<nest::BufferId> used;
     for (size_t i = e.first; i < e.last; ++i) collect_used(nest.body[i], used);
-    for (int b : used) ++uses[static_cast<size_t>(b)];
+    for (nest::BufferId b : used) ++uses[b];
   }
   return uses;
 }
 
 // The buffers that some statement reads or updates.
-void collect_read(const nest::Block& block, std::set<int>& read) {
+void collect_read(const nest::Block& block, std::set<nest::BufferId>& read) {
   for (const nest::Statement& s : block) {
     if (const auto* f = std::get_if<nest::For>(&s.what)) {
       collect_read(f->body, read);
@@ -119,23 +119,23 @@ void collect_read(const nest::Block& block, std::set<int>& read) {
 }
 
 void place_all(const nest::Nest& nest, Plan& result) {
-  std::vector<int> uses = count_uses(nest, result.entries);
-  std::vector<std::optional<CellLayout>> cells = cell_layouts(nest);
-  std::set<int> read;
+  IdVector<nest::BufferId, int> uses = count_uses(nest, result.entries);
+  IdVector<nest::BufferId, std::optional<CellLayout>> cells = cell_layouts(nest);
+  std::set<nest::BufferId> read;
   collect_read(nest.body, read);
   int64_t touched = 0;  // bytes of all tensors
   for (const nest::Buffer& b : nest.buffers) {
     if (b.scope == nest::Scope::argument) touched = checked_add(touched, std::abs(bytes_of(b)));
   }
-  for (size_t i = 0; i < nest.buffers.size(); ++i) {
-    const nest::Buffer& b = nest.buffers[i];
+  for (nest::BufferId id : nest.buffers.ids()) {
+    const nest::Buffer& b = nest.buffers[id];
     Place place;
-    place.non_temporal = b.scope == nest::Scope::argument && !read.contains(static_cast<int>(i)) &&
+    place.non_temporal = b.scope == nest::Scope::argument && !read.contains(id) &&
                          touched >= kStreamedBytes && bytes_of(b) >= kNearResult;
-    if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[i] > 1)) {
+    if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[id] > 1)) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};
-    } else if (b.scope == nest::Scope::registers && cells[i]) {
-      place = {Home::cells, 0, *cells[i]};
+    } else if (b.scope == nest::Scope::registers && cells[id]) {
+      place = {Home::cells, 0, *cells[id]};
     } else if (b.scope == nest::Scope::fragment) {
       place = {Home::tiles, 0, {}};
     } else if (b.scope != nest::Scope::argument) {
@@ -171,8 +171,8 @@ unsigned lanes_of(const nest::For& loop) {
   return std::bit_ceil(static_cast<unsigned>(loop.width));
 }
 
-std::set<int> stored_buffers(const nest::Block& block) {
-  std::set<int> stored;
+std::set<nest::BufferId> stored_buffers(const nest::Block& block) {
+  std::set<nest::BufferId> stored;
   for (const nest::Statement& s : block) {
     if (const auto* f = std::get_if<nest::For>(&s.what)) {
       stored.merge(stored_buffers(f->body));

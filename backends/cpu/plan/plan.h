@@ -43,8 +43,8 @@ struct Place {
 
 struct Plan {
   std::vector<Entry> entries;
-  std::vector<Place> places;  // one for each buffer
-  LongLoops long_loops;       // of the nest that was planned, which must outlive this
+  IdVector<nest::BufferId, Place> places;
+  LongLoops long_loops;  // of the nest that was planned, which must outlive this
   int64_t workspace_bytes = 0;
   int64_t scratch_bytes = 0;
 };
@@ -57,9 +57,9 @@ bool writes_out(const nest::For& loop);
 // Lanes of a vector loop's machine vector: the next power of two.
 unsigned lanes_of(const nest::For& loop);
 // The buffers stored to (or begun) anywhere in the statements.
-std::set<int> stored_buffers(const nest::Block& block);
+std::set<nest::BufferId> stored_buffers(const nest::Block& block);
 
 // Cell layouts of the register buffers whose accesses allow it, nullopt for the others.
-std::vector<std::optional<CellLayout>> cell_layouts(const nest::Nest& nest);
+IdVector<nest::BufferId, std::optional<CellLayout>> cell_layouts(const nest::Nest& nest);
 
 }  // namespace tile::cpu

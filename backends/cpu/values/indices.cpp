@@ -29,7 +29,7 @@ bool divisible(const Form& f, int64_t divisor) {
 void append(Key& key, const Form& f) {
   key.push_back(f.terms.size());
   for (auto [atom, factor] : f.terms) {
-    key.push_back(static_cast<uint64_t>(atom));
+    key.push_back(atom.index());
     key.push_back(static_cast<uint64_t>(factor));
   }
   key.push_back(static_cast<uint64_t>(f.constant));
@@ -61,27 +61,22 @@ Form operator*(const Form& a, int64_t factor) {
   return scaled;
 }
 
-int Indices::add_atom(Atom atom) {
-  atoms_.push_back(std::move(atom));
-  return static_cast<int>(atoms_.size()) - 1;
-}
-
 Form Indices::variable(llvm::Value* value, bool positive) {
   Atom a;
   a.positive = positive;
   a.value = value;
   a.scope = scopes_.current();
   a.lanes = value->getType()->isVectorTy();
-  return {{{add_atom(std::move(a)), 1}}, 0};
+  return {{{atoms_.add(std::move(a)), 1}}, 0};
 }
 
 Form Indices::lane(unsigned width) {
-  auto [it, added] = lanes_.try_emplace(width, 0);
+  auto [it, added] = lanes_.try_emplace(width);
   if (added) {
     Atom a;
     a.lanes = true;
     a.lane_width = width;
-    it->second = add_atom(std::move(a));
+    it->second = atoms_.add(std::move(a));
   }
   return {{{it->second, 1}}, 0};
 }
@@ -157,7 +152,7 @@ Form Indices::compound(ExprKind kind, std::vector<Form> args) {
   }
   Key key{static_cast<uint64_t>(kind)};
   for (const Form& f : args) append(key, f);
-  auto [it, added] = compounds_.try_emplace(key, 0);
+  auto [it, added] = compounds_.try_emplace(key);
   if (added) {
     Atom a;
     a.kind = kind;
@@ -166,7 +161,7 @@ Form Indices::compound(ExprKind kind, std::vector<Form> args) {
       a.lanes = a.lanes || uses_lanes(f);
     }
     a.args = std::move(args);
-    it->second = add_atom(std::move(a));
+    it->second = atoms_.add(std::move(a));
   }
   return {{{it->second, 1}}, 0};
 }
@@ -176,8 +171,8 @@ bool Indices::uses_lanes(const Form& f) const {
                      [&](const auto& term) { return atom(term.first).lanes; });
 }
 
-int Indices::scope_of(const Form& f) const {
-  int scope = 0;
+size_t Indices::scope_of(const Form& f) const {
+  size_t scope = 0;
   for (auto [id, factor] : f.terms) scope = std::max(scope, atom(id).scope);
   return scope;
 }
@@ -250,7 +245,7 @@ llvm::Value* Indices::prefix(llvm::Value* base, const Form& f, int64_t scale) {
   if (f.terms.empty()) return base;
   Key key{kPrefix, base == nullptr ? 0 : key_of(base), static_cast<uint64_t>(scale)};
   append(key, f);
-  int scope = scope_of(f);
+  size_t scope = scope_of(f);
   return scopes_.once_at(scope, key, [&] {
     Form outer, inner;
     for (const auto& term : f.terms) {
@@ -263,11 +258,11 @@ llvm::Value* Indices::prefix(llvm::Value* base, const Form& f, int64_t scale) {
 }
 
 llvm::Value* Indices::extended(llvm::Value* sum, llvm::Value* base,
-                               const std::pair<int, int64_t>& term, int64_t scale) {
+                               const std::pair<AtomId, int64_t>& term, int64_t scale) {
   int64_t factor = wrapping_mul(term.second, scale);
   llvm::Value* value = atom_value(term.first, 1);
   if (factor != 1) {
-    Key key{kProduct, static_cast<uint64_t>(term.first), static_cast<uint64_t>(factor)};
+    Key key{kProduct, term.first.index(), static_cast<uint64_t>(factor)};
     value = scopes_.once_at(atom(term.first).scope, key, [&] {
       return ir_.CreateMul(value, ir_.getInt64(static_cast<uint64_t>(factor)));
     });
@@ -283,7 +278,7 @@ bool Indices::positive_divisor(const Atom& quotient) const {
          atom(by.terms[0].first).positive;
 }
 
-llvm::Value* Indices::atom_value(int id, unsigned width) {
+llvm::Value* Indices::atom_value(AtomId id, unsigned width) {
   const Atom a = atom(id);  // a copy: emission may add atoms
   if (a.value != nullptr) return a.value;
   if (a.lane_width != 0) {
@@ -291,7 +286,7 @@ llvm::Value* Indices::atom_value(int id, unsigned width) {
     for (unsigned i = 0; i < a.lane_width; ++i) numbers.push_back(ir_.getInt64(i));
     return llvm::ConstantVector::get(numbers);
   }
-  Key key{kAtom, static_cast<uint64_t>(id)};
+  Key key{kAtom, id.index()};
   return scopes_.once_at(a.lanes ? scopes_.current() : a.scope, key, [&] {
     std::vector<llvm::Value*> args;
     for (const Form& f : a.args) {

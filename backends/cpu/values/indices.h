@@ -13,12 +13,14 @@
 
 #include "backends/cpu/values/scopes.h"
 #include "core/simplify/expr.h"
+#include "core/support/id.h"
 
 namespace tile::cpu {
 
 // sum of factor * atom, plus constant; terms sorted by atom, no factor is zero.
+using AtomId = Id<struct AtomTag>;
 struct Form {
-  std::vector<std::pair<int, int64_t>> terms;
+  std::vector<std::pair<AtomId, int64_t>> terms;
   int64_t constant = 0;
   bool is_constant() const { return terms.empty(); }
   friend bool operator==(const Form&, const Form&) = default;
@@ -68,7 +70,7 @@ class Indices {
     llvm::Value* value = nullptr;  // of a variable
     ExprKind kind = ExprKind::constant;
     std::vector<Form> args;  // of a non-linear expression
-    int scope = 0;           // the innermost scope of its variables
+    size_t scope = 0;        // the innermost scope of its variables
     bool lanes = false;
     bool positive = false;
     unsigned lane_width = 0;  // of a lane number
@@ -77,22 +79,21 @@ class Indices {
   Form product(const std::vector<Form>& factors);
   Form quotient(ExprKind kind, const std::vector<Form>& args);
   Form compound(ExprKind kind, std::vector<Form> args);
-  int add_atom(Atom atom);
-  const Atom& atom(int id) const { return atoms_[static_cast<size_t>(id)]; }
-  int scope_of(const Form& f) const;
+  const Atom& atom(AtomId id) const { return atoms_[id]; }
+  size_t scope_of(const Form& f) const;
   bool positive_divisor(const Atom& quotient) const;
   llvm::Value* prefix(llvm::Value* base, const Form& f, int64_t scale);
-  llvm::Value* extended(llvm::Value* sum, llvm::Value* base, const std::pair<int, int64_t>& term,
+  llvm::Value* extended(llvm::Value* sum, llvm::Value* base, const std::pair<AtomId, int64_t>& term,
                         int64_t scale);
-  llvm::Value* atom_value(int id, unsigned width);
+  llvm::Value* atom_value(AtomId id, unsigned width);
   llvm::Value* lane_sum(const Form& f, unsigned width);
   std::optional<int64_t> at_lane(const Form& f, int64_t lane) const;
 
   llvm::IRBuilderBase& ir_;
   Scopes& scopes_;
-  std::vector<Atom> atoms_;
-  std::map<Key, int> compounds_;
-  std::map<unsigned, int> lanes_;
+  IdVector<AtomId, Atom> atoms_;
+  std::map<Key, AtomId> compounds_;
+  std::map<unsigned, AtomId> lanes_;
   std::map<std::string, Form, std::less<>> bindings_;
 };
 

@@ -2,7 +2,7 @@
 
 namespace tile::cpu {
 
-void Scopes::open(llvm::Instruction* entry, const std::set<int>& stored) {
+void Scopes::open(llvm::Instruction* entry, const std::set<nest::BufferId>& stored) {
   stack_.back().exit = entry;
   stack_.emplace_back();
   stack_.back().hidden = stored;
@@ -10,19 +10,20 @@ void Scopes::open(llvm::Instruction* entry, const std::set<int>& stored) {
 }
 
 void Scopes::close() {
-  std::set<int> changed = std::move(stack_.back().changed);
+  std::set<nest::BufferId> changed = std::move(stack_.back().changed);
   stack_.pop_back();
   stack_.back().exit = nullptr;
-  for (int buffer : changed) forget(buffer);
+  for (nest::BufferId buffer : changed) forget(buffer);
 }
 
-llvm::Value* Scopes::once_at(int scope, const Key& key, const std::function<llvm::Value*()>& make) {
-  for (int s = scope; s >= 0; --s) {
-    auto& values = stack_[static_cast<size_t>(s)].values;
+llvm::Value* Scopes::once_at(size_t scope, const Key& key,
+                             const std::function<llvm::Value*()>& make) {
+  for (size_t s = scope + 1; s-- > 0;) {
+    auto& values = stack_[s].values;
     if (auto it = values.find(key); it != values.end()) return it->second;
   }
   llvm::Value* value = nullptr;
-  llvm::Instruction* exit = stack_[static_cast<size_t>(scope)].exit;
+  llvm::Instruction* exit = stack_[scope].exit;
   if (exit == nullptr) {
     value = make();
   } else {
@@ -30,11 +31,11 @@ llvm::Value* Scopes::once_at(int scope, const Key& key, const std::function<llvm
     ir_.SetInsertPoint(exit);
     value = make();
   }
-  stack_[static_cast<size_t>(scope)].values[key] = value;
+  stack_[scope].values[key] = value;
   return value;
 }
 
-llvm::Value* Scopes::content(int buffer, const Key& key) const {
+llvm::Value* Scopes::content(nest::BufferId buffer, const Key& key) const {
   for (auto s = stack_.rbegin(); s != stack_.rend(); ++s) {
     if (auto known = s->contents.find(buffer); known != s->contents.end()) {
       if (auto it = known->second.find(key); it != known->second.end()) return it->second;
@@ -44,11 +45,11 @@ llvm::Value* Scopes::content(int buffer, const Key& key) const {
   return nullptr;
 }
 
-void Scopes::remember(int buffer, const Key& key, llvm::Value* value) {
+void Scopes::remember(nest::BufferId buffer, const Key& key, llvm::Value* value) {
   stack_.back().contents[buffer][key] = value;
 }
 
-void Scopes::forget(int buffer) {
+void Scopes::forget(nest::BufferId buffer) {
   stack_.back().contents.erase(buffer);
   stack_.back().hidden.insert(buffer);
   stack_.back().changed.insert(buffer);

@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "core/nest/nest.h"
+
 namespace tile::cpu {
 
 using Key = std::vector<uint64_t>;
@@ -20,10 +22,10 @@ class Scopes {
   explicit Scopes(llvm::IRBuilderBase& ir) : ir_(ir), stack_(1) {}
 
   // The innermost scope; 0 is the function's.
-  int current() const { return static_cast<int>(stack_.size()) - 1; }
+  size_t current() const { return stack_.size() - 1; }
   // Opens a scope entered by the terminator `entry` of the current block. Contents of the buffers
   // in `stored` are not carried in: a loop stores to them in earlier iterations.
-  void open(llvm::Instruction* entry, const std::set<int>& stored = {});
+  void open(llvm::Instruction* entry, const std::set<nest::BufferId>& stored = {});
   void close();
 
   // The value remembered under `key` in any open scope, else what `make` emits, remembered in the
@@ -32,22 +34,22 @@ class Scopes {
     return once_at(current(), key, make);
   }
   // Emits in an outer scope, just before the code of the scope inside it.
-  llvm::Value* once_at(int scope, const Key& key, const std::function<llvm::Value*()>& make);
+  llvm::Value* once_at(size_t scope, const Key& key, const std::function<llvm::Value*()>& make);
 
   // Contents of buffers. A store to a buffer forgets all of its contents, or, for register cells
   // (which do not overlap), replaces the one that `remember` names.
-  llvm::Value* content(int buffer, const Key& key) const;
-  void remember(int buffer, const Key& key, llvm::Value* value);
-  void forget(int buffer);
+  llvm::Value* content(nest::BufferId buffer, const Key& key) const;
+  void remember(nest::BufferId buffer, const Key& key, llvm::Value* value);
+  void forget(nest::BufferId buffer);
   // Marks a register cell's buffer as changed in this scope without forgetting its other cells.
-  void changed(int buffer) { stack_.back().changed.insert(buffer); }
+  void changed(nest::BufferId buffer) { stack_.back().changed.insert(buffer); }
 
  private:
   struct Scope {
     std::map<Key, llvm::Value*> values;
-    std::map<int, std::map<Key, llvm::Value*>> contents;
-    std::set<int> hidden;               // contents in outer scopes are out of date
-    std::set<int> changed;              // so are, once this scope is closed, those
+    std::map<nest::BufferId, std::map<Key, llvm::Value*>> contents;
+    std::set<nest::BufferId> hidden;    // contents in outer scopes are out of date
+    std::set<nest::BufferId> changed;   // so are, once this scope is closed, those
     llvm::Instruction* exit = nullptr;  // where the open inner scope is entered
   };
 

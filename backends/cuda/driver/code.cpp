@@ -161,7 +161,7 @@ void CudaCode::fill_maps(size_t kernel, std::span<void* const> arguments, Maps& 
   const std::vector<TensorMap>& all = object_.kernels[kernel].maps;
   std::array<void*, kMapLimit> pointers{};
   for (size_t m = 0; m < all.size(); ++m) {
-    pointers[m] = arguments[static_cast<size_t>(all[m].argument)];
+    pointers[m] = arguments[all[m].argument];
   }
   std::lock_guard lock(encoded_mutex_);
   for (const Encoded& known : encoded_) {

@@ -99,11 +99,11 @@ std::vector<size_t> mapped(const nest::Buffer& b, const std::vector<size_t>& ord
   return result;
 }
 
-TensorMap tensor_map(const nest::Buffer& b, int argument, const std::vector<size_t>& dimensions,
-                     const std::vector<int64_t>& limit, const std::vector<int64_t>& box,
-                     const std::vector<int64_t>& stride) {
+TensorMap tensor_map(const nest::Buffer& b, nest::BufferId argument,
+                     const std::vector<size_t>& dimensions, const std::vector<int64_t>& limit,
+                     const std::vector<int64_t>& box, const std::vector<int64_t>& stride) {
   TensorMap map;
-  map.argument = argument;
+  map.argument = argument.index();
   map.type = b.type;
   map.swizzle_bytes = 128;
   for (size_t i = 0; i < dimensions.size(); ++i) {

@@ -38,9 +38,9 @@ std::optional<MatrixParts> matrix_parts(const nest::For& grid);
 std::vector<size_t> mapped(const nest::Buffer& b, const std::vector<size_t>& order);
 // Of an argument, the map of boxes of these dimensions, the innermost first; sizes by dimension of
 // the buffer.
-TensorMap tensor_map(const nest::Buffer& b, int argument, const std::vector<size_t>& dimensions,
-                     const std::vector<int64_t>& limit, const std::vector<int64_t>& box,
-                     const std::vector<int64_t>& stride);
+TensorMap tensor_map(const nest::Buffer& b, nest::BufferId argument,
+                     const std::vector<size_t>& dimensions, const std::vector<int64_t>& limit,
+                     const std::vector<int64_t>& box, const std::vector<int64_t>& stride);
 
 // The result of a tile's cells that panels of 64 rows and 128 bytes can bring to memory as boxes.
 struct BoxedResult {

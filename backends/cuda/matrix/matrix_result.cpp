@@ -1,6 +1,7 @@
 // Whether a result of a tile can leave the block as boxes: read off its store.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "backends/cuda/matrix/matrix_parts.h"
 #include "core/support/checked.h"
@@ -37,9 +38,7 @@ class MatrixResult {
  private:
   // The index of a dimension over the tile's variables, `row` and `column`.
   Expr index(size_t d) const { return substitute(boxed_->target.index[d], cells_); }
-  const nest::Buffer& target() const {
-    return nest_.buffers[static_cast<size_t>(boxed_->target.buffer)];
-  }
+  const nest::Buffer& target() const { return nest_.buffers[boxed_->target.buffer]; }
 
   bool find_box(const nest::Store& store) {
     boxed_ = &store;
@@ -114,11 +113,11 @@ class MatrixResult {
     if (own_columns_ % columns_ != 0) return false;
     box_.assign(rank, 1);
     std::vector<std::pair<int64_t, size_t>> rows;  // by the first row that moves the dimension
-    int inner = -1;
+    std::optional<size_t> inner;
     for (size_t d = 0; d < rank; ++d) {
       if (distance(d, 0, 1) != 0) {
-        if (inner >= 0 || b.strides[d] != 1) return false;
-        inner = static_cast<int>(d);
+        if (inner || b.strides[d] != 1) return false;
+        inner = d;
         box_[d] = columns_;
         continue;
       }
@@ -130,15 +129,15 @@ class MatrixResult {
       }
       if (first > 0) rows.emplace_back(first, d);
     }
-    if (inner < 0) return false;
+    if (!inner) return false;
     std::sort(rows.begin(), rows.end());
-    std::vector<size_t> order{static_cast<size_t>(inner)};
+    std::vector<size_t> order{*inner};
     for (auto [first, d] : rows) order.push_back(d);
     for (size_t d = 0; d < rank; ++d) {
       if (std::find(order.begin(), order.end(), d) == order.end()) order.push_back(d);
     }
     dimensions_ = mapped(b, order);
-    return dimensions_.size() <= 5 && is_box(order, static_cast<size_t>(inner), rows.size());
+    return dimensions_.size() <= 5 && is_box(order, *inner, rows.size());
   }
 
   bool is_box(const std::vector<size_t>& order, size_t inner, size_t rows) const {

@@ -88,7 +88,7 @@ bool Printer::packs(const Access& access, const nest::For& loop) const {
   return multiple_of(simplify(rest + loop.begin, ranges_), std::min<int64_t>(lanes, 16));
 }
 
-std::string Printer::pack_type(int id, const nest::For& loop) const {
+std::string Printer::pack_type(nest::BufferId id, const nest::For& loop) const {
   return "Pack<" + std::string(memory_type(buffer(id).type)) + ", " +
          std::to_string(loop.extent.value()) + ">";
 }

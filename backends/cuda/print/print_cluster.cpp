@@ -48,7 +48,7 @@ void Printer::settle_barriers(size_t from) {
 }
 
 std::string Printer::base(const nest::Access& access) {
-  const std::string& name = names_[static_cast<size_t>(access.buffer)];
+  const std::string& name = names_[access.buffer];
   if (!by_blocks(access.buffer)) return name;
   const Expr& in = access.index[0];
   if (in.kind() == ExprKind::variable && in.name() == cluster_->variable) return name;

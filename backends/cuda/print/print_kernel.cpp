@@ -32,7 +32,7 @@ size_t thread_depth(const nest::For& loop) {
 // Whether no store reads what another writes, and each writes all it writes to one buffer of its
 // own or element by element.
 bool independent(const nest::Block& stores) {
-  std::set<int> written;
+  std::set<nest::BufferId> written;
   for (const nest::Statement& s : stores) {
     const auto* store = std::get_if<nest::Store>(&s.what);
     if (store == nullptr || store->kind != nest::StoreKind::assign) return false;
@@ -92,7 +92,7 @@ CudaSource Printer::run() {
 }
 
 void Printer::line(const std::string& text) {
-  text_.append(static_cast<size_t>(2 * indent_), ' ');
+  text_.append(2 * indent_, ' ');
   text_ += text + "\n";
 }
 void Printer::open(const std::string& text) {
@@ -105,7 +105,7 @@ void Printer::close(const std::string& after) {
 }
 
 void Printer::block(const nest::Block& statements) {
-  std::set<int> outside;
+  std::set<nest::BufferId> outside;
   std::swap(outside, declared_);
   bool ends = ends_kernel_;
   bool together = in_thread_ && statements.size() > 1 && independent(statements);
@@ -351,9 +351,8 @@ void Printer::statement(const nest::Alloc& alloc) {
   if (b.scope == Scope::shared) return;
   internal_check(b.scope != Scope::workspace, "cuda: workspace allocated inside a kernel");
   if (!declared_.insert(alloc.buffer).second) return;
-  line("__align__(16) " + std::string(memory_type(b.type)) + " " +
-       names_[static_cast<size_t>(alloc.buffer)] + "[" + std::to_string(element_count(b.shape)) +
-       "];");
+  line("__align__(16) " + std::string(memory_type(b.type)) + " " + names_[alloc.buffer] + "[" +
+       std::to_string(element_count(b.shape)) + "];");
 }
 
 void Printer::statement(const nest::Sync& sync) {

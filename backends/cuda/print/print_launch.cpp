@@ -58,7 +58,7 @@ Extents block_extents(const nest::Block& block) {
 }
 
 // The buffers that some thread stores to.
-void find_written(const nest::Block& block, std::set<int>& written) {
+void find_written(const nest::Block& block, std::set<nest::BufferId>& written) {
   for (const nest::Statement& s : block) {
     if (const auto* loop = std::get_if<nest::For>(&s.what)) {
       find_written(loop->body, written);
@@ -72,8 +72,8 @@ void find_written(const nest::Block& block, std::set<int>& written) {
     }
   }
 }
-std::set<int> written_in(const nest::Block& block) {
-  std::set<int> written;
+std::set<nest::BufferId> written_in(const nest::Block& block) {
+  std::set<nest::BufferId> written;
   find_written(block, written);
   return written;
 }
@@ -157,7 +157,7 @@ std::string Printer::parameters() const {
   std::string text;
   for (size_t i = 0; i < nest_.argument_count(); ++i) {
     const nest::Buffer& b = nest_.buffers[i];
-    bool written = written_.contains(static_cast<int>(i));
+    bool written = written_.contains(nest::BufferId(i));
     internal_check(b.written || !written, "cuda: a store to an argument that is only read");
     // Loads of memory that is known not to change move behind barriers, to where they are used:
     // what a turn reads for the next one would be waited for.
@@ -207,8 +207,8 @@ void Printer::place_threads(const nest::Block& statements, CudaKernel& k) {
 void Printer::workspace_pointers() {
   for (auto [id, at] : workspace_) {
     std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(workspace + " +
-         std::to_string(at) + "ull);");
+    line(type + "* const " + names_[id] + " = (" + type + "*)(workspace + " + std::to_string(at) +
+         "ull);");
   }
 }
 
@@ -221,7 +221,7 @@ void Printer::named_memory() {
   workspace_pointers();
   for (auto [id, at] : shared_) {
     std::string type(memory_type(buffer(id).type));
-    line(type + "* const " + names_[static_cast<size_t>(id)] + " = (" + type + "*)(" +
+    line(type + "* const " + names_[id] + " = (" + type + "*)(" +
          (cluster_ == nullptr ? "shared_memory" : "own_memory(shared_memory)") + " + " +
          std::to_string(at) + ");");
   }

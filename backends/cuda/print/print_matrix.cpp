@@ -220,8 +220,7 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
     leaf.whole = conditions(*parts.whole);
     leaf.part = conditions(*parts.part);
     nest::Access first{parts.kept->buffer, {parts.kept->index[0], Expr(0), Expr(0)}, {}};
-    leaf.part_sums =
-        names_[static_cast<size_t>(first.buffer)] + " + (" + expression(offset(first)).text + ")";
+    leaf.part_sums = names_[first.buffer] + " + (" + expression(offset(first)).text + ")";
   }
   leaf.epilogue = matrix_epilogue(parts, leaf.tile_n / leaf.cluster, k);
   leaf.parameters = parameters();
@@ -244,8 +243,8 @@ ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t de
   const nest::Buffer& from = buffer(copy.from);
   ThreadCopy result;
   result.k_major = k_major;
-  result.base = names_[static_cast<size_t>(copy.from)];
-  auto inner = static_cast<size_t>(copy.order.back());
+  result.base = names_[copy.from];
+  size_t inner = copy.order.back();
   size_t rank = from.shape.size();
   // The variables `line` and `at` as digits of the box's dimensions.
   std::vector<Expr> index = copy.origin;
@@ -258,7 +257,7 @@ ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t de
   index[inner] = index[inner] + (k_major ? at : floor_mod(at, Expr(copy.extent[inner])));
   int64_t left = k_major ? rows : rows / copy.extent[inner];
   for (size_t i = rank - 1; i-- > 0;) {
-    auto d = static_cast<size_t>(copy.order[i]);
+    size_t d = copy.order[i];
     if (copy.extent[d] == 1) continue;
     Expr digit = line;  // k of a transposed operand
     if (left > 1) {

@@ -192,7 +192,7 @@ void Printer::stream_block(const nest::Block& statements) {
 }
 
 // The statement sets every element of the fragment to zero.
-bool Printer::clears(const nest::Statement& s, int fragment) {
+bool Printer::clears(const nest::Statement& s, nest::BufferId fragment) {
   const auto* loop = std::get_if<nest::For>(&s.what);
   if (loop == nullptr || loop->kind != LoopKind::thread) return false;
   std::vector<const nest::Store*> stores = stores_in(loop->body);
@@ -214,15 +214,15 @@ void Printer::stream_loop(const nest::For& loop) {
   stream_block(loop.body);
 }
 
-bool Printer::is_row_fragment(int id) const {
+bool Printer::is_row_fragment(nest::BufferId id) const {
   return buffer(id).scope == Scope::fragment && buffer(id).shape[1] == 1;
 }
 
 // A row's elements are in four lanes; values of rows in each of them.
-void Printer::stream_fragment(int id) {
+void Printer::stream_fragment(nest::BufferId id) {
   const nest::Buffer& b = buffer(id);
   if (b.scope != Scope::fragment) return;
-  const std::string& name = names_[static_cast<size_t>(id)];
+  const std::string& name = names_[id];
   if (is_row_fragment(id)) return line("float " + name + "[2];");
   line((is_narrow(b.type) ? "u32 " : "float ") + name + "[" +
        number(b.shape[1] / (is_narrow(b.type) ? 4 : 2)) + "];");
@@ -276,7 +276,7 @@ void Printer::stream_fill(const nest::Copy& copy, const std::string& part) {
   const nest::Buffer& to = buffer(copy.to);
   const nest::Buffer& from = buffer(copy.from);
   int64_t lines = to.shape[0], chunks = to.shape[1] / 8;
-  int64_t stride = from.strides[static_cast<size_t>(copy.order.back())];
+  int64_t stride = from.strides[copy.order.back()];
   ThreadCopy how = thread_copy(copy, true, to.shape[1]);
   line("#pragma unroll");
   open("for (int q = threadIdx.x; q < " + number(lines * chunks) +

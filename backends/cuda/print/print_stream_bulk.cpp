@@ -29,8 +29,8 @@ std::string number(int64_t n) { return std::to_string(n); }
 
 bool Printer::is_bulk_copy(const nest::Copy& copy) const {
   const nest::Buffer& from = buffer(copy.from);
-  auto inner = static_cast<size_t>(copy.order.back());
-  auto lines = static_cast<size_t>(copy.order[copy.order.size() - 2]);
+  size_t inner = copy.order.back();
+  size_t lines = copy.order[copy.order.size() - 2];
   if (written_.contains(copy.from) || from.shape[inner] < 2 || from.shape[lines] < 2) return false;
   size_t rank = 0;
   for (size_t d = 0; d < from.shape.size(); ++d) {

@@ -26,7 +26,7 @@ void Printer::stream_multiply(const nest::MatrixTile& m, bool fresh) {
 }
 
 // The C expression of a shared buffer's first byte.
-std::string Printer::stream_place(int id) const {
+std::string Printer::stream_place(nest::BufferId id) const {
   bool once = std::any_of(stream_->once.begin(), stream_->once.end(),
                           [&](const nest::Copy* c) { return c->to == id; });
   return (once ? "base + " : "part + ") + number(stream_->at.at(id));
@@ -40,8 +40,8 @@ void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
   internal_check(!m.a_transposed && m.b_transposed != registers, "cuda: a stream's product");
   std::string& function = stream_->functions[columns];
   function = "group_" + stream_->type + "_" + number(columns);
-  const std::string& sum = names_[static_cast<size_t>(m.sum)];
-  const std::string& first = names_[static_cast<size_t>(m.a)];
+  const std::string& sum = names_[m.sum];
+  const std::string& first = names_[m.a];
   open("{");
   if (!registers) {
     line("const u64 a = " + std::to_string(stream_descriptor(true, a.shape[0])) + "ull + (" +
@@ -76,7 +76,7 @@ void Printer::multiply_by_warps(const nest::MatrixTile& m) {
   bool registers = a.scope == Scope::fragment;
   int64_t columns = buffer(m.sum).shape[1], depth = a.shape[1];
   internal_check(!m.a_transposed && m.b_transposed != registers, "cuda: a stream's product");
-  auto address = [&](int id, const std::string& line_text, const std::string& at) {
+  auto address = [&](nest::BufferId id, const std::string& line_text, const std::string& at) {
     return stream_place(id) + " + (" + at + ") / 64 * " +
            number(buffer(id).shape[0] * kStreamLineBytes) + " + (" + line_text + ") * 128 + ((" +
            at + ") % 64 / 8 ^ (" + line_text + ") % 8) * 16";
@@ -96,8 +96,8 @@ void Printer::multiply_by_warps(const nest::MatrixTile& m) {
   } else {
     line("stream_load_across(b, " + address(m.b, "k + lane % 16", "n + lane / 16 * 8") + ");");
   }
-  const std::string& sum = names_[static_cast<size_t>(m.sum)];
-  std::string words = registers ? names_[static_cast<size_t>(m.a)] + " + k / 4" : "a";
+  const std::string& sum = names_[m.sum];
+  std::string words = registers ? names_[m.a] + " + k / 4" : "a";
   for (int64_t half = 0; half < 2; ++half) {
     line("stream_multiply(" + stream_->type + "{}, " + sum + " + (n / 8 + " + number(half) +
          ") * 4, " + words + ", b[" + number(2 * half) + "], b[" + number(2 * half + 1) + "]);");
@@ -149,13 +149,12 @@ void Printer::stream_row_statements(const nest::Block& statements) {
 
 // The elements of fragments, where rows and cells are numbered by these expressions.
 void Printer::replace_fragments(const std::string& row, const std::string& cell) {
-  for (size_t i = 0; i < nest_.buffers.size(); ++i) {
-    int id = static_cast<int>(i);
-    if (nest_.buffers[i].scope != Scope::fragment) continue;
+  for (nest::BufferId id : nest_.buffers.ids()) {
+    if (nest_.buffers[id].scope != Scope::fragment) continue;
     if (is_row_fragment(id)) {
-      replaced_[id] = names_[i] + "[" + row + "]";
-    } else if (!cell.empty() && !is_narrow(nest_.buffers[i].type)) {
-      replaced_[id] = names_[i] + "[" + cell + "]";
+      replaced_[id] = names_[id] + "[" + row + "]";
+    } else if (!cell.empty() && !is_narrow(nest_.buffers[id].type)) {
+      replaced_[id] = names_[id] + "[" + cell + "]";
     }
   }
 }
@@ -199,7 +198,7 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
   ValueText value = values[rounds ? root.args[0] : store.body.results[0]];
   line("wide[i] = " + print_conversion(value, DType::f32) + ";");
   close();
-  const std::string& name = names_[static_cast<size_t>(store.target.buffer)];
+  const std::string& name = names_[store.target.buffer];
   std::string type = std::string(memory_type(buffer(store.target.buffer).type));
   line(name + "[2 * n] = stream_pair(" + type + "{}, wide[0], wide[1]);");
   line(name + "[2 * n + 1] = stream_pair(" + type + "{}, wide[2], wide[3]);");
@@ -209,7 +208,7 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
 // What is combined over a row's columns: each lane its own, then those of four lanes. Of products
 // with one positive number the largest is the number times the largest, rounded alike.
 void Printer::stream_reduction(const nest::For& loop) {
-  std::map<int, nest::StoreKind> targets;
+  std::map<nest::BufferId, nest::StoreKind> targets;
   for (const nest::Store* s : stores_in(loop.body)) {
     bool known_kind = s->kind == nest::StoreKind::max || s->kind == nest::StoreKind::add;
     internal_check(is_row_fragment(s->target.buffer) && known_kind,
@@ -222,7 +221,7 @@ void Printer::stream_reduction(const nest::For& loop) {
                           : "";
   replace_fragments("i / 2", "4 * n + i");
   open("{");
-  std::map<int, std::string> parts;
+  std::map<nest::BufferId, std::string> parts;
   for (auto [id, kind] : targets) {
     bool maximum = kind == nest::StoreKind::max;
     parts[id] = fresh("w");
@@ -238,7 +237,7 @@ void Printer::stream_reduction(const nest::For& loop) {
   line("#pragma unroll");
   open("for (int h = 0; h < 2; ++h) {");
   for (auto [id, kind] : targets) {
-    const std::string name = names_[static_cast<size_t>(id)] + "[h]";
+    const std::string name = names_[id] + "[h]";
     bool maximum = kind == nest::StoreKind::max;
     line(name +
          (maximum ? " = largest(" + name + ", " + times + "stream_largest("

@@ -87,7 +87,7 @@ class Printer {
   void barrier();
   void settle_barriers(size_t from);
   int64_t cluster_blocks() const { return cluster_ == nullptr ? 1 : cluster_->extent.value(); }
-  bool by_blocks(int id) const {
+  bool by_blocks(nest::BufferId id) const {
     return cluster_ != nullptr && buffer(id).scope == nest::Scope::shared;
   }
   // The address of the buffer's first element, in the block that the access names.
@@ -118,7 +118,7 @@ class Printer {
   StreamLayout stream_layout(const nest::For& grid) const;
   void stream_kernel(const nest::For& grid);
   void stream_block(const nest::Block& statements);
-  static bool clears(const nest::Statement& s, int fragment);
+  static bool clears(const nest::Statement& s, nest::BufferId fragment);
   void stream_loop(const nest::For& loop);
   void stream_steps(const nest::For& loop);
   void stream_turns(const nest::For& loop, const std::string& first, const std::string& end);
@@ -129,11 +129,11 @@ class Printer {
   void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
   std::string stream_functions(const StreamLayout& l);
   void set_up_barriers();
-  bool is_row_fragment(int id) const;
-  void stream_fragment(int id);
+  bool is_row_fragment(nest::BufferId id) const;
+  void stream_fragment(nest::BufferId id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
   void stream_multiply(const nest::MatrixTile& m, bool fresh);
-  std::string stream_place(int id) const;
+  std::string stream_place(nest::BufferId id) const;
   void multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum);
   void multiply_by_warps(const nest::MatrixTile& m);
   void stream_rows(const nest::For& loop);
@@ -184,28 +184,28 @@ class Printer {
   std::string named(DType type, const std::string& value);
   // The lanes of the access are neighbours, the first at a multiple of the vector's size.
   bool packs(const nest::Access& access, const nest::For& loop) const;
-  std::string pack_type(int buffer, const nest::For& loop) const;
+  std::string pack_type(nest::BufferId buffer, const nest::For& loop) const;
   std::string pack_place(const nest::Access& access, const nest::For& loop);
-  const nest::Buffer& buffer(int id) const { return nest_.buffers[static_cast<size_t>(id)]; }
+  const nest::Buffer& buffer(nest::BufferId id) const { return nest_.buffers[id]; }
 
   const nest::Nest& nest_;
   const Target& target_;
   CudaSource source_;
   std::string text_;
-  int indent_ = 0;
+  size_t indent_ = 0;
   int counter_ = 0;
   Variables variables_;
   Ranges ranges_;
-  std::vector<std::string> names_;       // of the buffers
-  std::map<int, std::string> replaced_;  // buffers whose only element is a variable
+  IdVector<nest::BufferId, std::string> names_;
+  std::map<nest::BufferId, std::string> replaced_;  // buffers whose only element is a variable
   bool matrix_prelude_ = false, mma_prelude_ = false;
   bool stream_prelude_ = false, stream_groups_ = false;
   std::set<std::string> stream_functions_;  // of wgmma, that are printed
   StreamLayout* stream_ = nullptr;          // of the kernel being printed
   // What is printed is inside a stream's loop; and of rows.
   bool stream_exponentials_ = false, stream_between_ = false;
-  std::map<int, size_t> workspace_, shared_;  // byte offsets by buffer
-  int64_t block_ = 1;                         // threads of the kernel being printed
+  std::map<nest::BufferId, size_t> workspace_, shared_;  // byte offsets by buffer
+  int64_t block_ = 1;                                    // threads of the kernel being printed
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.
   bool grid_dimensions_ = false, block_dimensions_ = false;
   bool ends_kernel_ = false;  // nothing comes after the statement being printed
@@ -213,9 +213,9 @@ class Printer {
   // The names of values by their texts; of folds, all names, the first carried one first.
   std::map<std::string, std::string> shared_values_;
   std::map<std::string, std::vector<std::string>> shared_folds_;
-  std::set<int> declared_;              // private buffers of the block being printed
+  std::set<nest::BufferId> declared_;   // private buffers of the block being printed
   bool ordered_loads_ = false;          // of arguments, in the kernel being printed
-  std::set<int> written_;               // buffers that the kernel being printed stores to
+  std::set<nest::BufferId> written_;    // buffers that the kernel being printed stores to
   const nest::For* cluster_ = nullptr;  // its loop over the blocks of a cluster
   bool clusters_ = false;               // some kernel has one
   bool copies_ = false;                 // some kernel has asynchronous stores

@@ -25,7 +25,7 @@ struct Printer::StreamLayout {
   CudaKernel* kernel = nullptr;
   bool divided = false;  // into those that copy and those that multiply, where the text has come to
   int64_t rows = 0, threads = 0, stages = 0;
-  std::map<int, int64_t> at;                   // bytes of the shared buffers, in a stage or before
+  std::map<nest::BufferId, int64_t> at;        // bytes of the shared buffers, in a stage or before
   std::vector<const nest::Copy*> once, steps;  // copies before the loop and in it
   int64_t once_bytes = 0, stage_bytes = 0;
   const nest::For* loop = nullptr;

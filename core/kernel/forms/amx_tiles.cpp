@@ -13,8 +13,8 @@ bool is_byte(DType t) { return t == DType::i8 || t == DType::u8; }
 // Of the iterator the values in one iteration of the loop before loop i of `loops`.
 int64_t block_before(const PieceSchedule& s, const std::vector<Loop>& loops, size_t i,
                      const Piece& piece) {
-  int iterator = loops[i].iterator;
-  int64_t block = piece.box[static_cast<size_t>(iterator)];
+  IteratorId iterator = loops[i].iterator;
+  int64_t block = piece.box[iterator];
   auto take = [&](const Loop& l) {
     if (l.iterator == iterator) block = std::min(block, l.step);
   };
@@ -42,9 +42,9 @@ std::optional<DotForm> tile_form(const PieceSchedule& s, const Piece& piece, con
                                  const BoundTensors& tensors) {
   std::optional<DotForm> form = tile_factors(piece, c, tensors);
   if (!form) return std::nullopt;
-  auto m = static_cast<size_t>(s.tile[s.tile.size() - 2].iterator);
-  auto n = static_cast<size_t>(s.tile.back().iterator);
-  auto moves = [&](size_t load, size_t u) { return moves_with(piece.loads[load], u); };
+  IteratorId m = s.tile[s.tile.size() - 2].iterator;
+  IteratorId n = s.tile.back().iterator;
+  auto moves = [&](size_t load, IteratorId u) { return moves_with(piece.loads[load], u); };
   if (moves(form->y, m)) {
     std::swap(form->x, form->y);
     std::swap(form->element_x, form->element_y);
@@ -73,8 +73,8 @@ TileSizes tile_sizes(const PieceSchedule& s, const Piece& piece) {
   t.columns = block_before(s, s.tile, s.tile.size() - 1, piece);
   t.group = dot_group(s);
   t.groups = ceil_div(block_before(s, s.reduce, s.reduce.size() - 2, piece), t.group);
-  auto tiles = [&](int iterator, int64_t size) {
-    int64_t block = piece.box[static_cast<size_t>(iterator)];
+  auto tiles = [&](IteratorId iterator, int64_t size) {
+    int64_t block = piece.box[iterator];
     for (const Loop& l : s.outer) {
       if (l.iterator == iterator) block = std::min(block, l.step);
     }

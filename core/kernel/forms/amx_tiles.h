@@ -31,7 +31,7 @@ double tiles_per_ns(const DotForm& form, const Target& target);
 
 // Sizes that follow from the loops.
 struct TileSizes {
-  int m = -1, n = -1, k = -1;
+  IteratorId m, n, k;
   int64_t rows = 0, columns = 0;            // of one register, and…
   int64_t row_tiles = 0, column_tiles = 0;  // …how many of them
   int64_t group = 0, groups = 0;  // neighbours, and groups that one instruction multiplies

@@ -7,12 +7,13 @@
 namespace tile {
 namespace {
 
-// The load that a factor converts; -1: it is something else.
-int factor(const Body& body, NodeId id) {
+// The load that a factor converts; nullopt: it is something else.
+std::optional<size_t> factor(const Body& body, NodeId id) {
   const Node& n = body[id];
-  if (n.kind != NodeKind::operation || n.op != Op::cast) return -1;
+  if (n.kind != NodeKind::operation || n.op != Op::cast) return std::nullopt;
   const Node& load = body[n.args[0]];
-  return load.kind == NodeKind::load && load.args.empty() ? load.slot : -1;
+  if (load.kind != NodeKind::load || !load.args.empty()) return std::nullopt;
+  return load.slot;
 }
 
 bool fits_i16(DType t) { return t == DType::i8 || t == DType::u8 || t == DType::i16; }
@@ -59,9 +60,10 @@ std::optional<std::pair<size_t, size_t>> product_of_loads(const Piece& piece,
   const Node& root = piece.body[piece.body.results[0]];
   bool product = root.kind == NodeKind::operation && root.op == Op::mul;
   if (!product || root.type != c.accumulator) return std::nullopt;
-  int a = factor(piece.body, root.args[0]), b = factor(piece.body, root.args[1]);
-  if (a < 0 || b < 0 || a == b) return std::nullopt;
-  return std::pair(static_cast<size_t>(a), static_cast<size_t>(b));
+  std::optional<size_t> a = factor(piece.body, root.args[0]);
+  std::optional<size_t> b = factor(piece.body, root.args[1]);
+  if (!a || !b || a == b) return std::nullopt;
+  return std::pair(*a, *b);
 }
 
 std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
@@ -81,8 +83,8 @@ std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
   return of_equal_signs(right, left, type(a));
 }
 
-bool packs_along(const DotForm& form, const Piece& piece, size_t iterator) {
-  if (iterator < piece.parallel_dims || iterator >= piece.box.size()) return false;
+bool packs_along(const DotForm& form, const Piece& piece, IteratorId iterator) {
+  if (!piece.box.contains(iterator) || piece.is_parallel(iterator)) return false;
   bool free = std::all_of(piece.constraints.begin(), piece.constraints.end(),
                           [&](const auto& c) { return c.form.coefficient(iterator).is_zero(); });
   auto moves = [&](size_t load) {

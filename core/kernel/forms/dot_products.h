@@ -29,7 +29,7 @@ std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
 std::optional<std::pair<size_t, size_t>> product_of_loads(const Piece& piece, const Contraction& c);
 // Whether neighbours along this iterator may be packed: a reduction that moves both loads and that
 // no condition names.
-bool packs_along(const DotForm& form, const Piece& piece, size_t iterator);
+bool packs_along(const DotForm& form, const Piece& piece, IteratorId iterator);
 // Multiply-adds per nanosecond of the form's instruction; 0: the target has none.
 double dot_per_ns(const DotForm& form, const Target& target);
 

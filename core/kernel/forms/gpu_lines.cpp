@@ -20,7 +20,7 @@ class LineFinder {
   explicit LineFinder(const Kernel& kernel) : kernel_(kernel) {}
 
   std::optional<LineForm> find() {
-    const std::vector<KernelStage>& stages = kernel_.stages;
+    const IdVector<StageId, KernelStage>& stages = kernel_.stages;
     codes_.resize(stages.size());
     f_.lines.resize(stages.size());
     for (size_t s = 0; s < stages.size(); ++s) {
@@ -83,7 +83,7 @@ class LineFinder {
     const Contraction& c = stage.contraction;
     if (c.pieces.size() != 1 || c.fill || c.outputs.size() != 1) return false;
     if (!covers_output(c, kernel_.tensors) || may_be_empty(c.pieces[0], c)) return false;
-    bool found = stage.attach >= 0 ? attached(s) : own_loops(s);
+    bool found = stage.attach.valid() ? attached(s) : own_loops(s);
     if (!found) return false;
     Signature made = signature(c.pieces[0].stores[0], s);
     TensorId out = c.outputs[0];
@@ -103,8 +103,8 @@ class LineFinder {
     std::vector<size_t> rest;
     std::vector<int64_t> rows;
     for (size_t r = 0; r < stage.rows.size(); ++r) {
-      codes_[s][static_cast<size_t>(stage.rows[r])] = static_cast<int>(r);
-      rows.push_back(p.box[static_cast<size_t>(stage.rows[r])]);
+      codes_[s][stage.rows[r]] = static_cast<int>(r);
+      rows.push_back(p.box[stage.rows[r]]);
     }
     bool reduces = p.parallel_dims < p.box.size();
     FlatIndex all = reduces ? flat_reductions(p, kernel_) : flat_parallel_dims(p, kernel_);
@@ -166,7 +166,7 @@ class LineFinder {
       bool cell = kind(list) == Kind::line && known->second == list;
       if (!cell) spoiled_.insert(a.tensor);
       readers_[a.tensor].insert(s);
-      bool own = kernel_.stages[s].attach < 0;
+      bool own = !kernel_.stages[s].attach.valid();
       if (own) first_read_.try_emplace(a.tensor, LineForm::Cached{a.tensor, s, i});
     }
     return true;
@@ -174,7 +174,7 @@ class LineFinder {
 
   // The stage with loops of its own that stage s runs in.
   size_t loops_of(size_t s) const {
-    while (kernel_.stages[s].attach >= 0) s = static_cast<size_t>(kernel_.stages[s].attach);
+    while (kernel_.stages[s].attach.valid()) s = kernel_.stages[s].attach.index();
     return s;
   }
   void find_stored() {
@@ -196,7 +196,7 @@ class LineFinder {
   LineForm f_;
   bool settled_ = false;  // by the first stage with loops of its own: the rows and the line
   std::vector<int64_t> line_extents_;
-  std::vector<std::vector<int>> codes_;  // by stage and iterator
+  std::vector<IdVector<IteratorId, int>> codes_;  // by stage
   std::map<TensorId, Signature> made_, read_as_;
   std::map<TensorId, std::set<size_t>> readers_;
   std::map<TensorId, LineForm::Cached> first_read_;
@@ -224,8 +224,8 @@ int64_t words_of_a_cell(const LineForm& f, const Kernel& kernel) {
   auto hold = [&](TensorId id, bool from_the_start) {
     size_t begin = from_the_start ? 0 : held.size(), end = 0;
     for (size_t s = 0; s < kernel.stages.size(); ++s) {
-      int host = kernel.stages[s].attach;
-      size_t time = host < 0 ? s : static_cast<size_t>(host);
+      StageId host = kernel.stages[s].attach;
+      size_t time = host.valid() ? host.index() : s;
       const Contraction& c = kernel.stages[s].contraction;
       bool makes = std::find(c.outputs.begin(), c.outputs.end(), id) != c.outputs.end();
       if (makes) begin = std::min(begin, time + 1);

@@ -51,12 +51,12 @@ class FormFinder {
     if (!has_stream(kernel_) || !broken_rows(kernel_).empty()) return std::nullopt;
     map_ = row_map(kernel_);
     const KernelStage& first = kernel_.stages[0];
-    form_.columns = piece(0).box[static_cast<size_t>(first.stream)];
+    form_.columns = piece(0).box[first.stream];
     if (!bodies_fit() || !scores() || !other_stages()) return std::nullopt;
     // The printer knows the kernel by the product of weights and values: sums of single cells alone
     // (a log-sum-exp) stay apart.
     bool multiplies = std::any_of(form_.sums.begin(), form_.sums.end(),
-                                  [](const StreamForm::Sum& s) { return s.column >= 0; });
+                                  [](const StreamForm::Sum& s) { return s.column.valid(); });
     bool whole = form_.weights > 0 && form_.running > 0 && multiplies;
     return whole ? std::optional(form_) : std::nullopt;
   }
@@ -64,9 +64,9 @@ class FormFinder {
  private:
   const Contraction& contraction(size_t s) const { return kernel_.stages[s].contraction; }
   const Piece& piece(size_t s) const { return contraction(s).pieces[0]; }
-  int iterator(size_t stage, size_t row) const { return kernel_.stages[stage].rows[row]; }
-  static Rational coefficient(const Index& index, int u) {
-    return index.affine.coefficient(static_cast<size_t>(u));
+  IteratorId iterator(size_t stage, RowId row) const { return kernel_.stages[stage].rows[row]; }
+  static Rational coefficient(const Index& index, IteratorId u) {
+    return index.affine.coefficient(u);
   }
   bool narrow(TensorId id) const { return kernel_.tensors[id].type == form_.type; }
 
@@ -84,15 +84,15 @@ class FormFinder {
 
   // Iterators beside the rows and the streamed axis have one value; but `more` parallel dimensions
   // and `reduced` reductions, which are added to the lists.
-  bool box_fits(size_t s, std::vector<int>* more, std::vector<int>* reduced) const {
+  bool box_fits(size_t s, std::vector<IteratorId>* more, std::vector<IteratorId>* reduced) const {
     const KernelStage& stage = kernel_.stages[s];
     const Piece& p = piece(s);
     for (size_t u = 0; u < p.box.size(); ++u) {
-      int at = static_cast<int>(u);
+      IteratorId at(u);
       bool shared = at == stage.stream ||
                     std::find(stage.rows.begin(), stage.rows.end(), at) != stage.rows.end();
       if (shared) continue;
-      std::vector<int>* list = u < p.parallel_dims ? more : reduced;
+      std::vector<IteratorId>* list = u < p.parallel_dims ? more : reduced;
       if (p.box[u] == 1 && u < p.parallel_dims) continue;
       if (list == nullptr) return false;
       list->push_back(at);
@@ -100,21 +100,21 @@ class FormFinder {
     return true;
   }
 
-  // The dimension that the iterator alone moves along by whole steps; -1: none.
-  static int dimension_of(const Access& access, int u) {
-    int found = -1;
+  // The dimension that the iterator alone moves along by whole steps, if there is one.
+  static std::optional<size_t> dimension_of(const Access& access, IteratorId u) {
+    std::optional<size_t> found;
     for (size_t d = 0; d < access.index.size(); ++d) {
       const Index& index = access.index[d];
       if (index.value >= 0 || index.boundary != Boundary::in_range || !index.affine.is_integral()) {
-        return -1;
+        return std::nullopt;
       }
       if (coefficient(index, u).is_zero()) continue;
-      if (found >= 0 || coefficient(index, u) < Rational(1)) return -1;
-      found = static_cast<int>(d);
+      if (found || coefficient(index, u) < Rational(1)) return std::nullopt;
+      found = d;
     }
     return found;
   }
-  bool moves(size_t s, size_t load, int u) const {
+  bool moves(size_t s, size_t load, IteratorId u) const {
     const std::vector<Index>& index = piece(s).loads[load].index;
     return std::any_of(index.begin(), index.end(),
                        [&](const Index& i) { return !coefficient(i, u).is_zero(); });
@@ -124,24 +124,24 @@ class FormFinder {
   bool copies(size_t s, StreamedFactor& f) const {
     const Piece& p = piece(s);
     const Access& a = p.loads[f.load];
-    int line = dimension_of(a, f.line), inner = dimension_of(a, f.inner);
-    if (line < 0 || inner < 0 || line == inner || made_here(a.tensor)) return false;
-    const Index& along = a.index[static_cast<size_t>(inner)];
+    std::optional<size_t> line = dimension_of(a, f.line), inner = dimension_of(a, f.inner);
+    if (!line || !inner || line == inner || made_here(a.tensor)) return false;
+    const Index& along = a.index[*inner];
     for (size_t u = 0; u < p.box.size(); ++u) {
-      bool other = static_cast<int>(u) != f.inner && p.box[u] > 1;
+      bool other = IteratorId(u) != f.inner && p.box[u] > 1;
       if (other && !along.affine.coefficient(u).is_zero()) return false;
     }
-    f.extent = p.box[static_cast<size_t>(f.inner)];
+    f.extent = p.box[f.inner];
     if (coefficient(along, f.inner) != Rational(1) || f.extent > kMostExtent) return false;
     f.limit = kernel_.tensors[a.tensor].shape;
-    int64_t& end = f.limit[static_cast<size_t>(inner)];
+    int64_t& end = f.limit[*inner];
     end = std::min(end, along.affine.constant.num() + f.extent);
     return narrow(a.tensor);
   }
   bool made_here(TensorId id) const { return map_.dimensions.contains(id); }
 
   bool scores() {
-    std::vector<int> depth;
+    std::vector<IteratorId> depth;
     if (!is_sum_in_f32(contraction(0)) || reduces_stream(kernel_.stages[0])) return false;
     if (!box_fits(0, nullptr, &depth) || depth.size() != 1) return false;
     const Body& body = piece(0).body;
@@ -150,7 +150,7 @@ class FormFinder {
     const Node &a = body[factors->first], &b = body[factors->second];
     if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
     form_.type = a.type;
-    int stream = kernel_.stages[0].stream;
+    IteratorId stream = kernel_.stages[0].stream;
     form_.query.load = moves(0, a.slot, stream) ? b.slot : a.slot;
     form_.key.load = moves(0, a.slot, stream) ? a.slot : b.slot;
     if (moves(0, form_.query.load, stream) || !moves(0, form_.key.load, stream)) return false;
@@ -163,11 +163,11 @@ class FormFinder {
 
   // The longest one that the keys do not depend on.
   bool choose_row() {
-    for (size_t r = 0; r < kernel_.stages[0].rows.size(); ++r) {
-      int u = iterator(0, r);
-      int64_t extent = piece(0).box[static_cast<size_t>(u)];
+    for (RowId r : kernel_.stages[0].rows.ids()) {
+      IteratorId u = iterator(0, r);
+      int64_t extent = piece(0).box[u];
       bool own = moves(0, form_.query.load, u) && !moves(0, form_.key.load, u) &&
-                 dimension_of(piece(0).loads[form_.query.load], u) >= 0;
+                 dimension_of(piece(0).loads[form_.query.load], u);
       if (!own || extent <= form_.rows) continue;
       form_.row = r;
       form_.rows = extent;
@@ -178,7 +178,7 @@ class FormFinder {
   bool other_stages() {
     for (size_t s = 1; s < kernel_.stages.size(); ++s) {
       const KernelStage& stage = kernel_.stages[s];
-      bool fits = stage.attach >= 0        ? true
+      bool fits = stage.attach.valid()     ? true
                   : is_running(kernel_, s) ? maximum(s)
                   : reduces_stream(stage)  ? sum(s)
                                            : block(s);
@@ -201,10 +201,10 @@ class FormFinder {
 
   bool sum(size_t s) {
     const KernelStage& stage = kernel_.stages[s];
-    std::vector<int> columns;
-    bool fits = stage.rescale == static_cast<int>(form_.running) && form_.running > 0 &&
-                form_.weights > 0 && is_sum_in_f32(contraction(s)) &&
-                box_fits(s, &columns, nullptr) && columns.size() <= 1 && only_shared(s) &&
+    std::vector<IteratorId> columns;
+    bool fits = stage.rescale == StageId(form_.running) && form_.running > 0 && form_.weights > 0 &&
+                is_sum_in_f32(contraction(s)) && box_fits(s, &columns, nullptr) &&
+                columns.size() <= 1 && only_shared(s) &&
                 conditions_of(s) == conditions_of(form_.running);
     if (!fits) return false;
     StreamForm::Sum found;
@@ -214,7 +214,7 @@ class FormFinder {
     return true;
   }
 
-  bool product(int column, StreamForm::Sum& found) {
+  bool product(IteratorId column, StreamForm::Sum& found) {
     size_t s = found.stage;
     const Body& body = piece(s).body;
     auto factors = narrow_product(body);
@@ -246,8 +246,8 @@ class FormFinder {
     for (const Constraint& given : piece(s).constraints) {
       Constraint c = integral(given);
       std::vector<Rational> form{c.form.constant};
-      for (int u : shared_iterators(kernel_.stages[s])) {
-        form.push_back(c.form.coefficient(static_cast<size_t>(u)));
+      for (IteratorId u : shared_iterators(kernel_.stages[s])) {
+        form.push_back(c.form.coefficient(u));
       }
       list.emplace_back(std::move(form), c.lo, c.hi);
     }
@@ -256,11 +256,11 @@ class FormFinder {
   }
   // Its conditions are of the rows and the streamed axis.
   bool only_shared(size_t s) const {
-    std::vector<int> shared = shared_iterators(kernel_.stages[s]);
+    IdVector<RowId, IteratorId> shared = shared_iterators(kernel_.stages[s]);
     for (const Constraint& c : piece(s).constraints) {
       if (c.integral && !c.form.is_integral()) return false;
       for (size_t u : iterators_in(c.form)) {
-        bool known = std::find(shared.begin(), shared.end(), static_cast<int>(u)) != shared.end();
+        bool known = std::find(shared.begin(), shared.end(), IteratorId(u)) != shared.end();
         if (!known && piece(s).box[u] != 1) return false;
       }
     }
@@ -270,12 +270,12 @@ class FormFinder {
   // What has columns of its own is read in its own tile only, and no result leaves before the end.
   bool reads_fit() const {
     auto tile_of = [&](size_t s) {
-      while (kernel_.stages[s].attach >= 0) s = static_cast<size_t>(kernel_.stages[s].attach);
+      while (kernel_.stages[s].attach.valid()) s = kernel_.stages[s].attach.index();
       return s;
     };
     auto has_columns = [&](size_t tile) {
       return std::any_of(form_.sums.begin(), form_.sums.end(), [&](const StreamForm::Sum& x) {
-        return x.stage == tile && x.column >= 0;
+        return x.stage == tile && x.column.valid();
       });
     };
     std::map<TensorId, size_t> made;
@@ -314,7 +314,7 @@ int64_t multiplied_elements(int64_t extent) {
 int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
   int64_t line = stored_elements(form.key.extent);
   for (const StreamForm::Sum& sum : form.sums) {
-    if (sum.column >= 0) line += stored_elements(sum.value.extent);
+    if (sum.column.valid()) line += stored_elements(sum.value.extent);
   }
   int64_t elements = checked_mul(schedule.rows, stored_elements(form.query.extent));
   elements =

@@ -17,21 +17,21 @@ namespace tile::gpu {
 // which neighbours are values of `inner`. Iterators of the stage that reads it.
 struct StreamedFactor {
   size_t load = 0;
-  int line = -1, inner = -1;
+  IteratorId line, inner;
   int64_t extent = 0;          // of `inner`
   std::vector<int64_t> limit;  // of each dimension of the tensor: cells from here on are zero
 };
 
 struct StreamForm {
   DType type = DType::none;  // of all factors: f16 or bf16
-  size_t row = 0;            // the row loop that is cut into blocks; a block has one of each other
+  RowId row;                 // the row loop that is cut into blocks; a block has one of each other
   int64_t rows = 0, columns = 0;    // extents of that row loop and of the streamed axis
   StreamedFactor query, key;        // of the scores, the product of stage 0
   size_t running = 0, weights = 0;  // stages
-  // A stage that adds up weights; with `column` >= 0 (its iterator) their products with values.
+  // A stage that adds up weights; with a `column` (its iterator) their products with values.
   struct Sum {
     size_t stage = 0;
-    int column = -1;
+    IteratorId column;
     NodeId weight;  // node of its body, of the factors' type: the weight that is multiplied
     StreamedFactor value;
   };

@@ -24,13 +24,14 @@ bool is_fixed(const BoundTensors& tensors, TensorId id) {
 }
 
 std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& schedule,
-                                  const Piece& piece, const std::vector<int64_t>& range) {
+                                  const Piece& piece, const IterationBox& range) {
   std::optional<TileSizes> tiles;
   if (uses_tiles(schedule)) tiles = tile_sizes(schedule, piece);
-  std::vector<int64_t> shape, left = range;
+  std::vector<int64_t> shape;
+  IterationBox left = range;
   for (size_t e = 0; e < packed_loops(packing, schedule); ++e) {
     const Loop& entry = packing.order[e];
-    int64_t& block = left[static_cast<size_t>(entry.iterator)];
+    int64_t& block = left[entry.iterator];
     if (tiles && entry.iterator == tiles->k)
       block = ceil_div(block, tiles->terms()) * tiles->terms();
     shape.push_back(std::max<int64_t>(1, ceil_div(block, entry.step)));
@@ -42,20 +43,20 @@ std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& s
 DType packed_type(const Packing& packing, const PieceSchedule& schedule, const Piece& piece,
                   const BoundTensors& tensors) {
   if (packed_loops(packing, schedule) < packing.order.size()) return DType::u32;
-  TensorId id = piece.loads[static_cast<size_t>(packing.load)].tensor;
+  TensorId id = piece.loads[packing.load].tensor;
   return tensors[id].type;
 }
 
 std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& schedule,
                                    const Piece& piece, const Kernel& kernel, const Target& target) {
-  const Access& access = piece.loads[static_cast<size_t>(packing.load)];
+  const Access& access = piece.loads[packing.load];
   if (!is_fixed(kernel.tensors, access.tensor)) return std::nullopt;
   if (is_gpu(target) || row_loops(kernel) > 0) return std::nullopt;
   Packing whole{packing.load, 0, {}};
-  for (int i = 0; i < packing.level; ++i) {
-    const Loop& l = schedule.outer[static_cast<size_t>(i)];
-    bool blocks = l.step < piece.box[static_cast<size_t>(l.iterator)];
-    if (blocks && moves_with(access, static_cast<size_t>(l.iterator))) {
+  for (size_t i = 0; i < packing.level; ++i) {
+    const Loop& l = schedule.outer[i];
+    bool blocks = l.step < piece.box[l.iterator];
+    if (blocks && moves_with(access, l.iterator)) {
       whole.order.push_back({l.iterator, l.step, Binding::serial});
     }
   }

@@ -26,7 +26,7 @@ std::optional<Packing> packed_once(const Packing& packing, const PieceSchedule& 
 // Extents of a packed block's dimensions where each iterator has `range` values; of tiles, terms
 // that zeros fill up count.
 std::vector<int64_t> packed_shape(const Packing& packing, const PieceSchedule& schedule,
-                                  const Piece& piece, const std::vector<int64_t>& range);
+                                  const Piece& piece, const IterationBox& range);
 
 // The type of a packed element: the tensor's own, or a dot's neighbours together.
 DType packed_type(const Packing& packing, const PieceSchedule& schedule, const Piece& piece,

@@ -5,17 +5,14 @@
 #include <set>
 #include <utility>
 
+#include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
 
 namespace tile::stream {
 
-int iterator_of(const Index& index, const Piece& piece) {
-  if (index.value >= 0 || index.boundary != Boundary::in_range) return -1;
-  for (size_t u = 0; u < piece.iterators.size(); ++u) {
-    if (index.affine == iterator_affine(u)) return static_cast<int>(u);
-  }
-  return -1;
+IteratorId iterator_of(const Index& index, const Piece& piece) {
+  return sole_iterator(index, piece.iterators.size());
 }
 
 namespace {
@@ -28,7 +25,7 @@ NodeId without_casts(const Body& body, NodeId id) {
 // Compares two expressions, finding which iterator of the second is which of the first.
 class SameValue {
  public:
-  SameValue(const Piece& a, const Piece& b) : a_(a), b_(b), of_(b.iterators.size(), -1) {}
+  SameValue(const Piece& a, const Piece& b) : a_(a), b_(b), of_(b.iterators.size(), IteratorId()) {}
 
   bool same(NodeId x, NodeId y) {
     x = without_casts(a_.body, x);
@@ -41,7 +38,7 @@ class SameValue {
       case NodeKind::load:
         return n.args.empty() && same_access(n.slot, m.slot);
       case NodeKind::index:
-        return is(n.slot, m.slot);
+        return is(IteratorId(n.slot), IteratorId(m.slot));
       case NodeKind::integer:
       case NodeKind::real:
         return true;
@@ -54,24 +51,23 @@ class SameValue {
         return false;
     }
   }
-  const std::vector<int>& of() const { return of_; }
+  const IdVector<IteratorId, IteratorId>& of() const { return of_; }
   const std::set<size_t>& loads() const { return loads_; }
 
  private:
-  bool is(int a, int b) {
-    int& known = of_[static_cast<size_t>(b)];
-    bool fits = a_.box[static_cast<size_t>(a)] == b_.box[static_cast<size_t>(b)];
-    if (!fits || (known >= 0 && known != a)) return false;
+  bool is(IteratorId a, IteratorId b) {
+    IteratorId& known = of_[b];
+    if (a_.box[a] != b_.box[b] || (known.valid() && known != a)) return false;
     known = a;
     return true;
   }
-  bool same_access(size_t load, int other) {
-    const Access &p = a_.loads[load], &q = b_.loads[static_cast<size_t>(other)];
+  bool same_access(size_t load, size_t other) {
+    const Access &p = a_.loads[load], &q = b_.loads[other];
     if (p.tensor != q.tensor) return false;
     loads_.insert(load);
     for (size_t d = 0; d < p.index.size(); ++d) {
-      int u = iterator_of(p.index[d], a_), v = iterator_of(q.index[d], b_);
-      if (u >= 0 && v >= 0 && is(u, v)) continue;
+      IteratorId u = iterator_of(p.index[d], a_), v = iterator_of(q.index[d], b_);
+      if (u.valid() && v.valid() && is(u, v)) continue;
       if (!single(p.index[d], a_) || !single(q.index[d], b_)) return false;
     }
     return true;
@@ -80,12 +76,12 @@ class SameValue {
   static bool single(const Index& index, const Piece& piece) {
     if (index.value >= 0) return false;
     if (index.affine == constant_affine(0)) return true;
-    int u = iterator_of(index, piece);
-    return u >= 0 && piece.box[static_cast<size_t>(u)] == 1;
+    IteratorId u = iterator_of(index, piece);
+    return u.valid() && piece.box[u] == 1;
   }
 
   const Piece &a_, &b_;
-  std::vector<int> of_;
+  IdVector<IteratorId, IteratorId> of_;  // of b: that of a
   std::set<size_t> loads_;
 };
 
@@ -94,23 +90,23 @@ bool one_plain_piece(const Contraction& c) {
 }
 
 // The maximum is read where the distance's own iterators say.
-bool reads_row(const Piece& e, size_t load, const Piece& maximum, const std::vector<int>& of) {
+bool reads_row(const Piece& e, size_t load, const Piece& maximum,
+               const IdVector<IteratorId, IteratorId>& of) {
   const Access& read = e.loads[load];
   for (size_t d = 0; d < read.index.size(); ++d) {
-    int parallel_dim = iterator_of(maximum.stores[0].index[d], maximum);
-    bool many = parallel_dim >= 0 && maximum.box[static_cast<size_t>(parallel_dim)] != 1;
-    if (many && iterator_of(read.index[d], e) != of[static_cast<size_t>(parallel_dim)])
-      return false;
+    IteratorId parallel_dim = iterator_of(maximum.stores[0].index[d], maximum);
+    bool many = parallel_dim.valid() && maximum.box[parallel_dim] != 1;
+    if (many && iterator_of(read.index[d], e) != of[parallel_dim]) return false;
   }
   return true;
 }
 
-// By dimension of what the load reads: the piece's iterator, -1 where there is one value.
-std::optional<std::vector<int>> iterators_read(const Piece& piece, size_t load) {
-  std::vector<int> of;
+// By dimension of what the load reads: the piece's iterator, none where there is one value.
+std::optional<std::vector<IteratorId>> iterators_read(const Piece& piece, size_t load) {
+  std::vector<IteratorId> of;
   for (const Index& index : piece.loads[load].index) {
     of.push_back(iterator_of(index, piece));
-    if (of.back() < 0 && !(index.value < 0 && index.affine == constant_affine(0))) {
+    if (!of.back().valid() && !(index.value < 0 && index.affine == constant_affine(0))) {
       return std::nullopt;
     }
   }
@@ -150,9 +146,9 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) 
     if (e.loads[load].tensor != maximum.outputs[0]) continue;
     SameValue values(e, m);
     if (!values.same(distance.args[0], m.body.results[0])) continue;
-    int axis = values.of()[m.parallel_dims];
-    if (axis < 0 || !reads_row(e, load, m, values.of())) continue;
-    Distance found{load, values.of(), static_cast<size_t>(axis), {}};
+    IteratorId axis = values.of()[m.parallel_dims];
+    if (!axis.valid() || !reads_row(e, load, m, values.of())) continue;
+    Distance found{load, values.of(), axis, {}};
     found.x_loads.assign(values.loads().begin(), values.loads().end());
     return found;
   }
@@ -163,7 +159,7 @@ namespace {
 
 // The condition on a form with integral coefficients, the first of them positive, and no constant;
 // its ends no further out than the box reaches.
-Constraint normal_form(const Constraint& c, const std::vector<int64_t>& box) {
+Constraint normal_form(const Constraint& c, const IterationBox& box) {
   Constraint k = integral(c);
   auto first = std::find_if(k.form.coefficients.begin(), k.form.coefficients.end(),
                             [](const Rational& a) { return !a.is_zero(); });
@@ -188,7 +184,8 @@ Constraint normal_form(const Constraint& c, const std::vector<int64_t>& box) {
 
 }  // namespace
 
-bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<int>& of) {
+bool keeps_conditions(const Piece& piece, const Piece& other,
+                      const IdVector<IteratorId, IteratorId>& of) {
   return std::all_of(other.constraints.begin(), other.constraints.end(), [&](const Constraint& c) {
     Constraint wanted = c;
     wanted.form = constant_affine(0);
@@ -196,8 +193,8 @@ bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<
     wanted.form.coefficients.resize(piece.box.size());
     for (size_t u = 0; u < other.box.size(); ++u) {
       if (c.form.coefficient(u).is_zero() || other.box[u] == 1) continue;
-      if (of[u] < 0) return false;
-      wanted.form.coefficients[static_cast<size_t>(of[u])] = c.form.coefficient(u);
+      if (!of[u].valid()) return false;
+      wanted.form.coefficients[of[u].index()] = c.form.coefficient(u);
     }
     wanted = normal_form(wanted, piece.box);
     return std::any_of(piece.constraints.begin(), piece.constraints.end(),
@@ -212,7 +209,7 @@ std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor) {
   if (c.aggregation != Aggregation::sum || !is_float(c.accumulator)) return std::nullopt;
   std::optional<size_t> load = linear_load(c, tensor);
   if (!load || c.pieces[0].parallel_dims == c.pieces[0].box.size()) return std::nullopt;
-  std::optional<std::vector<int>> of = iterators_read(c.pieces[0], *load);
+  std::optional<std::vector<IteratorId>> of = iterators_read(c.pieces[0], *load);
   if (!of) return std::nullopt;
   return LinearSum{*load, std::move(*of)};
 }
@@ -221,7 +218,7 @@ std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor) {
   std::optional<size_t> load = linear_load(p, tensor);
   bool pointwise = load && p.pieces[0].parallel_dims == p.pieces[0].box.size();
   if (!pointwise || !p.pieces[0].constraints.empty()) return std::nullopt;
-  std::optional<std::vector<int>> of = iterators_read(p.pieces[0], *load);
+  std::optional<std::vector<IteratorId>> of = iterators_read(p.pieces[0], *load);
   if (!of) return std::nullopt;
   return Multiple{*load, std::move(*of)};
 }

@@ -8,14 +8,14 @@
 
 namespace tile::stream {
 
-// The iterator that the index is, alone; -1: anything else.
-int iterator_of(const Index& index, const Piece& piece);
+// The iterator that the index is, alone, if it is.
+IteratorId iterator_of(const Index& index, const Piece& piece);
 
 // exp(x - m) in a pointwise piece E, m read from a maximum over one iterator of the same x.
 struct Distance {
-  size_t load = 0;      // of m
-  std::vector<int> of;  // by iterator of the maximum: that of E; -1: it has one value
-  size_t axis = 0;      // iterator of E that the maximum runs over
+  size_t load = 0;                      // of m
+  IdVector<IteratorId, IteratorId> of;  // of the maximum: that of E; none: it has one value
+  IteratorId axis;                      // of E, that the maximum runs over
   std::vector<size_t> x_loads;
 };
 std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum);
@@ -24,20 +24,21 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum);
 // iterators of some piece.
 struct LinearSum {
   size_t load = 0;
-  std::vector<int> of;  // by dimension of the tensor: the sum's iterator; -1: it has one value
+  std::vector<IteratorId>
+      of;  // by dimension of the tensor: the sum's iterator; none: it has one value
 };
 std::optional<LinearSum> linear_sum(const Contraction& c, TensorId tensor);
 
 // How a pointwise result P is a multiple of a tensor's element at the same place.
 struct Multiple {
   size_t load = 0;
-  std::vector<int> of;  // by dimension of the tensor: P's iterator; -1: it has one value
+  std::vector<IteratorId> of;  // by dimension of the tensor: P's iterator; none: it has one value
 };
 std::optional<Multiple> multiple_of(const Contraction& p, TensorId tensor);
 
 // Every condition of `other` is one of the piece's, where iterator u of `other` is the piece's
-// of[u]
-// (-1: it has one value).
-bool keeps_conditions(const Piece& piece, const Piece& other, const std::vector<int>& of);
+// of[u] (none: it has one value).
+bool keeps_conditions(const Piece& piece, const Piece& other,
+                      const IdVector<IteratorId, IteratorId>& of);
 
 }  // namespace tile::stream

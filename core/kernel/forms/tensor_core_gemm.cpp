@@ -126,13 +126,13 @@ class Recogniser {
     for (const tile::Access& a : piece_.loads) {
       const ArgumentLayout& b = layout_of(a);
       for (size_t d = 0; d < b.shape.size(); ++d) {
-        if (b.shape[d] == 1 || static_cast<int>(d) == inner_dimension(a)) continue;
+        if (b.shape[d] == 1 || d == inner_dimension(a)) continue;
         int64_t bytes = b.strides[d] * static_cast<int64_t>(byte_size(b.type));
         if (bytes != 0) p_.alignment = std::min(p_.alignment, bytes & -bytes);
       }
     }
     p_.steps = ceil_div(box(p_.k), p_.depth);
-    for (int u : p_.around) p_.steps = checked_mul(p_.steps, box(u));
+    for (IteratorId u : p_.around) p_.steps = checked_mul(p_.steps, box(u));
     return p_;
   }
 
@@ -140,9 +140,9 @@ class Recogniser {
   const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
   const ArgumentLayout& layout_of(const tile::Access& a) const { return layouts_.at(a.tensor); }
   const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[id]; }
-  int64_t box(int iterator) const { return piece_.box[static_cast<size_t>(iterator)]; }
-  static int64_t coefficient(const Index& index, int iterator) {
-    return index.affine.coefficient(static_cast<size_t>(iterator)).num();
+  int64_t box(IteratorId iterator) const { return piece_.box[iterator]; }
+  static int64_t coefficient(const Index& index, IteratorId iterator) {
+    return index.affine.coefficient(iterator).num();
   }
 
   // Of a split product the two first loads stand for all.
@@ -202,16 +202,16 @@ class Recogniser {
     return false;
   }
 
-  // The dimension along which elements are neighbours; -1: none.
-  int inner_dimension(const tile::Access& a) const {
+  // The dimension along which elements are neighbours.
+  std::optional<size_t> inner_dimension(const tile::Access& a) const {
     const ArgumentLayout& b = layout_of(a);
     for (size_t d = b.shape.size(); d-- > 0;) {
-      if (b.strides[d] == 1 && b.shape[d] > 1) return static_cast<int>(d);
+      if (b.strides[d] == 1 && b.shape[d] > 1) return d;
     }
-    return -1;
+    return std::nullopt;
   }
 
-  bool mappable(const tile::Access& a, int inner) const {
+  bool mappable(const tile::Access& a, size_t inner) const {
     if (!p_.bulk) return true;
     const ArgumentLayout& b = layout_of(a);
     auto size = static_cast<int64_t>(byte_size(b.type));
@@ -219,7 +219,7 @@ class Recogniser {
     for (size_t d = 0; d < b.shape.size(); ++d) {
       if (b.shape[d] == 1) continue;
       ++rank;
-      if (static_cast<int>(d) == inner) continue;
+      if (d == inner) continue;
       if (b.strides[d] <= 0 || checked_mul(b.strides[d], size) % 16 != 0) return false;
     }
     return rank <= kMostDimensions;
@@ -228,20 +228,19 @@ class Recogniser {
   // Whether neighbours in memory differ in k or in a row; the inner iterator.
   bool layout(Operand& o, Role own) {
     const tile::Access& a = access(o);
-    int inner = inner_dimension(a);
-    if (inner < 0 || !mappable(a, inner)) return false;
-    const Index& index = a.index[static_cast<size_t>(inner)];
-    int best = -1;
-    for (size_t u = 0; u < roles_.size(); ++u) {
-      int at = static_cast<int>(u);
+    std::optional<size_t> inner = inner_dimension(a);
+    if (!inner || !mappable(a, *inner)) return false;
+    const Index& index = a.index[*inner];
+    IteratorId best;
+    for (IteratorId u : roles_.ids()) {
       bool suits = roles_[u] == Role::k || roles_[u] == own;
-      if (suits && coefficient(index, at) == 1 && (best < 0 || box(at) > box(best))) best = at;
+      if (suits && coefficient(index, u) == 1 && (!best.valid() || box(u) > box(best))) best = u;
     }
-    if (best < 0) return false;
-    o.k_inside = roles_[static_cast<size_t>(best)] == Role::k;
+    if (!best.valid()) return false;
+    o.k_inside = roles_[best] == Role::k;
     inner_[o.load] = best;
     for (size_t u = 0; u < piece_.parallel_dims; ++u) {
-      if (roles_[u] == own) o.iterators.push_back(static_cast<int>(u));
+      if (roles_[u] == own) o.iterators.push_back(IteratorId(u));
     }
     order_by_output(o.iterators);
     if (!o.k_inside) {  // neighbours in memory are neighbours in the tile
@@ -252,46 +251,46 @@ class Recogniser {
   }
 
   // By the distance of neighbours in the output, greatest first.
-  void order_by_output(std::vector<int>& iterators) const {
+  void order_by_output(std::vector<IteratorId>& iterators) const {
     const std::vector<Index>& index = piece_.stores[0].index;
     std::vector<int64_t> dense = dense_strides(tensor(c_.outputs[0]).shape);
-    auto distance = [&](int u) {
+    auto distance = [&](IteratorId u) {
       int64_t sum = 0;
       for (size_t d = 0; d < index.size(); ++d) sum += dense[d] * coefficient(index[d], u);
       return std::abs(sum);
     };
     std::stable_sort(iterators.begin(), iterators.end(),
-                     [&](int u, int v) { return distance(u) > distance(v); });
+                     [&](IteratorId u, IteratorId v) { return distance(u) > distance(v); });
   }
 
   bool choose_k() {
     if (p_.a.k_inside) p_.k = inner_[p_.a.load];
     if (p_.b.k_inside) {
-      if (p_.k >= 0 && p_.k != inner_[p_.b.load]) return false;
+      if (p_.k.valid() && p_.k != inner_[p_.b.load]) return false;
       p_.k = inner_[p_.b.load];
     }
-    for (size_t u = piece_.parallel_dims; p_.k < 0 && u < roles_.size(); ++u) {
-      if (roles_[u] == Role::k && box(static_cast<int>(u)) >= kLeastExtent) {
-        p_.k = static_cast<int>(u);
+    for (size_t u = piece_.parallel_dims; !p_.k.valid() && u < roles_.size(); ++u) {
+      if (roles_[u] == Role::k && box(IteratorId(u)) >= kLeastExtent) {
+        p_.k = IteratorId(u);
       }
     }
-    return p_.k >= 0 && box(p_.k) >= kLeastExtent;
+    return p_.k.valid() && box(p_.k) >= kLeastExtent;
   }
 
-  // The dimension that an iterator alone moves along, -1: several.
-  static int only_dimension(const tile::Access& a, int iterator) {
-    int found = -1;
+  // The dimension that an iterator alone moves along; nullopt: none or several.
+  static std::optional<size_t> only_dimension(const tile::Access& a, IteratorId iterator) {
+    std::optional<size_t> found;
     for (size_t d = 0; d < a.index.size(); ++d) {
       if (coefficient(a.index[d], iterator) == 0) continue;
-      if (found >= 0) return -1;
-      found = static_cast<int>(d);
+      if (found) return std::nullopt;
+      found = d;
     }
     return found;
   }
 
-  bool alone(const Index& index, int iterator) const {
+  bool alone(const Index& index, IteratorId iterator) const {
     for (size_t u = 0; u < piece_.box.size(); ++u) {
-      bool other = static_cast<int>(u) != iterator && piece_.box[u] > 1;
+      bool other = IteratorId(u) != iterator && piece_.box[u] > 1;
       if (other && !index.affine.coefficient(u).is_zero()) return false;
     }
     return true;
@@ -301,23 +300,24 @@ class Recogniser {
   bool boxes(Operand& o) {
     const tile::Access& a = access(o);
     o.limit = layout_of(a).shape;
-    int inner = inner_dimension(a), k = only_dimension(a, p_.k);
-    if (k < 0 || coefficient(a.index[static_cast<size_t>(k)], p_.k) != 1) return false;
-    auto at = static_cast<size_t>(k);
+    std::optional<size_t> inner = inner_dimension(a), k = only_dimension(a, p_.k);
+    if (!k || coefficient(a.index[*k], p_.k) != 1) return false;
+    size_t at = *k;
     if (alone(a.index[at], p_.k)) {
       o.limit[at] = std::min(o.limit[at], a.index[at].affine.constant.num() + box(p_.k));
     } else if (box(p_.k) % p_.depth != 0) {
       return false;
     }
-    std::vector<int> spanned(a.index.size(), -1);
-    spanned[at] = p_.k;
+    std::vector<bool> spanned(a.index.size(), false);
+    spanned[at] = true;
     for (size_t i = o.iterators.size(); i-- > 0;) {  // the innermost first
-      int u = o.iterators[i], d = only_dimension(a, u);
-      bool fits = d >= 0 && spanned[static_cast<size_t>(d)] < 0;
-      int64_t step = fits ? coefficient(a.index[static_cast<size_t>(d)], u) : 0;
-      fits = fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) &&
-             layout_of(a).shape[static_cast<size_t>(d)] > 1;
-      if (fits) spanned[static_cast<size_t>(d)] = u;
+      IteratorId u = o.iterators[i];
+      std::optional<size_t> d = only_dimension(a, u);
+      bool fits = d && !spanned[*d];
+      int64_t step = fits ? coefficient(a.index[*d], u) : 0;
+      fits =
+          fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) && layout_of(a).shape[*d] > 1;
+      if (fits) spanned[*d] = true;
       // From its first to its last cell a box has at most 256 indices of a dimension.
       o.most.insert(o.most.begin(), fits ? 255 / step + 1 : 1);
     }
@@ -354,12 +354,11 @@ class Recogniser {
   }
 
   void collect_rest(Role row, Role column) {
-    for (size_t u = 0; u < roles_.size(); ++u) {
-      int at = static_cast<int>(u);
-      if (u >= piece_.parallel_dims) {
-        if (at != p_.k) p_.around.push_back(at);
+    for (IteratorId u : roles_.ids()) {
+      if (!piece_.is_parallel(u)) {
+        if (u != p_.k) p_.around.push_back(u);
       } else if (roles_[u] != row && roles_[u] != column) {
-        p_.batch.push_back(at);
+        p_.batch.push_back(u);
       }
     }
   }
@@ -369,15 +368,15 @@ class Recogniser {
   const Kernel& kernel_;
   const Target& target_;
   const ArgumentLayouts& layouts_;
-  std::vector<Role> roles_;
-  int inner_[2] = {-1, -1};  // by load: the iterator in which neighbours in memory differ
+  IdVector<IteratorId, Role> roles_;
+  IteratorId inner_[2];  // by load: the iterator in which neighbours in memory differ
   Product p_;
 };
 
 int64_t tile_extent(const TensorCoreGemm& schedule, const Operand& o) {
   int64_t product = 1;
-  for (int u : o.iterators) {
-    product = checked_mul(product, schedule.tile[static_cast<size_t>(u)]);
+  for (IteratorId u : o.iterators) {
+    product = checked_mul(product, schedule.tile[u]);
   }
   return product;
 }
@@ -405,11 +404,10 @@ int64_t tile_columns(const TensorCoreGemm& schedule, const Product& product) {
 
 int64_t tile_count(const TensorCoreGemm& schedule, const Product& product) {
   int64_t tiles = 1;
-  for (const std::vector<int>* list :
+  for (const std::vector<IteratorId>* list :
        {&product.batch, &product.a.iterators, &product.b.iterators}) {
-    for (int u : *list) {
-      auto at = static_cast<size_t>(u);
-      tiles = checked_mul(tiles, ceil_div(product.box[at], schedule.tile[at]));
+    for (IteratorId u : *list) {
+      tiles = checked_mul(tiles, ceil_div(product.box[u], schedule.tile[u]));
     }
   }
   return tiles;

@@ -20,9 +20,10 @@ constexpr int64_t kThreadRowBytes = 64;  // of a row of a step that threads copy
 // rows, it is transposed.
 struct Operand {
   size_t load = 0;
-  DType type = DType::f32;     // of bytes each factor has its own sign, else both are of one type
-  bool k_inside = true;        // neighbours in memory differ in k
-  std::vector<int> iterators;  // its m or n, outermost first as in the tile's rows or columns
+  DType type = DType::f32;  // of bytes each factor has its own sign, else both are of one type
+  bool k_inside = true;     // neighbours in memory differ in k
+  // Its m or n, outermost first as in the tile's rows or columns.
+  std::vector<IteratorId> iterators;
   std::vector<int64_t> most;   // of each of them: the values that a box can span
   std::vector<int64_t> limit;  // of each dimension of the tensor: cells from here on are zero
 };
@@ -33,17 +34,17 @@ struct Product {
   DType sum = DType::f32;
   bool bulk = true;  // boxes come by bulk copies
   Operand a, b;
-  int k = -1;         // the reduction that the steps cut
+  IteratorId k;       // the reduction that the steps cut
   int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy all but f64
   int64_t steps = 1;
   int64_t alignment = 16;  // in bytes, of lines of neighbours; less than 4: slow for threads
   // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2
   // has of load 0, and 3 of 1.
   bool split = false;
-  std::vector<int64_t> box;  // the piece's
-  std::vector<int>
-      batch;  // parallel dimensions in neither a's nor b's list: a tile has one value of each
-  std::vector<int> around;  // the other reductions: loops around the steps
+  IterationBox box;  // the piece's
+  // Parallel dimensions in neither a's nor b's list: a tile has one value of each.
+  std::vector<IteratorId> batch;
+  std::vector<IteratorId> around;  // the other reductions: loops around the steps
 };
 
 // Of a row of a step.

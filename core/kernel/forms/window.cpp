@@ -157,7 +157,7 @@ class Windows {
 
   const Piece& piece_;
   size_t parallel_dim_ = 0;
-  size_t reduction_ = static_cast<size_t>(-1);
+  std::optional<size_t> reduction_;
   Known counter_;
   bool moves_ = false;
 };

@@ -106,7 +106,7 @@ BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
       if (auto value = index_literal(n.integer, n.type)) return {NodeId(), value};
       return {c.into.add(n), std::nullopt};
     case NodeKind::index: {
-      IndexValue value = outside_.index(n.slot);
+      IndexValue value = outside_.index(IteratorId(n.slot));
       if (fits(value.lo, value.hi, n.type)) return {NodeId(), value};
       return {c.into.size(value.expr, n.type, n.span), std::nullopt};
     }
@@ -333,14 +333,14 @@ NodeId BodyLowering::read_element(Copy& c, const Node& n, const tile::Access& ac
 
 // Equal accesses share a slot, so that their loads are one node; not those of a fold's region,
 // whose counter has its own range.
-int BodyLowering::load_slot(const Copy& c, nest::Access access) {
+size_t BodyLowering::load_slot(const Copy& c, nest::Access access) {
   auto same = [&](const nest::Access& a) {
     return c.depth == 0 && a.buffer == access.buffer && a.index == access.index &&
            a.values == access.values;
   };
-  auto found = std::find_if(loads_.begin(), loads_.end(), same);
-  auto slot = static_cast<int>(found - loads_.begin());
-  if (found == loads_.end()) loads_.push_back(std::move(access));
+  size_t slot = 0;
+  while (slot < loads_.size() && !same(loads_[slot])) ++slot;
+  if (slot == loads_.size()) loads_.push_back(std::move(access));
   return slot;
 }
 

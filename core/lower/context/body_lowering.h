@@ -14,11 +14,12 @@ namespace tile::lowering {
 // What the loops around say of a piece.
 struct LoopContext {
   const Piece& piece;
-  std::function<IndexValue(int iterator)> index;
+  std::function<IndexValue(IteratorId iterator)> index;
   std::function<Expr(const Affine&)> value;
-  std::function<std::optional<nest::Access>(int load)> packed;  // the copy that holds its element
+  std::function<std::optional<nest::Access>(size_t load)>
+      packed;  // the copy that holds its element
   std::function<const Shape&(TensorId)> shape;
-  std::function<int(TensorId)> buffer;
+  std::function<nest::BufferId(TensorId)> buffer;
   // Gives an access of the tensor's elements the buffer's indices.
   std::function<void(TensorId, nest::Access&)> place;
   // A tensor's one element, where it is a run-time parameter of the nest.
@@ -26,7 +27,7 @@ struct LoopContext {
   Replacement replacement;
   // A fold whose results are already known, and how to read them.
   const Node* known_fold = nullptr;
-  std::function<nest::Access(int result)> fold_result = {};
+  std::function<nest::Access(size_t result)> fold_result = {};
 };
 
 // The index that a boundary rule gives (rule 2.3 of core/language/lift/REFERENCE.md); `constant`
@@ -78,7 +79,7 @@ class BodyLowering {
   std::optional<IndexValue> integer(const Copy& c, NodeId id) const;
   NodeId capture(Copy& c, NodeId id);
   NodeId from_top(Copy& c, NodeId id);
-  int load_slot(const Copy& c, nest::Access access);
+  size_t load_slot(const Copy& c, nest::Access access);
 
   const LoopContext& outside_;
   std::vector<nest::Access>& loads_;

@@ -15,7 +15,7 @@ enum class Place : uint8_t { outer, bound, tile };
 struct PlacedConstraint {
   const Constraint* constraint = nullptr;
   Place place = Place::tile;
-  int iterator = -1;               // bound: the reduction whose loop is bounded
+  IteratorId iterator;             // bound: the reduction whose loop is bounded
   bool parallel_dims_only = true;  // no reduction in it
 };
 

@@ -10,7 +10,7 @@
 
 namespace tile::lowering {
 
-int Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape shape) {
+nest::BufferId Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape shape) {
   nest::Buffer buffer;
   buffer.name = std::move(name) + std::to_string(nest.buffers.size());
   buffer.type = type;
@@ -19,8 +19,7 @@ int Frame::add_buffer(std::string name, DType type, nest::Scope scope, Shape sha
   buffer.shape = std::move(shape);
   buffer.written = true;
   buffer.alignment = 64;
-  nest.buffers.push_back(std::move(buffer));
-  return static_cast<int>(nest.buffers.size()) - 1;
+  return nest.buffers.add(std::move(buffer));
 }
 
 namespace {
@@ -66,14 +65,13 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   bool sized = extent != nullptr && std::find(extent->tensors.begin(), extent->tensors.end(), id) !=
                                         extent->tensors.end();
   if (sized) buffer.extent = kExtentName;
-  buffer_of[id] = static_cast<int>(nest.buffers.size());
-  nest.buffers.push_back(std::move(buffer));
+  buffer_of[id] = nest.buffers.add(std::move(buffer));
 }
 
 ArgumentLayouts Frame::layouts() const {
   ArgumentLayouts all;
   for (const auto& [id, at] : buffer_of) {
-    const nest::Buffer& b = nest.buffers[static_cast<size_t>(at)];
+    const nest::Buffer& b = nest.buffers[at];
     all[id] = {b.type, b.shape, b.strides, split.contains(id)};
   }
   return all;
@@ -92,9 +90,8 @@ void Frame::place(TensorId id, nest::Access& access) const {
     access.index = place->second;
   } else if (auto rows = in_row.find(id); rows != in_row.end()) {
     for (size_t d = 0; d < access.index.size(); ++d) {
-      int row = rows->second[d];
-      if (row < 0) continue;
-      access.index[d] = tidy(access.index[d] - row_begin[static_cast<size_t>(row)]);
+      RowId row = rows->second[d];
+      if (row.valid()) access.index[d] = tidy(access.index[d] - row_begin[row]);
     }
   } else if (split.contains(id)) {
     split_indices(tensor(id).shape, kernel.shapes[id], access);
@@ -113,7 +110,7 @@ std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) co
 std::optional<IndexValue> Frame::scalar(TensorId id) {
   auto at = buffer_of.find(id);
   if (at == buffer_of.end() || target.device != "cpu") return std::nullopt;
-  const nest::Buffer& b = nest.buffers[static_cast<size_t>(at->second)];
+  const nest::Buffer& b = nest.buffers[at->second];
   bool readable = b.scope == nest::Scope::argument && !b.written && b.shape.empty();
   if (!readable || !is_integer(b.type) || bit_width(b.type) > 32) return std::nullopt;
   int64_t half = int64_t{1} << (bit_width(b.type) - 1);
@@ -126,19 +123,19 @@ std::optional<IndexValue> Frame::scalar(TensorId id) {
   return IndexValue{Expr::variable(name), lo, hi, 1};
 }
 
-int Frame::add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule,
-                         bool written) {
+nest::BufferId Frame::add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule,
+                                    bool written) {
   const Piece& piece = kernel.stages[what.stage].contraction.pieces[what.piece];
-  int id =
+  nest::BufferId id =
       add_buffer("prepared", packed_type(what.packing, schedule, piece, kernel.tensors),
                  nest::Scope::argument, packed_shape(what.packing, schedule, piece, piece.box));
-  nest.buffers[static_cast<size_t>(id)].written = written;
+  nest.buffers[id].written = written;
   return id;
 }
 
 void Frame::take_prepacked(const Schedule& schedule) {
   for (PrepackedPacking& p : prepacked_packings(kernel, schedule, target)) {
-    int buffer = add_prepacked(p, schedule.stages[p.stage][p.piece], false);
+    nest::BufferId buffer = add_prepacked(p, schedule.stages[p.stage][p.piece], false);
     prepared.push_back({std::move(p), buffer});
   }
 }

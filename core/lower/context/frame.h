@@ -23,21 +23,21 @@ struct Frame {
   const Kernel& kernel;
   const Target& target;
   nest::Nest nest;
-  std::map<TensorId, int> buffer_of;
+  std::map<TensorId, nest::BufferId> buffer_of;
   std::set<TensorId> split;  // arguments whose strides forbid the kernel's merged dimensions
-  // Of results that live for a row: for each dimension its row loop, or -1; and where the current
-  // block of each row loop begins.
-  std::map<TensorId, std::vector<int>> in_row;
-  std::vector<Expr> row_begin;
+  // Of results that live for a row: for each dimension its row loop, if it has one; and where the
+  // current block of each row loop begins.
+  std::map<TensorId, std::vector<RowId>> in_row;
+  IdVector<RowId, Expr> row_begin;
   // With a streamed axis (it counts as the last row): the sizes of blocks, the buffers that live
   // from block to block, and by the stage of a running maximum: its values so far, and what sums
   // that depend on it are multiplied with in this block.
-  std::vector<int64_t> row_blocks;
-  std::vector<int> carried_buffers;
+  IdVector<RowId, int64_t> row_blocks;
+  std::vector<nest::BufferId> carried_buffers;
   struct Running {
-    int maximum = -1, factor = -1;
+    nest::BufferId maximum, factor;
   };
-  std::map<size_t, Running> running;
+  std::map<StageId, Running> running;
   Expr stream_end;  // of the values of the axis that the current block of rows needs
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
@@ -48,19 +48,20 @@ struct Frame {
   // Pinned ones that are arguments as well: the buffer, and which threads leave storing there to
   // others, all but those for which the number is zero.
   struct StoredToo {
-    int buffer = -1;
+    nest::BufferId buffer;
     Expr number;
   };
   std::map<TensorId, StoredToo> stored_too;
   // Packings that are made before all runs, and the argument that each one is.
   struct Prepared {
     PrepackedPacking what;
-    int buffer = -1;
+    nest::BufferId buffer;
   };
   std::vector<Prepared> prepared;
   // Adds those of the schedule as arguments, after all others.
   void take_prepacked(const Schedule& schedule);
-  int add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule, bool written);
+  nest::BufferId add_prepacked(const PrepackedPacking& what, const PieceSchedule& schedule,
+                               bool written);
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[id]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
@@ -74,7 +75,7 @@ struct Frame {
   // target reads such at launch.
   std::optional<IndexValue> scalar(TensorId id);
   // A buffer other than an argument, with dense strides.
-  int add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
+  nest::BufferId add_buffer(std::string name, DType type, nest::Scope scope, Shape shape);
 };
 
 // Names that the nest's text form can hold, each its own.

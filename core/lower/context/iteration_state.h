@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/ir/bound.h"
 #include "core/nest/nest.h"
 
 namespace tile::lowering {
@@ -24,22 +25,22 @@ struct Position {
 };
 // Whether the points of a tile are tested against the conditions placed there.
 enum class Guards : uint8_t { untested, points, none };
-// The rows of a register tile along one of its iterators; -1: all.
+// The rows of a register tile along one of its iterators; without one, all.
 struct TileRows {
-  int iterator = -1;
+  IteratorId iterator;
   int64_t first = 0, count = 0;
 };
 // The iteration that statements are generated for.
 struct State {
-  std::vector<Position> at;      // one for each iterator
+  IdVector<IteratorId, Position> at;
   std::vector<Expr> tile_index;  // the value of each tile loop entered so far
   Expr copy;                     // which of the independent accumulators
   Guards guards = Guards::untested;
-  TileRows rows;            // of the tile those that have points
-  Expr lane;                // of the vector loop over a reduction
-  std::vector<int> packed;  // for each load the buffer that holds its block, or -1
+  TileRows rows;                       // of the tile those that have points
+  Expr lane;                           // of the vector loop over a reduction
+  std::vector<nest::BufferId> packed;  // for each load the buffer that holds its block, if one
   // For each packed load the number of each iterator's levels outside its block.
-  std::vector<std::vector<size_t>> outside;
+  std::vector<IdVector<IteratorId, size_t>> outside;
   bool one_cell =
       false;  // of a carried parallel dimension: the tile's loops over it are passed over
   size_t carried_index =
@@ -56,7 +57,7 @@ struct Value {
 };
 // Gives a store its body, without nodes that nothing needs, and its loads.
 void settle(nest::Store& store, Value value);
-// Replaces a load of a tensor computed in the same tile: the node, or -1 to read memory.
+// Replaces a load of a tensor computed in the same tile: the node, or none to read memory.
 using Replacement = std::function<NodeId(Value&, TensorId)>;
 
 }  // namespace tile::lowering

@@ -23,24 +23,23 @@ PieceSchedule fitted(const PieceSchedule& schedule, const Frame& frame, const Pi
   PieceSchedule s = schedule;
   DotForm form = *tile_form(s, piece, c, frame.kernel.tensors);
   bool packed = std::any_of(s.packings.begin(), s.packings.end(),
-                            [&](const Packing& p) { return p.load == static_cast<int>(form.x); });
+                            [&](const Packing& p) { return p.load == form.x; });
   const tile::Access& rows = piece.loads[form.x];
   auto buffer = frame.buffer_of.find(rows.tensor);
   if (packed || buffer == frame.buffer_of.end()) return s;
-  auto k = static_cast<size_t>(s.reduce.back().iterator);
+  IteratorId k = s.reduce.back().iterator;
   std::vector<int64_t> steps;
   for (const Index& index : rows.index) steps.push_back(index.affine.coefficient(k).num());
   bool split = frame.split.contains(rows.tensor);
-  if (!split && elements_moved(steps, frame.nest.buffers[static_cast<size_t>(buffer->second)]) == 1)
-    return s;
-  Packing p{static_cast<int>(form.x), static_cast<int>(s.outer.size()), {}};
+  if (!split && elements_moved(steps, frame.nest.buffers[buffer->second]) == 1) return s;
+  Packing p{form.x, s.outer.size(), {}};
   std::vector<Loop> inside = s.reduce;
   inside.insert(inside.end(), s.tile.begin(), s.tile.end());
   std::vector<Loop> last;
   for (const Loop& l : inside) {
     bool wanted = l.step == 1 || l.binding == Binding::matrix;
-    if (!wanted || !moves_with(rows, static_cast<size_t>(l.iterator))) continue;
-    bool along = l.iterator == static_cast<int>(k);
+    if (!wanted || !moves_with(rows, l.iterator)) continue;
+    bool along = l.iterator == k;
     (along ? last : p.order).push_back({l.iterator, l.step, Binding::serial});
   }
   p.order.insert(p.order.end(), last.begin(), last.end());
@@ -75,11 +74,10 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
       constraints(place_constraints(piece, given, has_stream(nest_frame.kernel))),
       names(plain_names(piece.iterators)) {
   reduces = piece.parallel_dims < piece.box.size();
-  blocked = std::any_of(given.outer.begin(), given.outer.end(), [&](const Loop& l) {
-    return static_cast<size_t>(l.iterator) >= piece.parallel_dims;
-  });
+  blocked = std::any_of(given.outer.begin(), given.outer.end(),
+                        [&](const Loop& l) { return !piece.is_parallel(l.iterator); });
   bool zero_if_empty = contraction.aggregation == Aggregation::sum && !contraction.fill;
-  may_be_empty = reduces && given.carried < 0 && !zero_if_empty && !surely_nonempty(piece);
+  may_be_empty = reduces && !given.carried.valid() && !zero_if_empty && !surely_nonempty(piece);
   lanes_reduce = !given.reduce.empty() && given.reduce.back().binding == Binding::vector;
   if (lanes_reduce) lane_width = lane_count(given.reduce, piece);
   tile_shape = tile::tile_shape(given, piece);
@@ -92,7 +90,7 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
   if (tiles) sizes = tile_sizes(given, piece);
   for (const Frame::Prepared& p : frame.prepared) {
     bool own = p.what.stage == stage && p.what.piece == number_in_stage;
-    if (own) prepared[static_cast<size_t>(p.what.packing.load)] = &p;
+    if (own) prepared[p.what.packing.load] = &p;
   }
   if (frame.extent != nullptr) walker = walking_iterator(piece);
   if (frame.form != nullptr) parametric_tiling = frame.form->blocks[stage][number_in_stage];
@@ -101,20 +99,19 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
   }
 }
 
-std::string PieceContext::variable(int iterator, const State& s) const {
-  auto u = static_cast<size_t>(iterator);
-  return names[u] + "_" + std::to_string(s.at[u].levels.size());
+std::string PieceContext::variable(IteratorId iterator, const State& s) const {
+  return names[iterator] + "_" + std::to_string(s.at[iterator].levels.size());
 }
 
 State PieceContext::whole_box() const {
   State s;
   s.at.resize(piece.box.size());
-  for (size_t u = 0; u < piece.box.size(); ++u) {
+  for (IteratorId u : piece.box.ids()) {
     s.at[u].size = piece.box[u];
-    if (sized_at_run_time(static_cast<int>(u))) s.at[u].size = Expr::variable(kExtentName);
+    if (sized_at_run_time(u)) s.at[u].size = Expr::variable(kExtentName);
     s.at[u].bound = piece.box[u];
   }
-  s.packed.assign(piece.loads.size(), -1);
+  s.packed.assign(piece.loads.size(), nest::BufferId());
   s.outside.resize(piece.loads.size());
   for (const auto& [load, copy] : prepared) {
     s.packed[load] = copy->buffer;
@@ -126,7 +123,7 @@ State PieceContext::whole_box() const {
 const Packing& PieceContext::packing_of(size_t load) const {
   if (auto known = prepared.find(load); known != prepared.end()) return known->second->what.packing;
   return *std::find_if(schedule.packings.begin(), schedule.packings.end(),
-                       [&](const Packing& p) { return p.load == static_cast<int>(load); });
+                       [&](const Packing& p) { return p.load == load; });
 }
 
 nest::Access PieceContext::packed_access(size_t load, const State& s) const {
@@ -135,7 +132,7 @@ nest::Access PieceContext::packed_access(size_t load, const State& s) const {
   const Packing& packing = packing_of(load);
   for (size_t e = 0; e < packed_loops(packing, schedule); ++e) {
     const Loop& entry = packing.order[e];
-    auto u = static_cast<size_t>(entry.iterator);
+    IteratorId u = entry.iterator;
     int64_t before = step_before(packing, e);
     Expr sum = 0;
     for (size_t i = s.outside[load][u]; i < s.at[u].levels.size(); ++i) {
@@ -148,7 +145,7 @@ nest::Access PieceContext::packed_access(size_t load, const State& s) const {
   return a;
 }
 
-bool PieceContext::is_bounded(int iterator) const {
+bool PieceContext::is_bounded(IteratorId iterator) const {
   return std::any_of(constraints.begin(), constraints.end(), [&](const PlacedConstraint& p) {
     return p.place == Place::bound && p.iterator == iterator;
   });

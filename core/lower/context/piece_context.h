@@ -26,9 +26,9 @@ struct PieceContext {
   const Piece& piece;
   const PieceSchedule schedule;
   const std::vector<PlacedConstraint> constraints;
-  std::vector<std::string> names;   // of loop variables, by iterator
-  bool reduces = false;             // accumulators are needed
-  bool blocked = false;             // reductions in the outer loops
+  IdVector<IteratorId, std::string> names;  // of loop variables
+  bool reduces = false;                     // accumulators are needed
+  bool blocked = false;                     // reductions in the outer loops
   bool may_be_empty = false;        // a cell may have no valid point and must then keep the fill
   bool lanes_reduce = false;        // the vector loop is over a reduction
   int64_t lane_width = 1;           // of that loop
@@ -39,7 +39,7 @@ struct PieceContext {
   int64_t copies = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop = 0;             // the loop in `reduce` that tells them apart
   size_t parallel = 0;              // leading outer loops that are parallel
-  int walker = -1;                  // the iterator with a run-time extent
+  IteratorId walker;                // the iterator with a run-time extent
   size_t parametric_tiling = 0;     // leading outer loops over blocks of run-time sizes
   std::vector<int64_t> tile_shape;  // of the register tile, or of the cells of a GPU's thread
   std::map<size_t, const Frame::Prepared*> prepared;  // copies made before all runs, by load
@@ -47,10 +47,10 @@ struct PieceContext {
   // The state outside of all loops.
   State whole_box() const;
   // The name of the iterator's next loop.
-  std::string variable(int iterator, const State& s) const;
-  bool sized_at_run_time(int iterator) const { return iterator == walker; }
+  std::string variable(IteratorId iterator, const State& s) const;
+  bool sized_at_run_time(IteratorId iterator) const { return iterator == walker; }
   // Whether a reduction's range is bounded at its loop.
-  bool is_bounded(int iterator) const;
+  bool is_bounded(IteratorId iterator) const;
   // Whether a dot product needs the correction of flipped signs (kernel/forms/dot_products.h).
   bool flips() const { return dot && dot->flipped; }
   // Of a load that is packed: what its copy is, and where the copy has the element.

@@ -46,17 +46,15 @@ LoopContext PieceValues::loop_context(const Piece& piece, const State& s,
                                       const Replacement& replacement) const {
   return {
       piece,
-      [&](int iterator) {
-        auto u = static_cast<size_t>(iterator);
-        int64_t last = std::max<int64_t>(piece.box[u] - 1, 0);
-        return IndexValue{tidy(s.at[u].begin()), 0, last, 1};
+      [&](IteratorId iterator) {
+        int64_t last = std::max<int64_t>(piece.box[iterator] - 1, 0);
+        return IndexValue{tidy(s.at[iterator].begin()), 0, last, 1};
       },
       [&](const Affine& form) { return value_of(form, s); },
-      [&](int load) -> std::optional<nest::Access> {
-        auto slot = static_cast<size_t>(load);
-        bool packed = &piece == &c_.piece && slot < s.packed.size() && s.packed[slot] >= 0;
+      [&](size_t load) -> std::optional<nest::Access> {
+        bool packed = &piece == &c_.piece && load < s.packed.size() && s.packed[load].valid();
         if (!packed) return std::nullopt;
-        return c_.packed_access(slot, s);
+        return c_.packed_access(load, s);
       },
       [&](TensorId tensor) -> const Shape& { return c_.frame.tensor(tensor).shape; },
       [&](TensorId tensor) { return c_.frame.buffer_of.at(tensor); },
@@ -64,7 +62,7 @@ LoopContext PieceValues::loop_context(const Piece& piece, const State& s,
       [&](TensorId tensor) { return c_.frame.scalar(tensor); },
       replacement,
       &piece == &c_.piece ? known_fold_ : nullptr,
-      [&](int result) { return in_tile(fold_buffers_[static_cast<size_t>(result)], s); },
+      [&](size_t result) { return in_tile(fold_buffers_[result], s); },
   };
 }
 
@@ -76,7 +74,7 @@ NodeId PieceValues::translate(Value& into, const Piece& piece, NodeId root, cons
 
 NodeId PieceValues::element(Value& into, size_t load, const State& s) const {
   State unpacked = s;
-  unpacked.packed.assign(unpacked.packed.size(), -1);
+  unpacked.packed.assign(unpacked.packed.size(), nest::BufferId());
   Body one;
   NodeId root = one.load(load, c_.frame.tensor(c_.piece.loads[load].tensor).type);
   LoopContext around = loop_context(c_.piece, unpacked, {});
@@ -101,12 +99,12 @@ std::vector<Expr> PieceValues::conditions_at(const Constraint& c, const State& s
   return conditions(c, c_.piece, [&](const Affine& form) { return value_of(form, s); });
 }
 
-void PieceValues::know_fold(const Node* fold, std::vector<int> buffers) {
+void PieceValues::know_fold(const Node* fold, std::vector<nest::BufferId> buffers) {
   known_fold_ = fold;
   fold_buffers_ = std::move(buffers);
 }
 
-nest::Access in_tile(int buffer, const State& s) {
+nest::Access in_tile(nest::BufferId buffer, const State& s) {
   nest::Access a;
   a.buffer = buffer;
   a.index = s.tile_index;

@@ -29,15 +29,15 @@ class PieceValues {
 
   // From now on the fold's results are read from these buffers, which have a tile's shape; nullptr:
   // no fold is known.
-  void know_fold(const Node* fold, std::vector<int> buffers);
+  void know_fold(const Node* fold, std::vector<nest::BufferId> buffers);
 
  private:
   const PieceContext& c_;
   const Node* known_fold_ = nullptr;
-  std::vector<int> fold_buffers_;
+  std::vector<nest::BufferId> fold_buffers_;
 };
 
 // The cell of the state in a buffer that has a tile's shape.
-nest::Access in_tile(int buffer, const State& s);
+nest::Access in_tile(nest::BufferId buffer, const State& s);
 
 }  // namespace tile::lowering

@@ -9,9 +9,10 @@ namespace tile::lowering {
 using nest::Block;
 using nest::LoopKind;
 
-State entered(const State& s, int iterator, int64_t step, const Expr& value, const Expr& size) {
+State entered(const State& s, IteratorId iterator, int64_t step, const Expr& value,
+              const Expr& size) {
   State inner = s;
-  Position& p = inner.at[static_cast<size_t>(iterator)];
+  Position& p = inner.at[iterator];
   p.levels.push_back({step, value});
   p.size = size;
   p.bound = step;
@@ -50,9 +51,9 @@ namespace {
 
 // One vector loop over the pairs of the last two iterators.
 Block joined_lanes(const PieceContext& c, size_t i, const State& s, const Leaf& leaf) {
-  int first = c.schedule.tile[i].iterator, last = c.schedule.tile[i + 1].iterator;
-  const Expr& rows = s.at[static_cast<size_t>(first)].size;
-  const Expr& row = s.at[static_cast<size_t>(last)].size;
+  IteratorId first = c.schedule.tile[i].iterator, last = c.schedule.tile[i + 1].iterator;
+  const Expr& rows = s.at[first].size;
+  const Expr& row = s.at[last].size;
   internal_check(rows.is_constant() && row.is_constant(), "lower: joined lanes of unknown size");
   std::string name = c.variable(last, s);
   nest::For loop = make_loop(name, 0, rows.value() * row.value(), LoopKind::vector);
@@ -70,7 +71,7 @@ Block tile_loops_from(const PieceContext& c, size_t i, const State& s, const Lea
   if (i == c.schedule.tile.size()) return leaf(s);
   const Loop& l = c.schedule.tile[i];
   if (s.one_cell && l.iterator == c.schedule.carried) return tile_loops_from(c, i + 1, s, leaf);
-  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  const Position& p = s.at[l.iterator];
   internal_check(p.size.is_constant(), "lower: a register tile of unknown size");
   auto inside = [&](const Expr& value, const Expr& size) {
     State inner = entered(s, l.iterator, l.step, value, size);
@@ -114,7 +115,7 @@ Block tile_loops_of(const PieceContext& c, size_t load, const State& s, const Le
   std::function<Block(size_t, const State&)> from = [&](size_t i, const State& at) -> Block {
     if (i == c.schedule.tile.size()) return leaf(at);
     const Loop& l = c.schedule.tile[i];
-    auto u = static_cast<size_t>(l.iterator);
+    IteratorId u = l.iterator;
     auto next = [&](const Expr& value, int64_t size) {
       State inner = at;
       inner.at[u].levels.push_back({l.step, value});
@@ -145,7 +146,7 @@ Block tile_loops_of(const PieceContext& c, size_t load, const State& s, const Le
 
 Block in_vectors(const PieceContext& c, const std::string& name, int64_t count, const State& s,
                  const Leaf& leaf) {
-  auto parallel_dim = static_cast<size_t>(c.schedule.carried);
+  IteratorId parallel_dim = c.schedule.carried;
   int64_t block = c.schedule.outer.back().step, full = count / block;
   auto some = [&](const Expr& number, int64_t size) {
     State at = s;

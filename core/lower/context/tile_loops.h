@@ -9,7 +9,8 @@
 namespace tile::lowering {
 
 // The state in one iteration of a loop over the iterator.
-State entered(const State& s, int iterator, int64_t step, const Expr& value, const Expr& size);
+State entered(const State& s, IteratorId iterator, int64_t step, const Expr& value,
+              const Expr& size);
 // A loop over [0, count); a single iteration is no loop.
 nest::Block counted(const std::string& variable, const Expr& count, nest::LoopKind kind,
                     const std::function<nest::Block(const Expr&)>& body);

@@ -52,13 +52,13 @@ State LineLowering::line_rows(const std::vector<Expr>& rows) const {
     if (c_.piece.box[u] == 1) s.at[u] = {{{1, Expr(0)}}, 1, 1};
   }
   for (size_t r = 0; r < stage.rows.size(); ++r) {
-    s.at[static_cast<size_t>(stage.rows[r])] = {{{1, rows[r]}}, 1, 1};
+    s.at[stage.rows[r]] = {{{1, rows[r]}}, 1, 1};
   }
   return s;
 }
 
 // Copies a tensor's line into the registers that stand for it from then on.
-Block LineLowering::keep_line(const LinePlan& plan, size_t load, int buffer,
+Block LineLowering::keep_line(const LinePlan& plan, size_t load, nest::BufferId buffer,
                               const std::vector<Expr>& rows, const Expr& lane) const {
   return line_positions(plan, line_rows(rows), lane, [&](const State& s) {
     Value value;

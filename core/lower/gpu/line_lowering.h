@@ -11,11 +11,11 @@ namespace tile::lowering {
 struct LinePlan {
   const gpu::LineForm* form = nullptr;
   int64_t lanes = 1, rows = 1, vector = 1;
-  int64_t blocks = 1;            // of a cluster
-  Expr block;                    // …this thread's
-  std::vector<Expr> place;       // of the current position in a thread's registers
-  std::map<size_t, int> shared;  // by stage: where its lanes are combined
-  std::map<size_t, int> totals;  // by stage: where a cluster's blocks are combined
+  int64_t blocks = 1;                       // of a cluster
+  Expr block;                               // …this thread's
+  std::vector<Expr> place;                  // of the current position in a thread's registers
+  std::map<size_t, nest::BufferId> shared;  // by stage: where its lanes are combined
+  std::map<size_t, nest::BufferId> totals;  // by stage: where a cluster's blocks are combined
 };
 
 class LineLowering : PieceForm {
@@ -24,7 +24,7 @@ class LineLowering : PieceForm {
 
   size_t stage() const { return c_.stage; }
   // Copies a tensor's line into the registers that stand for it from then on.
-  nest::Block keep_line(const LinePlan& plan, size_t load, int buffer,
+  nest::Block keep_line(const LinePlan& plan, size_t load, nest::BufferId buffer,
                         const std::vector<Expr>& rows, const Expr& lane) const;
   nest::Block line_stage(const LinePlan& plan, const std::vector<Expr>& rows,
                          const Expr& parallel_dim, const Expr& lane);

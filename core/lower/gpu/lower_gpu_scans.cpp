@@ -60,7 +60,7 @@ class GpuScanLowering : PieceForm {
 
   Block run() {
     nest::For grid = make_loop("scan_block", 0, others_.count, LoopKind::grid);
-    for (int id : shared_) grid.body.push_back({nest::Alloc{id}});
+    for (nest::BufferId id : shared_) grid.body.push_back({nest::Alloc{id}});
     append(grid.body, loop_over("scan_thread", g_.lanes, LoopKind::thread, [&](const Expr& lane) {
              return decoded(c_, others_, c_.whole_box(), Expr::variable("scan_block"), 1, 0, "o",
                             [&](const State& line) { return walk(line, lane); });
@@ -69,7 +69,7 @@ class GpuScanLowering : PieceForm {
   }
 
  private:
-  static nest::Access only(int buffer) { return {buffer, {Expr(0)}, {}}; }
+  static nest::Access only(nest::BufferId buffer) { return {buffer, {Expr(0)}, {}}; }
   nest::Access total(const Expr& lane, const Expr& part) const { return {end_, {lane, part}, {}}; }
   nest::Access cell_at(const Expr& part, const Expr& near) const {
     State s;
@@ -187,7 +187,7 @@ class GpuScanLowering : PieceForm {
   // at up to radix - 1 distances have, read from one buffer, to the thread's total, written to the
   // other.
   Block scan_lanes(const Expr& lane) {
-    auto share = [&](int buffer) {
+    auto share = [&](nest::BufferId buffer) {
       return vector_lanes("part", parts_, [&](const Expr& part) {
         return Block{terms_.copied({buffer, {lane, part}, {}}, {total_, {part}, {}})};
       });
@@ -227,9 +227,9 @@ class GpuScanLowering : PieceForm {
   ScanForm form_;
   gpu::FlatIndex others_;
   int64_t parts_ = 1, near_ = 1, cells_ = 0, reduced_ = 0;
-  std::vector<int> shared_;
+  std::vector<nest::BufferId> shared_;
   std::vector<int64_t> radices_;  // of the levels that scan the lanes
-  int end_ = -1, total_ = -1, carry_ = -1, front_ = -1;
+  nest::BufferId end_, total_, carry_, front_;
   Expr set_ = 0;  // of registers: that of the turn at hand
 };
 
@@ -321,7 +321,7 @@ class TransposeLowering : PieceForm {
              return only_if(inside(r, w), {statement(std::move(store))});
            }));
     out.push_back({nest::Sync{}});
-    int argument = c_.frame.buffer_of.at(tensor_);
+    nest::BufferId argument = c_.frame.buffer_of.at(tensor_);
     c_.frame.buffer_of[tensor_] = buffer_;
     append(out, rows([&](const Expr& i) {
              Expr row = tidy(Expr(g_.rows) * i + slow), r = tidy(r0 + row), w = tidy(w0 + fast);
@@ -337,7 +337,7 @@ class TransposeLowering : PieceForm {
   gpu::TransposeForm form_;
   TensorId tensor_;
   int64_t read_, written_;
-  int buffer_;
+  nest::BufferId buffer_;
 };
 
 Block lower_gpu_transpose(TileParts& parts, const GpuTranspose& g) {

@@ -64,7 +64,7 @@ bool SimtGemmLowering::copies(const Operand& o) const {
   TensorId tensor = c_.piece.loads[node.slot].tensor;
   auto buffer = c_.frame.buffer_of.find(tensor);
   return buffer != c_.frame.buffer_of.end() &&
-         c_.frame.nest.buffers[static_cast<size_t>(buffer->second)].scope == nest::Scope::argument;
+         c_.frame.nest.buffers[buffer->second].scope == nest::Scope::argument;
 }
 
 // Where the thread's access number q lies in the tile: its term and cell, in units of the vector
@@ -218,7 +218,7 @@ Block SimtGemmLowering::staged(const Operand& o, const Expr& slot, const Expr& t
     Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
       return Block{terms_.copied(staged_at(o, slot, term, parallel_dim, v), held_at(o, q, v))};
     });
-    if (flag_ >= 0 && meets_zeros(o)) append(out, flagged(o, q));
+    if (flag_.valid() && meets_zeros(o)) append(out, flagged(o, q));
     return out;
   });
 }

@@ -37,7 +37,7 @@ class GpuStreamLowering {
     Definitions d("tile");
     int64_t tiles = place_block(d);
     Block inside;
-    for (int id : buffers_) inside.push_back({nest::Alloc{id}});
+    for (nest::BufferId id : buffers_) inside.push_back({nest::Alloc{id}});
     inside.push_back({copy(0, form_.query, query_, g_.rows, values_.row_begin(), Expr(0))});
     append(inside, begin());
     inside.push_back(statement(steps()));
@@ -49,14 +49,15 @@ class GpuStreamLowering {
 
  private:
   const Piece& piece(size_t s) const { return frame_.kernel.stages[s].contraction.pieces[0]; }
-  int add(const char* name, DType type, nest::Scope scope, int64_t rows, int64_t columns) {
+  nest::BufferId add(const char* name, DType type, nest::Scope scope, int64_t rows,
+                     int64_t columns) {
     buffers_.push_back(frame_.add_buffer(name, type, scope, {rows, columns}));
     return buffers_.back();
   }
-  int fragment(const char* name, int64_t columns, DType type = DType::f32) {
+  nest::BufferId fragment(const char* name, int64_t columns, DType type = DType::f32) {
     return add(name, type, nest::Scope::fragment, g_.rows, columns);
   }
-  int shared(const char* name, int64_t lines, int64_t extent) {
+  nest::BufferId shared(const char* name, int64_t lines, int64_t extent) {
     return add(name, form_.type, nest::Scope::shared, lines, gpu::multiplied_elements(extent));
   }
 
@@ -70,7 +71,7 @@ class GpuStreamLowering {
     values_.weights = weights_ = fragment("weight", g_.columns);
     for (const StreamForm::Sum& sum : form_.sums) {
       Sum s{&sum};
-      if (sum.column >= 0) {
+      if (sum.column.valid()) {
         s.columns = gpu::multiplied_elements(sum.value.extent);
         s.narrow = fragment("narrow", g_.columns, form_.type);
         s.value = shared("value", g_.columns, sum.value.extent);
@@ -86,21 +87,22 @@ class GpuStreamLowering {
   int64_t place_block(Definitions& d) {
     const KernelStage& first = frame_.kernel.stages[0];
     std::vector<int64_t> counts;
-    for (size_t r = 0; r < first.rows.size(); ++r) {
-      if (r != form_.row) counts.push_back(piece(0).box[static_cast<size_t>(first.rows[r])]);
+    for (RowId r : first.rows.ids()) {
+      if (r != form_.row) counts.push_back(piece(0).box[first.rows[r]]);
     }
     counts.push_back(ceil_div(form_.rows, g_.rows));
     int64_t tiles = 1;
     for (int64_t n : counts) tiles = checked_mul(tiles, n);
     std::vector<Expr> digits = d.digits(Expr::variable("tile"), counts);
-    for (size_t r = 0, next = 0; r < first.rows.size(); ++r) {
+    size_t next = 0;
+    for (RowId r : first.rows.ids()) {
       values_.place_row(r, r == form_.row ? Expr(0) : digits[next++]);
     }
     std::vector<int64_t> blocks(first.rows.size() + 1, 1);
-    blocks[form_.row] = g_.rows;
+    blocks[form_.row.index()] = g_.rows;
     blocks.back() = g_.columns;
     auto ends = stream_bounds(frame_.kernel, blocks);
-    bool grows = !ends.empty() && ends[0][0].rows[form_.row] > 0;
+    bool grows = !ends.empty() && ends[0][0].rows[form_.row.index()] > 0;
     Expr block = grows ? tidy(Expr(counts.back() - 1) - digits.back()) : digits.back();
     values_.place_row(form_.row, tidy(Expr(g_.rows) * block));
     bound_steps(ends, stream_begins(frame_.kernel, blocks), d);
@@ -110,7 +112,7 @@ class GpuStreamLowering {
   Expr bound_value(const StreamBound& b) const {
     Expr value = b.constant;
     for (size_t r = 0; r < b.rows.size(); ++r) {
-      if (b.rows[r] != 0) value = value + Expr(b.rows[r]) * values_.row_at(r);
+      if (b.rows[r] != 0) value = value + Expr(b.rows[r]) * values_.row_at(RowId(r));
     }
     return tidy(value);
   }
@@ -138,8 +140,8 @@ class GpuStreamLowering {
   }
 
   // Lines of a factor from the given values of the iterators on.
-  nest::Copy copy(size_t stage, const StreamedFactor& f, int to, int64_t lines, const Expr& row,
-                  const Expr& column) const {
+  nest::Copy copy(size_t stage, const StreamedFactor& f, nest::BufferId to, int64_t lines,
+                  const Expr& row, const Expr& column) const {
     const Access& access = piece(stage).loads[f.load];
     nest::Copy c;
     c.to = to;
@@ -151,15 +153,15 @@ class GpuStreamLowering {
     for (const Index& index : access.index) {
       c.origin.push_back(first_value(index.affine, s));
     }
-    auto span = [&](int iterator, int64_t extent) {
+    auto span = [&](IteratorId iterator, int64_t extent) {
       size_t d = 0;
-      while (access.index[d].affine.coefficient(static_cast<size_t>(iterator)).is_zero()) ++d;
+      while (access.index[d].affine.coefficient(iterator).is_zero()) ++d;
       c.extent[d] = extent;
-      c.stride[d] = access.index[d].affine.coefficient(static_cast<size_t>(iterator)).num();
-      return static_cast<int>(d);
+      c.stride[d] = access.index[d].affine.coefficient(iterator).num();
+      return d;
     };
-    int line = span(f.line, lines), inner = span(f.inner, gpu::multiplied_elements(f.extent));
-    for (int d = 0; d < static_cast<int>(access.index.size()); ++d) {
+    size_t line = span(f.line, lines), inner = span(f.inner, gpu::multiplied_elements(f.extent));
+    for (size_t d = 0; d < access.index.size(); ++d) {
       if (d != line && d != inner) c.order.push_back(d);
     }
     c.order.push_back(line);
@@ -192,10 +194,12 @@ class GpuStreamLowering {
     return looped("column", 0, g_.columns, LoopKind::serial,
                   [&](const Expr& column) { return inside(row, column); });
   }
-  static nest::Access at(int buffer, const Expr& row, const Expr& column) {
+  static nest::Access at(nest::BufferId buffer, const Expr& row, const Expr& column) {
     return {buffer, {row, column}, {}};
   }
-  static nest::Access at(int buffer, const Expr& row) { return at(buffer, row, Expr(0)); }
+  static nest::Access at(nest::BufferId buffer, const Expr& row) {
+    return at(buffer, row, Expr(0));
+  }
   static nest::Statement store(nest::Access target, Value value,
                                nest::StoreKind kind = nest::StoreKind::assign) {
     nest::Store s;
@@ -220,12 +224,12 @@ class GpuStreamLowering {
     Block out = rows([&](const Expr& row) {
       Block all{store(at(maximum_, row), number(kLeast))};
       for (const Sum& s : sums_) {
-        if (s.sum->column < 0) all.push_back(store(at(s.buffer, row), number(0)));
+        if (!s.sum->column.valid()) all.push_back(store(at(s.buffer, row), number(0)));
       }
       return all;
     });
     for (const Sum& s : sums_) {
-      if (s.sum->column < 0) continue;
+      if (!s.sum->column.valid()) continue;
       append(out, cells(s.columns, [&](const Expr& row, const Expr& column) {
                return Block{store(at(s.buffer, row, column), number(0))};
              }));
@@ -240,7 +244,7 @@ class GpuStreamLowering {
     values_.place_columns(column);
     loop.body.push_back({copy(0, form_.key, key_, g_.columns, Expr(0), column)});
     for (const Sum& s : sums_) {
-      if (s.sum->column < 0) continue;
+      if (!s.sum->column.valid()) continue;
       loop.body.push_back({copy(s.sum->stage, s.sum->value, s.value, g_.columns, Expr(0), column)});
     }
     append(loop.body, score());
@@ -363,7 +367,7 @@ class GpuStreamLowering {
     Block out = rows([&](const Expr& row) {
       Block all;
       for (const Sum& s : sums_) {
-        if (s.sum->column >= 0) continue;
+        if (s.sum->column.valid()) continue;
         all.push_back(
             store(at(s.buffer, row), element(at(factor_, row)), nest::StoreKind::multiply));
         append(all, along(row, [&](const Expr& row_, const Expr& column) {
@@ -374,7 +378,7 @@ class GpuStreamLowering {
       return all;
     });
     for (const Sum& s : sums_) {
-      if (s.sum->column >= 0) append(out, add_products(s));
+      if (s.sum->column.valid()) append(out, add_products(s));
     }
     return out;
   }
@@ -382,7 +386,7 @@ class GpuStreamLowering {
   struct Sum {
     const StreamForm::Sum* sum = nullptr;
     int64_t columns = 1;
-    int buffer = -1, narrow = -1, value = -1;
+    nest::BufferId buffer = {}, narrow = {}, value = {};
   };
   Block add_products(const Sum& s) const {
     Block out = cells(g_.columns, [&](const Expr& row, const Expr& column) {
@@ -404,7 +408,7 @@ class GpuStreamLowering {
   Block finish() {
     Block out = stored_results(form_.running, 1, 1);
     for (const Sum& s : sums_) {
-      int64_t extent = s.sum->column < 0 ? 1 : s.sum->value.extent;
+      int64_t extent = !s.sum->column.valid() ? 1 : s.sum->value.extent;
       append(out, stored_results(s.sum->stage, s.columns, extent));
     }
     return out;
@@ -431,10 +435,9 @@ class GpuStreamLowering {
   const StreamForm form_;
   PieceLowering first_;
   StreamValues values_;
-  std::vector<int> buffers_;
+  std::vector<nest::BufferId> buffers_;
   std::vector<Sum> sums_;
-  int query_ = -1, key_ = -1, scores_ = -1, maximum_ = -1, before_ = -1, factor_ = -1,
-      weights_ = -1;
+  nest::BufferId query_, key_, scores_, maximum_, before_, factor_, weights_;
   Expr first_step_, steps_;
 };
 

@@ -38,7 +38,7 @@ class RowKernelLowering {
     make_stages(out);
     nest::For grid = make_loop("line_block", 0, form_.row_count / g_.rows, LoopKind::grid);
     nest::For threads = threads_of_block();
-    for (int id : shared_) grid.body.push_back({nest::Alloc{id}});
+    for (nest::BufferId id : shared_) grid.body.push_back({nest::Alloc{id}});
     if (g_.blocks > 1) {
       nest::For cluster = make_loop("line_part", 0, g_.blocks, LoopKind::thread);
       cluster.blocks = true;
@@ -53,7 +53,8 @@ class RowKernelLowering {
  private:
   // Where a tensor's element of the current position is from now on.
   void pin(TensorId id, nest::Scope scope, Shape shape, std::vector<Expr> place) {
-    int buffer = frame_.add_buffer("line", frame_.tensor(id).type, scope, std::move(shape));
+    nest::BufferId buffer =
+        frame_.add_buffer("line", frame_.tensor(id).type, scope, std::move(shape));
     (scope == nest::Scope::shared ? shared_ : registers_).push_back(buffer);
     frame_.pinned[id] = std::move(place);
     frame_.buffer_of[id] = buffer;
@@ -80,9 +81,9 @@ class RowKernelLowering {
 
   // The stages with loops of their own, and the shared memory in which each is combined.
   void make_stages(Block& out) {
-    const std::vector<KernelStage>& all = frame_.kernel.stages;
+    const IdVector<StageId, KernelStage>& all = frame_.kernel.stages;
     for (size_t s = 0; s < all.size(); ++s) {
-      if (all[s].attach >= 0) continue;
+      if (all[s].attach.valid()) continue;
       const Contraction& c = all[s].contraction;
       PieceLowering& piece = pieces_.emplace_back(frame_, s, 0, schedule_.stages[s][0]);
       if (g_.vector > 1) piece.parts().context.tile_shape = {g_.vector};
@@ -93,7 +94,7 @@ class RowKernelLowering {
       if (g_.blocks > 1) plan_.totals[s] = share("totals", c, {g_.blocks});
     }
   }
-  int share(const char* name, const Contraction& c, Shape shape) {
+  nest::BufferId share(const char* name, const Contraction& c, Shape shape) {
     shared_.push_back(
         frame_.add_buffer(name, c.accumulator, nest::Scope::shared, of_blocks(std::move(shape))));
     return shared_.back();
@@ -130,11 +131,11 @@ class RowKernelLowering {
   // meanwhile.
   Block thread(const std::vector<Expr>& rows, const Expr& lane) {
     Block body;
-    std::vector<std::pair<TensorId, int>> arguments;
-    for (int id : registers_) body.push_back({nest::Alloc{id}});
+    std::vector<std::pair<TensorId, nest::BufferId>> arguments;
+    for (nest::BufferId id : registers_) body.push_back({nest::Alloc{id}});
     for (const LineForm::Cached& c : form_.cached) {
       arguments.emplace_back(c.tensor, frame_.buffer_of.at(c.tensor));
-      int buffer =
+      nest::BufferId buffer =
           frame_.add_buffer("line", frame_.tensor(c.tensor).type, nest::Scope::registers, held_);
       body.push_back({nest::Alloc{buffer}});
       for (const LineLowering& stage : stages_) {
@@ -157,10 +158,10 @@ class RowKernelLowering {
   const GpuLines& g_;
   const LineForm form_;
   LinePlan plan_;
-  Shape held_;                           // of a thread: turns, and neighbours in each
-  Expr row_ = 0;                         // of a block's rows, the thread's
-  std::vector<int> shared_, registers_;  // buffers of the launch
-  std::deque<PieceLowering> pieces_;     // what the stages are made of
+  Shape held_;                                      // of a thread: turns, and neighbours in each
+  Expr row_ = 0;                                    // of a block's rows, the thread's
+  std::vector<nest::BufferId> shared_, registers_;  // buffers of the launch
+  std::deque<PieceLowering> pieces_;                // what the stages are made of
   std::deque<LineLowering> stages_;
 };
 

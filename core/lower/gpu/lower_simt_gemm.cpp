@@ -38,8 +38,8 @@ Block SimtGemmLowering::run() {
       checked_mul(checked_mul(m_tiles, n_tiles), checked_mul(form_.batch.count, g_.split));
   append(out, looped("tile_block", blocks, LoopKind::grid, [&](const Expr& b) {
            Block body;
-           for (int id : {x_.staged, y_.staged, flag_}) {
-             if (id >= 0) body.push_back({nest::Alloc{id}});
+           for (nest::BufferId id : {x_.staged, y_.staged, flag_}) {
+             if (id.valid()) body.push_back({nest::Alloc{id}});
            }
            append(body, looped("tile_thread", threads_, LoopKind::thread, [&](const Expr& t) {
                     return digits("tile_", b, {g_.split, form_.batch.count, m_tiles, n_tiles},
@@ -109,16 +109,16 @@ Block SimtGemmLowering::thread(const std::vector<Expr>& block, const Expr& t) {
 Block SimtGemmLowering::tile(const State& s, const At& at) {
   Block out = results_.allocations();
   for (const Operand* o : {&x_, &y_}) {
-    if (o->held >= 0) out.push_back({nest::Alloc{o->held}});
+    if (o->held.valid()) out.push_back({nest::Alloc{o->held}});
   }
   make_near(out);
   append(out, over_tile([&](const State& cell) {
            return Block{statement(accumulators_.neutral_store(accumulators_.accumulator(0, cell)))};
          }));
-  if (flag_ >= 0) append(out, only_if({-at.thread}, {flag_store(0)}));
+  if (flag_.valid()) append(out, only_if({-at.thread}, {flag_store(0)}));
   Expr begin = tidy(Expr(chunk_) * at.block[0]);
   Expr count = g_.split == 1 ? Expr(steps_) : min(Expr(chunk_), tidy(Expr(steps_) - begin));
-  if (flag_ >= 0) out.push_back({nest::Sync{}});
+  if (flag_.valid()) out.push_back({nest::Sync{}});
   append(out, bound_to("steps", count, [&](const Expr& n) { return stream(s, at, begin, n); }));
   append(out, finish(s, at));
   return out;
@@ -228,8 +228,9 @@ Block SimtGemmLowering::over_tile(const EachCell& body) const {
   });
 }
 
-Block SimtGemmLowering::near(const Operand& o, int buffer, const Expr& set, const Expr& slot,
-                             const Term& term, const Expr& place, int64_t cells) const {
+Block SimtGemmLowering::near(const Operand& o, nest::BufferId buffer, const Expr& set,
+                             const Expr& slot, const Term& term, const Expr& place,
+                             int64_t cells) const {
   int64_t quads = cells / kQuad;
   return looped("quad", quads, LoopKind::unrolled, [&](const Expr& quad) {
     return vector_lanes("v", kQuad, [&](const Expr& v) {
@@ -298,7 +299,7 @@ Block SimtGemmLowering::multiplied(const State& s, const At& at, const Expr& slo
     });
   };
   Block fast = terms(LoopKind::unrolled, [&](const Expr&) { return products(0); });
-  if (flag_ < 0) return fast;
+  if (!flag_.valid()) return fast;
   nest::If choice;
   choice.loads = {{flag_, {Expr(0)}, {}}};
   NodeId flag = choice.predicate.load(0, DType::i32);

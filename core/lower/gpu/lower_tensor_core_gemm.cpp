@@ -49,7 +49,7 @@ class TensorCoreLowering : PieceForm {
     Definitions tile("tile");
     int64_t blocks = place_block(s, tile);
     Block inside{{nest::Alloc{a_}}, {nest::Alloc{b_}}, {nest::Alloc{sum_}}};
-    if (a_rest_ >= 0) append(inside, {{nest::Alloc{a_rest_}}, {nest::Alloc{b_rest_}}});
+    if (a_rest_.valid()) append(inside, {{nest::Alloc{a_rest_}}, {nest::Alloc{b_rest_}}});
     append(inside, cells([&](const Expr& row, const Expr& column) { return clear(row, column); }));
     inside.push_back(statement(steps(s)));
     Block finished =
@@ -66,15 +66,16 @@ class TensorCoreLowering : PieceForm {
   }
 
  private:
-  const std::vector<int64_t>& box() const { return c_.piece.box; }
-  int64_t box(int u) const { return box()[static_cast<size_t>(u)]; }
-  int64_t tile(int u) const { return schedule_.tile[static_cast<size_t>(u)]; }
-  int add(const char* name, DType type, nest::Scope scope, int64_t rows, int64_t columns) {
+  const IterationBox& box() const { return c_.piece.box; }
+  int64_t box(IteratorId u) const { return box()[u]; }
+  int64_t tile(IteratorId u) const { return schedule_.tile[u]; }
+  nest::BufferId add(const char* name, DType type, nest::Scope scope, int64_t rows,
+                     int64_t columns) {
     return c_.frame.add_buffer(name, type, scope, {rows, columns});
   }
-  std::vector<int64_t> counts(const std::vector<int>& iterators) const {
+  std::vector<int64_t> counts(const std::vector<IteratorId>& iterators) const {
     std::vector<int64_t> result;
-    for (int u : iterators) result.push_back(ceil_div(box(u), tile(u)));
+    for (IteratorId u : iterators) result.push_back(ceil_div(box(u), tile(u)));
     return result;
   }
   static int64_t product(const std::vector<int64_t>& factors) {
@@ -82,9 +83,10 @@ class TensorCoreLowering : PieceForm {
     for (int64_t f : factors) all = checked_mul(all, f);
     return all;
   }
-  void enter(State& s, const std::vector<int>& iterators, const std::vector<Expr>& values) const {
+  void enter(State& s, const std::vector<IteratorId>& iterators,
+             const std::vector<Expr>& values) const {
     for (size_t i = 0; i < iterators.size(); ++i) {
-      s.at[static_cast<size_t>(iterators[i])].levels.push_back({tile(iterators[i]), values[i]});
+      s.at[iterators[i]].levels.push_back({tile(iterators[i]), values[i]});
     }
   }
 
@@ -233,7 +235,7 @@ class TensorCoreLowering : PieceForm {
 
   nest::For steps(State s) const {
     Definitions d("step");
-    std::vector<int> iterators = p_.around;
+    std::vector<IteratorId> iterators = p_.around;
     iterators.push_back(p_.k);
     std::vector<int64_t> extents = counts(iterators);
     enter(s, iterators, d.digits(tidy(first_ + Expr::variable("step")), extents));
@@ -241,7 +243,7 @@ class TensorCoreLowering : PieceForm {
     loop.pipeline = schedule_.stages;
     loop.cluster = schedule_.cluster;
     Block body{{copy(a_, p_.a, p_.a.load, s)}, {copy(b_, p_.b, p_.b.load, s)}};
-    if (a_rest_ >= 0) {
+    if (a_rest_.valid()) {
       append(body,
              {{copy(a_rest_, p_.a, p_.a.load + 2, s)}, {copy(b_rest_, p_.b, p_.b.load + 2, s)}});
     }
@@ -260,13 +262,13 @@ class TensorCoreLowering : PieceForm {
   }
 
   // The dimension that the iterator alone moves along.
-  static size_t dimension_of(const tile::Access& access, int u) {
+  static size_t dimension_of(const tile::Access& access, IteratorId u) {
     size_t d = 0;
-    while (access.index[d].affine.coefficient(static_cast<size_t>(u)).is_zero()) ++d;
+    while (access.index[d].affine.coefficient(u).is_zero()) ++d;
     return d;
   }
 
-  nest::Copy copy(int to, const Operand& o, size_t load, const State& s) const {
+  nest::Copy copy(nest::BufferId to, const Operand& o, size_t load, const State& s) const {
     const tile::Access& access = c_.piece.loads[load];
     nest::Copy c;
     c.to = to;
@@ -275,19 +277,18 @@ class TensorCoreLowering : PieceForm {
     c.extent.assign(access.index.size(), 1);
     c.stride.assign(access.index.size(), 1);
     for (const Index& index : access.index) c.origin.push_back(values_.value_of(index.affine, s));
-    std::vector<int> iterators = o.iterators;
+    std::vector<IteratorId> iterators = o.iterators;
     iterators.insert(o.k_inside ? iterators.end() : iterators.begin(), p_.k);
-    std::vector<int> spanned;
-    for (int u : iterators) {
+    std::vector<size_t> spanned;
+    for (IteratorId u : iterators) {
       if (tile(u) == 1) continue;
       size_t d = dimension_of(access, u);
       c.extent[d] = tile(u);
-      c.stride[d] = access.index[d].affine.coefficient(static_cast<size_t>(u)).num();
-      spanned.push_back(static_cast<int>(d));
+      c.stride[d] = access.index[d].affine.coefficient(u).num();
+      spanned.push_back(d);
     }
     for (size_t d = 0; d < access.index.size(); ++d) {
-      int at = static_cast<int>(d);
-      if (std::find(spanned.begin(), spanned.end(), at) == spanned.end()) c.order.push_back(at);
+      if (std::find(spanned.begin(), spanned.end(), d) == spanned.end()) c.order.push_back(d);
     }
     c.order.insert(c.order.end(), spanned.begin(), spanned.end());
     return c;
@@ -315,10 +316,10 @@ class TensorCoreLowering : PieceForm {
     nest::If inside;
     auto place = [&](const Operand& o, const Expr& at) {
       std::vector<int64_t> spans;
-      for (int u : o.iterators) spans.push_back(tile(u));
+      for (IteratorId u : o.iterators) spans.push_back(tile(u));
       std::vector<Expr> digits = d.digits(at, spans);
       for (size_t i = 0; i < spans.size(); ++i) {
-        auto u = static_cast<size_t>(o.iterators[i]);
+        IteratorId u = o.iterators[i];
         if (spans[i] == 1) continue;
         s.at[u].levels.push_back({1, digits[i]});
         if (box()[u] % spans[i] == 0) continue;
@@ -345,17 +346,17 @@ class TensorCoreLowering : PieceForm {
   const TensorCoreGemm& schedule_;
   Product p_;
   gpu::FlatIndex parallel_dims_;
-  std::vector<int> parts_;  // of a split: the sums of each part
+  std::vector<nest::BufferId> parts_;  // of a split: the sums of each part
   Expr part_ = 0;
   Expr first_ = 0, count_;       // of the tile's steps, those of this turn
   int64_t whole_ = 0, cut_ = 0;  // tiles of a stream
-  int shares_ = -1;              // sums of the blocks' parts
+  nest::BufferId shares_;        // sums of the blocks' parts
   Expr turn_;                    // among the blocks' parts
   int64_t rows_ = 0, columns_ = 0;
-  int sum_ = -1, a_ = -1, b_ = -1, a_rest_ = -1, b_rest_ = -1;
+  nest::BufferId sum_, a_, b_, a_rest_, b_rest_;
 
  public:
-  int sum() const { return sum_; }
+  nest::BufferId sum() const { return sum_; }
 };
 
 Block lower_tensor_core_gemm(TileParts& parts, const TensorCoreGemm& schedule) {

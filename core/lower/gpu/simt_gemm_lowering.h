@@ -24,11 +24,11 @@ class SimtGemmLowering : PieceForm {
     bool along_k = false;
     const gpu::FlatIndex* parallel_dims = nullptr;
     const std::vector<size_t>* conditions = nullptr;
-    int64_t tile = 0;            // cells of a tile
-    int64_t vector = 1;          // neighbours of one access
-    int64_t moves = 1;           // accesses of one thread for one tile
-    bool asynchronous = false;   // copied to shared memory without registers
-    int staged = -1, held = -1;  // shared and register buffers
+    int64_t tile = 0;             // cells of a tile
+    int64_t vector = 1;           // neighbours of one access
+    int64_t moves = 1;            // accesses of one thread for one tile
+    bool asynchronous = false;    // copied to shared memory without registers
+    nest::BufferId staged, held;  // shared and register buffers
     DType type = DType::f32;
   };
   using Place = std::function<nest::Access(const Expr&)>;  // of a lane of an access
@@ -87,7 +87,7 @@ class SimtGemmLowering : PieceForm {
                        const Expr& step);
   nest::Block ring(const std::string& name, const Expr& step, const Each& body) const;
   nest::Block over_tile(const EachCell& body) const;
-  nest::Block near(const Operand& o, int buffer, const Expr& set, const Expr& slot,
+  nest::Block near(const Operand& o, nest::BufferId buffer, const Expr& set, const Expr& slot,
                    const Term& term, const Expr& place, int64_t cells) const;
   nest::Block both_near(const At& at, const Expr& set, const Expr& slot, const Term& term) const;
   nest::Statement product(const State& cell, const Expr& set) const;
@@ -105,8 +105,8 @@ class SimtGemmLowering : PieceForm {
   gpu::FlatIndex cells_;
   Operand x_, y_;
   int64_t threads_ = 0, steps_ = 0, chunk_ = 0;
-  int flag_ = -1, x_near_ = -1, y_near_ = -1;
-  std::vector<int> parts_;
+  nest::BufferId flag_, x_near_, y_near_;
+  std::vector<nest::BufferId> parts_;
 };
 
 }  // namespace tile::lowering

@@ -141,7 +141,7 @@ Block SpreadLowering::spread_launch(Spread p, const std::string& name, const Spr
   };
   return looped(name + "_block", 0, blocks * p.split, LoopKind::grid, [&](const Expr& b) {
     Block body;
-    for (int id : p.shared) body.push_back({nest::Alloc{id}});
+    for (nest::BufferId id : p.shared) body.push_back({nest::Alloc{id}});
     append(body, looped(name + "_thread", 0, p.parallel_dims * p.lanes, LoopKind::thread,
                         [&](const Expr& t) { return in_block(b, t); }));
     return body;
@@ -234,7 +234,7 @@ Block SpreadLowering::gpu_reduction(const GpuReduction& g) {
   p.parallel_dims_fastest = g.parallel_dims_fastest;
   p.split = g.split;
   Block out;
-  std::vector<int> parts = split_buffers(p.split, p.count, out);
+  std::vector<nest::BufferId> parts = split_buffers(p.split, p.count, out);
   auto reduce = [&](const Expr& part, const Expr& group, const Expr& lane) {
     return reduced_terms(g, p, part, group, lane);
   };
@@ -248,8 +248,9 @@ Block SpreadLowering::gpu_reduction(const GpuReduction& g) {
 }
 
 // Each part's results, [part][cell], in the accumulator's type.
-std::vector<int> SpreadLowering::split_buffers(int64_t split, int64_t cells, Block& out) const {
-  std::vector<int> ids;
+std::vector<nest::BufferId> SpreadLowering::split_buffers(int64_t split, int64_t cells,
+                                                          Block& out) const {
+  std::vector<nest::BufferId> ids;
   for (size_t o = 0; o < c_.contraction.outputs.size() && split > 1; ++o) {
     ids.push_back(c_.frame.add_buffer("parts", c_.contraction.accumulator, nest::Scope::workspace,
                                       {split, cells}));
@@ -258,7 +259,7 @@ std::vector<int> SpreadLowering::split_buffers(int64_t split, int64_t cells, Blo
   return ids;
 }
 
-Block SpreadLowering::store_parts(const std::vector<int>& parts, const Expr& part,
+Block SpreadLowering::store_parts(const std::vector<nest::BufferId>& parts, const Expr& part,
                                   const Expr& group, int64_t cells) const {
   Block out;
   for (size_t o = 0; o < parts.size(); ++o) {
@@ -294,8 +295,8 @@ void SpreadLowering::cells_of_a_thread(int64_t cells) {
 }
 
 // The second launch of a split reduction.
-Block SpreadLowering::combine_parts(const FlatIndex& parallel_dims, const std::vector<int>& parts,
-                                    int64_t split) {
+Block SpreadLowering::combine_parts(const FlatIndex& parallel_dims,
+                                    const std::vector<nest::BufferId>& parts, int64_t split) {
   cells_of_a_thread(1);
   Spread p;
   p.count = parallel_dims.count;

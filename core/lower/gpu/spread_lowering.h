@@ -18,7 +18,7 @@ struct Spread {
   int64_t cells = 1, neighbours = 1;     // that a thread takes at once
   int64_t split = 1;
   bool parallel_dims_fastest = false;
-  std::vector<int> shared;
+  std::vector<nest::BufferId> shared;
   std::optional<Expr> block;  // of a cluster: the first index of `shared`
 };
 
@@ -38,10 +38,10 @@ class SpreadLowering : PieceForm {
   // The lanes' accumulators go through shared memory.
   nest::Block combine_lanes(const Spread& p, const Expr& parallel_dim, const Expr& lane) const;
   // Each part's results, [part][cell], in the accumulator's type.
-  std::vector<int> split_buffers(int64_t split, int64_t cells, nest::Block& out) const;
+  std::vector<nest::BufferId> split_buffers(int64_t split, int64_t cells, nest::Block& out) const;
   // The second launch of a split reduction.
-  nest::Block combine_parts(const gpu::FlatIndex& parallel_dims, const std::vector<int>& parts,
-                            int64_t split);
+  nest::Block combine_parts(const gpu::FlatIndex& parallel_dims,
+                            const std::vector<nest::BufferId>& parts, int64_t split);
   // In a second launch, whatever the first launch's threads held.
   void cells_of_a_thread(int64_t cells);
 
@@ -55,8 +55,8 @@ class SpreadLowering : PieceForm {
                            const std::function<nest::Block(const Expr&)>& term) const;
   nest::Block spread_results(const gpu::FlatIndex& parallel_dims, const Expr& group,
                              int64_t cells) const;
-  nest::Block store_parts(const std::vector<int>& parts, const Expr& part, const Expr& group,
-                          int64_t cells) const;
+  nest::Block store_parts(const std::vector<nest::BufferId>& parts, const Expr& part,
+                          const Expr& group, int64_t cells) const;
 };
 
 // The iterators of `index` at position quotient * vector + lane.

@@ -21,9 +21,8 @@ StreamValues::StreamValues(const Frame& frame, const gpu::StreamForm& form,
 }
 
 size_t StreamValues::tile_of(size_t stage) const {
-  while (frame_.kernel.stages[stage].attach >= 0) {
-    stage = static_cast<size_t>(frame_.kernel.stages[stage].attach);
-  }
+  const auto& stages = frame_.kernel.stages;
+  while (stages[stage].attach.valid()) stage = stages[stage].attach.index();
   return stage;
 }
 
@@ -33,12 +32,12 @@ State StreamValues::state(size_t stage, const Expr& row, const Expr& column,
   State s;
   s.at.resize(piece.box.size());
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    int of = map_.iterators[stage][u];
+    RowId of = map_.iterators[stage][u];
     Expr value = more;
-    if (of == static_cast<int>(rows_.size())) {
+    if (of == RowId(rows_.size())) {
       value = column;
-    } else if (of >= 0) {
-      value = static_cast<size_t>(of) == form_.row ? row : rows_[static_cast<size_t>(of)];
+    } else if (of.valid()) {
+      value = of == form_.row ? row : rows_[of];
     } else if (piece.box[u] == 1) {
       value = Expr(0);
     }
@@ -60,14 +59,14 @@ State StreamValues::cell_state(size_t stage, const Expr& row, const Expr& column
     return state(stage, at, inside(tidy(column_begin_ + column), form_.columns), Expr(0));
   }
   for (const gpu::StreamForm::Sum& sum : form_.sums) {
-    if (sum.stage != tile || sum.column < 0) continue;
+    if (sum.stage != tile || !sum.column.valid()) continue;
     return state(stage, at, Expr(0), inside(column, sum.value.extent));
   }
   return state(stage, at, Expr(0), Expr(0));
 }
 
-NodeId StreamValues::fragment(Value& into, int buffer, const Expr& row, const Expr& column,
-                              DType type) const {
+NodeId StreamValues::fragment(Value& into, nest::BufferId buffer, const Expr& row,
+                              const Expr& column, DType type) const {
   nest::Access access{buffer, {row, column}, {}};
   auto same = std::find_if(into.loads.begin(), into.loads.end(), [&](const nest::Access& a) {
     return a.buffer == buffer && a.index == access.index && a.values.empty();
@@ -92,11 +91,11 @@ NodeId StreamValues::made(Value& into, TensorId tensor, const Expr& row, const E
   const KernelStage& how = frame_.kernel.stages[stage];
   DType type = frame_.tensor(tensor).type;
   if (known_score_ == tensor) return fragment(into, scores, row, column, type);
-  if (how.attach < 0) {
+  if (!how.attach.valid()) {
     if (stage == 0) return fragment(into, scores, row, column, type);
     if (stage == form_.running) return fragment(into, maximum, row, Expr(0), type);
     bool by_columns = std::any_of(form_.sums.begin(), form_.sums.end(), [&](const auto& sum) {
-      return sum.stage == stage && sum.column >= 0;
+      return sum.stage == stage && sum.column.valid();
     });
     if (is_sum(stage)) {
       return fragment(into, sums.at(stage), row, by_columns ? column : Expr(0), type);
@@ -164,7 +163,7 @@ Value StreamValues::weight(const gpu::StreamForm::Sum& sum, const Expr& row,
 Value StreamValues::without_roundings(Value value) const {
   auto rounded = [&](const Node& n) {
     if (n.kind != NodeKind::load) return false;
-    int buffer = value.loads[n.slot].buffer;
+    nest::BufferId buffer = value.loads[n.slot].buffer;
     return (buffer == scores && known_score_) || (buffer == weights && knows_weights_);
   };
   value.body = rewritten(value.body, [&](Body& body, const Node& n) -> NodeId {

@@ -16,13 +16,13 @@ class StreamValues {
   StreamValues(const Frame& frame, const gpu::StreamForm& form, const PieceValues& values);
 
   // Fragments of f32; of each sum by its stage.
-  int scores = -1, maximum = -1, weights = -1;
-  std::map<size_t, int> sums;
+  nest::BufferId scores, maximum, weights;
+  std::map<size_t, nest::BufferId> sums;
 
   // Where the block is: of the row that it has several of, its first.
-  void place_row(size_t row, Expr value) { rows_[row] = std::move(value); }
+  void place_row(RowId row, Expr value) { rows_[row] = std::move(value); }
   void place_columns(Expr first) { column_begin_ = std::move(first); }
-  const Expr& row_at(size_t row) const { return rows_[row]; }
+  const Expr& row_at(RowId row) const { return rows_[row]; }
   const Expr& row_begin() const { return rows_[form_.row]; }
   const Expr& column_begin() const { return column_begin_; }
 
@@ -58,7 +58,8 @@ class StreamValues {
   NodeId translated(Value& into, size_t stage, NodeId root, const Expr& row,
                     const Expr& column) const;
   NodeId made(Value& into, TensorId tensor, const Expr& row, const Expr& column) const;
-  NodeId fragment(Value& into, int buffer, const Expr& row, const Expr& column, DType type) const;
+  NodeId fragment(Value& into, nest::BufferId buffer, const Expr& row, const Expr& column,
+                  DType type) const;
   Value without_roundings(Value value) const;
 
   const Frame& frame_;
@@ -66,7 +67,7 @@ class StreamValues {
   const PieceValues& values_;
   RowMap map_;
   std::map<TensorId, size_t> makers_;  // stages
-  std::vector<Expr> rows_;
+  IdVector<RowId, Expr> rows_;
   Expr column_begin_;
   std::optional<TensorId> known_score_;
   bool knows_weights_ = false;

@@ -54,7 +54,7 @@ int64_t threads_for(int64_t tasks, const Target& target) {
   return threads;
 }
 
-nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffers,
+nest::Block bind_grid(nest::Block block, const IdVector<nest::BufferId, nest::Buffer>& buffers,
                       const Target& target) {
   Block out, serial;
   auto flush = [&] {
@@ -65,7 +65,7 @@ nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffer
   for (nest::Statement& s : block) {
     auto* loop = std::get_if<nest::For>(&s.what);
     const auto* alloc = std::get_if<nest::Alloc>(&s.what);
-    auto scope = [&] { return buffers[static_cast<size_t>(alloc->buffer)].scope; };
+    auto scope = [&] { return buffers[alloc->buffer].scope; };
     if (alloc != nullptr && scope() == nest::Scope::workspace) {
       out.push_back(std::move(s));
     } else if (loop != nullptr && loop->kind == LoopKind::parallel) {

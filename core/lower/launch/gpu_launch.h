@@ -13,7 +13,7 @@ namespace tile::gpu {
 // Binds a nest with parallel loops to the GPU: each iteration of a top-level parallel loop becomes
 // a thread of its own; what stands between them runs as one thread. Grid loops stay.
 nest::Nest bind_grid(nest::Nest nest, const Target& target);
-nest::Block bind_grid(nest::Block block, const std::vector<nest::Buffer>& buffers,
+nest::Block bind_grid(nest::Block block, const IdVector<nest::BufferId, nest::Buffer>& buffers,
                       const Target& target);
 
 // One launch of nested independent loops over `counts` iterations, outermost first: `inside` makes

@@ -32,7 +32,7 @@ std::optional<size_t> Borders::tile_test_place() const {
     size_t after = 0;
     for (size_t i = 0; i < c_.schedule.reduce.size(); ++i) {
       const Loop& l = c_.schedule.reduce[i];
-      if (p.constraint->form.coefficient(static_cast<size_t>(l.iterator)).is_zero()) continue;
+      if (p.constraint->form.coefficient(l.iterator).is_zero()) continue;
       if (l.binding == Binding::vector) return std::nullopt;
       after = i + 1;
     }
@@ -44,7 +44,7 @@ std::optional<size_t> Borders::tile_test_place() const {
 // The first of the loops in `reduce` before the whole tile's test that are written out, from one
 // end of their reductions to the other.
 std::optional<size_t> Borders::tap_test_place() const {
-  auto over = [](const std::vector<Loop>& loops, int iterator) {
+  auto over = [](const std::vector<Loop>& loops, IteratorId iterator) {
     return std::count_if(loops.begin(), loops.end(),
                          [&](const Loop& l) { return l.iterator == iterator; });
   };
@@ -70,7 +70,7 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
       if (!s.at[u].size.is_constant()) continue;
-      bool some = static_cast<int>(u) == rows.iterator;
+      bool some = IteratorId(u) == rows.iterator;
       int64_t factor = k.form.coefficient(u).num();
       int64_t first = factor * (some ? rows.first : 0);
       int64_t last = factor * ((some ? rows.first + rows.count : s.at[u].size.value()) - 1);
@@ -92,8 +92,8 @@ std::vector<TileRows> Borders::shortened(const State& s) const {
   std::vector<TileRows> all{TileRows{}};
   for (const Loop& l : c_.schedule.tile) {
     if (l.binding != Binding::unroll || l.step != 1) continue;
-    const Expr& size = s.at[static_cast<size_t>(l.iterator)].size;
-    auto [below, above] = missing_rows(static_cast<size_t>(l.iterator));
+    const Expr& size = s.at[l.iterator].size;
+    auto [below, above] = missing_rows(l.iterator);
     if (!size.is_constant() || !alone_in_conditions(l.iterator)) continue;
     int64_t rows = size.value();
     for (int64_t n = 1; n <= std::min({below, kMostMissing, rows - 1}); ++n) {
@@ -108,10 +108,8 @@ std::vector<TileRows> Borders::shortened(const State& s) const {
 
 // No condition of the tile names this one of its iterators together with another: a row has all of
 // its points or none.
-bool Borders::alone_in_conditions(int iterator) const {
-  auto named = [&](const Constraint& c, int u) {
-    return !c.form.coefficient(static_cast<size_t>(u)).is_zero();
-  };
+bool Borders::alone_in_conditions(IteratorId iterator) const {
+  auto named = [&](const Constraint& c, IteratorId u) { return !c.form.coefficient(u).is_zero(); };
   return std::none_of(c_.constraints.begin(), c_.constraints.end(), [&](const PlacedConstraint& p) {
     return p.place == Place::tile && named(*p.constraint, iterator) &&
            std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(), [&](const Loop& l) {
@@ -122,7 +120,7 @@ bool Borders::alone_in_conditions(int iterator) const {
 
 // How many of a parallel dimension's first and last values may have no point with some values of
 // the reductions.
-Borders::Missing Borders::missing_rows(size_t iterator) const {
+Borders::Missing Borders::missing_rows(IteratorId iterator) const {
   Missing most;
   for (const PlacedConstraint& p : c_.constraints) {
     if (p.place != Place::tile) continue;

@@ -29,8 +29,8 @@ class Borders {
   };
   std::optional<size_t> tile_test_place() const;
   std::optional<size_t> tap_test_place() const;
-  bool alone_in_conditions(int iterator) const;
-  Missing missing_rows(size_t iterator) const;
+  bool alone_in_conditions(IteratorId iterator) const;
+  Missing missing_rows(IteratorId iterator) const;
 
   const PieceContext& c_;
   const PieceValues& values_;

@@ -161,12 +161,13 @@ std::vector<Run> runs_of(const Progressions& stored, int64_t extent) {
 // empty: it is not so.
 Runs stored_runs(const Contraction& c, TensorId tensor, const Shape& shape) {
   if (std::count(c.outputs.begin(), c.outputs.end(), tensor) != 1) return {};
-  auto output = std::find(c.outputs.begin(), c.outputs.end(), tensor) - c.outputs.begin();
+  size_t output = 0;
+  while (c.outputs[output] != tensor) ++output;
   std::vector<Progressions> stored(shape.size());
   int64_t cells = 0, combinations = 1;
   for (const Piece& piece : c.pieces) {
     if (!stores_all_parallel_dims(c, piece)) return {};
-    auto count = add_stored(piece, piece.stores[static_cast<size_t>(output)], stored);
+    auto count = add_stored(piece, piece.stores[output], stored);
     if (!count) return {};
     cells = checked_add(cells, *count);
   }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <set>
 
+#include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
 #include "core/schedule/cost/piece/piece_model.h"
@@ -15,18 +16,18 @@ using nest::Block;
 namespace {
 
 // Buffers of the results that live for a block of rows.
-std::vector<int> make_row_buffers(Frame& frame) {
+std::vector<nest::BufferId> make_row_buffers(Frame& frame) {
   RowMap map = row_map(frame.kernel);
-  std::vector<int> buffers;
+  std::vector<nest::BufferId> buffers;
   for (const KernelStage& stage : frame.kernel.stages) {
     if (stage.residence != Residence::row) continue;
     for (TensorId id : stage.contraction.outputs) {
       if (frame.in_row.contains(id)) continue;
       const BoundTensor& t = frame.tensor(id);
-      const std::vector<int>& rows = map.dimensions.at(id);
+      const std::vector<RowId>& rows = map.dimensions.at(id);
       Shape shape = t.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (rows[d] >= 0) shape[d] = frame.row_blocks[static_cast<size_t>(rows[d])];
+        if (rows[d].valid()) shape[d] = frame.row_blocks[rows[d]];
       }
       frame.in_row[id] = rows;
       buffers.push_back(frame.add_buffer("row", t.type, nest::Scope::scratch, shape));
@@ -50,42 +51,41 @@ std::vector<std::string> row_names(size_t count, const std::deque<PieceLowering>
 }
 
 // The sizes of the blocks that the shared loops visit; empty where a row has no cells.
-std::vector<int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
+IdVector<RowId, int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  std::vector<int> rows = shared_iterators(kernel.stages[0]);
-  std::vector<int64_t> blocks;
-  for (int u : rows) {
-    blocks.push_back(piece.box[static_cast<size_t>(u)]);
+  IdVector<RowId, IteratorId> rows = shared_iterators(kernel.stages[0]);
+  IdVector<RowId, int64_t> blocks;
+  for (IteratorId u : rows) {
+    blocks.push_back(piece.box[u]);
     if (blocks.back() <= 0) return {};
   }
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
-    auto row = std::find(rows.begin(), rows.end(), l.iterator) - rows.begin();
-    int64_t& block = blocks[static_cast<size_t>(row)];
+    int64_t& block = blocks[row_of(rows, l.iterator)];
     block = std::min(block, l.step);
   }
   return blocks;
 }
 
-Block allocated(const std::vector<int>& buffers) {
+Block allocated(const std::vector<nest::BufferId>& buffers) {
   Block out;
-  for (int id : buffers) out.push_back({nest::Alloc{id}});
+  for (nest::BufferId id : buffers) out.push_back({nest::Alloc{id}});
   return out;
 }
 
 }  // namespace
 
 nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
-  const std::vector<KernelStage>& stages = frame.kernel.stages;
-  std::vector<int> rows = shared_iterators(stages[0]);
+  const IdVector<StageId, KernelStage>& stages = frame.kernel.stages;
+  IdVector<RowId, IteratorId> rows = shared_iterators(stages[0]);
   frame.row_blocks = block_sizes(frame.kernel, schedule);
   if (frame.row_blocks.empty()) return {};
-  std::vector<int> buffers = make_row_buffers(frame);
+  std::vector<nest::BufferId> buffers = make_row_buffers(frame);
   nest::Block out;
   std::deque<PieceLowering> lowerings;
   double nanoseconds = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
-    if (stages[s].attach >= 0) continue;
+    if (stages[s].attach.valid()) continue;
     const Contraction& c = stages[s].contraction;
     lowerings.emplace_back(frame, s, 0, schedule.stages[s][0]);
     lowerings.back().prepare(out);
@@ -100,8 +100,8 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
     nest::Block body = streams ? nest::Block{} : allocated(buffers);
     std::vector<Position> at;
     frame.row_begin.clear();
-    for (int u : rows) {
-      at.push_back(s.at[static_cast<size_t>(u)]);
+    for (IteratorId u : rows) {
+      at.push_back(s.at[u]);
       frame.row_begin.push_back(tidy(at.back().begin()));
     }
     for (PieceLowering& stage : lowerings) append(body, stage.loops().in_rows(at, schedule.shared));

@@ -61,7 +61,7 @@ Block OuterLoopLowering::parallel_loops() {
   int64_t typical = 1;  // tasks
   for (size_t i = 0; i < c_.parallel; ++i) {
     const Loop& l = c_.schedule.outer[i];
-    auto u = static_cast<size_t>(l.iterator);
+    IteratorId u = l.iterator;
     counts.push_back(blocks_in(s.at[u].size, l.step));
     typical = checked_mul(typical, ceil_div(c_.piece.box[u], l.step));
   }
@@ -103,12 +103,12 @@ Block OuterLoopLowering::parallel_tasks(const State& s, const std::vector<Expr>&
 Block OuterLoopLowering::parallel_body(size_t i, State s, const std::vector<Expr>& values) {
   if (i == c_.parallel) return outer_loops(i, std::move(s));
   const Loop& l = c_.schedule.outer[i];
-  int64_t box = c_.piece.box[static_cast<size_t>(l.iterator)];
+  int64_t box = c_.piece.box[l.iterator];
   auto inside = [&](const Expr& size) {
     return parallel_body(i + 1, entered(s, l.iterator, l.step, values[i], size), values);
   };
   if (c_.sized_at_run_time(l.iterator)) {
-    const Expr& extent = s.at[static_cast<size_t>(l.iterator)].size;
+    const Expr& extent = s.at[l.iterator].size;
     if (l.step == 1 || !tile_follows(i)) return inside(cut(l.step, extent, values[i]));
     nest::If choice;
     choice.nonnegative = {tidy(extent - Expr(l.step) * values[i] - Expr(l.step))};
@@ -134,7 +134,7 @@ Block OuterLoopLowering::outer_loops(size_t i, State s) {
   Block out;
   if (shared_body_.inside && i + 1 == shared_) append(out, shared_body_.before);
   for (const Packing& p : c_.schedule.packings) {
-    bool here = p.level == static_cast<int>(i) && (c_.parallel == 0 || i > 0);
+    bool here = p.level == i && (c_.parallel == 0 || i > 0);
     if (here) append(out, packing_.pack(p, s));
   }
   bool inside =
@@ -149,7 +149,7 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
     return parametric_.tiles_of_block(
         i, *block, s, [&](const State& inner) { return outer_loops(i + 1, inner); });
   }
-  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  const Position& p = s.at[l.iterator];
   auto inside = [&](const Expr& value, const Expr& size) {
     return outer_loops(i + 1, entered(s, l.iterator, l.step, value, size));
   };
@@ -179,7 +179,7 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
     return out;
   }
   // Blocks begin at multiples of this step, so that only the box's end can leave a remainder.
-  int64_t rest = c_.piece.box[static_cast<size_t>(l.iterator)] % l.step;
+  int64_t rest = c_.piece.box[l.iterator] % l.step;
   if (rest == 0) return out;
   nest::If last;
   last.nonnegative = {floor_mod(p.size, Expr(l.step)) - 1};
@@ -190,7 +190,7 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
 
 Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& size,
                                      const Leaf& leaf) {
-  auto u = static_cast<size_t>(l.iterator);
+  IteratorId u = l.iterator;
   std::vector<int64_t> sizes = short_blocks(l.step, c_.piece.box[u]);
   std::function<Block(size_t, const Expr&)> from = [&](size_t k, const Expr& left) -> Block {
     if (k == sizes.size()) return {};
@@ -215,15 +215,15 @@ nest::Block OuterLoopLowering::shared_loops(size_t shared, const std::vector<std
   shared_ = shared;
   shared_body_ = std::move(body);
   shared_ns_ = nanoseconds;
-  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
-  for (size_t r = 0; r < names.size(); ++r) c_.names[static_cast<size_t>(rows[r])] = names[r];
+  IdVector<RowId, IteratorId> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  for (size_t r = 0; r < names.size(); ++r) c_.names[rows[r]] = names[r];
   return parallel_loops();
 }
 
 nest::Block OuterLoopLowering::in_rows(const std::vector<Position>& rows, size_t shared) {
   State s = c_.whole_box();
-  std::vector<int> iterators = shared_iterators(c_.frame.kernel.stages[c_.stage]);
-  for (size_t r = 0; r < rows.size(); ++r) s.at[static_cast<size_t>(iterators[r])] = rows[r];
+  IdVector<RowId, IteratorId> iterators = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  for (size_t r = 0; r < rows.size(); ++r) s.at[iterators[r]] = rows[r];
   return outer_loops(shared, std::move(s));
 }
 

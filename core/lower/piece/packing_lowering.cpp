@@ -13,7 +13,7 @@ namespace {
 // The state in one iteration of an entry's loop.
 State moved_to(const Loop& l, const State& s, const Expr& value, const Expr& size) {
   State inner = s;
-  Position& at = inner.at[static_cast<size_t>(l.iterator)];
+  Position& at = inner.at[l.iterator];
   at.levels.push_back({l.step, value});
   at.size = size;
   return inner;
@@ -21,8 +21,8 @@ State moved_to(const Loop& l, const State& s, const Expr& value, const Expr& siz
 
 }  // namespace
 
-std::vector<int64_t> PackingLowering::bounds(const State& s) const {
-  std::vector<int64_t> range;
+IterationBox PackingLowering::bounds(const State& s) const {
+  IterationBox range;
   for (const Position& p : s.at) range.push_back(p.bound);
   return range;
 }
@@ -33,10 +33,10 @@ nest::Block PackingLowering::prepare_copy(const Packing& whole) {
 }
 
 nest::Block PackingLowering::pack(const Packing& packing, State& s) {
-  auto load = static_cast<size_t>(packing.load);
+  size_t load = packing.load;
   if (c_.is_prepared(load)) return {};
   DType type = packed_type(packing);
-  auto [known, added] = packing_buffers_.try_emplace(load, -1);
+  auto [known, added] = packing_buffers_.try_emplace(load);
   if (added) {
     nest::Scope scope =
         packing.level == 0 && c_.parallel > 0 ? nest::Scope::workspace : nest::Scope::scratch;
@@ -54,7 +54,7 @@ nest::Block PackingLowering::pack(const Packing& packing, State& s) {
 
 // Small copies are made by the calling thread: others would take longer to come.
 bool PackingLowering::copied_by_threads() const {
-  bool known = c_.walker < 0 && !is_gpu(c_.frame.target);
+  bool known = !c_.walker.valid() && !is_gpu(c_.frame.target);
   if (c_.parallel == 0 || !known) return c_.parallel > 0;
   PieceFacts facts(c_.piece, c_.contraction, c_.frame.kernel, c_.frame.target);
   return threads_make_copies(facts, c_.schedule);
@@ -80,10 +80,10 @@ DType PackingLowering::packed_type(const Packing& packing) const {
 
 // The element, or the group of neighbours of a dot.
 nest::Block PackingLowering::packed_element(const Packing& packing, const State& s) const {
-  auto load = static_cast<size_t>(packing.load);
+  size_t load = packing.load;
   bool grouped = packed_loops(packing, c_.schedule) < packing.order.size();
   int64_t present = 1;
-  if (grouped) present = s.at[static_cast<size_t>(packing.order.back().iterator)].size.value();
+  if (grouped) present = s.at[packing.order.back().iterator].size.value();
   Value value;
   nest::Store store;
   store.target = c_.packed_access(load, s);
@@ -110,7 +110,7 @@ nest::Block PackingLowering::packing_loops(const Packing& packing, size_t entry,
                 l.step == c_.dot->group;
   if (groups) return packing_groups(packing, entry, s);
   if (nest::Block blocks = packing_blocks(packing, entry, s); !blocks.empty()) return blocks;
-  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  const Position& p = s.at[l.iterator];
   std::string name = c_.variable(l.iterator, s);
   auto inside = [&](const Expr& value, const Expr& size) {
     return packing_loops(packing, entry + 1, moved_to(l, s, value, size));
@@ -131,14 +131,13 @@ nest::Block PackingLowering::packing_loops(const Packing& packing, size_t entry,
 }
 
 // Elements that one step of the iterator moves the load by in memory; 0: not known.
-int64_t PackingLowering::moved_by(size_t load, int iterator) const {
+int64_t PackingLowering::moved_by(size_t load, IteratorId iterator) const {
   const tile::Access& access = c_.piece.loads[load];
-  const nest::Buffer& b =
-      c_.frame.nest.buffers[static_cast<size_t>(c_.frame.buffer_of.at(access.tensor))];
+  const nest::Buffer& b = c_.frame.nest.buffers[c_.frame.buffer_of.at(access.tensor)];
   if (c_.frame.split.contains(access.tensor)) return 0;
   int64_t sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
-    const Rational& factor = access.index[d].affine.coefficient(static_cast<size_t>(iterator));
+    const Rational& factor = access.index[d].affine.coefficient(iterator);
     bool plain = access.index[d].value < 0 && access.index[d].boundary == Boundary::in_range;
     if (!plain || !factor.is_integer()) return 0;
     sum += factor.num() * b.strides[d];
@@ -149,7 +148,7 @@ int64_t PackingLowering::moved_by(size_t load, int iterator) const {
 // Whether memory has neighbours along this entry and not along the next one.
 bool PackingLowering::rows_are_neighbours(const Packing& packing, size_t entry) const {
   const Loop &rows = packing.order[entry], &lanes = packing.order[entry + 1];
-  auto load = static_cast<size_t>(packing.load);
+  size_t load = packing.load;
   return rows.step == 1 && lanes.step == 1 && rows.iterator != lanes.iterator &&
          moved_by(load, rows.iterator) == 1 &&
          std::abs(moved_by(load, lanes.iterator)) > kLanesTogether;
@@ -168,9 +167,9 @@ nest::Block PackingLowering::packing_blocks(const Packing& packing, size_t entry
   int64_t width =
       std::max<int64_t>(1, c_.frame.target.vector_bits / bit_width(packed_type(packing)));
   std::string name = c_.variable(rows.iterator, s);
-  const Expr& size = s.at[static_cast<size_t>(rows.iterator)].size;
-  auto placed = [](State at, int iterator, const Expr& value) {
-    Position& p = at.at[static_cast<size_t>(iterator)];
+  const Expr& size = s.at[rows.iterator].size;
+  auto placed = [](State at, IteratorId iterator, const Expr& value) {
+    Position& p = at.at[iterator];
     p.levels.push_back({1, tidy(value)});
     p.size = 1;
     return at;
@@ -183,8 +182,8 @@ nest::Block PackingLowering::packing_blocks(const Packing& packing, size_t entry
     auto inside = [&](const Expr& lane, const Expr&) {
       return packed_element(packing, placed(inner, lanes.iterator, lane));
     };
-    return packing_lanes(packing, entry + 1, s.at[static_cast<size_t>(lanes.iterator)].size, inner,
-                         inside, turned ? Unrolled{name, width} : Unrolled{});
+    return packing_lanes(packing, entry + 1, s.at[lanes.iterator].size, inner, inside,
+                         turned ? Unrolled{name, width} : Unrolled{});
   };
   Expr whole = floor_div(size, Expr(width)), rest = floor_mod(size, Expr(width));
   nest::For blocks = make_loop(name + "b", 0, whole, nest::LoopKind::serial);
@@ -202,7 +201,7 @@ nest::Block PackingLowering::packing_blocks(const Packing& packing, size_t entry
 nest::Block PackingLowering::packing_groups(const Packing& packing, size_t entry,
                                             const State& s) const {
   const Loop& l = packing.order[entry];
-  const Expr& size = s.at[static_cast<size_t>(l.iterator)].size;
+  const Expr& size = s.at[l.iterator].size;
   Expr whole = floor_div(size, Expr(l.step)), rest = floor_mod(size, Expr(l.step));
   auto inside = [&](const Expr& value, const Expr& present) {
     return packing_loops(packing, entry + 1, moved_to(l, s, value, present));
@@ -241,7 +240,7 @@ nest::Block PackingLowering::packing_groups(const Packing& packing, size_t entry
 nest::Block PackingLowering::zero_groups(const Packing& packing, size_t entry,
                                          const State& s) const {
   const Loop& l = packing.order[entry];
-  const Expr& size = s.at[static_cast<size_t>(l.iterator)].size;
+  const Expr& size = s.at[l.iterator].size;
   Expr first = floor_div(tidy(size + Expr(l.step - 1)), Expr(l.step));
   Expr tiles = floor_div(tidy(size + Expr(c_.sizes.terms() - 1)), Expr(c_.sizes.terms()));
   Expr missing = tidy(Expr(c_.sizes.groups) * tiles - first);

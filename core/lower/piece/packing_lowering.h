@@ -35,13 +35,13 @@ class PackingLowering : PieceForm {
                             const Unrolled& rows) const;
   nest::Block packed_element(const Packing& packing, const State& s) const;
   bool rows_are_neighbours(const Packing& packing, size_t entry) const;
-  int64_t moved_by(size_t load, int iterator) const;
-  std::vector<int64_t> bounds(const State& s) const;
+  int64_t moved_by(size_t load, IteratorId iterator) const;
+  IterationBox bounds(const State& s) const;
   DType packed_type(const Packing& packing) const;
   std::vector<Expr> in_range(size_t load, const State& s) const;
 
-  std::map<size_t, int> packing_buffers_;  // by load
-  bool copied_by_threads_ = false;         // copies outside of all loops are
+  std::map<size_t, nest::BufferId> packing_buffers_;  // by load
+  bool copied_by_threads_ = false;                    // copies outside of all loops are
 };
 
 }  // namespace tile::lowering

@@ -94,7 +94,7 @@ nest::Block ParametricLowering::block_of_parallel_dim(size_t i, const std::vecto
                                                       const State& s, const Leaf& inside) const {
   if (i == c_.parametric_tiling) return inside(s);
   const Loop& l = c_.schedule.outer[i];
-  auto u = static_cast<size_t>(l.iterator);
+  IteratorId u = l.iterator;
   int64_t unit = tile_cells(c_.schedule.outer, l.iterator);
   std::string own = parallel_dim_prefix(prefix_of(c_.stage, c_.number_in_stage), i);
   Expr tile = 0;
@@ -125,7 +125,7 @@ std::optional<size_t> ParametricLowering::parametric_tile_of(size_t outer) const
 nest::Block ParametricLowering::tiles_of_block(size_t outer, size_t block, const State& s,
                                                const Leaf& inside) const {
   const Loop& l = c_.schedule.outer[outer];
-  auto u = static_cast<size_t>(l.iterator);
+  IteratorId u = l.iterator;
   const Expr& first = s.at[u].levels.back().value;
   Expr tiles = given(parallel_dim_prefix(prefix_of(c_.stage, c_.number_in_stage), block), "tiles");
   Expr whole = Expr(c_.piece.box[u] / l.step) - first;

@@ -61,7 +61,7 @@ Block ReductionLowering::bounded_loop(size_t i, State s) {
   }
   return named(name, lo, [&](const Expr& begin) {
     State inner = s;
-    Position& p = inner.at[static_cast<size_t>(l.iterator)];
+    Position& p = inner.at[l.iterator];
     p.levels.push_back({1, begin});
     return named(c_.variable(l.iterator, inner) + "n", size, [&](const Expr& extent) {
       p.size = extent;
@@ -72,7 +72,7 @@ Block ReductionLowering::bounded_loop(size_t i, State s) {
 
 Block ReductionLowering::vector_reduction(size_t i, const State& s) {
   const Loop& l = c_.schedule.reduce[i];
-  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  const Position& p = s.at[l.iterator];
   if (p.size.is_constant() && p.size.value() <= 0) return {};
   std::string name = c_.variable(l.iterator, s);
   nest::For loop = make_loop(name, 0, p.size, LoopKind::vector);
@@ -86,7 +86,7 @@ Block ReductionLowering::vector_reduction(size_t i, const State& s) {
 Block ReductionLowering::reduce_loop(size_t i, const State& s) {
   const Loop& l = c_.schedule.reduce[i];
   if (l.binding == Binding::vector) return vector_reduction(i, s);
-  const Position& p = s.at[static_cast<size_t>(l.iterator)];
+  const Position& p = s.at[l.iterator];
   bool fixed = p.size.is_constant();
   LoopKind kind = l.binding == Binding::unroll && fixed ? LoopKind::unrolled : LoopKind::serial;
   auto inside = [&](const Expr& value, const Expr& size) {
@@ -108,15 +108,14 @@ Block ReductionLowering::reduce_loop(size_t i, const State& s) {
   return out;
 }
 
-void ReductionLowering::bounds_of(int iterator, const State& s, Expr& lo, Expr& size) const {
-  auto u = static_cast<size_t>(iterator);
+void ReductionLowering::bounds_of(IteratorId u, const State& s, Expr& lo, Expr& size) const {
   lo = 0;
   Expr end = s.at[u].size, base = s.at[u].begin();
   for (const PlacedConstraint& p : c_.constraints) {
-    if (p.place != Place::bound || p.iterator != iterator) continue;
+    if (p.place != Place::bound || p.iterator != u) continue;
     Constraint k = integral(*p.constraint);
     int64_t a = k.form.coefficient(u).num();
-    k.form.coefficients[u] = 0;
+    k.form.coefficients[u.index()] = 0;
     Expr rest = tidy(values_.value_of(k.form, s) + Expr(a) * base);
     Expr low = tidy(Expr(k.lo) - rest), high = tidy(Expr(k.hi - 1) - rest);
     if (a < 0) {

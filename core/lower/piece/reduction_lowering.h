@@ -25,7 +25,7 @@ class ReductionLowering : PieceForm {
   bool unroll_follows(size_t reduce) const;
   // Exact bounds of a reduction from the conditions placed at its loop: values in [lo, lo + size)
   // of its current block.
-  void bounds_of(int iterator, const State& s, Expr& lo, Expr& size) const;
+  void bounds_of(IteratorId iterator, const State& s, Expr& lo, Expr& size) const;
 
   AmxLowering& amx_;
   Borders borders_;

@@ -6,7 +6,7 @@ namespace tile::lowering {
 using nest::Block;
 
 Block TileLowering::finish(const State& s) {
-  if (c_.frame.running.contains(c_.stage)) return maximum_.raise(s);
+  if (c_.frame.running.contains(StageId(c_.stage))) return maximum_.raise(s);
   Block done = tile_loops(c_, s, [&](const State& at) { return results_.results(at); });
   if (!c_.blocked) return done;
   nest::If choice;
@@ -43,7 +43,7 @@ Block TileLowering::reduced(const State& s) {
 
 Block TileLowering::region(const State& s) {
   Block inside;
-  if (c_.schedule.carried >= 0) {
+  if (c_.schedule.carried.valid()) {
     inside = carried(s);
   } else if (c_.tiles || c_.reduces) {
     inside = reduced(s);
@@ -54,7 +54,7 @@ Block TileLowering::region(const State& s) {
   append(out, std::move(inside));
   nest::If guard;
   for (const PlacedConstraint& p : c_.constraints) {
-    if (p.place != Place::outer || c_.schedule.carried >= 0) continue;
+    if (p.place != Place::outer || c_.schedule.carried.valid()) continue;
     std::vector<Expr> more = values_.conditions_at(*p.constraint, s);
     guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());
   }

@@ -86,7 +86,8 @@ nest::Store Accumulators::neutral_store(nest::Access target) const {
   return store;
 }
 
-int Accumulators::register_buffer(const std::string& name, DType type, Shape shape) const {
+nest::BufferId Accumulators::register_buffer(const std::string& name, DType type,
+                                             Shape shape) const {
   if (shape.empty()) shape = {1};
   // Rows of a tile register, and of a long tile, are walked by a loop.
   bool walked = c_.tiles || is_long_tile(c_.schedule);
@@ -110,7 +111,7 @@ void Accumulators::make() {
   if (!c_.flips()) return;
   Shape sums;
   for (size_t i = 0; i < c_.schedule.tile.size(); ++i) {
-    auto u = static_cast<size_t>(c_.schedule.tile[i].iterator);
+    IteratorId u = c_.schedule.tile[i].iterator;
     if (moves_with(c_.piece.loads[c_.dot->other()], u)) sums.push_back(c_.tile_shape[i]);
   }
   correction_ = register_buffer("correction", c_.contraction.accumulator, sums);
@@ -183,10 +184,10 @@ Block Accumulators::combine_copies(const State& s) const {
 
 nest::Block Accumulators::allocations() const {
   Block out;
-  for (int id : buffers_) out.push_back({nest::Alloc{id}});
-  for (int id : lanes_) out.push_back({nest::Alloc{id}});
-  if (present_ >= 0) out.push_back({nest::Alloc{present_}});
-  if (correction_ >= 0) out.push_back({nest::Alloc{correction_}});
+  for (nest::BufferId id : buffers_) out.push_back({nest::Alloc{id}});
+  for (nest::BufferId id : lanes_) out.push_back({nest::Alloc{id}});
+  if (present_.valid()) out.push_back({nest::Alloc{present_}});
+  if (correction_.valid()) out.push_back({nest::Alloc{correction_}});
   return out;
 }
 

@@ -16,14 +16,14 @@ class Accumulators {
   explicit Accumulators(const PieceContext& context) : c_(context) {}
 
   // A buffer in registers, or in memory where the tile's rows are walked by a loop.
-  int register_buffer(const std::string& name, DType type, Shape shape) const;
+  nest::BufferId register_buffer(const std::string& name, DType type, Shape shape) const;
   // The buffers: made once, alive in each version of the tile.
   void make();
   // By output, those that `accumulator` names; a form may use others for a while.
-  const std::vector<int>& buffers() const { return buffers_; }
-  void use(std::vector<int> buffers) { buffers_ = std::move(buffers); }
-  // What flipped elements of a dot product add to the sums; -1: nothing.
-  int correction() const { return correction_; }
+  const std::vector<nest::BufferId>& buffers() const { return buffers_; }
+  void use(std::vector<nest::BufferId> buffers) { buffers_ = std::move(buffers); }
+  // What flipped elements of a dot product add to the sums, if anything.
+  nest::BufferId correction() const { return correction_; }
   nest::Block allocations() const;
 
   nest::Access accumulator(size_t output, const State& s) const;
@@ -40,8 +40,8 @@ class Accumulators {
                          const std::function<nest::Store(const State&)>& make) const;
 
   const PieceContext& c_;
-  std::vector<int> buffers_, lanes_;
-  int present_ = -1, correction_ = -1;
+  std::vector<nest::BufferId> buffers_, lanes_;
+  nest::BufferId present_, correction_;
 };
 
 // How accumulators take a term.

@@ -13,8 +13,8 @@ using nest::Block;
 using nest::MatrixMove;
 using nest::MatrixPart;
 
-State placed(State s, int iterator, int64_t step, const Expr& value, int64_t size) {
-  Position& p = s.at[static_cast<size_t>(iterator)];
+State placed(State s, IteratorId iterator, int64_t step, const Expr& value, int64_t size) {
+  Position& p = s.at[iterator];
   p.levels.push_back({step, value});
   p.size = size;
   p.bound = step;
@@ -46,11 +46,10 @@ State AmxLowering::at_cell(const State& s, int64_t row, int64_t column) const {
 }
 
 // The matrix in which the sums of one register are, by its place in the tile and its size.
-int AmxLowering::fragment(const State& s) {
-  Shape place, shape{s.at[static_cast<size_t>(c_.sizes.m)].size.value(),
-                     s.at[static_cast<size_t>(c_.sizes.n)].size.value()};
+nest::BufferId AmxLowering::fragment(const State& s) {
+  Shape place, shape{s.at[c_.sizes.m].size.value(), s.at[c_.sizes.n].size.value()};
   for (const Expr& index : s.tile_index) place.push_back(index.value());
-  auto [known, added] = fragments_.try_emplace({place, shape}, -1);
+  auto [known, added] = fragments_.try_emplace({place, shape});
   if (added) {
     known->second =
         c_.frame.add_buffer("sums", c_.contraction.accumulator, nest::Scope::fragment, shape);
@@ -66,7 +65,7 @@ Block AmxLowering::each_tile(const State& s, const TileLeaf& leaf) {
       return;
     }
     const Loop& l = c_.schedule.tile[i];
-    int64_t size = at.at[static_cast<size_t>(l.iterator)].size.value();
+    int64_t size = at.at[l.iterator].size.value();
     for (int64_t first = 0; first < size; first += l.step) {
       State inner = placed(at, l.iterator, l.step, first / l.step, std::min(l.step, size - first));
       inner.tile_index.emplace_back(first / l.step);
@@ -87,13 +86,13 @@ bool AmxLowering::moves_tiles(const Cell& cell, const State& s) const {
   nest::Access origin = cell(at_cell(at, 0, 0));
   std::optional<MatrixPart> part =
       part_between(origin, cell(at_cell(at, 1, 0)), cell(at_cell(at, 0, 1)));
-  const nest::Buffer& b = c_.frame.nest.buffers[static_cast<size_t>(origin.buffer)];
+  const nest::Buffer& b = c_.frame.nest.buffers[origin.buffer];
   return part && b.type == c_.contraction.accumulator && elements_moved(part->column, b) == 1 &&
          elements_moved(part->row, b) > 0;
 }
 
 Block AmxLowering::move_tiles(MatrixMove::Kind kind, const Cell& cell, const State& s) {
-  return each_tile(s, [&](int fragment, const State& at) {
+  return each_tile(s, [&](nest::BufferId fragment, const State& at) {
     MatrixMove move;
     move.kind = kind;
     move.fragment = fragment;
@@ -105,7 +104,7 @@ Block AmxLowering::move_tiles(MatrixMove::Kind kind, const Cell& cell, const Sta
 }
 
 Block AmxLowering::zero_tiles(const State& s) {
-  return each_tile(s, [&](int fragment, const State&) {
+  return each_tile(s, [&](nest::BufferId fragment, const State&) {
     MatrixMove zero;
     zero.fragment = fragment;
     return nest::Statement{std::move(zero)};
@@ -114,8 +113,9 @@ Block AmxLowering::zero_tiles(const State& s) {
 
 // Registers at zero, or at the sums of the blocks before.
 Block AmxLowering::start_tiles(const State& s) {
-  Block out = each_tile(
-      s, [](int fragment, const State&) { return nest::Statement{nest::Alloc{fragment}}; });
+  Block out = each_tile(s, [](nest::BufferId fragment, const State&) {
+    return nest::Statement{nest::Alloc{fragment}};
+  });
   if (!c_.blocked) {
     append(out, zero_tiles(s));
     return out;
@@ -137,7 +137,7 @@ Block AmxLowering::start_tiles(const State& s) {
 
 // Where a load's element is; of a copy: the group of neighbours.
 nest::Access AmxLowering::operand(size_t load, const State& s) const {
-  if (s.packed[load] >= 0) return c_.packed_access(load, s);
+  if (s.packed[load].valid()) return c_.packed_access(load, s);
   const tile::Access& access = c_.piece.loads[load];
   nest::Access a;
   a.buffer = c_.frame.buffer_of.at(access.tensor);
@@ -147,9 +147,9 @@ nest::Access AmxLowering::operand(size_t load, const State& s) const {
 }
 
 Block AmxLowering::multiply_tiles(const State& s) {
-  Block out = each_tile(s, [&](int fragment, const State& at) {
+  Block out = each_tile(s, [&](nest::BufferId fragment, const State& at) {
     auto part = [&](size_t load, bool rows) {
-      int64_t step = s.packed[load] >= 0 ? c_.sizes.group : 1;
+      int64_t step = s.packed[load].valid() ? c_.sizes.group : 1;
       auto element = [&](int64_t line, int64_t term) {
         State cell = at_cell(at, rows ? line : 0, rows ? 0 : line);
         return operand(load, placed(cell, c_.sizes.k, step, term, 1));

@@ -20,12 +20,12 @@ class AmxLowering : PieceForm {
   nest::Block finish_tiles(const State& s);
 
  private:
-  using TileLeaf = std::function<nest::Statement(int fragment, const State&)>;
+  using TileLeaf = std::function<nest::Statement(nest::BufferId fragment, const State&)>;
   // Where the cell of a register goes, or comes from.
   using Cell = std::function<nest::Access(const State&)>;
 
   nest::Block each_tile(const State& s, const TileLeaf& leaf);
-  int fragment(const State& s);
+  nest::BufferId fragment(const State& s);
   nest::Block zero_tiles(const State& s);
   nest::Block finished_tiles(const State& s);
   nest::Block move_tiles(nest::MatrixMove::Kind kind, const Cell& cell, const State& s);
@@ -35,7 +35,7 @@ class AmxLowering : PieceForm {
   nest::Access operand(size_t load, const State& s) const;
 
   const PartialSums& partials_;
-  std::map<std::pair<Shape, Shape>, int> fragments_;  // by place in the tile and shape
+  std::map<std::pair<Shape, Shape>, nest::BufferId> fragments_;  // by place in the tile and shape
 };
 
 }  // namespace tile::lowering

@@ -13,7 +13,7 @@ constexpr const char* kTask = "task";
 
 Expr turn() { return Expr::variable(kTask); }
 
-nest::Access at_index(int buffer, Expr index) {
+nest::Access at_index(nest::BufferId buffer, Expr index) {
   nest::Access a;
   a.buffer = buffer;
   a.index.push_back(std::move(index));
@@ -64,11 +64,11 @@ ChainedScanLowering::Chain ChainedScanLowering::make_chain(const ScanForm& form)
 // Of each turn but the last.
 Block ChainedScanLowering::chain_totals(const ScanForm& form, const Chain& chain) {
   DType type = c_.contraction.accumulator;
-  std::vector<int> running = accumulators_.buffers();
+  std::vector<nest::BufferId> running = accumulators_.buffers();
   nest::For loop = make_loop(kTask, 0, chain.tiles - 1, nest::LoopKind::parallel);
   loop.grain = c_.grain_of(chain.tiles);
   Block& body = loop.body;
-  std::vector<int> totals;
+  std::vector<nest::BufferId> totals;
   for (size_t o = 0; o < running.size(); ++o) {
     totals.push_back(accumulators_.register_buffer("total", type, {1}));
   }
@@ -157,8 +157,8 @@ Block ChainedScanLowering::chained_scan() {
   ScanForm form = *scan_form(c_.piece, c_.contraction);
   Chain chain = make_chain(form);
   Block links = chain_links(chain), out;
-  for (const std::vector<int>* made : {&chain.totals, &chain.before}) {
-    for (int id : *made) out.push_back({nest::Alloc{id}});
+  for (const std::vector<nest::BufferId>* made : {&chain.totals, &chain.before}) {
+    for (nest::BufferId id : *made) out.push_back({nest::Alloc{id}});
   }
   // What starts the chain goes first: the three loops stand side by side.
   std::move(links.begin(), std::prev(links.end()), std::back_inserter(out));

@@ -19,11 +19,11 @@ class ChainedScanLowering : PieceForm {
 
  private:
   struct Chain {
-    int64_t tile = 0, tiles = 0;  // cells of a turn, and how many turns there are
-    State turn;                   // of the loop variable `task`
-    std::vector<int> sums;        // by output: of the lanes of a turn's values…
-    std::vector<int> totals;      // …of all of them, for each turn…
-    std::vector<int> before;      // …and of what the turns before have
+    int64_t tile = 0, tiles = 0;         // cells of a turn, and how many turns there are
+    State turn;                          // of the loop variable `task`
+    std::vector<nest::BufferId> sums;    // by output: of the lanes of a turn's values…
+    std::vector<nest::BufferId> totals;  // …of all of them, for each turn…
+    std::vector<nest::BufferId> before;  // …and of what the turns before have
   };
   Chain make_chain(const ScanForm& form) const;
   nest::Block chain_totals(const ScanForm& form, const Chain& chain);

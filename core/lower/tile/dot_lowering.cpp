@@ -17,7 +17,7 @@ constexpr int64_t kTopBits = 0x80808080;  // of four bytes
 
 State DotLowering::at_neighbour(int64_t i, const State& s) const {
   State at = s;
-  at.at[static_cast<size_t>(c_.schedule.reduce.back().iterator)].levels.push_back({1, Expr(i)});
+  at.at[c_.schedule.reduce.back().iterator].levels.push_back({1, Expr(i)});
   return at;
 }
 
@@ -44,7 +44,7 @@ NodeId DotLowering::packed_group(Value& into, size_t load, int64_t present, cons
 }
 
 NodeId DotLowering::dot_operand(Value& into, size_t load, const State& s) const {
-  if (s.packed[load] < 0) return packed_group(into, load, c_.dot->group, s);
+  if (!s.packed[load].valid()) return packed_group(into, load, c_.dot->group, s);
   into.loads.push_back(c_.packed_access(load, s));
   return into.body.load(into.loads.size() - 1, DType::u32);
 }
@@ -67,7 +67,7 @@ nest::Access DotLowering::correction(const State& s) const {
   nest::Access a;
   a.buffer = accumulators_.correction();
   for (size_t i = 0; i < c_.schedule.tile.size(); ++i) {
-    auto u = static_cast<size_t>(c_.schedule.tile[i].iterator);
+    IteratorId u = c_.schedule.tile[i].iterator;
     if (moves_with(c_.piece.loads[c_.dot->other()], u)) a.index.push_back(s.tile_index[i]);
   }
   if (a.index.empty()) a.index.emplace_back(0);

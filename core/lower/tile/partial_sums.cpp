@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 
 namespace tile::lowering {
@@ -28,13 +29,13 @@ void PartialSums::make(nest::Block& out) {
   for (TensorId tensor : c_.contraction.outputs) {
     bool stored = c_.frame.buffer_of.contains(tensor);
     if (stored && c_.frame.tensor(tensor).type == c_.contraction.accumulator) {
-      partials_.push_back(-1);
+      partials_.emplace_back();
       continue;
     }
     Shape shape(c_.piece.box.begin(),
                 c_.piece.box.begin() + static_cast<std::ptrdiff_t>(c_.piece.parallel_dims));
     if (shape.empty()) shape = {1};
-    int id =
+    nest::BufferId id =
         c_.frame.add_buffer("partial", c_.contraction.accumulator, nest::Scope::workspace, shape);
     partials_.push_back(id);
     out.push_back({nest::Alloc{id}});
@@ -43,26 +44,26 @@ void PartialSums::make(nest::Block& out) {
 
 // What a stage has reduced so far, for the rows of a block.
 void PartialSums::make_stream_partials() {
-  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+  IdVector<RowId, IteratorId> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
   Shape shape;
   for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
-    auto row = std::find(rows.begin(), rows.end(), static_cast<int>(u)) - rows.begin();
-    bool is_row = static_cast<size_t>(row) < rows.size();
-    shape.push_back(is_row ? c_.frame.row_blocks[static_cast<size_t>(row)] : c_.piece.box[u]);
+    RowId row = row_of(rows, IteratorId(u));
+    shape.push_back(row.valid() ? c_.frame.row_blocks[row] : c_.piece.box[u]);
   }
   if (shape.empty()) shape = {1};
   auto make = [&](const char* name) {
-    int id = c_.frame.add_buffer(name, c_.contraction.accumulator, nest::Scope::scratch, shape);
+    nest::BufferId id =
+        c_.frame.add_buffer(name, c_.contraction.accumulator, nest::Scope::scratch, shape);
     c_.frame.carried_buffers.push_back(id);
     return id;
   };
   for (size_t o = 0; o < c_.contraction.outputs.size(); ++o) partials_.push_back(make("partial"));
   if (is_running(c_.frame.kernel, c_.stage))
-    c_.frame.running[c_.stage] = {partials_[0], make("factor")};
+    c_.frame.running[StageId(c_.stage)] = {partials_[0], make("factor")};
 }
 
 nest::Access PartialSums::partial(size_t output, const State& s) const {
-  if (partials_[output] < 0) return values_.output_access(output, s);
+  if (!partials_[output].valid()) return values_.output_access(output, s);
   if (has_stream(c_.frame.kernel)) return of_block(partials_[output], s);
   nest::Access a;
   a.buffer = partials_[output];
@@ -72,36 +73,33 @@ nest::Access PartialSums::partial(size_t output, const State& s) const {
 }
 
 // The cell that the parallel dimensions name, in a buffer of one block.
-nest::Access PartialSums::of_block(int buffer, const State& s) const {
-  std::vector<int> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
+nest::Access PartialSums::of_block(nest::BufferId buffer, const State& s) const {
+  IdVector<RowId, IteratorId> rows = shared_iterators(c_.frame.kernel.stages[c_.stage]);
   nest::Access a;
   a.buffer = buffer;
   for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
-    auto row = static_cast<size_t>(std::find(rows.begin(), rows.end(), static_cast<int>(u)) -
-                                   rows.begin());
+    RowId row = row_of(rows, IteratorId(u));
     Expr at = s.at[u].begin();
-    a.index.push_back(tidy(row < rows.size() ? at - c_.frame.row_begin[row] : at));
+    a.index.push_back(tidy(row.valid() ? at - c_.frame.row_begin[row] : at));
   }
   if (a.index.empty()) a.index.emplace_back(0);
   return a;
 }
 
 // The same of the running maximum that the stage follows, at the stage's row.
-nest::Access PartialSums::of_row(int buffer, const State& s) const {
-  const std::vector<KernelStage>& stages = c_.frame.kernel.stages;
+nest::Access PartialSums::of_row(nest::BufferId buffer, const State& s) const {
+  const IdVector<StageId, KernelStage>& stages = c_.frame.kernel.stages;
   const KernelStage& mine = stages[c_.stage];
-  const KernelStage& maximum = stages[static_cast<size_t>(mine.rescale)];
+  const KernelStage& maximum = stages[mine.rescale];
   nest::Access a;
   a.buffer = buffer;
   for (size_t u = 0; u < maximum.contraction.pieces[0].parallel_dims; ++u) {
-    auto row = static_cast<size_t>(
-        std::find(maximum.rows.begin(), maximum.rows.end(), static_cast<int>(u)) -
-        maximum.rows.begin());
-    if (row == maximum.rows.size()) {
+    RowId row = row_of(maximum.rows, IteratorId(u));
+    if (!row.valid()) {
       a.index.emplace_back(0);
       continue;
     }
-    Expr at = s.at[static_cast<size_t>(mine.rows[row])].begin();
+    Expr at = s.at[mine.rows[row]].begin();
     a.index.push_back(tidy(at - c_.frame.row_begin[row]));
   }
   if (a.index.empty()) a.index.emplace_back(0);
@@ -110,10 +108,10 @@ nest::Access PartialSums::of_row(int buffer, const State& s) const {
 
 // The sum so far, as a multiple of the exponential of the new maximum.
 void PartialSums::rescale(nest::Store& resumed, const State& s) const {
-  int follows = c_.frame.kernel.stages[c_.stage].rescale;
-  if (follows < 0) return;
-  const Contraction& maximum = c_.frame.kernel.stages[static_cast<size_t>(follows)].contraction;
-  resumed.loads.push_back(of_row(c_.frame.running.at(static_cast<size_t>(follows)).factor, s));
+  StageId follows = c_.frame.kernel.stages[c_.stage].rescale;
+  if (!follows.valid()) return;
+  const Contraction& maximum = c_.frame.kernel.stages[follows].contraction;
+  resumed.loads.push_back(of_row(c_.frame.running.at(follows).factor, s));
   Body& body = resumed.body;
   NodeId factor = body.cast(body.load(1, maximum.accumulator), c_.contraction.accumulator);
   body.results = {body.operation(Op::mul, {body.results[0], factor}, c_.contraction.accumulator)};
@@ -132,7 +130,7 @@ Body PartialSums::last_block(const State& s) const {
   for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
     if (s.at[u].levels.empty()) continue;
     Expr next = tidy(s.at[u].begin() + Expr(s.at[u].levels.back().step));
-    bool streamed = static_cast<int>(u) == c_.frame.kernel.stages[c_.stage].stream;
+    bool streamed = IteratorId(u) == c_.frame.kernel.stages[c_.stage].stream;
     Expr last = streamed ? tidy(c_.frame.stream_end - Expr(1)) : Expr(c_.piece.box[u] - 1);
     all = all * less(last, next);
   }

@@ -24,15 +24,15 @@ class PartialSums : PieceForm {
   nest::Block resumed(const State& at) const;
   nest::Block kept(const State& at) const;
   // Of a streamed axis: the cell that the parallel dimensions name, in a buffer of one block.
-  nest::Access of_block(int buffer, const State& s) const;
+  nest::Access of_block(nest::BufferId buffer, const State& s) const;
 
  private:
   void make_stream_partials();
   nest::Block started(const State& at, bool resume) const;
-  nest::Access of_row(int buffer, const State& s) const;
+  nest::Access of_row(nest::BufferId buffer, const State& s) const;
   void rescale(nest::Store& resumed, const State& s) const;
 
-  std::vector<int> partials_;  // by output; -1: the output itself
+  std::vector<nest::BufferId> partials_;  // by output; none: the output itself
 };
 
 }  // namespace tile::lowering

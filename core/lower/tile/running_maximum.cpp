@@ -31,7 +31,7 @@ std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const St
   const Loop& l = c.schedule.outer[outer];
   const KernelStage& mine = c.frame.kernel.stages[c.stage];
   if (l.iterator != mine.stream) return std::nullopt;
-  Expr extent = c.piece.box[static_cast<size_t>(l.iterator)];
+  Expr extent = c.piece.box[l.iterator];
   c.frame.stream_end = extent;
   Expr last = 0;
   auto all = stream_bounds(c.frame.kernel, c.frame.row_blocks);
@@ -40,7 +40,7 @@ std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const St
     for (const StreamBound& b : bounds) {
       Expr value = b.constant;
       for (size_t r = 0; r < b.rows.size(); ++r) {
-        value = value + Expr(b.rows[r]) * s.at[static_cast<size_t>(mine.rows[r])].begin();
+        value = value + Expr(b.rows[r]) * s.at[mine.rows[r]].begin();
       }
       least = min(least, floor_div(tidy(value), Expr(b.divisor)));
     }
@@ -55,10 +55,11 @@ std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const St
 // The end of a tile of the running maximum: the factor of this block, the new maximum, and what is
 // made of it.
 Block RunningMaximum::raise(const State& s) {
-  const Frame::Running& running = c_.frame.running.at(c_.stage);
+  const Frame::Running& running = c_.frame.running.at(StageId(c_.stage));
   nest::If choice;
   choice.predicate = partials_.first_block(s);
-  auto put = [&](int buffer, const State& at, std::vector<nest::Access> loads, Body body) {
+  auto put = [&](nest::BufferId buffer, const State& at, std::vector<nest::Access> loads,
+                 Body body) {
     nest::Store store;
     store.target = partials_.of_block(buffer, at);
     store.loads = std::move(loads);

@@ -26,13 +26,11 @@ NodeId TileResults::main_value(Value& into, size_t output, const State& s) const
 }
 
 void TileResults::find_attached(bool keep_values) {
-  const std::vector<KernelStage>& stages = c_.frame.kernel.stages;
+  const IdVector<StageId, KernelStage>& stages = c_.frame.kernel.stages;
   for (size_t t = 0; t < stages.size(); ++t) {
-    int root = static_cast<int>(t);
-    while (root >= 0 && stages[static_cast<size_t>(root)].attach >= 0) {
-      root = stages[static_cast<size_t>(root)].attach;
-    }
-    if (root == static_cast<int>(c_.stage) && t != c_.stage) attached_.push_back(t);
+    StageId root(t);
+    while (stages[root].attach.valid()) root = stages[root].attach;
+    if (root == StageId(c_.stage) && t != c_.stage) attached_.push_back(t);
   }
   auto keep = [&](TensorId tensor, bool cheap) {
     if (uses_of(tensor) > 1 && !cheap) {

@@ -45,8 +45,9 @@ class TileResults {
   const PieceValues& values_;
   const Accumulators& accumulators_;
   std::vector<size_t> attached_;
-  std::map<TensorId, int> register_values_;  // results that several statements of the tile read
-  std::map<TensorId, Made> made_;            // results of the tile being generated
+  std::map<TensorId, nest::BufferId>
+      register_values_;            // results that several statements of the tile read
+  std::map<TensorId, Made> made_;  // results of the tile being generated
 };
 
 }  // namespace tile::lowering

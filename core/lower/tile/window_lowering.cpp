@@ -148,7 +148,7 @@ Block WindowLowering::finish_window(const WindowForm& form, const Expr& place, b
 }
 
 Block WindowLowering::window_results(const WindowForm& form, const State& cell) {
-  std::vector<int> sums = accumulators_.buffers(), wholes;
+  std::vector<nest::BufferId> sums = accumulators_.buffers(), wholes;
   for (const WindowPart& part : window_) wholes.push_back(part.whole);
   accumulators_.use({wholes.begin(), wholes.begin() + static_cast<std::ptrdiff_t>(sums.size())});
   values_.know_fold(form.fold.valid() ? &c_.piece.body[form.fold] : nullptr, std::move(wholes));

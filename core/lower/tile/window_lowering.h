@@ -24,7 +24,7 @@ class WindowLowering : PieceForm {
   struct WindowPart {
     Aggregation how = Aggregation::sum;
     DType type = DType::f32;
-    int sum = -1, whole = -1, suffixes = -1;
+    nest::BufferId sum, whole, suffixes;
   };
   void make_window_parts(const WindowForm& form);
   nest::Block window_block(const WindowForm& form, const Expr& first, int64_t cells,

@@ -20,7 +20,7 @@ struct Unrolled {
 
 bool is_expensive(const Node& node) { return node.kind == NodeKind::operation && is_dear(node.op); }
 
-void collect_stored(const Block& block, std::set<int>& stored) {
+void collect_stored(const Block& block, std::set<BufferId>& stored) {
   for (const Statement& s : block) {
     if (const For* f = std::get_if<For>(&s.what)) {
       collect_stored(f->body, stored);
@@ -150,8 +150,7 @@ class LoopHoist {
     for (size_t d = buffer.shape.size(); d-- > 1;) {
       buffer.strides[d - 1] = buffer.strides[d] * buffer.shape[d];
     }
-    place.buffer = static_cast<int>(nest_.buffers.size());
-    nest_.buffers.push_back(std::move(buffer));
+    place.buffer = nest_.buffers.add(std::move(buffer));
     Store early;
     early.target = place;
     early.loads = store.loads;
@@ -203,7 +202,7 @@ class LoopHoist {
   }
 
   Nest& nest_;
-  std::set<int> stored_;
+  std::set<BufferId> stored_;
   std::set<std::string> varying_;
   std::vector<Unrolled> unrolled_;  // loops inside, outermost first
   Block before_;

@@ -63,7 +63,7 @@ void LoopContext::leave(const For& f) {
 }
 
 bool LoopContext::names_registers(const Access& a, const std::string& variable) const {
-  return nest_.buffers[static_cast<size_t>(a.buffer)].scope == Scope::registers &&
+  return nest_.buffers[a.buffer].scope == Scope::registers &&
          std::any_of(a.index.begin(), a.index.end(),
                      [&](const Expr& e) { return uses_variable(e, variable); });
 }

@@ -79,7 +79,7 @@ class Partitioner {
   static bool allocates_registers(const Nest& nest, const Block& statements) {
     return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
       const Alloc* a = std::get_if<Alloc>(&s.what);
-      return a != nullptr && nest.buffers[static_cast<size_t>(a->buffer)].scope == Scope::registers;
+      return a != nullptr && nest.buffers[a->buffer].scope == Scope::registers;
     });
   }
   static bool is_tile_loop(const Statement& s) {
@@ -286,17 +286,17 @@ class Partitioner {
   }
   // A body and the loads that it names, which may use the counters of the folds around them.
   void body(Body& b, std::vector<Access>& loads) {
-    std::map<int, const Body*> regions;
-    std::set<int> shared;  // loads of several regions, whose counters have several ranges
+    std::map<size_t, const Body*> regions;
+    std::set<size_t> shared;  // loads of several regions, whose counters have several ranges
     find_regions(b, regions, shared);
     rewrite(b, b, loads, regions, shared);
     for (size_t i = 0; i < loads.size(); ++i) {
-      bool done = regions.contains(static_cast<int>(i)) && !shared.contains(static_cast<int>(i));
+      bool done = regions.contains(i) && !shared.contains(i);
       if (!done) loads[i] = access(std::move(loads[i]));
     }
   }
-  static void find_regions(const Body& b, std::map<int, const Body*>& regions,
-                           std::set<int>& shared) {
+  static void find_regions(const Body& b, std::map<size_t, const Body*>& regions,
+                           std::set<size_t>& shared) {
     for (const Node& node : b.nodes) {
       if (node.kind == NodeKind::fold) find_regions(*node.region, regions, shared);
       if (node.kind != NodeKind::load) continue;
@@ -305,8 +305,8 @@ class Partitioner {
     }
   }
   void rewrite(Body& b, const Body& before, std::vector<Access>& loads,
-               const std::map<int, const Body*>& regions, const std::set<int>& shared) {
-    std::set<int> done;
+               const std::map<size_t, const Body*>& regions, const std::set<size_t>& shared) {
+    std::set<size_t> done;
     for (Node& node : b.nodes) {
       if (node.kind == NodeKind::size) node.expr = settled(node.expr);
       if (node.kind == NodeKind::load && !shared.contains(node.slot) &&

@@ -154,7 +154,7 @@ class ContractionBinder {
 
   Piece domain() {
     Piece piece;
-    piece.iterators = symbolic_.indices;
+    piece.iterators = IdVector<IteratorId, std::string>(symbolic_.indices);
     Access store;
     store.tensor = output_;
     store.span = symbolic_.out_span;

@@ -62,7 +62,7 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
 
 Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   Piece result = piece;
-  result.iterators = new_names(piece, s);
+  result.iterators = IdVector<IteratorId, std::string>(new_names(piece, s));
   result.box.clear();
   for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);
   for (Access& a : result.stores) rewrite(a, s.old_in_new);

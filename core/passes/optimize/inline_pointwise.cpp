@@ -55,10 +55,11 @@ bool stores_components(const Contraction& c, const BoundTensor& result) {
   return true;
 }
 
-// For each dimension of the result the iterator that indexes it, or -1 for the constant 0; nullopt:
-// the statement is not a pointwise map onto every cell of its result. The dimension of a tuple's
-// components is left out.
-std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const Contraction& c) {
+// For each dimension of the result the iterator that indexes it, or none for the constant 0;
+// nullopt: the statement is not a pointwise map onto every cell of its result. The dimension of a
+// tuple's components is left out.
+std::optional<std::vector<IteratorId>> pointwise_map(const BoundProgram& program,
+                                                     const Contraction& c) {
   if (c.pieces.size() != 1 || c.fill || !c.normalized) return std::nullopt;
   const Piece& piece = c.pieces[0];
   if (piece.parallel_dims != piece.iterators.size() || !piece.constraints.empty())
@@ -67,19 +68,19 @@ std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const
   if (result.view_of) return std::nullopt;
   bool tuple = c.outputs.size() > 1;
   if (tuple && !stores_components(c, result)) return std::nullopt;
-  std::vector<int> map;
+  std::vector<IteratorId> map;
   for (size_t d = 0; d + (tuple ? 1 : 0) < result.shape.size(); ++d) {
     const Affine& form = piece.stores[0].index[d].affine;
     if (piece.stores[0].index[d].value >= 0) return std::nullopt;
-    int iterator = -1;
-    for (size_t u = 0; u < piece.iterators.size(); ++u) {
-      if (form == iterator_affine(u)) iterator = static_cast<int>(u);
+    IteratorId iterator;
+    for (IteratorId u : piece.iterators.ids()) {
+      if (form == iterator_affine(u)) iterator = u;
     }
     // A diagonal leaves the other cells at zero.
-    if (iterator >= 0 && std::find(map.begin(), map.end(), iterator) != map.end())
+    if (iterator.valid() && std::find(map.begin(), map.end(), iterator) != map.end())
       return std::nullopt;
     bool zero = form == constant_affine(0) && result.shape[d] == 1;
-    bool whole = iterator >= 0 && piece.box[static_cast<size_t>(iterator)] == result.shape[d];
+    bool whole = iterator.valid() && piece.box[iterator] == result.shape[d];
     if (!zero && !whole) return std::nullopt;
     map.push_back(iterator);
   }
@@ -88,7 +89,7 @@ std::optional<std::vector<int>> pointwise_map(const BoundProgram& program, const
 
 struct Producer {
   const Contraction* statement;
-  std::vector<int> map;
+  std::vector<IteratorId> map;
 };
 
 // The component of the producer's tuple that an access reads; nullopt: not one alone.
@@ -109,23 +110,20 @@ bool inlinable_access(const Access& access) {
 // The producer's iterators as the consumer's access `outer` fixes them: its index forms, and zero
 // for iterators of extent one that index nothing.
 std::vector<Affine> forms_of(const Producer& producer, const Access& outer) {
-  std::vector<Affine> replacement(producer.statement->pieces[0].iterators.size(),
-                                  constant_affine(0));
+  IdVector<IteratorId, Affine> replacement(producer.statement->pieces[0].iterators.size(),
+                                           constant_affine(0));
   for (size_t d = 0; d < producer.map.size(); ++d) {
-    if (producer.map[d] >= 0) {
-      replacement[static_cast<size_t>(producer.map[d])] = outer.index[d].affine;
-    }
+    if (producer.map[d].valid()) replacement[producer.map[d]] = outer.index[d].affine;
   }
   return replacement;
 }
 
 // The boundary rule under which the consumer reads each of the producer's iterators.
-std::vector<Boundary> rules_of(const Producer& producer, const Access& outer) {
-  std::vector<Boundary> rules(producer.statement->pieces[0].iterators.size(), Boundary::in_range);
+IdVector<IteratorId, Boundary> rules_of(const Producer& producer, const Access& outer) {
+  IdVector<IteratorId, Boundary> rules(producer.statement->pieces[0].iterators.size(),
+                                       Boundary::in_range);
   for (size_t d = 0; d < producer.map.size(); ++d) {
-    if (producer.map[d] >= 0) {
-      rules[static_cast<size_t>(producer.map[d])] = outer.index[d].boundary;
-    }
+    if (producer.map[d].valid()) rules[producer.map[d]] = outer.index[d].boundary;
   }
   return rules;
 }

@@ -37,7 +37,7 @@ double estimate_stages(const Schedule& schedule, const Kernel& kernel, const Tar
   if (into != nullptr) into->add("starting the kernel", total);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
-    if (stage.attach >= 0) {
+    if (stage.attach.valid()) {
       double ns = attached_ns(stage, kernel, target) / std::max(1, target.threads);
       total += ns;
       if (into != nullptr) into->add(stage_name(kernel, s, 0) + ", in the tile", ns);

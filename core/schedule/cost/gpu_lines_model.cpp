@@ -60,7 +60,7 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
   const std::vector<Access>& loads = kernel.stages[0].contraction.pieces[0].loads;
   double elements = copied_elements(f.key, loads[f.key.load], kernel.tensors);
   for (const StreamForm::Sum& sum : f.sums) {
-    if (sum.column < 0) continue;
+    if (!sum.column.valid()) continue;
     depth += static_cast<double>(multiplied_elements(sum.value.extent));
     const Piece& p = kernel.stages[sum.stage].contraction.pieces[0];
     elements += copied_elements(sum.value, p.loads[sum.value.load], kernel.tensors);
@@ -90,11 +90,11 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
   if (!f) return 1e18;
   const KernelStage& first = kernel.stages[0];
   std::vector<int64_t> blocks(first.rows.size() + 1, 1);
-  blocks[f->row] = g.rows;
+  blocks[f->row.index()] = g.rows;
   blocks.back() = g.columns;
   double tiles = static_cast<double>(ceil_div(f->rows, g.rows));
-  for (size_t r = 0; r < first.rows.size(); ++r) {
-    auto u = static_cast<size_t>(first.rows[r]);
+  for (RowId r : first.rows.ids()) {
+    IteratorId u = first.rows[r];
     if (r != f->row) tiles *= static_cast<double>(first.contraction.pieces[0].box[u]);
   }
   double steps =

@@ -113,8 +113,8 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   Work work = work_of(piece);
   double cells_each = 1;
   for (const Loop& l : s.outer) cells_each *= static_cast<double>(l.step);
-  if (s.carried >= 0) {
-    cells_each *= static_cast<double>(piece.box[static_cast<size_t>(s.carried)]);
+  if (s.carried.valid()) {
+    cells_each *= static_cast<double>(piece.box[s.carried]);
     work.terms = 1;
     work.points = work.cells;
   }

@@ -23,11 +23,11 @@ constexpr double kBlockShare = 0.5;
 // The extents of the shared loops' blocks: of the rows, then of the streamed axis.
 std::vector<int64_t> block_extents(const Schedule& schedule, const Kernel& kernel) {
   std::vector<int64_t> blocks = row_extents(kernel);
-  std::vector<int> rows = shared_iterators(kernel.stages[0]);
+  IdVector<RowId, IteratorId> rows = shared_iterators(kernel.stages[0]);
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
     auto r = std::find(rows.begin(), rows.end(), l.iterator) - rows.begin();
-    int64_t& block = blocks[static_cast<size_t>(r)];
+    int64_t& block = blocks[r];
     block = std::min(block, l.step);
   }
   return blocks;
@@ -45,8 +45,8 @@ bool is_global(const Kernel& kernel, TensorId id) {
 std::vector<int64_t> row_extents(const Kernel& kernel) {
   const KernelStage& first = kernel.stages[0];
   std::vector<int64_t> list;
-  for (int u : shared_iterators(first)) {
-    list.push_back(first.contraction.pieces[0].box[static_cast<size_t>(u)]);
+  for (IteratorId u : shared_iterators(first)) {
+    list.push_back(first.contraction.pieces[0].box[u]);
   }
   return list;
 }
@@ -86,7 +86,7 @@ double RowModel::serial_ns(const std::vector<double>& stages, CostTerm* into) co
 double RowModel::attached() const {
   double total = 0;
   for (const KernelStage& stage : block_.stages) {
-    if (stage.attach >= 0) total += attached_ns(stage, block_, target_);
+    if (stage.attach.valid()) total += attached_ns(stage, block_, target_);
   }
   return total * attached_share_;
 }
@@ -118,7 +118,7 @@ double RowModel::cold_block(const Kernel& kernel) const {
     PieceFacts facts(c.pieces[0], c, block_, target_);
     const AccessFacts& access = facts.accesses[a];
     double ns = fetch_ns(access, c.pieces[0].box, rate, target_) * (access.store ? 2 : 1);
-    total += block_.stages[s].attach >= 0 ? ns * attached_share_ : ns;
+    total += block_.stages[s].attach.valid() ? ns * attached_share_ : ns;
   }
   return total;
 }
@@ -128,7 +128,7 @@ double RowModel::read_again() const {
   double held = 0, total = 0;
   std::set<TensorId> seen;
   for (const KernelStage& stage : block_.stages) {
-    if (stage.attach >= 0) continue;
+    if (stage.attach.valid()) continue;
     const Piece& piece = stage.contraction.pieces[0];
     PieceFacts facts(piece, stage.contraction, block_, target_);
     double own = 0, again = 0;
@@ -151,11 +151,11 @@ size_t reused_row(const Kernel& kernel, const Target& target) {
   for (size_t r = 0; r < row_loops(kernel); ++r) {
     double bytes = 0;
     for (const KernelStage& stage : kernel.stages) {
-      if (stage.attach >= 0) continue;
+      if (stage.attach.valid()) continue;
       const Piece& piece = stage.contraction.pieces[0];
       PieceFacts facts(piece, stage.contraction, kernel, target);
       for (const AccessFacts& a : facts.accesses) {
-        bool depends = a.strides[static_cast<size_t>(stage.rows[r])] != 0;
+        bool depends = a.strides[stage.rows[r]] != 0;
         bool argument = is_global(kernel, a.access->tensor);
         if (argument && !depends) bytes += a.footprint(piece.box);
       }
@@ -174,11 +174,11 @@ double estimate_rows(const Schedule& schedule, const Kernel& kernel, const Targe
   std::vector<double> times;
   CostTerm work;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
+    if (kernel.stages[s].attach.valid()) continue;
     PieceSchedule inside = schedule.stages[s][0];
     inside.outer.erase(inside.outer.begin(),
                        inside.outer.begin() + static_cast<std::ptrdiff_t>(schedule.shared));
-    for (Packing& p : inside.packings) p.level -= static_cast<int>(schedule.shared);
+    for (Packing& p : inside.packings) p.level -= schedule.shared;
     const Contraction& c = model.block().stages[s].contraction;
     CostTerm stage;
     stage.name = "stage " + std::to_string(s);

@@ -12,8 +12,9 @@ double separate_stores(const Piece& piece) {
   double stores = 1;
   for (size_t u = 0; u < piece.parallel_dims; ++u) stores *= static_cast<double>(piece.box[u]);
   const std::vector<Index>& index = piece.stores[0].index;
-  int row = index.empty() ? -1 : sole_iterator(index.back(), piece.iterators.size());
-  return row < 0 ? stores : stores / static_cast<double>(piece.box[static_cast<size_t>(row)]);
+  IteratorId row =
+      index.empty() ? IteratorId() : sole_iterator(index.back(), piece.iterators.size());
+  return row.valid() ? stores / static_cast<double>(piece.box[row]) : stores;
 }
 
 }  // namespace
@@ -41,8 +42,7 @@ bool share_tasks(const PieceSchedule& a, const PieceSchedule& b, const Piece& fi
   const Loop *mine = task_loop(a), *other = task_loop(b);
   return mine != nullptr && other != nullptr && *mine == *other &&
          first.iterators == second.iterators &&
-         first.box[static_cast<size_t>(mine->iterator)] ==
-             second.box[static_cast<size_t>(mine->iterator)];
+         first.box[mine->iterator] == second.box[mine->iterator];
 }
 
 }  // namespace tile

@@ -56,7 +56,7 @@ class Splitter {
       }
       return;
     }
-    int64_t box = piece_.box[static_cast<size_t>(o_.iterators[i - 1])];
+    int64_t box = piece_.box[o_.iterators[i - 1]];
     bool transposed = !o_.k_inside && i == o_.iterators.size();
     for (int64_t t = rest; t >= (transposed ? 64 : 1); t /= 2) {
       if (t > o_.most[i - 1]) continue;
@@ -305,7 +305,7 @@ double estimate_gemm(const TensorCoreGemm& schedule, const Product& product, con
 std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, const Kernel& kernel,
                                  const Target& target) {
   int64_t batches = 1;
-  for (int u : product.batch) batches = checked_mul(batches, piece.box[static_cast<size_t>(u)]);
+  for (IteratorId u : product.batch) batches = checked_mul(batches, piece.box[u]);
   TileModel model(product, piece, kernel, target);
   std::vector<Ranked> all;
   for (const Shape& shape : kShapes) {
@@ -315,12 +315,12 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     r.schedule.tile.assign(piece.box.size(), 1);
     auto set = [&](const Operand& o, const std::vector<int64_t>& tile) {
       for (size_t i = 0; i < tile.size(); ++i) {
-        r.schedule.tile[static_cast<size_t>(o.iterators[i])] = tile[i];
+        r.schedule.tile[o.iterators[i]] = tile[i];
       }
     };
     set(product.a, rows.best);
     set(product.b, columns.best);
-    r.schedule.tile[static_cast<size_t>(product.k)] = product.depth;
+    r.schedule.tile[product.k] = product.depth;
     r.schedule.stages = stages_that_fit(r.schedule, product, target);
     if (r.schedule.stages == 0) continue;
     int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));

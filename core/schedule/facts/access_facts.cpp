@@ -87,9 +87,9 @@ double AccessFacts::distinct_part(size_t parallel_dim, int64_t rows, size_t redu
   return 1 - static_cast<double>(same) / static_cast<double>(rows * taps);
 }
 
-bool AccessFacts::turns(int vector, size_t rows) const {
-  if (vector < 0 || static_cast<int>(rows) == vector || store || gathers) return false;
-  return strides[rows] == 1 && std::abs(strides[static_cast<size_t>(vector)]) > kLanesTogether;
+bool AccessFacts::turns(IteratorId vector, size_t rows) const {
+  if (!vector.valid() || IteratorId(rows) == vector || store || gathers) return false;
+  return strides[rows] == 1 && std::abs(strides[vector]) > kLanesTogether;
 }
 
 }  // namespace tile

@@ -15,9 +15,9 @@ constexpr int64_t kLanesTogether = 8;  // the largest stride of lanes that are r
 
 struct AccessFacts {
   const Access* access = nullptr;
-  Shape shape;                   // of the tensor
-  std::vector<int64_t> strides;  // in elements, one for each iterator
-  int bytes = 4;                 // of an element
+  Shape shape;                            // of the tensor
+  IdVector<IteratorId, int64_t> strides;  // in elements
+  int bytes = 4;                          // of an element
   bool store = false;
   bool gathers = false;                 // an index is a value that data decide
   double times = 1;                     // how often a point reads it
@@ -37,7 +37,7 @@ struct AccessFacts {
   double packed_bytes(Range range) const;
   // Whether a tile that unrolls `rows` reads blocks of the access whose lanes along `vector` memory
   // has apart as vectors along the rows, and turns them in registers.
-  bool turns(int vector, size_t rows) const;
+  bool turns(IteratorId vector, size_t rows) const;
   // The part of `rows * taps` reads that name different elements while a parallel dimension runs
   // over `rows` values and a reduction over `taps`: less than 1 where windows of neighbours
   // overlap.

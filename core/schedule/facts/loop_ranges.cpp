@@ -21,7 +21,7 @@ LoopRanges::LoopRanges(const Piece& piece, const PieceSchedule& s)
   for (size_t i = 0; i < loops_.size(); ++i) {
     int64_t* range = ranges_.data() + i * iterators_;
     std::copy_n(range, iterators_, range + iterators_);
-    int64_t& n = range[iterators_ + static_cast<size_t>(loops_[i]->iterator)];
+    int64_t& n = range[iterators_ + loops_[i]->iterator.index()];
     trips_.push_back(static_cast<double>(ceil_div(n, loops_[i]->step)));
     n = std::min(n, loops_[i]->step);
   }

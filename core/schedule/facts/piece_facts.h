@@ -32,11 +32,9 @@ struct PieceFacts {
   bool row_waits = false;  // the next stage of a row needs what this one reduces
   bool is_window = false;  // cells are sums over sliding windows
 
-  int64_t extent(int iterator) const { return piece.box[static_cast<size_t>(iterator)]; }
-  bool is_parallel_dim(int iterator) const {
-    return static_cast<size_t>(iterator) < piece.parallel_dims;
-  }
-  const AccessFacts& load(int number) const { return accesses[static_cast<size_t>(number)]; }
+  int64_t extent(IteratorId iterator) const { return piece.box[iterator]; }
+  bool is_parallel_dim(IteratorId iterator) const { return piece.is_parallel(iterator); }
+  const AccessFacts& load(size_t number) const { return accesses[number]; }
   const AccessFacts& first_store() const { return accesses[piece.loads.size()]; }
   double points() const;  // of the box
   // Whether windows of neighbours along the parallel dimension overlap in some load as the

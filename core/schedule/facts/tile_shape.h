@@ -13,16 +13,16 @@ struct TileShape {
 
   std::vector<size_t> iterators;  // of the register tile
   std::vector<int64_t> blocks;    // their sizes in a full tile
-  int vector = -1;
-  int joined = -1;  // the other iterator of the vector's lanes, and how many of its values
+  IteratorId vector;
+  IteratorId joined;  // the other iterator of the vector's lanes, and how many of its values
   int64_t rows = 1;
   int64_t copies = 1;
   double unroll = 1;
   int64_t group = 1;  // packed neighbours of a dot
-  int turned = -1;    // unrolled directly around the vector loop
+  IteratorId turned;  // unrolled directly around the vector loop
 
   bool has_lanes_of(size_t iterator) const {
-    return static_cast<int>(iterator) == vector || static_cast<int>(iterator) == joined;
+    return IteratorId(iterator) == vector || IteratorId(iterator) == joined;
   }
   // Vectors that `size` values of the iterator are; of one that has no lanes, the values.
   double vectors_of(const PieceFacts& facts, size_t iterator, int64_t size) const;

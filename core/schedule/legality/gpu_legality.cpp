@@ -132,7 +132,7 @@ bool has_loops(const Schedule& schedule) {
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
     for (const PieceSchedule& p : stage) {
       bool loops = !p.outer.empty() || !p.reduce.empty() || !p.tile.empty() ||
-                   !p.packings.empty() || p.carried >= 0 || p.has_gpu_form();
+                   !p.packings.empty() || p.carried.valid() || p.has_gpu_form();
       if (loops) return true;
     }
   }
@@ -145,7 +145,7 @@ std::string illegal_form(const PieceSchedule& s, const Piece& piece, const Contr
                          const Kernel& kernel, const Target& target) {
   if (!is_gpu(target)) return "a GPU form for a CPU";
   bool loops = !s.outer.empty() || !s.reduce.empty() || !s.tile.empty() || !s.packings.empty();
-  if (loops || s.carried >= 0) return "a GPU form with loops";
+  if (loops || s.carried.valid()) return "a GPU form with loops";
   for (int64_t extent : piece.box) {
     if (extent < 1) return "a GPU form without points";
   }
@@ -195,15 +195,15 @@ std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const
     return "more shared memory than there is";
   int64_t registers = g.columns / 2 + g.columns / 4 + kStreamRegisters;
   for (const StreamForm::Sum& sum : form->sums) {
-    registers += sum.column < 0 ? 2 : multiplied_elements(sum.value.extent) / 2;
+    registers += !sum.column.valid() ? 2 : multiplied_elements(sum.value.extent) / 2;
   }
   int64_t threads = g.rows / kWarpRows * target.gpu.warp_size;
   int64_t most = std::min<int64_t>(target.gpu.registers_per_thread,
                                    target.gpu.registers_per_multiprocessor / threads);
   if (registers > most) return "more sums than registers";
   int64_t tiles = ceil_div(form->rows, g.rows);
-  for (size_t r = 0; r < kernel.stages[0].rows.size(); ++r) {
-    auto u = static_cast<size_t>(kernel.stages[0].rows[r]);
+  for (RowId r : kernel.stages[0].rows.ids()) {
+    IteratorId u = kernel.stages[0].rows[r];
     if (r != form->row) tiles = checked_mul(tiles, kernel.stages[0].contraction.pieces[0].box[u]);
   }
   if (tiles > INT32_MAX) return "more blocks than a launch may have";

@@ -45,7 +45,7 @@ class PieceRules {
   }
 
  private:
-  bool parallel_dim(int u) const { return static_cast<size_t>(u) < piece_.parallel_dims; }
+  bool parallel_dim(IteratorId u) const { return piece_.is_parallel(u); }
   std::vector<Loop> all_loops() const {
     std::vector<Loop> all = s_.outer;
     all.insert(all.end(), s_.reduce.begin(), s_.reduce.end());
@@ -67,7 +67,7 @@ class PieceRules {
 
   std::string sections() const {
     for (const Loop& l : all_loops()) {
-      if (l.iterator < 0 || static_cast<size_t>(l.iterator) >= piece_.box.size()) {
+      if (!piece_.box.contains(l.iterator)) {
         return "a loop over no iterator";
       }
     }
@@ -81,9 +81,9 @@ class PieceRules {
   }
 
   std::string carry() const {
-    if (s_.carried < 0) return {};
+    if (!s_.carried.valid()) return {};
     std::optional<size_t> along = carried_parallel_dim(piece_, c_, target_);
-    if (!along || s_.carried != static_cast<int>(*along)) return "nothing to carry";
+    if (!along || s_.carried != IteratorId(*along)) return "nothing to carry";
     if (!s_.reduce.empty() || !s_.packings.empty()) return "a carried reduction with loops";
     return carried_lanes();
   }
@@ -104,7 +104,7 @@ class PieceRules {
     if (!block || !last || is_gpu(target_)) return "a loop over the carried parallel dimension";
     std::optional<WindowForm> window = window_form(piece_, c_);
     if (window && window->fold.valid()) return "lanes along a window of run-time length";
-    bool few = s_.outer.back().step > piece_.box[static_cast<size_t>(s_.carried)];
+    bool few = s_.outer.back().step > piece_.box[s_.carried];
     return window && few ? "lanes along a window of fewer cells" : "";
   }
   // Threads that take turns along the one row there is: every cell has one value more than the one
@@ -120,7 +120,7 @@ class PieceRules {
     return each && s_.outer.front().step < cells ? "" : "turns along a shifted or short row";
   }
   bool is_carried(size_t u) const {
-    return s_.carried >= 0 && (static_cast<int>(u) == s_.carried || u >= piece_.parallel_dims);
+    return s_.carried.valid() && (IteratorId(u) == s_.carried || u >= piece_.parallel_dims);
   }
 
   // Blocks of the shared loops have sizes of their own, whose remainder the loop behind them knows
@@ -136,7 +136,7 @@ class PieceRules {
   // A prefix's or suffix's tile may be longer than the registers, if its lanes are no neighbours
   // along the carried parallel dimension.
   bool may_be_long() const {
-    return s_.carried >= 0 && carried_tile_loops(s_) == 0 && shared_ == 0 && !is_gpu(target_) &&
+    return s_.carried.valid() && carried_tile_loops(s_) == 0 && shared_ == 0 && !is_gpu(target_) &&
            scan_form(piece_, c_).has_value();
   }
 
@@ -148,7 +148,7 @@ class PieceRules {
       size_t last = 0;
       for (size_t i = 0; i < all.size(); ++i) {
         const Loop& l = all[i];
-        if (l.iterator != static_cast<int>(u)) continue;
+        if (l.iterator != IteratorId(u)) continue;
         if (l.step < 1) return "a step below 1";
         bool free = last < shared_ && divides_freely(i);
         if (before != 0 && (l.step >= before || (before % l.step != 0 && !free))) {
@@ -194,10 +194,10 @@ class PieceRules {
   std::string joined_lanes() const {
     if (!joins_lanes(s_)) return {};
     if (is_gpu(target_)) return "joined lanes on a GPU";
-    int last = s_.tile.back().iterator;
+    IteratorId last = s_.tile.back().iterator;
     if (s_.tile[s_.tile.size() - 2].iterator == last) return "an iterator joined with itself";
     for (const Loop& l : s_.outer) {
-      bool cut = l.iterator == last && l.step < piece_.box[static_cast<size_t>(last)];
+      bool cut = l.iterator == last && l.step < piece_.box[last];
       if (cut) return "joined lanes over a part of the last iterator";
     }
     auto loops = std::count_if(s_.tile.begin(), s_.tile.end(),
@@ -209,7 +209,7 @@ class PieceRules {
 
   std::string parallel() const {
     bool ended = false;
-    std::vector<int> seen;
+    std::vector<IteratorId> seen;
     for (const Loop& l : s_.outer) {
       if (l.binding != Binding::parallel) {
         ended = true;
@@ -252,7 +252,7 @@ class PieceRules {
     int64_t native = std::max(1, target_.vector_bits / bit_width(c_.accumulator)), count = 1;
     for (size_t i = 0; i < shape.size(); ++i) {
       const Loop& l = s_.tile[i];
-      if (!moves_with(piece_.loads[form->other()], static_cast<size_t>(l.iterator))) continue;
+      if (!moves_with(piece_.loads[form->other()], l.iterator)) continue;
       count *= l.binding == Binding::vector ? ceil_div(shape[i], native) : shape[i];
     }
     return count;
@@ -288,7 +288,7 @@ class PieceRules {
     return statements > kMostTileStatements ? "too much unrolled" : "";
   }
   int64_t unrolled_count(size_t i) const {
-    int64_t block = piece_.box[static_cast<size_t>(s_.reduce[i].iterator)];
+    int64_t block = piece_.box[s_.reduce[i].iterator];
     for (const std::vector<Loop>* loops : {&s_.outer, &s_.reduce}) {
       size_t end = loops == &s_.reduce ? i : loops->size();
       for (size_t j = 0; j < end; ++j) {
@@ -303,13 +303,12 @@ class PieceRules {
   std::string dots() const {
     if (s_.reduce.empty() || s_.reduce.back().binding != Binding::dot) return {};
     std::optional<DotForm> form = form_of(s_, piece_, c_, kernel_.tensors);
-    auto u = static_cast<size_t>(s_.reduce.back().iterator);
+    IteratorId u = s_.reduce.back().iterator;
     if (!form || !packs_along(*form, piece_, u) || is_gpu(target_)) return "a dot of other terms";
     if (form->flipped && joins_lanes(s_)) return "flipped neighbours in lanes of two iterators";
     for (size_t load : {form->x, form->y}) {
-      auto packing = std::find_if(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
-        return p.load == static_cast<int>(load);
-      });
+      auto packing = std::find_if(s_.packings.begin(), s_.packings.end(),
+                                  [&](const Packing& p) { return p.load == load; });
       if (packing == s_.packings.end()) {
         if (piece_.box[u] % form->group != 0) return "neighbours that memory does not have";
         continue;
@@ -327,17 +326,17 @@ class PieceRules {
   }
 
   std::string packings() const {
-    std::vector<int> packed;
+    std::vector<size_t> packed;
     size_t parallel_loops = 0;
     for (const Loop& l : s_.outer) parallel_loops += l.binding == Binding::parallel ? 1 : 0;
     for (const Packing& p : s_.packings) {
-      if (p.load < 0 || static_cast<size_t>(p.load) >= piece_.loads.size()) return "no such load";
+      if (p.load >= piece_.loads.size()) return "no such load";
       if (std::find(packed.begin(), packed.end(), p.load) != packed.end()) {
         return "a load packed twice";
       }
       packed.push_back(p.load);
-      auto level = static_cast<size_t>(p.level);
-      if (p.level < 0 || level > s_.outer.size()) return "a packing outside the outer loops";
+      size_t level = p.level;
+      if (level > s_.outer.size()) return "a packing outside the outer loops";
       if (level != 0 && level < parallel_loops) return "a packing between parallel loops";
       std::string text = packing(p);
       if (!text.empty()) return text;
@@ -345,14 +344,15 @@ class PieceRules {
     return {};
   }
   std::string packing(const Packing& p) const {
-    const Access& access = piece_.loads[static_cast<size_t>(p.load)];
+    const Access& access = piece_.loads[p.load];
     // Of what is packed once blocks of a reduction are wanted where others have conditions.
     bool fixed = is_fixed(kernel_.tensors, access.tensor);
     auto conditioned = [&](size_t u) { return fixed ? in_conditions(u) : constrained_reduction(); };
     for (const Index& index : access.index) {
       if (index.value >= 0) return "a packed gather";
     }
-    std::vector<Loop> inside(s_.outer.begin() + p.level, s_.outer.end());
+    std::vector<Loop> inside(s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level),
+                             s_.outer.end());
     inside.insert(inside.end(), s_.reduce.begin(), s_.reduce.end());
     inside.insert(inside.end(), s_.tile.begin(), s_.tile.end());
     for (size_t u = 0; u < piece_.box.size(); ++u) {
@@ -361,10 +361,10 @@ class PieceRules {
       });
       std::vector<int64_t> loops, entries;
       for (const Loop& l : inside) {
-        if (l.iterator == static_cast<int>(u)) loops.push_back(l.step);
+        if (l.iterator == IteratorId(u)) loops.push_back(l.step);
       }
       for (const Loop& l : p.order) {
-        if (l.iterator == static_cast<int>(u)) entries.push_back(l.step);
+        if (l.iterator == IteratorId(u)) entries.push_back(l.step);
       }
       if ((used && !loops.empty()) != !entries.empty()) {
         return "a packing whose dimensions are not the access's";
@@ -376,9 +376,8 @@ class PieceRules {
         if (i > 0 && entries[i] >= entries[i - 1]) return "packed steps that do not decrease";
       }
       if (!entries.empty() && entries.back() != 1) return "a packed dimension without step 1";
-      bool neighbours = dot_group(s_) > 1 && static_cast<int>(u) == s_.reduce.back().iterator;
-      if (entries.size() > 1 && !parallel_dim(static_cast<int>(u)) && !neighbours &&
-          conditioned(u)) {
+      bool neighbours = dot_group(s_) > 1 && IteratorId(u) == s_.reduce.back().iterator;
+      if (entries.size() > 1 && !parallel_dim(IteratorId(u)) && !neighbours && conditioned(u)) {
         return "a packed reduction with conditions of its own and blocks";
       }
     }
@@ -408,7 +407,7 @@ std::string illegal(const Schedule& schedule, const Kernel& kernel, const Target
   if (schedule.stages.size() != kernel.stages.size()) return "another number of stages";
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
-    size_t wanted = stage.attach >= 0 ? 0 : stage.contraction.pieces.size();
+    size_t wanted = stage.attach.valid() ? 0 : stage.contraction.pieces.size();
     if (schedule.stages[s].size() != wanted) return "another number of pieces";
     for (size_t p = 0; p < wanted; ++p) {
       if (schedule.stages[s][p].form<TensorCoreGemm>()) continue;

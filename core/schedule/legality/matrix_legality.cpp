@@ -15,28 +15,27 @@ bool any_matrix(const std::vector<Loop>& loops) {
 }
 
 // Neither the rows nor the columns are named by a condition: a register has no lanes to leave out.
-bool conditioned(const Piece& piece, int iterator) {
-  return std::any_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
-    return !c.form.coefficient(static_cast<size_t>(iterator)).is_zero();
-  });
+bool conditioned(const Piece& piece, IteratorId iterator) {
+  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
+                     [&](const Constraint& c) { return !c.form.coefficient(iterator).is_zero(); });
 }
 
 bool is_packed(const PieceSchedule& s, size_t load) {
   return std::any_of(s.packings.begin(), s.packings.end(),
-                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
+                     [&](const Packing& p) { return p.load == load; });
 }
 
 // The loop that the copy has contiguous, beside a group's neighbours.
 const Loop* contiguous(const PieceSchedule& s, size_t load) {
   for (const Packing& p : s.packings) {
     size_t n = packed_loops(p, s);
-    if (p.load == static_cast<int>(load) && n > 0) return &p.order[n - 1];
+    if (p.load == load && n > 0) return &p.order[n - 1];
   }
   return nullptr;
 }
 
 // Whether memory has the terms of a row of the load side by side.
-bool in_memory(const Access& access, size_t k, const BoundTensors& tensors) {
+bool in_memory(const Access& access, IteratorId k, const BoundTensors& tensors) {
   const Shape& shape = tensors[access.tensor].shape;
   int64_t stride = 1, moved = 0;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -55,7 +54,7 @@ std::string broken_loops(const PieceSchedule& s, const Piece& piece) {
                          [](const Loop& l) { return l.binding == Binding::matrix; });
   };
   bool placed = uses_tiles(s) && count(s.tile) == 2 && count(s.reduce) == 1 && !any_matrix(s.outer);
-  if (!placed || s.carried >= 0) return "matrix loops elsewhere than last";
+  if (!placed || s.carried.valid()) return "matrix loops elsewhere than last";
   const Loop &m = s.tile[s.tile.size() - 2], &n = s.tile.back();
   const Loop& groups = s.reduce[s.reduce.size() - 2];
   bool whole = m.step == 1 && n.step == 1 && groups.iterator == s.reduce.back().iterator;
@@ -91,12 +90,11 @@ std::string broken_operands(const PieceSchedule& s, const Piece& piece, const Do
     last = contiguous(s, form.x);
     return last != nullptr && last->iterator == t.k ? "" : "rows that are copied otherwise";
   }
-  auto k = static_cast<size_t>(t.k);
-  bool whole = piece.box[k] % t.terms() == 0;
+  bool whole = piece.box[t.k] % t.terms() == 0;
   for (const Loop& l : s.outer) {
-    whole = whole && (l.iterator != t.k || piece.box[k] % l.step == 0);
+    whole = whole && (l.iterator != t.k || piece.box[t.k] % l.step == 0);
   }
-  bool full = whole && in_memory(piece.loads[form.x], k, tensors);
+  bool full = whole && in_memory(piece.loads[form.x], t.k, tensors);
   return full ? "" : "rows that memory does not have";
 }
 

@@ -14,11 +14,11 @@ constexpr int64_t kPanelBytes = 2 * 64 * 128;  // results on their way out, for 
 
 std::string broken_operand(const TensorCoreGemm& schedule, const Operand& o) {
   for (size_t i = 0; i < o.iterators.size(); ++i) {
-    int64_t t = schedule.tile[static_cast<size_t>(o.iterators[i])];
+    int64_t t = schedule.tile[o.iterators[i]];
     if (t < 1 || (t & (t - 1)) != 0) return "a tile that is no power of two";
     if (t > o.most[i]) return "a tile over more than a box spans";
   }
-  if (!o.k_inside && schedule.tile[static_cast<size_t>(o.iterators.back())] % 64 != 0) {
+  if (!o.k_inside && schedule.tile[o.iterators.back()] % 64 != 0) {
     return "rows of a transposed operand that are no multiple of 64";
   }
   return {};
@@ -88,12 +88,12 @@ std::string broken(const TensorCoreGemm& schedule, const Product& product, const
     std::string rule = broken_operand(schedule, *o);
     if (!rule.empty()) return rule;
   }
-  auto single = [&](int u) { return schedule.tile[static_cast<size_t>(u)] == 1; };
+  auto single = [&](IteratorId u) { return schedule.tile[u] == 1; };
   if (!std::all_of(product.batch.begin(), product.batch.end(), single) ||
       !std::all_of(product.around.begin(), product.around.end(), single)) {
     return "a tile over an iterator that is no row, column or step";
   }
-  if (schedule.tile[static_cast<size_t>(product.k)] != product.depth) return "a step's depth";
+  if (schedule.tile[product.k] != product.depth) return "a step's depth";
   if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
   if (std::string rule = broken_stream(schedule, product); !rule.empty()) return rule;
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);

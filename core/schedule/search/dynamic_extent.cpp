@@ -54,9 +54,9 @@ class Finder {
                                [](const auto& s) { return s.contraction.pieces.empty(); });
     if (row_loops(kernel_) > 0 || !pieces) return std::nullopt;
     const Piece& first = kernel_.stages[0].contraction.pieces[0];
-    int walker = walking_iterator(first);
-    if (walker < 0) return std::nullopt;
-    size_ = first.box[static_cast<size_t>(walker)];
+    IteratorId walker = walking_iterator(first);
+    if (!walker.valid()) return std::nullopt;
+    size_ = first.box[walker];
     if (size_ < 2) return std::nullopt;
     for (const KernelStage& stage : kernel_.stages) {
       if (!fits(stage)) return std::nullopt;
@@ -75,29 +75,28 @@ class Finder {
 
   bool fits(const KernelStage& stage) {
     const Contraction& c = stage.contraction;
-    bool whole = stage.attach >= 0 || covers_output(c, kernel_.tensors);
+    bool whole = stage.attach.valid() || covers_output(c, kernel_.tensors);
     return whole && !c.fill &&
            std::all_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& p) { return fits(p); });
   }
   bool fits(const Piece& piece) {
-    int walker = walking_iterator(piece);
-    if (walker < 0) return false;
-    auto u = static_cast<size_t>(walker);
-    bool free = u < piece.parallel_dims && piece.box[u] == size_ &&
-                std::all_of(
-                    piece.constraints.begin(), piece.constraints.end(),
-                    [&](const Constraint& c) { return c.form.coefficient(u).is_zero(); });
+    IteratorId walker = walking_iterator(piece);
+    if (!walker.valid()) return false;
+    bool free =
+        piece.is_parallel(walker) && piece.box[walker] == size_ &&
+        std::all_of(piece.constraints.begin(), piece.constraints.end(),
+                    [&](const Constraint& c) { return c.form.coefficient(walker).is_zero(); });
     visit_nodes(piece.body, [&](const Node& node) {
-      free = free && !(node.kind == NodeKind::index && node.slot == u);
+      free = free && !(node.kind == NodeKind::index && node.slot == walker.index());
     });
     auto walked = [&](const Access& a) { return walks(a, walker, piece); };
     return free && std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
            std::all_of(piece.loads.begin(), piece.loads.end(), walked);
   }
   // The access has the walker in dimension 0, alone and over all of it, or nowhere.
-  bool walks(const Access& a, int walker, const Piece& piece) {
+  bool walks(const Access& a, IteratorId walker, const Piece& piece) {
     for (size_t d = 0; d < a.index.size(); ++d) {
-      bool here = !a.index[d].affine.coefficient(static_cast<size_t>(walker)).is_zero();
+      bool here = !a.index[d].affine.coefficient(walker).is_zero();
       if (!here) continue;
       bool plain = d == 0 && sole_iterator(a.index[0], piece.iterators.size()) == walker &&
                    shape(a.tensor)[0] == size_;
@@ -107,7 +106,7 @@ class Finder {
     return true;
   }
   bool every_access_walks(const Piece& piece) const {
-    int walker = walking_iterator(piece);
+    IteratorId walker = walking_iterator(piece);
     auto walked = [&](const Access& a) {
       return !contains(found_.tensors, a.tensor) ||
              sole_iterator(a.index[0], piece.iterators.size()) == walker;
@@ -139,7 +138,7 @@ Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size
   for (TensorId id : extent.tensors) other.tensors.change()[id].shape[0] = size;
   for (KernelStage& stage : other.stages) {
     for (Piece& piece : stage.contraction.pieces) {
-      piece.box[static_cast<size_t>(walking_iterator(piece))] = size;
+      piece.box[walking_iterator(piece)] = size;
     }
   }
   return other;
@@ -172,10 +171,12 @@ class ClassRules {
              const Piece& piece)
       : kernel_(kernel.kernel), stage_(stage), s_(schedule), piece_(piece) {
     walker_ = walking_iterator(piece);
-    typical_ = piece.box[static_cast<size_t>(walker_)];
+    typical_ = piece.box[walker_];
   }
 
-  bool hold() const { return s_.carried < 0 && tile() && blocks() && packings() && partials(); }
+  bool hold() const {
+    return !s_.carried.valid() && tile() && blocks() && packings() && partials();
+  }
 
  private:
   bool over(const Loop& l) const { return l.iterator == walker_; }
@@ -194,8 +195,9 @@ class ClassRules {
   }
   bool packings() const {
     return std::all_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
-      bool whole = std::none_of(s_.outer.begin(), s_.outer.begin() + p.level,
-                                [&](const Loop& l) { return over(l); });
+      bool whole =
+          std::none_of(s_.outer.begin(), s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level),
+                       [&](const Loop& l) { return over(l); });
       bool packed =
           std::any_of(p.order.begin(), p.order.end(), [&](const Loop& l) { return over(l); });
       return !(whole && packed);
@@ -203,9 +205,8 @@ class ClassRules {
   }
   // Sums of the blocks of a reduction wait in the output itself.
   bool partials() const {
-    bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) {
-      return static_cast<size_t>(l.iterator) >= piece_.parallel_dims;
-    });
+    bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(),
+                               [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
     const Contraction& c = kernel_.stages[stage_].contraction;
     return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
       return contains(kernel_.writes, id) && kernel_.tensors[id].type == c.accumulator;
@@ -216,15 +217,16 @@ class ClassRules {
   size_t stage_;
   const PieceSchedule& s_;
   const Piece& piece_;
-  int walker_ = -1;
+  IteratorId walker_;
   int64_t typical_ = 0;
 };
 
 }  // namespace
 
-int walking_iterator(const Piece& piece) {
+IteratorId walking_iterator(const Piece& piece) {
   const Access& store = piece.stores[0];
-  return store.index.empty() ? -1 : sole_iterator(store.index[0], piece.iterators.size());
+  if (store.index.empty()) return {};
+  return sole_iterator(store.index[0], piece.iterators.size());
 }
 
 std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target) {
@@ -232,7 +234,7 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
   std::optional<DynamicExtent> extent = Finder(kernel).run();
   if (!extent) return std::nullopt;
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  int64_t size = piece.box[static_cast<size_t>(walking_iterator(piece))];
+  int64_t size = piece.box[walking_iterator(piece)];
   ClassKernel found{with_size(kernel, *extent, typical_size(size)), std::move(*extent), size};
   forget_others(found.kernel);
   if (!is_heavy(with_size(kernel, found.extent, largest_size(size)), target)) return std::nullopt;
@@ -253,9 +255,9 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
 }
 
 bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
-  const std::vector<KernelStage>& stages = kernel.kernel.stages;
+  const IdVector<StageId, KernelStage>& stages = kernel.kernel.stages;
   for (size_t s = 0; s < stages.size(); ++s) {
-    if (stages[s].attach >= 0) continue;
+    if (stages[s].attach.valid()) continue;
     const std::vector<Piece>& pieces = stages[s].contraction.pieces;
     for (size_t p = 0; p < pieces.size(); ++p) {
       if (!ClassRules(kernel, s, schedule.stages[s][p], pieces[p]).hold()) return false;

@@ -32,7 +32,7 @@ struct ClassKernel {
 std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target);
 
 // The iterator of the piece that walks the dimension.
-int walking_iterator(const Piece& piece);
+IteratorId walking_iterator(const Piece& piece);
 
 // Whether the class's nest under this schedule serves all its sizes well: no buffer grows with the
 // extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.

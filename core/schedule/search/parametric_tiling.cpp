@@ -26,14 +26,14 @@ class PieceForm {
   }
 
   std::optional<Walk> walk() const {
-    bool loops = s_.carried < 0 && !s_.has_gpu_form();
-    std::optional<int> level = copy_level();
+    bool loops = !s_.carried.valid() && !s_.has_gpu_form();
+    std::optional<size_t> level = copy_level();
     if (!loops || !level || !copies_by_tiles()) return std::nullopt;
     Walk walk;
     bool inside = false;
     for (size_t i = 0; i < s_.outer.size(); ++i) {
       const Loop& l = s_.outer[i];
-      inside = inside || (*level > 0 && i >= static_cast<size_t>(*level));
+      inside = inside || (*level > 0 && i >= *level);
       if (!parallel_dim(l)) {
         if (inside || !walk.after.empty()) return std::nullopt;
         walk.reductions.push_back(l);
@@ -48,20 +48,18 @@ class PieceForm {
     return walk;
   }
 
-  bool parallel_dim(const Loop& l) const {
-    return static_cast<size_t>(l.iterator) < piece_.parallel_dims;
-  }
-  int64_t unit(int iterator) const { return steps_.at(iterator); }
+  bool parallel_dim(const Loop& l) const { return piece_.is_parallel(l.iterator); }
+  int64_t unit(IteratorId iterator) const { return steps_.at(iterator); }
   // Of the last loop over the parallel dimension.
-  int64_t tiles(int iterator) const {
-    return ceil_div(piece_.box[static_cast<size_t>(iterator)], unit(iterator));
+  int64_t tiles(IteratorId iterator) const {
+    return ceil_div(piece_.box[iterator], unit(iterator));
   }
-  bool several(int iterator) const { return tiles(iterator) > 1; }
+  bool several(IteratorId iterator) const { return tiles(iterator) > 1; }
   // Parallel dimensions that have blocks.
-  std::vector<int> blocked() const {
-    std::vector<int> list;
+  std::vector<IteratorId> blocked() const {
+    std::vector<IteratorId> list;
     for (const auto& [u, step] : steps_) {
-      if (static_cast<size_t>(u) < piece_.parallel_dims && several(u)) list.push_back(u);
+      if (piece_.is_parallel(u) && several(u)) list.push_back(u);
     }
     return list;
   }
@@ -90,9 +88,9 @@ class PieceForm {
     form.outer.clear();
     // Copies of whole operands are made by threads or not, as the rest is.
     Binding binding = copies_whole() && !threads() ? Binding::serial : Binding::parallel;
-    for (int u : blocked()) form.outer.push_back({u, unit(u), binding});
+    for (IteratorId u : blocked()) form.outer.push_back({u, unit(u), binding});
     form.outer.insert(form.outer.end(), walk.reductions.begin(), walk.reductions.end());
-    auto level = static_cast<int>(form.outer.size());
+    size_t level = form.outer.size();
     form.outer.insert(form.outer.end(), tiles.begin(), tiles.end());
     for (Packing& p : form.packings) p.level = p.level > 0 ? level : 0;
     return form;
@@ -100,8 +98,8 @@ class PieceForm {
 
  private:
   // Of the copies inside the loops; 0: there are none; nullopt: at several places.
-  std::optional<int> copy_level() const {
-    int level = 0;
+  std::optional<size_t> copy_level() const {
+    size_t level = 0;
     for (const Packing& p : s_.packings) {
       if (p.level == 0) continue;
       if (level > 0 && p.level != level) return std::nullopt;
@@ -121,7 +119,7 @@ class PieceForm {
 
   const PieceSchedule& s_;
   const Piece& piece_;
-  std::map<int, int64_t> steps_;
+  std::map<IteratorId, int64_t> steps_;
 };
 
 // How a member walks the blocks of a form.
@@ -180,7 +178,7 @@ class Member {
 
   const PieceForm& form_;
   const Walk& walk_;
-  std::map<int, size_t> place_;
+  std::map<IteratorId, size_t> place_;
 };
 
 // One piece of a kernel under a schedule, where it has a form.
@@ -229,7 +227,7 @@ std::string kind_of(const std::vector<std::vector<FormedPiece>>& pieces) {
 std::optional<std::vector<int64_t>> piece_arguments(const FormedPiece& f,
                                                     const PieceSchedule& shared,
                                                     const Kernel& kernel, const Target& target) {
-  std::vector<int> blocked = f.form.blocked();
+  std::vector<IteratorId> blocked = f.form.blocked();
   if (blocked.empty()) return std::vector<int64_t>{};
   Member member(f.form, f.walk, shared);
   std::vector<Loop> own = f.walk.before;
@@ -250,14 +248,14 @@ std::optional<std::vector<int64_t>> piece_arguments(const FormedPiece& f,
   for (size_t i = 0; i + 1 < blocked.size(); ++i) {
     arguments.push_back(i < head->size() ? all / member.product(*head, i + 1) : 1);
   }
-  for (int u : blocked) {
-    auto at =
-        std::find_if(head->begin(), head->end(), [&](const Loop& l) { return l.iterator == u; });
-    int64_t tiles = at == head->end() ? f.form.tiles(u) : at->step / f.form.unit(u);
+  for (IteratorId u : blocked) {
+    size_t at = 0;
+    while (at < head->size() && (*head)[at].iterator != u) ++at;
+    bool found = at < head->size();
+    int64_t tiles = found ? (*head)[at].step / f.form.unit(u) : f.form.tiles(u);
     arguments.push_back(tiles);
     for (size_t i = 0; i < blocked.size(); ++i) {
-      bool mine = i == static_cast<size_t>(at - head->begin()) && at != head->end();
-      arguments.push_back(mine ? tiles : 0);
+      arguments.push_back(found && i == at ? tiles : 0);
     }
   }
   return arguments;
@@ -313,7 +311,7 @@ bool can_share(const Kernel& kernel, const Target& target) {
 
 }  // namespace
 
-int64_t tile_cells(const std::vector<Loop>& outer, int parallel_dim) {
+int64_t tile_cells(const std::vector<Loop>& outer, IteratorId parallel_dim) {
   int64_t cells = 1;
   for (const Loop& l : outer) cells = l.iterator == parallel_dim ? l.step : cells;
   return cells;

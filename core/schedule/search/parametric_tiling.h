@@ -20,7 +20,7 @@ struct SharedForm {
 };
 
 // Cells of a tile along a parallel dimension: the step of its last loop in `outer`.
-int64_t tile_cells(const std::vector<Loop>& outer, int parallel_dim);
+int64_t tile_cells(const std::vector<Loop>& outer, IteratorId parallel_dim);
 
 // Far from where a product of two overflows.
 constexpr int64_t kMostParametricTiles = int64_t{1} << 30;

@@ -64,11 +64,11 @@ Schedule resized(Schedule schedule, const Kernel& from, const Kernel& to) {
     size_t pieces = std::min({schedule.stages[s].size(), from.stages[s].contraction.pieces.size(),
                               to.stages[s].contraction.pieces.size()});
     for (size_t p = 0; p < pieces; ++p) {
-      const std::vector<int64_t>& before = from.stages[s].contraction.pieces[p].box;
-      const std::vector<int64_t>& after = to.stages[s].contraction.pieces[p].box;
+      const IterationBox& before = from.stages[s].contraction.pieces[p].box;
+      const IterationBox& after = to.stages[s].contraction.pieces[p].box;
       for (Loop& l : schedule.stages[s][p].outer) {
-        auto u = static_cast<size_t>(l.iterator);
-        if (u >= before.size() || u >= after.size()) continue;
+        IteratorId u = l.iterator;
+        if (!before.contains(u) || !after.contains(u)) continue;
         bool whole = l.step > 1 && l.step == before[u];
         if (whole) l.step = after[u];
       }

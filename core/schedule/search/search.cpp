@@ -166,7 +166,7 @@ std::vector<size_t> in_turns(std::span<const std::vector<size_t>> groups) {
 // The schedule with blocks of one parallel dimension around it, as many as `parts` if it has as
 // many tiles.
 std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t piece,
-                                  int parallel_dim, int64_t parts, const Piece& of) {
+                                  IteratorId parallel_dim, int64_t parts, const Piece& of) {
   Schedule other = schedule;
   PieceSchedule& s = other.stages[stage][piece];
   auto over = [&](const Loop& l) { return l.iterator == parallel_dim; };
@@ -174,7 +174,7 @@ std::optional<Schedule> in_blocks(const Schedule& schedule, size_t stage, size_t
   if (at == s.outer.end() || std::count_if(s.outer.begin(), s.outer.end(), over) > 1) {
     return std::nullopt;
   }
-  int64_t tiles = ceil_div(of.box[static_cast<size_t>(parallel_dim)], at->step);
+  int64_t tiles = ceil_div(of.box[parallel_dim], at->step);
   int64_t block = ceil_div(tiles, parts) * at->step;
   if (tiles <= parts || block == at->step) return std::nullopt;
   Loop inside{parallel_dim, at->step, Binding::serial};
@@ -199,7 +199,7 @@ void add_blocks(std::vector<size_t>& group, Schedule first, std::vector<Schedule
       const Piece& piece = kernel.stages[s].contraction.pieces[p];
       for (int64_t parts : {2, 4, 8}) {
         for (size_t u = 0; u < piece.parallel_dims && group.size() < kSharedBy; ++u) {
-          auto other = in_blocks(first, s, p, static_cast<int>(u), parts, piece);
+          auto other = in_blocks(first, s, p, IteratorId(u), parts, piece);
           if (!other || !illegal(*other, kernel, target).empty()) continue;
           bool known = std::find(ranked.begin(), ranked.end(), *other) != ranked.end();
           std::vector<Schedule> both{first, *other};

@@ -74,7 +74,7 @@ std::vector<Schedule> host_candidates(const Kernel& kernel, const Target& target
   best.stages.resize(kernel.stages.size());
   std::vector<Option> options;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach >= 0) continue;
+    if (kernel.stages[s].attach.valid()) continue;
     best.stages[s] = choose_stage(kernel, s, target, limit, breadth, options);
   }
   std::stable_sort(options.begin(), options.end(),

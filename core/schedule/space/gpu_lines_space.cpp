@@ -15,7 +15,7 @@ std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target)
   auto consider = [&](const GpuLines& g) {
     Schedule s;
     for (const KernelStage& stage : kernel.stages) {
-      s.stages.emplace_back(stage.attach >= 0 ? 0 : stage.contraction.pieces.size());
+      s.stages.emplace_back(stage.attach.valid() ? 0 : stage.contraction.pieces.size());
     }
     s.gpu_lines = g;
     if (!illegal_lines(s, kernel, target).empty()) return;

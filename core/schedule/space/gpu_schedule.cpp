@@ -70,16 +70,16 @@ class GpuPieceSpace {
       if (vector > 1 && (scan || parallel_dims_.fastest % vector != 0)) continue;
       if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
       PieceSchedule s;
-      if (scan) s.carried = static_cast<int>(scan->parallel_dim);
+      if (scan) s.carried = IteratorId(scan->parallel_dim);
       for (size_t u : parallel_dims_.iterators) {
-        auto iterator = static_cast<int>(u);
+        IteratorId iterator(u);
         if (iterator == s.carried) continue;
         bool wide = vector > 1 && u == parallel_dims_.iterators.back();
         s.outer.push_back({iterator, wide ? vector : 1, Binding::parallel});
         if (wide) s.tile.push_back({iterator, 1, Binding::vector});
       }
       for (size_t u : terms_.iterators) {
-        if (!scan) s.reduce.push_back({static_cast<int>(u), 1, Binding::serial});
+        if (!scan) s.reduce.push_back({IteratorId(u), 1, Binding::serial});
       }
       consider(std::move(s));
     }

@@ -15,7 +15,7 @@ std::vector<Schedule> stream_schedules(const Kernel& kernel, const Target& targe
     for (int64_t columns : {128, 96, 64, 32}) {
       for (int64_t stages : {2, 3}) {
         Schedule s;
-        for (const KernelStage& stage : kernel.stages) s.stages.emplace_back(stage.attach < 0);
+        for (const KernelStage& stage : kernel.stages) s.stages.emplace_back(!stage.attach.valid());
         s.gpu_stream = GpuStream{rows, columns, stages};
         if (!illegal_stream(s, kernel, target).empty()) continue;
         found.emplace_back(estimate_stream(*s.gpu_stream, kernel, target), std::move(s));

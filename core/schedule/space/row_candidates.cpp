@@ -51,7 +51,7 @@ class RowSpace {
     std::vector<int64_t> best(row_loops(kernel_), 0);
     double most = -1;
     for (const KernelStage& stage : kernel_.stages) {
-      if (stage.attach >= 0) continue;
+      if (stage.attach.valid()) continue;
       const Piece& piece = stage.contraction.pieces[0];
       PieceFacts facts(piece, stage.contraction, kernel_, target_);
       for (const AccessFacts& a : facts.accesses) {
@@ -59,7 +59,7 @@ class RowSpace {
         if (!is_global(kernel_, a.access->tensor) || bytes <= most) continue;
         most = bytes;
         for (size_t r = 0; r < best.size(); ++r) {
-          best[r] = std::abs(a.strides[static_cast<size_t>(stage.rows[r])]);
+          best[r] = std::abs(a.strides[stage.rows[r]]);
         }
       }
     }
@@ -93,8 +93,8 @@ class RowSpace {
     std::vector<bool> has_axis(kernel_.stages.size(), false);
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
       const KernelStage& stage = kernel_.stages[s];
-      auto tile = static_cast<size_t>(stage.attach);
-      has_axis[s] = stage.attach < 0 ? !reduces_stream(stage) : has_axis[tile];
+      bool attached = stage.attach.valid();
+      has_axis[s] = attached ? has_axis[stage.attach.index()] : !reduces_stream(stage);
       if (!has_axis[s] || stage.residence != Residence::row) continue;
       each += static_cast<double>(byte_size(kernel_.tensors[stage.contraction.outputs[0]].type));
     }
@@ -146,7 +146,7 @@ class RowSpace {
     std::vector<std::vector<RankedPiece>> stages(kernel_.stages.size());
     std::vector<double> best;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
-      if (kernel_.stages[s].attach >= 0) continue;
+      if (kernel_.stages[s].attach.valid()) continue;
       stages[s] = piece_candidates(model.block(), s, 0, one_thread_);
       keep_fitting(stages[s], s, model, shared_loops(blocks, 0));
       best.push_back(stages[s][0].nanoseconds);
@@ -171,9 +171,8 @@ class RowSpace {
     const Contraction& c = model.block().stages[stage].contraction;
     const Piece& piece = c.pieces[0];
     std::erase_if(pieces, [&](const RankedPiece& p) {
-      bool blocked = std::any_of(p.schedule.outer.begin(), p.schedule.outer.end(), [&](auto& l) {
-        return static_cast<size_t>(l.iterator) >= piece.parallel_dims;
-      });
+      bool blocked = std::any_of(p.schedule.outer.begin(), p.schedule.outer.end(),
+                                 [&](auto& l) { return !piece.is_parallel(l.iterator); });
       if (blocked && reduces_stream(whole)) return true;
       PieceSchedule inside = inside_shared(p.schedule, whole, shared);
       return !illegal_piece(inside, whole.contraction.pieces[0], whole.contraction, kernel_,

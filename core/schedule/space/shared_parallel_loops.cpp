@@ -17,7 +17,7 @@ constexpr size_t kFirst = 8;
 constexpr size_t kOthers = 6;
 constexpr int64_t kMostTasks = 16;
 
-bool has_blocks(const std::vector<Loop>& loops, int iterator) {
+bool has_blocks(const std::vector<Loop>& loops, IteratorId iterator) {
   return std::any_of(loops.begin(), loops.end(),
                      [&](const Loop& l) { return l.iterator == iterator; });
 }
@@ -26,7 +26,7 @@ bool has_blocks(const std::vector<Loop>& loops, int iterator) {
 std::optional<PieceSchedule> inside(const Loop& tasks, const PieceSchedule& s) {
   bool whole = std::all_of(s.packings.begin(), s.packings.end(),
                            [](const Packing& p) { return p.level == 0; });
-  if (!whole || s.carried >= 0) return std::nullopt;
+  if (!whole || s.carried.valid()) return std::nullopt;
   PieceSchedule within = s;
   std::erase_if(within.outer, [&](const Loop& l) {
     return l.iterator == tasks.iterator && (l.step >= tasks.step || tasks.step % l.step != 0);
@@ -40,7 +40,7 @@ std::optional<PieceSchedule> inside(const Loop& tasks, const PieceSchedule& s) {
 }
 
 // Cells of a tile along a parallel dimension.
-int64_t unit_of(const PieceSchedule& s, int parallel_dim) {
+int64_t unit_of(const PieceSchedule& s, IteratorId parallel_dim) {
   int64_t unit = 1;
   for (const Loop& l : s.outer) {
     if (l.iterator == parallel_dim) unit = l.step;
@@ -50,7 +50,7 @@ int64_t unit_of(const PieceSchedule& s, int parallel_dim) {
 
 // The same with the rows of a task innermost: what they share passes by once for all of them.
 std::optional<PieceSchedule> rows_innermost(const PieceSchedule& s) {
-  int rows = s.outer[0].iterator;
+  IteratorId rows = s.outer[0].iterator;
   if (s.outer.size() < 3 || s.outer[1].iterator != rows || s.outer.back().iterator == rows) {
     return std::nullopt;
   }
@@ -71,7 +71,7 @@ class SharedParallelLoops {
     for (size_t i = 0; i < std::min(kFirst, ranked_[0].size()); ++i) {
       const PieceSchedule& first = ranked_[0][i].schedule;
       if (task_loop(first) != nullptr) consider(first);
-      for (size_t u = 0; u < c_.pieces[0].parallel_dims; ++u) divide(first, static_cast<int>(u));
+      for (size_t u = 0; u < c_.pieces[0].parallel_dims; ++u) divide(first, IteratorId(u));
     }
     std::stable_sort(all_.begin(), all_.end(), [](const RankedStage& a, const RankedStage& b) {
       return a.nanoseconds < b.nanoseconds;
@@ -84,9 +84,8 @@ class SharedParallelLoops {
     return illegal_piece(s, c_.pieces[piece], c_, kernel_, target_).empty();
   }
   // Blocks of one parallel dimension instead of the choice's own tasks.
-  void divide(const PieceSchedule& first, int parallel_dim) {
-    int64_t size = c_.pieces[0].box[static_cast<size_t>(parallel_dim)],
-            unit = unit_of(first, parallel_dim);
+  void divide(const PieceSchedule& first, IteratorId parallel_dim) {
+    int64_t size = c_.pieces[0].box[parallel_dim], unit = unit_of(first, parallel_dim);
     int64_t before = 0;
     for (int64_t tasks = target_.threads; tasks <= kMostTasks * target_.threads; tasks *= 2) {
       int64_t step = ceil_div(ceil_div(size, tasks), unit) * unit;

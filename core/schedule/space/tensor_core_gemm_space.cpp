@@ -14,7 +14,7 @@ std::vector<Schedule> schedules(const Kernel& kernel, const Target& target, size
   if (target.gpu.matrix_per_ns <= 0 || row_loops(kernel) != 0) return {};
   ArgumentLayouts layouts = argument_layouts(kernel, strides);
   for (size_t s = 1; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].attach < 0) return {};
+    if (!kernel.stages[s].attach.valid()) return {};
   }
   const Contraction& c = kernel.stages[0].contraction;
   if (c.fill || !covers_output(c, kernel.tensors)) return {};

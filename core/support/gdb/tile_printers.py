@@ -97,7 +97,7 @@ def body_lines(body):
 
 
 def cell(access, buffers):
-    number = int(access["buffer"])
+    number = number_of(access["buffer"])
     name = string(buffers[number]["name"]) if 0 <= number < len(buffers) else "buffer" + str(number)
     values = [int(v) for v in elements(access["values"])]
     index = []
@@ -125,10 +125,10 @@ def statement_lines(statement, buffers):
         head = "{} {} from ({})".format(cell(what["target"], buffers), name_of(what["kind"]), loads)
         return [head + " {"] + ["  " + line for line in body_lines(what["body"])] + ["}"]
     if kind in ("Alloc",):
-        return ["alloc " + string(buffers[int(what["buffer"])]["name"])]
+        return ["alloc " + string(buffers[number_of(what["buffer"])]["name"])]
     if kind == "Copy":
-        return ["copy {} from {}".format(string(buffers[int(what["to"])]["name"]),
-                                         string(buffers[int(what["from"])]["name"]))]
+        return ["copy {} from {}".format(string(buffers[number_of(what["to"])]["name"]),
+                                         string(buffers[number_of(what["from"])]["name"]))]
     return [kind]
 
 

@@ -134,17 +134,17 @@ std::string stage_text(const Launch& launch, size_t at, WindowNotes& notes) {
     out += notes.separable(piece, stage.contraction.aggregation);
     out += notes.repeated(stage.contraction, piece,
                           "stage " + std::to_string(at) + " of kernel " + kernel.name);
-    if (stage.attach >= 0) {
-      out += "    computed in the register tile of stage " + std::to_string(stage.attach) + "\n";
+    if (stage.attach.valid()) {
+      out += "    computed in the register tile of stage " + to_string(stage.attach) + "\n";
     }
     for (size_t r = 0; r < stage.rows.size(); ++r) {
-      out += "    for each row " + piece.iterators[static_cast<size_t>(stage.rows[r])] + "\n";
+      out += "    for each row " + piece.iterators[stage.rows[r]] + "\n";
     }
-    if (stage.stream >= 0) {
-      out += "    for each block of " + piece.iterators[static_cast<size_t>(stage.stream)] + "\n";
+    if (stage.stream.valid()) {
+      out += "    for each block of " + piece.iterators[stage.stream] + "\n";
     }
-    if (stage.rescale >= 0) {
-      out += "    rescaled where the running maximum of stage " + std::to_string(stage.rescale) +
+    if (stage.rescale.valid()) {
+      out += "    rescaled where the running maximum of stage " + to_string(stage.rescale) +
              " rises\n";
     }
     if (stage.residence == Residence::row) out += "    its result is kept for the row alone\n";

@@ -63,8 +63,8 @@ nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>&
   int64_t count = element_count(shape);
   Expr flat = Expr::variable("b") * kThreads + Expr::variable("t");
   nest::Store store;
-  store.target = {1, coordinates(flat, shape), {}};
-  store.loads.push_back({0, coordinates(flat, shape), {}});
+  store.target = {nest::BufferId(1), coordinates(flat, shape), {}};
+  store.loads.push_back({nest::BufferId(0), coordinates(flat, shape), {}});
   store.body.results = {store.body.load(0, bits)};
   nest::If inside;
   inside.nonnegative = {Expr(count - 1) - flat};

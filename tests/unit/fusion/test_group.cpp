@@ -36,7 +36,8 @@ TEST(Group, EpilogueAttachesToTheRegisterTile) {
   ASSERT_EQ(kernels.size(), 1U);
   ASSERT_GE(kernels[0].stages.size(), 2U);
   EXPECT_EQ(kernels[0].stages[0].residence, Residence::registers);
-  for (size_t s = 1; s < kernels[0].stages.size(); ++s) EXPECT_EQ(kernels[0].stages[s].attach, 0);
+  for (size_t s = 1; s < kernels[0].stages.size(); ++s)
+    EXPECT_EQ(kernels[0].stages[s].attach, StageId(0));
   EXPECT_EQ(kernels[0].writes.size(), 1U);
   EXPECT_EQ(kernels[0].reads.size(), 3U);
   nest::Nest nest = lower(kernels[0], analytic_schedule(kernels[0], wide_target()), wide_target());

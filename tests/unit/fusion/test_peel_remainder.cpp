@@ -80,8 +80,9 @@ TEST(PeelRemainder, TasksMayHaveTheirRowsInnermost) {
   std::vector<Schedule> all = candidates(kernel, target, 36);
   bool found = std::any_of(all.begin(), all.end(), [](const Schedule& s) {
     const std::vector<Loop>& outer = s.stages[0][0].outer;
-    return outer.size() == 3 && outer[0].iterator == 0 && outer[1].iterator == 1 &&
-           outer[2].iterator == 0 && outer[0].binding == Binding::parallel;
+    return outer.size() == 3 && outer[0].iterator == IteratorId(0) &&
+           outer[1].iterator == IteratorId(1) && outer[2].iterator == IteratorId(0) &&
+           outer[0].binding == Binding::parallel;
   });
   EXPECT_TRUE(found);
 }

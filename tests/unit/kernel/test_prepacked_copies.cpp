@@ -123,7 +123,7 @@ TEST(PrepackedCopies, WindowsOfPicturesArePackedInEachRun) {
     for (const Loop& l : *loops) {
       bool uses = false;
       for (const Index& i : piece.loads[0].index) {
-        uses = uses || !i.affine.coefficient(static_cast<size_t>(l.iterator)).is_zero();
+        uses = uses || !i.affine.coefficient(l.iterator).is_zero();
       }
       if (uses) all.order.push_back(l);
     }

@@ -19,7 +19,7 @@ TEST(Rows, KernelsPrintAndParse) {
   auto source = std::make_shared<const Source>(Source{"k", print(kernel)});
   Kernel again = parse_kernel(source);
   EXPECT_EQ(print(again), source->text);
-  EXPECT_EQ(again.stages[1].rows, std::vector<int>{1});
+  EXPECT_EQ(again.stages[1].rows, (IdVector<RowId, IteratorId>{IteratorId(1)}));
   EXPECT_EQ(again.stages[1].residence, Residence::row);
   verify(again);
 }
@@ -32,7 +32,7 @@ TEST(Rows, ResultsOfOtherRowsAreRefused) {
   std::swap(index[0], index[1]);
   EXPECT_EQ(broken_rows(turned), "a read of another row");
   Kernel reduced = kernel;
-  reduced.stages[0].rows = {1};
+  reduced.stages[0].rows = {IteratorId(1)};
   EXPECT_EQ(broken_rows(reduced), "a row that is no parallel dimension");
   Kernel partly = kernel;
   partly.stages[1].rows.clear();

@@ -92,18 +92,19 @@ TEST(Stream, WhatDoesNotFollowTheMaximumIsRefused) {
   Kernel kernel = streamed_kernel(kAttention, attention_types({1, 2, 7, 9, 4}));
   ASSERT_EQ(broken_stream(kernel), "");
   auto rescaled = [&](Kernel& k) {
-    return std::find_if(k.stages.begin(), k.stages.end(), [](auto& s) { return s.rescale >= 0; });
+    return std::find_if(k.stages.begin(), k.stages.end(),
+                        [](auto& s) { return s.rescale.valid(); });
   };
   Kernel plain = kernel;
-  rescaled(plain)->rescale = -1;
+  rescaled(plain)->rescale = {};
   EXPECT_EQ(broken_stream(plain), "a sum that does not follow the maximum");
   Kernel squared = kernel;
   Body& body = rescaled(squared)->contraction.pieces[0].body;
   body.results = {body.operation(Op::square, {body.results[0]}, DType::f32)};
   EXPECT_EQ(broken_stream(squared), "a sum that does not follow the maximum");
   Kernel partly = kernel;
-  partly.stages.back().attach < 0 ? partly.stages.back().stream = -1
-                                  : rescaled(partly)->stream = -1;
+  KernelStage& last = partly.stages.back();
+  (last.attach.valid() ? *rescaled(partly) : last).stream = {};
   EXPECT_EQ(broken_stream(partly), "a stage without the streamed axis");
 }
 

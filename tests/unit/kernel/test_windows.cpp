@@ -140,11 +140,11 @@ std::vector<HostTensor> run_carried(const BoundProgram& drawn, std::vector<HostT
   Schedule schedule;
   for (uint64_t i = 0; i < 200; ++i) {  // the next random one that carries
     schedule = random_schedule(kernel, target, seed * 1000 + i);
-    if (schedule.stages[0][0].carried >= 0) break;
+    if (schedule.stages[0][0].carried.valid()) break;
   }
   const Contraction& c = kernel.stages[0].contraction;
   bool point = classify(c.pieces[0], c, kernel.tensors).kind == KernelClass::copy;
-  EXPECT_EQ(schedule.stages[0][0].carried >= 0, !point) << print(kernel);
+  EXPECT_EQ(schedule.stages[0][0].carried.valid(), !point) << print(kernel);
   EXPECT_EQ(illegal(schedule, kernel, target), "");
   nest::Nest nest = nest::run_passes(lower(kernel, schedule, target), target);
   nest::verify(nest);
@@ -221,7 +221,7 @@ TEST(Windows, LargeBoxesOfARunTimeRadiusAreCarried) {
     Target target = testing::wide_target();
     run_pipeline(program, target);
     const auto kernel = std::get<Kernel>(group(program, target).at(0));
-    EXPECT_EQ(analytic_schedule(kernel, target).stages[0][0].carried, static_cast<int>(along));
+    EXPECT_EQ(analytic_schedule(kernel, target).stages[0][0].carried, IteratorId(along));
   }
 }
 

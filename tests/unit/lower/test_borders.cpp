@@ -15,10 +15,10 @@ Schedule along_x(const Kernel& kernel, int64_t rows) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
   PieceSchedule s = plain_schedule(piece);
   for (Loop& l : s.outer) {
-    if (l.iterator == 2) l.step = rows;
-    if (l.iterator == 3) l.step = piece.box[3];
+    if (l.iterator == IteratorId(2)) l.step = rows;
+    if (l.iterator == IteratorId(3)) l.step = piece.box[3];
   }
-  s.tile = {{2, 1, Binding::unroll}, {3, 1, Binding::vector}};
+  s.tile = {{IteratorId(2), 1, Binding::unroll}, {IteratorId(3), 1, Binding::vector}};
   Schedule schedule;
   schedule.stages = {{s}};
   return schedule;

@@ -26,7 +26,7 @@ nest::Nest counting(const std::vector<int64_t>& counts, bool& divides) {
   nest.body =
       tiled_launch(counts, {4, DType::f32}, h200_target(), [&](const std::vector<Expr>& values) {
         nest::Store store;
-        store.target = {0, values, {}};
+        store.target = {nest::BufferId(0), values, {}};
         store.kind = nest::StoreKind::add;
         store.body.results = {store.body.integer(1, DType::i32)};
         for (const Expr& value : values) divides = divides || nest::has_choices(value);

@@ -51,8 +51,9 @@ TEST(CostTerms, VectorsOfRowsThatBeginInsideLinesLieInTwo) {
     PieceModel model = model_of(kernel, target);
     const AccessFacts& right = model.facts().accesses[1];
     AccessCycles cycles(model.facts());
-    EXPECT_EQ(cycles.vector_cycles(right, 1, true), cycles.vector_cycles(right, -1, false));
-    return cycles.lines_of_vector(right, 1);
+    IteratorId column(1), none;
+    EXPECT_EQ(cycles.vector_cycles(right, column, true), cycles.vector_cycles(right, none, false));
+    return cycles.lines_of_vector(right, column);
   };
   EXPECT_EQ(lines(48), 1);
   EXPECT_EQ(lines(52), 1.75);

@@ -49,16 +49,16 @@ std::vector<int64_t> random_blocks(SharedForm& form, const Schedule& schedule, c
       if (loops == 0) continue;
       std::vector<Loop>& outer = form.schedule.stages[s][p].outer;
       const PieceSchedule& own = schedule.stages[s][p];
-      int level = 0;
+      size_t level = 0;
       for (const Packing& packing : own.packings) level = std::max(level, packing.level);
       std::vector<int64_t> tiles, counts, inside(loops);
       for (size_t i = 0; i < loops; ++i) {
         int64_t unit = 1;
         for (const Loop& l : outer) unit = l.iterator == outer[i].iterator ? l.step : unit;
-        auto again = std::any_of(own.outer.begin() + level, own.outer.end(),
-                                 [&](const Loop& l) { return l.iterator == outer[i].iterator; });
-        int64_t box =
-            kernel.stages[s].contraction.pieces[p].box[static_cast<size_t>(outer[i].iterator)];
+        auto again =
+            std::any_of(own.outer.begin() + static_cast<std::ptrdiff_t>(level), own.outer.end(),
+                        [&](const Loop& l) { return l.iterator == outer[i].iterator; });
+        int64_t box = kernel.stages[s].contraction.pieces[p].box[outer[i].iterator];
         int64_t whole = ceil_div(box, unit);
         tiles.push_back(again ? draw(1, whole + 2) : 1);
         counts.push_back(ceil_div(whole, tiles.back()));

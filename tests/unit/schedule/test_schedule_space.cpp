@@ -53,7 +53,7 @@ TEST(ScheduleSpace, CandidatesAreLegalSortedAndVectorised) {
       double before = 0;
       for (const Schedule& s : all) {
         EXPECT_EQ(illegal(s, kernel, target), "") << print(s);
-        bool carried = s.stages[0][0].carried >= 0;  // cell after cell is among the candidates
+        bool carried = s.stages[0][0].carried.valid();  // cell after cell is among the candidates
         EXPECT_TRUE(carried || has_vector_loop(s.stages[0][0])) << print(s);
         double ns = estimate(s, kernel, target);
         EXPECT_GE(ns * (1 + 1e-9), before) << print(s);
@@ -161,7 +161,7 @@ TEST(ScheduleSpace, TasksAreManyWhereTheirWorkIsEnough) {
     int64_t count = 1;
     for (const Loop& l : schedule.stages[0][0].outer) {
       if (l.binding != Binding::parallel) break;
-      count *= ceil_div(piece.box[static_cast<size_t>(l.iterator)], l.step);
+      count *= ceil_div(piece.box[l.iterator], l.step);
     }
     return count;
   };
@@ -177,12 +177,12 @@ TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
   PieceModel model(c.pieces[0], c, kernel, target);
   auto share = [&](const std::vector<int64_t>& steps) {
     PieceSchedule s = plain_schedule(c.pieces[0]);
-    std::erase_if(s.outer, [](const Loop& l) { return l.iterator < 2; });
+    std::erase_if(s.outer, [](const Loop& l) { return l.iterator < IteratorId(2); });
     for (size_t u = steps.size(); u-- > 0;) {
-      s.outer.insert(s.outer.begin(), {static_cast<int>(u), steps[u], Binding::parallel});
-      s.outer.push_back({static_cast<int>(u), 1, Binding::serial});
+      s.outer.insert(s.outer.begin(), {IteratorId(u), steps[u], Binding::parallel});
+      s.outer.push_back({IteratorId(u), 1, Binding::serial});
     }
-    if (steps.size() < 2) s.outer.push_back({1, 1, Binding::serial});
+    if (steps.size() < 2) s.outer.push_back({IteratorId(1), 1, Binding::serial});
     EXPECT_EQ(illegal_piece(s, c.pieces[0], c, kernel, target), "");
     return (model.nanoseconds(s) - target.parallel_overhead_ns) / model.serial_ns(s);
   };
@@ -198,7 +198,7 @@ TEST(ScheduleSpace, UnequalBlocksAreNotHalvesOfTheWork) {
 TEST(ScheduleSpace, PrefixSumsAreLinear) {
   Kernel kernel = prefix_sum(1000);
   Schedule s = analytic_schedule(kernel, wide_target());
-  EXPECT_EQ(s.stages[0][0].carried, 0) << print(s);
+  EXPECT_EQ(s.stages[0][0].carried, IteratorId(0)) << print(s);
   EXPECT_TRUE(has_vector_loop(s.stages[0][0])) << print(s);
   Values inputs = small_integers(kernel, 5), expected = inputs;
   brute_force(kernel, expected);
@@ -226,8 +226,8 @@ TEST(ScheduleSpace, FewColumnsRunTheirLanesAlongTheSum) {
         analytic_schedule(matrix_product(900, columns, 1500), wide_target()).stages[0][0];
     ASSERT_EQ(s.reduce.back().binding, Binding::vector);
     ASSERT_EQ(s.packings.size(), 1U);
-    EXPECT_EQ(s.packings[0].load, 1);
-    EXPECT_EQ(s.packings[0].order.back(), (Loop{2, 1, Binding::serial}));
+    EXPECT_EQ(s.packings[0].load, 1U);
+    EXPECT_EQ(s.packings[0].order.back(), (Loop{IteratorId(2), 1, Binding::serial}));
     EXPECT_EQ(s.tile.size(), 2U);  // rows and columns share what is read
   }
 }
@@ -250,7 +250,7 @@ TEST(ScheduleSpace, RowsAreSummedOneByOne) {
   target.threads = 1;
   PieceSchedule s = analytic_schedule(b.finish(), target).stages[0][0];
   EXPECT_TRUE(s.tile.empty());
-  EXPECT_EQ(s.reduce.back(), (Loop{1, 1, Binding::vector}));
+  EXPECT_EQ(s.reduce.back(), (Loop{IteratorId(1), 1, Binding::vector}));
 }
 
 // Of the sum over a middle axis, what a row holds is read before the rows of other sums: what the
@@ -280,7 +280,7 @@ TEST(ScheduleSpace, RowsAreReadWholeBeforeOthers) {
   EXPECT_GT(apart, 1.2 * nanoseconds("0:4 parallel, 1:64 serial"));
   EXPECT_GT(apart, 1.2 * nanoseconds("0:8 parallel, 1:64 serial, 0:4 serial"));
   PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
-  EXPECT_EQ(s.outer.front().iterator, 0);
+  EXPECT_EQ(s.outer.front().iterator, IteratorId(0));
 }
 
 // Tiles of short sums overlap: copies of an operand that lies across the lanes pay at once.
@@ -322,7 +322,7 @@ TEST(ScheduleSpace, LanesMayStoreApartWhereSumsAreLong) {
               return body.operation(Op::mul, {loads[0], loads[1]}, DType::f32);
             }}});
   PieceSchedule s = analytic_schedule(b.finish(), wide_target()).stages[0][0];
-  EXPECT_EQ(s.tile.back(), (Loop{0, 1, Binding::vector}));
+  EXPECT_EQ(s.tile.back(), (Loop{IteratorId(0), 1, Binding::vector}));
 }
 
 // The sums stay in the cache while blocks of the rows that they reduce pass by.
@@ -333,7 +333,7 @@ TEST(ScheduleSpace, LongSumsOfFewCellsPassByInBlocks) {
   Schedule s = analytic_schedule(kernel, target);
   const std::vector<Loop>& outer = s.stages[0][0].outer;
   EXPECT_TRUE(std::any_of(outer.begin(), outer.end(), [](const Loop& l) {
-    return l.iterator >= 4;
+    return l.iterator >= IteratorId(4);
   })) << print(s);
 }
 
@@ -358,8 +358,8 @@ TEST(ScheduleSpace, FewRowsLeaveTheLongOperandWhereItIs) {
   for (int64_t rows : {1, 4, 16}) {
     PieceSchedule s =
         analytic_schedule(matrix_product(rows, 2048, 2048), wide_target()).stages[0][0];
-    EXPECT_EQ(s.tile.back(), (Loop{1, 1, Binding::vector}));
-    for (const Packing& p : s.packings) EXPECT_EQ(p.load, 0);
+    EXPECT_EQ(s.tile.back(), (Loop{IteratorId(1), 1, Binding::vector}));
+    for (const Packing& p : s.packings) EXPECT_EQ(p.load, 0U);
   }
 }
 
@@ -407,7 +407,7 @@ TEST(ScheduleSpace, GroupsComeBeforeTheLoopsThatShare) {
   Kernel kernel = b.finish();
   auto group_at = [](const Schedule& s, size_t place) {
     const std::vector<Loop>& outer = s.stages[0][0].outer;
-    return outer.size() > place && outer[place].iterator == 2;
+    return outer.size() > place && outer[place].iterator == IteratorId(2);
   };
   std::vector<Schedule> all = candidates(kernel, wide_target(), 1000);
   for (size_t place : {0, 1}) {
@@ -536,11 +536,11 @@ TEST(ScheduleSpace, LargeProductsPackPanelsOnce) {
   target.threads = 2;
   Kernel kernel = matrix_product(8192, 8192, 8192);
   const PieceSchedule s = analytic_schedule(kernel, target).stages[0][0];
-  int vector = s.tile.back().iterator;
+  IteratorId vector = s.tile.back().iterator;
   auto along = std::find_if(s.packings.begin(), s.packings.end(),
                             [&](const Packing& p) { return p.order.back().iterator == vector; });
   ASSERT_NE(along, s.packings.end());
-  EXPECT_EQ(along->level, 0);
+  EXPECT_EQ(along->level, 0U);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(Search, KindsOfInnermostCodeComeFirst) {
   for (size_t i = 0; i < 12; ++i) {
     const PieceSchedule& piece = field[i].stages[0][0];
     std::string kind = std::to_string(piece.packings.size());
-    for (int iterator : {0, 1}) {
+    for (IteratorId iterator : {IteratorId(0), IteratorId(1)}) {
       int64_t step = 0;
       for (const Loop& l : piece.outer) step = l.iterator == iterator ? l.step : step;
       kind += " " + std::to_string(step);

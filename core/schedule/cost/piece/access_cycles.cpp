@@ -21,19 +21,19 @@ constexpr double kMostPicked = 4;   // registers that lanes pick from: what perm
 
 // Lines that a vector of neighbours lies in, on average: rows that are no multiple of a line begin
 // anywhere.
-double AccessCycles::lines_of_vector(const AccessFacts& a, int vector) const {
+double AccessCycles::lines_of_vector(const AccessFacts& a, IteratorId vector) const {
   constexpr auto kLine = static_cast<int64_t>(kCacheLine);
   int64_t apart = kLine, bytes = std::min(f_.lanes * a.bytes, kLine);
   for (size_t u = 0; u < a.strides.size(); ++u) {
-    bool moves = static_cast<int>(u) != vector && f_.piece.box[u] > 1;
+    bool moves = IteratorId(u) != vector && f_.piece.box[u] > 1;
     if (moves) apart = gcd(apart, std::abs(a.strides[u]) * a.bytes);
   }
   return 1 + static_cast<double>(std::max<int64_t>(bytes - apart, 0)) / kCacheLine;
 }
 
-double AccessCycles::vector_cycles(const AccessFacts& a, int vector, bool packed) const {
-  if (vector < 0) return kLoadCycles;
-  int64_t stride = a.strides[static_cast<size_t>(vector)];
+double AccessCycles::vector_cycles(const AccessFacts& a, IteratorId vector, bool packed) const {
+  if (!vector.valid()) return kLoadCycles;
+  int64_t stride = a.strides[vector];
   auto lanes = static_cast<double>(f_.lanes);
   if (a.gathers) return lanes * kGatheredLaneCycles;
   // Lanes a line or more apart keep as many lines busy.
@@ -52,9 +52,9 @@ double AccessCycles::vector_cycles(const AccessFacts& a, int vector, bool packed
 
 double AccessCycles::joined_cycles(const AccessFacts& a, const JoinedLanes& lanes,
                                    bool packed) const {
-  int64_t length = f_.piece.box[static_cast<size_t>(lanes.last)];
-  int64_t inner = std::abs(a.strides[static_cast<size_t>(lanes.last)]);
-  int64_t outer = std::abs(a.strides[static_cast<size_t>(lanes.first)]);
+  int64_t length = f_.piece.box[lanes.last];
+  int64_t inner = std::abs(a.strides[lanes.last]);
+  int64_t outer = std::abs(a.strides[lanes.first]);
   if (packed) {
     outer = outer == 0 ? 0 : inner == 0 ? 1 : length;
     inner = std::min<int64_t>(inner, 1);
@@ -79,13 +79,13 @@ double AccessCycles::transpose_cycles(int64_t rows) const {
 
 double AccessCycles::load_cycles(const AccessFacts& a, const TileShape& t, bool packed) const {
   if (int64_t rows = t.transposed_rows(a); rows > 1 && !packed) return transpose_cycles(rows);
-  if (t.joined < 0) return vector_cycles(a, t.vector, packed);
+  if (!t.joined.valid()) return vector_cycles(a, t.vector, packed);
   return joined_cycles(a, {t.joined, t.vector, t.rows}, packed);
 }
 
 double AccessCycles::store_cycles(const AccessFacts& a, const TileShape& t) const {
-  int vector = t.vector < static_cast<int>(f_.piece.parallel_dims) ? t.vector : -1;
-  if (t.joined < 0) return vector_cycles(a, vector, false);
+  IteratorId vector = f_.is_parallel_dim(t.vector) ? t.vector : IteratorId();
+  if (!t.joined.valid()) return vector_cycles(a, vector, false);
   return joined_cycles(a, {t.joined, vector, t.rows}, false);
 }
 

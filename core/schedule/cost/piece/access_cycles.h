@@ -10,7 +10,7 @@ namespace tile {
 
 // A vector that takes all values of `last` for each of `rows` of `first`'s.
 struct JoinedLanes {
-  int first = -1, last = -1;
+  IteratorId first, last;
   int64_t rows = 1;
 };
 
@@ -19,9 +19,9 @@ class AccessCycles {
  public:
   explicit AccessCycles(const PieceFacts& facts) : f_(facts) {}
 
-  double lines_of_vector(const AccessFacts& a, int vector) const;
-  // Of one vector of the access when `vector` is the vector iterator (-1: none).
-  double vector_cycles(const AccessFacts& a, int vector, bool packed) const;
+  double lines_of_vector(const AccessFacts& a, IteratorId vector) const;
+  // Of one vector of the access when `vector` is the vector iterator.
+  double vector_cycles(const AccessFacts& a, IteratorId vector, bool packed) const;
   double joined_cycles(const AccessFacts& a, const JoinedLanes& lanes, bool packed) const;
   double transpose_cycles(int64_t rows) const;
   // Of one vector in a tile; of what is stored, the vector has no lanes along a reduction.

@@ -47,9 +47,8 @@ TileCycles AmxCycles::block(int64_t m, int64_t n, double steps) const {
   bool as_they_are =
       f_.kernel.stages.size() == 1 &&
       f_.kernel.tensors[f_.contraction.outputs[0]].type == f_.contraction.accumulator;
-  bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) {
-    return l.iterator >= static_cast<int>(f_.piece.parallel_dims);
-  });
+  bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(),
+                             [&](const Loop& l) { return !f_.is_parallel_dim(l.iterator); });
   c.stores = all_rows * tiles * (as_they_are || blocked ? kRowStoredCycles : kRowFinishedCycles);
   if (blocked) c.finish = all_rows * tiles * kRowResumedCycles + kFarSumsCycles;
   c.start = kTilesStartCycles;
@@ -57,7 +56,7 @@ TileCycles AmxCycles::block(int64_t m, int64_t n, double steps) const {
   return c;
 }
 
-int64_t AmxCycles::block_of(int iterator) const {
+int64_t AmxCycles::block_of(IteratorId iterator) const {
   int64_t block = f_.extent(iterator);
   for (const Loop& l : s_.outer) {
     if (l.iterator == iterator) block = std::min(block, l.step);
@@ -68,9 +67,9 @@ int64_t AmxCycles::block_of(int iterator) const {
 double AmxCycles::total(CostTerm* into) const {
   const TileSizes& t = sizes_;
   double steps = 1, times = 1;  // of a block's reduction, and such blocks
-  for (int u = 0; u < static_cast<int>(f_.piece.box.size()); ++u) {
+  for (IteratorId u : f_.piece.box.ids()) {
     int64_t extent = f_.extent(u), block = block_of(u);
-    if (u < static_cast<int>(f_.piece.parallel_dims)) {
+    if (f_.is_parallel_dim(u)) {
       if (u != t.m && u != t.n) times *= static_cast<double>(extent);
       continue;
     }

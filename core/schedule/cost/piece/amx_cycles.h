@@ -17,7 +17,7 @@ class AmxCycles {
   double total(CostTerm* into) const;
 
  private:
-  int64_t block_of(int iterator) const;
+  int64_t block_of(IteratorId iterator) const;
   TileCycles block(int64_t m, int64_t n, double steps) const;
 
   const PieceFacts& f_;

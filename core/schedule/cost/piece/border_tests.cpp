@@ -41,7 +41,7 @@ double BorderTests::at_border(size_t tiled) const {
   bool known =
       f_.taps_only && one && std::none_of(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) {
         bool runs = extent > l.step && (l.binding == Binding::parallel || l.step != block);
-        return l.iterator == static_cast<int>(u) && runs;
+        return l.iterator == IteratorId(u) && runs;
       });
   return known ? 0 : std::min(1.0, 2 / static_cast<double>(ceil_div(extent, block)));
 }
@@ -55,7 +55,7 @@ double BorderTests::factor() const {
       size_t u = t_.iterators[j];
       if (c.form.coefficient(u).is_zero()) continue;
       bool masked = t_.has_lanes_of(u);
-      double more = masked ? (t_.joined >= 0 ? kGatheredTile : kMaskedTile) : kTestedTile;
+      double more = masked ? (t_.joined.valid() ? kGatheredTile : kMaskedTile) : kTestedTile;
       if (!masked && repeats_border(c)) more = kShortenedTile;
       factor += at_border(j) * more;
     }

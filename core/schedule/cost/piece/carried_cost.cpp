@@ -22,7 +22,7 @@ double CarriedCost::ns(CostTerm* into) const {
   double cells = 1, bytes = 0, vectors = 1;
   for (size_t u = 0; u < f_.piece.parallel_dims; ++u) cells *= static_cast<double>(f_.piece.box[u]);
   for (size_t j = 0; j < shape_.iterators.size(); ++j) {
-    bool vector = static_cast<int>(shape_.iterators[j]) == shape_.vector;
+    bool vector = IteratorId(shape_.iterators[j]) == shape_.vector;
     int64_t block = std::min(shape_.blocks[j], f_.piece.box[shape_.iterators[j]]);
     cells /= static_cast<double>(block);
     vectors *= static_cast<double>(vector ? ceil_div(block, f_.lanes) : block);
@@ -55,7 +55,7 @@ double CarriedCost::step_cycles(double vectors) const {
     step += vectors * 2 * kLoadCycles + vectors * kIterationCycles / kLongTilePart;
   }
   if (f_.is_window) step = window_cycles(vectors);
-  bool lanes_carry = shape_.vector >= 0 && shape_.vector == s_.carried;
+  bool lanes_carry = shape_.vector.valid() && shape_.vector == s_.carried;
   if (lanes_carry) step = running_cycles(vectors) + kIterationCycles;
   if (lanes_carry && f_.is_window) {
     // The ends and the beginnings of blocks; vectors are not full at a block's end.
@@ -84,7 +84,7 @@ double CarriedCost::window_cycles(double vectors) const {
 double CarriedCost::far_steps_ns() const {
   double rows = 0;
   for (const AccessFacts& a : f_.accesses) {
-    size_t moved = a.store ? static_cast<size_t>(s_.carried) : f_.piece.parallel_dims;
+    size_t moved = a.store ? s_.carried.index() : f_.piece.parallel_dims;
     if (moved >= a.strides.size()) continue;  // a window of run-time length
     rows += std::abs(static_cast<double>(a.strides[moved])) * a.bytes >= kFarStepBytes ? 1 : 0;
   }
@@ -97,16 +97,16 @@ double CarriedCost::far_steps_ns() const {
 double CarriedCost::running_cycles(double vectors) const {
   const TileShape& t = shape_;
   double doublings = std::log2(static_cast<double>(f_.lanes));
-  auto carried = static_cast<size_t>(t.vector);
+  IteratorId carried = t.vector;
   double each = f_.body + (2 * doublings + 5) * kOperationCycles;
   for (const AccessFacts& a : f_.accesses) {
-    each += access_.vector_cycles(a, a.store ? t.vector : static_cast<int>(f_.piece.parallel_dims),
-                                  false);
+    each +=
+        access_.vector_cycles(a, a.store ? t.vector : IteratorId(f_.piece.parallel_dims), false);
   }
   double row = 1;
   for (size_t j = 0; j < t.iterators.size(); ++j) {
     int64_t block = std::min(t.blocks[j], f_.piece.box[carried]);
-    if (t.iterators[j] == carried) row = static_cast<double>(ceil_div(block, f_.lanes));
+    if (t.iterators[j] == carried.index()) row = static_cast<double>(ceil_div(block, f_.lanes));
   }
   return std::max(f_.target.core.fma_cycles * row, vectors * each);
 }

@@ -18,12 +18,11 @@ constexpr double kCopiedCycles = 3;
 
 // Nanoseconds of bringing a copied operand's elements. A line comes as often as its elements are
 // read where the loops between neighbours touch more lines than a cache keeps.
-double source_ns(const Packing& p, const AccessFacts& a, std::vector<int64_t> range,
-                 const Target& target) {
+double source_ns(const Packing& p, const AccessFacts& a, IterationBox range, const Target& target) {
   std::vector<double> trips;
   double elements = 1;
   for (const Loop& l : p.order) {
-    int64_t& n = range[static_cast<size_t>(l.iterator)];
+    int64_t& n = range[l.iterator];
     trips.push_back(static_cast<double>(ceil_div(n, l.step)));
     elements *= trips.back();
     n = std::min(n, l.step);
@@ -31,7 +30,7 @@ double source_ns(const Packing& p, const AccessFacts& a, std::vector<int64_t> ra
   double lines = kCacheLine, again = 1;
   for (size_t i = p.order.size(); i-- > 0;) {
     const Loop& l = p.order[i];
-    auto stride = static_cast<double>(std::abs(a.strides[static_cast<size_t>(l.iterator)]));
+    auto stride = static_cast<double>(std::abs(a.strides[l.iterator]));
     double move = stride * static_cast<double>(l.step) * a.bytes;
     if (move > 0 && move < kCacheLine && i + 1 < p.order.size() && trips[i] > 1) {
       again = std::min(trips[i], kCacheLine / move);
@@ -59,16 +58,17 @@ double copy_ns(double bytes, const Target& target) {
 }
 
 // Of one vector of the copy, made from what the iterators' ranges give.
-double vector_cycles(const Packing& p, const PieceSchedule& s, const PieceFacts& f, Range range) {
+double vector_cycles(const Packing& p, const PieceSchedule& s, const PieceFacts& f,
+                     const IterationBox& range) {
   const AccessFacts& a = f.load(p.load);
   size_t last = packed_loops(p, s) - 1;
-  int64_t stride = a.strides[static_cast<size_t>(p.order[last].iterator)];
+  int64_t stride = a.strides[p.order[last].iterator];
   double cycles =
       stride == 1 ? kCopiedCycles : static_cast<double>(f.lanes) * kGatheredLaneCycles + 2;
   if (stride == 1 || last == 0) return cycles;
   // Blocks that memory has the other way round are turned; rows that fill none are gathered.
   const Loop& row = p.order[last - 1];
-  auto u = static_cast<size_t>(row.iterator);
+  IteratorId u = row.iterator;
   bool along = a.strides[u] == 1 && row.step == 1 && last + 1 == p.order.size();
   double turned =
       along ? static_cast<double>(range[u] / f.lanes * f.lanes) / static_cast<double>(range[u]) : 0;
@@ -83,11 +83,11 @@ double packing_ns(const PieceFacts& facts, const PieceSchedule& s, CostTerm* int
   for (const Packing& p : s.packings) {
     if (facts.packed_once(s, p)) continue;
     const AccessFacts& a = facts.load(p.load);
-    std::vector<int64_t> range = facts.piece.box;
+    IterationBox range = facts.piece.box;
     double times = 1;
-    for (int i = 0; i < p.level; ++i) {
-      const Loop& l = s.outer[static_cast<size_t>(i)];
-      int64_t& r = range[static_cast<size_t>(l.iterator)];
+    for (size_t i = 0; i < p.level; ++i) {
+      const Loop& l = s.outer[i];
+      int64_t& r = range[l.iterator];
       times *= static_cast<double>(ceil_div(r, l.step));
       r = std::min(r, l.step);
     }

@@ -85,7 +85,7 @@ double serial_parts_ns(const PieceFacts& f, const PieceSchedule& s, CostTerm* in
 }  // namespace
 
 double PieceModel::serial_ns(const PieceSchedule& s) const {
-  if (s.carried >= 0) return fresh_ns(s, nullptr);
+  if (s.carried.valid()) return fresh_ns(s, nullptr);
   if (!last_ || last_->first != s) last_.emplace(s, fresh_ns(s, nullptr));
   return last_->second;
 }
@@ -97,7 +97,7 @@ double PieceModel::serial_ns(const PieceSchedule& s, CostTerm* into) const {
 }
 
 double PieceModel::fresh_ns(const PieceSchedule& s, CostTerm* into) const {
-  return s.carried >= 0 ? CarriedCost(facts_, s).ns(into) : serial_parts_ns(facts_, s, into);
+  return s.carried.valid() ? CarriedCost(facts_, s).ns(into) : serial_parts_ns(facts_, s, into);
 }
 
 double PieceModel::compute_ns(const PieceSchedule& s) const {

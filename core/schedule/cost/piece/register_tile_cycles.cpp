@@ -94,14 +94,14 @@ RegisterTileCycles::Loads RegisterTileCycles::loads(const std::vector<double>& c
 // Whether the load's copy has the vector's elements as neighbours.
 bool RegisterTileCycles::reads_copied_vectors(size_t load) const {
   return std::any_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
-    int last = p.order[packed_loops(p, s_) - 1].iterator;
-    return p.load == static_cast<int>(load) && (last == t_.vector || last == t_.joined);
+    IteratorId last = p.order[packed_loops(p, s_) - 1].iterator;
+    return p.load == load && (last == t_.vector || last == t_.joined);
   });
 }
 
 bool RegisterTileCycles::is_packed(size_t load) const {
   return std::any_of(s_.packings.begin(), s_.packings.end(),
-                     [&](const Packing& p) { return p.load == static_cast<int>(load); });
+                     [&](const Packing& p) { return p.load == load; });
 }
 
 // Of the reads of one step those that are made: a window's taps that are written out read what the
@@ -113,7 +113,7 @@ double RegisterTileCycles::shared_part(const AccessFacts& a,
     if (l.binding != Binding::unroll || l.step != 1) continue;
     for (size_t j = 0; j < t_.iterators.size(); ++j) {
       if (t_.has_lanes_of(t_.iterators[j])) continue;
-      auto reduction = static_cast<size_t>(l.iterator);
+      size_t reduction = l.iterator.index();
       part *= a.distinct_part(t_.iterators[j], static_cast<int64_t>(counts[j]), reduction,
                               f_.piece.box[reduction]);
     }
@@ -125,8 +125,8 @@ double RegisterTileCycles::shared_part(const AccessFacts& a,
 // packed, or one scalar that memory has so, they are joined by a shift and an `or` each.
 double RegisterTileCycles::group_cycles(size_t load, double cycles) const {
   const AccessFacts& a = f_.accesses[load];
-  int64_t stride = a.strides[static_cast<size_t>(s_.reduce.back().iterator)];
-  bool scalar = t_.vector < 0 || a.strides[static_cast<size_t>(t_.vector)] == 0;
+  int64_t stride = a.strides[s_.reduce.back().iterator];
+  bool scalar = !t_.vector.valid() || a.strides[t_.vector] == 0;
   if (is_packed(load) || (scalar && stride == 1)) return cycles;
   auto group = static_cast<double>(t_.group);
   return group * cycles + 3 * (group - 1) * kOperationCycles;
@@ -186,7 +186,7 @@ void RegisterTileCycles::add_up_sums(TileCycles& c) const {
   double resumed = resumed_cycles(c.vectors);
   ends += resumed;
   c.finish += resumed;
-  if (t_.vector < static_cast<int>(f_.piece.parallel_dims)) {
+  if (t_.vector < IteratorId(f_.piece.parallel_dims)) {
     if (c.steps > kForeseenSteps || resumed > 0) {
       c.start = kTileStartCycles;
       c.total = c.steps * c.step + ends + c.start;

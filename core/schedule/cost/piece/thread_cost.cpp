@@ -50,7 +50,7 @@ double tasks_of(const PieceSchedule& s, const Piece& piece) {
   double tasks = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel) break;
-    int64_t extent = piece.box[static_cast<size_t>(l.iterator)];
+    int64_t extent = piece.box[l.iterator];
     tasks *= static_cast<double>(ceil_div(extent, l.step));
   }
   return tasks;
@@ -66,7 +66,7 @@ double first_share(const PieceFacts& facts, const PieceSchedule& s, double tasks
   double run = std::ceil(tasks / workers), inner = tasks, share = 0, part = 1;
   for (const Loop& l : s.outer) {
     if (l.binding != Binding::parallel || run <= 0) break;
-    auto extent = static_cast<double>(facts.piece.box[static_cast<size_t>(l.iterator)]);
+    auto extent = static_cast<double>(facts.piece.box[l.iterator]);
     auto step = static_cast<double>(l.step);
     inner /= std::ceil(extent / step);
     double whole = std::floor(run / inner), done = std::min(1.0, whole * step / extent);
@@ -96,11 +96,10 @@ double copying_overhead_ns(const PieceFacts& facts, const PieceSchedule& s, doub
 // rows inside of lines, each row has one.
 double contended_ns(const PieceFacts& facts, const PieceSchedule& s, double workers) {
   auto loop = std::find_if(s.outer.begin(), s.outer.end(), [&](const Loop& l) {
-    return l.binding == Binding::parallel &&
-           facts.piece.box[static_cast<size_t>(l.iterator)] > l.step;
+    return l.binding == Binding::parallel && facts.piece.box[l.iterator] > l.step;
   });
   if (loop == s.outer.end() || workers < 2) return 0;
-  auto cut = static_cast<size_t>(loop->iterator);
+  IteratorId cut = loop->iterator;
   double lines = 0;
   for (size_t i = facts.piece.loads.size(); i < facts.accesses.size(); ++i) {
     const AccessFacts& a = facts.accesses[i];

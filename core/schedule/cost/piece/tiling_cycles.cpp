@@ -13,7 +13,7 @@ double blocks_of_reductions(const Piece& piece, const PieceSchedule& s) {
   for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) {
     int64_t step = piece.box[u];
     for (const Loop& l : s.outer) {
-      if (l.iterator == static_cast<int>(u)) step = l.step;
+      if (l.iterator == IteratorId(u)) step = l.step;
     }
     blocks *= std::ceil(static_cast<double>(piece.box[u]) / static_cast<double>(step));
   }
@@ -43,9 +43,9 @@ double TilingCycles::resuming() const { return reduction_blocks_ <= 1 ? 0 : of_s
 double TilingCycles::reduction_steps() const {
   double steps = 1;
   for (size_t u = f_.piece.parallel_dims; u < f_.piece.box.size(); ++u) {
-    bool vector = static_cast<int>(u) == shape_.vector;
+    bool vector = IteratorId(u) == shape_.vector;
     auto extent = static_cast<double>(f_.piece.box[u]);
-    bool dot = shape_.group > 1 && static_cast<int>(u) == s_.reduce.back().iterator;
+    bool dot = shape_.group > 1 && IteratorId(u) == s_.reduce.back().iterator;
     int64_t together = vector ? f_.lanes : dot ? shape_.group : 1;
     steps *= std::ceil(extent / static_cast<double>(together));
   }

@@ -37,7 +37,7 @@ Traffic::Traffic(const PieceFacts& facts, const PieceSchedule& schedule)
       shares_(blocks_.size()) {}
 
 bool Traffic::moves(size_t i, size_t loop) const {
-  return access(i).strides[static_cast<size_t>(loops_.loop(loop).iterator)] != 0;
+  return access(i).strides[loops_.loop(loop).iterator] != 0;
 }
 
 // An earlier access of the same kind walks the tensor at a distance inside the block: the lines
@@ -98,8 +98,8 @@ const AccessBlock& Traffic::block(size_t i, size_t level) {
 // Copies are dense.
 AccessBlock Traffic::block_in(size_t i, size_t level, Range range) const {
   for (const Packing& p : schedule_.packings) {
-    if (p.load != static_cast<int>(i)) continue;
-    bool inside = level >= static_cast<size_t>(p.level) || f_.packed_once(schedule_, p);
+    if (p.load != i) continue;
+    bool inside = level >= p.level || f_.packed_once(schedule_, p);
     if (!inside) continue;
     AccessBlock dense;
     dense.run = dense.exact = access(i).packed_bytes(range);
@@ -112,8 +112,7 @@ AccessBlock Traffic::block_in(size_t i, size_t level, Range range) const {
 bool Traffic::walks_along(size_t i, size_t loop) {
   const AccessFacts& a = access(i);
   const Loop& l = loops_.loop(loop);
-  double step =
-      std::abs(static_cast<double>(a.strides[static_cast<size_t>(l.iterator)] * l.step * a.bytes));
+  double step = std::abs(static_cast<double>(a.strides[l.iterator] * l.step * a.bytes));
   return step > 0 && step < block(i, loop).run;
 }
 
@@ -155,7 +154,7 @@ AccessBlock Traffic::walked_block(size_t i, size_t level) {
 bool Traffic::shared_by_threads(size_t i, size_t level) const {
   if (target_.threads < 2) return false;
   for (const Packing& p : schedule_.packings) {
-    bool inside = p.load == static_cast<int>(i) && level >= static_cast<size_t>(p.level);
+    bool inside = p.load == i && level >= p.level;
     if (inside && p.level > 0) return false;
   }
   for (size_t l = 0; l < schedule_.outer.size(); ++l) {
@@ -181,7 +180,7 @@ double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
   double stride = 0;
   if (level > 0) {
     const Loop& outside = loops_.loop(level - 1);
-    int64_t elements = access(i).strides[static_cast<size_t>(outside.iterator)];
+    int64_t elements = access(i).strides[outside.iterator];
     stride = std::abs(static_cast<double>(elements * outside.step * access(i).bytes));
   }
   bool along = stride > 0 && stride < kCacheLine;

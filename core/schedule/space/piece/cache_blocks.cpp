@@ -10,7 +10,8 @@ namespace {
 
 // Multiples of the tile that cut the extent into equal parts of at most a few hundred, a multiple
 // of `share` of them.
-std::vector<int64_t> block_sizes(const TilingContext& c, int u, int64_t step, int64_t share = 1) {
+std::vector<int64_t> block_sizes(const TilingContext& c, IteratorId u, int64_t step,
+                                 int64_t share = 1) {
   std::vector<int64_t> sizes;
   for (int64_t target : {int64_t{240}, int64_t{448}}) {
     int64_t parts = std::max<int64_t>(1, (c.extent(u) + target / 2) / target);
@@ -42,12 +43,12 @@ class CacheBlocks : TilingFamily {
   void run(const RegisterTile& t) const;
 
  private:
-  void blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
+  void blocked_by(const RegisterTile& t, IteratorId m, int64_t rows, IteratorId n, int64_t columns,
                   int64_t depth) const;
 };
 
 void CacheBlocks::run(const RegisterTile& t) const {
-  int m = t.unrolled[0].first, n = t.vector;
+  IteratorId m = t.unrolled[0].first, n = t.vector;
   for (int64_t rows : block_sizes(c_, m, c_.tile_step(t, m))) {
     for (int64_t columns : block_sizes(c_, n, c_.tile_step(t, n))) {
       for (int64_t depth : depths(c_, {256})) blocked_by(t, m, rows, n, columns, depth);
@@ -55,8 +56,8 @@ void CacheBlocks::run(const RegisterTile& t) const {
   }
 }
 
-void CacheBlocks::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, int64_t columns,
-                             int64_t depth) const {
+void CacheBlocks::blocked_by(const RegisterTile& t, IteratorId m, int64_t rows, IteratorId n,
+                             int64_t columns, int64_t depth) const {
   std::vector<Loop> outer, inside;
   for (const Loop& l : p_.orders.natural(t)) {
     bool block = l.iterator == m || l.iterator == n;
@@ -67,7 +68,7 @@ void CacheBlocks::blocked_by(const RegisterTile& t, int m, int64_t rows, int n, 
   outer.push_back({m, rows, Binding::serial});
   outer.push_back({n, columns, Binding::serial});
   if (depth > 0) outer.push_back({c_.longest_reduction(), depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   outer.insert(outer.end(), inside.begin(), inside.end());
   outer.push_back({n, c_.tile_step(t, n), Binding::serial});
   outer.push_back({m, c_.tile_step(t, m), Binding::serial});
@@ -85,12 +86,12 @@ class SharedPanels : TilingFamily {
   void run(const RegisterTile& t) const;
 
  private:
-  int64_t resident_rows(const RegisterTile& t, int m) const;
-  void shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth) const;
+  int64_t resident_rows(const RegisterTile& t, IteratorId m) const;
+  void shared_panels(const RegisterTile& t, IteratorId m, int64_t rows, int64_t depth) const;
 };
 
 void SharedPanels::run(const RegisterTile& t) const {
-  int m = t.unrolled[0].first;
+  IteratorId m = t.unrolled[0].first;
   for (int64_t rows : block_sizes(c_, m, c_.tile_step(t, m), c_.target.threads)) {
     for (int64_t depth : depths(c_, {512, 1024})) shared_panels(t, m, rows, depth);
   }
@@ -99,13 +100,13 @@ void SharedPanels::run(const RegisterTile& t) const {
 }
 
 // Rows that stay in the first cache beside the operand of one tile along the vector.
-int64_t SharedPanels::resident_rows(const RegisterTile& t, int m) const {
-  std::vector<int64_t> range = c_.piece.box;
+int64_t SharedPanels::resident_rows(const RegisterTile& t, IteratorId m) const {
+  IterationBox range = c_.piece.box;
   for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
-    range[u] = std::min(range[u], c_.tile_step(t, static_cast<int>(u)));
+    range[u] = std::min(range[u], c_.tile_step(t, IteratorId(u)));
   }
   auto fits = [&](int64_t rows) {
-    range[static_cast<size_t>(m)] = rows;
+    range[m] = rows;
     double bytes = 0;
     for (const AccessFacts& a : c_.facts.accesses) {
       if (!a.store) bytes += a.footprint(range);
@@ -117,8 +118,9 @@ int64_t SharedPanels::resident_rows(const RegisterTile& t, int m) const {
   return std::min(rows, ceil_div(ceil_div(c_.extent(m), c_.target.threads), step) * step);
 }
 
-void SharedPanels::shared_panels(const RegisterTile& t, int m, int64_t rows, int64_t depth) const {
-  int k = c_.longest_reduction();
+void SharedPanels::shared_panels(const RegisterTile& t, IteratorId m, int64_t rows,
+                                 int64_t depth) const {
+  IteratorId k = c_.longest_reduction();
   if (rows >= c_.extent(m)) return;
   std::vector<Loop> outer, inside;
   for (const Loop& l : p_.orders.natural(t)) {
@@ -127,14 +129,14 @@ void SharedPanels::shared_panels(const RegisterTile& t, int m, int64_t rows, int
   }
   outer.push_back({m, rows, Binding::serial});
   if (depth > 0) outer.push_back({k, depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   outer.insert(outer.end(), inside.begin(), inside.end());
   outer.push_back({t.vector, c_.tile_step(t, t.vector), Binding::serial});
   outer.push_back({m, c_.tile_step(t, m), Binding::serial});
   PieceSchedule s = p_.inner.schedule(t, outer), blocks = s;
-  auto uses = [&](const Packing& p, int u) {
+  auto uses = [&](const Packing& p, IteratorId u) {
     const AccessFacts& a = c_.facts.load(p.load);
-    return a.strides[static_cast<size_t>(u)] != 0;
+    return a.strides[u] != 0;
   };
   p_.packing.pack(t, s, 0);
   std::erase_if(s.packings, [&](const Packing& p) {
@@ -157,7 +159,7 @@ void SharedPanels::shared_panels(const RegisterTile& t, int m, int64_t rows, int
 
 void consider_cache_blocks(const TilingParts& parts, const RegisterTile& t) {
   const TilingContext& c = parts.context;
-  if (t.vector < 0 || !c.is_parallel_dim(t.vector) || t.unrolled.empty()) return;
+  if (!t.vector.valid() || !c.is_parallel_dim(t.vector) || t.unrolled.empty()) return;
   if (c.bytes < static_cast<double>(c.target.l2_bytes) / 2) return;
   CacheBlocks(parts).run(t);
   SharedPanels(parts).run(t);

@@ -47,11 +47,11 @@ void CandidateList::bind_threads(PieceSchedule& s) const {
   if (serial < 2 * kChunkNanoseconds) return;
   size_t most = s.outer.size();
   for (const Packing& p : s.packings) {
-    if (p.level > 0) most = std::min(most, static_cast<size_t>(p.level));
+    if (p.level > 0) most = std::min(most, p.level);
   }
   auto trips = [&](const Loop& l) { return ceil_div(f_.extent(l.iterator), l.step); };
   int64_t tasks = 1;
-  std::vector<int> seen;
+  std::vector<IteratorId> seen;
   for (; seen.size() < most; seen.push_back(s.outer[seen.size()].iterator)) {
     const Loop& l = s.outer[seen.size()];
     bool again = std::find(seen.begin(), seen.end(), l.iterator) != seen.end();

@@ -19,8 +19,8 @@ constexpr int64_t kLeastTurn = 4096;    // cells
 
 // Whole pages of neighbouring rows' cells, vectors of `lanes`: memory is read and written in longer
 // runs than those of what registers hold.
-std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int iterator, int64_t extent,
-                                      int64_t lanes) {
+std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, IteratorId iterator,
+                                      int64_t extent, int64_t lanes) {
   std::vector<PieceSchedule> result;
   for (int64_t block : {kPageVectors * lanes, 2 * kPageVectors * lanes}) {
     if (block > extent) continue;
@@ -36,25 +36,24 @@ std::vector<PieceSchedule> long_tiles(const PieceSchedule& plain, int iterator, 
 
 class CarriedLoops : TilingFamily {
  public:
-  CarriedLoops(const TilingParts& parts, size_t along)
-      : TilingFamily(parts), carried_(static_cast<int>(along)) {}
+  CarriedLoops(const TilingParts& parts, size_t along) : TilingFamily(parts), carried_(along) {}
   void run() const;
 
  private:
   PieceSchedule plain() const;
   // Cells of several rows, vectors of them where memory has them side by side.
-  void rows_of(int iterator) const;
+  void rows_of(IteratorId iterator) const;
   void lanes_along(const PieceSchedule& plain) const;
   void chained(PieceSchedule s) const;
 
-  const int carried_;
+  const IteratorId carried_;
 };
 
 void CarriedLoops::run() const {
   p_.found.consider(plain());
   lanes_along(plain());
   for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
-    auto iterator = static_cast<int>(u);
+    IteratorId iterator(u);
     if (iterator == carried_ || c_.piece.box[u] < 2) continue;
     rows_of(iterator);
   }
@@ -63,15 +62,15 @@ void CarriedLoops::run() const {
 PieceSchedule CarriedLoops::plain() const {
   PieceSchedule s;
   s.carried = carried_;
-  for (int u : p_.orders.parallel_dims()) {
+  for (IteratorId u : p_.orders.parallel_dims()) {
     if (u != s.carried) s.outer.push_back({u, 1, Binding::serial});
   }
   return s;
 }
 
-void CarriedLoops::rows_of(int iterator) const {
+void CarriedLoops::rows_of(IteratorId iterator) const {
   // Lanes of a window gather where they must: its loads are few beside the taps they spare.
-  int64_t stride = c_.facts.first_store().strides[static_cast<size_t>(iterator)];
+  int64_t stride = c_.facts.first_store().strides[iterator];
   bool window = c_.facts.is_window, contiguous = std::abs(stride) == 1 || window;
   int64_t lanes = c_.facts.lanes, extent = c_.extent(iterator);
   for (int64_t n : {int64_t{1}, int64_t{4}, int64_t{8}, int64_t{16}}) {
@@ -94,7 +93,7 @@ void CarriedLoops::rows_of(int iterator) const {
 void CarriedLoops::lanes_along(const PieceSchedule& plain) const {
   const AccessFacts& out = c_.facts.first_store();
   int64_t lanes = c_.facts.lanes;
-  bool neighbours = std::abs(out.strides[static_cast<size_t>(plain.carried)]) == 1;
+  bool neighbours = std::abs(out.strides[plain.carried]) == 1;
   std::optional<WindowForm> window = window_form(c_.piece, c_.facts.contraction);
   if (!neighbours || lanes < 2 || (window && window->fold.valid())) return;
   for (int64_t n : {int64_t{4}, int64_t{2}, int64_t{1}}) {

@@ -13,18 +13,18 @@ constexpr int64_t kMostWrittenOut = 128;  // vectors of a tile times the taps th
 }  // namespace
 
 std::vector<Loop> InnerLoops::reductions(const RegisterTile& t) const {
-  std::vector<int> order = reduction_order(t);
+  std::vector<IteratorId> order = reduction_order(t);
   std::vector<Loop> loops;
-  int tap = c_.amx || t.joined >= 0 ? -1 : written_out_tap(t);
-  if (t.joined >= 0 || tap >= 0) {
-    for (int u : order) {
+  IteratorId tap = c_.amx || t.joined.valid() ? IteratorId() : written_out_tap(t);
+  if (t.joined.valid() || tap.valid()) {
+    for (IteratorId u : order) {
       if (u != tap) loops.push_back({u, 1, Binding::serial});
     }
-    if (t.joined >= 0) write_out_picks(t, loops);
-    if (tap >= 0) loops.push_back({tap, 1, Binding::unroll});
+    if (t.joined.valid()) write_out_picks(t, loops);
+    if (tap.valid()) loops.push_back({tap, 1, Binding::unroll});
     return loops;
   }
-  for (int u : order) {
+  for (IteratorId u : order) {
     if (u == c_.dot_iterator && c_.amx) {
       add_amx(loops, u);
     } else {
@@ -34,13 +34,13 @@ std::vector<Loop> InnerLoops::reductions(const RegisterTile& t) const {
   return loops;
 }
 
-std::vector<int> InnerLoops::reduction_order(const RegisterTile& t) const {
-  std::vector<int> order;
+std::vector<IteratorId> InnerLoops::reduction_order(const RegisterTile& t) const {
+  std::vector<IteratorId> order;
   for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
-    order.push_back(static_cast<int>(u));
+    order.push_back(IteratorId(u));
   }
-  int dot = c_.dot_iterator;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+  IteratorId dot = c_.dot_iterator;
+  std::stable_sort(order.begin(), order.end(), [&](IteratorId a, IteratorId b) {
     return std::pair(a == t.vector || a == dot, -c_.reach(a)) <
            std::pair(b == t.vector || b == dot, -c_.reach(b));
   });
@@ -48,7 +48,7 @@ std::vector<int> InnerLoops::reduction_order(const RegisterTile& t) const {
 }
 
 // Terms of registers that hold matrices.
-void InnerLoops::add_amx(std::vector<Loop>& loops, int u) const {
+void InnerLoops::add_amx(std::vector<Loop>& loops, IteratorId u) const {
   int64_t terms = c_.dot->group * c_.target.tiles.groups();
   if (c_.extent(u) > terms) loops.push_back({u, terms, Binding::serial});
   loops.push_back({u, c_.dot->group, Binding::matrix});
@@ -56,9 +56,9 @@ void InnerLoops::add_amx(std::vector<Loop>& loops, int u) const {
 }
 
 // The last one is unrolled over the tile's independent copies.
-void InnerLoops::add_reduction(std::vector<Loop>& loops, const RegisterTile& t, int u,
+void InnerLoops::add_reduction(std::vector<Loop>& loops, const RegisterTile& t, IteratorId u,
                                bool last) const {
-  int dot = c_.dot_iterator;
+  IteratorId dot = c_.dot_iterator;
   int64_t inner = u == t.vector ? c_.facts.lanes : u == dot ? c_.dot->group : 1;
   bool copied = last && t.copies > 1 && c_.extent(u) > inner;
   if (copied) {
@@ -89,10 +89,10 @@ void InnerLoops::write_out_picks(const RegisterTile& t, std::vector<Loop>& loops
 }
 
 // The tap of a window that is written out so that the tile's rows share what they read, the one
-// that shares most; -1: none.
-int InnerLoops::written_out_tap(const RegisterTile& t) const {
-  if (!c_.facts.taps_only || t.vector < 0 || !c_.is_parallel_dim(t.vector)) return -1;
-  int best = -1;
+// that shares most.
+IteratorId InnerLoops::written_out_tap(const RegisterTile& t) const {
+  if (!c_.facts.taps_only || !t.vector.valid() || !c_.is_parallel_dim(t.vector)) return {};
+  IteratorId best;
   double least = 1;
   int64_t cells = t.vectors;
   for (auto [m, rows] : t.unrolled) cells *= rows;
@@ -101,10 +101,9 @@ int InnerLoops::written_out_tap(const RegisterTile& t) const {
     for (size_t i = 0; i < c_.piece.loads.size(); ++i) {
       double part = 1;
       for (auto [m, rows] : t.unrolled) {
-        part *=
-            c_.facts.accesses[i].distinct_part(static_cast<size_t>(m), rows, r, c_.piece.box[r]);
+        part *= c_.facts.accesses[i].distinct_part(m.index(), rows, r, c_.piece.box[r]);
       }
-      if (part < least) best = static_cast<int>(r);
+      if (part < least) best = IteratorId(r);
       least = std::min(least, part);
     }
   }
@@ -112,11 +111,11 @@ int InnerLoops::written_out_tap(const RegisterTile& t) const {
 }
 
 // Whether the reduction moves a load from row to row of the tile.
-bool InnerLoops::slides_along_rows(const RegisterTile& t, int reduction) const {
+bool InnerLoops::slides_along_rows(const RegisterTile& t, IteratorId reduction) const {
   return std::any_of(t.unrolled.begin(), t.unrolled.end(), [&](const auto& rows) {
     return std::any_of(c_.facts.accesses.begin(), c_.facts.accesses.end(), [&](const auto& a) {
-      int64_t step = a.strides[static_cast<size_t>(reduction)];
-      int64_t row = a.strides[static_cast<size_t>(rows.first)];
+      int64_t step = a.strides[reduction];
+      int64_t row = a.strides[rows.first];
       return step != 0 && row != 0 && step % row == 0 && std::abs(step / row) < rows.second;
     });
   });
@@ -133,9 +132,9 @@ PieceSchedule InnerLoops::schedule(const RegisterTile& t, std::vector<Loop> oute
   for (auto [m, rows] : t.unrolled) {
     if (rows > 1) s.tile.push_back({m, m == t.joined ? t.rows : 1, Binding::unroll});
   }
-  if (t.vector >= 0 && c_.is_parallel_dim(t.vector)) {
+  if (t.vector.valid() && c_.is_parallel_dim(t.vector)) {
     if (t.vectors > 1) s.tile.push_back({t.vector, c_.facts.lanes, Binding::unroll});
-    if (t.joined >= 0) s.tile.push_back({t.joined, 1, Binding::vector});
+    if (t.joined.valid()) s.tile.push_back({t.joined, 1, Binding::vector});
     s.tile.push_back({t.vector, 1, Binding::vector});
   }
   return s;

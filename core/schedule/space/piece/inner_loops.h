@@ -17,12 +17,13 @@ class InnerLoops {
   PieceSchedule schedule(const RegisterTile& t, std::vector<Loop> outer) const;
 
  private:
-  std::vector<int> reduction_order(const RegisterTile& t) const;
-  void add_amx(std::vector<Loop>& loops, int u) const;
-  void add_reduction(std::vector<Loop>& loops, const RegisterTile& t, int u, bool last) const;
+  std::vector<IteratorId> reduction_order(const RegisterTile& t) const;
+  void add_amx(std::vector<Loop>& loops, IteratorId u) const;
+  void add_reduction(std::vector<Loop>& loops, const RegisterTile& t, IteratorId u,
+                     bool last) const;
   void write_out_picks(const RegisterTile& t, std::vector<Loop>& loops) const;
-  int written_out_tap(const RegisterTile& t) const;
-  bool slides_along_rows(const RegisterTile& t, int reduction) const;
+  IteratorId written_out_tap(const RegisterTile& t) const;
+  bool slides_along_rows(const RegisterTile& t, IteratorId reduction) const;
   void add_amx_tile(PieceSchedule& s, const RegisterTile& t) const;
 
   const TilingContext& c_;

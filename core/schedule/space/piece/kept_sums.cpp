@@ -18,13 +18,12 @@ class KeptSums : TilingFamily {
   // outside the tile.
   void outer_shares(const RegisterTile& t, const Loop& row) const;
   // Parts of the parallel dimension in whole tiles, one or two for each thread.
-  std::vector<Loop> shares_of(const RegisterTile& t, int u) const;
+  std::vector<Loop> shares_of(const RegisterTile& t, IteratorId u) const;
   void consider(const RegisterTile& t, const std::vector<Loop>& shares,
                 const std::vector<Loop>& blocks) const;
   // Blocks of the reductions, those that reach furthest first, of which the cells of `range` need
   // no more than so many bytes; none where all fit or nothing does.
-  std::vector<Loop> passing_blocks(const RegisterTile& t, std::vector<int64_t> range,
-                                   int64_t most) const;
+  std::vector<Loop> passing_blocks(const RegisterTile& t, IterationBox range, int64_t most) const;
 };
 
 // What no two cells share is read once in any order.
@@ -36,7 +35,7 @@ bool KeptSums::shares_operands() const {
 }
 
 void KeptSums::run(const RegisterTile& t) const {
-  if (t.vector < 0 || !c_.is_parallel_dim(t.vector) || !shares_operands()) return;
+  if (!t.vector.valid() || !c_.is_parallel_dim(t.vector) || !shares_operands()) return;
   std::vector<Loop> columns = shares_of(t, t.vector), rows;
   for (auto [m, count] : t.unrolled) {
     for (const Loop& l : shares_of(t, m)) rows.push_back(l);
@@ -64,7 +63,7 @@ void KeptSums::outer_shares(const RegisterTile& t, const Loop& row) const {
   }
 }
 
-std::vector<Loop> KeptSums::shares_of(const RegisterTile& t, int u) const {
+std::vector<Loop> KeptSums::shares_of(const RegisterTile& t, IteratorId u) const {
   std::vector<Loop> shares;
   for (int64_t parts : {c_.target.threads, 2 * c_.target.threads}) {
     int64_t step = c_.tile_step(t, u);
@@ -76,9 +75,9 @@ std::vector<Loop> KeptSums::shares_of(const RegisterTile& t, int u) const {
 }
 
 void KeptSums::of(const RegisterTile& t, const std::vector<Loop>& shares) const {
-  std::vector<int64_t> range = c_.piece.box;
+  IterationBox range = c_.piece.box;
   for (const Loop& l : shares) {
-    range[static_cast<size_t>(l.iterator)] = std::min(l.step, c_.extent(l.iterator));
+    range[l.iterator] = std::min(l.step, c_.extent(l.iterator));
   }
   std::vector<Loop> blocks, before;
   for (int64_t part : {2, 4}) {
@@ -107,7 +106,7 @@ void KeptSums::consider(const RegisterTile& t, const std::vector<Loop>& shares,
   p_.consider(t, s);
 }
 
-std::vector<Loop> KeptSums::passing_blocks(const RegisterTile& t, std::vector<int64_t> range,
+std::vector<Loop> KeptSums::passing_blocks(const RegisterTile& t, IterationBox range,
                                            int64_t most) const {
   auto fit = [&] {
     double bytes = 0;
@@ -120,7 +119,7 @@ std::vector<Loop> KeptSums::passing_blocks(const RegisterTile& t, std::vector<in
                            [&](const Loop& block) { return block.iterator == l.iterator; });
     int64_t all = c_.extent(l.iterator);
     if (cut || l.binding != Binding::serial || all == 1) continue;
-    int64_t& block = range[static_cast<size_t>(l.iterator)];
+    int64_t& block = range[l.iterator];
     while (!fit() && block > l.step) block = ceil_div(ceil_div(block, 2), l.step) * l.step;
     if (block < all) blocks.push_back({l.iterator, block, Binding::serial});
     if (fit()) return blocks;

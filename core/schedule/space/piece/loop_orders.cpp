@@ -6,13 +6,13 @@
 
 namespace tile {
 
-std::vector<int> LoopOrders::parallel_dims() const {
-  std::vector<int> list;
-  for (size_t u = 0; u < c_.piece.parallel_dims; ++u) list.push_back(static_cast<int>(u));
+std::vector<IteratorId> LoopOrders::parallel_dims() const {
+  std::vector<IteratorId> list;
+  for (size_t u = 0; u < c_.piece.parallel_dims; ++u) list.push_back(IteratorId(u));
   const AccessFacts& out = c_.facts.first_store();
-  std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-    auto key = [&](int u) {
-      return std::pair(c_.extent(u) == 1, -std::abs(out.strides[static_cast<size_t>(u)]));
+  std::stable_sort(list.begin(), list.end(), [&](IteratorId a, IteratorId b) {
+    auto key = [&](IteratorId u) {
+      return std::pair(c_.extent(u) == 1, -std::abs(out.strides[u]));
     };
     return key(a) < key(b);
   });
@@ -21,22 +21,22 @@ std::vector<int> LoopOrders::parallel_dims() const {
 
 std::vector<Loop> LoopOrders::natural(const RegisterTile& t) const {
   std::vector<Loop> outer;
-  for (int u : parallel_dims()) outer.push_back({u, c_.tile_step(t, u), Binding::serial});
+  for (IteratorId u : parallel_dims()) outer.push_back({u, c_.tile_step(t, u), Binding::serial});
   return outer;
 }
 
 // A parallel dimension outside the tile that every access has, such as a group: its values are
 // contractions of their own.
-bool LoopOrders::shares_nothing(const RegisterTile& t, int u) const {
+bool LoopOrders::shares_nothing(const RegisterTile& t, IteratorId u) const {
   if (c_.tile_step(t, u) > 1 || c_.extent(u) == 1) return false;
   return std::all_of(c_.facts.accesses.begin(), c_.facts.accesses.end(),
-                     [&](const auto& a) { return a.strides[static_cast<size_t>(u)] != 0; });
+                     [&](const auto& a) { return a.strides[u] != 0; });
 }
 
 std::vector<std::vector<Loop>> LoopOrders::all(const RegisterTile& t) const {
   std::vector<Loop> base = natural(t);
   std::vector<std::vector<Loop>> orders{base};
-  if (t.joined >= 0) orders.push_back(columns_first(t, base));
+  if (t.joined.valid()) orders.push_back(columns_first(t, base));
   for (size_t place : {size_t{0}, size_t{1}}) {
     std::vector<Loop> apart = base;
     auto from = std::min(apart.end(), apart.begin() + static_cast<std::ptrdiff_t>(place));

@@ -16,11 +16,11 @@ class OperandPanels : TilingFamily {
 
  private:
   // Whether each element of the load is read so often that copying all of it pays.
-  bool reused(int load) const;
+  bool reused(size_t load) const;
 };
 
 void OperandPanels::run(const RegisterTile& t, const PieceSchedule& s) const {
-  if (t.vector < 0) return;
+  if (!t.vector.valid()) return;
   PieceSchedule whole = s;
   p_.packing.pack(t, whole, 0);
   std::erase_if(whole.packings, [&](const Packing& p) { return !reused(p.load); });
@@ -29,7 +29,7 @@ void OperandPanels::run(const RegisterTile& t, const PieceSchedule& s) const {
   std::erase_if(whole.packings,
                 [&](const Packing& p) { return !OperandPacking::along(t, p, whole); });
   if (!whole.packings.empty()) p_.found.consider(std::move(whole));
-  for (int level : {0, 1}) {
+  for (size_t level : {0, 1}) {
     if (level == 1 && s.outer[0].iterator != t.vector) continue;
     PieceSchedule packed = s;
     p_.packing.pack(t, packed, level);
@@ -45,7 +45,7 @@ void OperandPanels::run(const RegisterTile& t, const PieceSchedule& s) const {
   }
 }
 
-bool OperandPanels::reused(int load) const {
+bool OperandPanels::reused(size_t load) const {
   const AccessFacts& a = c_.facts.load(load);
   return a.kept || a.uses >= kReuses;
 }

@@ -49,7 +49,7 @@ std::vector<RankedPiece> PieceSpace::ranked() {
 
 void PieceSpace::tiled_with(const std::optional<DotForm>& dot, bool amx) {
   TilingParts parts(found_, dot, amx);
-  if (parts.context.dot_iterator >= 0) tiled(parts);
+  if (parts.context.dot_iterator.valid()) tiled(parts);
 }
 
 void PieceSpace::tiled(const TilingParts& parts) const {
@@ -78,7 +78,7 @@ double PieceSpace::best_ns(const TilingParts& parts, const RegisterTile& t) cons
   PieceSchedule s = parts.inner.schedule(t, parts.orders.natural(t));
   double ns = std::numeric_limits<double>::infinity();
   if (found_.is_legal(s)) ns = model_.compute_ns(s);
-  if (t.vector < 0 || !model_.facts().reduces) return ns;
+  if (!t.vector.valid() || !model_.facts().reduces) return ns;
   parts.packing.pack(t, s, 0);
   auto with_copies = [&] {
     if (s.packings.empty() || !found_.is_legal(s)) return;
@@ -106,7 +106,7 @@ std::vector<RegisterTile> PieceSpace::best_tiles(const TilingParts& parts) const
   size_t joined = 0;  // leave room for others
   for (auto& [ns, tile] : scored) {
     if (best.size() == breadth_.tiles) break;
-    if (tile.joined >= 0 && ++joined > breadth_.tiles / 2) continue;
+    if (tile.joined.valid() && ++joined > breadth_.tiles / 2) continue;
     best.push_back(std::move(tile));
   }
   return best;

@@ -45,7 +45,7 @@ double vector_score(const PieceFacts& f, size_t u) {
   for (const AccessFacts& a : f.accesses) {
     bool store_of_lanes = a.store && u >= piece.parallel_dims;
     if (store_of_lanes) continue;
-    double each = access.vector_cycles(a, static_cast<int>(u), packable(piece, a));
+    double each = access.vector_cycles(a, IteratorId(u), packable(piece, a));
     cycles += a.store ? each / points : each;
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(f.lanes);
@@ -54,14 +54,14 @@ double vector_score(const PieceFacts& f, size_t u) {
   return (cycles + f.body + penalty) / used;
 }
 
-std::vector<int> vector_choices(const PieceFacts& f) {
+std::vector<IteratorId> vector_choices(const PieceFacts& f) {
   const Piece& piece = f.piece;
-  std::vector<std::pair<double, int>> scored;
+  std::vector<std::pair<double, IteratorId>> scored;
   for (size_t u = 0; u < piece.box.size(); ++u) {
-    if (piece.box[u] > 1) scored.emplace_back(vector_score(f, u), static_cast<int>(u));
+    if (piece.box[u] > 1) scored.emplace_back(vector_score(f, u), IteratorId(u));
   }
   std::sort(scored.begin(), scored.end());
-  std::vector<int> result;
+  std::vector<IteratorId> result;
   for (size_t i = 0; i < std::min(scored.size(), kVectorChoices); ++i) {
     if (scored[i].first <= 4 * scored[0].first) result.push_back(scored[i].second);
   }
@@ -70,13 +70,13 @@ std::vector<int> vector_choices(const PieceFacts& f) {
 
 // Parallel dimensions other than the vector iterator, those whose iterations share the dearest
 // loads first.
-std::vector<int> unroll_choices(const PieceFacts& f, int vector) {
+std::vector<IteratorId> unroll_choices(const PieceFacts& f, IteratorId vector) {
   const Piece& piece = f.piece;
   AccessCycles access(f);
-  std::vector<std::pair<double, int>> scored;
-  double each = access.vector_cycles({}, -1, false);  // of a broadcast
+  std::vector<std::pair<double, IteratorId>> scored;
+  double each = access.vector_cycles({}, {}, false);  // of a broadcast
   for (size_t u = 0; u < piece.parallel_dims; ++u) {
-    if (static_cast<int>(u) == vector || piece.box[u] < 2) continue;
+    if (IteratorId(u) == vector || piece.box[u] < 2) continue;
     double spared = 0;  // cycles of the loads that its iterations share
     for (const AccessFacts& a : f.accesses) {
       if (!a.store && a.strides[u] == 0) spared += access.vector_cycles(a, vector, false);
@@ -86,17 +86,17 @@ std::vector<int> unroll_choices(const PieceFacts& f, int vector) {
     }
     if (constrains(piece, u)) spared -= each;
     double size = static_cast<double>(std::min<int64_t>(piece.box[u], 64));
-    scored.emplace_back(-spared / each * 1000 - size, static_cast<int>(u));
+    scored.emplace_back(-spared / each * 1000 - size, IteratorId(u));
   }
   std::sort(scored.begin(), scored.end());
-  std::vector<int> result;
+  std::vector<IteratorId> result;
   for (size_t i = 0; i < std::min(scored.size(), kUnrollChoices); ++i) {
     result.push_back(scored[i].second);
   }
   // Neither of a picture's sides is the better one by this score.
   for (size_t i = result.size(); i > 0 && i < scored.size(); ++i) {
     auto [score, u] = scored[i];
-    if (score != scored[i - 1].first || !constrains(piece, static_cast<size_t>(u))) break;
+    if (score != scored[i - 1].first || !constrains(piece, u.index())) break;
     result.push_back(u);
   }
   return result;
@@ -120,10 +120,10 @@ class Tiles {
   explicit Tiles(const PieceFacts& facts) : f_(facts), access_(facts) {}
 
   std::vector<RegisterTile> all() {
-    std::vector<int> vectors = vector_choices(f_);
+    std::vector<IteratorId> vectors = vector_choices(f_);
     if (vectors.empty()) result_.emplace_back();
-    for (int v : vectors) {
-      bool parallel_dim = static_cast<size_t>(v) < f_.piece.parallel_dims;
+    for (IteratorId v : vectors) {
+      bool parallel_dim = f_.is_parallel_dim(v);
       if (f_.piece.parallel_dims == f_.piece.box.size()) {
         pointwise(v);
       } else if (parallel_dim) {
@@ -137,39 +137,39 @@ class Tiles {
   }
 
  private:
-  int64_t extent(int u) const { return f_.piece.box[static_cast<size_t>(u)]; }
-  int64_t most_vectors(int v) const {
+  int64_t extent(IteratorId u) const { return f_.piece.box[u]; }
+  int64_t most_vectors(IteratorId v) const {
     return std::min(kMostVectors, ceil_div(extent(v), f_.lanes));
   }
 
-  void pointwise(int v) {
+  void pointwise(IteratorId v) {
     for (int64_t n = 1; n <= most_vectors(v); n *= 2) result_.push_back({v, n, {}, 1});
-    for (int m : unroll_choices(f_, v)) {
+    for (IteratorId m : unroll_choices(f_, v)) {
       if (!turns(v, m)) result_.push_back({v, 1, {{m, std::min<int64_t>(4, extent(m))}}, 1});
     }
-    for (int m = 0; m < static_cast<int>(f_.piece.parallel_dims); ++m) {
+    for (IteratorId m : IdRange<IteratorId>(f_.piece.parallel_dims)) {
       if (turns(v, m)) result_.push_back({v, 1, {{m, block(m)}}, 1});
     }
   }
-  bool turns(int v, int m) const {
+  bool turns(IteratorId v, IteratorId m) const {
     return std::any_of(f_.accesses.begin(), f_.accesses.end(),
-                       [&](const auto& a) { return a.turns(v, static_cast<size_t>(m)); });
+                       [&](const auto& a) { return a.turns(v, m.index()); });
   }
   // Rows of one vector, which become columns.
-  int64_t block(int m) const { return std::min(f_.lanes, extent(m)); }
+  int64_t block(IteratorId m) const { return std::min(f_.lanes, extent(m)); }
 
   // `shares`: of the registers, one for an accumulator and the others for what its row reads.
-  void vector_parallel_dim(int v, int64_t shares = 1) {
+  void vector_parallel_dim(IteratorId v, int64_t shares = 1) {
     if (f_.taps_only) shares = std::max(shares, kSharedRegisters);
     for (int64_t n = 1; n <= most_vectors(v); ++n) {
       add(v, n, {}, n);
       int64_t most = (f_.target.vector_registers - n - 1) / n / shares;
-      for (int m : unroll_choices(f_, v)) {
+      for (IteratorId m : unroll_choices(f_, v)) {
         if (f_.taps_only) window_rows(v, n, m, most);
         for (int64_t rows : balanced_sizes(extent(m), most, 3)) {
           add(v, n, {{m, rows}}, n * rows);
           if (rows < extent(m) || 2 * rows > most) continue;
-          for (int m2 : unroll_choices(f_, v)) {
+          for (IteratorId m2 : unroll_choices(f_, v)) {
             if (m2 == m) continue;
             int64_t more = balanced_sizes(extent(m2), most / rows, 1)[0];
             add(v, n, {{m, rows}, {m2, more}}, n * rows * more);
@@ -179,8 +179,8 @@ class Tiles {
     }
   }
   // A block of two parallel dimensions: their windows overlap in both.
-  void window_rows(int v, int64_t n, int m, int64_t most) {
-    for (int m2 : unroll_choices(f_, v)) {
+  void window_rows(IteratorId v, int64_t n, IteratorId m, int64_t most) {
+    for (IteratorId m2 : unroll_choices(f_, v)) {
       for (int64_t more = 2; m2 != m && 2 * more <= most && more <= extent(m2); more *= 2) {
         for (int64_t rows : balanced_sizes(extent(m), most / more, 1)) {
           if (rows > 1) add(v, n, {{m2, more}, {m, rows}}, n * rows * more);
@@ -189,7 +189,8 @@ class Tiles {
     }
   }
   // With few accumulators the reduction is unrolled over copies of them.
-  void add(int v, int64_t n, std::vector<std::pair<int, int64_t>> unrolled, int64_t accumulators) {
+  void add(IteratorId v, int64_t n, std::vector<std::pair<IteratorId, int64_t>> unrolled,
+           int64_t accumulators) {
     RegisterTile t{v, n, std::move(unrolled), 1};
     int64_t room = std::min<int64_t>(kIndependent, f_.target.vector_registers / 2);
     while (t.copies * 2 * accumulators <= room) t.copies *= 2;
@@ -206,7 +207,7 @@ class Tiles {
       for (size_t u = 0; u < f_.piece.parallel_dims; ++u) {
         if (u == v || f_.piece.box[u] < 2) continue;
         int64_t rows = std::min(f_.piece.box[u], f_.lanes / length);
-        JoinedLanes lanes{static_cast<int>(u), static_cast<int>(v), rows};
+        JoinedLanes lanes{IteratorId(u), IteratorId(v), rows};
         scored.emplace_back(joined_score(lanes), lanes);
       }
     }
@@ -250,16 +251,16 @@ class Tiles {
     return cycles / static_cast<double>(used);
   }
 
-  void vector_reduction(int v) {
+  void vector_reduction(IteratorId v) {
     auto room = std::min<int64_t>(kIndependent, f_.target.vector_registers / 2);
-    std::vector<int> parallel_dims = unroll_choices(f_, v);
+    std::vector<IteratorId> parallel_dims = unroll_choices(f_, v);
     for (int64_t rows = 1; rows <= room; rows *= 2) {
       int64_t copies = std::min(room / rows, std::max<int64_t>(1, extent(v) / f_.lanes));
       if (rows == 1) {
         result_.push_back({v, 1, {}, copies});
         continue;
       }
-      for (int m : parallel_dims) {
+      for (IteratorId m : parallel_dims) {
         if (extent(m) >= rows) result_.push_back({v, 1, {{m, rows}}, copies});
       }
     }
@@ -267,7 +268,7 @@ class Tiles {
   }
 
   // Rows of both parallel dimensions: each vector read is multiplied with all of the other's.
-  void vector_reduction_of_two(int v, int a, int b) {
+  void vector_reduction_of_two(IteratorId v, IteratorId a, IteratorId b) {
     int64_t most = f_.target.vector_registers - 2;
     for (int64_t columns : {int64_t{2}, int64_t{4}, int64_t{8}}) {
       if (columns > extent(b)) break;
@@ -292,7 +293,7 @@ std::vector<RegisterTile> amx_register_tiles(const PieceFacts& facts) {
                                                      {3, 1}, {1, 2}, {2, 1}, {1, 1}};
   std::vector<RegisterTile> tiles;
   const AmxTiles& limits = facts.target.tiles;
-  const std::vector<int64_t>& box = facts.piece.box;
+  const IterationBox& box = facts.piece.box;
   for (size_t n = 0; n < facts.piece.parallel_dims; ++n) {
     for (size_t m = 0; m < facts.piece.parallel_dims; ++m) {
       for (auto [rows, columns] : kShapes) {
@@ -300,7 +301,7 @@ std::vector<RegisterTile> amx_register_tiles(const PieceFacts& facts) {
                      (columns > 1 && (columns - 1) * limits.columns() >= box[n]);
         if (m == n || fewer) continue;
         int64_t all = rows == 1 ? std::min(limits.rows, box[m]) : rows * limits.rows;
-        tiles.push_back({static_cast<int>(n), columns, {{static_cast<int>(m), all}}, 1});
+        tiles.push_back({IteratorId(n), columns, {{IteratorId(m), all}}, 1});
       }
     }
   }

@@ -14,14 +14,14 @@ constexpr int64_t kMostPicked = 8;
 
 // Register tiles: which iterator is vectorised, which parallel dimensions are unrolled and how far.
 struct RegisterTile {
-  int vector = -1;  // a parallel dimension or a reduction; -1: scalar code
+  IteratorId vector;  // a parallel dimension or a reduction; none: scalar code
   int64_t vectors = 1;
   // Parallel dimensions; of `joined`, how many vectors with `rows` values each.
-  std::vector<std::pair<int, int64_t>> unrolled;
+  std::vector<std::pair<IteratorId, int64_t>> unrolled;
   int64_t copies = 1;  // of an unrolled reduction
   // Another parallel dimension, of which the vector takes `rows` values, each with all of the
-  // first's; -1: none.
-  int joined = -1;
+  // first's.
+  IteratorId joined = {};
   int64_t rows = 1;
 };
 std::vector<RegisterTile> register_tiles(const PieceFacts& facts);

@@ -16,8 +16,8 @@ class ShortReductionBlocks : TilingFamily {
 };
 
 void ShortReductionBlocks::run(const RegisterTile& t) const {
-  int n = t.vector;
-  if (n < 0 || !c_.is_parallel_dim(n)) return;
+  IteratorId n = t.vector;
+  if (!n.valid() || !c_.is_parallel_dim(n)) return;
   int64_t step = c_.tile_step(t, n), share = ceil_div(c_.extent(n), c_.target.threads);
   std::vector<int64_t> widths;
   for (int64_t columns : {int64_t{512}, share, int64_t{4096}}) {
@@ -31,7 +31,7 @@ void ShortReductionBlocks::run(const RegisterTile& t) const {
 }
 
 void ShortReductionBlocks::by(const RegisterTile& t, int64_t width, int64_t depth) const {
-  int n = t.vector, k = c_.longest_reduction();
+  IteratorId n = t.vector, k = c_.longest_reduction();
   if (c_.extent(k) < 4 * depth) return;
   std::vector<Loop> outer{{n, width, Binding::serial}}, inside;
   for (const Loop& l : p_.orders.natural(t)) {
@@ -39,7 +39,7 @@ void ShortReductionBlocks::by(const RegisterTile& t, int64_t width, int64_t dept
     (tiled ? inside : outer).push_back(l);
   }
   outer.push_back({k, depth, Binding::serial});
-  auto level = static_cast<int>(outer.size());
+  size_t level = outer.size();
   // The operand along the vector is the long one: each of its tiles is used up at once.
   std::stable_partition(inside.begin(), inside.end(),
                         [&](const Loop& l) { return l.iterator == n; });

@@ -12,15 +12,15 @@ int64_t reach_of(const PieceFacts& facts, size_t u) {
   return most;
 }
 
-int dot_iterator_of(const PieceFacts& facts, const std::optional<DotForm>& dot) {
+IteratorId dot_iterator_of(const PieceFacts& facts, const std::optional<DotForm>& dot) {
   const Piece& piece = facts.piece;
-  int best = -1;
+  IteratorId best;
   int64_t least = 0;
   for (size_t u = piece.parallel_dims; u < piece.box.size() && dot; ++u) {
-    bool longer = piece.box[u] > 1 && packs_along(*dot, piece, u);
+    bool longer = piece.box[u] > 1 && packs_along(*dot, piece, IteratorId(u));
     int64_t reach = longer ? reach_of(facts, u) : 0;
-    if (!longer || (best >= 0 && reach > least)) continue;
-    best = static_cast<int>(u);
+    if (!longer || (best.valid() && reach > least)) continue;
+    best = IteratorId(u);
     least = reach;
   }
   return best;
@@ -44,17 +44,17 @@ TilingContext::TilingContext(const PieceFacts& of_piece, const std::optional<Dot
       bytes(bytes_of(of_piece)),
       dot_iterator(dot_iterator_of(of_piece, with_dot)) {}
 
-int64_t TilingContext::reach(int u) const { return reach_of(facts, static_cast<size_t>(u)); }
+int64_t TilingContext::reach(IteratorId u) const { return reach_of(facts, u.index()); }
 
-int TilingContext::longest_reduction() const {
-  auto longest = static_cast<int>(piece.parallel_dims);
+IteratorId TilingContext::longest_reduction() const {
+  IteratorId longest(piece.parallel_dims);
   for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) {
-    if (piece.box[u] > extent(longest)) longest = static_cast<int>(u);
+    if (piece.box[u] > extent(longest)) longest = IteratorId(u);
   }
   return longest;
 }
 
-int64_t TilingContext::tile_step(const RegisterTile& t, int u) const {
+int64_t TilingContext::tile_step(const RegisterTile& t, IteratorId u) const {
   if (u == t.vector && is_parallel_dim(u)) {
     return t.vectors * (amx ? target.tiles.columns() : facts.lanes);
   }

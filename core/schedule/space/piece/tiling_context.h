@@ -22,16 +22,16 @@ struct TilingContext {
   const bool amx;                    // they use registers that hold matrices
   const double bytes;                // that the whole piece touches
   // The reduction whose neighbours a dot packs: the one that steps through memory in the smallest
-  // strides; -1: none or no dot.
-  const int dot_iterator;
+  // strides; none without a dot.
+  const IteratorId dot_iterator;
 
-  int64_t extent(int u) const { return facts.extent(u); }
-  bool is_parallel_dim(int u) const { return facts.is_parallel_dim(u); }
+  int64_t extent(IteratorId u) const { return facts.extent(u); }
+  bool is_parallel_dim(IteratorId u) const { return facts.is_parallel_dim(u); }
   // The largest stride of the operands along a reduction.
-  int64_t reach(int u) const;
-  int longest_reduction() const;
+  int64_t reach(IteratorId u) const;
+  IteratorId longest_reduction() const;
   // Step of the tile's outermost loop over u: 1 outside the tile.
-  int64_t tile_step(const RegisterTile& t, int u) const;
+  int64_t tile_step(const RegisterTile& t, IteratorId u) const;
 };
 
 }  // namespace tile

@@ -16,7 +16,7 @@ void TilingParts::consider(const RegisterTile& t, const PieceSchedule& s) const 
   auto kept = [&](const Packing& p) { return f.load(p.load).kept; };
   PieceSchedule copies = s, packed = s;
   copies.packings.clear();
-  packing.pack(t, copies, static_cast<int>(s.outer.size()));
+  packing.pack(t, copies, s.outer.size());
   std::erase_if(packed.packings, kept);
   bool any = false;
   for (const Packing& p : copies.packings) {
