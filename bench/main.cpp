@@ -149,4 +149,8 @@ int reported(int argc, char** argv) {
 }  // namespace
 }  // namespace tile::bench
 
-int main(int argc, char** argv) { return tile::bench::reported(argc, argv); }
+// The whole program `tile-bench`; start.c calls it. In the portable build it is a part of
+// libtile.so, as `tile` is.
+extern "C" [[gnu::visibility("default")]] int private_tile_bench_main(int argc, char** argv) {
+  return tile::bench::reported(argc, argv);
+}

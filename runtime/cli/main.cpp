@@ -365,4 +365,8 @@ int main_of(int argc, char** argv) {
 }  // namespace
 }  // namespace tile::cli
 
-int main(int argc, char** argv) { return tile::cli::main_of(argc, argv); }
+// The whole program `tile`; start.c calls it. In the portable build it is a part of libtile.so,
+// which exports it for that alone, so that LLVM is there once.
+extern "C" [[gnu::visibility("default")]] int private_tile_main(int argc, char** argv) {
+  return tile::cli::main_of(argc, argv);
+}

@@ -4,7 +4,8 @@
 #   sh runtime/python/build.sh [--static] [CMAKE-DEFINITION=VALUE...]
 #
 #   --static   LLVM, oneTBB and the C++ runtime inside, for other machines (sh third_party/install.sh --portable first);
-#              without it the wheel needs this system's LLVM and oneTBB
+#              with the programs tile and tile-bench;
+#              without it the wheel needs this system's LLVM and oneTBB, and has no programs
 #
 # Uses the environment of sh third_party/install.sh --python; the custom calls for JAX are built where jaxlib is in it.
 set -eu
@@ -16,7 +17,7 @@ folder=wheel
 settings=""
 for option in "$@"; do
   case "$option" in
-    --static) folder=wheel-static; settings="$settings -Ccmake.define.TILE_STATIC=ON -Cinstall.strip=true" ;;
+    --static) folder=wheel-static; settings="$settings -Ccmake.define.TILE_STATIC=ON -Ccmake.define.TILE_BUILD_BENCH=ON -Cinstall.strip=true" ;;
     *=*) settings="$settings -Ccmake.define.$option" ;;
     *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac

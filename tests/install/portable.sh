@@ -9,8 +9,12 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d /var/tmp/tile-portable.XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 
+bytes=$(stat -c %s "$1")
+echo "portable: $1 takes $bytes bytes"
+[ "$bytes" -le 25000000 ] || { echo "portable: more than 25 MB" >&2; exit 1; }
+
 mkdir "$work/some where"
-tar -xzf "$1" -C "$work/some where" --strip-components=1
+tar -xJf "$1" -C "$work/some where" --strip-components=1
 cd "$work/some where"
 
 for file in bin/* lib/libtile.so; do

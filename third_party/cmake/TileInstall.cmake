@@ -10,11 +10,13 @@ set(TILE_SOVERSION ${PROJECT_VERSION_MAJOR})
 if(PROJECT_VERSION_MAJOR EQUAL 0)
   set(TILE_SOVERSION 0.${PROJECT_VERSION_MINOR})
 endif()
-set_target_properties(tile PROPERTIES
-  VERSION ${PROJECT_VERSION} SOVERSION ${TILE_SOVERSION}
-  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/tile.map)
-target_link_options(tile PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/runtime/tile.map
-                                 LINKER:--exclude-libs,ALL)
+set(_map ${PROJECT_SOURCE_DIR}/runtime/tile.map)
+if(TILE_STATIC)
+  set(_map ${PROJECT_SOURCE_DIR}/runtime/tile_portable.map)
+  target_link_options(tile PRIVATE LINKER:--gc-sections)
+endif()
+set_target_properties(tile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TILE_SOVERSION} LINK_DEPENDS ${_map})
+target_link_options(tile PRIVATE LINKER:--version-script=${_map} LINKER:--exclude-libs,ALL)
 if(NOT TILE_SANITIZE)  # sanitizers leave their run-time functions to the program
   target_link_options(tile PRIVATE LINKER:--no-undefined)
 endif()

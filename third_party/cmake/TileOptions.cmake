@@ -23,7 +23,7 @@ if(TILE_FUZZ)
 endif()
 
 add_library(tile_flags INTERFACE)
-target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+target_compile_options(tile_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                                             $<$<BOOL:${TILE_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -2,6 +2,8 @@
 #   library      libtileX.Y   the shared library alone
 #   development  libtile-dev  headers, CMake and pkg-config files, examples
 #   programs     tile-tools   tile, tile-bench, their data and man pages
+# The portable build has one more, `checks`: what a machine with a GPU and without a compiler runs (tests/gpu), in an archive
+# of its own.
 # A build whose prefix is /usr has Debian's folders (the preset `debian`).
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME tile)
@@ -12,6 +14,21 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL library development programs)
 # One archive, and packages by their components.
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+if(TILE_STATIC)
+  set(CPACK_GENERATOR TXZ)
+  set(CPACK_ARCHIVE_THREADS 0)  # all processors compress
+  list(APPEND CPACK_COMPONENTS_ALL checks)
+  foreach(_component library development programs)
+    string(TOUPPER CPACK_COMPONENT_${_component}_GROUP _group)
+    set(${_group} main)
+  endforeach()
+  set(CPACK_COMPONENT_CHECKS_GROUP checks)
+  set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+  set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+  set(CPACK_ARCHIVE_MAIN_FILE_NAME ${CPACK_PACKAGE_FILE_NAME})
+  set(CPACK_ARCHIVE_CHECKS_FILE_NAME tile-checks-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
