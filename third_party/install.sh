@@ -5,7 +5,7 @@
 #
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
 #   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap, abidiff, lintian
-#   --portable  also what the `portable` preset links: a static oneTBB, into .portable/ of this checkout
+#   --portable  also what the `portable` preset links: static oneTBB, libpng and libjpeg, into .portable/ of this checkout
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
 #               JAX and PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out)
@@ -92,7 +92,7 @@ if [ "$cuda" = yes ] && [ ! -f "$root/.cuda/nvidia/cuda_nvrtc/include/nvrtc.h" ]
 fi
 
 if [ "$portable" = yes ]; then
-  sh "$here/static_tbb.sh" "$root/.portable"
+  sh "$here/static_libraries.sh" "$root/.portable"
 fi
 
 # A Python environment of its own: libraries lie in its lib/, where tile-bench looks for them. The wheels' own
