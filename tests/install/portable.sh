@@ -19,7 +19,7 @@ cd "$work/some where"
 
 for file in bin/* lib/libtile.so; do
   needed=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' |
-    grep -vE '^(lib(c|m|dl|pthread|rt)\.so\.[0-9]+|ld-linux-x86-64\.so\.2|libtile\.so\.[0-9]+)$' || true)
+    grep -vE '^(lib(c|m|dl|pthread|rt)\.so\.[0-9]+|ld-linux-x86-64\.so\.2|libtile\.so\.[0-9.]+)$' || true)
   [ -z "$needed" ] || { echo "portable: $file needs" $needed >&2; exit 1; }
 done
 
@@ -27,6 +27,7 @@ flags=$(PKG_CONFIG_PATH="$PWD/lib/pkgconfig" pkg-config --cflags --libs tile)
 eval "cc -std=c99 -o bin/host '$root/tests/install/host/host.c' $flags -Wl,-rpath,'\$ORIGIN/../lib'"
 bin/host
 bin/tile conform "$root"/tests/conformance/*.json
+bin/tile-bench list >/dev/null
 
 if ! can_make_system; then
   echo "portable: no root or no debootstrap, not tried on a newer system"
