@@ -1,4 +1,4 @@
-#include "bench/session.h"
+#include "bench/commands/session.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "bench/peers/python.h"
-#include "bench/trust.h"
+#include "bench/report/trust.h"
 #include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/target/target.h"
 

@@ -1,4 +1,4 @@
-#include "bench/timing.h"
+#include "bench/measure/timing.h"
 
 #include <sched.h>
 

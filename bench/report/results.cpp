@@ -1,4 +1,4 @@
-#include "bench/results.h"
+#include "bench/report/results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "bench/json_file.h"
+#include "bench/report/json_file.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::bench {

@@ -1,4 +1,4 @@
-#include "bench/json_file.h"
+#include "bench/report/json_file.h"
 
 #include <filesystem>
 #include <fstream>

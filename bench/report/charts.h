@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "bench/results.h"
+#include "bench/report/results.h"
 
 namespace tile::bench {
 

@@ -1,4 +1,4 @@
-#include "bench/workload.h"
+#include "bench/measure/workload.h"
 
 #include <algorithm>
 #include <filesystem>

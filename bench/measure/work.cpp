@@ -1,4 +1,4 @@
-#include "bench/work.h"
+#include "bench/measure/work.h"
 
 #include "core/ir/analysis/operation_count.h"
 #include "core/pipeline/pipeline.h"

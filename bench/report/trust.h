@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/report.h"
+#include "bench/report/report.h"
 
 namespace tile::bench {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/commands.h"
+#include "bench/commands/commands.h"
 
 namespace tile::bench {
 

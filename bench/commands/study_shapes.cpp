@@ -1,4 +1,4 @@
-#include "bench/study_shapes.h"
+#include "bench/commands/study_shapes.h"
 
 #include <cmath>
 #include <functional>

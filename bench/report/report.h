@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/ceilings.h"
-#include "bench/timing.h"
-#include "bench/work.h"
-#include "bench/workload.h"
+#include "bench/measure/ceilings.h"
+#include "bench/measure/timing.h"
+#include "bench/measure/work.h"
+#include "bench/measure/workload.h"
 
 namespace tile::bench {
 

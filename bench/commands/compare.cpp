@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <iostream>
 
-#include "bench/commands.h"
-#include "bench/progress.h"
-#include "bench/results.h"
+#include "bench/commands/commands.h"
+#include "bench/report/progress.h"
+#include "bench/report/results.h"
 
 namespace tile::bench {
 namespace {

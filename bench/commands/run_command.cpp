@@ -1,9 +1,9 @@
 #include <iostream>
 #include <optional>
 
-#include "bench/html_report.h"
-#include "bench/results.h"
-#include "bench/session.h"
+#include "bench/commands/session.h"
+#include "bench/report/html_report.h"
+#include "bench/report/results.h"
 
 namespace tile::bench {
 namespace {

@@ -1,10 +1,10 @@
-#include "bench/charts.h"
+#include "bench/report/charts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "bench/progress.h"
+#include "bench/report/progress.h"
 
 namespace tile::bench {
 namespace {

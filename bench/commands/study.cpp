@@ -10,11 +10,11 @@
 #include <optional>
 #include <span>
 
-#include "bench/commands.h"
-#include "bench/json_file.h"
-#include "bench/progress.h"
-#include "bench/study_shapes.h"
-#include "bench/timing.h"
+#include "bench/commands/commands.h"
+#include "bench/commands/study_shapes.h"
+#include "bench/measure/timing.h"
+#include "bench/report/json_file.h"
+#include "bench/report/progress.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/cli/tensor_file.h"

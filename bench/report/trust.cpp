@@ -1,4 +1,4 @@
-#include "bench/trust.h"
+#include "bench/report/trust.h"
 
 #include <array>
 #include <cstdio>

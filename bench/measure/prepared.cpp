@@ -1,4 +1,4 @@
-#include "bench/prepared.h"
+#include "bench/measure/prepared.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // A case made ready to be timed: compiled, its data in place.
 #pragma once
 
-#include "bench/tensor.h"
-#include "bench/timing.h"
-#include "bench/work.h"
-#include "bench/workload.h"
+#include "bench/measure/tensor.h"
+#include "bench/measure/timing.h"
+#include "bench/measure/work.h"
+#include "bench/measure/workload.h"
 
 namespace tile::bench {
 

@@ -1,4 +1,4 @@
-#include "bench/report.h"
+#include "bench/report/report.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <ostream>
 #include <thread>
 
-#include "bench/progress.h"
+#include "bench/report/progress.h"
 
 namespace tile::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/program_file.h"
+#include "bench/commands/program_file.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,9 +6,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "bench/prepared.h"
-#include "bench/results.h"
-#include "bench/workload.h"
+#include "bench/measure/prepared.h"
+#include "bench/measure/workload.h"
+#include "bench/report/results.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/profile.h"
 

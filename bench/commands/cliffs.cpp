@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/commands.h"
-#include "bench/json_file.h"
-#include "bench/progress.h"
+#include "bench/commands/commands.h"
+#include "bench/report/json_file.h"
+#include "bench/report/progress.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/tuning/kernel_timer.h"
 

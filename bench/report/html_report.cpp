@@ -1,11 +1,11 @@
-#include "bench/html_report.h"
+#include "bench/report/html_report.h"
 
 #include <cstdio>
 #include <fstream>
 
-#include "bench/charts.h"
-#include "bench/commands.h"
-#include "bench/progress.h"
+#include "bench/commands/commands.h"
+#include "bench/report/charts.h"
+#include "bench/report/progress.h"
 
 namespace tile::bench {
 namespace {

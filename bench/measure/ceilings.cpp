@@ -1,4 +1,4 @@
-#include "bench/ceilings.h"
+#include "bench/measure/ceilings.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/cpu/probe/probe_loops.h"
-#include "bench/tensor.h"
+#include "bench/measure/tensor.h"
 
 namespace tile::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/tensor.h"
+#include "bench/measure/tensor.h"
 
 #include <algorithm>
 #include <cmath>

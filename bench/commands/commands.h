@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/timing.h"
+#include "bench/measure/timing.h"
 #include "runtime/cli/session.h"
 
 namespace tile::bench {

@@ -3,11 +3,11 @@
 
 #include <map>
 
-#include "bench/commands.h"
+#include "bench/commands/commands.h"
+#include "bench/measure/prepared.h"
 #include "bench/peers/peer.h"
-#include "bench/prepared.h"
-#include "bench/progress.h"
-#include "bench/report.h"
+#include "bench/report/progress.h"
+#include "bench/report/report.h"
 
 namespace tile::bench {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/report.h"
+#include "bench/report/report.h"
 
 namespace tile::bench {
 
