@@ -2,10 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "bench/commands.h"
+#include "bench/commands/commands.h"
+#include "bench/commands/program_file.h"
+#include "bench/measure/workload.h"
 #include "bench/peers/peer.h"
-#include "bench/program_file.h"
-#include "bench/workload.h"
 
 namespace tile::bench {
 namespace {

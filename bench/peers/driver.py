@@ -437,7 +437,7 @@ def open_peer(name, threads, device):
 
 @contextlib.contextmanager
 def kept_apart():
-    """This thread on one processor, the library's others off it: bench/timing.cpp says why."""
+    """This thread on one processor, the library's others off it: bench/measure/timing.cpp says why."""
     processors = os.sched_getaffinity(0)
     here = min(processors)
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/tensor.h"
-#include "bench/timing.h"
-#include "bench/workload.h"
+#include "bench/measure/tensor.h"
+#include "bench/measure/timing.h"
+#include "bench/measure/workload.h"
 
 namespace tile::bench {
 

@@ -1,4 +1,6 @@
 // Compiling on a thread of the library's own.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include "runtime/api/handles.h"
 #include "runtime/api/options.h"
 #include "runtime/engine/concurrency/background.h"
+#include "runtime/engine/concurrency/wait_clock.h"
 
 using namespace tile;
 using namespace tile::api;
@@ -22,7 +25,9 @@ struct Progress {
   std::mutex mutex;
   std::condition_variable changed;
   std::thread::id thread;  // that is in the callback
-  bool done = false;
+  std::atomic<bool> done{false};
+  bool dropped = false;  // the callback is never called
+  const pid_t process = getpid();
 
   void enter_callback() {
     std::lock_guard lock(mutex);
@@ -34,14 +39,27 @@ struct Progress {
     done = true;
     changed.notify_all();
   }
+  void drop() {
+    std::lock_guard lock(mutex);
+    dropped = !done;
+    changed.notify_all();
+  }
+  bool is_over() const { return done || dropped || background_is_ending(); }
 };
 
 struct Compilation {
+  Compilation(std::shared_ptr<LoadedProgram> program, LoadedProgram::Request asked,
+              tile_compile_callback call, void* argument)
+      : loaded(std::move(program)), request(std::move(asked)), callback(call), user(argument) {}
+  ~Compilation() { progress->drop(); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
   std::shared_ptr<LoadedProgram> loaded;
   LoadedProgram::Request request;
   tile_compile_callback callback;
   void* user;
-  std::shared_ptr<Progress> progress;
+  std::shared_ptr<Progress> progress = std::make_shared<Progress>();
 
   // The callback gets what was made, or why nothing was.
   void run() noexcept {
@@ -73,6 +91,23 @@ struct Compilation {
   }
 };
 
+// Until the progress is over, or for so many milliseconds (negative: for ever). Nobody is told that
+// the process ends: it is looked at now and then.
+void wait_for_end(Progress& progress, std::unique_lock<std::mutex>& lock, double timeout_ms) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  constexpr double kMost = 1e12;  // more than a clock counts is for ever
+  bool forever = timeout_ms < 0 || timeout_ms > kMost;
+  auto end = WaitClock::now();
+  if (!forever) {
+    std::chrono::duration<double, std::milli> most(timeout_ms);
+    end += std::chrono::duration_cast<WaitClock::duration>(most);
+  }
+  while (!progress.is_over() && (forever || WaitClock::now() < end)) {
+    auto next = WaitClock::now() + kLook;
+    progress.changed.wait_until(lock, forever ? next : std::min(next, end));
+  }
+}
+
 }  // namespace
 
 struct tile_compilation {
@@ -95,11 +130,10 @@ tile_error* tile_program_compile_async(tile_program* program, const DLTensor* co
         constants_of(given_options(options), loaded.program().inputs.size());
     std::vector<TensorView> views =
         input_views(loaded.defaults(), nullptr, inputs, input_count, false);
-    auto progress = std::make_shared<Progress>();
-    auto job = std::make_shared<Compilation>(
-        Compilation{program->loaded, loaded.request(views, constants), callback, user, progress});
+    auto job = std::make_shared<Compilation>(program->loaded, loaded.request(views, constants),
+                                             callback, user);
     auto handle = std::make_unique<tile_compilation>();
-    handle->progress = progress;
+    handle->progress = job->progress;
     run_in_background([job] { job->run(); });
     if (compilation != nullptr) *compilation = handle.release();
   });
@@ -112,20 +146,22 @@ tile_error* tile_compilation_wait(tile_compilation* compilation, double timeout_
   return guarded(nullptr, [&] {
     if (std::isnan(timeout_ms)) fail(Stage::run, "argument", {}, "timeout_ms is not a number");
     Progress& progress = *compilation->progress;
+    *done = progress.done ? 1 : 0;
+    if (progress.done) return;
+    // Its lock may be held by a thread that this process does not have.
+    if (progress.process != getpid()) {
+      fail(Stage::run, "fork", {}, "the process was forked: its parent's compilations do not end",
+           "compile again");
+    }
     std::unique_lock lock(progress.mutex);
     if (progress.thread == std::this_thread::get_id()) {
       fail(Stage::run, "argument", {}, "a compilation's callback cannot wait for itself");
     }
-    auto is_done = [&] { return progress.done; };
-    // More than a clock counts is for ever.
-    constexpr double kMost = 1e12;
-    if (timeout_ms < 0 || timeout_ms > kMost) {
-      progress.changed.wait(lock, is_done);
-    } else {
-      std::chrono::duration<double, std::milli> most(timeout_ms);
-      progress.changed.wait_for(lock, most, is_done);
-    }
+    wait_for_end(progress, lock, timeout_ms);
     *done = progress.done ? 1 : 0;
+    if (!progress.done && progress.is_over()) {
+      fail(Stage::run, "cancelled", {}, "the process ends: the callback is not called any more");
+    }
   });
 }
 

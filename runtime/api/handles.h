@@ -62,6 +62,10 @@ tile_error* guarded(const Source* source, Work&& work) noexcept {
       return out_of_memory();
     } catch (const std::exception& error) {
       return make_error({Stage::compile, "internal", error.what(), "", {}}, source, false);
+    } catch (...) {
+      return make_error(
+          {Stage::run, "argument", "a callback threw", "callbacks must not throw", {}}, source,
+          true);
     }
   } catch (...) {
     return out_of_memory();

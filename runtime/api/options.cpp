@@ -57,7 +57,10 @@ EngineOptions engine_options(const tile_engine_options& o) {
   options.deterministic = o.deterministic != 0;
   if (o.log != nullptr) {
     options.log = [log = o.log, user = o.log_user](LogLevel level, const std::string& message) {
-      log(user, static_cast<tile_log_level>(level), message.c_str());
+      try {
+        log(user, static_cast<tile_log_level>(level), message.c_str());
+      } catch (...) {  // a host in C++ that does not keep its word: the message is lost
+      }
     };
   }
   options.cancelled = polled(o.cancel, o.cancel_user);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/autodiff/differentiate.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {
@@ -234,6 +235,26 @@ class Runner {
   RunProgram run_program_;
 };
 
+constexpr size_t kLargestCases = size_t{1} << 28;  // bytes of a file
+
+// What is in more brackets than any case is refused before memory is taken for it.
+Json cases_of(const std::string& file) {
+  constexpr int kMostDepth = 100;
+  auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMostDepth) {
+      fail(Stage::run, "file", {},
+           file + ": more than " + std::to_string(kMostDepth) + " brackets in each other");
+    }
+    return true;
+  };
+  Json json = Json::parse(read_text(file, kLargestCases), shallow);
+  if (!json.is_object() || !json.contains("cases") || !json["cases"].is_array()) {
+    fail(Stage::run, "file", {}, file + ": no cases",
+         R"(a file of cases is {"cases": [{"name": ...}, ...]})");
+  }
+  return std::move(json["cases"]);
+}
+
 }  // namespace
 
 int conform(const std::vector<std::string>& files, const std::string& filter,
@@ -245,16 +266,14 @@ int conform(const std::vector<std::string>& files, const std::string& filter,
   }
   int passed = 0, failed = 0, skipped = 0;
   for (const std::string& file : files) {
-    Json json;
+    Runner runner(options, file, run);
     try {
-      json = Json::parse(read_text(file));
+      for (const Json& c : cases_of(file)) {
+        if (c.at("name").get<std::string>().find(filter) == std::string::npos) continue;
+        runner.run(c);
+      }
     } catch (const Json::exception& e) {
       fail(Stage::run, "file", {}, file + ": " + e.what());
-    }
-    Runner runner(options, file, run);
-    for (const Json& c : json["cases"]) {
-      if (c["name"].get<std::string>().find(filter) == std::string::npos) continue;
-      runner.run(c);
     }
     passed += runner.passed;
     failed += runner.failed;

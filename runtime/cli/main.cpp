@@ -1,5 +1,7 @@
 // The `tile` program.
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <iostream>
 
 #include "runtime/cli/commands.h"
@@ -14,13 +16,29 @@
 namespace tile::cli {
 namespace {
 
+// Of an option whose empty value would be taken for none: a variable of a script that is not set.
+CLI::Option* given(CLI::Option* option) {
+  auto fault = [](const std::string& text) {
+    return text.empty() ? "the value is empty: give one, or leave the option out" : std::string();
+  };
+  return option->check(CLI::Validator(fault, ""));
+}
+
+// A range of numbers lets NaN pass, which is not less than its least.
+CLI::Validator finite(const CLI::Validator& range) {
+  auto fault = [](const std::string& text) {
+    return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no finite number";
+  };
+  return range & CLI::Validator(fault, "");
+}
+
 void add_common(CLI::App& app, Options& options) {
   app.add_option("--backend", options.backend,
                  "auto, cpu, cuda, cuda:N (GPU number N) or reference")
       ->capture_default_str();
   app.add_option("--features", options.features,
                  "a narrower CPU: avx512, avx2, sse; or a GPU to make code for: sm_80, sm_90a");
-  app.add_option("--threads", options.threads, "worker threads (default: all)");
+  app.add_option("--threads", options.threads, "worker threads, 1 to 1024 (default: all)");
   app.add_flag("--strict-skip", options.strict_skip,
                "compute no skipped point with a zero factor (rule 4.12; the CPU never does)");
   app.add_option("--precision", options.precision,
@@ -49,10 +67,16 @@ void skip_option(CLI::App& app, Options& options) {
       ->allow_extra_args(false);
 }
 
-void mesh_options(CLI::App& app, MeshArguments& mesh) {
-  app.add_option("--mesh", mesh.mesh, "ranks in a grid with named axes: x=2,y=4");
-  app.add_option("--layout", mesh.layouts,
-                 "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)");
+constexpr const char* kMesh = "ranks in a grid with named axes: x=2,y=4";
+// `without`: options that say nothing of a program on a mesh.
+CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
+                          std::initializer_list<const char*> without) {
+  CLI::Option* option = given(app.add_option("--mesh", mesh.mesh, kMesh));
+  given(app.add_option("--layout", mesh.layouts,
+                       "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)"))
+      ->needs(option);
+  for (const char* name : without) option->excludes(app.get_option(name));
+  return option;
 }
 
 struct Command {
@@ -71,8 +95,8 @@ struct Command {
 };
 
 void file_option(CLI::App* sub, Command& c) {
-  sub->add_option("file", c.run.file, "program text")->required();
-  sub->add_option("--lang", c.options.language, "tile, mfg or lift (default: by suffix)");
+  given(sub->add_option("file", c.run.file, "program text")->required());
+  given(sub->add_option("--lang", c.options.language, "tile, mfg or lift (default: by suffix)"));
   add_common(*sub, c.options);
   skip_option(*sub, c.options);
 }
@@ -110,8 +134,8 @@ void run_options(CLI::App* run, Command& c) {
   run->add_option("--range", c.run.ranges,
                   "[NAME=]LOW:HIGH or auto: the values that are black and white in a picture");
   run->add_option("--constant", c.run.constants, kConstants);
-  run->add_option("--grad", c.run.gradient_of,
-                  "OUTPUT:INPUT,... adds gradients; the seed is an input");
+  given(run->add_option("--grad", c.run.gradient_of,
+                        "OUTPUT:INPUT,... adds gradients; the seed is an input"));
   run->footer(kRunValues);
 }
 
@@ -123,13 +147,16 @@ void add_tune(CLI::App& app, Command& c, const Choose& choose) {
   shape_option(tune, c);
   tune->add_option("--seconds", c.tune.seconds,
                    "time for it (default: 10, or with --share until all is done)");
-  tune->add_option("--share", c.tune.share,
-                   "a directory in which many workers, on any machines, share the work");
+  CLI::Option* share =
+      given(tune->add_option("--share", c.tune.share,
+                             "a directory in which many workers, on any machines, share the work"));
   tune->add_option("--candidates", c.tune.candidates, "of each kernel, with --share")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(share);
   tune->add_option("--confirm", c.tune.confirmations,
                    "machines that race each kernel's best in turns, with --share")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(share);
   tune->add_flag("--json", c.tune.json, "what was found, as JSON");
   choose(tune, [&c] { return command_tune(c.run.file, c.inputs, c.tune, c.options); });
 }
@@ -155,13 +182,13 @@ void add_records(CLI::App& app, Command& c, const Choose& choose) {
   list->add_flag("--here", c.records.here, kHere);
   list->add_flag("--json", c.records.json, "as JSON");
   CLI::App* out = add("export", "write the store's records to a file");
-  out->add_option("to", c.records.to, "the file, or -")->required();
+  given(out->add_option("to", c.records.to, "the file, or -")->required());
   out->add_flag("--here", c.records.here, kHere);
   CLI::App* in = add("import", "add files of records to the store; near ties are raced again");
   in->add_option("files", c.records.files, "files of records")->required();
   in->add_flag("!--no-race", c.records.race, kNoRace);
   CLI::App* merge = add("merge", "make one file of several; near ties are raced again");
-  merge->add_option("to", c.records.to, "the file that is written, or -")->required();
+  given(merge->add_option("to", c.records.to, "the file that is written, or -")->required());
   merge->add_option("files", c.records.files, "files of records")->required();
   merge->add_flag("!--no-race", c.records.race, kNoRace);
   CLI::App* verify = add("verify", "race every record against the model's pick again");
@@ -186,7 +213,8 @@ int reported(const Options& options, Work&& work) {
   try {
     return work();
   } catch (const Located& e) {
-    if (e.diagnostic.code == "argument") return report_plain(options, e.diagnostic);
+    bool of_program = e.diagnostic.code != "argument" && e.diagnostic.code != "file";
+    if (!of_program) return report_plain(options, e.diagnostic);
     return report(options, e.diagnostic, *e.source);
   } catch (const Failure& e) {
     return report_plain(options, e.diagnostic());
@@ -217,14 +245,15 @@ void add_writing_tools(CLI::App& app, Command& c, const Choose& choose) {
   fresh->add_option("language", c.language, "of the program")
       ->required()
       ->check(CLI::IsMember({"tile", "mfg", "lift"}));
-  fresh->add_option("file", c.run.file, "to be written (default: start.LANGUAGE)");
+  given(fresh->add_option("file", c.run.file, "to be written (default: start.LANGUAGE)"));
   choose(fresh, [&c] { return command_new(c.language, c.run.file); });
 
   CLI::App* watch = app.add_subcommand("watch", "run a program, and again whenever it is saved");
   run_options(watch, c);
-  watch->add_option("--html", c.watch.html,
-                    "a page with the pictures before and after, for a browser");
-  watch->add_option("--runs", c.watch.runs, "end after so many runs (default: never)");
+  given(watch->add_option("--html", c.watch.html,
+                          "a page with the pictures before and after, for a browser"));
+  watch->add_option("--runs", c.watch.runs, "end after so many runs (default: never)")
+      ->check(CLI::PositiveNumber);
   choose(watch, [&c] { return command_watch(c.run, c.watch, c.options); });
 }
 
@@ -252,9 +281,9 @@ void add_table_tools(CLI::App& app, Command& c, const Choose& choose) {
   });
 
   CLI::App* manual = app.add_subcommand("man", "print manual pages, or write all to a folder");
-  manual->add_option("page", c.page, "a command (default: the page of the whole program)");
-  manual->add_option("--shared-files", c.folder,
-                     "write all pages and completions below this folder, as in /usr/share");
+  given(manual->add_option("page", c.page, "a command (default: the page of the whole program)"));
+  given(manual->add_option("--shared-files", c.folder,
+                           "write all pages and completions below this folder, as in /usr/share"));
   choose(manual, [&app, &c] {
     CommandInfo info = describe(app);
     if (!c.folder.empty()) {
@@ -284,12 +313,13 @@ int main_of(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   run_options(run, c);
-  run->add_option("--repeat", c.run.repeat, "run N times and report times");
+  run->add_option("--repeat", c.run.repeat, "run N times and report times")
+      ->check(CLI::PositiveNumber);
   run->add_flag("--profile", c.run.profile,
                 "time each kernel, the least of several runs, and say what bounds it");
-  run->add_option("--trace", c.run.trace,
-                  "write what happened when to a file, for Perfetto or chrome://tracing");
-  mesh_options(*run, c.run.mesh);
+  given(run->add_option("--trace", c.run.trace,
+                        "write what happened when to a file, for Perfetto or chrome://tracing"));
+  mesh_options(*run, c.run.mesh, {"--constant", "--profile", "--time-passes", "--print-changed"});
   choose(run, [&] { return command_run(c.run, c.options); });
 
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
@@ -300,7 +330,7 @@ int main_of(int argc, char** argv) {
           "program, bound, reduced, kernels, schedule, nest, llvm, asm, cuda, ptx, sass, or "
           "after:PASS")
       ->capture_default_str();
-  mesh_options(*emit, c.mesh);
+  mesh_options(*emit, c.mesh, {"--stage", "--constant", "--time-passes", "--print-changed"});
   choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.mesh, c.options); });
 
   CLI::App* explain = app.add_subcommand(
@@ -310,22 +340,26 @@ int main_of(int argc, char** argv) {
   explain->add_flag("--json", c.explain.json, "the cost model's terms as JSON");
   explain->add_flag("--measure", c.explain.measure,
                     "run on random inputs, and tell the time of each kernel beside its estimate");
-  mesh_options(*explain, c.explain.mesh);
+  CLI::Option* mesh =
+      mesh_options(*explain, c.explain.mesh,
+                   {"--json", "--measure", "--constant", "--time-passes", "--print-changed"});
   explain
       ->add_option("--latency", c.explain.mesh.link.latency_ns,
                    "of a message between ranks, in nanoseconds")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      ->check(finite(CLI::NonNegativeNumber))
+      ->capture_default_str()
+      ->needs(mesh);
   explain
       ->add_option("--bandwidth", c.explain.mesh.link.bytes_per_ns, "of a rank's messages, in GB/s")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(finite(CLI::PositiveNumber))
+      ->capture_default_str()
+      ->needs(mesh);
   choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.explain, c.options); });
 
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
   file_option(grad, c);
-  grad->add_option("--of", c.of, "output to differentiate")->required();
-  grad->add_option("--wrt", c.wrt, "inputs, separated by commas")->required();
+  given(grad->add_option("--of", c.of, "output to differentiate")->required());
+  given(grad->add_option("--wrt", c.wrt, "inputs, separated by commas")->required());
   choose(grad, [&] { return command_grad(c.run.file, c.of, c.wrt, c.options); });
 
   CLI::App* conformance = app.add_subcommand("conform", "run conformance cases");
@@ -333,7 +367,7 @@ int main_of(int argc, char** argv) {
   conformance->add_option("--filter", c.filter, "only cases whose name contains this");
   add_common(*conformance, c.options);
   skip_option(*conformance, c.options);
-  conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks");
+  given(conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks"));
   choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 
   CLI::App* passes = app.add_subcommand("passes", "list the passes of the compiler, in order");
@@ -359,7 +393,11 @@ int main_of(int argc, char** argv) {
   add_table_tools(app, c, choose);
 
   CLI11_PARSE(app, argc, argv);
-  return reported(c.options, chosen);
+  return reported(c.options, [&] {
+    int status = chosen();
+    if (std::cout.flush()) return status;
+    fail(Stage::run, "file", {}, "standard output cannot be written", "is the disk full?");
+  });
 }
 
 }  // namespace

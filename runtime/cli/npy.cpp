@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 
 #include "core/support/checked.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {
@@ -138,15 +138,13 @@ void write_npy(const std::string& path, const HostTensor& t) {
   header += "), }";
   // The data starts at a multiple of 64 bytes.
   header += std::string(63 - (kPreamble + header.size()) % 64, ' ') + "\n";
-  std::ofstream file(path, std::ios::binary);
-  file.write(kMagic, 6);
+  std::string start(kMagic, 6);
   const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff),
                        static_cast<char>(header.size() >> 8)};
-  file.write(rest, sizeof rest);
-  file << header;
-  file.write(reinterpret_cast<const char*>(t.bytes.data()),
-             static_cast<std::streamsize>(t.bytes.size()));
-  if (!file) bad(path, "cannot be written");
+  start.append(rest, sizeof rest).append(header);
+  const std::string_view parts[] = {
+      start, {reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()}};
+  write_parts(path, parts);
 }
 
 }  // namespace tile::cli

@@ -11,6 +11,7 @@
 // jpeglib.h needs size_t and FILE declared before it.
 #include <jpeglib.h>
 
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {

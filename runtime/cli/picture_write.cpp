@@ -6,12 +6,12 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 
 // jpeglib.h needs size_t and FILE declared before it.
 #include <jpeglib.h>
 
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {
@@ -65,13 +65,6 @@ HostTensor without_alpha(const HostTensor& t, int64_t channels) {
   HostTensor out(DType::u8, {t.shape[0], t.shape[1], kept});
   for (int64_t i = 0; i < out.count(); ++i) out.set(i, t.at(i / kept * channels + i % kept));
   return out;
-}
-
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  file.close();
-  if (!file) bad(path, "cannot be written");
 }
 
 // What libjpeg made; it allocates with malloc.
@@ -161,7 +154,7 @@ std::string png_of(const HostTensor& tensor, const PictureRange& range, const st
 
 void write_picture(const std::string& path, const HostTensor& tensor, const PictureRange& range) {
   bool png = std::string_view(path).ends_with(".png");
-  write_file(path, png ? png_of(tensor, range, path) : jpeg_of(tensor, range, path));
+  write_text(path, png ? png_of(tensor, range, path) : jpeg_of(tensor, range, path));
 }
 
 }  // namespace tile::cli

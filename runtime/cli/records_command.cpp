@@ -1,12 +1,12 @@
 #include "runtime/cli/records_command.h"
 
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "runtime/cli/tensor_file.h"
+#include "runtime/cli/files.h"
 #include "runtime/engine/cache/disk_cache.h"
 #include "runtime/engine/records/processor_key.h"
 #include "runtime/engine/records/record_set.h"
@@ -24,7 +24,15 @@ constexpr int kRaces = 4;  // of one kernel: whoever led may have been refuted
 // The directory of the store; null where there is none yet.
 std::shared_ptr<const PrivateDirectory> store_directory() {
   std::string path = default_cache_directory(), why;
-  return path.empty() ? nullptr : PrivateDirectory::open(path, false, why);
+  if (path.empty()) return nullptr;
+  auto directory = PrivateDirectory::open(path, false, why);
+  std::error_code none;
+  bool there = std::filesystem::exists(std::filesystem::symlink_status(path, none));
+  if (!directory && there) {
+    fail(Stage::run, "file", {}, "the store of records cannot be used: " + why,
+         "tile doctor says more; TILE_CACHE_DIR names another one");
+  }
+  return directory;
 }
 
 void say_taken(const std::string& file, const RecordSet::Taken& taken) {
@@ -78,20 +86,17 @@ struct Here {
 RecordSet read_files(const std::vector<std::string>& files, const Here& here) {
   RecordSet records;
   for (const std::string& file : files) {
-    say_taken(file, records.add(read_text(file), here.target, here.processor()));
+    say_taken(file, records.add(read_text(file, kLargestFile), here.target, here.processor()));
   }
   return records;
 }
 
-void write_text(const std::string& file, const std::string& text) {
+void write_to(const std::string& file, const std::string& text) {
   if (file == "-") {
     std::cout << text;
-    return;
+  } else {
+    write_text(file, text);
   }
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) fail(Stage::run, "file", {}, file + " cannot be written");
 }
 
 std::string text_of(const Json& json) {
@@ -275,7 +280,7 @@ int merge_files(const RecordsArguments& arguments, const Options& options) {
   if (arguments.race) {
     for (const KernelVerdict& v : race(here, records, false)) print(v, here.processor());
   }
-  write_text(arguments.to, records.text());
+  write_to(arguments.to, records.text());
   if (arguments.to != "-") std::cout << records.size() << " records in " << arguments.to << "\n";
   return 0;
 }
@@ -315,7 +320,7 @@ int command_records(const RecordsArguments& arguments, const Options& options) {
   if (arguments.here) only = Here(options).processor();
   if (action == "export") {
     RecordSet records = store();
-    write_text(arguments.to, only.empty() ? records.text() : records.text_of(only));
+    write_to(arguments.to, only.empty() ? records.text() : records.text_of(only));
     return 0;
   }
   if (arguments.files.empty()) return list(store(), arguments, only);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/language/program_text.h"
 #include "core/warnings/warnings.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/program_warnings.h"
@@ -30,7 +32,7 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
 
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
                                     const Options& options) {
-  auto source = std::make_shared<Source>(Source{path, read_text(path)});
+  auto source = std::make_shared<Source>(Source{path, read_text(path, kMaxTextBytes)});
   return located(source, [&] {
     std::optional<Language> language =
         options.language.empty() ? language_of_suffix(path) : parse_language(options.language);

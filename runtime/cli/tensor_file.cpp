@@ -1,13 +1,14 @@
 #include "runtime/cli/tensor_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "core/ir/text.h"
+#include "core/support/checked.h"
 
 namespace tile::cli {
 namespace {
@@ -37,6 +38,13 @@ class Random {
 
 HostTensor generated(const std::string& kind, const std::string& shape) {
   InputType type = parse_shape(shape);
+  auto bytes = static_cast<uint64_t>(element_count(type.shape)) * byte_size(type.type);
+  auto memory =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > memory) {
+    bad("a tensor \"" + shape + "\" takes " + std::to_string(bytes) + " bytes; this machine has " +
+        std::to_string(memory));
+  }
   HostTensor t(type.type, type.shape);
   Random random;
   for (int64_t i = 0; i < t.count(); ++i) {
@@ -97,15 +105,21 @@ InputType parse_shape(const std::string& text) {
     result.type = *type;
   }
   if (dims.empty() || dims == "scalar") return result;
-  std::stringstream parts(dims);
-  std::string part;
-  while (std::getline(parts, part, 'x')) {
+  // Behind the last x there is an extent, too.
+  for (size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
+    end = dims.find('x', at);
+    std::string part = dims.substr(at, end - at);
     int64_t extent = -1;
-    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
-    if (error != std::errc() || end != part.data() + part.size() || extent < 0) {
+    auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
+    if (error != std::errc() || stop != part.data() + part.size() || extent < 0) {
       bad("\"" + text + "\" is not a shape", "for example 64x64 or 2x3:i32");
     }
     result.shape.push_back(extent);
+  }
+  try {
+    checked_mul(element_count(result.shape), static_cast<int64_t>(byte_size(result.type)));
+  } catch (const Overflow&) {
+    bad("a tensor \"" + text + "\" has more bytes than 64 bits count");
   }
   return result;
 }
@@ -138,14 +152,6 @@ void write_tensor(const std::string& specification, const HostTensor& tensor) {
   } else {
     bad("cannot write \"" + specification + "\"", "expected -, a .npy, .png or .jpg file");
   }
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) bad("cannot read " + path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::string to_text(const HostTensor& tensor) {

@@ -49,7 +49,6 @@ void write_picture(const std::string& path, const HostTensor& tensor,
 // The bytes of a PNG file; `name` is what errors call it.
 std::string png_of(const HostTensor& tensor, const PictureRange& range, const std::string& name);
 
-std::string read_text(const std::string& path);
 // Nested brackets as NumPy prints them, large tensors abridged.
 std::string to_text(const HostTensor& tensor);
 

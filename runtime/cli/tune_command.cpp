@@ -69,6 +69,14 @@ std::vector<Tuned> compared(const Executable& before, const Executable& after) {
   return list;
 }
 
+// Why nothing of what is found is kept for other processes; empty: it is.
+std::string not_kept(Engine& engine) {
+  const KernelCache& kernels = engine.kernels();
+  if (!kernels.keeps_records()) return "the disk cache is off (TILE_CACHE=off)";
+  if (!kernels.directory()) return "the cache directory cannot be used (tile doctor says why)";
+  return kernels.writes() ? "" : "the disk cache is not written (TILE_CACHE=ro)";
+}
+
 std::string to_text(const Tuned& t) {
   if (t.after_ns == 0) return "kernel " + t.name + ": nothing found is faster\n";
   std::string change = t.before == t.after ? ", as before" : "";
@@ -77,8 +85,8 @@ std::string to_text(const Tuned& t) {
     std::snprintf(factor, sizeof factor, "%.2f", t.before_ns / t.after_ns);
     change = ", before " + time_text(t.before_ns) + ": " + factor + " times as fast";
   }
-  return "kernel " + t.name + ": " + time_text(t.after_ns) + change + "\n  record " + t.record +
-         "\n";
+  std::string record = t.record.empty() ? "" : "  record " + t.record + "\n";
+  return "kernel " + t.name + ": " + time_text(t.after_ns) + change + "\n" + record;
 }
 
 Json to_json(const std::vector<Tuned>& list) {
@@ -108,11 +116,21 @@ std::shared_ptr<const Executable> tuned_alone(const Executable& e, double second
   return tuned(e, kMilliseconds * seconds, progress);
 }
 
-std::shared_ptr<const Executable> tuned_by_all(const Executable& e, const TuneArguments& arguments,
-                                               FleetReport& report) {
+using Directory = std::shared_ptr<const PrivateDirectory>;
+
+// Null without --share.
+Directory shared_directory(const TuneArguments& arguments) {
+  if (arguments.share.empty()) return nullptr;
   std::string why;
-  auto directory = PrivateDirectory::open(arguments.share, true, why);
-  if (!directory) fail(Stage::run, "file", {}, "the shared directory cannot be used: " + why);
+  Directory directory = PrivateDirectory::open(arguments.share, true, why);
+  if (directory) return directory;
+  fail(Stage::run, "argument", {}, "--share " + arguments.share + " cannot be used: " + why,
+       "name a directory of your own that nobody else may open, or one that is not there yet");
+}
+
+std::shared_ptr<const Executable> tuned_by_all(const Executable& e, const Directory& directory,
+                                               const TuneArguments& arguments,
+                                               FleetReport& report) {
   ProgressLine line;
   double start = now_ns();
   FleetOptions options;
@@ -143,41 +161,58 @@ void require_sense(const TuneArguments& arguments) {
   }
 }
 
+// What came of it, for people or as JSON. `report` null: this process tuned alone. `lost`: why no
+// record is kept; empty: they are.
+void tell(const std::vector<Tuned>& list, const FleetReport* report, const std::string& lost,
+          bool as_json) {
+  if (as_json) {
+    Json json;
+    json["kernels"] = to_json(list);
+    json["kept"] = lost.empty();
+    if (!lost.empty()) json["why"] = lost;
+    if (report != nullptr) {
+      json["timed"] = report->timed;
+      json["decided"] = report->decided;
+      json["complete"] = report->complete;
+    }
+    std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    return;
+  }
+  for (const Tuned& t : list) std::cout << to_text(t);
+  if (!lost.empty()) {
+    std::cout << (report == nullptr ? "no record is kept: " : "records are kept there alone: ")
+              << lost << "\n";
+  }
+  if (report == nullptr) return;
+  std::cout << "this worker timed " << report->timed << " candidates and decided "
+            << report->decided << " kernels; "
+            << (report->complete ? "all are decided\n" : "the rest is left: run it again\n");
+}
+
 }  // namespace
 
 int command_tune(const std::string& file, const Inputs& inputs, const TuneArguments& arguments,
                  const Options& options) {
   require_sense(arguments);
-  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  Directory shared = shared_directory(arguments);
+  std::shared_ptr<Engine> engine = make_engine(options);
+  std::string lost = engine->is_reference() ? "" : not_kept(*engine);
+  std::shared_ptr<LoadedProgram> program = load(engine, file, options);
   std::shared_ptr<const Executable> before = compiled(*program, inputs);
   return located(program->program().source, [&] {
     if (before->restored) before = compile_stages(*before);
     std::shared_ptr<const Executable> after;
-    FleetReport fleet;
-    if (arguments.share.empty()) {
+    FleetReport report;
+    if (!shared) {
       after = tuned_alone(*before, arguments.seconds > 0 ? arguments.seconds : kSeconds);
     } else {
-      after = tuned_by_all(*before, arguments, fleet);
+      after = tuned_by_all(*before, shared, arguments, report);
     }
     std::vector<Tuned> list;
-    if (!after->engine->is_reference()) list = compared(*before, *after);
-    if (arguments.json) {
-      Json json;
-      json["kernels"] = to_json(list);
-      if (!arguments.share.empty()) {
-        json["timed"] = fleet.timed;
-        json["decided"] = fleet.decided;
-        json["complete"] = fleet.complete;
-      }
-      std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-      return 0;
-    }
-    for (const Tuned& t : list) std::cout << to_text(t);
-    if (!arguments.share.empty()) {
-      std::cout << "this worker timed " << fleet.timed << " candidates and decided "
-                << fleet.decided << " kernels; "
-                << (fleet.complete ? "all are decided\n" : "the rest is left: run it again\n");
-    }
+    if (!engine->is_reference()) list = compared(*before, *after);
+    // What nobody can look up is no record.
+    for (Tuned& t : list) t.record = lost.empty() ? t.record : "";
+    tell(list, shared ? &report : nullptr, lost, arguments.json);
     return 0;
   });
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/launch/worker_team.h"
 #include "backends/cpu/probe/measure_rates.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/fork.h"
@@ -28,12 +29,22 @@ std::string environment(const char* name, const std::string& given) {
        "expected " + expected);
 }
 
+constexpr int kMostThreads = cpu::WorkerTeam::kMost;
+
 int thread_count(const EngineOptions& options) {
-  std::string text =
-      environment("TILE_THREADS", options.threads > 0 ? std::to_string(options.threads) : "");
-  if (text.empty()) return 0;
-  int threads = std::atoi(text.c_str());
-  if (threads < 1) bad_option("TILE_THREADS", text, "a positive number");
+  std::string most = std::to_string(kMostThreads);
+  if (options.threads < 0 || options.threads > kMostThreads) {
+    bad_option("number of threads", std::to_string(options.threads),
+               "1 to " + most + ", or 0 for all that there are");
+  }
+  std::string text = options.threads > 0 ? "" : environment("TILE_THREADS", "");
+  if (text.empty()) return options.threads;
+  int threads = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || threads < 1 || threads > kMostThreads) {
+    bad_option("TILE_THREADS", text, "a whole number from 1 to " + most);
+  }
   return threads;
 }
 

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "core/ir/ranks/reduce_part.h"
@@ -74,8 +75,18 @@ std::vector<HostTensor> LocalMesh::run(const std::vector<HostTensor>& inputs) co
     }
   };
   std::vector<std::thread> threads;
-  for (size_t r = 0; r < ranks; ++r) threads.emplace_back(work, r);
+  threads.reserve(ranks);
+  try {
+    for (size_t r = 0; r < ranks; ++r) threads.emplace_back(work, r);
+  } catch (const std::system_error&) {  // those that are there wait for the others' parts
+    ends[threads.size()]->abort();
+  }
   for (std::thread& thread : threads) thread.join();
+  if (threads.size() < ranks) {
+    fail(Stage::run, "memory", {},
+         "no thread for rank " + std::to_string(threads.size()) + " of " + std::to_string(ranks),
+         "a smaller mesh, or a larger limit of processes (ulimit -u), does");
+  }
   // Others fail because one did: that one's error is told.
   std::exception_ptr first;
   for (const std::exception_ptr& error : errors) {

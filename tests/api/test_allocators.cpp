@@ -6,6 +6,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "programs.h"
@@ -153,6 +155,54 @@ TEST_F(Allocators, ThatMisalign) {
   } catch (const jit::Error& error) {
     EXPECT_EQ(error.code(), "argument");
     EXPECT_NE(error.message().find("aligned to 64"), std::string::npos);
+  }
+}
+
+template <class Thrown>
+[[noreturn]] void throw_one() {
+  if constexpr (std::is_same_v<Thrown, std::logic_error>) {
+    throw std::logic_error("of the host");
+  } else {
+    throw Thrown{};
+  }
+}
+// A host in C++ that does not keep its word.
+template <class Thrown>
+tile_allocator throwing(bool from_release) {
+  tile_allocator all{sizeof all, nullptr, nullptr, nullptr};
+  all.allocate = [](void*, size_t, size_t, void*) -> void* { throw_one<Thrown>(); };
+  all.release = [](void*, void* memory, size_t, void*) { std::free(memory); };
+  if (!from_release) return all;
+  all.allocate = [](void*, size_t bytes, size_t alignment, void*) {
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  };
+  all.release = [](void*, void* memory, size_t, void*) {
+    std::free(memory);
+    throw_one<Thrown>();
+  };
+  return all;
+}
+
+TEST_F(Allocators, ThatThrow) {
+  std::vector<float> result = expected(kChain);
+  for (const tile_allocator& thrower :
+       {throwing<std::bad_alloc>(false), throwing<std::logic_error>(false), throwing<int>(false)}) {
+    tile_engine_options options = options_of();
+    options.host_allocator = &thrower;
+    try {
+      jit::Engine(options).parse("tile", kChain).run({x()}, {o()});
+      FAIL() << "nobody was told";
+    } catch (const jit::Error& error) {
+      EXPECT_EQ(error.code(), "memory");
+      EXPECT_NE(error.message().find("the host's allocator threw"), std::string::npos);
+    }
+  }
+  for (const tile_allocator& thrower :
+       {throwing<std::bad_alloc>(true), throwing<std::logic_error>(true), throwing<int>(true)}) {
+    tile_engine_options options = options_of();
+    options.host_allocator = &thrower;
+    jit::Engine(options).parse("tile", kChain).run({x()}, {o()});
+    EXPECT_EQ(o_, result);
   }
 }
 

@@ -1,8 +1,11 @@
 // Compiling on a thread of the library.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -234,22 +237,133 @@ TEST_F(CompilingAsync, ByTheWrapper) {
   EXPECT_EQ(good, 1);
 }
 
-// The process may end while compilations are under way.
-TEST_F(CompilingAsync, EndsWithTheProcess) {
+// What handlers at the process's end, which have no arguments, know.
+tile_compilation* left_over = nullptr;
+
+// The exit status tells what a wait for ever gave.
+constexpr int kCancelled = 11, kElse = 12, kSeconds = 60;
+int status_of_wait(tile_compilation* compilation) {
+  int done = 1;
+  std::string code = code_of(tile_compilation_wait(compilation, -1, &done));
+  return code == "cancelled" && done == 0 ? kCancelled : kElse;
+}
+
+// More than there are threads for, so that the last one waits for its turn. A callback's `user` is
+// a flag that it waits for.
+std::vector<tile_compilation*> begin_many(const jit::Engine& engine, const jit::View& x,
+                                          tile_compile_callback callback, void* user) {
+  std::vector<tile_compilation*> handles;
+  int many = 4 + static_cast<int>(std::thread::hardware_concurrency());
+  for (int i = 0; i < many; ++i) {
+    std::string text = "function (A[M, N]) -> (O) { O = A * " + std::to_string(i) + "; }";
+    jit::Program program = engine.parse("tile", text);
+    Given in({x});
+    handles.push_back(nullptr);
+    jit::check(tile_program_compile_async(program.get(), in.data(), in.size(), nullptr, callback,
+                                          user, &handles.back()));
+  }
+  return handles;
+}
+void take_and_wait(void* flag, tile_error* error, tile_executable* made) {
+  tile_error_free(error);
+  tile_executable_free(made);
+  while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
+}
+
+// The library's own handler is then registered behind the test's, and runs before it.
+void in_a_new_process() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+// A compilation whose callback never comes keeps nobody waiting: here a handler that the host
+// registered before it used the library.
+TEST_F(CompilingAsync, NobodyWaitsForWhatTheEndOfTheProcessDrops) {
+  in_a_new_process();
   EXPECT_EXIT(
       {
+        alarm(kSeconds);
+        std::atexit([] { _exit(status_of_wait(left_over)); });
         jit::Engine engine(options_of());
-        auto* told = new std::vector<Told>(50);
-        for (int i = 0; i < 50; ++i) {
-          std::string text =
-              "function (A[M, N]) -> (O) { T[i, j: M, N] = +(A[i, k] * A[k, j]);"
-              " O = T * " +
-              std::to_string(i) + "; }";
-          jit::check(begin(engine.parse("tile", text), (*told)[static_cast<size_t>(i)], nullptr));
-        }
-        std::exit(3);
+        auto* go = new std::atomic<bool>(false);
+        left_over = begin_many(engine, x(), take_and_wait, go).back();
+        // Callbacks end when the process is about to.
+        std::thread([go] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          *go = true;
+        }).detach();
+        std::exit(0);
       },
-      testing::ExitedWithCode(3), "");
+      testing::ExitedWithCode(kCancelled), "");
+}
+
+// A callback waits for one that is dropped, and the end of the process for the callback.
+TEST_F(CompilingAsync, CallbacksDoNotWaitForWhatTheEndDrops) {
+  in_a_new_process();
+  EXPECT_EXIT(
+      {
+        alarm(kSeconds);
+        static std::atomic<bool> known{false};
+        static std::atomic<int> status{0};
+        std::atexit([] { _exit(status); });
+        jit::Engine engine(options_of());
+        auto callback = [](void*, tile_error* error, tile_executable* made) {
+          tile_error_free(error);
+          tile_executable_free(made);
+          while (!known) std::this_thread::yield();
+          status = status_of_wait(left_over);
+        };
+        left_over = begin_many(engine, x(), callback, nullptr).back();
+        known = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::exit(0);
+      },
+      testing::ExitedWithCode(kCancelled), "");
+}
+
+// The child of a fork has none of the threads that compile.
+TEST_F(CompilingAsync, AForkedChildDoesNotWait) {
+  jit::Engine engine(options_of());
+  std::atomic<bool> go{false};
+  std::vector<tile_compilation*> handles = begin_many(engine, x(), take_and_wait, &go);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(kSeconds);
+    int done = 1;
+    std::string code = code_of(tile_compilation_wait(handles.back(), -1, &done));
+    _exit(code == "fork" && done == 0 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  go = true;
+  for (tile_compilation* handle : handles) {
+    int done = 0;
+    EXPECT_EQ(code_of(tile_compilation_wait(handle, -1, &done)), "");
+    EXPECT_EQ(done, 1);
+    tile_compilation_free(handle);
+  }
+}
+
+// The process may end while compilations are under way: at any time of the first ones, in which the
+// compiler makes what is destroyed when the process ends.
+TEST_F(CompilingAsync, EndsWithTheProcess) {
+  for (int milliseconds : {0, 2, 4, 6, 8, 10, 15, 20, 30, 40}) {
+    EXPECT_EXIT(
+        {
+          jit::Engine engine(options_of());
+          auto* told = new std::vector<Told>(50);
+          for (int i = 0; i < 50; ++i) {
+            std::string text =
+                "function (A[M, N]) -> (O) { T[i, j: M, N] = +(A[i, k] * A[k, j]);"
+                " O = T * " +
+                std::to_string(i) + "; }";
+            jit::check(begin(engine.parse("tile", text), (*told)[static_cast<size_t>(i)], nullptr));
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+          std::exit(3);
+        },
+        testing::ExitedWithCode(3), "")
+        << milliseconds;
+  }
 }
 
 }  // namespace

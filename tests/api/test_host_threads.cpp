@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -12,7 +13,19 @@ namespace tile::test {
 namespace {
 
 // What the host does with the calls that it is asked for.
-enum class Manner { threads, serial, backwards, none, first, twice, late, throws, nested };
+enum class Manner {
+  threads,
+  serial,
+  backwards,
+  none,
+  first,
+  twice,
+  late,
+  throws,
+  throws_a_number,
+  nested,
+  other_thread
+};
 
 struct Host {
   Manner manner = Manner::threads;
@@ -61,6 +74,14 @@ struct Host {
       case Manner::throws:
         task(context, 0);
         throw std::runtime_error("a host that throws");
+      case Manner::throws_a_number:
+        throw 5;
+      case Manner::other_thread:  // all of it, and work of the library's own before
+        std::thread([&] {
+          if (auto work = std::exchange(inner, nullptr)) work();
+          for (size_t i = count; i-- > 0;) task(context, i);
+        }).join();
+        return;
       case Manner::nested: {  // other work on the thread that waits
         if (auto work = std::exchange(inner, nullptr)) work();
         for (size_t i = 0; i < count; ++i) task(context, i);
@@ -94,12 +115,15 @@ class HostThreads : public testing::Test {
     return o_;
   }
 
+  void run_within_a_run(Manner manner);
+
   Host host_;
   std::vector<float> x_ = integers(kSize * kSize, 1), o_;
 };
 
-constexpr Manner kManners[] = {Manner::threads, Manner::serial, Manner::backwards, Manner::none,
-                               Manner::first,   Manner::twice,  Manner::late};
+constexpr Manner kManners[] = {Manner::threads, Manner::serial,      Manner::backwards,
+                               Manner::none,    Manner::first,       Manner::twice,
+                               Manner::late,    Manner::other_thread};
 // A product, sums over whole columns (chained), many rows sorted.
 const char* kSorted = "function (X[M, N]) -> (O) { O = sort(X, 1); }";
 const char* kScanned = "function (X[M, N]) -> (O) { O[i, j: M, N] = +(X[k, j]), i - k < M; }";
@@ -134,17 +158,31 @@ TEST_F(HostThreads, ThatThrow) {
   std::vector<float> result = expected(kChain);
   jit::Engine e = engine(Manner::serial);
   jit::Executable chain = e.parse("tile", kChain).compile({x()});
-  host_.manner = Manner::throws;
-  EXPECT_THROW(chain.run({x()}, {o()}), jit::Error);
+  for (Manner manner : {Manner::throws, Manner::throws_a_number}) {
+    host_.manner = manner;
+    try {
+      chain.run({x()}, {o()});
+      FAIL() << "nobody was told";
+    } catch (const jit::Error& error) {
+      EXPECT_EQ(error.code(), "argument");
+      EXPECT_NE(error.message().find("parallel_for threw"), std::string::npos) << error.message();
+    }
+    // While it compiles, too.
+    try {
+      e.parse("tile", kSoftmax).compile({x()});
+    } catch (const jit::Error& error) {
+      EXPECT_EQ(error.code(), "argument");
+    }
+  }
   host_.manner = Manner::threads;
   chain.run({x()}, {o()});
   EXPECT_EQ(o_, result);
 }
 
 // A waiting thread that takes up other work of the host: another run, with temporaries of its own.
-TEST_F(HostThreads, RunWithinARun) {
+void HostThreads::run_within_a_run(Manner manner) {
   std::vector<float> result = expected(kChain);
-  jit::Engine e = engine(Manner::nested);
+  jit::Engine e = engine(manner);
   jit::Executable chain = e.parse("tile", kChain).compile({x()});
   std::vector<float> y = integers(kSize * kSize, 8), inner(kSize * kSize),
                      inner_result(kSize * kSize);
@@ -161,6 +199,50 @@ TEST_F(HostThreads, RunWithinARun) {
     EXPECT_EQ(inner, inner_result);
   }
   EXPECT_EQ(ran, 3);
+}
+TEST_F(HostThreads, RunWithinARun) { run_within_a_run(Manner::nested); }
+TEST_F(HostThreads, RunWithinARunOnAnotherThread) { run_within_a_run(Manner::other_thread); }
+
+// So many that no machine has them would take a sort's workspace of as many rows, and minutes.
+TEST_F(HostThreads, AreSoManyAtMost) {
+  tile_engine* made = nullptr;
+  for (int threads : {-2147483647, -1, 1025, 99999999, 2147483647}) {
+    tile_engine_options options = options_of();
+    options.threads = threads;
+    tile_error* error = tile_engine_create(&options, &made);
+    ASSERT_NE(error, nullptr) << threads;
+    EXPECT_NE(std::string(tile_error_rendered(error)).find("1 to 1024"), std::string::npos);
+    EXPECT_EQ(code_of(error), "argument");
+  }
+  for (int threads : {0, 1, 1024}) {
+    tile_engine_options options = options_of();
+    options.threads = threads;
+    jit::Engine(options).parse("tile", kSorted).run({x()}, {o()});
+  }
+  for (const char* text : {"0", "-3", "2x", "1025", "99999999999999999999", " ", "1.5"}) {
+    setenv("TILE_THREADS", text, 1);
+    tile_engine_options options = options_of();
+    EXPECT_EQ(code_of(tile_engine_create(&options, &made)), "argument") << text;
+    options.threads = 2;
+    EXPECT_EQ(code_of(tile_engine_create(&options, &made)), "") << "an option comes first";
+    tile_engine_free(made);
+    unsetenv("TILE_THREADS");
+  }
+}
+
+// A log that throws loses its message, and no more.
+TEST_F(HostThreads, LogsThatThrow) {
+  tile_engine_options options = options_of();
+  options.cache_mode = "rw";
+  options.cache_dir = "/dev/null";  // no directory: the log is told
+  static int told;
+  told = 0;
+  options.log = [](void*, tile_log_level, const char*) {
+    ++told;
+    throw 5;
+  };
+  jit::Engine(options).parse("tile", kChain).run({x()}, {o()});
+  EXPECT_GT(told, 0);
 }
 
 TEST_F(HostThreads, CancelledAndTuned) {

@@ -1,8 +1,10 @@
 // Tuning records: lines that travel between builds and machines, and what is wrong with lines.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -68,6 +70,70 @@ TEST_F(TuningRecordFiles, EveryDamagedByteMakesALineNone) {
     EXPECT_NE(parse_line(damaged).kind, RecordLine::Kind::record) << at;
     EXPECT_NE(parse_line(good.substr(0, at)).kind, RecordLine::Kind::record) << at;
   }
+}
+
+// A line with the sum that its text needs.
+std::string sealed(const std::string& text) { return text + ",\"sum\":\"" + digest(text) + "\"}"; }
+std::string unsealed(const std::string& line) { return line.substr(0, line.rfind(",\"sum\":")); }
+
+// Bytes that the process has had at most.
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{1024} * usage.ru_maxrss;
+}
+
+TEST_F(TuningRecordFiles, OfNestedValuesNothingIsMade) {
+  std::string good = to_line(record("schedule", 5, "host"), "here");
+  EXPECT_EQ(parse_line(sealed(unsealed(good))).kind, RecordLine::Kind::record);
+  constexpr size_t kDeep = 4'000'000;
+  int64_t before = peak_bytes();
+  for (const char* opens : {"[", "{\"a\":", "[[],"}) {
+    std::string deep;
+    while (deep.size() < kDeep) deep += opens;
+    for (const std::string& start : {unsealed(good), std::string("{\"device\":\"\"")}) {
+      EXPECT_EQ(parse_line(sealed(start + ",\"more\":" + deep)).kind, RecordLine::Kind::damaged);
+    }
+  }
+  EXPECT_EQ(parse_line(sealed(unsealed(good) + ",\"more\":[1,[2]]")).kind,
+            RecordLine::Kind::record);
+  std::string nested = sealed(unsealed(good) + ",\"host\":[\"host\"]");
+  EXPECT_NE(parse_line(nested).kind, RecordLine::Kind::record);
+  EXPECT_LT(peak_bytes() - before, int64_t{100} << 20);
+}
+
+TEST_F(TuningRecordFiles, ATextLongerThanAnyRecordIsDamage) {
+  std::string name(size_t{17} << 20, 'x');
+  EXPECT_EQ(parse_line(to_line(record(name, 5, "host"), "here")).kind, RecordLine::Kind::damaged);
+}
+
+TEST_F(TuningRecordFiles, RefutedIsTrueOrNothing) {
+  std::string good = unsealed(to_line(record("schedule", 5, "host"), "here"));
+  EXPECT_TRUE(parse_line(sealed(good + ",\"refuted\":true")).record.refuted);
+  for (const char* other : {"false", "null", "0", "\"true\"", "[true]"}) {
+    EXPECT_FALSE(parse_line(sealed(good + ",\"refuted\":" + other)).record.refuted) << other;
+  }
+}
+
+// A set knows a record's cell without looking at all others.
+TEST_F(TuningRecordFiles, AHundredThousandOfOneKernel) {
+  RecordSet set;
+  constexpr int kMany = 100'000;
+  std::clock_t start = std::clock();
+  for (int i = 0; i < kMany; ++i) {
+    set.add("here", record("a schedule with the number " + std::to_string(i), 5, "host"));
+  }
+  size_t known = 0;
+  for (const TuningRecord& r : set.of("here").at("kernel")) known += set.has("here", r) ? 1 : 0;
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10);
+  EXPECT_EQ(known, size_t{kMany});
+  // The latest of a cell counts.
+  set.add("here", record("a schedule with the number 7", 3, "host", 2));
+  set.add("here", record("a schedule with the number 7", 9, "host", 1));
+  EXPECT_EQ(set.size(), size_t{kMany});
+  EXPECT_EQ(set.of("here").at("kernel").at(7).ns, 3);
+  EXPECT_FALSE(set.has("here", record("a schedule with the number 7", 3, "host", 3)));
+  EXPECT_FALSE(set.has("there", record("a schedule with the number 7", 3, "host")));
 }
 
 TEST_F(TuningRecordFiles, NumbersThatNoTimeIsAreDamage) {

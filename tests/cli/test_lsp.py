@@ -296,6 +296,25 @@ class Lsp(unittest.TestCase):
         self.assertEqual(self.hovered(client, uri, 0, 10), "input `X[M, N]`")
         self.assertEqual(client.end(), 0)
 
+    def test_initialize_with_anything(self):
+        for params in (None, {}, {"capabilities": None}, {"capabilities": 7}, {"capabilities": {"general": []}},
+                       {"capabilities": {"general": {"positionEncodings": 1}, "workspace": [{}]}}):
+            client = self.client(start=False)
+            self.assertEqual(client.ask("initialize", params)["serverInfo"]["name"], "tile")
+            self.assertEqual(client.open("file:///a.tile", SOFTMAX), [])
+            self.assertEqual(client.request("initialize", {})["error"]["code"], -32600)
+            self.assertEqual(client.end(), 0)
+        missing = self.client(start=False)
+        missing.send({"id": 1, "method": "initialize"})
+        self.assertIn("capabilities", missing.next()["result"])
+        for params in (1, "a", [], True):
+            client = self.client(start=False)
+            self.assertEqual(client.request("initialize", params)["error"]["code"], -32602, params)
+            # Nothing was begun by it.
+            self.assertEqual(client.request("textDocument/hover", {})["error"]["code"], -32002)
+            client.ask("initialize", {})
+            self.assertEqual(client.end(), 0)
+
     def test_random_edits(self):
         draw = random.Random(1)
         client = self.client()

@@ -177,8 +177,16 @@ class Tools(unittest.TestCase):
         rows = self.tile("--help").split("Subcommands:\n")[1].splitlines()
         return [row.split()[0] for row in rows if row.startswith("  ") and not row.startswith("   ")]
 
-    def options(self, command):
-        return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", self.tile(command, "--help"), re.M))
+    def parts(self, command):
+        """The names of the commands in a command, by --help."""
+        told = self.tile(command, "--help").split("Subcommands:\n")
+        return re.findall(r"^  (\w+)", told[1], re.M) if len(told) > 1 else []
+
+    def options(self, *command):
+        return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", self.tile(*command, "--help"), re.M))
+
+    def all_options(self, command):
+        return self.options(command).union(*(self.options(command, part) for part in self.parts(command)))
 
     def test_manual_pages_agree_with_help(self):
         commands = self.commands()
@@ -193,7 +201,9 @@ class Tools(unittest.TestCase):
             self.assertEqual(text, self.tile("man", command))
             self.assertIn(f"tile\\-{command}", whole)
             told = {option.replace("\\-", "-") for option in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", text)}
-            self.assertEqual(told, self.options(command), command)
+            self.assertEqual(told, self.all_options(command), command)
+            for part in self.parts(command):
+                self.assertIn(f'.SS "{command} {part}"', text)
         self.assertIn("no command", self.tile("man", "walk", fails=True))
         if shutil.which("groff"):
             for page in pages.iterdir():
@@ -217,13 +227,18 @@ class Tools(unittest.TestCase):
         self.assertEqual(set(self.completed("tile", "new", "")), {"tile", "mfg", "lift"})
         self.write("some.tile", "")
         self.assertEqual(self.completed("tile", "check", "some"), ["some.tile"])
+        self.assertEqual(self.completed("tile", "records", ""), self.parts("records"))
+        self.assertEqual(self.completed("tile", "records", "ver"), ["verify"])
+        self.assertEqual(set(self.completed("tile", "records", "merge", "--")), self.options("records", "merge"))
+        self.assertEqual(self.completed("tile", "records", "list", "--diagnostics", "t"), ["text"])
+        self.assertEqual(self.completed("tile", "records", "import", "some"), ["some.tile"])
 
     def test_completions_have_every_option_and_are_scripts(self):
         for shell in SHELLS:
             text = self.tile("completion", shell)
             for command in self.commands():
                 self.assertIn(command, text)
-                for option in self.options(command):
+                for option in self.all_options(command):
                     self.assertIn(option if shell != "fish" else f"-l {option[2:]}", text)
             if shutil.which(shell):
                 check = subprocess.run([shell, "-n"], input=text, capture_output=True, text=True)

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "backends/cuda/source.h"
-#include "bench/workload.h"
+#include "bench/measure/workload.h"
 #include "core/autodiff/differentiate.h"
 #include "core/fusion/group.h"
 #include "core/ir/analysis/uses.h"

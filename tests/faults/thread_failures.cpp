@@ -1,17 +1,14 @@
 // A process that gets no more threads, or none from some number on: what is made of several gives
 // the same results on fewer.
-#include <dlfcn.h>
-#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 
+#include "tests/faults/failing_threads.h"
 #include "tests/faults/product.h"
 
 namespace {
@@ -19,22 +16,6 @@ namespace {
 using namespace tile::test;
 
 constexpr unsigned kSeconds = 60;
-constinit std::atomic<int> threads_left{1 << 30};
-
-}  // namespace
-
-// Replaces the C library's for every library of the process.
-extern "C" [[gnu::visibility("default")]] int pthread_create(pthread_t* thread,
-                                                             const pthread_attr_t* attributes,
-                                                             void* (*start)(void*),
-                                                             void* argument) {
-  if (threads_left.fetch_sub(1) <= 0) return EAGAIN;
-  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  static const auto real = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
-  return real(thread, attributes, start, argument);
-}
-
-namespace {
 
 Outcome everything() {
   Product product;
@@ -58,7 +39,8 @@ int main() {
       alarm(kSeconds);
       threads_left = threads;
       Outcome outcome = everything();
-      std::printf("with %d more threads: %d were refused\n", threads, std::max(0, -threads_left));
+      std::printf("with %d more threads: %d were refused\n", threads,
+                  std::max(0, -threads_left.load()));
       std::fflush(stdout);
       _exit(outcome);
     }

@@ -2,8 +2,11 @@
 // formatted once it stays so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "core/ir/program.h"
@@ -62,14 +65,16 @@ struct Counts {
   int formatted = 0, refused = 0;
 };
 
-void check(const fs::path& path, Counts& counts) {
-  Language language = *tile::language_of_suffix(path.string());
-  std::string before = read(path), after;
+void check(const fs::path& path, Language language, const std::string& before, Counts& counts) {
+  std::string after;
   try {
     after = tile::cli::formatted(language, source(before));
   } catch (const tile::Failure&) {  // no program of the grammar
     EXPECT_EQ(meaning(language, before), "") << path;
     ++counts.refused;
+    return;
+  } catch (const tile::InternalError& error) {
+    ADD_FAILURE() << path << ": " << error.what();
     return;
   }
   ++counts.formatted;
@@ -78,17 +83,84 @@ void check(const fs::path& path, Counts& counts) {
   EXPECT_EQ(comments(language, after), comments(language, before)) << path;
 }
 
-TEST(Format, EveryProgramOfTheRepositoryStaysTheSame) {
-  Counts counts;
+std::vector<std::pair<fs::path, Language>> programs() {
+  std::vector<std::pair<fs::path, Language>> list;
   for (const char* top : {"bench", "runtime", "tests", "core"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TILE_SOURCE_DIR) / top)) {
-      if (tile::language_of_suffix(entry.path().string()) && entry.is_regular_file()) {
-        check(entry.path(), counts);
+      std::optional<Language> language = tile::language_of_suffix(entry.path().string());
+      if (language && entry.is_regular_file()) list.emplace_back(entry.path(), *language);
+    }
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+// The text with some pieces put in, taken out or moved: what stands between words, mostly.
+std::string mutated(std::string text, std::mt19937& random) {
+  constexpr auto kPieces = std::to_array<std::string_view>(
+      {" ",      "\t",    "\n",   "\n\n\n", "\r\n", "/*c*/", " /* c\n  c */ ",
+       "// c\n", "# c\n", "\\\n", "-",      "+",    "*",     "/",
+       "<",      ">",     "|",    "&",      "=",    "!",     ".",
+       ",",      ";",     ":",    "?",      "$",    " o ",   "(",
+       ")",      "[",     "]",    "{",      "}",    "let ",  "in ",
+       "1",      "2.",    "x",    "\"s\"",  "@",    "^",     "->",
+       "..<",    "é"});
+  auto place = [&] { return static_cast<size_t>(random()) % (text.size() + 1); };
+  for (auto changes = 1 + random() % 4; changes > 0; --changes) {
+    size_t at = place(), length = 1 + random() % 8;
+    switch (random() % 4) {
+      case 0:
+        text.erase(std::min(at, text.size()), length);
+        break;
+      case 1: {
+        size_t blank = text.find_first_of(" \n", at);
+        if (blank != text.npos) text.erase(blank, 1);
+        break;
+      }
+      default: {
+        // Between words, where a comment may stand, or anywhere.
+        size_t blank = random() % 2 == 0 ? at : text.find_first_of(" \n([{,;", at);
+        text.insert(std::min(blank, text.size()), kPieces[random() % kPieces.size()]);
       }
     }
   }
+  return text;
+}
+
+TEST(Format, EveryProgramOfTheRepositoryStaysTheSame) {
+  Counts counts;
+  for (const auto& [path, language] : programs()) check(path, language, read(path), counts);
   EXPECT_GT(counts.formatted, 150);
   EXPECT_GT(counts.refused, 0);
+}
+
+TEST(Format, ChangedProgramsStayTheSame) {
+  constexpr int kChanges = 12;
+  constexpr size_t kLongest = 3000;  // bytes: what longer programs have, short ones have, too
+  Counts counts;
+  std::mt19937 random(5);
+  for (const auto& [path, language] : programs()) {
+    std::string text = read(path);
+    for (int i = 0; i < kChanges && text.size() < kLongest; ++i) {
+      std::string changed = mutated(text, random);
+      SCOPED_TRACE(changed);
+      check(path, language, changed, counts);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+  EXPECT_GT(counts.formatted, 500);
+  EXPECT_GT(counts.refused, 500);
+}
+
+// Words that are another one without what stands between them.
+TEST(Format, WordsStayApart) {
+  for (const char* text :
+       {"def t |x, y| {3 \\\n\n}", "def t |x, y| {3 \\\n\n\n\n}", "def t |x| {[1, 2. 3].y}",
+        "def t |x| {[1, 2 .3].y}", "def t |x| {f([0. 0, 0])}"}) {
+    Counts counts;
+    check("mfg", Language::mfg, text, counts);
+    EXPECT_EQ(counts.formatted + counts.refused, 1) << text;
+  }
 }
 
 // Every prefix of a program is a program or is refused, and so is the program with a byte replaced.

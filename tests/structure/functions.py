@@ -14,7 +14,7 @@ LONGEST = 60
 # "file function": why it is one.
 LONG_FUNCTIONS = {
     "backends/cpu/emit/fold_emitter.cpp FoldEmitter::fold_loop": "blocks of a loop in a loop that name each other",
-    "bench/study_shapes.cpp classes": "a table",
+    "bench/commands/study_shapes.cpp classes": "a table",
     "runtime/cli/main.cpp main_of": "a paragraph for each command",
 }
 TOPS = ("core", "backends", "runtime", "bench", "tests")

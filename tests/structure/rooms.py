@@ -27,7 +27,7 @@ lower/launch lower/context lower/tile lower/piece lower/gpu lower""".split()
 ONE_ROOM = {"ir/ranks": "ir", "language/tile": "language", "language/mfg": "language", "language/lift": "language",
             "autodiff/derivation": "autodiff", "autodiff/loops": "autodiff"}
 MOST_SOURCES = 28
-LARGE_FOLDERS = {"bench": "one program; its parts are peers/, micro/ and workloads/"}
+LARGE_FOLDERS = {}
 LONGEST = 450
 LONG_FILES = {
     "bench/peers/driver.py": "runs alone in a peer's Python",

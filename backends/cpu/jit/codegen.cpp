@@ -99,9 +99,10 @@ Machine make_machine(const std::string& features) {
 // keeps every type and constant that it has seen.
 class Passes {
  public:
-  Passes(llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
-    context_.setDiscardValueNames(true);
-    if (machine.addPassesToEmitFile(pipeline_, out_, nullptr, type)) {
+  Passes(llvm::TargetMachine& machine, llvm::CodeGenFileType type)
+      : parts_(std::make_unique<Parts>()) {
+    parts_->context.setDiscardValueNames(true);
+    if (machine.addPassesToEmitFile(parts_->pipeline, parts_->out, nullptr, type)) {
       fail_backend("LLVM cannot write code for this target");
     }
   }
@@ -111,23 +112,28 @@ class Passes {
   bool worn() const { return runs_ >= kMostRuns; }
   llvm::LLVMContext& context() {
     ++runs_;
-    return context_;
+    return parts_->context;
   }
   // What the module becomes, until the next run.
   llvm::StringRef run(llvm::Module& module) {
-    bytes_.clear();
-    pipeline_.run(module);
-    return {bytes_.data(), bytes_.size()};
+    parts_->bytes.clear();
+    parts_->pipeline.run(module);
+    return {parts_->bytes.data(), parts_->bytes.size()};
   }
 
  private:
   static constexpr int kMostRuns = 64;  // what the context and the passes keep is then given back
 
+  struct Parts {
+    llvm::LLVMContext context;
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream out{bytes};
+    Pipeline pipeline;
+  };
   int runs_ = 0;
-  llvm::LLVMContext context_;
-  llvm::SmallVector<char, 0> bytes_;
-  llvm::raw_svector_ostream out_{bytes_};
-  Pipeline pipeline_;
+  // Held: where memory runs out while passes are added, tables of the pipeline say that they are
+  // larger than they are, and whoever destroyed them would free what is behind their ends.
+  Held<Parts> parts_;
 };
 
 // What one thread compiles with.

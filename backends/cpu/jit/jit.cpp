@@ -42,7 +42,8 @@ std::shared_ptr<Jit> Jit::make() {
     delete jit;
   });
   made->use([&made] {
-    llvm::orc::LLJITBuilder builder;
+    Held<llvm::orc::LLJITBuilder> held(std::make_unique<llvm::orc::LLJITBuilder>());
+    llvm::orc::LLJITBuilder& builder = *held;
     // Objects come compiled: the builder need not ask what this processor can do.
     builder.setJITTargetMachineBuilder(
         llvm::orc::JITTargetMachineBuilder(llvm::Triple(llvm::sys::getProcessTriple())));

@@ -12,6 +12,7 @@
 #include "backends/cpu/launch/spin.h"
 #include "backends/cpu/launch/thread_supply.h"
 #include "backends/fork.h"
+#include "backends/host_calls.h"
 #include "backends/thread_exit.h"
 
 namespace tile::cpu {
@@ -146,8 +147,8 @@ void WorkerTeam::run_on_host(int64_t workers, const Work& work, const ParallelFo
   hosted_.next = 0;
   hosted_.open = true;
   try {
-    pool.run(pool.user, static_cast<size_t>(workers), host_task, this);
-  } catch (...) {  // a host in C++ that does not keep its word
+    run_on(pool, static_cast<size_t>(workers), host_task, this);
+  } catch (...) {
     keep_failure();
   }
   // What the host has left out: one worker does all that is left to do.

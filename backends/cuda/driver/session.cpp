@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "backends/cuda/driver/graph.h"
+#include "backends/host_calls.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -105,18 +106,7 @@ void* Session::from_pool(size_t bytes, CUstream stream) {
 }
 
 void* Session::from_host(size_t bytes, CUstream stream) const {
-  void* memory = allocator_.allocate(allocator_.user, bytes, kAlignment, stream);
-  if (memory == nullptr) {
-    fail(Stage::run, "memory", {},
-         "the host's allocator gave no " + std::to_string(bytes) + " bytes of device memory");
-  }
-  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
-    allocator_.release(allocator_.user, memory, bytes, stream);
-    fail(Stage::run, "argument", {},
-         "the host's allocator gave device memory that is not aligned to " +
-             std::to_string(kAlignment) + " bytes");
-  }
-  return memory;
+  return take_memory(allocator_, bytes, kAlignment, stream, "device memory");
 }
 
 void Session::release(void* memory, size_t bytes, void* stream) noexcept {
@@ -125,7 +115,7 @@ void Session::release(void* memory, size_t bytes, void* stream) noexcept {
   try {
     Current current(*device_);
     if (allocator_.is_given()) {
-      allocator_.release(allocator_.user, memory, bytes, stream_of(stream));
+      give_back_memory(allocator_, memory, bytes, stream_of(stream));
     } else {
       driver_.cuMemFreeAsync_(address(memory), stream_of(stream));
     }

@@ -183,9 +183,9 @@ Value Elaborator::call_function(const Syntax& call, const Function& function) {
     bound.push_back({block.parameters[i].name, std::move(argument)});
   }
   std::vector<Scope> scopes = std::exchange(scopes_, std::vector<Scope>(1));
-  uint32_t path = std::exchange(call_path_, call_path_ * 31 + call.span.begin + 1);
+  calls_.push_back(call.span.begin);
   Value result = run_block(function.block, bound);
-  call_path_ = path;
+  calls_.pop_back();
   scopes_ = std::move(scopes);
   return result;
 }

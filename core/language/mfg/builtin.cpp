@@ -4,6 +4,7 @@
 
 #include "core/language/mfg/builtin_names.h"
 #include "core/language/mfg/elaborate.h"
+#include "core/language/mfg/token.h"
 
 namespace tile::mfg {
 namespace {
@@ -289,6 +290,17 @@ Value Elaborator::replicated(const Syntax& node, size_t count) {
   return tuple_value(std::vector<Part>(count, value.part(0)));
 }
 
+// What tells places of the text apart: neither white space nor a comment changes it.
+uint32_t Elaborator::words_before(uint32_t offset) {
+  if (word_starts_.empty()) {
+    for (const Token& token : tokenize(source_->text)) {
+      if (token.kind != TokenKind::newline) word_starts_.push_back(token.span.begin);
+    }
+  }
+  auto at = std::lower_bound(word_starts_.begin(), word_starts_.end(), offset);
+  return static_cast<uint32_t>(at - word_starts_.begin());
+}
+
 // A hash of the pixel, the place in the text, the calls around it and the loops' counters: 24 bits
 // of it are the fraction in [0, 1).
 Value Elaborator::random(const Syntax& node) {
@@ -300,7 +312,9 @@ Value Elaborator::random(const Syntax& node) {
     h = op(Op::mul, op(Op::bit_xor, h, op(Op::shr, h, constant(15))), constant(0x846ca68bu));
     return op(Op::bit_xor, h, op(Op::shr, h, constant(16)));
   };
-  Ref hash = mixed(constant(node.span.begin * 0x9e3779b9u + call_path_));
+  uint32_t path = 0;
+  for (uint32_t call : calls_) path = path * 31 + words_before(call) + 1;
+  Ref hash = mixed(constant(words_before(node.span.begin) * 0x9e3779b9u + path));
   std::vector<Ref> keys = pixel_;
   keys.insert(keys.end(), counters_.begin(), counters_.end());
   for (Ref key : keys) {

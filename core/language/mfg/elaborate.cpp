@@ -225,7 +225,7 @@ void Elaborator::fresh_body() {
   pixel_.clear();
   extents_.clear();
   counters_.clear();
-  call_path_ = 0;
+  calls_.clear();
   depth_ = 0;
 }
 

@@ -162,6 +162,7 @@ class Elaborator {
   Value replicated(const Syntax& node, size_t count);
   Value to_floats(const Value& v);
   Value random(const Syntax& node);
+  uint32_t words_before(uint32_t offset);
   Value to_ncoord(const Syntax& node);
   Part fraction(Part x);
   Part dot(const Value& a, const Value& b);
@@ -248,11 +249,12 @@ class Elaborator {
   std::map<const StatementSyntax*, Binding> global_values_;  // of this body
   std::map<std::string_view, int> input_ranks_;
   std::vector<std::pair<std::string_view, Span>> input_names_;
-  std::vector<Ref> pixel_;     // the indices of the tensor being defined, x first
-  std::vector<Expr> extents_;  // its extents
-  std::vector<Ref> counters_;  // of the open loops
-  uint32_t call_path_ = 0;     // hash of the calls being written out
-  std::string_view function_;  // being declared
+  std::vector<Ref> pixel_;             // the indices of the tensor being defined, x first
+  std::vector<Expr> extents_;          // its extents
+  std::vector<Ref> counters_;          // of the open loops
+  std::vector<uint32_t> calls_;        // where the calls being written out stand in the text
+  std::vector<uint32_t> word_starts_;  // of the text, in order; empty until rand() asks
+  std::string_view function_;          // being declared
   int depth_ = 0;
   size_t steps_ = 0;
 };

@@ -58,7 +58,8 @@ class Formatter {
       must = must || statement || end || behind_program || remark;
     }
     int lines = must ? std::max(1, piece.newlines) : piece.newlines;
-    bool edge = opens(before) || closes(piece);
+    // Of two ends behind a `\` the second is one of a statement.
+    bool edge = before.kind != PieceKind::escape && (opens(before) || closes(piece));
     return std::min(lines, edge ? 1 : 2);
   }
 

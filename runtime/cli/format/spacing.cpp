@@ -161,6 +161,11 @@ bool would_join(std::string_view left, std::string_view right) {
   return one_of(joined, kLong);
 }
 
+// Beside a point a number would be another one.
+bool is_number(const Piece& piece) {
+  return piece.kind == PieceKind::word && piece.text[0] >= '0' && piece.text[0] <= '9';
+}
+
 }  // namespace
 
 std::vector<Sides> sides_of(Language language, std::span<const Piece> pieces) {
@@ -174,6 +179,7 @@ bool space_between(const Piece& left, const Sides& of_left, const Piece& right,
   if (words) return true;
   bool symbols = left.kind == PieceKind::symbol && right.kind == PieceKind::symbol;
   if (was && symbols && would_join(left.text, right.text)) return true;
+  if (was && (is_number(left) || is_number(right)) && (left.is(".") || right.is("."))) return true;
   if (of_left.after == Space::none || of_right.before == Space::none) return false;
   if (of_left.after == Space::one || of_right.before == Space::one) return true;
   // A word stands apart from what closes before it: [[attribute]] O.

@@ -123,12 +123,22 @@ void Server::notify(const std::string& method, const Json& params) {
   }
 }
 
+// A client that says nothing of itself, or null, has the protocol's least.
 Json Server::initialize(const Json& params) {
+  if (initialized_) throw Refused(kInvalidRequest, "the server is initialized already");
+  if (!params.is_object() && !params.is_null()) {
+    throw Refused(kInvalidParams, "the parameters of initialize are an object");
+  }
   initialized_ = true;
-  Json client = params.value("capabilities", Json::object());
+  Json client = params.is_object() ? params.value("capabilities", Json()) : Json();
+  if (!client.is_object()) client = Json::object();
   auto list = [&](const char* path) {
-    Json found = client.value(Json::json_pointer(path), Json::array());
-    return found.is_array() ? found : Json::array();
+    try {
+      Json found = client.at(Json::json_pointer(path));
+      return found.is_array() ? found : Json::array();
+    } catch (const Json::exception&) {  // nothing there, or something else on the way to it
+      return Json::array();
+    }
   };
   auto holds = [](const Json& all, const char* word) {
     return std::find(all.begin(), all.end(), Json(word)) != all.end();

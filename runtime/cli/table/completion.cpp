@@ -29,6 +29,12 @@ std::string positional_choices(const CommandInfo& command) {
   return out;
 }
 
+std::vector<std::string> command_names(const CommandInfo& command) {
+  std::vector<std::string> names;
+  for (const CommandInfo& part : command.commands) names.push_back(part.name);
+  return names;
+}
+
 std::string bash_values(const CommandInfo& command) {
   std::string cases;
   for (const OptionInfo& option : command.options) {
@@ -41,17 +47,30 @@ std::string bash_values(const CommandInfo& command) {
   return cases;
 }
 
+// What sets `options` and `words` for a command. The commands in it are known by the word at
+// `depth`.
+std::string bash_command(const CommandInfo& command, int depth) {
+  std::string out;
+  if (std::string values = bash_values(command); !values.empty()) {
+    out += "      case \"$before\" in\n" + values + "      esac\n";
+  }
+  out += "      options='" + option_names(command) + "'\n";
+  out += "      words='" + positional_choices(command) + joined(command_names(command)) + "'\n";
+  if (command.commands.empty()) return out;
+  std::string place = std::to_string(depth);
+  out += "      if [ \"$COMP_CWORD\" -gt " + place + " ]; then\n      words=''\n" +
+         "      case \"${COMP_WORDS[" + place + "]}\" in\n";
+  for (const CommandInfo& part : command.commands) {
+    out += "    " + part.name + ")\n" + bash_command(part, depth + 1) + "      ;;\n";
+  }
+  return out + "      esac\n      fi\n";
+}
+
 std::string bash(const CommandInfo& program) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = command_names(program);
   std::string cases;
   for (const CommandInfo& command : program.commands) {
-    names.push_back(command.name);
-    cases += "    " + command.name + ")\n";
-    if (std::string values = bash_values(command); !values.empty()) {
-      cases += "      case \"$before\" in\n" + values + "      esac\n";
-    }
-    cases += "      options='" + option_names(command) + "'\n";
-    cases += "      words='" + positional_choices(command) + "' ;;\n";
+    cases += "    " + command.name + ")\n" + bash_command(command, 2) + "      ;;\n";
   }
   return "# bash completion for " + program.name + ", printed by `" + program.name +
          " completion bash`.\n_" + program.name + "() {\n" +
@@ -102,6 +121,17 @@ std::string zsh(const CommandInfo& program) {
     list += "    '" + command.name + ":" + escaped(command.description, ":\\") + "'\n";
     cases += "    " + command.name + ")\n      _arguments";
     for (const OptionInfo& option : command.options) cases += " \\\n        " + zsh_option(option);
+    if (!command.commands.empty()) {
+      cases += " \\\n        '1:command:(" + joined(command_names(command)) + ")'";
+      cases += " \\\n        '*:file:_files'";
+    }
+    for (const CommandInfo& part : command.commands) {
+      for (const OptionInfo& option : part.options) {
+        if (!option.positional && option.name != "--help") {
+          cases += " \\\n        " + zsh_option(option);
+        }
+      }
+    }
     cases += " ;;\n";
   }
   return "#compdef " + program.name + "\n# zsh completion, printed by `" + program.name +
@@ -126,6 +156,19 @@ std::string fish_option(const std::string& program, const std::string& when,
   return line + text + "\n";
 }
 
+std::string fish_command(const std::string& program, const std::string& when,
+                         const CommandInfo& command) {
+  std::string out;
+  for (const OptionInfo& option : command.options) out += fish_option(program, when, option);
+  std::string names = joined(command_names(command));
+  for (const CommandInfo& part : command.commands) {
+    out += "complete -c " + program + " -n '" + when + "; and not __fish_seen_subcommand_from " +
+           names + "' -f -a " + part.name + " -d '" + escaped(part.description, "\\") + "'\n";
+    out += fish_command(program, when + "; and __fish_seen_subcommand_from " + part.name, part);
+  }
+  return out;
+}
+
 std::string fish(const CommandInfo& program) {
   std::string out = "# fish completion, printed by `" + program.name + " completion fish`.\n";
   for (const OptionInfo& option : program.options) {
@@ -134,9 +177,7 @@ std::string fish(const CommandInfo& program) {
   for (const CommandInfo& command : program.commands) {
     out += "complete -c " + program.name + " -n __fish_use_subcommand -f -a " + command.name +
            " -d '" + escaped(command.description, "\\") + "'\n";
-    for (const OptionInfo& option : command.options) {
-      out += fish_option(program.name, "__fish_seen_subcommand_from " + command.name, option);
-    }
+    out += fish_command(program.name, "__fish_seen_subcommand_from " + command.name, command);
   }
   return out;
 }

@@ -1,7 +1,7 @@
 #include <filesystem>
-#include <fstream>
 
 #include "core/support/diagnostic.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/table/command_info.h"
 
 namespace tile::cli {
@@ -76,10 +76,7 @@ std::string footer_of(const CommandInfo& command) {
 void write(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(Stage::run, "file", {}, "cannot write " + path.string());
+  write_text(path.string(), text);
 }
 
 std::string page_of_program(const CommandInfo& program, const std::string& version) {
@@ -94,14 +91,28 @@ std::string page_of_program(const CommandInfo& program, const std::string& versi
   return out + options_of(program) + footer_of(program);
 }
 
+// The commands in a command, with their options.
+std::string parts_of(const CommandInfo& command) {
+  std::string out = command.commands.empty() ? "" : ".SH COMMANDS\n";
+  for (const CommandInfo& part : command.commands) {
+    out +=
+        ".SS \"" + roff(command.name + " " + part.name) + "\"\n" + roff(part.description) + ".\n";
+    for (const OptionInfo& option : part.options) {
+      if (option.name != "--help") out += listed(option);
+    }
+  }
+  return out;
+}
+
 std::string page_of_command(const CommandInfo& program, const CommandInfo& command,
                             const std::string& version) {
   std::string name = program.name + "-" + command.name;
   std::string out = heading(name, version);
   out += ".SH NAME\n" + roff(name) + " \\- " + roff(command.description) + "\n";
   out += ".SH SYNOPSIS\n\\fB" + roff(program.name + " " + command.name) + "\\fR" +
-         synopsis(command) + "\n";
-  out += options_of(command) + footer_of(command);
+         (command.commands.empty() ? synopsis(command) : " \\fIcommand\\fR [\\fIoptions\\fR]") +
+         "\n";
+  out += parts_of(command) + options_of(command) + footer_of(command);
   return out + ".SH SEE ALSO\n\\fB" + roff(program.name) + "\\fR(1)\n";
 }
 

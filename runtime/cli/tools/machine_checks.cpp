@@ -157,6 +157,8 @@ std::vector<Finding> machine_findings() {
     all.push_back(threads(*engine));
   } catch (const Failure& failure) {
     all.push_back({"cpu", Health::fault, failure.what(), failure.diagnostic().hint});
+  } catch (const std::exception& failure) {  // short of memory, perhaps
+    all.push_back({"cpu", Health::fault, failure.what(), ""});
   }
   all.push_back(load());
   all.push_back(governor());

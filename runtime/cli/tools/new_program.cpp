@@ -1,8 +1,8 @@
 // `tile new`: starting programs, one for each language, that show what the language is for.
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
+#include "runtime/cli/files.h"
 #include "runtime/cli/tools/tools.h"
 
 namespace tile::cli {
@@ -69,16 +69,14 @@ int command_new(const std::string& language, std::string file) {
     fail(Stage::run, "argument", {}, "there is no language " + language, "tile, mfg or lift");
   }
   if (file.empty()) file = "start." + language;
-  if (std::filesystem::exists(std::filesystem::symlink_status(file))) {
+  std::error_code none;
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, none))) {
     fail(Stage::run, "file", {}, file + " is there already", "give the new file another name");
   }
   bool named = language_of_suffix(file) == wanted;
   for (const Start& start : kStarts) {
     if (start.language != *wanted) continue;
-    std::ofstream out(file, std::ios::binary);
-    out << start.text;
-    out.close();
-    if (!out) fail(Stage::run, "file", {}, "cannot write " + file);
+    write_new_text(file, start.text);
     std::cout << file << " is written; run it with\n  tile run " << file
               << (named ? "" : " --lang " + language) << " " << start.arguments << "\n";
   }

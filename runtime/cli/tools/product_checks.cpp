@@ -50,6 +50,18 @@ constexpr auto kVariables = std::to_array<std::string_view>(
      "TILE_NVRTC", "TILE_CUDA_SYNC", "TILE_TRACE", "TILE_NVTX", "TILE_PERF", "TILE_GDB",
      "TILE_BENCH_PYTHON", "TILE_BENCH_LIBRARIES", "TILE_TEST_SEEDS", "TILE_ROOT"});
 
+// A value may be anything; a terminal is given what can be read.
+std::string shown(std::string_view text) {
+  constexpr size_t kMost = 200;
+  constexpr unsigned char kSpace = 0x20, kDelete = 0x7f;
+  std::string result(text.substr(0, kMost));
+  for (char& c : result) {
+    auto code = static_cast<unsigned char>(c);
+    if (code < kSpace || code == kDelete) c = '?';
+  }
+  return text.size() > kMost ? result + "..." : result;
+}
+
 std::vector<Finding> variables() {
   std::vector<Finding> all;
   for (char** at = environ; *at != nullptr; ++at) {
@@ -57,7 +69,7 @@ std::vector<Finding> variables() {
     if (!text.starts_with("TILE_")) continue;
     std::string_view name = text.substr(0, text.find('='));
     bool known = std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end();
-    all.push_back({"variable", known ? Health::good : Health::note, std::string(text),
+    all.push_back({"variable", known ? Health::good : Health::note, shown(text),
                    known ? "" : "nothing reads a variable of this name"});
   }
   return all;
@@ -94,6 +106,8 @@ Finding computation(const std::string& backend) {
             "report it, with the output of tile doctor --json"};
   } catch (const Failure& failure) {
     return {subject, Health::fault, failure.what(), failure.diagnostic().hint};
+  } catch (const std::exception& failure) {  // short of memory, perhaps
+    return {subject, Health::fault, failure.what(), ""};
   }
 }
 
@@ -111,6 +125,8 @@ std::vector<Finding> gpu() {
   } catch (const Failure& failure) {
     if (present) return {{"gpu", Health::fault, failure.what(), failure.diagnostic().hint}};
     return {{"gpu", Health::note, "none: " + std::string(failure.what()), ""}};
+  } catch (const std::exception& failure) {
+    return {{"gpu", Health::fault, failure.what(), ""}};
   }
 }
 

@@ -1,9 +1,10 @@
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <thread>
 
+#include "core/language/program_text.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/cli/tools/tools.h"
@@ -44,13 +45,6 @@ void add_picture(std::vector<PagePicture>& list, const std::string& name, const 
   list.push_back({name, png_of(picture, {.automatic = !is_integer(picture.type)}, name)});
 }
 
-void write_page(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) fail(Stage::run, "file", {}, "cannot write " + path);
-}
-
 std::string page_of(const Ran& ran, const std::string& file) {
   std::vector<PagePicture> before, after;
   for (size_t i = 0; i < ran.inputs.size(); ++i) {
@@ -71,7 +65,7 @@ void run_now(const RunArguments& arguments, const WatchArguments& watch, const O
   try {
     Ran ran = run_program(arguments, options);
     write_outputs(ran, arguments);
-    if (!watch.html.empty()) write_page(watch.html, page_of(ran, arguments.file));
+    if (!watch.html.empty()) write_text(watch.html, page_of(ran, arguments.file));
     for (size_t i = 0; i < ran.outputs.size(); ++i) {
       std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";
     }
@@ -80,18 +74,29 @@ void run_now(const RunArguments& arguments, const WatchArguments& watch, const O
   } catch (const Located& e) {
     std::string text = render(e.diagnostic, *e.source);
     std::cout << text << std::flush;
-    if (!watch.html.empty()) write_page(watch.html, picture_page(arguments.file, {}, {}, text));
+    if (!watch.html.empty()) write_text(watch.html, picture_page(arguments.file, {}, {}, text));
   } catch (const Failure& e) {
     std::cout << "tile: " << e.what() << "\n";
     if (!e.diagnostic().hint.empty()) std::cout << " hint: " << e.diagnostic().hint << "\n";
     std::cout << std::flush;
+  } catch (const std::exception& e) {  // a fault of ours, or no memory: the next text may do
+    std::cout << "tile: " << e.what() << std::endl;
   }
+}
+
+// What watching writes must not be what it watches.
+void require_other(const std::string& page, const std::string& program) {
+  std::error_code none;
+  if (!std::filesystem::equivalent(page, program, none)) return;
+  fail(Stage::run, "argument", {}, "--html " + page + " is the program itself",
+       "name another file for the page");
 }
 
 }  // namespace
 
 int command_watch(const RunArguments& run, const WatchArguments& watch, const Options& options) {
-  read_text(run.file);  // throws where there is nothing to watch
+  read_text(run.file, kMaxTextBytes);  // throws where there is nothing to watch
+  if (!watch.html.empty()) require_other(watch.html, run.file);
   for (int runs = 0;;) {
     State before = state_of(run.file);
     run_now(run, watch, options);

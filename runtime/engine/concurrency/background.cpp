@@ -42,12 +42,32 @@ void end_background() {
   Background* all = of_this_process();
   if (all == nullptr) return;
   ending = true;
-  std::deque<std::function<void()>> dropped;
+  {
+    // It goes before the workers are waited for: one of them may wait for work that is dropped.
+    std::deque<std::function<void()>> dropped;
+    std::lock_guard lock(all->mutex);
+    all->closed = true;
+    dropped.swap(all->queue);
+  }
   std::unique_lock lock(all->mutex);
-  all->closed = true;
-  dropped.swap(all->queue);
   all->ended.wait(lock, [&] { return all->workers == (is_worker ? 1 : 0); });
 }
+
+// The process's handlers run in the order in which they were not registered, so that what LLVM
+// makes once, while a worker compiles, would be destroyed before end_background() is called there.
+// The thread_local objects of the thread that ends the process go before all handlers: the main
+// thread, usually. Where it is another one, or the library was loaded by another one, the handler
+// is all there is.
+struct EndsFirst {
+  ~EndsFirst() { end_background(); }
+};
+bool note_main_thread() {
+  if (gettid() != getpid()) return false;
+  thread_local EndsFirst at_end;
+  static_cast<void>(at_end);
+  return true;
+}
+[[maybe_unused]] const bool is_noted = note_main_thread();
 
 // Never destroyed.
 Background& background() {

@@ -3,18 +3,13 @@
 #include <ctime>
 #include <utility>
 
+#include "runtime/engine/concurrency/wait_clock.h"
+
 namespace tile {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::milliseconds kWait{5};
-// ThreadSanitizer does not see that a lock is taken by a wait on the steady clock
-// (pthread_mutex_clocklock, with GCC 12), only by one on the time of day.
-#ifdef __SANITIZE_THREAD__
-using WaitClock = std::chrono::system_clock;
-#else
-using WaitClock = std::chrono::steady_clock;
-#endif
 
 const char* work_of(Stage stage) {
   switch (stage) {

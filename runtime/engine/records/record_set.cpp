@@ -33,21 +33,25 @@ std::optional<TuningRecord> converted(const ReadRecords::Line& line, const std::
   }
 }
 
-bool same_cell(const TuningRecord& a, const TuningRecord& b) {
-  return a.schedule == b.schedule && a.host == b.host;
-}
-
 }  // namespace
 
 void RecordSet::add(const std::string& processor, const TuningRecord& record) {
   std::vector<TuningRecord>& list = records_[processor][record.kernel];
-  auto known = std::find_if(list.begin(), list.end(),
-                            [&](const TuningRecord& r) { return same_cell(r, record); });
-  if (known == list.end()) {
+  Cells& cells = cells_[processor][record.kernel];
+  auto [cell, fresh] = cells.try_emplace({record.schedule, record.host}, list.size());
+  if (fresh) {
     list.push_back(record);
-  } else if (record.time >= known->time) {
-    *known = record;
+  } else if (record.time >= list[cell->second].time) {
+    list[cell->second] = record;
   }
+}
+
+const RecordSet::Cells* RecordSet::cells_of(const std::string& processor,
+                                            const std::string& kernel) const {
+  auto kernels = cells_.find(processor);
+  if (kernels == cells_.end()) return nullptr;
+  auto cells = kernels->second.find(kernel);
+  return cells == kernels->second.end() ? nullptr : &cells->second;
 }
 
 RecordSet::Taken RecordSet::add(std::string_view text, const std::string& target,
@@ -78,12 +82,10 @@ const std::map<std::string, std::vector<TuningRecord>>& RecordSet::of(
 }
 
 bool RecordSet::has(const std::string& processor, const TuningRecord& record) const {
-  const std::map<std::string, std::vector<TuningRecord>>& kernels = of(processor);
-  auto at = kernels.find(record.kernel);
-  return at != kernels.end() &&
-         std::any_of(at->second.begin(), at->second.end(), [&](const TuningRecord& r) {
-           return same_cell(r, record) && r.time >= record.time;
-         });
+  const Cells* cells = cells_of(processor, record.kernel);
+  if (cells == nullptr) return false;
+  auto cell = cells->find({record.schedule, record.host});
+  return cell != cells->end() && of(processor).at(record.kernel)[cell->second].time >= record.time;
 }
 
 std::vector<std::string> RecordSet::processors() const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/records/tuning_records.h"
@@ -36,7 +37,12 @@ class RecordSet {
   std::string text_of(const std::string& processor) const;
 
  private:
+  // The place in a kernel's list of each schedule and host: a file may have millions of one kernel.
+  using Cells = std::map<std::pair<std::string, std::string>, size_t>;
+  const Cells* cells_of(const std::string& processor, const std::string& kernel) const;
+
   std::map<std::string, std::map<std::string, std::vector<TuningRecord>>> records_;
+  std::map<std::string, std::map<std::string, Cells>> cells_;
 };
 
 // What records of the first format named beside the build, for this target.

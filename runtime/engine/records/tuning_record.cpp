@@ -68,6 +68,19 @@ void require_tensors(const Kernel& kernel, const std::vector<int64_t>& fixed) {
   if (!sound) fail(Stage::run, "file", {}, "the kernel on record names tensors that are not there");
 }
 
+// A record is one object of texts and numbers: of what is nested in it nothing is made. Discarded:
+// no JSON, or too long to be a record.
+Json flat(std::string_view line) {
+  constexpr size_t kLongest = size_t{1} << 24;  // bytes; kernels' texts have some thousand
+  if (line.size() > kLongest) return Json::value_t::discarded;
+  auto keep = [](int depth, Json::parse_event_t event, Json&) {
+    bool begins =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    return depth == 0 || !begins;
+  };
+  return Json::parse(line, keep, false);
+}
+
 constexpr double kLargest = 1e18;  // of a number that becomes an integer
 
 bool take(const Json& json, RecordLine& line) {
@@ -81,7 +94,8 @@ bool take(const Json& json, RecordLine& line) {
   if (!whole || r.ns <= 0 || samples < 1 || samples > kLargest || time > kLargest) return false;
   r.samples = static_cast<int64_t>(samples);
   r.time = static_cast<int64_t>(time);
-  r.refuted = json.contains("refuted");
+  auto refuted = json.find("refuted");
+  r.refuted = refuted != json.end() && *refuted == true;
   return true;
 }
 
@@ -159,7 +173,7 @@ RecordLine parse_line(std::string_view line) {
   RecordLine result;
   using Kind = RecordLine::Kind;
   if (line.starts_with(kEarlier)) {
-    Json json = Json::parse(line, nullptr, false);
+    Json json = flat(line);
     if (json.is_object() && take_earlier(json, result)) result.kind = Kind::earlier;
     return result;
   }
@@ -168,7 +182,7 @@ RecordLine parse_line(std::string_view line) {
     return result;
   }
   if (!is_sealed(line)) return result;
-  Json json = Json::parse(line, nullptr, false);
+  Json json = flat(line);
   if (json.is_object() && take(json, result)) result.kind = Kind::record;
   return result;
 }

@@ -57,7 +57,9 @@ Reach reach(const Launch& launch, const nest::Buffer& b) {
 // runs are timed one at a time, has several sets of arguments that launches take in turns, so that
 // none finds its data in the cache that the one before filled.
 struct KernelTimer::Memory {
-  Memory(const Engine& engine, const Launch& launch) : session(engine.session()) {
+  explicit Memory(const Engine& engine) : session(engine.session()) {}
+  // What there is so far is given back where memory runs out.
+  Memory(const Engine& engine, const Launch& launch) : Memory(engine) {
     std::vector<Reach> sizes;
     size_t total = 0;
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
@@ -92,6 +94,7 @@ struct KernelTimer::Memory {
   }
   void* add(size_t bytes) {
     bytes = std::max<size_t>(bytes, 64);
+    blocks.reserve(blocks.size() + 1);
     void* data = session != nullptr ? session->allocate(bytes, nullptr)
                                     : ::operator new(bytes, std::align_val_t{64});
     blocks.emplace_back(data, bytes);

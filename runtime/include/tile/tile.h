@@ -174,19 +174,20 @@ typedef void (*tile_parallel_for_callback)(void* user, size_t count, tile_task t
 
 typedef struct {
   size_t struct_size;
-  const char* backend;    /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
-  const char* features;   /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
-  int threads;            /* 0: TILE_THREADS, else all cores of the caller's arena, but no more than
-                           * the quota of its control groups (cgroup v2, cpu.max) rounded up */
-  size_t memory_limit;    /* bytes that one run may take beside its tensors, and the executable's
-                           * constant inputs: temporaries, workspaces (of sorts too), buffers of
-                           * threads, dense copies of strided inputs and outputs; on a GPU, bytes of
-                           * its memory in use. Beyond it: an error of code "memory". 0: of a GPU no
-                           * limit, else the machine's memory; what the reference interpreter makes
-                           * may take 1 GiB at least */
-  const char* cache_dir;  /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile.
-                           * Made where it is missing. One that is a link, belongs to another user or
-                           * is open to others (mode 700 is not) is not used; the log says why. */
+  const char* backend;   /* "auto" (default), "cpu", "reference", "cuda", "cuda:1" (second GPU) */
+  const char* features;  /* NULL: the host's; "avx2", "avx512", "sse": a narrower CPU target */
+  int threads;           /* 1 to 1024; 0: TILE_THREADS, else all cores of the caller's arena, but no
+                          * more than the quota of its control groups (cgroup v2, cpu.max) rounded
+                          * up */
+  size_t memory_limit;   /* bytes that one run may take beside its tensors, and the executable's
+                          * constant inputs: temporaries, workspaces (of sorts too), buffers of
+                          * threads, dense copies of strided inputs and outputs; on a GPU, bytes of
+                          * its memory in use. Beyond it: an error of code "memory". 0: of a GPU no
+                          * limit, else the machine's memory; what the reference interpreter makes
+                          * may take 1 GiB at least */
+  const char* cache_dir; /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile.
+                          * Made where it is missing. One that is a link, belongs to another user or
+                          * is open to others (mode 700 is not) is not used; the log says why. */
   const char* cache_mode; /* NULL: TILE_CACHE, else "rw"; "ro", "off", "verify" */
   int strict_skip;        /* forbid computing skipped points with a zero factor (CPU: always) */
   int deterministic;      /* see below */
@@ -392,7 +393,8 @@ TILE_API tile_error* tile_program_compile_async(tile_program* program,
                                                 tile_compile_callback callback, void* user,
                                                 tile_compilation** compilation);
 /* Waits until the callback has returned, at most so many milliseconds (negative: for ever), and
- * tells whether it has. Within the callback itself it is an error of code "argument". */
+ * tells whether it has. Within the callback itself it is an error of code "argument", when the
+ * process ends one of code "cancelled", and in a forked child one of code "fork". */
 TILE_API tile_error* tile_compilation_wait(tile_compilation* compilation, double timeout_ms,
                                            int* done);
 /* The compilation ends soon, with an error of code "cancelled", unless it is as good as done. */

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <sstream>
 
-#include "bench/report.h"
-#include "bench/session.h"
-#include "bench/trust.h"
+#include "bench/commands/session.h"
+#include "bench/report/report.h"
+#include "bench/report/trust.h"
 #include "core/interpret/interpret.h"
 
 namespace tile::bench {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "bench/workload.h"
+#include "bench/measure/workload.h"
 #include "tests/executors/run_backends.h"
 
 namespace tile::test {

@@ -136,6 +136,19 @@ TEST(MfgProgram, SizesAreExpressions) {
   EXPECT_EQ(*parameter.max, 64);
 }
 
+// What stands for a place is the words before it.
+TEST(MfgProgram, RandomNumbersDependOnWordsAlone) {
+  auto body = [](const std::string& between, const std::string& last) {
+    return mfg_body("fn noise |k: f32| { rand()*k }\n" + between +
+                    mfg_pixel("noise(1.0) +" + between + "  noise(2.0) + " + last));
+  };
+  std::string plain = body("", "rand()");
+  EXPECT_EQ(body("\n\n# A comment.\n", "rand()"), plain);
+  EXPECT_EQ(body("   # Another.\n\n", " rand( )"), plain);
+  EXPECT_NE(body("", "0 + rand()"), plain);
+  EXPECT_NE(body("", "noise(1.0)"), body("", "rand()"));
+}
+
 TEST(MfgProgram, RepeatedParsingGivesTheSameBody) {
   std::string text = mfg_pixel("rand() + rsum(0..<3) |i| { rand() }");
   EXPECT_EQ(mfg_body(text), mfg_body(text));

@@ -1,0 +1,49 @@
+// The subcommands of tile-bench. Each returns the process's exit status; throws Failure or
+// cli::Located.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/measure/timing.h"
+#include "runtime/cli/session.h"
+
+namespace tile::bench {
+
+struct Request {
+  cli::Options engine;
+  std::string folder;  // of the workloads
+  std::vector<std::string> names;
+  std::string filter;
+  bool peers = false;
+  bool check = true;
+  bool schedules = false;  // print what tuning found
+  double tune_ms = 0;      // of each benchmark; 0: the analytic schedules
+  TimingOptions timing;
+  std::string json;  // file; empty: none
+  std::string html;  // the same as a page; needs json
+  bool resume = false;
+};
+
+int command_list(const Request& request);
+int command_run(const Request& request);
+int command_tune(const Request& request);
+// Two files of results, case by case: exits 1 if one is slower by more than `threshold` (0.05: 5 %)
+// and by more than the noise of both runs.
+int command_compare(const std::string& before, const std::string& after, double threshold);
+// The model's pick and the race's against every aligned candidate, on random shapes of several
+// classes.
+struct StudyOptions {
+  size_t shapes = 60;
+  uint32_t seed = 1;
+  double seconds = 10;  // of measuring schedules, each kernel
+  double race_ms = 200;
+  bool trace = false;  // every measured schedule goes into the file, with the model's estimate
+};
+int command_study(const Request& request, const StudyOptions& options);
+// Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for
+// sizes from `from` to `to`.
+int command_cliffs(const Request& request, int64_t from, int64_t to);
+int command_report(const std::string& json, const std::string& html);
+
+}  // namespace tile::bench

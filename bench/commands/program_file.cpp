@@ -1,0 +1,168 @@
+#include "bench/commands/program_file.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "bench/measure/prepared.h"
+#include "bench/measure/workload.h"
+#include "bench/report/results.h"
+#include "runtime/cli/tensor_file.h"
+#include "runtime/engine/inspect/profile.h"
+
+namespace tile::bench {
+namespace {
+
+// Two programs of the same meaning may round differently: of floats, relative to the largest.
+constexpr double kTolerance = 1e-3;
+
+Case case_of(const std::string& file, const std::vector<std::string>& shapes) {
+  std::optional<Language> language = language_of_suffix(file);
+  if (!language) {
+    fail(Stage::run, "argument", {}, "cannot tell the language of " + file,
+         "use the suffix .tile, .mfg or .lift");
+  }
+  auto workload = std::make_shared<Workload>();
+  workload->source = std::make_shared<Source>(Source{file, cli::read_text(file)});
+  workload->language = *language;
+  Case c;
+  c.name = file;
+  for (const auto& [name, shape] : cli::named(shapes)) c.shapes[name] = cli::parse_shape(shape);
+  c.workload = std::move(workload);
+  return c;
+}
+
+// The case with inputs that it names and none that the program does not have.
+Prepared prepared(const std::shared_ptr<Engine>& engine, const Case& c) {
+  return cli::located(c.workload->source, [&] {
+    std::vector<std::string> names = input_names(program_of(c), c);
+    for (const auto& [name, type] : c.shapes) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      fail(Stage::run, "argument", {}, c.name + " has no input " + name);
+    }
+    return Prepared(engine, c);
+  });
+}
+
+std::string quantity(double value, const char* unit) {
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T"};
+  size_t prefix = 0;
+  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  char text[48];
+  std::snprintf(text, sizeof text, "%.4g %s%s", value, kPrefixes[prefix], unit);
+  return text;
+}
+std::string microseconds(double ns) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3f us", ns / 1e3);
+  return text;
+}
+
+// Each line of a text some columns to the right, without empty ones.
+std::string indented(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) out += "    " + line + "\n";
+  }
+  return out;
+}
+
+void print_kernels(const Prepared& p) {
+  std::vector<LaunchProfile> launches = profile(p.executable(), p.launch_ns());
+  double sum = 0;
+  for (const LaunchProfile& launch : launches) sum += launch.ns;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const LaunchProfile& l = launches[i];
+    std::cout << "  kernel " << l.name << ": " << microseconds(l.ns);
+    char text[160];
+    std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
+    std::cout << text << quantity(l.bytes, "B") << ", ";
+    std::cout << (l.operations > 0 ? quantity(l.operations, "FLOP") : "operations not counted");
+    std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
+    std::cout << text;
+    const Launch& launch = p.executable().launches[i];
+    if (launch.kernel) std::cout << indented(print(launch.schedule));
+  }
+}
+
+void print_program(const Prepared& p, const Times& times) {
+  const Executable& e = p.executable();
+  std::cout << p.what().name << ": " << microseconds(times.least()) << " at least, "
+            << microseconds(times.median()) << " in the median of " << times.iterations
+            << " runs\n";
+  char text[160];
+  std::snprintf(text, sizeof text, "  compiled in %.2f ms; ", p.compile_ms());
+  std::cout << text << quantity(p.work().bytes, "B") << " of inputs and outputs, "
+            << quantity(static_cast<double>(e.arena_bytes + e.workspace_bytes), "B")
+            << " of temporaries\n";
+  if (e.engine->is_reference()) return;
+  print_kernels(p);
+}
+
+// The largest difference of two programs' outputs; throws Failure where they are not alike.
+double largest_difference(Prepared& a, Prepared& b) {
+  if (a.outputs().size() != b.outputs().size()) {
+    fail(Stage::run, "argument", {}, "the two programs have different numbers of outputs");
+  }
+  for (Prepared* p : {&a, &b}) {
+    p->run();
+    p->fetch();
+  }
+  double worst = 0;
+  for (size_t i = 0; i < a.outputs().size(); ++i) {
+    const Tensor &x = a.outputs()[i], &y = b.outputs()[i];
+    if (x.type() != y.type() || x.shape() != y.shape()) {
+      fail(Stage::run, "argument", {}, "the outputs differ in type or shape");
+    }
+    worst = std::max(worst, difference(x, y));
+  }
+  return worst;
+}
+
+}  // namespace
+
+std::optional<std::string> program_file(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::error_code error;
+    bool file = language_of_suffix(name) && std::filesystem::exists(name, error);
+    bool path = language_of_suffix(name) || name.find('/') != std::string::npos;
+    if (path && !file) fail(Stage::run, "argument", {}, "there is no file " + name);
+    if (!file) continue;
+    if (names.size() > 1) {
+      fail(Stage::run, "argument", {}, "a program's file is measured alone",
+           "another one beside it: --against FILE");
+    }
+    return name;
+  }
+  return std::nullopt;
+}
+
+int command_run_file(const Request& request, const std::string& file,
+                     const FileArguments& arguments) {
+  std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
+  std::vector<Prepared> all;
+  all.push_back(prepared(engine, case_of(file, arguments.shapes)));
+  bool two = !arguments.against.empty();
+  if (two) all.push_back(prepared(engine, case_of(arguments.against, arguments.shapes)));
+  double worst = two ? largest_difference(all[0], all[1]) : 0;
+  for (Prepared& p : all) {
+    if (request.tune_ms > 0) p.tune(request.tune_ms, {});
+  }
+  std::vector<Contender> contenders;
+  for (const Prepared& p : all) contenders.push_back({p.what().name, p.calls()});
+  std::vector<Times> times = interleave(contenders, request.timing);
+  std::cout << engine->device() << "\n";
+  for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
+  if (!two) return 0;
+  char text[160];
+  double ratio = in_turns(times[1], times[0]);
+  std::snprintf(text, sizeof text,
+                " takes %.3f times as long; largest difference of results %.2g\n", ratio, worst);
+  std::cout << arguments.against << text;
+  return worst <= kTolerance ? 0 : 1;
+}
+
+}  // namespace tile::bench

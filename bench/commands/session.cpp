@@ -1,0 +1,286 @@
+#include "bench/commands/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+
+#include "bench/peers/python.h"
+#include "bench/report/trust.h"
+#include "core/kernel/forms/tensor_core_gemm.h"
+#include "core/target/target.h"
+
+namespace tile::bench {
+namespace {
+
+// Of the largest magnitude in a result of floats: sums are exact on our data, functions differ in
+// their last bits.
+constexpr double kTolerance = 5e-5;
+
+constexpr double kCopiedBytes = 1 << 16;  // less is a call's cost
+
+// What mostly reads is not held back by a copy's writes.
+bool mostly_reads(const Work& work) { return work.written < work.bytes / 8; }
+
+double tolerance_of(const Prepared& prepared) {
+  double stated = prepared.what().workload->tolerance;
+  return is_float(prepared.output().type()) ? std::max(kTolerance, stated) : stated;
+}
+
+void compare(const std::string& with, double difference, double tolerance) {
+  if (difference <= tolerance) return;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g", difference);
+  fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text);
+}
+
+// The cases of a suite one after the other, so that it is done before the next one begins.
+void by_suite(std::vector<Case>& cases) {
+  std::map<std::string, size_t> order;
+  for (const Case& c : cases) order.try_emplace(c.workload->suite, order.size());
+  std::stable_sort(cases.begin(), cases.end(), [&](const Case& a, const Case& b) {
+    return order[a.workload->suite] < order[b.workload->suite];
+  });
+}
+
+}  // namespace
+
+Session::Session(const Request& request)
+    : request_(request),
+      engine_(cli::make_engine(request.engine)),
+      threads_(engine_->target().threads),
+      cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
+  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
+  bool gpu = is_gpu(engine_->target());
+  std::string device = gpu ? "cuda" : "cpu";
+  std::erase_if(cases_, [&](const Case& c) { return c.workload->device != device; });
+  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
+  by_suite(cases_);
+  if (!request.peers) return;
+  if (!gpu) peers_ = make_peers(threads_);
+  Precision precision = engine_->target().precision;
+  for (auto& peer : make_python_peers(cases_, threads_, device, precision))
+    peers_.push_back(std::move(peer));
+}
+
+Context Session::context() {
+  Context context{engine_->device(), threads_, &ceilings_, {}};
+  if (is_gpu(engine_->target())) {
+    context.device_gflops = 2 * threads_ * engine_->target().fma_per_ns;
+    context.device_gbps = device_copy();
+  }
+  if (!request_.peers) return context;
+  for (const auto& peer : peers_)
+    context.peers.push_back(peer->name() + ": " + peer->description());
+  if (is_gpu(engine_->target())) return context;  // the libraries linked in are of the host
+  for (const std::string& missing : missing_peers(peers_)) context.peers.push_back(missing);
+  return context;
+}
+
+const std::shared_ptr<Engine>& Session::engine_of(const Workload& workload) {
+  Precision precision = workload.precision.value_or(engine_->target().precision);
+  if (precision == engine_->target().precision) return engine_;
+  std::shared_ptr<Engine>& engine = others_[precision];
+  if (!engine) {
+    cli::Options options = request_.engine;
+    options.precision = to_string(precision);
+    engine = cli::make_engine(options);
+  }
+  return engine;
+}
+
+Prepared Session::prepare(const Case& c) { return Prepared(engine_of(*c.workload), c); }
+
+// How many times faster than f32's multiply-adds this CPU's instructions are that multiply packed
+// neighbours of the types of the first two inputs.
+double Session::neighbours_advantage(const Prepared& prepared) const {
+  const Target& target = engine_->target();
+  auto rate = [&](DType type) {
+    if (type == DType::bf16) return std::max(target.dot_bf16_per_ns, target.tiles.bf16_per_ns);
+    if (type == DType::i16) return target.dot_i16_per_ns;
+    bool byte = type == DType::i8 || type == DType::u8;
+    return byte ? std::max(target.dot_i8_per_ns, target.tiles.i8_per_ns) : 0;
+  };
+  const std::vector<Tensor>& inputs = prepared.inputs();
+  if (inputs.size() < 2) return 1;
+  double both = std::min(rate(inputs[0].type()), rate(inputs[1].type()));
+  return std::max(1.0, both / target.fma_per_ns);
+}
+
+double Session::ceiling(const Prepared& prepared) {
+  if (is_gpu(engine_->target())) return device_ceiling(prepared);
+  const Work& work = prepared.work();
+  if (prepared.what().workload->measure == Measure::gflops) {
+    return ceilings_.gflops(threads_) * neighbours_advantage(prepared);
+  }
+  Traffic traffic = mostly_reads(work) ? Traffic::read : Traffic::copy;
+  return ceilings_.gbps(traffic, threads_, work.bytes);
+}
+
+// What a processor or its memory can do differs from second to second where others use the machine
+// too, and what a copy takes from process to process: the ceiling takes turns with the contenders.
+// Null where it does not.
+std::unique_ptr<PlainWork> Session::plain_work(const Prepared& prepared) const {
+  if (is_gpu(engine_->target())) return nullptr;
+  if (prepared.what().workload->measure == Measure::gflops) return plain_multiply_adds(threads_);
+  const Work& work = prepared.work();
+  if (work.bytes < kCopiedBytes) return nullptr;
+  return plain_traffic(mostly_reads(work) ? Traffic::read : Traffic::copy, threads_, work.bytes);
+}
+
+// Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.
+double Session::device_ceiling(const Prepared& prepared) {
+  const Target& target = prepared.executable().engine->target();
+  if (prepared.what().workload->measure == Measure::gflops) {
+    DType type = prepared.inputs().front().type();
+    double rate = std::max(tensor_core_rate(type, target), target.fma_per_ns);
+    return 2 * target.gpu.multiprocessors * rate;
+  }
+  return device_copy();
+}
+
+double Session::device_copy() {
+  if (device_copy_gbps_ == 0) device_copy_gbps_ = device_copy_gbps(*engine_->session());
+  return device_copy_gbps_;
+}
+
+// Peers that have the case; those that fail, now or at the first call, are named in the result.
+std::vector<Session::Opponent> Session::opponents(const Prepared& prepared, Result& result) {
+  std::vector<Opponent> list;
+  for (const auto& peer : peers_) {
+    auto output =
+        std::make_unique<Tensor>(InputType{prepared.output().type(), prepared.output().shape()});
+    try {
+      Calls calls = peer->prepare(prepared.what(), prepared.inputs(), *output);
+      if (!calls) continue;
+      calls(1);
+      list.push_back({peer->name(), std::move(output), std::move(calls)});
+    } catch (const std::exception& failure) {
+      result.failed_peers.push_back({peer->name(), failure.what()});
+    }
+  }
+  return list;
+}
+
+// Every peer's result, or the interpreter's where there is no peer.
+std::string Session::check(Prepared& prepared, const std::vector<Opponent>& others) const {
+  if (!request_.check) return "";
+  prepared.run();
+  prepared.fetch();
+  std::string with;
+  for (const Opponent& other : others) {
+    double share = prepared.what().workload->share;
+    double off = difference(prepared.output(), *other.output, share);
+    compare(other.name, off, tolerance_of(prepared));
+    with += (with.empty() ? "" : ", ") + other.name;
+  }
+  if (!with.empty()) return with;
+  std::optional<double> off = difference_from_reference(prepared);
+  if (!off) return "";
+  compare("the interpreter", *off, tolerance_of(prepared));
+  return "interpreter";
+}
+
+Result Session::time(Prepared& prepared, const std::string& name) {
+  Result result;
+  result.name = name;
+  const Workload& workload = *prepared.what().workload;
+  result.suite = workload.suite;
+  result.target_geomean = workload.target_geomean;
+  result.target_worst = workload.target_worst;
+  result.measure = workload.measure;
+  result.work = prepared.work();
+  result.compile_ms = prepared.compile_ms();
+  result.schedules = prepared.schedules();
+  std::vector<Opponent> others = opponents(prepared, result);
+  progress_.show(name + ": checking");
+  result.checked_with = check(prepared, others);
+  while (!time_in_turns(prepared, others, result)) {
+  }
+  if (result.ceiling == 0) result.ceiling = ceiling(prepared);
+  progress_.clear();
+  if (!is_gpu(engine_->target())) {
+    result.untrusted = distrust(workload, prepared.inputs().front().type(), result);
+  }
+  return result;
+}
+
+void Session::keep_ceiling(const Prepared& prepared, double amount, Times times,
+                           Result& result) const {
+  bool arithmetic = prepared.what().workload->measure == Measure::gflops;
+  result.ceiling_work = amount * (arithmetic ? neighbours_advantage(prepared) : 1);
+  result.ceiling = result.ceiling_work / times.median();
+  result.ceiling_times = std::move(times);
+}
+
+// False: a peer failed at it. It is named in the result and no longer among the others.
+bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result) {
+  std::optional<size_t> timed;  // whose turn it is, none: ours
+  std::vector<Contender> contenders{{"tile", [&, calls = prepared.calls()](int64_t count) {
+                                       timed.reset();
+                                       return calls(count);
+                                     }}};
+  for (size_t i = 0; i < others.size(); ++i) {
+    contenders.push_back({others[i].name, [&, i](int64_t count) {
+                            timed = i;
+                            return others[i].calls(count);
+                          }});
+  }
+  std::unique_ptr<PlainWork> best = plain_work(prepared);
+  if (best) {
+    contenders.push_back({"ceiling", [&](int64_t count) {
+                            timed.reset();
+                            return best->nanoseconds(count);
+                          }});
+  }
+  try {
+    std::vector<Times> times = interleave(contenders, request_.timing, [&](int round) {
+      progress_.show(result.name + ": round " + std::to_string(round + 1) + " of " +
+                     std::to_string(request_.timing.rounds));
+    });
+    result.times = std::move(times[0]);
+    for (size_t i = 0; i < others.size(); ++i) {
+      result.peers.push_back({others[i].name, std::move(times[i + 1])});
+    }
+    if (best) keep_ceiling(prepared, best->amount(), std::move(times.back()), result);
+  } catch (const Failure& failure) {
+    if (!timed) throw;
+    result.failed_peers.push_back({others[*timed].name, failure.what()});
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(*timed));
+    return false;
+  }
+  return true;
+}
+
+std::vector<double> Session::tune(Prepared& prepared, double budget_ms) {
+  using Clock = std::chrono::steady_clock;
+  const std::string& name = prepared.what().name;
+  double work = prepared.what().workload->measure == Measure::gflops ? prepared.work().operations
+                                                                     : prepared.work().bytes;
+  bool one_kernel = prepared.executable().launches.size() == 1;
+  double best_possible = ceiling(prepared);
+  std::vector<double> curve;
+  auto start = Clock::now();
+  auto report = [&](const std::string& kernel, size_t tried, size_t total, double best_ns) {
+    if (one_kernel) curve.push_back(best_ns);
+    double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    char text[200];
+    std::snprintf(text, sizeof text, "%s: kernel %s, candidate %zu of %zu, best %s", name.c_str(),
+                  kernel.c_str(), tried, total, time_text(best_ns).c_str());
+    std::string line = text;
+    // The work of a program is not divided among its kernels.
+    if (one_kernel) {
+      std::snprintf(text, sizeof text, " (%.1f %% of the ceiling)",
+                    100 * work / best_ns / best_possible);
+      line += text;
+    }
+    double left = spent / static_cast<double>(tried) * static_cast<double>(total - tried);
+    std::snprintf(text, sizeof text, ", at most %.1f s left for it", left);
+    progress_.show(line + text);
+  };
+  prepared.tune(budget_ms, report);
+  progress_.clear();
+  return curve;
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,135 @@
+#include "bench/measure/prepared.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/engine/constants.h"
+
+namespace tile::bench {
+namespace {
+
+constexpr double kInterpretedPoints = 1 << 23;
+
+}  // namespace
+
+Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_(c) {
+  program_ = load(engine, c);
+  std::vector<InputLayout> given = layouts(*program_, c);
+  std::vector<std::string> names = input_names(program_->program(), c);
+  std::vector<size_t> constants;
+  for (const InputLayout& layout : given) {
+    inputs_.emplace_back(layout.type);
+    size_t number = inputs_.size() - 1;
+    const std::vector<std::string>& list = c.workload->constants;
+    if (std::find(list.begin(), list.end(), names[number]) != list.end()) {
+      constants.push_back(number);
+    }
+    const auto& value = program_->defaults()[number];
+    if (value && c.shapes.count(names[number]) == 0) {
+      std::memcpy(inputs_.back().data(), value->bytes.data(), value->bytes.size());
+    } else {
+      fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()));
+    }
+  }
+  if (constants.size() != c.workload->constants.size()) {
+    fail(Stage::run, "file", {}, c.name + ": a constant that is no input");
+  }
+  input_views_ = views(inputs_);
+  auto start = std::chrono::steady_clock::now();
+  executable_ = constants.empty() ? program_->executable(given)
+                                  : program_->executable(std::span(input_views_), constants);
+  auto took = std::chrono::steady_clock::now() - start;
+  compile_ms_ = std::chrono::duration<double, std::milli>(took).count();
+  for (size_t i = 0; i < executable_->bound.outputs.size(); ++i) {
+    const BoundTensor& t = executable_->output(i);
+    outputs_.emplace_back(InputType{t.type, t.shape});
+  }
+  output_views_ = views(outputs_);
+  if (DeviceSession* session = engine->session()) move_to_device(*session);
+  check_tensors(*executable_, input_views_, output_views_);
+  if (executable_->restored) executable_ = compile_stages(*executable_);
+  work_ = work_of(executable_->bound, engine->target());
+}
+
+std::vector<std::string> Prepared::schedules() const {
+  std::vector<std::string> all;
+  for (const Launch& launch : executable_->launches) {
+    if (launch.kernel) all.push_back(print(launch.schedule));
+  }
+  return all;
+}
+
+// Copies of the tensors in a device's memory.
+struct Prepared::OnDevice {
+  explicit OnDevice(DeviceSession& s) : session(s) {}
+  ~OnDevice() {
+    for (auto [data, bytes] : blocks) session.release(data, bytes, nullptr);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  void place(const Tensor& tensor, TensorView& view) {
+    view.data = session.allocate(tensor.bytes(), nullptr);
+    view.memory = Memory::device;
+    blocks.emplace_back(view.data, tensor.bytes());
+    session.copy_in(view.data, tensor.data(), tensor.bytes(), nullptr);
+  }
+
+  DeviceSession& session;
+  std::vector<std::pair<void*, size_t>> blocks;
+};
+
+void Prepared::move_to_device(DeviceSession& session) {
+  device_ = std::make_shared<OnDevice>(session);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    bool constant = constant_at(*executable_, i) != nullptr;  // has a copy there
+    if (!constant) device_->place(inputs_[i], input_views_[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) device_->place(outputs_[i], output_views_[i]);
+}
+
+void Prepared::fetch() {
+  if (!device_) return;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    device_->session.copy_out(outputs_[i].data(), output_views_[i].data, outputs_[i].bytes(),
+                              nullptr);
+  }
+}
+
+Calls Prepared::calls() const {
+  if (!device_) return timed([this] { run(); });
+  return [this](int64_t count) {
+    return device_->session.elapsed_ns(nullptr, [&] {
+      for (int64_t i = 0; i < count; ++i) run();
+    });
+  };
+}
+
+std::vector<double> Prepared::launch_ns() const {
+  constexpr int kRuns = 10;  // the first warms caches and pages
+  std::vector<double> least;
+  for (int i = 0; i < kRuns; ++i) {
+    std::vector<double> ns;
+    RunOptions options;
+    options.profile = &ns;
+    tile::run(*executable_, input_views_, output_views_, options);
+    if (i <= 1) least = ns;
+    for (size_t l = 0; l < least.size(); ++l) least[l] = std::min(least[l], ns[l]);
+  }
+  return least;
+}
+
+std::optional<double> difference_from_reference(Prepared& prepared) {
+  const Work& work = prepared.work();
+  if (!work.counted || work.points > kInterpretedPoints) return std::nullopt;
+  EngineOptions options;
+  options.backend = "reference";
+  Prepared reference(Engine::create(options), prepared.what());
+  prepared.run();
+  prepared.fetch();
+  reference.run();
+  return difference(prepared.output(), reference.output(), prepared.what().workload->share);
+}
+
+}  // namespace tile::bench

@@ -1,0 +1,72 @@
+// Results: a table for people, and JSON in Google Benchmark's shape for programs.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/measure/ceilings.h"
+#include "bench/measure/timing.h"
+#include "bench/measure/work.h"
+#include "bench/measure/workload.h"
+
+namespace tile::bench {
+
+struct PeerResult {
+  std::string name;
+  Times times;
+};
+
+struct Result {
+  std::string name;
+  std::string suite;
+  double target_geomean = 0, target_worst = 0;  // of the suite; 0: none
+  std::vector<double> tuning;  // the best time after each candidate, ns; empty: not tuned
+  Measure measure = Measure::gflops;
+  Work work;
+  double ceiling = 0;  // in units of the measure
+  // Of what took turns with the contenders as the ceiling, if anything did: its times, and the
+  // operations or bytes of one call.
+  Times ceiling_times;
+  double ceiling_work = 0;
+  Times times;
+  double compile_ms = 0;
+  std::vector<std::string> schedules;  // of our kernels
+  std::string checked_with;            // what the values were compared with; empty: nothing
+  std::vector<PeerResult> peers;
+  struct FailedPeer {
+    std::string name, reason;
+  };
+  std::vector<FailedPeer> failed_peers;  // that have the case and could not be timed
+  std::string untrusted;                 // why the peers' times mean little; empty: nothing known
+  std::string error;                     // not empty: the case failed, the rest means nothing
+
+  double work_done() const { return measure == Measure::gflops ? work.operations : work.bytes; }
+  // 10^9 operations or bytes in a second, from the median.
+  double rate() const { return work_done() / times.median(); }
+  double share_of_ceiling() const { return share_of_ceiling(times); }
+  double share_of_ceiling(const Times& of) const;  // in turns, where the ceiling took turns
+  // The fastest peer's time over ours: above 1, we are faster; 0 without peers. In turns, or of
+  // both the least.
+  double ratio_best_peer() const;
+  double ratio_best_peer_least() const;
+};
+
+struct Context {
+  std::string device;
+  int threads = 1;
+  Ceilings* ceilings = nullptr;
+  std::vector<std::string> peers;  // descriptions, and why others are missing
+  // Of a GPU instead of this host's ceilings: f32 by its data sheet, and a copy in its memory.
+  double device_gflops = 0, device_gbps = 0;
+};
+
+void print_header(std::ostream& out, const Context& context);
+void print_row(std::ostream& out, const Result& result);
+// The names of the columns of print_row.
+void print_columns(std::ostream& out);
+// The parts of a file of results (results.h).
+std::string context_json(const Context& context);
+std::string entry_json(const Result& result);
+
+}  // namespace tile::bench
