@@ -7,7 +7,7 @@
 #include "bench/commands/commands.h"
 #include "bench/report/json_file.h"
 #include "bench/report/progress.h"
-#include "runtime/cli/tensor_file.h"
+#include "runtime/cli/files.h"
 #include "runtime/engine/tuning/kernel_timer.h"
 
 namespace tile::bench {

@@ -9,6 +9,7 @@
 #include "bench/measure/prepared.h"
 #include "bench/measure/workload.h"
 #include "bench/report/results.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/profile.h"
 

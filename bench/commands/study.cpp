@@ -17,7 +17,7 @@
 #include "bench/report/progress.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
-#include "runtime/cli/tensor_file.h"
+#include "runtime/cli/files.h"
 #include "runtime/engine/tuning/kernel_timer.h"
 #include "runtime/engine/tuning/tune.h"
 

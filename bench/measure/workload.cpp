@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/autodiff/differentiate.h"
+#include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::bench {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report/json_file.h"
-#include "runtime/cli/tensor_file.h"
+#include "runtime/cli/files.h"
 
 namespace tile::bench {
 namespace {
