@@ -4,6 +4,7 @@
 
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
+#include "runtime/cli/error_text.h"
 #include "runtime/cli/lsp/server.h"
 #include "runtime/cli/records_command.h"
 #include "runtime/cli/table/command_info.h"
@@ -53,6 +54,15 @@ void mesh_options(CLI::App& app, MeshArguments& mesh) {
   app.add_option("--mesh", mesh.mesh, "ranks in a grid with named axes: x=2,y=4");
   app.add_option("--layout", mesh.layouts,
                  "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)");
+}
+void transport_options(CLI::App& app, MeshArguments& mesh) {
+  app.add_option(
+      "--transport", mesh.transport,
+      "ranks that are processes: mpi (the plug-in that TILE_MPI names), or the path of a "
+      "plug-in (default: threads of this process)");
+  app.add_option("--rank-timeout", mesh.timeout_seconds, "seconds that a silent rank is waited for")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 struct Command {
@@ -169,31 +179,13 @@ void add_records(CLI::App& app, Command& c, const Choose& choose) {
   verify->add_flag("--json", c.records.json, "as JSON");
 }
 
-int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
-  std::cerr << (options.json_diagnostics ? render_json(diagnostic, source) + "\n"
-                                         : render(diagnostic, source));
-  return 1;
-}
-int report_plain(const Options& options, const Diagnostic& d) {
-  if (options.json_diagnostics) return report(options, d, Source{"tile", ""});
-  std::cerr << "tile: " << d.message << "\n";
-  if (!d.hint.empty()) std::cerr << " hint: " << d.hint << "\n";
-  return 1;
-}
-
 template <class Work>
 int reported(const Options& options, Work&& work) {
   try {
     return work();
-  } catch (const Located& e) {
-    if (e.diagnostic.code == "argument") return report_plain(options, e.diagnostic);
-    return report(options, e.diagnostic, *e.source);
-  } catch (const Failure& e) {
-    return report_plain(options, e.diagnostic());
-  } catch (const std::bad_alloc&) {
-    return report_plain(options, {Stage::run, "memory", "out of memory", "", {}});
-  } catch (const std::exception& e) {
-    return report_plain(options, {Stage::run, "internal", e.what(), "", {}});
+  } catch (...) {
+    std::cerr << error_text(std::current_exception(), options).text;
+    return 1;
   }
 }
 
@@ -290,6 +282,7 @@ int main_of(int argc, char** argv) {
   run->add_option("--trace", c.run.trace,
                   "write what happened when to a file, for Perfetto or chrome://tracing");
   mesh_options(*run, c.run.mesh);
+  transport_options(*run, c.run.mesh);
   choose(run, [&] { return command_run(c.run, c.options); });
 
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
@@ -334,6 +327,7 @@ int main_of(int argc, char** argv) {
   add_common(*conformance, c.options);
   skip_option(*conformance, c.options);
   conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks");
+  transport_options(*conformance, c.mesh);
   choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 
   CLI::App* passes = app.add_subcommand("passes", "list the passes of the compiler, in order");
