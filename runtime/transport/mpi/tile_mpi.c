@@ -31,16 +31,22 @@ static const double kCancelling = 0.2;
 /* How long the end of a process waits for the others to come to theirs. */
 static const double kEnding = 10;
 
+/* A rank that gave up has said so behind its last messages, which may take so long to be done. */
+static const double kLastMessages = 0.1;
+
 typedef struct notice {
   struct notice* next;
-  MPI_Request request;
+  MPI_Request request; /* of one that is told */
+  int rank, size;      /* of one that is heard */
   char bytes[TILE_NOTICE_BYTES];
 } notice;
 
 typedef struct {
   MPI_Comm comm;
   int rank, ranks;
-  notice* told; /* on their way */
+  notice* told;  /* on their way */
+  notice* heard; /* not yet asked for, the first one first */
+  char* gave_up; /* for each rank, whether it has told something */
 } end_of_rank;
 
 /* Whether a mesh of this process failed: MPI_Finalize would wait for those that are gone. */
@@ -176,15 +182,42 @@ static int cancel_all(messages* m) {
   return !all;
 }
 
-static int has_notice(end_of_rank* end) {
-  int here = 0;
-  int code = MPI_Iprobe(MPI_ANY_SOURCE, NOTICES, end->comm, &here, MPI_STATUS_IGNORE);
-  return code == MPI_SUCCESS && here;
+/* Takes the notices that are here. */
+static void take_notices(end_of_rank* end) {
+  for (;;) {
+    int here = 0, bytes = 0;
+    MPI_Status status;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, NOTICES, end->comm, &here, &status);
+    notice* one = code == MPI_SUCCESS && here ? malloc(sizeof *one) : NULL;
+    if (one == NULL) return;
+    one->next = NULL;
+    one->rank = status.MPI_SOURCE;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    one->size = bytes;
+    if (bytes > TILE_NOTICE_BYTES || MPI_Recv(one->bytes, bytes, MPI_BYTE, one->rank, NOTICES,
+                                              end->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+      free(one);
+      return;
+    }
+    end->gave_up[one->rank] = 1;
+    notice** last = &end->heard;
+    while (*last != NULL) last = &(*last)->next;
+    *last = one;
+  }
+}
+
+/* Whether the exchange waits for a rank that gave up. Others may be waited for nevertheless: they
+ * may not need that one, and say so themselves where they do. */
+static int waits_in_vain(const end_of_rank* end, const messages* m) {
+  for (int i = 0; i < m->count; ++i) {
+    if (m->requests[i] != MPI_REQUEST_NULL && end->gave_up[m->partner[i]]) return 1;
+  }
+  return 0;
 }
 
 static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(void*), void* user,
                     tile_transport_fault* fault) {
-  double moved = now(), asked = moved;
+  double moved = now(), asked = moved, vain = moved;
   for (;;) {
     int code = MPI_SUCCESS;
     int count = look(m, &code);
@@ -195,10 +228,15 @@ static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(v
     if (count == MPI_UNDEFINED) return TILE_EXCHANGE_DONE;
     double time = now();
     if (count > 0) {
-      moved = time;
+      moved = vain = time;
       continue;
     }
-    if (has_notice(end)) return TILE_EXCHANGE_NOTICE;
+    take_notices(end);
+    if (!waits_in_vain(end, m)) {
+      vain = time;
+    } else if (time - vain > kLastMessages && end->heard != NULL) {
+      return TILE_EXCHANGE_NOTICE;
+    }
     if (time - moved > timeout) {
       fault->rank = awaited(m);
       return TILE_EXCHANGE_SILENT;
@@ -275,16 +313,15 @@ static int mpi_hear(void* state, double timeout, size_t* rank, void* text) {
   end_of_rank* end = state;
   double begin = now();
   for (;;) {
-    int here = 0, bytes = 0;
-    MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, NOTICES, end->comm, &here, &status) != MPI_SUCCESS) return -1;
-    if (here) {
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
-      if (bytes > TILE_NOTICE_BYTES) return -1;
-      *rank = (size_t)status.MPI_SOURCE;
-      int code =
-          MPI_Recv(text, bytes, MPI_BYTE, status.MPI_SOURCE, NOTICES, end->comm, MPI_STATUS_IGNORE);
-      return code == MPI_SUCCESS ? bytes : -1;
+    take_notices(end);
+    notice* one = end->heard;
+    if (one != NULL) {
+      int bytes = one->size;
+      *rank = (size_t)one->rank;
+      memcpy(text, one->bytes, (size_t)bytes);
+      end->heard = one->next;
+      free(one);
+      return bytes;
     }
     if (now() - begin >= timeout) return -1;
     rest(now() - begin);
@@ -300,6 +337,12 @@ static void mpi_close(void* state) {
     sweep(end);
     if (!failed) MPI_Comm_free(&end->comm);
   }
+  while (end->heard != NULL) {
+    notice* one = end->heard;
+    end->heard = one->next;
+    free(one);
+  }
+  free(end->gave_up);
   if (end->told == NULL) free(end);
 }
 
@@ -375,6 +418,12 @@ int tile_transport_open(uint32_t version, void* communicator, double timeout,
   }
   MPI_Comm_rank(end->comm, &end->rank);
   MPI_Comm_size(end->comm, &end->ranks);
+  end->gave_up = calloc((size_t)end->ranks, 1);
+  if (end->gave_up == NULL) {
+    snprintf(why, why_bytes, "out of memory");
+    free(end);
+    return 1;
+  }
   transport->rank = (size_t)end->rank;
   transport->ranks = (size_t)end->ranks;
   transport->state = end;
