@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-TIMEOUT = 2.0
+# Longer than a busy machine takes to make a rank ready.
+TIMEOUT = 4.0
 LATEST = TIMEOUT + 5
 # Nothing reads U: the warning says that MPI_Init is behind rank 0. Faults before that are the launcher's.
 PROGRAM = """function (A[N, N], B[N, N], U) -> (D) {
@@ -21,7 +22,7 @@ PROGRAM = """function (A[N, N], B[N, N], U) -> (D) {
   D[i, j: N, N] = +(C[i, k] * A[k, j]);
 }
 """
-LOCATED = re.compile(r"run error \[rank\]: (rank \d of \d (was silent for 2 s in|failed before) the|the mesh failed)")
+LOCATED = re.compile(r"run error \[rank\]: (rank \d of \d (was silent for 4 s in|failed before) the|the mesh failed)")
 
 
 def processes(folder, ranks):
@@ -44,9 +45,17 @@ def is_there(pid):
         return False
 
 
+def where(pid):
+    """What a process that hangs waits for."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/wchan").read_text() or "its own code"
+    except OSError:
+        return "?"
+
+
 def started(folder, ranks):
     script = ('echo $$ >pid$OMPI_COMM_WORLD_RANK\nexec tile run p.tile --transport mpi --mesh x=$OMPI_COMM_WORLD_SIZE '
-              "--layout 'A[x, *] B[x, *] C[*, x] D[x, *]' --in A=random:96x96 --in B=random:96x96 --in U=iota:scalar --out D=d.npy --threads 1 "
+              "--layout 'A[x, *] B[x, *] C[*, x] D[x, *]' --in A=random:24x24 --in B=random:24x24 --in U=iota:scalar --out D=d.npy --threads 1 --backend reference "
               f'--repeat 1000000 --rank-timeout {TIMEOUT} 2>err$OMPI_COMM_WORLD_RANK\n')
     pathlib.Path(folder, "p.tile").write_text(PROGRAM)
     pathlib.Path(folder, "rank.sh").write_text(script)
@@ -72,7 +81,7 @@ def trial(number, generator):
         launcher = started(folder, ranks)
         pids = {}
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while not pids and time.monotonic() < deadline:
                 pids = processes(folder, ranks) or {}
                 time.sleep(0.02)
@@ -88,7 +97,8 @@ def trial(number, generator):
             errors = {rank: pathlib.Path(folder, f"err{rank}").read_text() for rank in pids if rank != victim}
             what = f"{how.name} of rank {victim} of {ranks}"
             if took is None:
-                return f"{what}: survivors hang: {errors}", LATEST
+                states = {pid: where(pid) for pid in others if is_there(pid)}
+                return f"{what}: survivors hang: {errors}, in {states}", LATEST
             return judged(what, errors, victim), took
         finally:
             for pid in pids.values():
