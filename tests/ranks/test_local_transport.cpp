@@ -54,9 +54,10 @@ TEST(LocalTransport, ARankThatFailsEndsTheOthers) {
   auto ends = local_transports(2, 30);
   std::string error;
   std::thread waiting([&] { error = error_of(*ends[0], 1); });
-  ends[1]->abort();
+  ends[1]->abort("a.npy: cut short");
   waiting.join();
-  EXPECT_THAT(error, HasSubstr("another rank of the mesh failed before the halo of A"));
+  EXPECT_THAT(error,
+              HasSubstr("rank 1 of 2 failed before the halo of A, a.tile:2: a.npy: cut short"));
   EXPECT_THAT(error_of(*ends[0], 1), HasSubstr("failed"));  // for good
 }
 
