@@ -79,7 +79,8 @@ class LocalTransport final : public Transport {
     std::unique_lock lock(mail_->mutex);
     std::deque<std::vector<std::byte>>& queue = mail_->parts[{part.rank, rank_}];
     bool here = arrives(lock, queue);
-    if (mail_->failed) {
+    // What a rank sent before one failed is still taken: all ranks end where the failure is.
+    if (queue.empty() && mail_->failed) {
       fail_with(mail_->failed->first, *this, what, mail_->failed->second);
     }
     if (!here) fail_silent(part.rank, *this, mail_->timeout.count(), what);

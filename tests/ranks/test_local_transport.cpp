@@ -50,6 +50,16 @@ TEST(LocalTransport, ASilentRankIsNamed) {
   EXPECT_THAT(error, HasSubstr("in the halo of A, a.tile:2"));
 }
 
+TEST(LocalTransport, WhatARankSentBeforeItFailedIsTaken) {
+  auto ends = local_transports(2, 30);
+  std::byte byte{};
+  SentPart part{0, &byte, 1};
+  ends[1]->exchange({&part, 1}, {}, "halo of A, a.tile:2");
+  ends[1]->abort("a.npy: cut short");
+  EXPECT_EQ(error_of(*ends[0], 1), "");
+  EXPECT_THAT(error_of(*ends[0], 1), HasSubstr("a.npy: cut short"));
+}
+
 TEST(LocalTransport, ARankThatFailsEndsTheOthers) {
   auto ends = local_transports(2, 30);
   std::string error;
