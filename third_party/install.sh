@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the build needs on Debian 12 and is not there yet. Fast when nothing is missing.
 #
-#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--python] [--list]
+#   sh third_party/install.sh [--cuda] [--tools] [--portable] [--peers] [--python] [--mpi] [--list]
 #
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
 #   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap, abidiff, lintian
@@ -9,6 +9,7 @@
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
 #               JAX and PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out)
+#   --mpi       also Open MPI, where no other MPI is there, and the plug-in for it: .mpi/libtile_mpi.so of this checkout
 #   --list      print the packages that are missing, install nothing
 set -eu
 
@@ -20,7 +21,7 @@ libraries="llvm-19-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev 
 tests="libgtest-dev libgmock-dev libbenchmark-dev libisl-dev libopenblas-dev libdnnl-dev"
 packages="$build $libraries $tests"
 
-cuda=no portable=no peers=no python=no list=no
+cuda=no portable=no peers=no python=no mpi=no list=no
 for option in "$@"; do
   case "$option" in
     --cuda) cuda=yes; packages="$packages python3-pip" ;;
@@ -28,8 +29,9 @@ for option in "$@"; do
     --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
     --peers) peers=yes; packages="$packages python3-venv python3-pip" ;;
     --python) python=yes; packages="$packages python3-dev python3-venv python3-pip" ;;
+    --mpi) mpi=yes; command -v mpicc >/dev/null 2>&1 || packages="$packages libopenmpi-dev openmpi-bin" ;;
     --list) list=yes ;;
-    *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -120,6 +122,14 @@ if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
   [ "${TILE_PYTHON_TORCH:-yes}" = no ] || "$root/.python/bin/pip" install --quiet torch ||
     say "PyTorch does not install here: its tests are left out"
   touch "$root/.python/complete"
+fi
+
+if [ "$mpi" = yes ]; then
+  mkdir -p "$root/.mpi"
+  chmod go-w "$root/.mpi"
+  (umask 022 && mpicc -O2 -shared -fPIC -I "$root/runtime/include" "$root/runtime/transport/mpi/tile_mpi.c" \
+    -o "$root/.mpi/libtile_mpi.so")
+  say "the plug-in for $(mpirun --version 2>&1 | head -n 1): export TILE_MPI=$root/.mpi/libtile_mpi.so"
 fi
 
 say "everything is there"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/api/handles.h"
+#include "runtime/api/mesh_executable.h"
 #include "runtime/api/options.h"
 #include "runtime/engine/lean.h"
 
@@ -264,14 +265,18 @@ tile_error* tile_program_compile_with(tile_program* program, const DLTensor* con
   REQUIRE(executable);
   *executable = nullptr;
   REQUIRE(program);
-  return watched(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
+  return watched_texts(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     LoadedProgram& loaded = *program->loaded;
-    std::vector<size_t> constants =
-        constants_of(given_options(options), loaded.program().inputs.size());
+    tile_compile_options given = given_options(options);
+    std::vector<size_t> constants = constants_of(given, loaded.program().inputs.size());
     std::vector<TensorView> views =
         input_views(loaded.defaults(), nullptr, inputs, input_count, false);
     auto made = std::make_unique<tile_executable>();
-    made->executable = loaded.live(std::span<const TensorView>(views), constants);
+    if (given.mesh != nullptr) {
+      made->on_mesh = compiled_on_mesh(loaded, views, given);
+    } else {
+      made->executable = loaded.live(std::span<const TensorView>(views), constants);
+    }
     *executable = made.release();
   });
 }
@@ -279,6 +284,9 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
                                 size_t input_count, DLTensor* const* outputs, size_t output_count,
                                 const tile_run_options* options) {
   REQUIRE(executable);
+  if (executable->on_mesh) [[unlikely]] {
+    return run_on_mesh(*executable->on_mesh, inputs, input_count, outputs, output_count, options);
+  }
   const LiveExecutable& live = *executable->executable;
   // A thread's first call takes the longer way, and notes the thread.
   epoch::Reader* reader = epoch::mine;
@@ -315,7 +323,7 @@ tile_error* tile_executable_emit(const tile_executable* executable, const char* 
                                  char** text) {
   REQUIRE(text);
   *text = nullptr;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   REQUIRE(stage);
   const LiveExecutable& live = *executable->executable;
   return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
@@ -324,7 +332,7 @@ tile_error* tile_executable_emit(const tile_executable* executable, const char* 
 tile_error* tile_executable_explain(const tile_executable* executable, char** text) {
   REQUIRE(text);
   *text = nullptr;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   const LiveExecutable& live = *executable->executable;
   return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile,
                  [&] { *text = duplicate(explain(*live.snapshot())); });

@@ -126,8 +126,11 @@ tile_error* tile_program_compile_async(tile_program* program, const DLTensor* co
   return guarded(source_of(program), [&] {
     LockingCall call;
     LoadedProgram& loaded = *program->loaded;
-    std::vector<size_t> constants =
-        constants_of(given_options(options), loaded.program().inputs.size());
+    tile_compile_options given = given_options(options);
+    if (given.mesh != nullptr) {
+      fail(Stage::run, "argument", {}, "a program is not compiled for a mesh in the background");
+    }
+    std::vector<size_t> constants = constants_of(given, loaded.program().inputs.size());
     std::vector<TensorView> views =
         input_views(loaded.defaults(), nullptr, inputs, input_count, false);
     auto job = std::make_shared<Compilation>(program->loaded, loaded.request(views, constants),

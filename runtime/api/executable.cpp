@@ -4,6 +4,7 @@
 
 #include "backends/fork.h"
 #include "runtime/api/handles.h"
+#include "runtime/api/mesh_executable.h"
 #include "runtime/engine/cache/saved_executable.h"
 #include "runtime/engine/launch/donations.h"
 #include "runtime/engine/lean.h"
@@ -20,6 +21,23 @@ tile_error* described(const std::vector<LiveExecutable::Output>& tensors, size_t
   return nullptr;
 }
 
+const std::vector<LiveExecutable::Output>& inputs_of(const tile_executable& e) {
+  return e.on_mesh ? e.on_mesh->inputs() : e.executable->inputs();
+}
+const std::vector<LiveExecutable::Output>& outputs_of(const tile_executable& e) {
+  return e.on_mesh ? e.on_mesh->outputs() : e.executable->outputs();
+}
+
+// `box`: null where the tensor is whole.
+tile_error* tell_box(const LiveExecutable::Output& tensor, const MeshExecutable::Box* box,
+                     int64_t* begin, int64_t* whole) {
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    if (begin != nullptr) begin[d] = box == nullptr ? 0 : box->begin[d];
+    if (whole != nullptr) whole[d] = box == nullptr ? tensor.shape[d] : box->whole[d];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 extern "C" {
@@ -27,28 +45,43 @@ extern "C" {
 void tile_executable_free(tile_executable* executable) { freed(executable); }
 
 size_t tile_executable_input_count(const tile_executable* executable) {
-  return executable == nullptr ? 0 : executable->executable->inputs().size();
+  return executable == nullptr ? 0 : inputs_of(*executable).size();
 }
 size_t tile_executable_output_count(const tile_executable* executable) {
-  return executable == nullptr ? 0 : executable->executable->outputs().size();
+  return executable == nullptr ? 0 : outputs_of(*executable).size();
 }
 tile_error* tile_executable_input(const tile_executable* executable, size_t i,
                                   DLTensor* description) {
   REQUIRE(executable);
   REQUIRE(description);
-  return described(executable->executable->inputs(), i, "no such input", description);
+  return described(inputs_of(*executable), i, "no such input", description);
 }
 tile_error* tile_executable_output(const tile_executable* executable, size_t i,
                                    DLTensor* description) {
   REQUIRE(executable);
   REQUIRE(description);
-  return described(executable->executable->outputs(), i, "no such output", description);
+  return described(outputs_of(*executable), i, "no such output", description);
+}
+tile_error* tile_executable_input_box(const tile_executable* executable, size_t i, int64_t* begin,
+                                      int64_t* whole) {
+  REQUIRE(executable);
+  if (i >= inputs_of(*executable).size()) return argument_error("no such input");
+  return tell_box(inputs_of(*executable)[i],
+                  executable->on_mesh ? &executable->on_mesh->input_box(i) : nullptr, begin, whole);
+}
+tile_error* tile_executable_output_box(const tile_executable* executable, size_t i, int64_t* begin,
+                                       int64_t* whole) {
+  REQUIRE(executable);
+  if (i >= outputs_of(*executable).size()) return argument_error("no such output");
+  return tell_box(outputs_of(*executable)[i],
+                  executable->on_mesh ? &executable->on_mesh->output_box(i) : nullptr, begin,
+                  whole);
 }
 
 tile_error* tile_executable_workspace_size(const tile_executable* executable, size_t* bytes) {
   REQUIRE(bytes);
   *bytes = 0;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   return guarded(nullptr, [&] {
     std::shared_ptr<const Executable> e = executable->executable->snapshot();
     *bytes = e->arena_bytes + e->workspace_bytes;
@@ -59,7 +92,7 @@ tile_error* tile_executable_may_donate(const tile_executable* executable, size_t
                                        size_t output, int* allowed) {
   REQUIRE(allowed);
   *allowed = 0;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   const LiveExecutable& live = *executable->executable;
   if (input >= live.inputs().size()) return argument_error("no such input");
   if (output >= live.outputs().size()) return argument_error("no such output");
@@ -71,7 +104,7 @@ tile_error* tile_executable_save(const tile_executable* executable, void** bytes
   *bytes = nullptr;
   REQUIRE(size);
   *size = 0;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   const LiveExecutable& live = *executable->executable;
   return guarded(live.source()->source.get(), [&] {
     std::vector<std::byte> all = saved_executable(*live.snapshot());

@@ -30,8 +30,14 @@ struct tile_program {
   tile::GivenGradients given;
 };
 
+namespace tile::api {
+class MeshExecutable;
+}
+
+// One of the two.
 struct tile_executable {
   std::shared_ptr<tile::LiveExecutable> executable;
+  std::shared_ptr<const tile::api::MeshExecutable> on_mesh;
 };
 
 namespace tile::api {
@@ -136,3 +142,7 @@ inline const Source* source_of(const tile_program* program) {
 // For functions of tile.h that return an error.
 #define REQUIRE(pointer) \
   if ((pointer) == nullptr) return tile::api::argument_error(#pointer " is NULL")
+// For those that look into an executable of one rank alone.
+#define REQUIRE_ALONE(handle) \
+  REQUIRE(handle);            \
+  if ((handle)->on_mesh) return tile::api::argument_error("not for an executable on a mesh")

@@ -11,7 +11,7 @@ extern "C" {
 tile_error* tile_executable_pass_times(const tile_executable* executable, char** json) {
   REQUIRE(json);
   *json = nullptr;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   return guarded(nullptr, [&] {
     std::shared_ptr<const Executable> e = executable->executable->snapshot();
     if (!e->pass_times) {

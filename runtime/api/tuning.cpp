@@ -75,7 +75,7 @@ tile_error* tile_executable_tune(tile_executable* executable, double budget_ms) 
 
 tile_error* tile_executable_tune_with(tile_executable* executable,
                                       const tile_tune_options* options) {
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   REQUIRE(options);
   LiveExecutable& live = *executable->executable;
   return watched(live.source()->source.get(), *live.snapshot()->engine, Stage::compile, [&] {

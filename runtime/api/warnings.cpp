@@ -22,7 +22,7 @@ tile_error* tile_program_warnings(const tile_program* program, char** json) {
 tile_error* tile_executable_warnings(const tile_executable* executable, char** json) {
   REQUIRE(json);
   *json = nullptr;
-  REQUIRE(executable);
+  REQUIRE_ALONE(executable);
   std::shared_ptr<const Executable> current = executable->executable->snapshot();
   const Source* source = current->source->source.get();
   return timed(source, *current->engine, Stage::bind,

@@ -66,7 +66,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
                  const MeshArguments& mesh, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!mesh.mesh.empty()) {
-    Divided parts = divided(*program, given_layouts(*program, inputs), mesh);
+    Division parts = divided(*program, given_layouts(*program, inputs), mesh);
     for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
       std::cout << "# rank " << r << "\n" << print(parts.parts.ranks[r]);
     }
@@ -90,7 +90,7 @@ int command_explain(const std::string& file, const Inputs& inputs,
                     const ExplainArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!arguments.mesh.mesh.empty()) {
-    Divided parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
+    Division parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
     std::cout << explain(parts.program, parts.parts);
     return 0;
   }

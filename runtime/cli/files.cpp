@@ -50,10 +50,6 @@ std::string error_text() { return std::strerror(errno); }
 constexpr int kFlags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 constexpr size_t kMostOfDevice = size_t{1} << 28;
 
-size_t machine_memory() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
-
 void let_wait(int file) { fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK); }
 
 std::string read_all(int file, const std::string& path, size_t most) {
@@ -122,6 +118,10 @@ bool replaced(const std::string& path, mode_t mode, Parts parts) {
 }
 
 }  // namespace
+
+size_t machine_memory() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::string read_text(const std::string& path, size_t most) {
   Descriptor file(open(path.c_str(), O_RDONLY | kFlags));

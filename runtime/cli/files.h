@@ -26,4 +26,7 @@ void write_parts(const std::string& path, std::span<const std::string_view> part
 // The same of a file that is not there yet; one that is, is left alone.
 void write_new_text(const std::string& path, std::string_view text);
 
+// Bytes of memory that this machine has.
+size_t machine_memory();
+
 }  // namespace tile::cli

@@ -6,6 +6,7 @@
 
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
+#include "runtime/cli/error_text.h"
 #include "runtime/cli/lsp/server.h"
 #include "runtime/cli/records_command.h"
 #include "runtime/cli/table/command_info.h"
@@ -76,6 +77,18 @@ CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
                        "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)"))
       ->needs(option);
   for (const char* name : without) option->excludes(app.get_option(name));
+  return option;
+}
+CLI::Option* transport_options(CLI::App& app, MeshArguments& mesh, CLI::Option* mesh_option) {
+  CLI::Option* option = given(app.add_option(
+      "--transport", mesh.transport,
+      "ranks that are processes: mpi (the plug-in that TILE_MPI names), or the path of a "
+      "plug-in (default: threads of this process)"));
+  option->needs(mesh_option);
+  app.add_option("--rank-timeout", mesh.timeout_seconds, "seconds that a silent rank is waited for")
+      ->check(finite(CLI::PositiveNumber))
+      ->capture_default_str()
+      ->needs(option);
   return option;
 }
 
@@ -196,32 +209,13 @@ void add_records(CLI::App& app, Command& c, const Choose& choose) {
   verify->add_flag("--json", c.records.json, "as JSON");
 }
 
-int report(const Options& options, const Diagnostic& diagnostic, const Source& source) {
-  std::cerr << (options.json_diagnostics ? render_json(diagnostic, source) + "\n"
-                                         : render(diagnostic, source));
-  return 1;
-}
-int report_plain(const Options& options, const Diagnostic& d) {
-  if (options.json_diagnostics) return report(options, d, Source{"tile", ""});
-  std::cerr << "tile: " << d.message << "\n";
-  if (!d.hint.empty()) std::cerr << " hint: " << d.hint << "\n";
-  return 1;
-}
-
 template <class Work>
 int reported(const Options& options, Work&& work) {
   try {
     return work();
-  } catch (const Located& e) {
-    bool of_program = e.diagnostic.code != "argument" && e.diagnostic.code != "file";
-    if (!of_program) return report_plain(options, e.diagnostic);
-    return report(options, e.diagnostic, *e.source);
-  } catch (const Failure& e) {
-    return report_plain(options, e.diagnostic());
-  } catch (const std::bad_alloc&) {
-    return report_plain(options, {Stage::run, "memory", "out of memory", "", {}});
-  } catch (const std::exception& e) {
-    return report_plain(options, {Stage::run, "internal", e.what(), "", {}});
+  } catch (...) {
+    std::cerr << error_text(std::current_exception(), options).text;
+    return 1;
   }
 }
 
@@ -317,9 +311,12 @@ int main_of(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   run->add_flag("--profile", c.run.profile,
                 "time each kernel, the least of several runs, and say what bounds it");
-  given(run->add_option("--trace", c.run.trace,
-                        "write what happened when to a file, for Perfetto or chrome://tracing"));
-  mesh_options(*run, c.run.mesh, {"--constant", "--profile", "--time-passes", "--print-changed"});
+  CLI::Option* trace = given(
+      run->add_option("--trace", c.run.trace,
+                      "write what happened when to a file, for Perfetto or chrome://tracing"));
+  CLI::Option* mesh = mesh_options(*run, c.run.mesh,
+                                   {"--constant", "--profile", "--time-passes", "--print-changed"});
+  transport_options(*run, c.run.mesh, mesh)->excludes(trace);
   choose(run, [&] { return command_run(c.run, c.options); });
 
   CLI::App* emit = app.add_subcommand("emit", "print the program after a stage");
@@ -340,7 +337,7 @@ int main_of(int argc, char** argv) {
   explain->add_flag("--json", c.explain.json, "the cost model's terms as JSON");
   explain->add_flag("--measure", c.explain.measure,
                     "run on random inputs, and tell the time of each kernel beside its estimate");
-  CLI::Option* mesh =
+  CLI::Option* explained =
       mesh_options(*explain, c.explain.mesh,
                    {"--json", "--measure", "--constant", "--time-passes", "--print-changed"});
   explain
@@ -348,12 +345,12 @@ int main_of(int argc, char** argv) {
                    "of a message between ranks, in nanoseconds")
       ->check(finite(CLI::NonNegativeNumber))
       ->capture_default_str()
-      ->needs(mesh);
+      ->needs(explained);
   explain
       ->add_option("--bandwidth", c.explain.mesh.link.bytes_per_ns, "of a rank's messages, in GB/s")
       ->check(finite(CLI::PositiveNumber))
       ->capture_default_str()
-      ->needs(mesh);
+      ->needs(explained);
   choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.explain, c.options); });
 
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
@@ -367,7 +364,9 @@ int main_of(int argc, char** argv) {
   conformance->add_option("--filter", c.filter, "only cases whose name contains this");
   add_common(*conformance, c.options);
   skip_option(*conformance, c.options);
-  given(conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks"));
+  CLI::Option* ranks = given(
+      conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks"));
+  transport_options(*conformance, c.mesh, ranks);
   choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 
   CLI::App* passes = app.add_subcommand("passes", "list the passes of the compiler, in order");

@@ -10,6 +10,7 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/filter_picture.h"
+#include "runtime/cli/ranks/rank_commands.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/profile.h"
 
@@ -74,6 +75,21 @@ PictureRange range_for(const std::string& name, const RunArguments& arguments) {
   return found;
 }
 
+// Runs of their own: timing each launch makes them wait for each other.
+void report_profile(const Ran& ran) {
+  std::vector<double> ns = launch_times(*ran.program, *ran.executable, ran.inputs);
+  std::cerr << to_text(profile(*ran.executable, ns));
+}
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(6);
+  text << value;
+  return text.str();
+}
+
+}  // namespace
+
 void check_ranges(const LoadedProgram& program, const RunArguments& arguments) {
   std::map<std::string, std::string> wanted = named(arguments.out);
   for (const std::string& text : arguments.ranges) {
@@ -91,29 +107,17 @@ void report_times(std::vector<double> ms) {
             << ms.size() << " runs\n";
 }
 
-// Runs of their own: timing each launch makes them wait for each other.
-void report_profile(const Ran& ran) {
-  std::vector<double> ns = launch_times(*ran.program, *ran.executable, ran.inputs);
-  std::cerr << to_text(profile(*ran.executable, ns));
+std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options) {
+  std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
+  if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
+  program = asked_for(program, named(arguments.out));
+  check_ranges(*program, arguments);
+  return program;
 }
-
-std::string number(double value) {
-  std::ostringstream text;
-  text.precision(6);
-  text << value;
-  return text.str();
-}
-
-}  // namespace
 
 Ran run_program(const RunArguments& arguments, const Options& options) {
   Ran ran;
-  ran.program = load(make_engine(options), arguments.file, options);
-  if (!arguments.gradient_of.empty()) {
-    ran.program = with_gradient(ran.program, arguments.gradient_of);
-  }
-  ran.program = asked_for(ran.program, named(arguments.out));
-  check_ranges(*ran.program, arguments);
+  ran.program = program_of(arguments, options);
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
   std::optional<LocalMesh> mesh;
@@ -143,12 +147,17 @@ void write_outputs(const Ran& ran, const RunArguments& arguments) {
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     auto it = wanted.find(output_name(*ran.program, i));
     if (it == wanted.end()) continue;
-    if (is_picture(it->second)) {
-      PictureRange range = range_for(it->first, arguments);
-      write_picture(it->second, picture_of_output(ran.outputs[i], it->first), range);
-    } else {
-      write_tensor(it->second, ran.outputs[i]);
-    }
+    write_output(ran.outputs[i], it->first, it->second, arguments);
+  }
+}
+
+void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
+                  const RunArguments& arguments) {
+  if (is_picture(target)) {
+    PictureRange range = range_for(name, arguments);
+    write_picture(target, picture_of_output(tensor, name), range);
+  } else {
+    write_tensor(target, tensor);
   }
 }
 
@@ -173,6 +182,7 @@ std::string summary(const HostTensor& t) {
 }
 
 int command_run(const RunArguments& arguments, const Options& options) {
+  if (!arguments.mesh.transport.empty()) return run_on_processes(arguments, options);
   bool traced = !arguments.trace.empty();
   if (traced && !trace::start(arguments.trace)) {
     fail(Stage::run, "file", {}, "cannot write a trace to " + arguments.trace);

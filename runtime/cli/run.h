@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cli/mesh_commands.h"
+#include "runtime/cli/ranks/mesh_commands.h"
 #include "runtime/cli/session.h"
 
 namespace tile::cli {
@@ -27,10 +27,20 @@ struct Ran {
   std::vector<HostTensor> inputs, outputs;
   std::vector<double> ms;  // of each run; the first compiles
 };
+// The program with the outputs and gradients that are asked for. Throws Failure and Located.
+std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options);
+// Throws Failure (code "argument") for ranges of what is not written.
+void check_ranges(const LoadedProgram& program, const RunArguments& arguments);
+// The least and the median of several runs, to standard error.
+void report_times(std::vector<double> ms);
 // Throws Failure and Located.
 Ran run_program(const RunArguments& arguments, const Options& options);
 // Writes the outputs to the files that the arguments name.
 void write_outputs(const Ran& ran, const RunArguments& arguments);
+
+// Writes one to a file, or to standard output.
+void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
+                  const RunArguments& arguments);
 
 // "f32 [2, 3], from -1 to 4": type, shape and range of the values.
 std::string summary(const HostTensor& tensor);

@@ -8,6 +8,7 @@
 
 #include "core/ir/scalar.h"
 #include "runtime/engine/engine.h"
+#include "runtime/ranks/division.h"
 
 namespace tile::cli {
 
@@ -49,13 +50,16 @@ class Located : public std::exception {
       : diagnostic(std::move(what_failed)), source(std::move(text)) {}
   Diagnostic diagnostic;
   SourcePtr source;
+  const char* what() const noexcept override { return diagnostic.message.c_str(); }
 };
 
-// Runs `work`, giving failures the program's text.
+// Runs `work`, giving failures that have no text the program's.
 template <class Work>
 auto located(const SourcePtr& source, Work&& work) {
   try {
     return work();
+  } catch (const FailureInText& failure) {
+    throw Located(failure.diagnostic(), failure.text());
   } catch (const Failure& failure) {
     throw Located(failure.diagnostic(), source);
   } catch (const Overflow& overflow) {

@@ -1,14 +1,16 @@
 #include "runtime/cli/tensor_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
+#include <optional>
 
 #include "core/ir/text.h"
 #include "core/support/checked.h"
+#include "runtime/cli/files.h"
+#include "runtime/cli/npy/npy.h"
 
 namespace tile::cli {
 namespace {
@@ -21,40 +23,45 @@ bool ends_with(const std::string& text, std::string_view suffix) {
   return std::string_view(text).ends_with(suffix);
 }
 
-// SplitMix64: the same numbers on every machine.
-class Random {
- public:
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+// Number `i` of SplitMix64: the same on every machine.
+uint64_t random_bits(uint64_t i) {
+  uint64_t z = 1 + (i + 1) * 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
 
- private:
-  uint64_t state_ = 1;
-};
-
-HostTensor generated(const std::string& kind, const std::string& shape) {
-  InputType type = parse_shape(shape);
-  auto bytes = static_cast<uint64_t>(element_count(type.shape)) * byte_size(type.type);
-  auto memory =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (bytes > memory) {
-    bad("a tensor \"" + shape + "\" takes " + std::to_string(bytes) + " bytes; this machine has " +
-        std::to_string(memory));
+// Element `i` of a generated tensor.
+Scalar generated(bool iota, int64_t i, DType type) {
+  if (iota) return integer_scalar(i, type);
+  uint64_t bits = random_bits(static_cast<uint64_t>(i));
+  if (is_float(type)) {
+    return real_scalar(2 * static_cast<double>(bits >> 11) * 0x1p-53 - 1, type);
   }
-  HostTensor t(type.type, type.shape);
-  Random random;
+  int64_t least = is_signed_integer(type) ? -8 : 0;
+  return integer_scalar(least + static_cast<int64_t>(bits % 16), type);
+}
+
+// "random:64x64" -> its shape; empty for what is not generated.
+std::optional<std::string> shape_in(const std::string& specification) {
+  for (const char* prefix : {"random:", "iota:"}) {
+    if (specification.starts_with(prefix)) return specification.substr(std::strlen(prefix));
+  }
+  return std::nullopt;
+}
+
+HostTensor generated_box(const std::string& specification, const Shape& shape, const Box& box,
+                         DType type) {
+  require_memory(specification, type, box);
+  bool iota = specification.starts_with("iota:");
+  HostTensor t(type, box.shape());
+  std::vector<int64_t> at = box.lo;
   for (int64_t i = 0; i < t.count(); ++i) {
-    if (kind == "iota") {
-      t.set(i, integer_scalar(i, t.type));
-    } else if (is_float(t.type)) {
-      t.set(i, real_scalar(2 * random.uniform() - 1, t.type));
-    } else {
-      int64_t least = is_signed_integer(t.type) ? -8 : 0;
-      t.set(i, integer_scalar(least + static_cast<int64_t>(random.next() % 16), t.type));
+    int64_t cell = 0;
+    for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + at[d];
+    t.set(i, generated(iota, cell, type));
+    for (size_t d = shape.size(); d > 0 && ++at[d - 1] == box.hi[d - 1]; --d) {
+      at[d - 1] = box.lo[d - 1];
     }
   }
   return t;
@@ -124,22 +131,43 @@ InputType parse_shape(const std::string& text) {
   return result;
 }
 
+void require_memory(const std::string& specification, DType type, const Box& box) {
+  uint64_t bytes = static_cast<uint64_t>(element_count(box.shape())) * byte_size(type);
+  if (bytes <= machine_memory()) return;
+  bad("\"" + specification + "\" takes " + std::to_string(bytes) + " bytes; this machine has " +
+      std::to_string(machine_memory()));
+}
+
 bool is_picture(const std::string& specification) {
   return ends_with(specification, ".png") || ends_with(specification, ".jpg") ||
          ends_with(specification, ".jpeg");
 }
 
 HostTensor read_tensor(const std::string& specification) {
-  for (const char* kind : {"random", "iota"}) {
-    std::string prefix = std::string(kind) + ":";
-    if (specification.starts_with(prefix)) {
-      return generated(kind, specification.substr(prefix.size()));
-    }
+  if (std::optional<std::string> shape = shape_in(specification)) {
+    InputType type = parse_shape(*shape);
+    return generated_box(specification, type.shape, whole_box(type.shape), type.type);
   }
   if (ends_with(specification, ".npy")) return read_npy(specification);
   if (is_picture(specification)) return read_picture(specification);
   bad("cannot tell what \"" + specification + "\" is",
       "expected a .npy, .png or .jpg file, random:SHAPE or iota:SHAPE");
+}
+
+std::optional<InputType> type_of_boxes(const std::string& specification) {
+  if (std::optional<std::string> shape = shape_in(specification)) return parse_shape(*shape);
+  if (!ends_with(specification, ".npy")) return std::nullopt;
+  NpyLayout layout = read_npy_layout(specification);
+  return InputType{layout.type, layout.shape};
+}
+
+HostTensor read_box(const std::string& specification, const Box& box) {
+  if (std::optional<std::string> shape = shape_in(specification)) {
+    InputType type = parse_shape(*shape);
+    return generated_box(specification, type.shape, box, type.type);
+  }
+  require_memory(specification, read_npy_layout(specification).type, box);
+  return read_npy_box(specification, box);
 }
 
 void write_tensor(const std::string& specification, const HostTensor& tensor) {

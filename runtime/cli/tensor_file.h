@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/ir/ranks/box.h"
 #include "core/ir/scalar.h"
 
 namespace tile::cli {
@@ -12,6 +14,12 @@ namespace tile::cli {
 // "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
 // types, the same every time), "iota:4x4[:i32]". Throws Failure (stage run) with the reason.
 HostTensor read_tensor(const std::string& specification);
+// What a specification that can be read box by box is; nullopt: it is read as a whole.
+std::optional<InputType> type_of_boxes(const std::string& specification);
+// One box of it.
+HostTensor read_box(const std::string& specification, const Box& box);
+// Throws Failure (code "argument") where a box has more bytes than this machine's memory.
+void require_memory(const std::string& specification, DType type, const Box& box);
 // Whether a specification is the name of a picture file.
 bool is_picture(const std::string& specification);
 // "a.npy", a picture (see write_picture), "-" (text).

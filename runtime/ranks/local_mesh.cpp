@@ -1,11 +1,11 @@
 #include "runtime/ranks/local_mesh.h"
 
 #include <exception>
-#include <set>
 #include <system_error>
 #include <thread>
 
-#include "core/ir/ranks/reduce_part.h"
+#include "runtime/ranks/exchange_names.h"
+#include "runtime/ranks/rank_mesh.h"
 #include "runtime/transport/local_transport.h"
 
 namespace tile {
@@ -22,17 +22,6 @@ std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
 
 }  // namespace
 
-std::vector<std::string> exchange_names(const PartitionedProgram& partitioned,
-                                        const Source& source) {
-  std::vector<std::string> names;
-  for (const ExchangeSummary& e : partitioned.exchanges) {
-    std::string line = std::to_string(position_of(source, e.span.begin).line);
-    names.push_back(std::string(to_string(e.cost.kind)) + " of " + e.source + ", " + source.name +
-                    ":" + line);
-  }
-  return names;
-}
-
 LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,
                      const std::shared_ptr<const Program>& source, const BoundProgram& program,
                      PartitionedProgram partitioned)
@@ -45,14 +34,9 @@ LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,
 }
 
 HostTensor LocalMesh::part_of_input(const HostTensor& whole, size_t input, size_t rank) const {
-  const Distribution& d = p_.distribution;
-  const Box& box = p_.inputs[input][rank];
-  HostTensor part(whole.type, box.shape());
-  bool zeros = part_of(d.mesh, d.layouts[inputs_[input]].partial, rank) != 0;
-  if (!zeros && !box.empty()) {
-    copy_out(whole.bytes.data(), whole.shape, box, byte_size(whole.type), part.bytes.data());
-  }
-  return part;
+  const std::vector<size_t>& partial = p_.distribution.layouts[inputs_[input]].partial;
+  return part_of_whole({whole.type, whole.shape, p_.inputs[input], partial}, p_.distribution.mesh,
+                       rank, whole);
 }
 
 std::vector<HostTensor> LocalMesh::run(const std::vector<HostTensor>& inputs) const {
@@ -71,7 +55,7 @@ std::vector<HostTensor> LocalMesh::run(const std::vector<HostTensor>& inputs) co
       ranks_[r]->run(*ends[r], views_of(given), views_of(outputs[r]));
     } catch (...) {
       errors[r] = std::current_exception();
-      ends[r]->abort();
+      ends[r]->abort("");
     }
   };
   std::vector<std::thread> threads;
@@ -79,7 +63,7 @@ std::vector<HostTensor> LocalMesh::run(const std::vector<HostTensor>& inputs) co
   try {
     for (size_t r = 0; r < ranks; ++r) threads.emplace_back(work, r);
   } catch (const std::system_error&) {  // those that are there wait for the others' parts
-    ends[threads.size()]->abort();
+    ends[threads.size()]->abort("it got no thread");
   }
   for (std::thread& thread : threads) thread.join();
   if (threads.size() < ranks) {
@@ -108,20 +92,12 @@ std::vector<HostTensor> LocalMesh::put_together(
     const std::vector<std::vector<HostTensor>>& parts) const {
   std::vector<HostTensor> whole;
   for (size_t o = 0; o < outputs_.size(); ++o) {
-    const BoundTensor& tensor = output_tensors_[o];
+    const BoundTensor& t = output_tensors_[o];
     const std::vector<size_t>& partial = p_.distribution.layouts[outputs_[o]].partial;
-    Exchange sums;
-    if (!partial.empty()) sums.reduction = Aggregation::sum;
-    PartReducer reducer(sums, tensor);
-    HostTensor all(tensor.type, tensor.shape);
-    std::set<std::pair<std::string, size_t>> seen;  // replicas are alike
-    for (size_t r = 0; r < parts.size(); ++r) {
-      const Box& box = p_.outputs[o][r];
-      size_t part = part_of(p_.distribution.mesh, partial, r);
-      if (box.empty() || !seen.emplace(to_string(box), part).second) continue;
-      reducer.receive(box, parts[r][o].bytes.data(), all.bytes.data());
-    }
-    whole.push_back(std::move(all));
+    std::vector<const std::byte*> bytes;
+    for (const std::vector<HostTensor>& rank : parts) bytes.push_back(rank[o].bytes.data());
+    whole.push_back(
+        tile::put_together({t.type, t.shape, p_.outputs[o], partial}, p_.distribution.mesh, bytes));
   }
   return whole;
 }

@@ -10,9 +10,6 @@
 
 namespace tile {
 
-// [guide] As long as other runtimes of collectives wait.
-constexpr double kRankTimeoutSeconds = 30;
-
 class LocalMesh {
  public:
   // Compiles the programs of all ranks; equal kernels are compiled once. Throws Failure.
@@ -34,9 +31,5 @@ class LocalMesh {
   PartitionedProgram p_;
   std::vector<std::unique_ptr<RankExecutable>> ranks_;
 };
-
-// Names of the exchanges for errors: "all-gather of A, mm.tile:2".
-std::vector<std::string> exchange_names(const PartitionedProgram& partitioned,
-                                        const Source& source);
 
 }  // namespace tile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "core/ir/ranks/rank_program.h"
 #include "core/ir/scalar.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/launch/host_memory.h"
+#include "runtime/ranks/rank_memory.h"
 #include "runtime/transport/transport.h"
 
 namespace tile {
@@ -21,6 +24,8 @@ class RankExecutable {
                  std::vector<std::string> names);
 
   const RankProgram& program() const { return rank_; }
+  const std::shared_ptr<const Program>& source() const { return source_; }
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
   // `inputs` and `outputs` are this rank's parts, dense, in the order of its program. Thread safe
   // for distinct outputs and transports. Throws Failure; the transport is then dead.
   void run(Transport& transport, const std::vector<TensorView>& inputs,
@@ -28,10 +33,17 @@ class RankExecutable {
 
  private:
   class Run;
+  std::unique_ptr<HostMemory> arena() const;
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const Program> source_;
   RankProgram rank_;
   std::vector<Segment> segments_;
   std::vector<std::shared_ptr<const Executable>> executables_;  // null where a segment is empty
   std::vector<std::string> names_;
+  RankMemory memory_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<HostMemory> spare_;  // the arena of a run that is over
 };
 
 }  // namespace tile

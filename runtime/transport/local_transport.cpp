@@ -6,11 +6,15 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 
-#include "core/support/diagnostic.h"
+#include "core/support/control.h"
 
 namespace tile {
 namespace {
+
+// How often a rank that waits asks whether its call is cancelled.
+constexpr std::chrono::milliseconds kAsked(5);
 
 // Parts on their way, by sender and receiver.
 struct Mail {
@@ -21,7 +25,8 @@ struct Mail {
   std::mutex mutex;
   std::condition_variable arrived;
   std::map<std::pair<size_t, size_t>, std::deque<std::vector<std::byte>>> parts;
-  bool dead = false;
+  // Of the first rank that failed.
+  std::optional<std::pair<size_t, std::string>> failed;
 };
 
 class LocalTransport final : public Transport {
@@ -39,34 +44,46 @@ class LocalTransport final : public Transport {
       mail_->parts[{rank_, part.rank}].push_back(std::move(bytes));
     }
     mail_->arrived.notify_all();
-    for (const ReceivedPart& part : received) receive(part, what);
+    try {
+      for (const ReceivedPart& part : received) receive(part, what);
+    } catch (const Failure& failure) {
+      abort(failure.diagnostic().message);
+      throw;
+    }
   }
 
-  void abort() noexcept override {
+  void abort(const std::string& why) noexcept override {
     {
       std::lock_guard lock(mail_->mutex);
-      mail_->dead = true;
+      if (!mail_->failed) mail_->failed = {rank_, why};
     }
     mail_->arrived.notify_all();
   }
 
  private:
+  // Whether a part from the rank is there, before the timeout; the control of this thread is asked
+  // meanwhile.
+  bool arrives(std::unique_lock<std::mutex>& lock,
+               const std::deque<std::vector<std::byte>>& queue) {
+    auto over = std::chrono::steady_clock::now() + mail_->timeout;
+    auto is_here = [&] { return mail_->failed || !queue.empty(); };
+    while (!mail_->arrived.wait_for(lock, kAsked, is_here)) {
+      if (std::chrono::steady_clock::now() > over) return false;
+      Control* control = current_control();
+      if (control != nullptr && control->is_over()) throw control->reason({});
+    }
+    return true;
+  }
+
   void receive(const ReceivedPart& part, const std::string& what) {
     std::unique_lock lock(mail_->mutex);
     std::deque<std::vector<std::byte>>& queue = mail_->parts[{part.rank, rank_}];
-    bool here = mail_->arrived.wait_for(lock, mail_->timeout,
-                                        [&] { return mail_->dead || !queue.empty(); });
-    if (mail_->dead) {
-      fail(Stage::run, "rank", {}, "another rank of the mesh failed before the " + what);
+    bool here = arrives(lock, queue);
+    // What a rank sent before one failed is still taken: all ranks end where the failure is.
+    if (queue.empty() && mail_->failed) {
+      fail_with(mail_->failed->first, *this, what, mail_->failed->second);
     }
-    if (!here) {
-      lock.unlock();
-      abort();
-      fail(Stage::run, "rank", {},
-           "rank " + std::to_string(part.rank) + " of " + std::to_string(ranks()) +
-               " was silent for " + std::to_string(static_cast<int>(mail_->timeout.count())) +
-               " s in the " + what);
-    }
+    if (!here) fail_silent(part.rank, *this, mail_->timeout.count(), what);
     std::vector<std::byte> bytes = std::move(queue.front());
     queue.pop_front();
     lock.unlock();

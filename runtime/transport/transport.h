@@ -7,6 +7,9 @@
 
 namespace tile {
 
+// [guide] As long as other runtimes of collectives wait.
+constexpr double kRankTimeoutSeconds = 30;
+
 struct SentPart {
   size_t rank = 0;  // that gets it
   const std::byte* data = nullptr;
@@ -30,8 +33,18 @@ class Transport {
   // so are those of all other ranks. May be called by one thread at a time.
   virtual void exchange(std::span<const SentPart> sent, std::span<const ReceivedPart> received,
                         const std::string& what) = 0;
-  // Lets the others know that this rank will take no further part.
-  virtual void abort() noexcept = 0;
+  // Lets the others know that this rank will take no further part, and why: a sentence, which may
+  // be cut. Only the first call says anything.
+  virtual void abort(const std::string& why) noexcept = 0;
+  // Whether an exchange that failed may still write to the memory that it was given.
+  virtual bool in_flight() const noexcept { return false; }
 };
+
+// "rank 3 of 8 was silent for 30 s in the all-gather of A": errors of all transports.
+[[noreturn]] void fail_silent(size_t rank, const Transport& end, double seconds,
+                              const std::string& what);
+// "rank 3 of 8 failed before the all-gather of A: out of memory".
+[[noreturn]] void fail_with(size_t rank, const Transport& end, const std::string& what,
+                            const std::string& why);
 
 }  // namespace tile

@@ -93,6 +93,17 @@ class Hostile(unittest.TestCase):
                               (["explain", "mm.tile", *SHAPES], ["--measure"]),
                               (["emit", "mm.tile", *SHAPES], ["--stage", "nest"])):
             self.assertIn("excludes", self.refused(*command, "--mesh", "x=2", *more), more)
+        conform = ["conform", "cases.json"]
+        for command in (run, conform):
+            self.assertIn("--transport requires --mesh", self.refused(*command, "--transport", "mpi"))
+            on_mesh = [*command, "--mesh", "x=2"]
+            self.assertIn("--rank-timeout requires --transport", self.refused(*on_mesh, "--rank-timeout", "5"))
+            self.assertIn("empty", self.refused(*on_mesh, "--transport", ""))
+            for seconds in ("nan", "inf", "0", "-1"):
+                told = self.refused(*on_mesh, "--transport", "./none.so", "--rank-timeout", seconds)
+                self.assertIn("--rank-timeout", told)
+            self.assertIn("none.so", self.refused(*on_mesh, "--transport", "./none.so"))
+        self.assertIn("excludes", self.refused(*run, "--mesh", "x=2", "--transport", "mpi", "--trace", "t.json"))
         for more in (["--latency", "nan"], ["--latency", "-1"], ["--latency", "inf"], ["--bandwidth", "0"],
                      ["--bandwidth", "nan"]):
             self.refused("explain", "mm.tile", *SHAPES, "--mesh", "x=2", *more)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/language/tile/tile.h"
+#include "runtime/ranks/exchange_names.h"
 #include "runtime/ranks/local_mesh.h"
 #include "tests/distribute/random_layouts.h"
 #include "tests/distribute/sharded_run.h"

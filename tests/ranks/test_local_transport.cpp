@@ -50,13 +50,24 @@ TEST(LocalTransport, ASilentRankIsNamed) {
   EXPECT_THAT(error, HasSubstr("in the halo of A, a.tile:2"));
 }
 
+TEST(LocalTransport, WhatARankSentBeforeItFailedIsTaken) {
+  auto ends = local_transports(2, 30);
+  std::byte byte{};
+  SentPart part{0, &byte, 1};
+  ends[1]->exchange({&part, 1}, {}, "halo of A, a.tile:2");
+  ends[1]->abort("a.npy: cut short");
+  EXPECT_EQ(error_of(*ends[0], 1), "");
+  EXPECT_THAT(error_of(*ends[0], 1), HasSubstr("a.npy: cut short"));
+}
+
 TEST(LocalTransport, ARankThatFailsEndsTheOthers) {
   auto ends = local_transports(2, 30);
   std::string error;
   std::thread waiting([&] { error = error_of(*ends[0], 1); });
-  ends[1]->abort();
+  ends[1]->abort("a.npy: cut short");
   waiting.join();
-  EXPECT_THAT(error, HasSubstr("another rank of the mesh failed before the halo of A"));
+  EXPECT_THAT(error,
+              HasSubstr("rank 1 of 2 failed before the halo of A, a.tile:2: a.npy: cut short"));
   EXPECT_THAT(error_of(*ends[0], 1), HasSubstr("failed"));  // for good
 }
 

@@ -51,6 +51,9 @@ endif()
 # The C and C++ examples, with the CMake project that builds them against the installed library.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/examples/hosts DESTINATION ${CMAKE_INSTALL_DATADIR}/tile/examples
         COMPONENT development)
+# The transport over MPI, which a user's own mpicc compiles.
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/transport/mpi/tile_mpi.c DESTINATION ${CMAKE_INSTALL_DATADIR}/tile
+        COMPONENT development)
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # Debian's packages have a file of their own for the licence
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
           COMPONENT library)

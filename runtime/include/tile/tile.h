@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "tile/dlpack.h"
+#include "tile/transport.h"
 
 #if defined(_WIN32)
 #define TILE_API
@@ -40,6 +41,7 @@ typedef struct tile_program tile_program;
 typedef struct tile_executable tile_executable;
 typedef struct tile_inference tile_inference;
 typedef struct tile_compilation tile_compilation;
+typedef struct tile_mesh tile_mesh;
 typedef struct tile_error tile_error;
 
 /* major * 10000 + minor * 100 + patch of the library that is linked. */
@@ -104,6 +106,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "shared"       a GPU's block of more shared memory than it has
  *   "nvrtc"        the compiler of CUDA is not found or failed
  *   "sass"         the disassembler of GPU code is not found or failed
+ *   "agreement"    ranks of a mesh were given other texts, layouts, shapes or builds
  *   "saved"        a saved executable that is damaged, or of another build of the library
  *   "internal"     a fault of the library's own; please report it
  *   Running
@@ -111,6 +114,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *                  later; or more than the engine's memory_limit, which the hint then names
  *   "cancelled"    tile_cancel_callback ended the call
  *   "fork"         the process was forked while its parent was in a call of the library
+ *   "transport"    the plug-in of a mesh's transport cannot be used
  *   "device"       there is no such GPU, or it is too old
  *   "driver"       NVIDIA's driver is not found or too old
  *   "launch"       a kernel failed on the device
@@ -362,6 +366,10 @@ typedef struct {
    * of code "argument". */
   const size_t* constants;
   size_t constant_count;
+  /* Not NULL: the program divided among the ranks of a mesh; see "Meshes". Without constants, and
+   * not for tile_program_compile_async. */
+  tile_mesh* mesh;
+  const char* layouts; /* "A[x, *] B[*, y]"; NULL: inputs and outputs are spread over the mesh */
 } tile_compile_options;
 
 /* The same with options, which may be NULL. With constants their data pointers are read, and the
@@ -545,6 +553,72 @@ TILE_API tile_error* tile_executable_explain(const tile_executable* executable, 
  * Freed with tile_string_free. */
 TILE_API tile_error* tile_executable_pass_times(const tile_executable* executable, char** json);
 TILE_API void tile_string_free(char* text);
+
+/* ---- Meshes ---------------------------------------------------------------------------------- */
+
+/* A mesh is a grid of ranks whose axes have names. A program that is compiled for one is divided:
+ * each rank holds boxes of its tensors, computes its part, and exchanges what it needs with the
+ * others. Programs, their values and these calls are as ever; what differs is this:
+ *
+ * - A tile_mesh is one rank's end. Every rank makes the same calls in the same order: creating the
+ *   mesh, compiling for it, running what was compiled. They wait for each other.
+ * - tile_program_compile_with with `mesh` takes the shapes of the whole tensors (strides are not
+ *   looked at, and data only of parameters that set sizes). tile_executable_input and _output then
+ *   describe this rank's boxes, and tile_executable_input_box and _output_box say where they are.
+ * - tile_executable_run takes this rank's boxes, dense and in the host's memory, without copying
+ *   them. Boxes may be empty. Options: cancel alone.
+ * - An input along whose layout ranks hold partial sums ("S[*] + x") is the sum of what they give.
+ *   Outputs of such a layout are parts of the sum in turn.
+ *
+ * Layouts, their errors and what they cost: guides/RANKS.md of the library's sources.
+ *
+ * Errors. Ranks that compile with other texts, layouts, shapes, options or builds of the library
+ * get an error of code "agreement", all of them the same. A rank that fails ends the call of every
+ * other one with an error of code "rank", at the statement whose exchange did not come about; so
+ * does one that is silent for the timeout, because it died, was stopped, was cut off, or is late.
+ * The mesh is then dead on all ranks: further calls fail, outputs of the run hold anything, and
+ * everything else, the engine and its programs, is as before. Another mesh may be made where the
+ * transport allows it. The memory of inputs of a run that failed with "rank" must not be unmapped
+ * as long as the process uses the transport's library: another rank may still read it.
+ *
+ * Threads. A mesh and its executables are used by one thread at a time, which need not always be
+ * the same; a call meanwhile is an error of code "argument". Different meshes are independent. */
+typedef struct {
+  size_t struct_size;
+  const char* axes;       /* "x=2, y=4": the last one varies fastest; 256 ranks at most */
+  double timeout_seconds; /* how long a silent rank is waited for; 0: 30 */
+  /* For processes: the path of a plug-in, with a slash in it; "mpi": the path in the environment's
+   * TILE_MPI. It and its folder belong to this user or to root, and nobody else may write them: it
+   * is code. What it does first, such as MPI_Init, is done by tile_mesh_create. */
+  const char* transport;
+  void* communicator; /* for the plug-in; of MPI an MPI_Comm*, NULL: MPI_COMM_WORLD */
+  /* In place of `transport`: the host's own, which is copied, and closed with the mesh. */
+  const tile_transport* given;
+} tile_mesh_options;
+
+/* One end of a mesh of processes, for programs of this engine. Its rank and the number of ranks are
+ * the transport's; another number than that of the axes is an error of code "mesh". */
+TILE_API tile_error* tile_mesh_create(tile_engine* engine, const tile_mesh_options* options,
+                                      tile_mesh** mesh);
+/* All ends of a mesh whose ranks are threads of this process: as many as the axes say, each for a
+ * thread of its own. `transport` and `given` are NULL. */
+TILE_API tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options* options,
+                                            tile_mesh** meshes, size_t count);
+/* Executables compiled for it keep what they need. Waits for nobody. */
+TILE_API void tile_mesh_free(tile_mesh* mesh);
+TILE_API size_t tile_mesh_rank(const tile_mesh* mesh);
+TILE_API size_t tile_mesh_rank_count(const tile_mesh* mesh);
+/* Tells the other ranks that this one takes no further part, because of something outside of this
+ * library: their calls end with an error that has the reason. NULL: none is given. */
+TILE_API tile_error* tile_mesh_abort(tile_mesh* mesh, const char* reason);
+
+/* Where this rank's box of an input begins, and the extents of the whole tensor; both arrays have
+ * as many elements as the tensor has dimensions, or are NULL. The box's own extents are those of
+ * tile_executable_input. Without a mesh boxes are whole. */
+TILE_API tile_error* tile_executable_input_box(const tile_executable* executable, size_t i,
+                                               int64_t* begin, int64_t* whole);
+TILE_API tile_error* tile_executable_output_box(const tile_executable* executable, size_t i,
+                                                int64_t* begin, int64_t* whole);
 
 #ifdef __cplusplus
 }

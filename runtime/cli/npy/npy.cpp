@@ -1,4 +1,6 @@
 // NumPy's .npy format, version 1.0 (numpy.lib.format), little endian.
+#include "runtime/cli/npy/npy.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -84,7 +86,8 @@ int64_t byte_count(const Shape& shape, DType type, const std::string& path) {
   }
 }
 
-// Column-major elements to row-major.
+}  // namespace
+
 HostTensor transposed(const HostTensor& stored) {
   Shape shape(stored.shape.rbegin(), stored.shape.rend());
   HostTensor t(stored.type, stored.shape);
@@ -103,11 +106,7 @@ HostTensor transposed(const HostTensor& stored) {
   return t;
 }
 
-}  // namespace
-
-HostTensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
-
-HostTensor parse_npy(std::string_view text, const std::string& path) {
+NpyLayout parse_npy_header(std::string_view text, const std::string& path) {
   if (text.size() < kPreamble || std::memcmp(text.data(), kMagic, 6) != 0)
     bad(path, "not a .npy file");
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
@@ -117,33 +116,44 @@ HostTensor parse_npy(std::string_view text, const std::string& path) {
   if (byte(6) >= 2) size |= byte(10) << 16 | byte(11) << 24;
   if (text.size() < preamble + size) bad(path, "cut short");
   std::string header(text.substr(preamble, size));
-  DType type = type_of(header, path);
-  Shape shape = shape_of(header, path);
-  std::string_view data = text.substr(preamble + size);
-  int64_t bytes = byte_count(shape, type, path);
-  if (data.size() < static_cast<size_t>(bytes)) bad(path, "cut short");
-  HostTensor t(type, shape);
-  if (bytes != 0) std::memcpy(t.bytes.data(), data.data(), static_cast<size_t>(bytes));
-  bool columns = field(header, "fortran_order", path).find("True") <
-                 field(header, "fortran_order", path).find(',');
-  return columns ? transposed(t) : t;
+  NpyLayout layout;
+  layout.type = type_of(header, path);
+  layout.shape = shape_of(header, path);
+  layout.bytes = static_cast<size_t>(byte_count(layout.shape, layout.type, path));
+  layout.data = preamble + size;
+  std::string order = field(header, "fortran_order", path);
+  layout.columns = order.find("True") < order.find(',');
+  return layout;
 }
 
-void write_npy(const std::string& path, const HostTensor& t) {
-  auto row =
-      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.type == t.type; });
+HostTensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
+
+HostTensor parse_npy(std::string_view text, const std::string& path) {
+  NpyLayout layout = parse_npy_header(text, path);
+  std::string_view data = text.substr(layout.data);
+  if (data.size() < layout.bytes) bad(path, "cut short");
+  HostTensor t(layout.type, layout.shape);
+  if (layout.bytes != 0) std::memcpy(t.bytes.data(), data.data(), layout.bytes);
+  return layout.columns ? transposed(t) : t;
+}
+
+std::string npy_header(DType type, const Shape& shape) {
+  auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.type == type; });
   std::string header =
       "{'descr': '" + std::string(row->descr) + "', 'fortran_order': False, 'shape': (";
-  for (int64_t extent : t.shape) header += std::to_string(extent) + ",";
+  for (int64_t extent : shape) header += std::to_string(extent) + ",";
   header += "), }";
   // The data starts at a multiple of 64 bytes.
   header += std::string(63 - (kPreamble + header.size()) % 64, ' ') + "\n";
-  std::string start(kMagic, 6);
   const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff),
                        static_cast<char>(header.size() >> 8)};
-  start.append(rest, sizeof rest).append(header);
+  return std::string(kMagic, 6) + std::string(rest, sizeof rest) + header;
+}
+
+void write_npy(const std::string& path, const HostTensor& t) {
+  std::string header = npy_header(t.type, t.shape);
   const std::string_view parts[] = {
-      start, {reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()}};
+      header, {reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()}};
   write_parts(path, parts);
 }
 

@@ -7,7 +7,9 @@
 
 #include "core/distribute/partition.h"
 #include "runtime/cli/session.h"
+#include "runtime/ranks/division.h"
 #include "runtime/ranks/local_mesh.h"
+#include "runtime/transport/transport.h"
 
 namespace tile::cli {
 
@@ -15,16 +17,14 @@ struct MeshArguments {
   std::string mesh;     // "x=2,y=4"; empty: none
   std::string layouts;  // "A[x,*] B[*,y]"; empty: inputs and outputs are spread over the mesh
   Link link;
+  std::string transport;  // "mpi" or a path: ranks are processes; empty: threads
+  double timeout_seconds = kRankTimeoutSeconds;
 };
 
 // The bound program of these inputs and its parts. Errors in the mesh and the layouts are thrown as
 // Located in their own texts.
-struct Divided {
-  BoundProgram program;
-  PartitionedProgram parts;
-};
-Divided divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
-                const MeshArguments& arguments);
+Division divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
+                 const MeshArguments& arguments);
 
 // The program of these inputs on a mesh of this process.
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,

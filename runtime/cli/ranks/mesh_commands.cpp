@@ -1,0 +1,38 @@
+#include "runtime/cli/ranks/mesh_commands.h"
+
+#include "runtime/cli/commands.h"
+#include "runtime/cli/conform.h"
+#include "runtime/cli/ranks/rank_commands.h"
+
+namespace tile::cli {
+
+Division divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
+                 const MeshArguments& arguments) {
+  return located(program.program().source, [&] {
+    std::vector<InputType> types;
+    for (const InputLayout& input : inputs) types.push_back(input.type);
+    Mesh mesh = mesh_of(arguments.mesh, "--mesh");
+    return divide(program.program(), types, mesh, arguments.layouts, "--layout", arguments.link);
+  });
+}
+
+LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
+                   const MeshArguments& arguments) {
+  Division parts = divided(program, layouts_of(inputs), arguments);
+  return located(program.program().source, [&] {
+    auto source = std::make_shared<const Program>(program.program());
+    return LocalMesh(program.engine(), source, parts.program, std::move(parts.parts));
+  });
+}
+
+int command_conform(const std::vector<std::string>& files, const std::string& filter,
+                    const MeshArguments& mesh, const Options& options) {
+  if (mesh.mesh.empty()) return conform(files, filter, options);
+  if (!mesh.transport.empty()) return conform_on_processes(files, filter, mesh, options);
+  return conform(files, filter, options,
+                 [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+                   return mesh_for(program, inputs, mesh).run(inputs);
+                 });
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,227 @@
+#include "runtime/cli/ranks/rank_commands.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/conform.h"
+#include "runtime/cli/filter_picture.h"
+#include "runtime/cli/npy/npy.h"
+#include "runtime/cli/tensor_file.h"
+#include "runtime/ranks/rank_mesh.h"
+
+namespace tile::cli {
+namespace {
+
+std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
+  std::vector<TensorView> views;
+  for (HostTensor& t : tensors) {
+    t.bytes.reserve(1);  // an address even without elements
+    views.push_back({t.bytes.data(), t.type, t.shape, {}});
+  }
+  return views;
+}
+
+bool is_array(const std::string& target) { return target.ends_with(".npy"); }
+
+// Where an input's elements come from: a file of which boxes are read, or a tensor that is whole.
+struct Given {
+  std::string file;
+  HostTensor whole;
+  InputType type;
+};
+
+Given given_input(const LoadedProgram& program, size_t i, const std::string& value,
+                  const std::optional<HostTensor>& parameter) {
+  Given given;
+  std::optional<InputType> boxes;
+  if (!value.empty() || !parameter) boxes = type_of_boxes(value);
+  if (boxes && !boxes->shape.empty()) {
+    given.file = value;
+    given.type = *boxes;
+    return given;
+  }
+  given.whole = value.empty() && parameter ? *parameter : read_tensor(value);
+  if (is_picture(value)) {
+    given.whole = picture_for_input(std::move(given.whole), input_name(program, i));
+  }
+  given.type = layouts_of({given.whole})[0].type;  // with its value, where it sets a size
+  return given;
+}
+
+class ProcessRun {
+ public:
+  ProcessRun(const RunArguments& arguments, const Options& options, std::shared_ptr<RankMesh> mesh)
+      : arguments_(arguments), options_(options), mesh_(std::move(mesh)) {}
+
+  int run() {
+    program_ = program_of(arguments_, options_);
+    if (mesh_->rank() == 0) print_warnings(*program_, nullptr, options_);
+    take_inputs();
+    for (const MeshProgram::Part& part : on_mesh_->outputs()) {
+      outputs_.emplace_back(part.type, part.boxes[mesh_->rank()].shape());
+    }
+    std::vector<double> ms;
+    for (int i = 0; i < std::max(1, arguments_.repeat); ++i) ms.push_back(timed_run());
+    write_outputs();
+    if (mesh_->rank() == 0) report_times(ms);
+    return 0;
+  }
+
+ private:
+  void take_inputs() {
+    std::vector<std::string> values = values_by_input(*program_, arguments_.in, "--in");
+    std::vector<std::optional<HostTensor>> parameters = parameters_of(*program_, arguments_.param);
+    std::vector<Given> given;
+    MeshProgramOptions what;
+    what.layouts = arguments_.mesh.layouts;
+    what.layouts_name = "--layout";
+    for (size_t i = 0; i < values.size(); ++i) {
+      given.push_back(given_input(*program_, i, values[i], parameters[i]));
+      what.inputs.push_back(given.back().type);
+    }
+    on_mesh_ = located(source(), [&] {
+      return std::make_unique<MeshProgram>(
+          program_->engine(), std::make_shared<const Program>(program_->program()), mesh_, what);
+    });
+    for (size_t i = 0; i < given.size(); ++i) inputs_.push_back(part_of(given[i], i));
+    mesh_->meet("reading of the inputs");  // an output may go to a file that another rank reads
+  }
+
+  HostTensor part_of(const Given& given, size_t i) const {
+    const MeshProgram::Part& part = on_mesh_->inputs()[i];
+    const Box& box = part.boxes[mesh_->rank()];
+    if (given.file.empty()) return on_mesh_->part_of_input(given.whole, i);
+    require_memory(given.file, part.type, box);  // for zeros, too
+    bool zeros = tile::part_of(mesh_->mesh(), part.partial, mesh_->rank()) != 0;
+    return zeros || box.empty() ? HostTensor(part.type, box.shape()) : read_box(given.file, box);
+  }
+
+  const SourcePtr& source() const { return program_->program().source; }
+
+  double timed_run() {
+    auto start = std::chrono::steady_clock::now();
+    located(source(), [&] { on_mesh_->run(views_of(inputs_), views_of(outputs_)); });
+    auto end = std::chrono::steady_clock::now();
+    return std::chrono::duration<double, std::milli>(end - start).count();
+  }
+
+  void write_outputs() {
+    std::map<std::string, std::string> wanted = named(arguments_.out);
+    bool first = mesh_->rank() == 0;
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const std::string& name = output_name(*program_, o);
+      auto target = wanted.find(name);
+      if (target == wanted.end() && !wanted.empty()) continue;
+      bool boxes = target != wanted.end() && is_array(target->second) &&
+                   on_mesh_->outputs()[o].partial.empty();
+      if (boxes) {
+        write_box(o, target->second);
+        continue;
+      }
+      HostTensor whole = on_mesh_->gathered(o, outputs_[o], 0);
+      if (!first) continue;
+      if (target == wanted.end()) {
+        std::cout << name << ": " << summary(whole) << "\n";
+      } else {
+        write_output(whole, name, target->second, arguments_);
+      }
+    }
+    mesh_->meet("end of the outputs");
+  }
+
+  // Rank 0 makes the file; then every rank writes its box, unless a rank before it has the same.
+  void write_box(size_t o, const std::string& file) {
+    const MeshProgram::Part& part = on_mesh_->outputs()[o];
+    if (mesh_->rank() == 0) create_npy(file, part.type, part.whole);
+    mesh_->meet("making of " + file);
+    const Box& own = part.boxes[mesh_->rank()];
+    auto owner = std::find(part.boxes.begin(), part.boxes.end(), own);
+    bool writes = static_cast<size_t>(owner - part.boxes.begin()) == mesh_->rank();
+    if (writes && !own.empty()) write_npy_box(file, own, outputs_[o]);
+  }
+
+  const RunArguments& arguments_;
+  const Options& options_;
+  std::shared_ptr<RankMesh> mesh_;
+  std::shared_ptr<LoadedProgram> program_;
+  std::unique_ptr<MeshProgram> on_mesh_;
+  std::vector<HostTensor> inputs_, outputs_;  // this rank's boxes
+};
+
+// The same transport for two owners: what errors are told by, and the mesh.
+class Lent final : public Transport {
+ public:
+  explicit Lent(PluginTransport& transport) : transport_(transport) {}
+  size_t rank() const override { return transport_.rank(); }
+  size_t ranks() const override { return transport_.ranks(); }
+  void exchange(std::span<const SentPart> sent, std::span<const ReceivedPart> received,
+                const std::string& what) override {
+    transport_.exchange(sent, received, what);
+  }
+  void abort(const std::string& why) noexcept override { transport_.abort(why); }
+  bool in_flight() const noexcept override { return transport_.in_flight(); }
+
+ private:
+  PluginTransport& transport_;
+};
+
+std::unique_ptr<PluginTransport> opened(const MeshArguments& mesh) {
+  return open_plugin({plugin_path(mesh.transport), mesh.timeout_seconds, nullptr});
+}
+
+std::shared_ptr<RankMesh> mesh_over(PluginTransport& transport, const MeshArguments& mesh) {
+  return std::make_shared<RankMesh>(mesh_of(mesh.mesh, "--mesh"),
+                                    std::make_unique<Lent>(transport));
+}
+
+// Every rank's outputs on every rank.
+std::vector<HostTensor> run_on_whole(LoadedProgram& program, const std::vector<HostTensor>& inputs,
+                                     const std::shared_ptr<RankMesh>& mesh) {
+  MeshProgramOptions what;
+  for (const InputLayout& layout : layouts_of(inputs)) what.inputs.push_back(layout.type);
+  MeshProgram on_mesh(program.engine(), std::make_shared<const Program>(program.program()), mesh,
+                      what);
+  std::vector<HostTensor> given, outputs, whole;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    given.push_back(on_mesh.part_of_input(inputs[i], i));
+  }
+  for (const MeshProgram::Part& part : on_mesh.outputs()) {
+    outputs.emplace_back(part.type, part.boxes[mesh->rank()].shape());
+  }
+  on_mesh.run(views_of(given), views_of(outputs));
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    whole.emplace_back();
+    for (size_t on = 0; on < mesh->mesh().ranks(); ++on) {
+      HostTensor gathered = on_mesh.gathered(o, outputs[o], on);
+      if (on == mesh->rank()) whole.back() = std::move(gathered);
+    }
+  }
+  return whole;
+}
+
+}  // namespace
+
+int run_on_processes(const RunArguments& arguments, const Options& options) {
+  std::unique_ptr<PluginTransport> transport = opened(arguments.mesh);
+  return spoken_for(*transport, options, [&] {
+    return ProcessRun(arguments, options, mesh_over(*transport, arguments.mesh)).run();
+  });
+}
+
+int conform_on_processes(const std::vector<std::string>& files, const std::string& filter,
+                         const MeshArguments& mesh, const Options& options) {
+  std::unique_ptr<PluginTransport> transport = opened(mesh);
+  return spoken_for(*transport, options, [&] {
+    std::shared_ptr<RankMesh> ranks = mesh_over(*transport, mesh);
+    int status = conform(files, filter, options,
+                         [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+                           return run_on_whole(program, inputs, ranks);
+                         });
+    ranks->compare_ends(status == 0 ? "" : "cases fail", "cases");
+    return status;
+  });
+}
+
+}  // namespace tile::cli

@@ -1,0 +1,35 @@
+// From a program, a mesh and layouts as texts to the programs of ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/distribute/partition.h"
+#include "core/ir/program.h"
+
+namespace tile {
+
+// An error in another text than the program's: that of the mesh or of the layouts.
+class FailureInText : public Failure {
+ public:
+  FailureInText(Diagnostic diagnostic, SourcePtr text)
+      : Failure(std::move(diagnostic)), text_(std::move(text)) {}
+  const SourcePtr& text() const { return text_; }
+
+ private:
+  SourcePtr text_;
+};
+
+// "x=2,y=4"; `name` is what errors call the text. Throws FailureInText.
+Mesh mesh_of(const std::string& text, const std::string& name);
+
+struct Division {
+  BoundProgram program;
+  PartitionedProgram parts;
+};
+// `layouts` as parse_layouts takes them; without any the inputs and outputs are spread over the
+// mesh. Throws Failure in the program's text, and FailureInText.
+Division divide(const Program& program, const std::vector<InputType>& inputs, const Mesh& mesh,
+                const std::string& layouts, const std::string& layouts_name, const Link& link = {});
+
+}  // namespace tile

@@ -1,0 +1,167 @@
+#include "runtime/ranks/rank_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/ir/analysis/uses.h"
+#include "core/support/checked.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t bytes_of(const BoundTensor& t) {
+  int64_t bytes = checked_mul(element_count(t.shape), static_cast<int64_t>(byte_size(t.type)));
+  return static_cast<size_t>(bytes);
+}
+
+// The first cell of a box whose cells stand side by side in a tensor: behind the dimensions in
+// which it has one cell it has all of each but the first.
+std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
+  size_t d = 0, cell = 0;
+  while (d < shape.size() && box.hi[d] - box.lo[d] == 1) ++d;
+  for (size_t rest = d + 1; rest < shape.size(); ++rest) {
+    if (box.lo[rest] != 0 || box.hi[rest] != shape[rest]) return std::nullopt;
+  }
+  for (size_t i = 0; i < shape.size(); ++i) {
+    cell = cell * static_cast<size_t>(shape[i]) + static_cast<size_t>(box.lo[i]);
+  }
+  return cell;
+}
+
+// What is in the arena, from one time to another.
+struct Life {
+  size_t first = SIZE_MAX, last = 0, bytes = 0, offset = 0;
+
+  void at(size_t time) {
+    first = std::min(first, time);
+    last = std::max(last, time);
+  }
+};
+
+// First fit over lives in order of their size; returns the bytes of all.
+size_t place_lives(std::vector<Life*> lives) {
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
+  std::vector<Life*> placed;  // in order of their offsets
+  size_t total = 0;
+  for (Life* life : lives) {
+    life->offset = 0;
+    for (const Life* other : placed) {
+      if (other->first > life->last || life->first > other->last) continue;
+      if (life->offset + life->bytes <= other->offset) break;
+      life->offset = std::max(life->offset, other->offset + other->bytes);
+    }
+    auto behind = [](const Life* a, const Life* b) { return a->offset < b->offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), life, behind), life);
+    total = std::max(total, life->offset + life->bytes);
+  }
+  return total;
+}
+
+class Planner {
+ public:
+  Planner(const RankProgram& rank, const std::vector<Segment>& segments)
+      : rank_(rank), program_(rank.program), segments_(segments), given_(program_.tensors.size()) {}
+
+  RankMemory run() {
+    memory_.places.resize(program_.tensors.size());
+    for (TensorId id : program_.inputs) given_[id] = true;
+    for (TensorId id : program_.outputs) given_[storage_of(program_, id)] = true;
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      for (TensorId id : segments_[s].inputs) read(id, 2 * s);
+      for (TensorId id : segments_[s].outputs) touch(id, 2 * s);
+      if (s < rank_.exchanges.size()) exchange(rank_.exchanges[s].what, 2 * s + 1);
+    }
+    for (TensorId id : program_.outputs) read(id, 2 * segments_.size());
+    place();
+    return std::move(memory_);
+  }
+
+ private:
+  bool in_arena(TensorId id) const { return !given_[id] && !program_.tensors[id].constant; }
+
+  void touch(TensorId id, size_t time) {
+    if (!in_arena(id)) return;
+    Life& life = lives_[id];
+    life.bytes = rounded(std::max<size_t>(bytes_of(program_.tensors[id]), 1));
+    life.at(time);
+  }
+  void read(TensorId id, size_t time) {
+    id = storage_of(program_, id);
+    if (in_arena(id) && !lives_.contains(id)) memory_.zeros.push_back({id, time});
+    touch(id, time);
+  }
+
+  // Parts stand in the tensor where that is possible, and where it is the arena's: a transport that
+  // failed may write to it later.
+  RankMemory::Part part_of(const Exchange::Part& part, TensorId tensor, bool may_stay,
+                           size_t& staged) {
+    const BoundTensor& t = program_.tensors[tensor];
+    size_t width = byte_size(t.type);
+    RankMemory::Part at;
+    at.bytes = static_cast<size_t>(part.box.count()) * width;
+    std::optional<size_t> run = first_of_run(t.shape, part.box);
+    at.in_tensor = at.bytes == 0 || (may_stay && run);
+    at.offset = at.in_tensor ? run.value_or(0) * width : staged;
+    if (!at.in_tensor) staged += rounded(at.bytes);
+    return at;
+  }
+
+  void exchange(const Exchange& e, size_t time) {
+    read(e.source, time);
+    touch(e.result, time);
+    RankMemory::Moved moved;
+    size_t staged = 0;
+    for (const Exchange::Part& part : e.sends) {
+      moved.sends.push_back(part_of(part, e.source, true, staged));
+    }
+    std::vector<Box> covered;
+    for (const Exchange::Part& part : e.receives) {
+      bool may_stay = !e.reduction && in_arena(e.result);
+      moved.receives.push_back(part_of(part, e.result, may_stay, staged));
+      add_disjoint(covered, part.box);
+    }
+    int64_t cells = 0;
+    for (const Box& box : covered) cells += box.count();
+    moved.clears = cells != element_count(program_.tensors[e.result].shape);
+    Life& life = staging_.emplace_back();
+    life.bytes = staged;
+    life.at(time);
+    memory_.exchanges.push_back(std::move(moved));
+  }
+
+  void place() {
+    std::vector<Life*> list;
+    for (auto& [id, life] : lives_) list.push_back(&life);
+    for (Life& life : staging_) list.push_back(&life);
+    memory_.bytes = place_lives(list);
+    for (auto& [id, life] : lives_) memory_.places[id] = life.offset;
+    for (size_t e = 0; e < staging_.size(); ++e) {
+      for (auto* parts : {&memory_.exchanges[e].sends, &memory_.exchanges[e].receives}) {
+        for (RankMemory::Part& part : *parts) {
+          if (!part.in_tensor) part.offset += staging_[e].offset;
+        }
+      }
+    }
+  }
+
+  const RankProgram& rank_;
+  const BoundProgram& program_;
+  const std::vector<Segment>& segments_;
+  IdVector<TensorId, bool> given_;  // by the caller of a run
+  std::map<TensorId, Life> lives_;
+  std::vector<Life> staging_;  // of each exchange
+  RankMemory memory_;
+};
+
+}  // namespace
+
+RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments) {
+  return Planner(rank, segments).run();
+}
+
+}  // namespace tile

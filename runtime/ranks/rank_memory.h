@@ -1,0 +1,43 @@
+// Where a run of a rank's program keeps what its caller does not give: one arena for the tensors
+// between segments and exchanges, and for parts that cannot be sent or received where they are.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "core/distribute/segments.h"
+#include "core/ir/ranks/rank_program.h"
+
+namespace tile {
+
+struct RankMemory {
+  // Of a tensor that is a view of itself: its first byte in the arena; none of inputs, outputs and
+  // constants.
+  IdVector<TensorId, std::optional<size_t>> places;
+
+  // A part of an exchange: within the tensor, whose cells of the part stand side by side, or in the
+  // arena.
+  struct Part {
+    bool in_tensor = false;
+    size_t offset = 0, bytes = 0;
+  };
+  struct Moved {
+    std::vector<Part> sends, receives;  // as those of the exchange
+    bool clears = false;                // the result has cells that nothing is received for
+  };
+  std::vector<Moved> exchanges;
+  // A tensor that is read before anything is written to it: its cells are zero. Segment s is at
+  // time 2s, the exchange behind it at 2s + 1.
+  struct Zeros {
+    TensorId tensor;
+    size_t time = 0;  // of the first read
+  };
+  std::vector<Zeros> zeros;
+  size_t bytes = 0;  // of the arena
+};
+
+// Throws Overflow.
+RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments);
+
+}  // namespace tile
