@@ -65,17 +65,6 @@ std::vector<HostTensor> moved_inputs(const WholeCase& drawn, int number) {
   return inputs;
 }
 
-std::vector<HostTensor> wide_inputs(const WholeCase& drawn) {
-  std::vector<HostTensor> inputs = drawn.drawn.inputs;
-  for (HostTensor& t : inputs) {
-    if (!is_float(t.type)) continue;
-    HostTensor wide(DType::f64, t.shape);
-    for (int64_t i = 0; i < t.count(); ++i) wide.set(i, real_scalar(t.at(i).f, DType::f64));
-    t = std::move(wide);
-  }
-  return inputs;
-}
-
 std::set<std::string> real_tensors(const WholeCase& drawn) {
   std::set<std::string> names;
   BoundProgram bound = tile::bind(*drawn.program, types_for(drawn, drawn.drawn.inputs));
@@ -106,6 +95,17 @@ std::vector<InputType> types_for(const WholeCase& drawn, const std::vector<HostT
   return types;
 }
 
+WholeCase in_double(WholeCase drawn) {
+  for (HostTensor& t : drawn.drawn.inputs) {
+    if (!is_float(t.type)) continue;
+    HostTensor wide(DType::f64, t.shape);
+    for (int64_t i = 0; i < t.count(); ++i) wide.set(i, real_scalar(t.at(i).f, DType::f64));
+    t = std::move(wide);
+  }
+  drawn.program = std::make_shared<const Program>(in_double(*drawn.program));
+  return drawn;
+}
+
 std::vector<HostTensor> evaluated(const WholeCase& drawn, const std::vector<HostTensor>& inputs) {
   return interpret(tile::bind(*drawn.program, types_for(drawn, inputs)), inputs).outputs;
 }
@@ -131,9 +131,8 @@ void Expectation::perturb() const {
         with_moved_results(*drawn_.program, reals, kRoundingOfResults, static_cast<uint64_t>(n)));
     add(moved_results, drawn_.drawn.inputs, kAmplified);
   }
-  WholeCase wide = drawn_;
-  wide.program = std::make_shared<const Program>(in_double(*drawn_.program));
-  add(wide, wide_inputs(drawn_), kRoundedAlike);
+  WholeCase wide = in_double(drawn_);
+  add(wide, wide.drawn.inputs, kRoundedAlike);
   moved_ = std::move(moved);
 }
 

@@ -20,6 +20,9 @@ std::vector<HostTensor> evaluated(const WholeCase& drawn, const std::vector<Host
 // The types of inputs for bind: those of the case, with the values that sizes are made of.
 std::vector<InputType> types_for(const WholeCase& drawn, const std::vector<HostTensor>& inputs);
 
+// The case in double precision: its real inputs, and f64 in place of f32 in the program.
+WholeCase in_double(WholeCase drawn);
+
 class Expectation {
  public:
   // Throws Failure where `evaluate` does.

@@ -1,6 +1,7 @@
 // Contractions without windows: statistics, products, contractions of several tensors, diagonals.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/random/draw/workshop.h"
 
@@ -22,6 +23,7 @@ class Sums {
     choose_aggregation();
     Term body = body_of(leaves);
     if (aggregation_ == "*" && may_overflow(body)) aggregation_ = "+";
+    if (aggregation_ == "*") body = multiplied(body);
     std::string text =
         "[" + output() + "] = " + aggregation_ + "(" + body.text + ")" + constraint();
     std::vector<std::string> dims = out_dims_;
@@ -156,6 +158,20 @@ class Sums {
     double factors = 1;
     for (const Index& i : indices_) factors *= static_cast<double>(shop_.size(i.dim));
     return factors * std::log2(std::max(factor.bound, 1.0)) > kLargestExponent;
+  }
+
+  // What the product over the indices that are not kept is made of: each factor is a multiple of
+  // the unit, their product one of the unit's power. A product of fewer digits than that power has
+  // is the same in any order, as long as none of the powers is too small for a float.
+  Term multiplied(Term factor) const {
+    double factors = 1;
+    for (size_t i = 0; i < indices_.size(); ++i) {
+      bool kept = std::find(kept_.begin(), kept_.end(), i) != kept_.end();
+      if (!kept) factors *= static_cast<double>(shop_.size(indices_[i].dim));
+    }
+    factor.unit = std::pow(std::min(factor.unit, 1.0), factors);
+    factor.exact = factor.exact && factor.unit >= std::numeric_limits<float>::min();
+    return factor;
   }
 
   // A default for cells that stay empty: a tensor of the same shape and type, which bind checks.

@@ -1,9 +1,12 @@
 // The random programs themselves: they run, they cover what they promise, they are reproducible.
+#include <cmath>
 #include <iostream>
 #include <map>
 
 #include "core/ir/program.h"
+#include "tests/random/agreement/whole_agreement.h"
 #include "tests/random/random_program.h"
+#include "tests/random/random_whole.h"
 #include "tests/support/run_tile.h"
 
 namespace tile::test {
@@ -93,6 +96,46 @@ TEST(RandomPrograms, LargeAndRealModes) {
   }
   EXPECT_GT(most, 4096);
   EXPECT_TRUE(nan);
+}
+
+// The results in double precision; none where the program's types do not go together then.
+std::vector<HostTensor> without_rounding(const WholeCase& drawn) {
+  WholeCase wide = in_double(drawn);
+  try {
+    return evaluated(wide, wide.drawn.inputs);
+  } catch (const Failure&) {
+    return {};
+  }
+}
+
+// What is drawn as the same in every order of aggregation has no rounding in it.
+void expect_nothing_rounded(uint64_t seed, int& compared) {
+  WholeProgram drawn = random_whole(seed);
+  drawn.gradients.clear();
+  for (const WholeInput& input : drawn.inputs) {
+    if (is_float(input.type) && bit_width(input.type) < 32) return;  // rounded to their own type
+  }
+  WholeCase c = case_of(drawn);
+  std::vector<HostTensor> outputs = evaluated(c, c.drawn.inputs), exact = without_rounding(c);
+  for (size_t o = 0; o < exact.size(); ++o) {
+    if (!c.exact[o] || outputs[o].type != DType::f32) continue;
+    ++compared;
+    for (int64_t i = 0; i < outputs[o].count(); ++i) {
+      double got = outputs[o].at(i).f, want = exact[o].at(i).f;
+      ASSERT_TRUE(got == want || (std::isnan(got) && std::isnan(want)))
+          << "seed " << seed << ", " << drawn.outputs[o] << ", element " << i << ": " << got
+          << " for " << want << "\n"
+          << text_of(drawn);
+    }
+  }
+}
+
+TEST(RandomPrograms, ExactOutputsHaveNoRounding) {
+  int compared = 0;
+  // Products of fractions, whose digits add up.
+  for (uint64_t seed : {85000386}) expect_nothing_rounded(seed, compared);
+  for (uint64_t seed : seeds(0, 150)) expect_nothing_rounded(seed, compared);
+  EXPECT_GT(compared, 50);
 }
 
 }  // namespace
