@@ -3,6 +3,7 @@
 // at any byte.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 
 #include "core/schedule/legality/legality.h"
@@ -129,6 +130,71 @@ TEST(EmulatedTensorCores, Doubles) {
   expect_products({product("mk", "nk", {{'m', 70}, {'n', 37}, {'k', 21}}, f),
                    product("km", "kn", {{'m', 130}, {'n', 133}, {'k', 17}}, f)},
                   h200_target());
+}
+
+// How the lines of a factor lie in memory, in elements from one to the next beyond their own count;
+// nullopt: all lines are the same memory.
+struct StridedFactors {
+  const char *a, *b;  // the orders of dimensions
+  std::optional<int64_t> a_gap, b_gap;
+};
+
+// Gaps of an odd and of an even number of elements, and of whole 16 bytes.
+std::vector<StridedFactors> strided_factors(const std::map<char, int64_t>& size,
+                                            int64_t elements_of_16_bytes) {
+  auto up_to = [&](char inner, int64_t multiple) {  // the gap that makes such a distance
+    return multiple - size.at(inner) % multiple;
+  };
+  int64_t whole = elements_of_16_bytes;
+  auto odd = [&](char inner) { return 1 + (size.at(inner)) % 2; };
+  return {{"mk", "kn", odd('k'), std::nullopt},
+          {"mk", "nk", std::nullopt, odd('k')},
+          {"km", "kn", std::nullopt, up_to('n', whole)},
+          {"km", "nk", up_to('m', 2), std::nullopt},
+          {"mk", "kn", std::nullopt, std::nullopt},
+          {"mk", "nk", up_to('k', whole), up_to('k', whole)},
+          {"km", "kn", up_to('m', 4), odd('n')}};
+}
+
+void expect_strided_products(const Factors& f, const Target& target) {
+  const std::map<char, int64_t> size = {{'m', 70}, {'n', 37}, {'k', 21}};
+  std::vector<StridedFactors> all =
+      strided_factors(size, 16 / static_cast<int64_t>(byte_size(f.a)));
+  std::vector<Kernel> kernels;
+  for (const StridedFactors& s : all) kernels.push_back(product(s.a, s.b, size, f));
+  std::vector<StridedVersion> versions;
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto strides = [&](const std::string& order, std::optional<int64_t> gap) {
+      return std::vector<int64_t>{gap ? size.at(order[1]) + *gap : 0, 1};
+    };
+    const Contraction& c = kernels[i].stages[0].contraction;
+    Strides of_all(kernels[i].tensors.size());
+    of_all[c.pieces[0].loads[0].tensor] = strides(all[i].a, all[i].a_gap);
+    of_all[c.pieces[0].loads[1].tensor] = strides(all[i].b, all[i].b_gap);
+    ArgumentLayouts layouts = argument_layouts(kernels[i], of_all);
+    std::optional<tensor_cores::Product> found =
+        tensor_cores::product_of(c.pieces[0], c, kernels[i], target, layouts);
+    ASSERT_TRUE(found) << print(kernels[i]);
+    if (found->bulk) continue;  // wgmma is not emulated
+    std::vector<Schedule> best = tensor_cores::schedules(kernels[i], target, 1, of_all);
+    ASSERT_EQ(best.size(), 1U) << print(kernels[i]);
+    versions.push_back({&kernels[i], best[0], of_all});
+  }
+  expect_versions(versions, target, all_values);
+}
+
+// Lines that are not neighbours in memory, at any multiple of an element, and one line that is all
+// of them: of elements of every size.
+TEST(EmulatedTensorCores, StridedFactors) {
+  for (Target target : {a100_target(), h200_target()}) {
+    expect_strided_products({DType::i8, DType::u8, DType::i32}, target);
+    expect_strided_products({DType::bf16, DType::bf16, DType::f32}, target);
+    expect_strided_products({DType::f64, DType::f64, DType::f64}, target);
+    for (Precision precision : {Precision::tf32, Precision::tf32x3}) {
+      target.precision = precision;
+      expect_strided_products({DType::f32, DType::f32, DType::f32}, target);
+    }
+  }
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ int64_t stage_bytes(const MmaLeaf& l) { return a_lines(l).bytes() + b_lines(l).b
 // The asynchronous copies of one chunk, of as many bytes as its alignment allows; where not even
 // four bytes are aligned, elements are copied by the thread.
 std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
+  internal_check(copy.alignment >= size, "cuda: elements that are not aligned");
   if (copy.alignment < 4) {
     std::string type = size == 1 ? "u8" : "u16", count = number(kChunkBytes / size);
     return "union { " + type + " e[" + count +

@@ -280,7 +280,8 @@ ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t de
       break;
     }
     int64_t step = from.strides[d] * copy.stride[d];
-    if (d != inner && copy.extent[d] > 1) common = std::min<int64_t>(common, step & -step);
+    bool moves = d != inner && copy.extent[d] > 1 && step != 0;  // not where elements are shared
+    if (moves) common = std::min<int64_t>(common, step & -step);
     std::string text = expression(index[d]).text;
     inside += " && " + text + " >= 0";
     if (d != inner) inside += " && " + text + " < " + std::to_string(copy.limit[d]);
