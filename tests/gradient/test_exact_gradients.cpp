@@ -276,6 +276,7 @@ TEST(CallGradient, MovesElementsBack) {
       {"slice(A, 0, 0, 3, 2)", a, floats({2, 2}, {1, 2, 3, 4}), {1, 2, 0, 0, 3, 4}},
       {"slice(A, 0, 2, -1, -1)", a, floats({3, 2}, {1, 2, 3, 4, 5, 6}), {5, 6, 3, 4, 1, 2}},
       {"cumsum(A, 0)", a, floats({3, 2}, {1, 2, 3, 4, 5, 6}), {9, 12, 8, 10, 5, 6}},
+      {"cumsum(A, 1)", floats({3, 0}, {}), floats({3, 0}, {}), {}},  // rule 4.5
       {"sort(A, 0)", a, floats({3, 2}, {1, 2, 3, 4, 5, 6}), {5, 2, 3, 4, 1, 6}},
   };
   for (const CallCase& c : cases) {

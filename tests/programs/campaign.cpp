@@ -31,8 +31,9 @@ int Campaign::run(uint64_t first, uint64_t count) {
 }
 
 ItemResult Campaign::one(uint64_t item) const {
-  Outcome outcome = items_.run(item);
+  Outcome outcome = outcome_of([&] { return items_.run(item); });
   Json line{{"runs", outcome.runs}};
+  if (!outcome.refused.empty()) line["refused"] = outcome.refused;
   if (!outcome.wrong.empty()) line["wrong"] = outcome.wrong;
   return {text_of(line), outcome.context_lost};
 }
@@ -44,6 +45,7 @@ void Campaign::take(uint64_t item, const std::string& line, const std::string& e
     Json result = Json::parse(line);
     runs_ += result["runs"].get<uint64_t>();
     wrong = result.value("wrong", "");
+    if (result.contains("refused")) refusal(item, result["refused"]);
   }
   if (!wrong.empty()) failure(item, wrong);
   if (std::chrono::steady_clock::now() - reported_ > std::chrono::seconds(30)) report("so far");
@@ -56,11 +58,20 @@ void Campaign::failure(uint64_t item, const std::string& wrong) {
   if (of_kind_[kind_of(wrong)]++ < options_.most) failures_.emplace_back(item, wrong);
 }
 
+void Campaign::refusal(uint64_t item, const std::string& why) {
+  ++refused_;
+  std::cout << text_of({{"seed", item}, {"what", items_.describe(item)}, {"refused", why}})
+            << std::endl;
+}
+
 void Campaign::report(const char* what) {
   reported_ = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(reported_ - begun_).count();
-  std::cout << text_of(
-                   {{what, programs_}, {"runs", runs_}, {"failed", failed_}, {"seconds", seconds}})
+  std::cout << text_of({{what, programs_},
+                        {"runs", runs_},
+                        {"refused", refused_},
+                        {"failed", failed_},
+                        {"seconds", seconds}})
             << std::endl;
 }
 

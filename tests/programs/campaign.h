@@ -19,7 +19,8 @@ struct CampaignOptions {
 };
 
 struct Items {
-  std::function<Outcome(uint64_t)> run;           // in a process of the campaign
+  // In a process of the campaign; what it throws is a failure.
+  std::function<Outcome(uint64_t)> run;
   std::function<std::string(uint64_t)> describe;  // what was run, for people
   std::function<std::string(uint64_t, const std::string& wrong, const std::string& folder)>
       shrink;  // a line that says what came of it
@@ -37,6 +38,7 @@ class Campaign {
   ItemResult one(uint64_t item) const;
   void take(uint64_t item, const std::string& line, const std::string& ended);
   void failure(uint64_t item, const std::string& wrong);
+  void refusal(uint64_t item, const std::string& why);
   void report(const char* what);
   void shrink_all();
 
@@ -44,7 +46,7 @@ class Campaign {
   Items items_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(),
                                         reported_ = begun_;
-  uint64_t programs_ = 0, runs_ = 0, failed_ = 0;
+  uint64_t programs_ = 0, runs_ = 0, refused_ = 0, failed_ = 0;
   std::map<std::string, int> of_kind_;
   std::vector<std::pair<uint64_t, std::string>> failures_;
 };

@@ -217,6 +217,20 @@ std::shared_ptr<Engine> ProgramRunner::engine(const Configuration& c) {
   return made;
 }
 
+Outcome outcome_of(const std::function<Outcome()>& work, bool on_gpu) {
+  try {
+    return work();
+  } catch (const Failure& failure) {
+    const Diagnostic& d = failure.diagnostic();
+    return {std::string(to_string(d.stage)) + " error " + d.code + ": " + failure.what(), 0,
+            d.code == "launch" && on_gpu};
+  } catch (const InternalError& error) {
+    return {std::string("internal error: ") + error.what(), 0, false};
+  } catch (const std::exception& error) {
+    return {std::string("exception: ") + error.what(), 0, false};
+  }
+}
+
 std::vector<WholeCase> cases_of(const WholeProgram& program, const Configuration& configuration) {
   std::vector<WholeCase> cases;
   RandomSource random(configuration.seed);
@@ -239,23 +253,16 @@ std::vector<WholeCase> cases_of(const WholeProgram& program, const Configuration
 }
 
 Outcome ProgramRunner::run(const WholeProgram& program, const Configuration& configuration) {
-  return run(cases_of(program, configuration), configuration);
+  return outcome_of([&] { return run(cases_of(program, configuration), configuration); });
 }
 
 Outcome ProgramRunner::run(const std::vector<WholeCase>& cases, const Configuration& configuration,
                            const Evaluate& evaluate) {
-  try {
+  auto work = [&] {
     if (configuration.warm) return tile::test::warm(cases, configuration, evaluate);
     return Trial(engine(configuration), configuration, evaluate).run(cases);
-  } catch (const Failure& failure) {
-    const Diagnostic& d = failure.diagnostic();
-    return {std::string(to_string(d.stage)) + " error " + d.code + ": " + failure.what(), 0,
-            d.code == "launch" && configuration.backend != "cpu"};
-  } catch (const InternalError& error) {
-    return {std::string("internal error: ") + error.what(), 0, false};
-  } catch (const std::exception& error) {
-    return {std::string("exception: ") + error.what(), 0, false};
-  }
+  };
+  return outcome_of(work, configuration.backend != "cpu");
 }
 
 Evaluate evaluate_on_cpu() {

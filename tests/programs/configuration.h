@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,7 +37,12 @@ struct Outcome {
   std::string wrong;          // empty: all agreed
   int runs = 0;               // of compiled code or nests that were compared
   bool context_lost = false;  // of the GPU: this process can run no more
+  std::string refused = {};   // why a gradient that was drawn is not among the outputs; else empty
 };
+
+// What `work` gives, or what it throws as what is wrong. `on_gpu`: an error of a launch is one
+// after which the process can run no more.
+Outcome outcome_of(const std::function<Outcome()>& work, bool on_gpu = false);
 
 // The cases that a program is under a configuration: the last one is the program as drawn, those
 // before it have other sizes.

@@ -9,10 +9,11 @@
 // the host's), --jobs N, --seconds N (that one program may take), --shrink DIR (failures as
 // conformance cases), --most N (of them), --sizes N (the first N sizes of each network).
 //
-// Prints a JSON line for each program that disagrees, crashes or hangs, one every half minute and
-// one at the end with the numbers of programs and of runs that were compared. Networks are compared
-// with the reference interpreter at their first size, and with the CPU at the others if they run on
-// a GPU. Exit status: 0 all agree, 1 some do not, 77 no such backend.
+// Prints a JSON line for each program that disagrees, crashes or hangs, one for each that is run
+// without a gradient that the product may refuse and does, one every half minute and one at the end
+// with the numbers of programs, of runs that were compared, of such refusals and of failures.
+// Networks are compared with the reference interpreter at their first size, and with the CPU at the
+// others if they run on a GPU. Exit status: 0 all agree, 1 some do not, 77 no such backend.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -89,7 +90,10 @@ int random_programs(const Arguments& a) {
   Items items;
   items.run = [&](uint64_t seed) {
     Configuration configuration = a.configuration(seed);
-    return runner().run(drawn_cases(a.language, seed, configuration), configuration);
+    Drawn drawn = drawn_cases(a.language, seed, configuration);
+    Outcome outcome = runner().run(drawn.cases, configuration);
+    outcome.refused = drawn.refused;
+    return outcome;
   };
   items.describe = [&](uint64_t seed) { return a.configuration(seed).text(); };
   if (a.language == Language::tile) {
@@ -126,7 +130,9 @@ int networks(const Arguments& a) {
 
 int show(const Arguments& a) {
   if (a.language != Language::tile) {
-    std::vector<WholeCase> cases = drawn_cases(a.language, a.first, a.configuration(a.first));
+    Drawn drawn = drawn_cases(a.language, a.first, a.configuration(a.first));
+    const std::vector<WholeCase>& cases = drawn.cases;
+    if (!drawn.refused.empty()) std::cout << "gradient refused: " << drawn.refused << "\n";
     std::cout << cases.back().drawn.text << "\n";
     for (const WholeCase& c : cases) {
       for (const HostTensor& input : c.drawn.inputs)
@@ -193,16 +199,16 @@ bool has_backend(const std::string& backend, int jobs) {
 
 int main_of(int argc, char** argv) {
   Arguments a = parsed(argc, argv);
-  if (a.command == "show") return show(a);
   bool random = a.command == "run" || a.command == "shrink";
-  if (!random && a.command != "networks") {
+  if (!random && a.command != "networks" && a.command != "show") {
     std::cerr
         << "usage: tile-program-check run FIRST COUNT | networks DIR | show SEED | shrink SEED DIR"
            " [OPTION VALUE]...\n";
     return 2;
   }
-  if (!has_backend(a.backend, a.campaign.processes.jobs)) return 77;
   try {
+    if (a.command == "show") return show(a);
+    if (!has_backend(a.backend, a.campaign.processes.jobs)) return 77;
     return random ? random_programs(a) : networks(a);
   } catch (const Failure& failure) {
     std::cerr << "tile-program-check: " << failure.what() << "\n";

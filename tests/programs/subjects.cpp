@@ -34,43 +34,56 @@ Program parsed(Language language, const std::string& text) {
   return parse(language, std::make_shared<const Source>(Source{"random", text}));
 }
 
-// None, one or two gradients with respect to `wrt`.
-void differentiate_some(WholeCase& c, RandomSource& random, const std::vector<std::string>& wrt) {
+// None, one or two gradients with respect to `wrt`; why one of them is refused, if it is.
+std::string differentiate_some(Language language, WholeCase& c, RandomSource& random,
+                               const std::vector<std::string>& wrt) {
   int64_t kind = random.in(0, 99);
-  if (kind < 50) return;
+  if (kind < 50) return "";
   const Program& p = *c.program;
   const std::string of =
       p.tensors[p.outputs[static_cast<size_t>(random.in(0, std::ssize(p.outputs) - 1))]].name;
-  differentiate(c, {of, wrt});
-  if (kind >= 80) differentiate(c, {"D" + random.pick(wrt), {random.pick(wrt)}});
+  try {
+    differentiate(c, {of, wrt});
+    if (kind >= 80) differentiate(c, {"D" + random.pick(wrt), {random.pick(wrt)}});
+  } catch (const Failure& failure) {  // `c` is as it was before that gradient
+    if (!may_refuse_gradient(language, failure.diagnostic())) throw;
+    return failure.what();
+  }
+  return "";
 }
 
-WholeCase filter_case(uint64_t seed, const FilterPasses& filter, const Shape& picture) {
+struct FilterCase {
+  WholeCase whole;
+  std::string refused;
+};
+
+FilterCase filter_case(uint64_t seed, const FilterPasses& filter, const Shape& picture) {
   RandomSource random(seed);
   Program program = with_outputs(parsed(Language::mfg, filter.text), filter.outputs);
   std::vector<HostTensor> inputs = filter_inputs(seed, program, picture, false);
-  WholeCase c = case_of(std::move(program), std::move(inputs));
-  c.drawn.text = filter.text;
-  differentiate_some(c, random, {"input_f32", "p"});
+  FilterCase c{case_of(std::move(program), std::move(inputs)), ""};
+  c.whole.drawn.text = filter.text;
+  c.refused = differentiate_some(Language::mfg, c.whole, random, {"input_f32", "p"});
   return c;
 }
 
-std::vector<WholeCase> filter_cases(uint64_t seed, const Configuration& configuration) {
+Drawn filter_cases(uint64_t seed, const Configuration& configuration) {
   static const std::vector<int64_t> kSides = {1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 40};
   RandomSource random(seed ^ 0x66696c74);
   FilterPasses filter{random_filter(seed), {"result_f32"}};
   if (random.percent(70)) filter = random_passes(seed);
-  std::vector<WholeCase> cases;
+  Drawn drawn;
   for (int i = configuration.classes ? 3 : 1; i > 0; --i) {
     Shape picture{random.pick(kSides), random.pick(kSides)};
-    WholeCase c = filter_case(seed, filter, picture);
-    while (!is_quick(c) && picture != Shape{1, 1}) {
+    FilterCase c = filter_case(seed, filter, picture);
+    while (!is_quick(c.whole) && picture != Shape{1, 1}) {
       for (int64_t& side : picture) side = (side + 1) / 2;
       c = filter_case(seed, filter, picture);
     }
-    cases.push_back(std::move(c));
+    drawn.cases.push_back(std::move(c.whole));
+    drawn.refused = c.refused;
   }
-  return cases;
+  return drawn;
 }
 
 HostTensor reals(RandomSource& random, const std::vector<int>& dims) {
@@ -79,7 +92,7 @@ HostTensor reals(RandomSource& random, const std::vector<int>& dims) {
   return t;
 }
 
-std::vector<WholeCase> lift_cases(uint64_t seed) {
+Drawn lift_cases(uint64_t seed) {
   RandomSource random(seed ^ 0x6c696674);
   std::string text;
   std::vector<HostTensor> inputs;
@@ -101,17 +114,22 @@ std::vector<WholeCase> lift_cases(uint64_t seed) {
   WholeCase plain = case_of(parsed(Language::lift, text), inputs);
   plain.drawn.text = text;
   WholeCase c = plain;
-  differentiate_some(c, random, wrt);
-  return {is_quick(c) ? c : plain};
+  std::string refused = differentiate_some(Language::lift, c, random, wrt);
+  return {{is_quick(c) ? c : plain}, refused};
 }
 
 }  // namespace
 
-std::vector<WholeCase> drawn_cases(Language language, uint64_t seed,
-                                   const Configuration& configuration) {
+bool may_refuse_gradient(Language language, const Diagnostic& error) {
+  if (error.code == "limit") return true;
+  bool unknown = error.code == "derivative" || error.code == "gradient";
+  return language != Language::tile && error.stage == Stage::bind && unknown;
+}
+
+Drawn drawn_cases(Language language, uint64_t seed, const Configuration& configuration) {
   if (language == Language::mfg) return filter_cases(seed, configuration);
   if (language == Language::lift) return lift_cases(seed);
-  return cases_of(random_whole(seed), configuration);
+  return {cases_of(random_whole(seed), configuration), ""};
 }
 
 }  // namespace tile::test

@@ -88,20 +88,6 @@ void choose_gradients(CompilerContext& shop, int order) {
   if (order == 2) p.gradients.push_back({"D" + shop.random.pick(wrt), some_floats(shop)});
 }
 
-// Whether the program as a whole binds, differentiates and runs within limits.
-void check(const WholeProgram& program) {
-  try {
-    WholeCase c = case_of(program);
-    auto source = std::make_shared<const Source>(Source{"whole.tile", c.drawn.text});
-    InterpretOptions limits;
-    limits.point_limit = 1 << 20;
-    limits.byte_limit = 1 << 26;
-    interpret(tile::bind(parse_tile(source), c.drawn.types), c.drawn.inputs, limits);
-  } catch (const Failure&) {
-    throw Redraw();
-  }
-}
-
 WholeProgram drawn(RandomSource& random) {
   WholeOptions options;
   int64_t kind = random.in(0, 99);
@@ -115,11 +101,25 @@ WholeProgram drawn(RandomSource& random) {
   choose_outputs(shop);
   if (order > 0) choose_gradients(shop, order);
   shop.program.special = options.special;
-  check(shop.program);
+  if (!within_limits(shop.program)) throw Redraw();
   return shop.program;
 }
 
 }  // namespace
+
+bool within_limits(const WholeProgram& program) {
+  InterpretOptions limits;
+  limits.point_limit = 1 << 20;
+  limits.byte_limit = 1 << 26;
+  try {
+    WholeCase c = case_of(program);
+    auto source = std::make_shared<const Source>(Source{"whole.tile", c.drawn.text});
+    interpret(tile::bind(parse_tile(source), c.drawn.types), c.drawn.inputs, limits);
+  } catch (const Failure& failure) {
+    return failure.diagnostic().code != "limit";
+  }
+  return true;
+}
 
 WholeProgram random_whole(uint64_t seed) {
   RandomSource random(seed ^ 0x77686f6c65);

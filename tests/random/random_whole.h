@@ -10,4 +10,9 @@ namespace tile::test {
 // Deterministic from the seed. Every program parses, binds and writes no cell of an `=` twice.
 WholeProgram random_whole(uint64_t seed);
 
+// Whether the program as a whole differentiates and runs within the limits of what is drawn. Its
+// statements bind one by one: any error other than a limit is one of the compiler's, which keeps
+// the program, so that whoever runs it reports the error.
+bool within_limits(const WholeProgram& program);
+
 }  // namespace tile::test

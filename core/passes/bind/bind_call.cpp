@@ -252,12 +252,15 @@ void bind_concat(const CallArguments& a) {
 }
 
 // Positions start, start + step, … before stop (after it, if step is negative); both are positions
-// from the front, and a stop past the end is the end.
+// from the front, and a stop past the end is the end. The place before the front is where a
+// negative step stops; starting there reads nothing, as the last position of an empty dimension
+// does.
 void bind_slice(const CallArguments& a) {
   size_t axis = a.axis(0, a.rank(0));
   int64_t size = a.shape(0)[axis], start = a.integer(1), stop = a.integer(2), step = a.integer(3);
   bool forward = step > 0;
-  if (step == 0 || start < 0 || stop < (forward ? 0 : -1) || (!forward && start >= size)) {
+  int64_t least = forward ? 0 : -1;
+  if (step == 0 || start < least || stop < least || (!forward && start >= size)) {
     a.fail_at(a.statement.span, "slice",
               "slice of " + a.context.name(a.tensor(0)) + " along axis " + std::to_string(axis) +
                   " from " + std::to_string(start) + " to " + std::to_string(stop) + " by " +

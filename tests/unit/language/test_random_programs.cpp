@@ -138,5 +138,24 @@ TEST(RandomPrograms, ExactOutputsHaveNoRounding) {
   EXPECT_GT(compared, 50);
 }
 
+// A gradient that the compiler refuses is no reason to draw another program: it is found.
+TEST(RandomPrograms, OnlyLimitsMakeAProgramDrawnAnew) {
+  WholeProgram program;
+  program.sizes = {{"N", 3}};
+  HostTensor values(DType::f32, {3});
+  program.inputs = {{"A", DType::f32, {"N"}, values}};
+  program.statements = {{"T", "T[i: N] = +(A[i])", {"N"}}};
+  program.outputs = {"T"};
+  program.gradients = {{"T", {"A"}}};
+  EXPECT_TRUE(within_limits(program));
+  EXPECT_NO_THROW(case_of(program));
+  program.gradients = {{"T", {"B"}}};
+  EXPECT_TRUE(within_limits(program));
+  EXPECT_THROW(case_of(program), Failure);
+  program.gradients.clear();
+  program.statements[0].text = "T[i: N] = +(A[i + 0 * j]), j < 1000000";
+  EXPECT_FALSE(within_limits(program));
+}
+
 }  // namespace
 }  // namespace tile::test

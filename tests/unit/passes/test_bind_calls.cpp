@@ -91,6 +91,11 @@ TEST(BindCalls, SliceSteps) {
   expect(call("slice(A, 0, 4, 99, 1)", {a}), DType::f32, {3}, {4, 5, 6});
   expect(call("slice(A, 0, 5, 3, 1)", {a}), DType::f32, {0}, {});
   expect(call("slice(A, 0, 5, 0 - 1, 0 - 2)", {a}), DType::f32, {3}, {5, 3, 1});
+  HostTensor empty(DType::f32, {0});
+  expect(call("slice(A, 0, 0 - 1, 0 - 1, 0 - 1)", {empty}), DType::f32, {0}, {});
+  EXPECT_NE(error_of_run("function (A) -> (O) { O = slice(A, 0, 0, 0 - 1, 0 - 1); }", {empty})
+                .find("bind"),
+            std::string::npos);
   EXPECT_NE(error_of_run("function (A) -> (O) { O = slice(A, 0, 0, 3, 0); }", {a}).find("bind"),
             std::string::npos);
 }
