@@ -216,8 +216,8 @@ std::vector<KernelVerdict> race(const Here& here, RecordSet& records, bool all) 
     for (int round = 0; round < kRaces && !chosen.empty(); ++round) {
       const std::vector<TuningRecord>& now = records.of(here.processor()).at(kernel);
       verdicts.push_back(raced_again(here.engine, kernel, chosen, now));
-      for (const TuningRecord& r : verdicts.back().records) {
-        records.add(here.processor(), TuningRecords::completed(r));
+      for (const TuningRecord& r : TuningRecords::completed(verdicts.back().records)) {
+        records.add(here.processor(), r);
       }
       for (const RankedSchedule& s : chosen) raced.insert(s.record.schedule);
       chosen = further_ties(ranked(records.of(here.processor()).at(kernel), host), kRaced, raced);

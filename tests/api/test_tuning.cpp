@@ -86,7 +86,9 @@ TEST_F(Tuning, RecordsMoveBetweenEngines) {
   EXPECT_EQ(second.import_records(lines), 0U);
   EXPECT_EQ(second.export_records(), lines);
   EXPECT_NE(product(second).explain().find("tuned, record "), std::string::npos);
-  EXPECT_EQ(engine("three").import_records(lines.substr(0, lines.size() / 2)), count / 2);
+  // The first line and a part of the second, whatever their lengths.
+  size_t part = lines.find('\n') + (count > 1 ? 20 : 1);
+  EXPECT_EQ(engine("three").import_records(lines.substr(0, part)), 1U);
   EXPECT_EQ(engine("one").export_records(), lines) << "they are kept on disk";
 }
 

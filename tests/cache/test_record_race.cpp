@@ -105,8 +105,6 @@ TEST(RecordRace, ARaceLeavesItsVerdictLast) {
   EXPECT_NEAR(records.back().spread, 0.1, 1e-9);
   EXPECT_EQ(records[0].schedule, "tie");
   EXPECT_EQ(records[0].ns, 10) << "a lead within the noise is none";
-  EXPECT_EQ(ranked(records, records.back().host)[0].record.schedule, "verdict")
-      << "records of one race are not told apart by a clock of milliseconds";
   EXPECT_EQ(records_of_race(kernel, "v", {3, 9, 5}, {}, true)[0].ns, 5) << "a GPU's median";
 }
 

@@ -204,6 +204,18 @@ TEST_F(TuningRecordFiles, WhatOthersWriteIsSeen) {
   EXPECT_EQ(records("one", "elsewhere").find("kernel"), std::nullopt);
 }
 
+// A race writes its verdict last, within one millisecond of the others.
+TEST_F(TuningRecordFiles, OfEqualTimesTheLastOfACallSpeaks) {
+  std::vector<TuningRecord> race;
+  for (const char* schedule : {"a", "b", "c", "verdict"}) {
+    race.push_back(record(schedule, 5, "", 0));
+  }
+  TuningRecords own = records("one");
+  own.add(race);
+  EXPECT_EQ(own.ranking("kernel").at(0).record.schedule, "verdict");
+  EXPECT_EQ(records("one").ranking("kernel").at(0).record.schedule, "verdict");
+}
+
 TEST_F(TuningRecordFiles, AHostsLatestTimeCounts) {
   TuningRecords r = records("one");
   r.add(record("lucky", 50, "host", 1));

@@ -71,11 +71,15 @@ TuningRecords::TuningRecords(std::shared_ptr<const PrivateDirectory> directory, 
       writable_(writable),
       log_(std::move(log)) {}
 
-TuningRecord TuningRecords::completed(TuningRecord r) {
-  if (r.host.empty()) r.host = host_name();
-  if (r.version.empty()) r.version = library_version();
-  if (r.time == 0) r.time = milliseconds_now();
-  return r;
+std::vector<TuningRecord> TuningRecords::completed(std::span<const TuningRecord> records) {
+  std::vector<TuningRecord> whole(records.begin(), records.end());
+  int64_t time = milliseconds_now();
+  for (TuningRecord& r : whole) {
+    if (r.host.empty()) r.host = host_name();
+    if (r.version.empty()) r.version = library_version();
+    if (r.time == 0) r.time = time++;
+  }
+  return whole;
 }
 
 void TuningRecords::keep(const TuningRecord& record) { known_[record.kernel].push_back(record); }
@@ -166,11 +170,10 @@ void TuningRecords::add(std::span<const TuningRecord> records) {
   std::lock_guard lock(mutex_);
   load();
   std::string text;
-  std::vector<TuningRecord> whole;
-  for (const TuningRecord& r : records) {
-    whole.push_back(completed(r));
-    keep(whole.back());
-    text += to_line(whole.back(), processor_) + "\n";
+  std::vector<TuningRecord> whole = completed(records);
+  for (const TuningRecord& r : whole) {
+    keep(r);
+    text += to_line(r, processor_) + "\n";
   }
   std::string why;
   if (directory_ && writable_ && directory_->append(name_, text, why)) {

@@ -55,8 +55,10 @@ class TuningRecords {
   std::vector<TuningRecord> similar(const std::string& kernel);
   // Every record, by kernel.
   std::vector<TuningRecord> all();
-  // The record with what it leaves empty of host, version and time.
-  static TuningRecord completed(TuningRecord record);
+  // The records with what they leave empty of host, version and time. Of schedules with equal times
+  // the latest record speaks (ranking.h): each of these is a millisecond later than the one before
+  // it.
+  static std::vector<TuningRecord> completed(std::span<const TuningRecord> records);
   // Appended in one write, each completed.
   void add(std::span<const TuningRecord> records);
   void add(const TuningRecord& record) { add(std::span(&record, 1)); }

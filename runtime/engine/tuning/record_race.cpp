@@ -114,12 +114,10 @@ std::vector<TuningRecord> records_of_race(const Kernel& kernel, const std::strin
     if (samples.size() < kLeastSamples) continue;
     losers.push_back(record_of(kernel, text, std::move(samples), is_device));
     losers.back().ns = std::max(losers.back().ns, first.ns);
-    // Of equal times the latest record speaks: that is the verdict's, whatever the clock did
-    // meanwhile.
-    losers.back().time = first.time - 1;
   }
   std::sort(losers.begin(), losers.end(), [](const auto& a, const auto& b) { return a.ns < b.ns; });
   if (losers.size() > kOthers) losers.resize(kOthers);
+  // The verdict is the last, and so the latest.
   losers.push_back(std::move(first));
   return losers;
 }
