@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "backends/cuda/driver/ptx_faults.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options=--warn-on-spills",
                                  "--diag-suppress=177"};
+// For what the optimiser of PTX makes wrong code of.
+constexpr const char* kUnoptimised = "--ptxas-options=-O0";
+
+// 90 of "sm_90a".
+int architecture_number(const std::string& architecture) {
+  size_t at = architecture.find('_');
+  return at == std::string::npos ? 0 : std::atoi(architecture.c_str() + at + 1);
+}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -121,21 +130,30 @@ std::shared_ptr<const Nvrtc> Nvrtc::open(int driver_version) {
 std::string Nvrtc::options() {
   std::string out;
   for (const char* option : kOptions) out += (out.empty() ? "" : " ") + std::string(option);
-  return out;
+  return out + ", negated minima of three with " + kUnoptimised;
+}
+
+void Nvrtc::check(nvrtcResult result, const char* what) const {
+  if (result == NVRTC_SUCCESS) return;
+  fail(Stage::compile, "nvrtc", {},
+       std::string("NVRTC failed to ") + what + ": " + nvrtcGetErrorString_(result));
 }
 
 Compiled Nvrtc::compile(const std::string& text, const std::string& architecture) const {
-  auto check = [&](nvrtcResult result, const char* what) {
-    if (result == NVRTC_SUCCESS) return;
-    fail(Stage::compile, "nvrtc", {},
-         std::string("NVRTC failed to ") + what + ": " + nvrtcGetErrorString_(result));
-  };
+  bool faulty = false;
+  Compiled out = compile(text, architecture, true, faulty);
+  return faulty ? compile(text, architecture, false, faulty) : out;
+}
+
+Compiled Nvrtc::compile(const std::string& text, const std::string& architecture, bool optimised,
+                        bool& faulty) const {
   Program program{*this};
   check(nvrtcCreateProgram_(&program.handle, text.c_str(), "tile.cu", 0, nullptr, nullptr),
         "take the generated text");
   std::string target = "--gpu-architecture=" + architecture;
   std::vector<const char*> options = {target.c_str()};
   options.insert(options.end(), kOptions.begin(), kOptions.end());
+  if (!optimised) options.push_back(kUnoptimised);
   nvrtcResult result =
       nvrtcCompileProgram_(program.handle, static_cast<int>(options.size()), options.data());
   Compiled out;
@@ -151,13 +169,25 @@ Compiled Nvrtc::compile(const std::string& text, const std::string& architecture
              nvrtcGetErrorString_(result) + (out.log.empty() ? "" : "\n" + out.log),
          "tile emit --stage cuda prints the text; please report this program");
   }
-  bool ptx = architecture.rfind("compute_", 0) == 0;
-  check(ptx ? nvrtcGetPTXSize_(program.handle, &size) : nvrtcGetCUBINSize_(program.handle, &size),
-        "tell the code's size");
-  out.image.resize(size);
-  auto* bytes = reinterpret_cast<char*>(out.image.data());
-  check(ptx ? nvrtcGetPTX_(program.handle, bytes) : nvrtcGetCUBIN_(program.handle, bytes),
-        "give the code");
+  std::string ptx;
+  check(nvrtcGetPTXSize_(program.handle, &size), "tell the size of the PTX");
+  ptx.resize(size);
+  check(nvrtcGetPTX_(program.handle, ptx.data()), "give the PTX");
+  // Below sm_90 no instruction has three operands.
+  faulty = architecture_number(architecture) >= 90 && has_negated_minimum_of_three(ptx);
+  auto keep = [&](const char* bytes, size_t count) {
+    out.image.assign(reinterpret_cast<const std::byte*>(bytes),
+                     reinterpret_cast<const std::byte*>(bytes) + count);
+  };
+  if (architecture.starts_with("compute_")) {
+    faulty = false;  // the driver assembles it, of which nothing is known
+    keep(ptx.data(), ptx.size());
+  } else {
+    check(nvrtcGetCUBINSize_(program.handle, &size), "tell the code's size");
+    std::string code(size, '\0');
+    check(nvrtcGetCUBIN_(program.handle, code.data()), "give the code");
+    keep(code.data(), code.size());
+  }
   read_log(out.log, out);
   return out;
 }

@@ -42,8 +42,9 @@ class Nvrtc {
   static std::shared_ptr<const Nvrtc> open(int driver_version);
 
   int version() const { return version_; }  // 13000 for 13.0
-  // For "sm_90a" a cubin, for "compute_90a" PTX. Thread safe. Throws Failure (compile, "nvrtc")
-  // with the compiler's log.
+  // For "sm_90a" a cubin, for "compute_90a" PTX. What ptxas would translate wrongly (ptx_faults.h)
+  // is compiled without its optimiser. Thread safe. Throws Failure (compile, "nvrtc") with the
+  // compiler's log.
   Compiled compile(const std::string& text, const std::string& architecture) const;
   // The options that compile() gives, for cache keys.
   static std::string options();
@@ -55,6 +56,9 @@ class Nvrtc {
  private:
   Nvrtc() = default;
   bool load(const std::string& path, std::string& why);
+  void check(nvrtcResult result, const char* what) const;
+  Compiled compile(const std::string& text, const std::string& architecture, bool optimised,
+                   bool& faulty) const;
   int version_ = 0;
 };
 
