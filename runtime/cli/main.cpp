@@ -285,6 +285,10 @@ int main_of(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   run_options(run, c);
   run->add_option("--repeat", c.run.repeat, "run N times and report times");
+  run->add_option("--steps", c.run.steps,
+                  "run N steps in time: each reads what --feed says of the step before");
+  run->add_option("--feed", c.run.feeds,
+                  "OUTPUT=INPUT: an output that is the next step's input (with --steps)");
   run->add_flag("--profile", c.run.profile,
                 "time each kernel, the least of several runs, and say what bounds it");
   run->add_option("--trace", c.run.trace,
