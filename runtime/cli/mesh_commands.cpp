@@ -1,6 +1,7 @@
 #include "runtime/cli/mesh_commands.h"
 
 #include "core/distribute/spread.h"
+#include "core/ir/repeat.h"
 #include "core/passes/bind/bind.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
@@ -17,7 +18,8 @@ Divided divided(const LoadedProgram& program, const std::vector<InputLayout>& in
   result.program = located(source, [&] {
     std::vector<InputType> types;
     for (const InputLayout& input : inputs) types.push_back(input.type);
-    BoundProgram bound = tile::bind(program.program(), types);
+    // Ranks exchange within the steps of a loop.
+    BoundProgram bound = tile::bind(with_repeats_written_out(program.program()), types);
     check_assignments(bound);
     return bound;
   });
