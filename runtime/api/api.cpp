@@ -265,7 +265,7 @@ tile_error* tile_program_compile_with(tile_program* program, const DLTensor* con
   REQUIRE(executable);
   *executable = nullptr;
   REQUIRE(program);
-  return watched_texts(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
+  return watched(source_of(program), *program->loaded->engine(), Stage::compile, [&] {
     LoadedProgram& loaded = *program->loaded;
     tile_compile_options given = given_options(options);
     std::vector<size_t> constants = constants_of(given, loaded.program().inputs.size());

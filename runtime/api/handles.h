@@ -13,6 +13,7 @@
 #include "core/support/diagnostic.h"
 #include "runtime/api/call_site.h"
 #include "runtime/engine/engine.h"
+#include "runtime/ranks/division.h"
 #include "tile/tile.h"
 
 struct tile_error {
@@ -55,6 +56,8 @@ tile_error* guarded(const Source* source, Work&& work) noexcept {
     try {
       work();
       return nullptr;
+    } catch (const FailureInText& failure) {
+      return make_error(failure.diagnostic(), failure.text().get(), false);
     } catch (const Failure& failure) {
       const Diagnostic& d = failure.diagnostic();
       return make_error(d, source, d.code == "argument");

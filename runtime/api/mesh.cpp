@@ -31,20 +31,6 @@ std::unique_ptr<Transport> transport_of(const tile_mesh_options& o) {
   return open_plugin({plugin_path(o.transport), timeout_of(o), o.communicator});
 }
 
-// Errors may be in the text of the axes.
-template <class Work>
-tile_error* making_mesh(Work&& work) noexcept {
-  tile_error* other = nullptr;
-  tile_error* error = guarded(nullptr, [&] {
-    try {
-      work();
-    } catch (const FailureInText& failure) {
-      other = make_error(failure.diagnostic(), failure.text().get(), false);
-    }
-  });
-  return other != nullptr ? other : error;
-}
-
 std::unique_ptr<tile_mesh> end_of(tile_engine& engine, const Mesh& mesh,
                                   std::unique_ptr<Transport> transport) {
   auto made = std::make_unique<tile_mesh>();
@@ -63,7 +49,7 @@ tile_error* tile_mesh_create(tile_engine* engine, const tile_mesh_options* optio
   *mesh = nullptr;
   REQUIRE(engine);
   REQUIRE(options);
-  return making_mesh([&] {
+  return guarded(nullptr, [&] {
     tile_mesh_options o = given_options(options);
     Mesh axes = axes_of(o);
     *mesh = end_of(*engine, axes, transport_of(o)).release();
@@ -76,7 +62,7 @@ tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options*
   for (size_t r = 0; r < count; ++r) meshes[r] = nullptr;
   REQUIRE(engine);
   REQUIRE(options);
-  return making_mesh([&] {
+  return guarded(nullptr, [&] {
     tile_mesh_options o = given_options(options);
     if (o.given != nullptr || o.transport != nullptr) {
       fail(Stage::run, "argument", {}, "ranks that are threads need no transport");

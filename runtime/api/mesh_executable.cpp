@@ -9,13 +9,6 @@
 namespace tile::api {
 namespace {
 
-std::vector<int64_t> dense_strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t next = 1;
-  for (size_t d = shape.size(); d-- > 0; next *= shape[d]) strides[d] = next;
-  return strides;
-}
-
 std::vector<LiveExecutable::Output> described(const std::vector<MeshProgram::Part>& parts,
                                               size_t rank) {
   std::vector<LiveExecutable::Output> all;

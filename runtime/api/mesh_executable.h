@@ -47,19 +47,4 @@ tile_error* run_on_mesh(const MeshExecutable& executable, const DLTensor* const*
                         size_t input_count, DLTensor* const* outputs, size_t output_count,
                         const tile_run_options* options);
 
-// As watched(), for work whose errors may be in texts of their own.
-template <class Work>
-tile_error* watched_texts(const Source* source, const Engine& engine, Stage stage,
-                          Work&& work) noexcept {
-  tile_error* other = nullptr;
-  tile_error* error = watched(source, engine, stage, [&] {
-    try {
-      work();
-    } catch (const FailureInText& failure) {
-      other = make_error(failure.diagnostic(), failure.text().get(), false);
-    }
-  });
-  return other != nullptr ? other : error;
-}
-
 }  // namespace tile::api

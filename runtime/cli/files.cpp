@@ -9,35 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "core/support/diagnostic.h"
+#include "runtime/engine/launch/memory_plan.h"
 
 namespace tile::cli {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  // Whether all that was written is there: a full disk may tell only now.
-  bool is_closed_well() {
-    int number = number_;
-    number_ = -1;
-    return close(number) == 0;
-  }
-
- private:
-  int number_;
-};
-
-std::string error_text() { return std::strerror(errno); }
 
 [[noreturn]] void cannot_read(const std::string& path, const std::string& why) {
   fail(Stage::run, "argument", {}, "cannot read " + path + ": " + why);
@@ -46,15 +25,13 @@ std::string error_text() { return std::strerror(errno); }
   fail(Stage::run, "file", {}, "cannot write " + path + ": " + why);
 }
 
-// Opening waits for nobody: not for the other end of a pipe.
-constexpr int kFlags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 constexpr size_t kMostOfDevice = size_t{1} << 28;
 
 void let_wait(int file) { fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK); }
 
 std::string read_all(int file, const std::string& path, size_t most) {
   struct stat info{};
-  if (fstat(file, &info) != 0) cannot_read(path, error_text());
+  if (fstat(file, &info) != 0) cannot_read(path, errno_text());
   if (S_ISDIR(info.st_mode)) cannot_read(path, "it is a directory");
   most = std::min(most, S_ISREG(info.st_mode) ? machine_memory() : kMostOfDevice);
   bool long_file = S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) > most;
@@ -68,7 +45,7 @@ std::string read_all(int file, const std::string& path, size_t most) {
       let_wait(file);
       continue;
     }
-    if (got < 0) cannot_read(path, error_text());
+    if (got < 0) cannot_read(path, errno_text());
     if (got == 0 && text.empty() && S_ISFIFO(info.st_mode)) {
       cannot_read(path, "it is a pipe that nobody writes to");
     }
@@ -96,12 +73,12 @@ bool put_all(int file, Parts parts) {
 
 // Into a file, or what is none, as it stands there.
 void write_in_place(const std::string& path, Parts parts, int flags) {
-  Descriptor file(open(path.c_str(), O_WRONLY | kFlags | flags, 0666));
+  Descriptor file(open(path.c_str(), O_WRONLY | kOpenFlags | flags, 0666));
   if (!file.is_open()) {
-    cannot_write(path, errno == ENXIO ? "it is a pipe that nobody reads" : error_text());
+    cannot_write(path, errno == ENXIO ? "it is a pipe that nobody reads" : errno_text());
   }
   let_wait(file.get());
-  if (!put_all(file.get(), parts) || !file.is_closed_well()) cannot_write(path, error_text());
+  if (!put_all(file.get(), parts) || !file.is_closed_well()) cannot_write(path, errno_text());
 }
 
 // Beside the file under a name that nobody has, then in its place.
@@ -119,13 +96,17 @@ bool replaced(const std::string& path, mode_t mode, Parts parts) {
 
 }  // namespace
 
-size_t machine_memory() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
 }
 
+bool Descriptor::is_closed_well() { return close(std::exchange(number_, -1)) == 0; }
+
+std::string errno_text() { return std::strerror(errno); }
+
 std::string read_text(const std::string& path, size_t most) {
-  Descriptor file(open(path.c_str(), O_RDONLY | kFlags));
-  if (!file.is_open()) cannot_read(path, error_text());
+  Descriptor file(open(path.c_str(), O_RDONLY | kOpenFlags));
+  if (!file.is_open()) cannot_read(path, errno_text());
   return read_all(file.get(), path, most);
 }
 
@@ -148,7 +129,7 @@ void write_parts(const std::string& path, Parts parts) {
   if (!error && replaced(target, info.st_mode & kMode, parts)) return;
   // A directory that may not be changed may hold a file that may.
   bool forbidden = !error && (errno == EACCES || errno == EPERM || errno == EROFS);
-  if (!forbidden) cannot_write(path, error ? error.message() : error_text());
+  if (!forbidden) cannot_write(path, error ? error.message() : errno_text());
   write_in_place(path, parts, O_TRUNC);
 }
 

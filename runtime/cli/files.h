@@ -1,6 +1,8 @@
 // Files that a user names, which may be anything: a folder, a pipe, a device without an end.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +10,26 @@
 #include <string_view>
 
 namespace tile::cli {
+
+// Owns a descriptor of the system's; negative: of nothing.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  // Closes it. Whether all that was written is there: a full disk may tell only now.
+  bool is_closed_well();
+
+ private:
+  int number_;
+};
+// Opening waits for nobody: not for the other end of a pipe.
+constexpr int kOpenFlags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+// What the system says of the call that failed last.
+std::string errno_text();
 
 // All bytes of a file, at most `most`, and as many as the machine has memory; of what is no file,
 // such as a device, 256 MiB in any case. A pipe is read to its end, which is waited for as long as
@@ -25,8 +47,5 @@ void write_text(const std::string& path, std::string_view text);
 void write_parts(const std::string& path, std::span<const std::string_view> parts);
 // The same of a file that is not there yet; one that is, is left alone.
 void write_new_text(const std::string& path, std::string_view text);
-
-// Bytes of memory that this machine has.
-size_t machine_memory();
 
 }  // namespace tile::cli

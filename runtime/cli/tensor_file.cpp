@@ -11,6 +11,7 @@
 #include "core/support/checked.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/npy/npy.h"
+#include "runtime/engine/launch/memory_plan.h"
 
 namespace tile::cli {
 namespace {

@@ -9,19 +9,6 @@
 #include "runtime/transport/local_transport.h"
 
 namespace tile {
-namespace {
-
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (HostTensor& t : tensors) {
-    t.bytes.reserve(1);  // an address even without elements
-    views.push_back({t.bytes.data(), t.type, t.shape, {}});
-  }
-  return views;
-}
-
-}  // namespace
-
 LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,
                      const std::shared_ptr<const Program>& source, const BoundProgram& program,
                      PartitionedProgram partitioned)

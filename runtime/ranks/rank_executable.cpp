@@ -8,16 +8,18 @@
 #include "core/ir/ranks/reduce_part.h"
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/launch/strided_copy.h"
 #include "runtime/ranks/kept.h"
 
 namespace tile {
-namespace {
-
-size_t bytes_of(const TensorView& view) {
-  return static_cast<size_t>(element_count(view.shape)) * byte_size(view.type);
+std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
+  std::vector<TensorView> views;
+  for (HostTensor& t : tensors) {
+    t.bytes.reserve(1);  // an address even without elements
+    views.push_back({t.bytes.data(), t.type, t.shape, {}});
+  }
+  return views;
 }
-
-}  // namespace
 
 RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
                                const std::shared_ptr<const Program>& source, RankProgram rank,
@@ -71,7 +73,7 @@ class RankExecutable::Run {
     }
     for (size_t o = 0; o < outputs.size(); ++o) {
       const std::byte* from = data(program_.outputs[o]);
-      size_t bytes = bytes_of(outputs[o]);
+      size_t bytes = byte_count(outputs[o]);
       if (from != outputs[o].data && bytes != 0) std::memcpy(outputs[o].data, from, bytes);
     }
   }
@@ -96,7 +98,7 @@ class RankExecutable::Run {
     return {data(id), tensor.type, tensor.shape, {}};
   }
   void clear(TensorId id) {
-    size_t bytes = bytes_of(view(id));
+    size_t bytes = byte_count(view(id));
     if (bytes != 0) std::memset(data(id), 0, bytes);
   }
 

@@ -16,6 +16,9 @@
 
 namespace tile {
 
+// Dense views of all elements. What they see is the tensors'.
+std::vector<TensorView> views_of(std::vector<HostTensor>& tensors);
+
 class RankExecutable {
  public:
   // `names` of the exchanges, for errors. Throws Failure.

@@ -5,6 +5,7 @@
 
 #include "core/ir/analysis/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/launch/memory_plan.h"
 
 namespace tile {
 namespace {
@@ -30,36 +31,6 @@ std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
     cell = cell * static_cast<size_t>(shape[i]) + static_cast<size_t>(box.lo[i]);
   }
   return cell;
-}
-
-// What is in the arena, from one time to another.
-struct Life {
-  size_t first = SIZE_MAX, last = 0, bytes = 0, offset = 0;
-
-  void at(size_t time) {
-    first = std::min(first, time);
-    last = std::max(last, time);
-  }
-};
-
-// First fit over lives in order of their size; returns the bytes of all.
-size_t place_lives(std::vector<Life*> lives) {
-  std::stable_sort(lives.begin(), lives.end(),
-                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
-  std::vector<Life*> placed;  // in order of their offsets
-  size_t total = 0;
-  for (Life* life : lives) {
-    life->offset = 0;
-    for (const Life* other : placed) {
-      if (other->first > life->last || life->first > other->last) continue;
-      if (life->offset + life->bytes <= other->offset) break;
-      life->offset = std::max(life->offset, other->offset + other->bytes);
-    }
-    auto behind = [](const Life* a, const Life* b) { return a->offset < b->offset; };
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), life, behind), life);
-    total = std::max(total, life->offset + life->bytes);
-  }
-  return total;
 }
 
 class Planner {

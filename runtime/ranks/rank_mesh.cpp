@@ -50,7 +50,7 @@ size_t bytes_in(const MeshProgram::Part& part, size_t rank) {
 
 }  // namespace
 
-RankMesh::RankMesh(Mesh mesh, std::unique_ptr<Transport> transport)
+RankMesh::RankMesh(Mesh mesh, std::shared_ptr<Transport> transport)
     : mesh_(std::move(mesh)), transport_(std::move(transport)) {
   if (mesh_.ranks() == transport_->ranks()) return;
   fail(Stage::run, "mesh", {},

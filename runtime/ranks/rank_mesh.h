@@ -15,7 +15,7 @@ namespace tile {
 class RankMesh {
  public:
   // Throws Failure (run, "mesh") where the transport has another number of ranks.
-  RankMesh(Mesh mesh, std::unique_ptr<Transport> transport);
+  RankMesh(Mesh mesh, std::shared_ptr<Transport> transport);
 
   const Mesh& mesh() const { return mesh_; }
   size_t rank() const { return transport_->rank(); }
@@ -43,7 +43,7 @@ class RankMesh {
                                                    const std::string& what);
 
   Mesh mesh_;
-  std::unique_ptr<Transport> transport_;
+  std::shared_ptr<Transport> transport_;
   std::mutex mutex_;
 };
 

@@ -51,15 +51,6 @@ std::vector<std::string> errors_of(const std::string& mesh, double timeout,
   return errors;
 }
 
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (HostTensor& t : tensors) {
-    t.bytes.reserve(1);
-    views.push_back({t.bytes.data(), t.type, t.shape, {}});
-  }
-  return views;
-}
-
 const char* const kProduct =
     "function (A[M, L], B[L, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}";
 const MeshProgramOptions kFour{{{DType::f32, {4, 4}}, {DType::f32, {4, 4}}}, "A[x, *] B[*, x]"};

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "runtime/cli/files.h"
+
 namespace tile::cli {
 
 // A regular file of which parts are read or written where they stand, by many processes at a time.
@@ -13,9 +15,6 @@ class PartsOfFile {
  public:
   enum class Use { read, change, make };  // make: an empty file, in the place of what it held
   PartsOfFile(const std::string& path, Use use);
-  ~PartsOfFile();
-  PartsOfFile(const PartsOfFile&) = delete;
-  PartsOfFile& operator=(const PartsOfFile&) = delete;
 
   size_t size() const;
   // How many bytes there are, at most as many as asked for.
@@ -31,7 +30,7 @@ class PartsOfFile {
 
   std::string path_;
   Use use_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace tile::cli

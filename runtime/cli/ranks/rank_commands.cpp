@@ -14,15 +14,6 @@
 namespace tile::cli {
 namespace {
 
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (HostTensor& t : tensors) {
-    t.bytes.reserve(1);  // an address even without elements
-    views.push_back({t.bytes.data(), t.type, t.shape, {}});
-  }
-  return views;
-}
-
 bool is_array(const std::string& target) { return target.ends_with(".npy"); }
 
 // Where an input's elements come from: a file of which boxes are read, or a tensor that is whole.
@@ -150,30 +141,14 @@ class ProcessRun {
   std::vector<HostTensor> inputs_, outputs_;  // this rank's boxes
 };
 
-// The same transport for two owners: what errors are told by, and the mesh.
-class Lent final : public Transport {
- public:
-  explicit Lent(PluginTransport& transport) : transport_(transport) {}
-  size_t rank() const override { return transport_.rank(); }
-  size_t ranks() const override { return transport_.ranks(); }
-  void exchange(std::span<const SentPart> sent, std::span<const ReceivedPart> received,
-                const std::string& what) override {
-    transport_.exchange(sent, received, what);
-  }
-  void abort(const std::string& why) noexcept override { transport_.abort(why); }
-  bool in_flight() const noexcept override { return transport_.in_flight(); }
-
- private:
-  PluginTransport& transport_;
-};
-
-std::unique_ptr<PluginTransport> opened(const MeshArguments& mesh) {
+// Errors are told by the transport, when the mesh is gone, too.
+std::shared_ptr<PluginTransport> opened(const MeshArguments& mesh) {
   return open_plugin({plugin_path(mesh.transport), mesh.timeout_seconds, nullptr});
 }
 
-std::shared_ptr<RankMesh> mesh_over(PluginTransport& transport, const MeshArguments& mesh) {
-  return std::make_shared<RankMesh>(mesh_of(mesh.mesh, "--mesh"),
-                                    std::make_unique<Lent>(transport));
+std::shared_ptr<RankMesh> mesh_over(const std::shared_ptr<PluginTransport>& transport,
+                                    const MeshArguments& mesh) {
+  return std::make_shared<RankMesh>(mesh_of(mesh.mesh, "--mesh"), transport);
 }
 
 // Every rank's outputs on every rank.
@@ -204,17 +179,17 @@ std::vector<HostTensor> run_on_whole(LoadedProgram& program, const std::vector<H
 }  // namespace
 
 int run_on_processes(const RunArguments& arguments, const Options& options) {
-  std::unique_ptr<PluginTransport> transport = opened(arguments.mesh);
+  std::shared_ptr<PluginTransport> transport = opened(arguments.mesh);
   return spoken_for(*transport, options, [&] {
-    return ProcessRun(arguments, options, mesh_over(*transport, arguments.mesh)).run();
+    return ProcessRun(arguments, options, mesh_over(transport, arguments.mesh)).run();
   });
 }
 
 int conform_on_processes(const std::vector<std::string>& files, const std::string& filter,
                          const MeshArguments& mesh, const Options& options) {
-  std::unique_ptr<PluginTransport> transport = opened(mesh);
+  std::shared_ptr<PluginTransport> transport = opened(mesh);
   return spoken_for(*transport, options, [&] {
-    std::shared_ptr<RankMesh> ranks = mesh_over(*transport, mesh);
+    std::shared_ptr<RankMesh> ranks = mesh_over(transport, mesh);
     int status = conform(files, filter, options,
                          [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
                            return run_on_whole(program, inputs, ranks);

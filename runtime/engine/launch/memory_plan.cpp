@@ -20,38 +20,6 @@ constexpr size_t kAlignment = 256;
 
 size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-struct Life {
-  size_t first = SIZE_MAX;
-  size_t last = 0;
-  size_t bytes = 0;
-  size_t offset = 0;
-};
-
-// First fit over lives in order of their size: large ones first leave the fewest holes.
-size_t place_lives(std::vector<Life*> lives) {
-  std::stable_sort(lives.begin(), lives.end(),
-                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
-  std::vector<Life*> placed;
-  size_t total = 0;
-  for (Life* life : lives) {
-    std::vector<const Life*> rivals;
-    for (const Life* other : placed) {
-      if (other->first <= life->last && life->first <= other->last) rivals.push_back(other);
-    }
-    std::sort(rivals.begin(), rivals.end(),
-              [](const Life* a, const Life* b) { return a->offset < b->offset; });
-    size_t offset = 0;
-    for (const Life* other : rivals) {
-      if (offset + life->bytes <= other->offset) break;
-      offset = std::max(offset, other->offset + other->bytes);
-    }
-    life->offset = offset;
-    total = std::max(total, offset + life->bytes);
-    placed.push_back(life);
-  }
-  return total;
-}
-
 size_t bytes_of(const BoundTensor& t) {
   int64_t bytes = checked_mul(element_count(t.shape), static_cast<int64_t>(byte_size(t.type)));
   return rounded(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
@@ -101,8 +69,7 @@ class Planner {
         TensorId storage = storage_of(p_, id);
         if (place(storage).kind != Place::Kind::none) continue;
         Life& life = lives[storage];
-        life.first = std::min(life.first, at);
-        life.last = at;
+        life.at(at);
         life.bytes = bytes_of(p_.tensors[storage]);
       }
     }
@@ -135,16 +102,36 @@ class Planner {
   const BoundProgram& p_;
 };
 
-// Temporaries that take more than the machine has are no use.
+}  // namespace
+
+// First fit over lives in order of their size: large ones first leave the fewest holes.
+size_t place_lives(std::vector<Life*> lives) {
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life* a, const Life* b) { return a->bytes > b->bytes; });
+  std::vector<Life*> placed;  // in order of their offsets
+  size_t total = 0;
+  for (Life* life : lives) {
+    life->offset = 0;
+    for (const Life* other : placed) {
+      if (other->first > life->last || life->first > other->last) continue;
+      if (life->offset + life->bytes <= other->offset) break;
+      life->offset = std::max(life->offset, other->offset + other->bytes);
+    }
+    auto behind = [](const Life* a, const Life* b) { return a->offset < b->offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), life, behind), life);
+    total = std::max(total, life->offset + life->bytes);
+  }
+  return total;
+}
+
 size_t machine_memory() {
   static const size_t bytes = [] {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : 0;
+    return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size)
+                                 : SIZE_MAX;
   }();
   return bytes;
 }
-
-}  // namespace
 
 size_t memory_needed(const Executable& e) {
   if (e.engine->is_reference()) {
@@ -171,7 +158,7 @@ size_t memory_needed(const Executable& e) {
 void check_memory_limit(const Executable& e, Stage stage, size_t more) {
   size_t limit = e.engine->options().memory_limit;
   bool host = e.engine->session() == nullptr && !e.engine->is_reference();
-  if (limit == 0 && host) limit = machine_memory();
+  if (limit == 0 && host) limit = machine_memory();  // more is no use
   if (limit == 0) return;
   size_t needed = memory_needed(e) + more;
   if (needed <= limit) return;

@@ -1,7 +1,5 @@
 #include "runtime/engine/tuning/record_race.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "core/kernel/argument_layout.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
+#include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/processor_key.h"
 
 namespace tile {
@@ -35,8 +34,7 @@ int64_t milliseconds_now() {
 
 // A record may say that its tensors are of any size.
 void require_memory(const Kernel& kernel) {
-  uint64_t limit = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / kShareOfMemory;
+  uint64_t limit = machine_memory() / kShareOfMemory;
   uint64_t bytes = 0;
   for (const BoundTensor& t : kernel.tensors) {
     bytes += static_cast<uint64_t>(
