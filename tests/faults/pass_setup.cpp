@@ -2,6 +2,10 @@
 // fails once, each in a process of its own: the call ends with an error, and the next one works.
 // LLVM's tables are in a state that nobody may touch when they cannot grow
 // (backends/cpu/jit/llvm_memory.h), at so few places that samples of a compilation miss them.
+// Nor may a compilation register a pass: LLVM's registry stays locked where its memory ends.
+#include <llvm/Pass.h>
+#include <llvm/PassInfo.h>
+#include <llvm/PassRegistry.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +45,21 @@ class Compiler {
   nest::Nest nest_ = nest::parse_nest(std::make_shared<const Source>(Source{"copy", kCopy}));
 };
 
+// Counts the passes that are registered while it lives.
+class LatePasses : public llvm::PassRegistrationListener {
+ public:
+  LatePasses() { llvm::PassRegistry::getPassRegistry()->addRegistrationListener(this); }
+  ~LatePasses() { llvm::PassRegistry::getPassRegistry()->removeRegistrationListener(this); }
+  void passRegistered(const llvm::PassInfo* pass) override {
+    ++count_;
+    std::printf("registered by a compilation: %s\n", pass->getPassArgument().str().c_str());
+  }
+  long count() const { return count_; }
+
+ private:
+  long count_ = 0;
+};
+
 // Of the child in which an allocation is refused.
 enum Outcome { kError, kUnharmed, kLost };
 Outcome tried(Compiler& compiler, long number) {
@@ -55,7 +74,11 @@ Outcome tried(Compiler& compiler, long number) {
 
 int main() {
   Compiler compiler;
-  if (!compiler.works()) return 2;
+  {
+    LatePasses late;
+    if (!compiler.works()) return 2;
+    if (late.count() > 0) return 3;
+  }
   test::arm_allocations(0, test::Refuse::one);
   compiler.works();
   long total = test::disarm_allocations(), bad = 0, failed = 0;

@@ -42,6 +42,11 @@ bool registered() {
   llvm::initializeAnalysis(passes);
   llvm::initializeCodeGen(passes);
   llvm::initializeTarget(passes);
+  // Those of LLVM 19's code generation that its own lists above leave out.
+  llvm::initializeExpandReductionsPass(passes);
+  llvm::initializeExpandVectorPredicationPass(passes);
+  llvm::initializeRegAllocScoringPass(passes);
+  llvm::initializeReplaceWithVeclibLegacyPass(passes);
   return true;
 }
 const bool is_registered = registered();
