@@ -26,6 +26,7 @@ struct Progress {
   std::condition_variable changed;
   std::thread::id thread;  // that is in the callback
   std::atomic<bool> done{false};
+  bool threw = false;    // the callback; set before `done`
   bool dropped = false;  // the callback is never called
   const pid_t process = getpid();
 
@@ -43,6 +44,13 @@ struct Progress {
     std::lock_guard lock(mutex);
     dropped = !done;
     changed.notify_all();
+  }
+  // What is known at the end of a wait.
+  void tell(int& is_done) const {
+    is_done = done ? 1 : 0;
+    if (done && threw) {
+      fail(Stage::run, "argument", {}, "the callback threw", "callbacks must not throw");
+    }
   }
   bool is_over() const { return done || dropped || background_is_ending(); }
 };
@@ -80,7 +88,11 @@ struct Compilation {
       return;
     }
     progress->enter_callback();
-    callback(user, error, made);
+    try {
+      callback(user, error, made);
+    } catch (...) {  // nobody above this thread could be told; who waits is
+      progress->threw = true;
+    }
     progress->finish();
   }
 
@@ -149,8 +161,8 @@ tile_error* tile_compilation_wait(tile_compilation* compilation, double timeout_
   return guarded(nullptr, [&] {
     if (std::isnan(timeout_ms)) fail(Stage::run, "argument", {}, "timeout_ms is not a number");
     Progress& progress = *compilation->progress;
-    *done = progress.done ? 1 : 0;
-    if (progress.done) return;
+    progress.tell(*done);
+    if (*done != 0) return;
     // Its lock may be held by a thread that this process does not have.
     if (progress.process != getpid()) {
       fail(Stage::run, "fork", {}, "the process was forked: its parent's compilations do not end",
@@ -161,8 +173,8 @@ tile_error* tile_compilation_wait(tile_compilation* compilation, double timeout_
       fail(Stage::run, "argument", {}, "a compilation's callback cannot wait for itself");
     }
     wait_for_end(progress, lock, timeout_ms);
-    *done = progress.done ? 1 : 0;
-    if (!progress.done && progress.is_over()) {
+    progress.tell(*done);
+    if (*done == 0 && progress.is_over()) {
       fail(Stage::run, "cancelled", {}, "the process ends: the callback is not called any more");
     }
   });

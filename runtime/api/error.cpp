@@ -18,11 +18,6 @@ tile_error& shared_memory_error() {
 }
 [[maybe_unused]] const tile_error& kEarly = shared_memory_error();
 
-}  // namespace
-
-tile_error* out_of_memory() noexcept { return &shared_memory_error(); }
-bool is_shared_error(const tile_error* error) noexcept { return error == &shared_memory_error(); }
-
 tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call) {
   auto error = std::make_unique<tile_error>();
   static const Source kNone{"<call>", ""};
@@ -42,6 +37,55 @@ tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool 
     if (!diagnostic.hint.empty()) error->rendered += " hint: " + diagnostic.hint + "\n";
   }
   return error.release();
+}
+
+// What is not an error of the program that was given.
+Diagnostic described(Stage stage, const char* code, const std::string& message, const char* hint) {
+  Diagnostic d;
+  d.stage = stage;
+  d.code = code;
+  d.message = message;
+  d.hint = hint;
+  return d;
+}
+
+// Throws std::bad_alloc.
+tile_error* error_of_exception(const Source* source) {
+  try {
+    throw;
+  } catch (const FailureInText& failure) {
+    return make_error(failure.diagnostic(), failure.text().get(), false);
+  } catch (const Failure& failure) {
+    const Diagnostic& d = failure.diagnostic();
+    return make_error(d, source, d.code == "argument");
+  } catch (const Overflow& overflow) {
+    return make_error(described(Stage::compile, "overflow", overflow.what(), ""), source, false);
+  } catch (const InternalError& error) {
+    std::string text = std::string("internal error: ") + error.what();
+    return make_error(described(Stage::compile, "internal", text, "please report this program"),
+                      source, false);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::exception& error) {
+    return make_error(described(Stage::compile, "internal", error.what(), ""), source, false);
+  } catch (...) {
+    return make_error(
+        described(Stage::run, "argument", "a callback threw", "callbacks must not throw"), source,
+        true);
+  }
+}
+
+}  // namespace
+
+tile_error* out_of_memory() noexcept { return &shared_memory_error(); }
+bool is_shared_error(const tile_error* error) noexcept { return error == &shared_memory_error(); }
+
+tile_error* error_in_hand(const Source* source) noexcept {
+  try {
+    return error_of_exception(source);
+  } catch (...) {
+    return out_of_memory();
+  }
 }
 
 tile_error* argument_error(const char* message) noexcept {

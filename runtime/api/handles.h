@@ -43,8 +43,9 @@ struct tile_executable {
 
 namespace tile::api {
 
-// source may be null. Never throws: a shared out-of-memory error stands in where none can be made.
-tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call);
+// The error of the exception that is being handled, with its place if `source` (may be null) is
+// what the work was about. A shared out-of-memory error stands in where none can be made.
+tile_error* error_in_hand(const Source* source) noexcept;
 tile_error* argument_error(const char* message) noexcept;
 tile_error* out_of_memory() noexcept;
 bool is_shared_error(const tile_error* error) noexcept;
@@ -53,31 +54,10 @@ bool is_shared_error(const tile_error* error) noexcept;
 template <class Work>
 tile_error* guarded(const Source* source, Work&& work) noexcept {
   try {
-    try {
-      work();
-      return nullptr;
-    } catch (const FailureInText& failure) {
-      return make_error(failure.diagnostic(), failure.text().get(), false);
-    } catch (const Failure& failure) {
-      const Diagnostic& d = failure.diagnostic();
-      return make_error(d, source, d.code == "argument");
-    } catch (const Overflow& overflow) {
-      return make_error({Stage::compile, "overflow", overflow.what(), "", {}}, source, false);
-    } catch (const InternalError& error) {
-      std::string text = std::string("internal error: ") + error.what();
-      return make_error({Stage::compile, "internal", text, "please report this program", {}},
-                        source, false);
-    } catch (const std::bad_alloc&) {
-      return out_of_memory();
-    } catch (const std::exception& error) {
-      return make_error({Stage::compile, "internal", error.what(), "", {}}, source, false);
-    } catch (...) {
-      return make_error(
-          {Stage::run, "argument", "a callback threw", "callbacks must not throw", {}}, source,
-          true);
-    }
+    work();
+    return nullptr;
   } catch (...) {
-    return out_of_memory();
+    return error_in_hand(source);
   }
 }
 

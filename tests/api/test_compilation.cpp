@@ -29,6 +29,10 @@ struct Told {
     self.thread = std::this_thread::get_id();
     ++self.calls;
   }
+  static void take_and_throw(void* user, tile_error* error, tile_executable* executable) {
+    take(user, error, executable);
+    throw 1;
+  }
 };
 
 class CompilingAsync : public testing::Test {
@@ -79,6 +83,25 @@ TEST_F(CompilingAsync, TellsErrors) {
   EXPECT_TRUE(jit::Compilation(handle).wait());
   EXPECT_EQ(told.code, "rank");
   EXPECT_EQ(told.made, nullptr);
+}
+
+// Once for each of two compilations on the same thread: the first leaves nothing behind.
+TEST_F(CompilingAsync, WhoWaitsIsToldThatTheCallbackThrew) {
+  jit::Engine engine(options_of());
+  jit::Program program = engine.parse("tile", kChain);
+  Given in({x()});
+  for (int i = 0; i < 2; ++i) {
+    Told told;
+    tile_compilation* handle = nullptr;
+    jit::check(tile_program_compile_async(program.get(), in.data(), 1, nullptr,
+                                          Told::take_and_throw, &told, &handle));
+    int done = 0;
+    EXPECT_EQ(code_of(tile_compilation_wait(handle, -1, &done)), "argument");
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(told.calls, 1);
+    EXPECT_NE(told.made, nullptr);
+    tile_compilation_free(handle);
+  }
 }
 
 TEST_F(CompilingAsync, ArgumentsAreWrongAtOnce) {

@@ -384,7 +384,8 @@ TILE_API void tile_executable_free(tile_executable* executable);
 
 /* Called once, on a thread of the library, when a compilation has ended: with the executable, which
  * is then the callback's, or with the error, which it frees; the other one is NULL. It may call the
- * library and must not throw. */
+ * library and must not throw: what it throws is dropped, and a wait for it is an error of code
+ * "argument". */
 typedef void (*tile_compile_callback)(void* user, tile_error* error, tile_executable* executable);
 
 /* As tile_program_compile_with, but returns at once and compiles on a thread of the library; what
