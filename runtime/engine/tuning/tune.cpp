@@ -93,6 +93,7 @@ std::shared_ptr<const Executable> tuned(const Executable& before, double budget_
     kernels -= 1;
   }
   e->launches = std::move(launches);
+  e->own_code_later = nullptr;
   e->copies.clear();
   e->densified.clear();
   plan_memory(*e);
