@@ -48,7 +48,7 @@ struct Progress {
   // What is known at the end of a wait.
   void tell(int& is_done) const {
     is_done = done ? 1 : 0;
-    if (done && threw) {
+    if (is_done != 0 && threw) {
       fail(Stage::run, "argument", {}, "the callback threw", "callbacks must not throw");
     }
   }

@@ -39,16 +39,6 @@ tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool 
   return error.release();
 }
 
-// What is not an error of the program that was given.
-Diagnostic described(Stage stage, const char* code, const std::string& message, const char* hint) {
-  Diagnostic d;
-  d.stage = stage;
-  d.code = code;
-  d.message = message;
-  d.hint = hint;
-  return d;
-}
-
 // Throws std::bad_alloc.
 tile_error* error_of_exception(const Source* source) {
   try {
@@ -59,32 +49,28 @@ tile_error* error_of_exception(const Source* source) {
     const Diagnostic& d = failure.diagnostic();
     return make_error(d, source, d.code == "argument");
   } catch (const Overflow& overflow) {
-    return make_error(described(Stage::compile, "overflow", overflow.what(), ""), source, false);
+    return make_error({Stage::compile, "overflow", overflow.what(), "", {}}, source, false);
   } catch (const InternalError& error) {
     std::string text = std::string("internal error: ") + error.what();
-    return make_error(described(Stage::compile, "internal", text, "please report this program"),
-                      source, false);
+    return make_error({Stage::compile, "internal", text, "please report this program", {}}, source,
+                      false);
   } catch (const std::bad_alloc&) {
-    return out_of_memory();
+    return &shared_memory_error();
   } catch (const std::exception& error) {
-    return make_error(described(Stage::compile, "internal", error.what(), ""), source, false);
+    return make_error({Stage::compile, "internal", error.what(), "", {}}, source, false);
   } catch (...) {
-    return make_error(
-        described(Stage::run, "argument", "a callback threw", "callbacks must not throw"), source,
-        true);
+    return make_error({Stage::run, "argument", "a callback threw", "callbacks must not throw", {}},
+                      source, true);
   }
 }
 
 }  // namespace
 
-tile_error* out_of_memory() noexcept { return &shared_memory_error(); }
-bool is_shared_error(const tile_error* error) noexcept { return error == &shared_memory_error(); }
-
 tile_error* error_in_hand(const Source* source) noexcept {
   try {
     return error_of_exception(source);
   } catch (...) {
-    return out_of_memory();
+    return &shared_memory_error();
   }
 }
 
@@ -114,7 +100,7 @@ const char* tile_error_json(const tile_error* error) {
   return error == nullptr ? "{}" : error->json.c_str();
 }
 void tile_error_free(tile_error* error) {
-  if (error != nullptr && !tile::api::is_shared_error(error)) delete error;
+  if (error != nullptr && error != &tile::api::shared_memory_error()) delete error;
 }
 
 }  // extern "C"

@@ -47,8 +47,6 @@ namespace tile::api {
 // what the work was about. A shared out-of-memory error stands in where none can be made.
 tile_error* error_in_hand(const Source* source) noexcept;
 tile_error* argument_error(const char* message) noexcept;
-tile_error* out_of_memory() noexcept;
-bool is_shared_error(const tile_error* error) noexcept;
 
 // Runs `work` and turns whatever it throws into an error; NULL on success.
 template <class Work>
