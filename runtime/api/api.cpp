@@ -6,52 +6,19 @@
 #include "runtime/api/handles.h"
 #include "runtime/api/mesh_executable.h"
 #include "runtime/api/options.h"
+#include "runtime/api/run_call.h"
 #include "runtime/engine/lean.h"
+#include "runtime/engine/steps/time_steps.h"
 
 using namespace tile;
 using namespace tile::api;
 
 namespace {
 
-std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, const char* what,
-                              bool needs_data) {
-  if (count != 0 && tensors == nullptr) {
-    fail(Stage::run, "argument", {}, std::string(what) + "s is NULL");
-  }
-  std::vector<TensorView> list;
-  list.reserve(count);
-  for (size_t i = 0; i < count; ++i) list.push_back(view_of(tensors[i], {what, i}, needs_data));
-  return list;
-}
-
-// The callback that a call is given, else the engine's.
-std::function<bool()> cancelled_by(const Engine& engine, const tile_run_options& o) {
-  return o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : engine.options().cancelled;
-}
-
-void run_controlled(const Executable& e, const std::vector<TensorView>& inputs,
-                    const std::vector<TensorView>& outputs, RunOptions& options,
-                    const tile_run_options& o) {
-  const EngineOptions& engine = e.engine->options();
-  bool asked = o.cancel != nullptr || engine.cancels_runs();
-  CallControl control(Stage::run, asked ? cancelled_by(*e.engine, o) : nullptr);
-  Controlled now(&control, &e.engine->options().limits);
-  options.control = &control;
-  run(e, inputs, outputs, options);
-}
-
 void run_views(const Executable& e, const std::vector<TensorView>& inputs,
                const std::vector<TensorView>& outputs, const tile_run_options* given) {
-  tile_run_options o = given_options(given);
-  RunOptions options;
-  options.stream = o.stream;
-  options.memory = workspace_of(e, o);
   check_tensors(e, inputs, outputs);
-  if (current_control() != nullptr || o.cancel != nullptr || e.engine->options().cancels_runs()) {
-    run_controlled(e, inputs, outputs, options, o);
-  } else {
-    run(e, inputs, outputs, options);
-  }
+  run_as_asked(e, given, [&](const RunOptions& options) { run(e, inputs, outputs, options); });
 }
 
 const char* name_at(const Program& program, const std::vector<TensorId>& ids, size_t i) {
@@ -297,6 +264,27 @@ tile_error* tile_executable_run(const tile_executable* executable, const DLTenso
     if (done) return nullptr;
   }
   return run_executable(live, inputs, input_count, outputs, output_count, options);
+}
+
+tile_error* tile_executable_run_steps(const tile_executable* executable, uint64_t steps,
+                                      const tile_feed* feeds, size_t feed_count,
+                                      const DLTensor* const* inputs, size_t input_count,
+                                      DLTensor* const* outputs, size_t output_count,
+                                      const tile_run_options* options) {
+  REQUIRE(executable);
+  if (feed_count != 0) REQUIRE(feeds);
+  const LiveExecutable& live = *executable->executable;
+  return guarded(live.source()->source.get(), [&] {
+    std::shared_ptr<const Executable> kept = live.snapshot();
+    const Executable& e = *kept;
+    std::vector<Feed> all;
+    for (size_t i = 0; i < feed_count; ++i) all.push_back({feeds[i].output, feeds[i].input});
+    check_feeds(e, all);
+    std::vector<TensorView> from = input_views(e.defaults, &e, inputs, input_count, true);
+    std::vector<TensorView> to = views(outputs, output_count, "output", true);
+    check_tensors(e, from, to);
+    run_as_asked(e, options, [&](const RunOptions& o) { run_steps(e, from, to, all, steps, o); });
+  });
 }
 
 tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,

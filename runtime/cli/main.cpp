@@ -309,13 +309,19 @@ int main_of(int argc, char** argv) {
   run_options(run, c);
   run->add_option("--repeat", c.run.repeat, "run N times and report times")
       ->check(CLI::PositiveNumber);
+  CLI::Option* steps =
+      run->add_option("--steps", c.run.steps,
+                      "run N steps in time: each reads what --feed says of the step before");
+  given(run->add_option("--feed", c.run.feeds,
+                        "OUTPUT=INPUT: an output that is the next step's input (with --steps)"))
+      ->needs(steps);
   run->add_flag("--profile", c.run.profile,
                 "time each kernel, the least of several runs, and say what bounds it");
   CLI::Option* trace = given(
       run->add_option("--trace", c.run.trace,
                       "write what happened when to a file, for Perfetto or chrome://tracing"));
-  CLI::Option* mesh = mesh_options(*run, c.run.mesh,
-                                   {"--constant", "--profile", "--time-passes", "--print-changed"});
+  CLI::Option* mesh = mesh_options(
+      *run, c.run.mesh, {"--constant", "--profile", "--time-passes", "--print-changed", "--steps"});
   transport_options(*run, c.run.mesh, mesh)->excludes(trace);
   choose(run, [&] { return command_run(c.run, c.options); });
 

@@ -17,19 +17,42 @@
 namespace tile::cli {
 namespace {
 
-// The program with the outputs that are asked for: any tensor that it defines may be.
+// The program with the outputs that are asked for: any tensor that it defines may be, and what the
+// next step is fed is.
 std::shared_ptr<LoadedProgram> asked_for(const std::shared_ptr<LoadedProgram>& program,
-                                         const std::map<std::string, std::string>& wanted) {
-  std::vector<std::string> names;
-  for (const auto& [name, target] : wanted) {
+                                         const std::map<std::string, std::string>& wanted,
+                                         const std::vector<std::string>& feeds) {
+  std::vector<std::string> names, all;
+  for (const auto& [name, target] : wanted) all.push_back(name);
+  for (const std::string& feed : feeds) {
+    std::string output = feed.substr(0, feed.find('='));
+    if (std::find(all.begin(), all.end(), output) == all.end()) all.push_back(output);
+  }
+  for (const std::string& name : all) {
     std::optional<TensorId> id = program->program().find(name);
-    const std::vector<Statement>& all = program->program().statements;
-    bool known = id && std::any_of(all.begin(), all.end(),
+    const std::vector<Statement>& statements = program->program().statements;
+    bool known = id && std::any_of(statements.begin(), statements.end(),
                                    [&](const Statement& s) { return s.result == *id; });
     if (!known) unknown_name("output", name, output_names(*program));
     names.push_back(name);
   }
   return asking_for(program, names);
+}
+
+// OUTPUT=INPUT by their numbers.
+std::vector<Feed> feeds_of(const LoadedProgram& program, const std::vector<std::string>& pairs) {
+  std::vector<Feed> feeds;
+  for (const std::string& pair : pairs) {
+    size_t at = pair.find('=');
+    if (at == std::string::npos || at == 0) {
+      fail(Stage::run, "argument", {}, "\"" + pair + "\" is not OUTPUT=INPUT");
+    }
+    std::string output = pair.substr(0, at);
+    Feed feed{0, numbers_of(program, {pair.substr(at + 1)}).at(0)};
+    while (output_name(program, feed.output) != output) ++feed.output;  // asked for
+    feeds.push_back(feed);
+  }
+  return feeds;
 }
 
 std::vector<HostTensor> inputs_of(const LoadedProgram& program, const RunArguments& arguments) {
@@ -110,7 +133,7 @@ void report_times(std::vector<double> ms) {
 std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
   if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
-  program = asked_for(program, named(arguments.out));
+  program = asked_for(program, named(arguments.out), arguments.feeds);
   check_ranges(*program, arguments);
   return program;
 }
@@ -118,6 +141,7 @@ std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const O
 Ran run_program(const RunArguments& arguments, const Options& options) {
   Ran ran;
   ran.program = program_of(arguments, options);
+  std::vector<Feed> feeds = feeds_of(*ran.program, arguments.feeds);
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
   std::optional<LocalMesh> mesh;
@@ -132,7 +156,8 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
     ran.outputs = located(ran.program->program().source, [&] {
       if (mesh) return mesh->run(ran.inputs);
       if (!ran.executable) ran.executable = executable_for(*ran.program, ran.inputs, constants);
-      return run_once(*ran.executable, ran.inputs);
+      if (!arguments.steps) return run_once(*ran.executable, ran.inputs);
+      return run_steps(*ran.executable, ran.inputs, feeds, *arguments.steps);
     });
     auto end = std::chrono::steady_clock::now();
     ran.ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());

@@ -1,6 +1,8 @@
 // Running a program on files, once or again and again (`tile run`, `tile watch`).
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,9 @@ struct RunArguments {
   std::vector<std::string> in, param, out, constants;
   std::vector<std::string> ranges;  // of pictures: [NAME=]LOW:HIGH or auto
   int repeat = 1;
-  std::string gradient_of;  // --grad O:I,K adds the gradients of O to the outputs
+  std::optional<uint64_t> steps;   // of a time loop
+  std::vector<std::string> feeds;  // OUTPUT=INPUT: what a step leaves for the next
+  std::string gradient_of;         // --grad O:I,K adds the gradients of O to the outputs
   bool profile = false;
   std::string trace;  // a file for Chrome's trace; empty: none
   MeshArguments mesh;

@@ -138,12 +138,29 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
   return program.executable(std::span<const TensorView>(views(inputs)), constants);
 }
 
-std::vector<HostTensor> run_once(const Executable& e, const std::vector<HostTensor>& inputs,
-                                 const RunOptions& options) {
+namespace {
+
+std::vector<HostTensor> outputs_of(const Executable& e) {
   std::vector<HostTensor> outputs;
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
     outputs.emplace_back(e.output(i).type, e.output(i).shape);
   }
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<HostTensor> run_steps(const Executable& e, const std::vector<HostTensor>& inputs,
+                                  const std::vector<Feed>& feeds, uint64_t steps) {
+  std::vector<HostTensor> outputs = outputs_of(e);
+  check_feeds(e, feeds);
+  tile::run_steps(e, views(inputs), views(outputs), feeds, steps);
+  return outputs;
+}
+
+std::vector<HostTensor> run_once(const Executable& e, const std::vector<HostTensor>& inputs,
+                                 const RunOptions& options) {
+  std::vector<HostTensor> outputs = outputs_of(e);
   run(e, views(inputs), views(outputs), options);
   return outputs;
 }

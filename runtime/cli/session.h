@@ -8,6 +8,7 @@
 
 #include "core/ir/scalar.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/steps/time_steps.h"
 #include "runtime/ranks/division.h"
 
 namespace tile::cli {
@@ -89,6 +90,10 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
 std::vector<HostTensor> run_once(const Executable& executable,
                                  const std::vector<HostTensor>& inputs,
                                  const RunOptions& options = {});
+// The same again and again, outputs of a step being inputs of the next.
+std::vector<HostTensor> run_steps(const Executable& executable,
+                                  const std::vector<HostTensor>& inputs,
+                                  const std::vector<Feed>& feeds, uint64_t steps);
 // Compiles and runs on dense tensors.
 std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs,
                                  const RunOptions& options = {});

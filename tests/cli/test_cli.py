@@ -69,6 +69,32 @@ class Cli(unittest.TestCase):
         self.assertIn("K is packed once", self.tile("explain", *shapes, "--constant", "K"))
         self.assertNotIn("once", self.tile("explain", *shapes))
 
+    def test_steps_in_time(self):
+        self.write("wave.tile", "function (U[N], V[N]) -> (A, B) { A[i: N] = +(U[i + k - 1]), k < 2; B = U - V; }\n")
+        given = ["run", "wave.tile", "--in", "U=iota:4:f64", "--in", "V=iota:4:f64"]
+        feeds = ["--feed", "A=U", "--feed", "B=V"]
+        u = v = [0, 1, 2, 3]
+        for steps in range(6):
+            lines = self.tile(*given, *feeds, "--steps", str(steps), "--out", "A=-", "--out", "B=-")
+            numbers = [int(n) for n in lines.replace("[", " ").replace("]", " ").replace(",", " ").split()]
+            self.assertEqual(numbers, u + v, steps)
+            u, v = [a + b for a, b in zip([0] + u, u)], [a - b for a, b in zip(u, v)]
+        # An output that is fed need not be written, and one that is written need not be fed.
+        only = self.tile(*given, "--feed", "A=U", "--steps", "2", "--out", "B=-")
+        self.assertEqual(only.split(), "[0, 0, 1, 2]".split())
+        self.assertIn("A: f64 [4]", self.tile(*given, *feeds, "--steps", "3", "--repeat", "2"))
+        for arguments, message in [
+                (["--steps", "2", "--feed", "A=Q"], "Q"), (["--steps", "2", "--feed", "Q=U"], "Q"),
+                (["--steps", "2", "--feed", "A"], "OUTPUT=INPUT"), (["--feed", "A=U"], "--steps"),
+                (["--steps", "2", "--feed", "A=U", "--feed", "B=U"], "twice"),
+                (["--steps", "0", "--feed", "A=U"], "feeds no input"),
+                (["--steps", "2", "--feed", "A=U", "--mesh", "x=2"], "mesh")]:
+            self.assertIn(message, self.tile(*given, *arguments, fails=True))
+        self.write("shape.tile", "function (U[N]) -> (O) {\n  O[i: N - 1] = +(U[i] * 2);\n}\n")
+        error = self.tile("run", "shape.tile", "--in", "U=iota:4", "--steps", "2", "--feed", "O=U", fails=True)
+        self.assertIn("shape.tile:1:", error)
+        self.assertIn("f32[3]", error)
+
     def test_backends_agree(self):
         texts = [self.tile("run", "mm.tile", "--in", "A=random:9x17", "--in", "B=random:17x5",
                            "--out", "C=-", "--backend", backend, "--features", features)

@@ -488,6 +488,35 @@ TILE_API tile_error* tile_executable_run(const tile_executable* executable,
                                          DLTensor* const* outputs, size_t output_count,
                                          const tile_run_options* options);
 
+/* That each step of a run of several reads output `output` of the step before as its input `input`.
+ */
+typedef struct {
+  size_t output;
+  size_t input;
+} tile_feed;
+
+/* A time loop: runs the executable `steps` times, the outputs of a step being inputs of the next as
+ * `feeds` says. The first step reads `inputs`; inputs that nothing feeds are read by every step.
+ * Afterwards `outputs` hold what the last step made of them; an output may feed several inputs, and
+ * one that feeds none is written again by each step. Nothing is copied between steps: an output
+ * that is fed alternates between the memory given for it and as much memory of the engine's
+ * allocator, which counts against its memory_limit (an output with strides takes twice as much, so
+ * that only its last elements are copied). With 0 steps each output is a copy of the input that it
+ * feeds.
+ * What a run's tensors must be holds here too; inputs and outputs on a device stay there. The same
+ * steps give the same bits as the same number of single runs. The callback that cancels is asked
+ * within and between steps; outputs then hold anything.
+ * A feed whose output differs from its input in type or shape, an input that is fed twice, is a
+ * constant, sets a size or was compiled for strides that are not dense, and 0 steps of an output
+ * that feeds nothing are errors of code "argument"; an output in the memory of an input that
+ * nothing feeds is one of code "overlap" (from the second step on that input would be gone), also
+ * where tile_executable_may_donate allows it. */
+TILE_API tile_error* tile_executable_run_steps(const tile_executable* executable, uint64_t steps,
+                                               const tile_feed* feeds, size_t feed_count,
+                                               const DLTensor* const* inputs, size_t input_count,
+                                               DLTensor* const* outputs, size_t output_count,
+                                               const tile_run_options* options);
+
 /* Compile (or recall) and run in one call: the fast path for repeated calls. */
 TILE_API tile_error* tile_program_run(tile_program* program, const DLTensor* const* inputs,
                                       size_t input_count, DLTensor* const* outputs,

@@ -110,6 +110,14 @@ class Executable {
     detail::Tensors in(inputs), out(outputs);
     check(tile_executable_run(get(), in.data(), in.size(), out.data(), out.size(), options));
   }
+  // Steps in time; see tile_executable_run_steps.
+  void run_steps(uint64_t steps, const std::vector<tile_feed>& feeds,
+                 const std::vector<View>& inputs, const std::vector<View>& outputs,
+                 const tile_run_options* options = nullptr) const {
+    detail::Tensors in(inputs), out(outputs);
+    check(tile_executable_run_steps(get(), steps, feeds.data(), feeds.size(), in.data(), in.size(),
+                                    out.data(), out.size(), options));
+  }
   std::vector<int64_t> output_shape(size_t i) const {
     DLTensor t;
     check(tile_executable_output(get(), i, &t));

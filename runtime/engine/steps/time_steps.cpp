@@ -1,0 +1,280 @@
+#include "runtime/engine/steps/time_steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "runtime/engine/constants.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/engine/launch/host_memory.h"
+#include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/launch/shared_memory.h"
+#include "runtime/engine/launch/strided_copy.h"
+
+namespace tile {
+namespace {
+
+const std::string& input_name(const Executable& e, size_t input) {
+  return e.bound.tensors[e.bound.inputs[input]].name;
+}
+
+std::string text_of(DType type, const Shape& shape) {
+  std::string out = std::string(to_string(type)) + "[";
+  for (size_t d = 0; d < shape.size(); ++d) {
+    out += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  }
+  return out + "]";
+}
+
+// Why the output's elements cannot be the next step's input; empty: they can.
+std::string mismatch(const InputLayout& input, const BoundTensor& output) {
+  const InputType& to = input.type;
+  if (to.type != output.type || to.shape != output.shape) {
+    return "is " + text_of(output.type, output.shape) + ", which differs from its " +
+           text_of(to.type, to.shape);
+  }
+  if (input.constant) return "cannot be given to a constant input";
+  if (to.value) return "cannot be given to an input that sets a size";
+  if (!input.strides.empty()) return "is dense, but the input was compiled for other strides";
+  return "";
+}
+
+// The memory of one output that is fed, for one step after the other.
+class Alternating {
+ public:
+  // `last`: the caller's. With strides of its own only the last step writes it.
+  explicit Alternating(const TensorView& last) : last_(last), dense_(last) {
+    dense_.strides.clear();
+  }
+  // How many tensors of its bytes it needs beside the caller's.
+  size_t spares(uint64_t steps) const {
+    uint64_t most = last_.strides.empty() ? 1 : 2;
+    return static_cast<size_t>(std::min(most, steps - 1));
+  }
+  void give(void* memory) { memory_[given_++] = memory; }
+
+  // Where a step is that so many steps follow.
+  TensorView at(uint64_t left) const {
+    if (left == 0) return last_;
+    TensorView view = dense_;
+    bool callers = last_.strides.empty() && left % 2 == 0;
+    if (!callers) view.data = memory_[last_.strides.empty() ? 0 : left % 2];
+    return view;
+  }
+
+ private:
+  TensorView last_, dense_;
+  void* memory_[2] = {};
+  size_t given_ = 0;
+};
+
+class Steps {
+ public:
+  Steps(const Executable& e, std::span<const TensorView> inputs,
+        std::span<const TensorView> outputs, std::span<const Feed> feeds, const RunOptions& options)
+      : e_(e),
+        inputs_(inputs.begin(), inputs.end()),
+        outputs_(outputs.begin(), outputs.end()),
+        feeds_(feeds),
+        options_(options) {
+    for (const Feed& feed : feeds) fed_.try_emplace(feed.output, outputs[feed.output]);
+  }
+
+  void run(uint64_t steps) {
+    std::vector<HostMemory> host;
+    std::vector<std::unique_ptr<DeviceMemory>> device;
+    DeviceSession* session = e_.engine->session();
+    check_room(steps);
+    for (auto& [output, memory] : fed_) {
+      size_t bytes = byte_count(outputs_[output]);
+      for (size_t i = 0; i < memory.spares(steps); ++i) {
+        if (session == nullptr) {
+          host.emplace_back(*e_.engine, bytes);
+          memory.give(host.back().data());
+        } else {
+          device.push_back(std::make_unique<DeviceMemory>(*session, bytes, options_.stream));
+          memory.give(device.back()->data());
+        }
+      }
+    }
+    for (uint64_t left = steps; left-- > 0;) {
+      for (auto& [output, memory] : fed_) outputs_[output] = memory.at(left);
+      tile::run(e_, inputs_, outputs_, options_);
+      for (const Feed& feed : feeds_) inputs_[feed.input] = outputs_[feed.output];
+      if (left != 0) between(session);
+    }
+  }
+
+ private:
+  void check_room(uint64_t steps) const {
+    size_t bytes = 0;
+    for (const auto& [output, memory] : fed_) {
+      bytes += memory.spares(steps) * byte_count(outputs_[output]);
+    }
+    check_memory_limit(e_, Stage::run, bytes);
+  }
+
+  // What a stream has been given is not taken back: it gets one step at a time.
+  void between(DeviceSession* session) const {
+    if (options_.control == nullptr) return;
+    if (session != nullptr) session->synchronize(options_.stream);
+    if (options_.control->is_over()) throw options_.control->reason({});
+  }
+
+  const Executable& e_;
+  std::vector<TensorView> inputs_, outputs_;
+  std::span<const Feed> feeds_;
+  const RunOptions& options_;
+  std::map<size_t, Alternating> fed_;  // by output
+};
+
+// Tensors of the host in a device's memory for all steps, and their results back.
+class Staged {
+ public:
+  Staged(const Executable& e, std::span<const TensorView> inputs,
+         std::span<const TensorView> outputs, const RunOptions& options)
+      : session_(*e.engine->session()),
+        ordinal_(e.engine->ordinal()),
+        options_(options),
+        inputs_(inputs.begin(), inputs.end()),
+        outputs_(outputs.begin(), outputs.end()) {
+    for (TensorView& view : inputs_) bring_in(view);
+    for (TensorView& view : outputs_) make_room(view);
+  }
+
+  const std::vector<TensorView>& inputs() const { return inputs_; }
+  const std::vector<TensorView>& outputs() const { return outputs_; }
+
+  // Once all steps are given to the stream: what is staged is free when they are done.
+  void bring_out(std::span<const TensorView> to) {
+    if (copies_.empty() && rooms_.empty()) return;
+    for (size_t i = 0; i < to.size(); ++i) {
+      size_t bytes = byte_count(to[i]);
+      if (to[i].memory == Memory::device || bytes == 0) continue;
+      if (to[i].strides.empty()) {
+        session_.copy_out(to[i].data, outputs_[i].data, bytes, options_.stream);
+        continue;
+      }
+      std::vector<std::byte> dense(bytes);
+      session_.copy_out(dense.data(), outputs_[i].data, bytes, options_.stream);
+      copy_from_dense(dense.data(), to[i]);
+    }
+    session_.synchronize(options_.stream);
+  }
+
+ private:
+  void bring_in(TensorView& view) {
+    // A constant is left out, or its copy is on the device.
+    if (view.memory == Memory::device || view.data == nullptr) return;
+    TensorView from = view;
+    copies_.push_back(device_copy(session_, from, view));
+    view.memory = Memory::device;
+    view.device = ordinal_;
+  }
+  void make_room(TensorView& view) {
+    if (view.memory == Memory::device) return;
+    rooms_.push_back(std::make_unique<DeviceMemory>(session_, byte_count(view), options_.stream));
+    view.data = rooms_.back()->data();
+    view.strides.clear();
+    view.memory = Memory::device;
+    view.device = ordinal_;
+  }
+
+  DeviceSession& session_;
+  int ordinal_;
+  const RunOptions& options_;
+  std::vector<TensorView> inputs_, outputs_;
+  std::vector<std::shared_ptr<const DeviceMemory>> copies_;
+  std::vector<std::unique_ptr<DeviceMemory>> rooms_;
+};
+
+// Inputs that are fed are read by the first step alone: a run of it says what is allowed there.
+void check_overlaps(const Executable& e, std::span<const TensorView> inputs,
+                    std::span<const TensorView> outputs, std::span<const Feed> feeds) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool fed = std::any_of(feeds.begin(), feeds.end(), [&](const Feed& f) { return f.input == i; });
+    if (fed || constant_at(e, i) != nullptr) continue;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (!shares_memory(outputs[o], inputs[i])) continue;
+      fail(Stage::run, "overlap", {},
+           "output " + e.output(o).name + " overlaps input " + input_name(e, i) +
+               ", which every step reads",
+           "give " + e.output(o).name + " memory of its own");
+    }
+  }
+}
+
+// The host's copy of a tensor's elements.
+std::vector<std::byte> elements_of(const Executable& e, const TensorView& view, void* stream) {
+  std::vector<std::byte> dense(byte_count(view));
+  if (view.memory == Memory::device) {
+    e.engine->session()->copy_out(dense.data(), view.data, dense.size(), stream);
+  } else {
+    copy_to_dense(view, dense.data());
+  }
+  return dense;
+}
+
+// No step: the outputs are the inputs that they feed.
+void copy_inputs(const Executable& e, std::span<const TensorView> inputs,
+                 std::span<const TensorView> outputs, std::span<const Feed> feeds, void* stream) {
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    auto feed =
+        std::find_if(feeds.begin(), feeds.end(), [&](const Feed& f) { return f.output == o; });
+    if (feed == feeds.end()) {
+      fail(Stage::run, "argument",
+           e.source->output_spans.empty() ? Span{} : e.source->output_spans[o],
+           "no steps leave output " + e.output(o).name + ", which feeds no input, without a value");
+    }
+    if (byte_count(outputs[o]) == 0) continue;
+    std::vector<std::byte> dense = elements_of(e, inputs[feed->input], stream);
+    if (outputs[o].memory == Memory::host) {
+      copy_from_dense(dense.data(), outputs[o]);
+    } else {
+      e.engine->session()->copy_in(outputs[o].data, dense.data(), dense.size(), stream);
+    }
+  }
+}
+
+}  // namespace
+
+void check_feeds(const Executable& e, std::span<const Feed> feeds) {
+  std::map<size_t, size_t> known;  // outputs by the inputs that they feed
+  for (const Feed& feed : feeds) {
+    if (feed.output >= e.bound.outputs.size() || feed.input >= e.inputs.size()) {
+      fail(Stage::run, "argument", {},
+           "a feed from output " + std::to_string(feed.output) + " to input " +
+               std::to_string(feed.input) + "; the program has " +
+               std::to_string(e.bound.outputs.size()) + " outputs and " +
+               std::to_string(e.inputs.size()) + " inputs");
+    }
+    const std::string &output = e.output(feed.output).name, &input = input_name(e, feed.input);
+    const std::vector<Span>& spans = e.source->output_spans;
+    Span where = feed.output < spans.size() ? spans[feed.output] : Span{};
+    auto [first, fresh] = known.emplace(feed.input, feed.output);
+    if (!fresh) {
+      fail(Stage::run, "argument", where,
+           "input " + input + " is fed twice: by output " + e.output(first->second).name + " and " +
+               output);
+    }
+    std::string why = mismatch(e.inputs[feed.input], e.output(feed.output));
+    if (why.empty()) continue;
+    fail(Stage::run, "argument", where,
+         "output " + output + " cannot feed input " + input + ": it " + why);
+  }
+}
+
+void run_steps(const Executable& e, std::span<const TensorView> inputs,
+               std::span<const TensorView> outputs, std::span<const Feed> feeds, uint64_t steps,
+               const RunOptions& options) {
+  if (steps == 0) return copy_inputs(e, inputs, outputs, feeds, options.stream);
+  if (steps > 1) check_overlaps(e, inputs, outputs, feeds);
+  if (e.engine->session() == nullptr) return Steps(e, inputs, outputs, feeds, options).run(steps);
+  Staged staged(e, inputs, outputs, options);
+  Steps(e, staged.inputs(), staged.outputs(), feeds, options).run(steps);
+  staged.bring_out(outputs);
+}
+
+}  // namespace tile
