@@ -5,6 +5,7 @@
 #include "core/autodiff/derivation/derivation.h"
 #include "core/autodiff/given_gradient.h"
 #include "core/autodiff/loops/write_out_loops.h"
+#include "core/ir/repeat.h"
 #include "core/support/control.h"
 
 namespace tile {
@@ -19,6 +20,7 @@ struct Reads {
   }
   std::vector<TensorId> operator()(const Elementwise& e) const { return e.operands; }
   std::vector<TensorId> operator()(const Literal&) const { return {}; }
+  std::vector<TensorId> operator()(const Repeat&) const { return {}; }  // written out before
   std::vector<TensorId> operator()(const Call& c) const {
     switch (c.function) {
       case Function::concat:
@@ -111,9 +113,10 @@ bool GradientOptions::skips(std::string_view rule) const {
   return std::find(skip.begin(), skip.end(), rule) != skip.end();
 }
 
-Program differentiate(const Program& program, const std::string& of,
+Program differentiate(const Program& original, const std::string& of,
                       const std::vector<std::string>& wrt, const GivenGradients& given,
                       const GradientOptions& options) {
+  const Program program = with_repeats_written_out(original);
   TensorId output = find_among(program, program.outputs, of, "output");
   std::vector<TensorId> inputs;
   for (const std::string& name : wrt) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/autodiff/differentiate.h"
+#include "core/ir/repeat.h"
 
 namespace tile {
 namespace {
@@ -79,6 +80,7 @@ class Splice {
     translate(e.body);
   }
   void translate(Literal&) const {}
+  void translate(Repeat&) const { throw InternalError("a repeat that is not written out"); }
   void translate(Call& c) const {
     for (TensorId& id : c.tensors) translate(id);
     for (Expr& e : c.sizes) translate(e);
@@ -124,9 +126,10 @@ void check_given_gradient(const Program& program, const std::string& of, const P
   }
 }
 
-std::vector<TensorId> append_given_gradient(Derivation& derivation, const Program& given,
+std::vector<TensorId> append_given_gradient(Derivation& derivation, const Program& original,
                                             const std::string& of,
                                             const std::vector<TensorId>& inputs, Span span) {
+  const Program given = with_repeats_written_out(original);
   Splice splice(derivation, given, span);
   const Program& program = derivation.program;
   for (TensorId id : given.inputs) {

@@ -107,6 +107,10 @@ class Splitter {
     s.indices = renamed(s.indices);
     s.result = renamed(s.result);
   }
+  void rename(BoundRepeat& r) {
+    for (TensorId& id : r.operands) id = renamed(id);
+    r.result = renamed(r.result);
+  }
 
   const RankProgram& rank_;
   // Behind which segment a tensor is not read any more; a number larger by one: by the exchange

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/fusion/fusion_passes.h"
+#include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/coverage.h"
 #include "core/support/control.h"
@@ -74,9 +75,10 @@ class Attachment {
     }
   }
   static std::vector<TensorId> made_by(const Step& step) {
-    if (const auto* sort = std::get_if<Sort>(&step)) return {sort->result};
-    if (const auto* scatter = std::get_if<Scatter>(&step)) return {scatter->result};
-    return std::get<Kernel>(step).stages[0].contraction.outputs;
+    if (const auto* kernel = std::get_if<Kernel>(&step)) {
+      return kernel->stages[0].contraction.outputs;
+    }
+    return written_by(statement_of(step));
   }
 
   // The step in whose tile the statement can be computed: the latest producer of its operands, if

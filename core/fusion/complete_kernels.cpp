@@ -105,6 +105,8 @@ void make_kernels(State& state) {
       state.steps.emplace_back(std::move(kernel));
     } else if (const auto* sort = std::get_if<Sort>(&statement)) {
       state.steps.emplace_back(*sort);
+    } else if (const auto* repeat = std::get_if<BoundRepeat>(&statement)) {
+      state.steps.emplace_back(*repeat);
     } else {
       state.steps.emplace_back(std::get<Scatter>(statement));
     }

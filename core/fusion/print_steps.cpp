@@ -13,6 +13,9 @@ std::string print(const std::vector<Step>& steps, const BoundProgram& program) {
     } else if (const auto* sort = std::get_if<Sort>(&step)) {
       text += "sort " + name(sort->result) + " = " + name(sort->source) + " axis " +
               std::to_string(sort->axis) + (sort->indices ? " indices\n" : "\n");
+    } else if (const auto* repeat = std::get_if<BoundRepeat>(&step)) {
+      text += "repeat " + name(repeat->result) + " = " + std::to_string(repeat->trips) + " of " +
+              name(repeat->operands[0]) + "\n";
     } else {
       const auto& scatter = std::get<Scatter>(step);
       text += "scatter " + name(scatter.result) + " = " + name(scatter.updates) + " at " +

@@ -30,14 +30,18 @@ void add_statement(StepUse& use, const BoundStatement& statement, const BoundPro
 
 }  // namespace
 
+BoundStatement statement_of(const Step& step) {
+  if (const auto* sort = std::get_if<Sort>(&step)) return *sort;
+  if (const auto* scatter = std::get_if<Scatter>(&step)) return *scatter;
+  return std::get<BoundRepeat>(step);
+}
+
 StepUse use_of(const Step& step, const BoundProgram& program) {
   StepUse use;
   if (const Kernel* k = std::get_if<Kernel>(&step)) {
     for (const KernelStage& s : k->stages) add_statement(use, s.contraction, program);
-  } else if (const Sort* sort = std::get_if<Sort>(&step)) {
-    add_statement(use, *sort, program);
   } else {
-    add_statement(use, std::get<Scatter>(step), program);
+    add_statement(use, statement_of(step), program);
   }
   return use;
 }

@@ -9,6 +9,9 @@
 
 namespace tile {
 
+// A step that is no kernel, as the statement that it is.
+BoundStatement statement_of(const Step& step);
+
 // Tensors by their storage, each once. `makes` has results that are never stored, too.
 struct StepUse {
   std::vector<TensorId> reads;  // before the step itself has made them

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
@@ -90,10 +91,8 @@ class PartsFinder {
         for (const KernelStage& s : k->stages) {
           for (TensorId read : read_by(BoundStatement(s.contraction))) reads.push_back(read);
         }
-      } else if (const Sort* sort = std::get_if<Sort>(&*steps_[i])) {
-        reads = read_by(BoundStatement(*sort));
       } else {
-        reads = read_by(BoundStatement(std::get<Scatter>(*steps_[i])));
+        reads = read_by(statement_of(*steps_[i]));
       }
       if (contains(reads, id)) list.push_back(i);
     }

@@ -14,9 +14,7 @@ constexpr double kRounding = 1e-9;  // of products of extents as doubles
 
 std::string name_of(const Step& step, const BoundProgram& program) {
   if (const Kernel* k = std::get_if<Kernel>(&step)) return k->name;
-  const Sort* sort = std::get_if<Sort>(&step);
-  TensorId result = sort != nullptr ? sort->result : std::get<Scatter>(step).result;
-  return program.tensors[result].name;
+  return program.tensors[written_by(statement_of(step)).at(0)].name;
 }
 
 // The tensors whose elements are known as steps run one after the other.

@@ -24,6 +24,7 @@ void Interpreter::Cells::set(size_t at, const Scalar& value) {
 Interpreter::Interpreter(const BoundProgram& program, const std::vector<HostTensor>& inputs,
                          const InterpretOptions& options, bool with_magnitudes)
     : program_(program),
+      options_(options),
       meter_(options.point_limit),
       with_magnitudes_(with_magnitudes),
       in_order_(options.in_order) {
@@ -37,10 +38,35 @@ void Interpreter::execute(const BoundStatement& statement) {
     contract(*contraction);
   } else if (const auto* sort = std::get_if<Sort>(&statement)) {
     run_sort(*sort, tensor(sort->source), tensor(sort->result));
+  } else if (const auto* repeat = std::get_if<BoundRepeat>(&statement)) {
+    this->repeat(*repeat);
   } else {
     const auto& scatter = std::get<Scatter>(statement);
     run_scatter(scatter, tensor(scatter.updates), tensor(scatter.indices), tensor(scatter.result));
   }
+}
+
+// The points of all trips count together.
+void Interpreter::repeat(const BoundRepeat& r) {
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < r.operands.size(); ++i) {
+    inputs.push_back(tensor(r.operands[i]));
+    inputs.back().shape = r.step->tensors[r.step->inputs[i]].shape;
+  }
+  for (int64_t trip = 0; trip < r.trips; ++trip) {
+    Interpreter step(*r.step, inputs, options_, with_magnitudes_);
+    step.meter_ = meter_;
+    for (const BoundStatement& statement : r.step->statements) step.execute(statement);
+    meter_ = step.meter_;
+    points_ += step.points_;
+    Interpretation result = step.collect();
+    inputs[0] = std::move(result.outputs[0]);
+    if (!with_magnitudes_) continue;
+    std::vector<double>& sums = magnitudes_[r.result];
+    sums.resize(static_cast<size_t>(inputs[0].count()));
+    for (int64_t i = 0; i < inputs[0].count(); ++i) sums[i] = result.magnitudes[0].at(i).f;
+  }
+  std::copy(inputs[0].bytes.begin(), inputs[0].bytes.end(), tensor(r.result).bytes.begin());
 }
 
 void Interpreter::allocate(const std::vector<HostTensor>& inputs) {

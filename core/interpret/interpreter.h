@@ -39,6 +39,7 @@ class Interpreter {
   void allocate(const std::vector<HostTensor>& inputs);
   void check_memory(int64_t limit) const;
   void contract(const Contraction& contraction);
+  void repeat(const BoundRepeat& r);
   std::map<TensorId, Cells> empty_cells(const Contraction& contraction) const;
   void aggregate(const Contraction& contraction, TensorId output, Cells& cells, int64_t cell,
                  const Scalar& value);
@@ -47,6 +48,7 @@ class Interpreter {
   HostTensor magnitude(TensorId id, const HostTensor& output) const;
 
   const BoundProgram& program_;
+  const InterpretOptions options_;
   IdVector<TensorId, HostTensor> tensors_;  // empty for views
   Elements elements_;
   std::map<TensorId, std::vector<double>> magnitudes_;

@@ -1,5 +1,6 @@
-// BoundProgram: a program with shapes and element types; every statement except sort and scatter is
-// a Contraction. The tensor-level passes rewrite it, the reference interpreter executes it.
+// BoundProgram: a program with shapes and element types; every statement except sort, scatter and
+// repeat is a Contraction. The tensor-level passes rewrite it, the reference interpreter executes
+// it.
 #pragma once
 
 #include <cstddef>
@@ -116,7 +117,19 @@ struct Scatter {
   Span span;
 };
 
-using BoundStatement = std::variant<Contraction, Sort, Scatter>;
+struct BoundProgram;
+// result = operands[0] after `trips` (at least one) applications of `step`: a whole program, with
+// passes and kernels of its own. Its inputs are the state and operands[1…], dense; its one output
+// is the next state.
+struct BoundRepeat {
+  std::shared_ptr<const BoundProgram> step;
+  std::vector<TensorId> operands;
+  TensorId result;
+  int64_t trips = 1;
+  Span span;
+};
+
+using BoundStatement = std::variant<Contraction, Sort, Scatter, BoundRepeat>;
 
 struct BoundProgram {
   SourcePtr source;

@@ -1,6 +1,7 @@
 // Reads the text form that print_bound.cpp describes.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
@@ -67,16 +68,20 @@ class Parser {
   }
 
   BoundProgram run() {
-    while (reader_.accept("tensor")) tensor();
-    reader_.expect("inputs");
-    program_.inputs = tensor_list();
-    reader_.expect("outputs");
-    program_.outputs = tensor_list();
+    declarations();
     while (!reader_.at_end()) statement();
     return std::move(program_);
   }
 
  private:
+  void declarations() {
+    while (reader_.accept("tensor")) tensor();
+    reader_.expect("inputs");
+    program_.inputs = tensor_list();
+    reader_.expect("outputs");
+    program_.outputs = tensor_list();
+  }
+
   template <size_t N>
   size_t word(const std::array<std::string_view, N>& words, const char* expected) {
     for (size_t i = 0; i < N; ++i) {
@@ -140,11 +145,31 @@ class Parser {
       program_.statements.emplace_back(sort());
     } else if (reader_.accept("scatter")) {
       program_.statements.emplace_back(scatter());
+    } else if (reader_.accept("repeat")) {
+      program_.statements.emplace_back(repeat());
     } else if (exchanges_ != nullptr && reader_.accept("exchange")) {
       exchanges_->push_back({program_.statements.size(), exchange()});
     } else {
-      reader_.wrong("contraction, sort or scatter");
+      reader_.wrong("contraction, sort, scatter or repeat");
     }
+  }
+
+  BoundRepeat repeat() {
+    BoundRepeat r;
+    r.result = tensor_id();
+    reader_.expect("=");
+    r.trips = reader_.integer();
+    reader_.expect("of");
+    r.operands = tensor_list();
+    reader_.expect("{");
+    BoundProgram around = std::exchange(program_, {});
+    program_.source = around.source;
+    auto ids = std::exchange(ids_, {});
+    declarations();
+    while (!reader_.accept("}")) statement();
+    r.step = std::make_shared<const BoundProgram>(std::exchange(program_, std::move(around)));
+    ids_ = std::move(ids);
+    return r;
   }
 
   Exchange exchange() {

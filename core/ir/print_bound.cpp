@@ -20,6 +20,9 @@
 //   }
 //   sort R = A axis 0 indices
 //   scatter R = U at I
+//   repeat R = 100 of [A, W] {
+//     tensor …, inputs, outputs and statements of the step
+//   }
 #include "core/ir/bound.h"
 #include "core/ir/bound_text.h"
 #include "core/ir/ranks/rank_program.h"
@@ -91,6 +94,11 @@ class Printer {
   }
   void print_statement(const Scatter& s) {
     out_ += "scatter " + name(s.result) + " = " + name(s.updates) + " at " + name(s.indices) + "\n";
+  }
+
+  void print_statement(const BoundRepeat& r) {
+    out_ += "repeat " + name(r.result) + " = " + std::to_string(r.trips) + " of " +
+            names(r.operands) + " {\n" + tile::print(*r.step) + "}\n";
   }
 
   void print_exchange(const Exchange& e) {

@@ -324,6 +324,16 @@ class ProgramPrinter {
     return out + joined(l.integers, [](int64_t v) { return std::to_string(v); }) + "}";
   }
 
+  // Beyond Tile: the trips, the first state, what every trip reads, and the step as a program.
+  std::string right_side(const Repeat& r) const {
+    std::string step = tile::print(*r.step);
+    std::string out = " = repeat(" + std::to_string(r.trips) + ", " +
+                      joined(r.operands, [&](TensorId id) { return name(id); }) + ") ";
+    step.pop_back();  // the end of its last line
+    for (char c : step) out += c == '\n' ? "\n  " : std::string(1, c);
+    return out;
+  }
+
   std::string right_side(const Call& c) const {
     std::string tensors = joined(c.tensors, [&](TensorId id) { return name(id); });
     std::string sizes = joined(c.sizes, expr_text);

@@ -116,12 +116,23 @@ struct Literal {
   std::vector<double> reals;
 };
 
+struct Program;
+// RESULT = operands[0] after `trips` (at least one) applications of `step`, a program of one
+// output: its first input is the state, which its output is next, of the same shape and type; its
+// other inputs are operands[1…], the same in every trip. Names of sizes mean in it what they mean
+// around it. Lift's Iterate makes it.
+struct Repeat {
+  std::shared_ptr<const Program> step;
+  std::vector<TensorId> operands;
+  int64_t trips = 1;
+};
+
 struct Attribute {
   std::string name;
   std::vector<std::string> arguments;
 };
 
-using StatementKind = std::variant<SymbolicContraction, Elementwise, Call, Literal>;
+using StatementKind = std::variant<SymbolicContraction, Elementwise, Call, Literal, Repeat>;
 
 struct Statement {
   TensorId result;

@@ -133,6 +133,27 @@ class Verifier {
     write(s.result);
   }
 
+  void verify_statement(const BoundRepeat& r) {
+    internal_check(r.step != nullptr && r.trips >= 1, "bound: a repeat of nothing");
+    const BoundProgram& step = *r.step;
+    internal_check(
+        step.inputs.size() == r.operands.size() && !r.operands.empty() && step.outputs.size() == 1,
+        "bound: a repeat with other operands than its step");
+    verify(step);
+    auto same = [](const BoundTensor& a, const BoundTensor& b) {
+      return a.type == b.type && a.shape == b.shape;
+    };
+    for (size_t i = 0; i < r.operands.size(); ++i) {
+      read(r.operands[i]);
+      internal_check(same(at(r.operands[i]), step.tensors[step.inputs[i]]),
+                     "bound: an operand of a repeat of another shape or type");
+    }
+    internal_check(same(at(r.operands[0]), step.tensors[step.outputs[0]]) &&
+                       same(at(r.operands[0]), at(r.result)),
+                   "bound: a repeat's state changes its shape or type");
+    write(r.result);
+  }
+
   void verify_exchange(const Exchange& e) {
     read(e.source);
     internal_check(at(e.source).type == at(e.result).type, "bound: an exchange of another type");

@@ -129,7 +129,7 @@ std::string print(const Kernel& kernel);
 Kernel parse_kernel(SourcePtr source);
 void verify(const Kernel& kernel);  // throws InternalError
 
-// What a program is launched as. Sort and Scatter stay statements of their own.
-using Step = std::variant<Kernel, Sort, Scatter>;
+// What a program is launched as. Sort, Scatter and repeats stay statements of their own.
+using Step = std::variant<Kernel, Sort, Scatter, BoundRepeat>;
 
 }  // namespace tile

@@ -48,6 +48,13 @@ struct Uses {
     add(call.sizes);
   }
   void operator()(const Literal&) {}
+  // Tensors of the step are others than those around it, sizes are the same.
+  void operator()(const Repeat& repeat) {
+    read.insert(repeat.operands.begin(), repeat.operands.end());
+    Uses step;
+    for (const Statement& s : repeat.step->statements) std::visit(step, s.what);
+    names.merge(step.names);
+  }
 };
 
 Uses uses_of(const Program& program) {

@@ -1,6 +1,7 @@
 #include "runtime/ranks/division.h"
 
 #include "core/distribute/spread.h"
+#include "core/ir/repeat.h"
 #include "core/passes/bind/bind.h"
 
 namespace tile {
@@ -26,7 +27,8 @@ Division divide(const Program& program, const std::vector<InputType>& inputs, co
                 const std::string& layouts, const std::string& layouts_name, const Link& link) {
   auto text = std::make_shared<const Source>(Source{layouts_name, layouts});
   Division result;
-  result.program = tile::bind(program, inputs);
+  // Ranks exchange within the steps of a loop.
+  result.program = tile::bind(with_repeats_written_out(program), inputs);
   check_assignments(result.program);
   Distribution distribution = in_text(text, [&] {
     WrittenLayouts written =

@@ -184,6 +184,7 @@ class Walk {
   // --- whole tensors -----------------------------------------------------------------------------
 
   Degree result(const Statement&, const Literal&) const { return {}; }
+  Degree result(const Statement&, const Repeat&) const { return {}; }  // written out before
 
   // The degree with dimension d of the cell standing at to[d]; unknown where a place needs one that
   // stands nowhere.

@@ -30,6 +30,7 @@ class Inference {
     if (c.components != 0) shape.dims.emplace_back(Expr(c.components));
     return shape;
   }
+  SymbolicShape operator()(const Repeat& r) const { return of(r.operands.at(0)); }
   SymbolicShape operator()(const Literal& l) const {
     return ranked({l.shape.begin(), l.shape.end()});
   }

@@ -27,11 +27,17 @@ struct Reads {
   }
   std::vector<TensorId> operator()(const Sort& s) const { return {s.source}; }
   std::vector<TensorId> operator()(const Scatter& s) const { return {s.updates, s.indices}; }
+  std::vector<TensorId> operator()(const BoundRepeat& r) const {
+    std::vector<TensorId> list;
+    for (TensorId id : r.operands) add_once(list, id);
+    return list;
+  }
 };
 struct Writes {
   std::vector<TensorId> operator()(const Contraction& c) const { return c.outputs; }
   std::vector<TensorId> operator()(const Sort& s) const { return {s.result}; }
   std::vector<TensorId> operator()(const Scatter& s) const { return {s.result}; }
+  std::vector<TensorId> operator()(const BoundRepeat& r) const { return {r.result}; }
 };
 
 }  // namespace

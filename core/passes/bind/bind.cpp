@@ -17,6 +17,8 @@ void bind_statement(BindContext& context, const Statement& statement) {
       bind_elementwise(context, statement, *elementwise);
     } else if (const auto* call = std::get_if<Call>(&statement.what)) {
       bind_call(context, statement, *call);
+    } else if (const auto* repeat = std::get_if<Repeat>(&statement.what)) {
+      bind_repeat(context, statement, *repeat);
     } else {
       bind_literal(context, statement, std::get<Literal>(statement.what));
     }
@@ -69,6 +71,9 @@ void check_differentiated(BindContext& context, TensorId id) {
 int64_t node_count(const BoundStatement& statement) {
   const auto* c = std::get_if<Contraction>(&statement);
   int64_t count = 1;
+  if (const auto* repeat = std::get_if<BoundRepeat>(&statement)) {
+    for (const BoundStatement& s : repeat->step->statements) count += node_count(s);
+  }
   if (c == nullptr) return count;
   for (const Piece& piece : c->pieces) {
     visit_nodes(piece.body, [&](const Node&) { ++count; });
@@ -107,6 +112,29 @@ void fix_sizing_parameters(BindContext& context) {
 }
 
 }  // namespace
+
+void bind_repeat(BindContext& context, const Statement& statement, const Repeat& repeat) {
+  std::vector<InputType> operands;
+  for (TensorId id : repeat.operands)
+    operands.push_back({context.tensor(id).type, context.shape(id)});
+  BindContext step(*repeat.step);
+  step.take_sizes(context);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    step.bind_input(repeat.step->inputs[i], operands[i]);
+  }
+  for (const Statement& s : repeat.step->statements) {
+    checkpoint_at(s.span);
+    bind_statement(step, s);
+  }
+  BoundRepeat bound;
+  bound.step = std::make_shared<const BoundProgram>(std::move(step.bound));
+  bound.operands = repeat.operands;
+  bound.result = statement.result;
+  bound.trips = repeat.trips;
+  bound.span = statement.span;
+  context.declare(statement.result, operands[0].type, operands[0].shape, statement.span);
+  context.add(std::move(bound));
+}
 
 BoundProgram bind(const Program& program, const std::vector<InputType>& inputs) {
   BindContext context(program);

@@ -32,6 +32,9 @@ class BindContext {
   // Declares inputs' dimensions (rules 2.2, 2.4).
   void bind_input(TensorId id, const InputType& type);
 
+  // The sizes of the program around this one, which is a step of it.
+  void take_sizes(const BindContext& around) { dimensions_ = around.dimensions_; }
+
   // Once the inputs are bound: sizes that follow from others, then the program's conditions on
   // sizes.
   void check_sizes();
@@ -85,5 +88,6 @@ void bind_contraction(BindContext& context, const Statement& statement,
 void bind_elementwise(BindContext& context, const Statement& statement, const Elementwise& what);
 void bind_call(BindContext& context, const Statement& statement, const Call& call);
 void bind_literal(BindContext& context, const Statement& statement, const Literal& literal);
+void bind_repeat(BindContext& context, const Statement& statement, const Repeat& repeat);
 
 }  // namespace tile

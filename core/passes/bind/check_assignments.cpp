@@ -187,6 +187,7 @@ class Checker {
 
 void check_assignments(const BoundProgram& program) {
   for (const BoundStatement& statement : program.statements) {
+    if (const auto* repeat = std::get_if<BoundRepeat>(&statement)) check_assignments(*repeat->step);
     const auto* contraction = std::get_if<Contraction>(&statement);
     if (contraction == nullptr) continue;
     checkpoint_at(contraction->span);

@@ -93,6 +93,8 @@ class Shapes {
     return shape;
   }
 
+  Known shape_of(const Repeat& repeat) { return at(repeat.operands[0]); }
+
   Known shape_of(const Literal& literal) {
     return SymbolicShape(literal.shape.begin(), literal.shape.end());
   }

@@ -74,6 +74,8 @@ void rename_reads(BoundStatement& statement, const std::map<TensorId, TensorId>&
   } else if (Scatter* s2 = std::get_if<Scatter>(&statement)) {
     renamed(s2->updates);
     renamed(s2->indices);
+  } else if (BoundRepeat* r = std::get_if<BoundRepeat>(&statement)) {
+    for (TensorId& id : r->operands) renamed(id);
   }
 }
 
