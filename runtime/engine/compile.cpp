@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/fusion/group.h"
+#include "core/fusion/step_order.h"
 #include "core/lower/lower.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
@@ -27,6 +28,9 @@
 
 namespace tile {
 namespace {
+
+std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
+                                                PassObserver* observer);
 
 std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
   std::vector<InputType> types;
@@ -196,6 +200,15 @@ Launch launch_of(Executable& e, const Scatter& scatter, const PassOptions& passe
   return launch;
 }
 
+// The step is a program by itself: its kernels know nothing of the loop.
+Launch launch_of(Executable& e, const BoundRepeat& repeat, const PassOptions& passes) {
+  Launch launch;
+  launch.loop = {compiled_step(e, *repeat.step, passes.observer), repeat.trips};
+  launch.arguments = repeat.operands;
+  launch.arguments.push_back(repeat.result);
+  return launch;
+}
+
 // The model counts registers, but only the compiler knows: where its first choice spills, the first
 // of the next ones that does not. If all do, the first choice stays.
 void drop_spilling(const Executable& e, Launch& launch) {
@@ -249,7 +262,7 @@ std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
 }
 
 void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
-  if (launch.sort) return;
+  if (launch.sort || launch.loop) return;
   KernelCache& kernels = e.engine->kernels();
   const Target& target = e.engine->target();
   launch.key = kernels.key_of(launch.nest, target);
@@ -279,8 +292,7 @@ std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
 // Where in the program's text a step begins.
 Span place_of(const Step& step) {
   if (const auto* kernel = std::get_if<Kernel>(&step)) return kernel->stages[0].contraction.span;
-  if (const auto* sort = std::get_if<Sort>(&step)) return sort->span;
-  return std::get<Scatter>(step).span;
+  return std::visit([](const auto& s) { return s.span; }, statement_of(step));
 }
 
 // The way from the bound program to launches. The observer may be null.
@@ -312,6 +324,21 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
   });
+}
+
+// Of dense inputs, for these sizes alone.
+std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
+                                                PassObserver* observer) {
+  std::vector<InputLayout> inputs;
+  for (TensorId id : step.inputs)
+    inputs.push_back({{step.tensors[id].type, step.tensors[id].shape}, {}});
+  std::shared_ptr<Executable> e = blank(around.engine, around.source, inputs, true, {});
+  e->defaults.assign(inputs.size(), std::nullopt);
+  e->bound = step;
+  e->pass_times = around.pass_times;
+  compile_bound_of(*e, observer);
+  e->pass_times = nullptr;
+  return e;
 }
 
 // The whole way from the source. The watcher may be null.

@@ -74,7 +74,14 @@ struct PrepackedCopy {
   nest::Nest nest;  // for emit and explain
 };
 
-// One launch: a kernel's code or a sort, with the tensors that it is given in order.
+// A statement that repeats a program: the executable of one step, and how often it runs.
+struct Executable;
+struct StepLoop {
+  std::shared_ptr<const Executable> step;
+  int64_t trips = 1;
+};
+
+// One launch: a kernel's code, a sort or a loop, with the tensors that it is given in order.
 struct Launch {
   std::shared_ptr<const Code> code;
   std::string key;  // of the code in the kernel cache
@@ -82,7 +89,8 @@ struct Launch {
   std::vector<PrepackedCopy> prepared;  // further arguments
   std::vector<int64_t> parameters;      // of the code: the extent of a kernel for a class of sizes
   std::optional<Sort> sort;
-  Span where;  // in the program's text; made from a record: its beginning
+  std::optional<StepLoop> loop;  // its arguments: the operands, then the result
+  Span where;                    // in the program's text; made from a record: its beginning
   // For emit and explain: which step of the program it came from.
   std::optional<Kernel> kernel;
   Schedule schedule;

@@ -24,6 +24,7 @@ Launch without_stages(const Launch& launch) {
   }
   bare.parameters = launch.parameters;
   bare.sort = launch.sort;
+  if (launch.loop) bare.loop = {without_stages(*launch.loop->step), launch.loop->trips};
   return bare;
 }
 
@@ -52,6 +53,7 @@ size_t bytes_of(const Launch& launch) {
     auto users = static_cast<size_t>(std::max<long>(1, launch.code.use_count()));
     bytes += 2 * launch.code->object().size() / users;
   }
+  if (launch.loop) bytes += memory_of(*launch.loop->step);
   return bytes;
 }
 

@@ -13,7 +13,11 @@
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 4;
+constexpr int64_t kFormat = 5;
+constexpr int kMostNested = 64;  // loops in each other
+
+// How a launch is kept.
+enum class LaunchKind : uint8_t { code, sort, loop };
 
 // Tensors, inputs and outputs of a program; its statements are not needed to run it.
 void write(ByteWriter& out, const BoundProgram& program) {
@@ -72,11 +76,51 @@ BoundProgram read_program(ByteReader& in) {
   return program;
 }
 
+// The step with the types of its inputs before it.
+void write(ByteWriter& out, const StepLoop& loop) {
+  out.number(loop.trips);
+  out.number(static_cast<int64_t>(loop.step->inputs.size()));
+  for (const InputLayout& input : loop.step->inputs) {
+    out.number(static_cast<int64_t>(input.type.type));
+    out.numbers(input.type.shape);
+  }
+  std::vector<std::byte> step = packed_record(*loop.step);
+  out.bytes(step.data(), step.size());
+}
+
+void unpack(std::span<const std::byte> bytes, Executable& e, int nested);
+
+StepLoop read_loop(ByteReader& in, const Executable& around, int nested) {
+  if (nested >= kMostNested) throw Damaged{};
+  StepLoop loop;
+  loop.trips = in.number();
+  if (loop.trips < 1) throw Damaged{};
+  auto step = std::make_shared<Executable>();
+  step->engine = around.engine;
+  step->source = around.source;
+  step->inputs.resize(in.count());
+  for (InputLayout& input : step->inputs) {
+    input.type.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
+    input.type.shape = in.numbers();
+  }
+  step->defaults.resize(step->inputs.size());
+  step->own_code = step->restored = true;
+  unpack(in.bytes(), *step, nested + 1);
+  if (step->bound.outputs.size() != 1) throw Damaged{};
+  loop.step = std::move(step);
+  return loop;
+}
+
 void write(ByteWriter& out, const Launch& launch) {
   out.numbers(launch.arguments);
   out.numbers(launch.parameters);
-  out.number(launch.sort ? 1 : 0);
-  if (launch.sort) {
+  LaunchKind kind = launch.loop   ? LaunchKind::loop
+                    : launch.sort ? LaunchKind::sort
+                                  : LaunchKind::code;
+  out.number(static_cast<int64_t>(kind));
+  if (launch.loop) {
+    write(out, *launch.loop);
+  } else if (launch.sort) {
     out.number(launch.sort->source);
     out.number(launch.sort->result);
     out.number(launch.sort->axis);
@@ -92,12 +136,16 @@ void write(ByteWriter& out, const Launch& launch) {
   }
 }
 
-Launch read_launch(ByteReader& in, size_t tensors) {
+Launch read_launch(ByteReader& in, const Executable& e, int nested) {
   Launch launch;
+  size_t tensors = e.program.tensors.size();
   launch.arguments = in.ids(tensors);
   launch.parameters = in.numbers();
-  if (in.count(2) == 0) {
+  auto kind = static_cast<LaunchKind>(in.count(static_cast<size_t>(LaunchKind::loop) + 1));
+  if (kind == LaunchKind::code) {
     launch.key = in.text();
+  } else if (kind == LaunchKind::loop) {
+    launch.loop = read_loop(in, e, nested);
   } else {
     launch.sort.emplace();
     launch.sort->source = TensorId(in.count(tensors));
@@ -189,7 +237,7 @@ void check_sort(const Sort& sort, const BoundProgram& program) {
   if (!axis || element_count(shape) != element_count(result)) throw Damaged{};
 }
 
-void unpack(std::span<const std::byte> bytes, Executable& e) {
+void unpack(std::span<const std::byte> bytes, Executable& e, int nested) {
   ByteReader in(bytes);
   if (in.number() != kFormat) throw Damaged{};
   e.bound = read_program(in);
@@ -197,7 +245,7 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
   size_t tensors = e.program.tensors.size(), outputs = e.bound.outputs.size();
   if (e.bound.inputs.size() != e.inputs.size()) throw Damaged{};
   e.launches.resize(in.count());
-  for (Launch& launch : e.launches) launch = read_launch(in, tensors);
+  for (Launch& launch : e.launches) launch = read_launch(in, e, nested);
   for (size_t i = 0; i < tensors; ++i) e.places.push_back(read_place(in, e));
   for (const Launch& launch : e.launches) {
     for (const PrepackedCopy& p : launch.prepared) {
@@ -234,6 +282,13 @@ void unpack(std::span<const std::byte> bytes, Executable& e) {
 bool find_codes(Executable& e) {
   for (Launch& launch : e.launches) {
     if (launch.sort) continue;
+    if (launch.loop) {
+      auto step = std::make_shared<Executable>(*launch.loop->step);
+      if (!find_codes(*step)) return false;
+      step->call = call_plan(*step);
+      launch.loop->step = std::move(step);
+      continue;
+    }
     launch.code = e.engine->kernels().find(launch.key, e.engine->target());
     if (!launch.code) return false;
     for (PrepackedCopy& p : launch.prepared) {
@@ -276,7 +331,7 @@ std::string conditions_of(const Program& program) {
 
 bool unpack_record(std::span<const std::byte> bytes, Executable& executable) {
   try {
-    unpack(bytes, executable);
+    unpack(bytes, executable, 0);
     return true;
   } catch (const Damaged&) {
     return false;

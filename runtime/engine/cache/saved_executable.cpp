@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -159,6 +161,24 @@ void check_target(const Engine& engine, const std::string& features, bool tiles)
   }
 }
 
+using CodeOf = std::function<std::shared_ptr<const Code>(const std::string& number)>;
+void give_codes(Executable& e, const CodeOf& code_of) {
+  for (Launch& launch : e.launches) {
+    if (launch.sort) continue;
+    if (launch.loop) {
+      auto step = std::make_shared<Executable>(*launch.loop->step);
+      give_codes(*step, code_of);
+      step->saved = true;
+      step->call = call_plan(*step);
+      launch.loop->step = std::move(step);
+      continue;
+    }
+    launch.code = code_of(launch.key);
+    if (launch.code->workspace_bytes() > e.workspace_bytes) throw Damaged{};
+    for (PrepackedCopy& p : launch.prepared) p.code = code_of(p.key);
+  }
+}
+
 void find_codes(Executable& e, ByteReader& in) {
   std::vector<std::shared_ptr<const Code>> codes(in.count());
   for (auto& code : codes) {
@@ -171,12 +191,7 @@ void find_codes(Executable& e, ByteReader& in) {
     }
     throw Damaged{};
   };
-  for (Launch& launch : e.launches) {
-    if (launch.sort) continue;
-    launch.code = code_of(launch.key);
-    if (launch.code->workspace_bytes() > e.workspace_bytes) throw Damaged{};
-    for (PrepackedCopy& p : launch.prepared) p.code = code_of(p.key);
-  }
+  give_codes(e, code_of);
 }
 
 // What is saved must load: the linker of saved code knows the forms that LLVM gives it so far.
@@ -188,7 +203,13 @@ void check_loads(const Engine& engine, const Code& code) {
 
 // What depends on the machine: its threads sort in a workspace each.
 void fit_workspace(Executable& e) {
-  for (const Launch& launch : e.launches) {
+  for (Launch& launch : e.launches) {
+    if (launch.loop) {
+      auto step = std::make_shared<Executable>(*launch.loop->step);
+      fit_workspace(*step);
+      launch.loop->step = std::move(step);
+      e.workspace_bytes = std::max(e.workspace_bytes, loop_workspace(*launch.loop));
+    }
     if (!launch.sort) continue;
     const BoundTensor& source = e.program.tensors[launch.sort->source];
     size_t bytes = e.engine->backend().sort_workspace(*launch.sort, source);
@@ -222,6 +243,24 @@ std::shared_ptr<const Executable> read(const std::shared_ptr<Engine>& engine, By
   return e;
 }
 
+// Launches name their codes by numbers in the table.
+void number_codes(Executable& e, CodeTable& codes) {
+  for (Launch& launch : e.launches) {
+    if (launch.loop) {
+      auto step = std::make_shared<Executable>(*launch.loop->step);
+      number_codes(*step, codes);
+      launch.loop->step = std::move(step);
+    } else if (!launch.sort) {
+      check_loads(*e.engine, *launch.code);
+      launch.key = codes.number_of(launch.code);
+    }
+    for (PrepackedCopy& p : launch.prepared) {
+      check_loads(*e.engine, *p.code);
+      p.key = codes.number_of(p.code);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::byte> saved_executable(const Executable& executable) {
@@ -231,16 +270,7 @@ std::vector<std::byte> saved_executable(const Executable& executable) {
   }
   Executable e = executable;
   CodeTable codes;
-  for (Launch& launch : e.launches) {
-    if (!launch.sort) {
-      check_loads(engine, *launch.code);
-      launch.key = codes.number_of(launch.code);
-    }
-    for (PrepackedCopy& p : launch.prepared) {
-      check_loads(engine, *p.code);
-      p.key = codes.number_of(p.code);
-    }
-  }
+  number_codes(e, codes);
   ByteWriter out;
   out.text(build_identity());
   out.text(engine.target().features);

@@ -10,12 +10,19 @@
 namespace tile {
 namespace {
 
-std::string each_launch(const Executable& e,
+// Those of a loop's step behind a line of their own.
+std::string each_launch(const Executable& e, std::string_view comment,
                         const std::function<std::string(const Launch&)>& text) {
   std::string out;
   for (const Launch& launch : e.launches) {
     if (!out.empty()) out += "\n";
-    out += text(launch);
+    if (launch.loop) {
+      out += (comment.empty() ? "" : std::string(comment) + " ") + "loop of " +
+             std::to_string(launch.loop->trips) + " steps\n" +
+             each_launch(*launch.loop->step, comment, text);
+    } else {
+      out += text(launch);
+    }
   }
   return out;
 }
@@ -141,17 +148,22 @@ std::string emit(const Executable& e, std::string_view stage) {
     fail(Stage::run, "argument", {},
          "the reference backend has no stage \"" + std::string(stage) + "\"");
   }
-  if (stage == "kernels") return each_launch(e, kernel_text);
+  if (stage == "kernels") return each_launch(e, "", kernel_text);
   if (stage == "schedule") {
-    return each_launch(e, [](const Launch& l) {
+    return each_launch(e, "#", [](const Launch& l) {
       return l.kernel ? "# " + l.kernel->name + "\n" + print(l.schedule) : "# " + kernel_text(l);
     });
   }
   if (stage == "nest") {
-    return each_launch(e, nest_text);
+    return each_launch(e, "#", nest_text);
   }
   if (stage == "llvm" || stage == "asm" || stage == "cuda" || stage == "ptx" || stage == "sass") {
-    return each_launch(e, [&](const Launch& l) { return code_text(e, l, stage); });
+    bool is_llvm = stage == "llvm", is_asm = stage == "asm";
+    return each_launch(e,
+                       is_llvm  ? ";"
+                       : is_asm ? "#"
+                                : "//",
+                       [&](const Launch& l) { return code_text(e, l, stage); });
   }
   fail(Stage::run, "argument", {}, "unknown stage \"" + std::string(stage) + "\"",
        "expected one of " + known_stages());

@@ -182,6 +182,27 @@ std::string launch_text(const Launch& launch, const std::string& processor, Wind
 
 std::string explain(const Executable& e) { return explain(e, {}); }
 
+namespace {
+
+// What each step is, a little to the right.
+std::string loop_text(const StepLoop& loop) {
+  std::string out = "loop of " + std::to_string(loop.trips) + " steps, of which each is\n  ";
+  std::string step = explain(*loop.step);
+  for (size_t i = 0; i < step.size(); ++i) {
+    out += step[i];
+    if (step[i] == '\n' && i + 1 < step.size()) out += "  ";
+  }
+  return out;
+}
+
+std::string loop_json(const StepLoop& loop) {
+  std::string step = explain(*loop.step, {.json = true, .measured_ns = {}});
+  step.pop_back();
+  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + ",\"step\":" + step + "}";
+}
+
+}  // namespace
+
 std::string explain(const Executable& e, const ExplainOptions& options) {
   LockingCall call;
   if (e.engine->is_reference()) {
@@ -196,8 +217,12 @@ std::string explain(const Executable& e, const ExplainOptions& options) {
     LaunchCost cost = launch_cost(e.launches[i], e.engine->target());
     if (i < options.measured_ns.size()) cost.measured_ns = options.measured_ns[i];
     if (e.launches[i].record) cost.record = short_name(e.launches[i].record->record, processor);
-    if (options.json) {
+    if (options.json && e.launches[i].loop) {
+      json += (json.empty() ? "" : ",") + loop_json(*e.launches[i].loop);
+    } else if (options.json) {
       json += (json.empty() ? "" : ",") + to_json(cost);
+    } else if (e.launches[i].loop) {
+      text += loop_text(*e.launches[i].loop);
     } else {
       text += launch_text(e.launches[i], processor, notes) + to_text(cost);
     }

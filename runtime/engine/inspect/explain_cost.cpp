@@ -6,6 +6,7 @@
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
+#include "runtime/engine/inspect/names.h"
 
 namespace tile {
 namespace {
@@ -97,7 +98,7 @@ ScheduleCost cost_of(const Schedule& schedule, const Kernel& kernel, const Targe
 
 LaunchCost launch_cost(const Launch& launch, const Target& target) {
   LaunchCost c;
-  c.name = launch.kernel ? launch.kernel->name : launch.sort ? "sort" : "scatter";
+  c.name = name_of(launch);
   if (!launch.kernel) return c;
   const Kernel& kernel = *launch.kernel;
   c.taken = cost_of(launch.schedule, kernel, target);

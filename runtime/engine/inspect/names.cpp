@@ -27,10 +27,14 @@ void tell(const Code& code, const std::string& name, const SourceLine& line) {
 
 bool names_are_wanted() { return trace::is_on() || perf::is_on() || gdb::is_on(); }
 
+std::string name_of(const Launch& launch) {
+  if (launch.kernel) return launch.kernel->name;
+  return launch.sort ? "sort" : launch.loop ? "loop" : "scatter";
+}
+
 std::string name_of(const Executable& e, const Launch& launch) {
   SourceLine line = line_of(e, launch);
-  std::string what = launch.kernel ? launch.kernel->name : launch.sort ? "sort" : "scatter";
-  return line.file + ":" + std::to_string(line.number) + " " + what;
+  return line.file + ":" + std::to_string(line.number) + " " + name_of(launch);
 }
 
 void tell_names(const Executable& e) {

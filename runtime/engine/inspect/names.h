@@ -12,6 +12,8 @@ namespace tile {
 // record, which has no names.
 bool names_are_wanted();
 
+// "P"; of a launch that is no kernel "sort", "scatter" or "loop".
+std::string name_of(const Launch& launch);
 // "softmax.tile:5 P"; of a launch that is no kernel "softmax.tile:5 sort".
 std::string name_of(const Executable& executable, const Launch& launch);
 

@@ -9,6 +9,7 @@
 #include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/target/target.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/names.h"
 
 namespace tile {
 namespace {
@@ -19,6 +20,7 @@ double bytes_of(const Executable& e, const Launch& launch) {
     const BoundTensor& t = e.program.tensors[id];
     bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
   }
+  if (launch.loop) bytes *= static_cast<double>(launch.loop->trips);
   return bytes;
 }
 
@@ -53,11 +55,6 @@ double arithmetic_of(const Executable& e, const Launch& launch) {
     if (std::isfinite(matrix)) rate = std::max(rate, matrix);
   }
   return 2 * target.threads * rate;
-}
-
-std::string name_of(const Launch& launch) {
-  if (launch.kernel) return launch.kernel->name;
-  return launch.sort ? "sort" : "scatter";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "runtime/engine/launch/device_run.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "runtime/engine/launch/device_replay.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -17,6 +19,8 @@ namespace {
 constexpr uintptr_t kAlignment = 16;  // what every launch may count on
 // Temporaries of a recording at most: programs with more spend no time on launches worth saving.
 constexpr size_t kMostRecorded = 64 << 20;
+// Kernels of one at most: the steps of a longer loop are given to the stream one by one.
+constexpr size_t kMostKernels = 1 << 14;
 
 using DimensionStrides = std::vector<int64_t>;  // of one tensor
 
@@ -124,6 +128,8 @@ class DeviceLaunches {
     if (launch.sort) {
       const BoundTensor& source = e_.program.tensors[launch.sort->source];
       backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
+    } else if (launch.loop) {
+      run_loop(*launch.loop, pointers, launching_.workspace, options_);
     } else {
       backend.launch(*launch.code, pointers, launch.parameters, launching_);
     }
@@ -242,12 +248,25 @@ std::shared_ptr<const DeviceMemory> device_copy(DeviceSession& session, const Te
   return memory;
 }
 
+namespace {
+
+size_t kernels_of(const Launch& launch) {
+  if (!launch.loop) return launch.code ? launch.code->kernels() : 1;
+  size_t step = launch.loop->step->copies.size();
+  for (const Launch& inner : launch.loop->step->launches) step += kernels_of(inner);
+  // More than anybody records, if so.
+  size_t trips = std::min<size_t>(static_cast<size_t>(launch.loop->trips), kMostKernels + 1);
+  return std::min(step, kMostKernels + 1) * trips;
+}
+
+}  // namespace
+
 void prepare_device(Executable& e) {
   e.device_constants = std::make_shared<const DeviceConstants>(e);
   e.replays.reset();
   size_t kernels = e.copies.size() + e.densified.size(), bytes = e.arena_bytes + e.workspace_bytes;
-  for (const Launch& launch : e.launches) kernels += launch.code ? launch.code->kernels() : 1;
-  if (kernels > 1 && bytes <= kMostRecorded) {
+  for (const Launch& launch : e.launches) kernels += kernels_of(launch);
+  if (kernels > 1 && kernels <= kMostKernels && bytes <= kMostRecorded) {
     e.replays = std::make_shared<DeviceReplays>(*e.engine->session(), bytes);
   }
   for (auto [input, offset] : e.densified) {

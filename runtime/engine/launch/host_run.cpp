@@ -11,6 +11,7 @@
 #include "runtime/engine/launch/host_memory.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -95,6 +96,8 @@ class HostRun {
     if (launch.sort) {
       const BoundTensor& source = e_.program.tensors[launch.sort->source];
       backend.sort(*launch.sort, source, pointers[0], pointers[1], launching_);
+    } else if (launch.loop) {
+      run_loop(*launch.loop, pointers.all(), launching_.workspace, options_);
     } else {
       backend.launch(*launch.code, pointers.all(), launch.parameters, launching_);
     }

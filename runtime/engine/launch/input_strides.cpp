@@ -30,7 +30,8 @@ class Reading {
   explicit Reading(const Executable& e) : p_(e.program), needs_(e.inputs.size(), false) {
     for (size_t i = 0; i < e.inputs.size(); ++i) inputs_.push_back(&e.inputs[i]);
     for (const BoundStatement& s : p_.statements) {
-      for (TensorId id : read_by(s)) need(id, std::holds_alternative<Sort>(s));
+      bool dense = std::holds_alternative<Sort>(s) || std::holds_alternative<BoundRepeat>(s);
+      for (TensorId id : read_by(s)) need(id, dense);
     }
     for (TensorId id : p_.outputs) need(id, true);
   }

@@ -12,6 +12,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/verify_launches.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -85,11 +86,13 @@ class Planner {
     }
     e_.arena_bytes = rounded(total);
     for (const Launch& launch : e_.launches) {
-      size_t bytes = launch.sort ? e_.engine->backend().sort_workspace(
-                                       *launch.sort, p_.tensors[launch.sort->source])
-                                 : launch.code->workspace_bytes();
-      e_.workspace_bytes = std::max(e_.workspace_bytes, bytes);
+      e_.workspace_bytes = std::max(e_.workspace_bytes, workspace_of(launch));
     }
+  }
+  size_t workspace_of(const Launch& launch) const {
+    if (launch.loop) return loop_workspace(*launch.loop);
+    if (!launch.sort) return launch.code->workspace_bytes();
+    return e_.engine->backend().sort_workspace(*launch.sort, p_.tensors[launch.sort->source]);
   }
   void resolve_views() {
     for (size_t i = 0; i < p_.tensors.size(); ++i) {
@@ -101,6 +104,16 @@ class Planner {
   Executable& e_;
   const BoundProgram& p_;
 };
+
+// The most that a launch takes for each thread.
+size_t scratch_of(const Executable& e) {
+  size_t scratch = 0;
+  for (const Launch& launch : e.launches) {
+    if (launch.code) scratch = std::max(scratch, launch.code->scratch_bytes());
+    if (launch.loop) scratch = std::max(scratch, scratch_of(*launch.loop->step));
+  }
+  return scratch;
+}
 
 }  // namespace
 
@@ -148,11 +161,7 @@ size_t memory_needed(const Executable& e) {
   const EngineOptions& options = e.engine->options();
   auto threads = static_cast<size_t>(options.threads > 0 ? options.threads
                                                          : std::max(1, e.engine->target().threads));
-  size_t scratch = 0;
-  for (const Launch& launch : e.launches) {
-    if (launch.code) scratch = std::max(scratch, launch.code->scratch_bytes());
-  }
-  return e.arena_bytes + e.workspace_bytes + threads * scratch + constant_bytes(e);
+  return e.arena_bytes + e.workspace_bytes + threads * scratch_of(e) + constant_bytes(e);
 }
 
 void check_memory_limit(const Executable& e, Stage stage, size_t more) {

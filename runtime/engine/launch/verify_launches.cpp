@@ -5,6 +5,7 @@
 
 #include "core/ir/analysis/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -66,6 +67,12 @@ class LaunchVerifier {
             "a sort of other tensors");
       return {false, true};
     }
+    if (launch.loop) {
+      std::vector<bool> written(launch.arguments.size(), false);
+      check(written.size() >= 2, "a loop without a state");
+      written.back() = true;
+      return written;
+    }
     std::vector<bool> written;
     for (const nest::Buffer& b : launch.nest.buffers) written.push_back(b.written);
     const Code::Takes* takes = launch.code ? launch.code->takes() : nullptr;
@@ -86,7 +93,27 @@ class LaunchVerifier {
     return written;
   }
 
+  // The step takes what the loop is given, and finds room for a second state.
+  void loop(const Launch& launch) const {
+    const Executable& step = *launch.loop->step;
+    check(launch.loop->trips >= 1, "a loop without trips");
+    check(step.program.inputs.size() + 1 == launch.arguments.size() &&
+              step.program.outputs.size() == 1,
+          "a step with other tensors than its loop");
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      const BoundTensor& given = p_.tensors[launch.arguments[i]];
+      const BoundTensor& taken =
+          step.bound
+              .tensors[i < step.bound.inputs.size() ? step.bound.inputs[i] : step.bound.outputs[0]];
+      check(given.type == taken.type && element_count(given.shape) == element_count(taken.shape),
+            given.name + " is not what a step takes");
+    }
+    check(loop_workspace(*launch.loop) <= e_.workspace_bytes, "a loop without room for its states");
+    verify_launches(step);
+  }
+
   void launch(const Launch& launch) {
+    if (launch.loop) loop(launch);
     std::vector<TensorId> writes;
     std::vector<bool> written = written_by(launch);
     for (size_t i = 0; i < launch.arguments.size(); ++i) {

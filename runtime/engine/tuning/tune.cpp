@@ -66,6 +66,52 @@ void race_launch(const Executable& e, Launch& launch, double budget_ms,
   make_code(e, launch);
 }
 
+// Those of loops' steps, too.
+size_t kernel_count(const Executable& e) {
+  size_t count = 0;
+  for (const Launch& launch : e.launches) {
+    if (launch.kernel) ++count;
+    if (launch.loop) count += kernel_count(*launch.loop->step);
+  }
+  return count;
+}
+
+// The races of all kernels, one after the other.
+class Races {
+ public:
+  Races(double budget_ms, size_t kernels, const TuningProgress& progress)
+      : budget_ms_(budget_ms), left_(kernels), progress_(progress) {}
+
+  void run(Executable& e) {
+    std::vector<Launch> launches = e.launches;
+    for (Launch& launch : launches) {
+      if (launch.loop) {
+        auto step = std::make_shared<Executable>(*launch.loop->step);
+        run(*step);
+        launch.loop->step = std::move(step);
+      }
+      if (!launch.kernel) continue;
+      // What the races before left is shared by the rest.
+      double left_ms = std::max(0.0, budget_ms_ - (now_ns() - start_) / 1e6);
+      race_launch(e, launch, left_ms / static_cast<double>(left_), progress_);
+      --left_;
+    }
+    e.launches = std::move(launches);
+    e.copies.clear();
+    e.densified.clear();
+    plan_memory(e);
+    e.donations = donations_of(e);
+    prepare_copies(e);
+    e.call = call_plan(e);
+    if (e.engine->session() != nullptr) prepare_device(e);
+  }
+
+ private:
+  double budget_ms_, start_ = now_ns();
+  size_t left_;  // kernels
+  const TuningProgress& progress_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Executable> tuned(const Executable& before, double budget_ms,
@@ -81,25 +127,7 @@ std::shared_ptr<const Executable> tuned(const Executable& before, double budget_
   LockingCall call;
   auto e = before.restored ? compile_stages(before) : std::make_shared<Executable>(before);
   if (e->engine->is_reference()) return e;
-  std::vector<Launch> launches = e->launches;
-  auto kernels = static_cast<double>(std::count_if(
-      launches.begin(), launches.end(), [](const Launch& l) { return l.kernel.has_value(); }));
-  double start = now_ns();
-  for (Launch& launch : launches) {
-    if (!launch.kernel) continue;
-    // What the races before left is shared by the rest.
-    double left_ms = std::max(0.0, budget_ms - (now_ns() - start) / 1e6);
-    race_launch(*e, launch, left_ms / kernels, progress);
-    kernels -= 1;
-  }
-  e->launches = std::move(launches);
-  e->copies.clear();
-  e->densified.clear();
-  plan_memory(*e);
-  e->donations = donations_of(*e);
-  prepare_copies(*e);
-  e->call = call_plan(*e);
-  if (e->engine->session() != nullptr) prepare_device(*e);
+  Races(budget_ms, kernel_count(*e), progress).run(*e);
   return e;
 }
 
