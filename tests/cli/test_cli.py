@@ -95,6 +95,28 @@ class Cli(unittest.TestCase):
         self.assertIn("shape.tile:1:", error)
         self.assertIn("f32[3]", error)
 
+    def test_iterate_is_a_loop(self):
+        step = "Map(w => (At(0) $ w) * 0.5f + (At(2) $ w) * 0.25f) o Slide(3, 1) o Pad(1, 1, Mirror)"
+        text = "val f = fun(ArrayType(Float, N), x => Iterate(%d, " + step + ") $ x)\n"
+        self.write("loop.lift", text % 9)
+        given = ["loop.lift", "--in", "x=iota:12", "--out", "out=-"]
+        plain = self.tile("run", *given)
+        self.assertEqual(plain, self.tile("run", *given, "--backend", "reference"))
+        # Ranks exchange within the steps.
+        self.assertEqual(plain, self.tile("run", *given, "--mesh", "x=2", "--layout", "x[x]"))
+        self.write("step.lift", text % 1)
+        steps = self.tile("run", "step.lift", *given[1:], "--steps", "9", "--feed", "out=x")
+        self.assertEqual(plain, steps)
+        shape = ["loop.lift", "--shape", "x=12"]
+        self.assertIn("loop of 9 steps", self.tile("explain", *shape))
+        self.assertIn('"trips":9', self.tile("explain", *shape, "--json"))
+        for stage in ("program", "bound"):
+            self.assertEqual(self.tile("emit", *shape, "--stage", stage).count("repeat"), 1)
+        self.assertIn("; loop of 9 steps", self.tile("emit", *shape, "--stage", "llvm"))
+        self.assertIn("loop", self.tile("run", *given, "--profile"))
+        gradient = self.tile("run", "loop.lift", "--grad", "out:x", "--in", "x=iota:12", "--in", "Dout=iota:12", "--out", "Dx=-")
+        self.assertEqual(len(gradient.split()), 12)
+
     def test_backends_agree(self):
         texts = [self.tile("run", "mm.tile", "--in", "A=random:9x17", "--in", "B=random:17x5",
                            "--out", "C=-", "--backend", backend, "--features", features)

@@ -323,7 +323,7 @@ class Generator {
     }
   }
 
-  // The best of neighbours, and a vector that is averaged with itself three times.
+  // The best of neighbours, and a vector that is averaged with itself several times.
   static Step repeated(int which, int n) {
     switch (which) {
       case 7:
@@ -340,23 +340,25 @@ class Generator {
               return make({number(best - next)});
             },
             {1}};
-      default:
-        return {
-            "Iterate(3, (x => Map((p, q) => p * 0.5f + q * 0.25f) $ Zip(x, Gather(shift(1)) $ x)))",
-            [](const Nested& x) {
-              Nested now = x;
-              for (int k = 0; k < 3; ++k) {
-                Nested next = now;
-                size_t count = x.items.size();
-                for (size_t i = 0; i < count; ++i) {
-                  next.items[i].value =
-                      now.items[i].value * 0.5 + now.items[(i + 1) % count].value * 0.25;
-                }
-                now = next;
-              }
-              return now;
-            },
-            {n}};
+      default: {
+        int steps = pick(2, 7);  // some are statements, more a loop
+        return {"Iterate(" + std::to_string(steps) +
+                    ", (x => Map((p, q) => p * 0.5f + q * 0.25f) $ Zip(x, Gather(shift(1)) $ x)))",
+                [steps](const Nested& x) {
+                  Nested now = x;
+                  for (int k = 0; k < steps; ++k) {
+                    Nested next = now;
+                    size_t count = x.items.size();
+                    for (size_t i = 0; i < count; ++i) {
+                      next.items[i].value =
+                          now.items[i].value * 0.5 + now.items[(i + 1) % count].value * 0.25;
+                    }
+                    now = next;
+                  }
+                  return now;
+                },
+                {n}};
+      }
     }
   }
 

@@ -1,5 +1,5 @@
-// Patterns that compute: maps, reductions, scans, iteration, and the low-level forms, which mean
-// the same as the high-level ones.
+// Patterns that compute: maps, reductions, scans, and the low-level forms, which mean the same as
+// the high-level ones.
 #include <algorithm>
 
 #include "core/language/lift/evaluator.h"
@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t kMaxUnrolledTrips = 32;
 constexpr int64_t kMaxUnrolledWork = 4096;
-constexpr int64_t kMaxIterations = 10'000;
 
 Value make_map(const PatternUse& use) {
   Value f = use.param(0);
@@ -327,39 +326,6 @@ Value make_map_seq_slide(const PatternUse& use) {
   });
 }
 
-// Iterate.
-
-Value iterated(Evaluator& ev, int64_t count, const Value& f, Value v, Span span) {
-  for (int64_t i = 0; i < count; ++i) {
-    v = ev.apply(f, {std::move(v)}, span);
-    if (ev.context.work(v) > 8 * kRecomputeLimit) v = ev.context.materialised(v, span);
-  }
-  return v;
-}
-
-Value iterate_function(Evaluator& ev, int64_t count, const Value& f, Span span) {
-  if (!f.function) fail_type(span, "a function", *f.type);
-  return unary("Iterate", [&ev, count, f](Value v, Span at) {
-    return iterated(ev, count, f, std::move(v), at);
-  });
-}
-
-// Iterate(k, f) or Iterate(k)(f).
-Value make_iterate(const PatternUse& use) {
-  Expr k = use.size(0, "Iterate", 0);
-  if (!k.is_constant() || k.value() > kMaxIterations) {
-    fail(Stage::parse, "limit", use.param_span(0),
-         "the count of Iterate must be a number of at most " + std::to_string(kMaxIterations) +
-             ", found " + to_string(k));
-  }
-  int64_t count = k.value();
-  if (use.params.size() == 2)
-    return iterate_function(use.ev, count, use.param(1), use.param_span(1));
-  return unary("Iterate", [&ev = use.ev, count](Value f, Span span) {
-    return iterate_function(ev, count, f, span);
-  });
-}
-
 }  // namespace
 
 Value map_over(Evaluator& ev, const Value& f, const Value& array, Span span) {
@@ -387,14 +353,14 @@ std::vector<Pattern> compute_patterns() {
           {"ReduceSeq", 2, 2, make_reduce},
           {"ReduceSeqUnroll", 2, 2, make_reduce},
           {"ScanSeq", 2, 2, make_scan},
-          {"MapSeqSlide", 3, 3, make_map_seq_slide},
-          {"Iterate", 1, 2, make_iterate}};
+          {"MapSeqSlide", 3, 3, make_map_seq_slide}};
 }
 
 const Pattern* find_pattern(std::string_view name) {
   static const std::vector<Pattern> patterns = [] {
     std::vector<Pattern> all;
-    for (auto list : {layout_patterns, window_patterns, tuple_patterns, compute_patterns}) {
+    for (auto list :
+         {layout_patterns, window_patterns, tuple_patterns, compute_patterns, iteration_patterns}) {
       std::vector<Pattern> more = list();
       all.insert(all.end(), more.begin(), more.end());
     }

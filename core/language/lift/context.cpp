@@ -1,5 +1,6 @@
 #include "core/language/lift/context.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "core/language/lift/lower.h"
@@ -223,6 +224,7 @@ Value Context::read(const TypePtr& type, std::vector<Expr> index,
     load.tensor = leaf.tensor;
     load.exprs = leaf.outer;
     load.exprs.insert(load.exprs.end(), index.begin(), index.end());
+    if (leaf.component >= 0) load.exprs.emplace_back(leaf.component);
     return scalar_value(make_scalar(std::move(load)));
   }
   if (type->kind == TypeKind::tuple) {
@@ -241,6 +243,53 @@ Value Context::read(const TypePtr& type, std::vector<Expr> index,
         return read(type->parts[0], std::move(all), leaves, first);
       },
       1);
+}
+
+TensorId Context::declare(DType type, const std::vector<Expr>& dims, size_t components, Span span) {
+  Tensor tensor;
+  tensor.name = temporary_name();
+  tensor.span = span;
+  tensor.type = type;
+  TensorId id = program.tensors.add(std::move(tensor));
+  shapes.resize(id.index());
+  std::vector<Expr> shape;
+  for (const Expr& dim : dims) shape.push_back(tidy(extent(dim.name())));
+  if (components != 0) shape.emplace_back(static_cast<int64_t>(components));
+  shapes.push_back(std::move(shape));
+  return id;
+}
+
+Value Context::stored(const TypePtr& type, const std::vector<TensorId>& tensors,
+                      const std::vector<Expr>& outer) const {
+  std::vector<Leaf> leaves;
+  size_t count = leaf_count(*type);
+  bool components = tensors.size() == 1 && count > 1;
+  for (size_t i = 0; i < count; ++i) {
+    leaves.push_back({tensors[components ? 0 : i], outer, components ? static_cast<int>(i) : -1});
+  }
+  return read(type, {}, std::make_shared<const std::vector<Leaf>>(std::move(leaves)), 0);
+}
+
+TensorId Context::repeat(Repeat what, Span span) {
+  std::vector<Expr> shape = shapes[what.operands[0]];
+  Tensor tensor;
+  tensor.name = temporary_name();
+  tensor.span = span;
+  TensorId id = program.tensors.add(std::move(tensor));
+  shapes.resize(id.index());
+  shapes.push_back(std::move(shape));
+  Statement statement;
+  statement.result = id;
+  statement.span = span;
+  statement.what = std::move(what);
+  program.statements.push_back(std::move(statement));
+  return id;
+}
+
+void Context::forget(size_t first, TensorId tensor) {
+  program.statements.resize(first);
+  while (program.tensors.size() > tensor.index()) program.tensors.pop_back();
+  shapes.resize(std::min(shapes.size(), tensor.index()));
 }
 
 Value Context::materialised(const Value& value, Span span) {

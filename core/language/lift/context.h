@@ -68,13 +68,27 @@ class Context {
   TensorId assign(const ScalarPtr& s, const std::vector<Expr>& dims, const std::string& name,
                   Span span);
   std::string temporary_name();
+  // Whether the value depends on no fold that is being built.
+  bool closed(const Value& value);
+
+  // A tensor without a statement, which stands for values at these loop variables.
+  // `components`: of tuples, as a last dimension; 0: none.
+  TensorId declare(DType type, const std::vector<Expr>& dims, size_t components, Span span);
+  // The value whose scalars are in `tensors`, in order, at `outer` and then at its own dimensions;
+  // all in one tensor: they are its components.
+  Value stored(const TypePtr& type, const std::vector<TensorId>& tensors,
+               const std::vector<Expr>& outer) const;
+  // One statement of the shape of the repeat's state.
+  TensorId repeat(Repeat what, Span span);
+  // Drops the statements from number `first` on, and the tensors from `tensor` on.
+  void forget(size_t first, TensorId tensor);
 
  private:
   struct Leaf {
     TensorId tensor;
     std::vector<Expr> outer;  // loop variables around the value
+    int component = -1;       // of the tensor's last dimension; -1: there is none
   };
-  bool closed(const Value& value);
   void collect_leaves(const Value& value, std::vector<Expr>& dims, Span span,
                       std::vector<Leaf>& leaves);
   Value read(const TypePtr& type, std::vector<Expr> index,

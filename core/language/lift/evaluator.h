@@ -65,6 +65,8 @@ class Evaluator {
   void name_dimensions();
   void solve_size(const std::string& name, const Expr& dim, const std::string& own, Span span);
   Expr size_expression(SyntaxId id);
+  std::optional<TensorId> repeated(const std::vector<ScalarPtr>& scalars,
+                                   const std::vector<ResultDimension>& dims) const;
   void emit_output(const Value& result, const std::string& name, Span span);
   Value element_of(const Value& result, bool rows, std::vector<ResultDimension>& dims);
   Value component_of(const Value& v, size_t p);
@@ -106,11 +108,12 @@ struct Pattern {
 };
 // By name, also with its first letter in lower case.
 const Pattern* find_pattern(std::string_view name);
-// By file: rearranging; Slide and Pad; tuples and Generate; computing.
+// By file: rearranging; Slide and Pad; tuples and Generate; computing; Iterate.
 std::vector<Pattern> layout_patterns();
 std::vector<Pattern> window_patterns();
 std::vector<Pattern> tuple_patterns();
 std::vector<Pattern> compute_patterns();
+std::vector<Pattern> iteration_patterns();
 
 // What layout and compute patterns share.
 Value unary(std::string_view name, std::function<Value(Value, Span)> call);

@@ -214,6 +214,35 @@ Value Evaluator::element_of(const Value& result, bool rows, std::vector<ResultDi
   return element;
 }
 
+// The tensor that a repeat makes, where its elements are the result as they are.
+std::optional<TensorId> Evaluator::repeated(const std::vector<ScalarPtr>& scalars,
+                                            const std::vector<ResultDimension>& dims) const {
+  const Program& program = context.program;
+  if (scalars.empty() || scalars[0]->kind != ScalarKind::load) return std::nullopt;
+  TensorId tensor = scalars[0]->tensor;
+  bool made = std::any_of(program.statements.begin(), program.statements.end(), [&](const auto& s) {
+    return s.result == tensor && std::holds_alternative<Repeat>(s.what);
+  });
+  bool other =
+      std::find(program.outputs.begin(), program.outputs.end(), tensor) != program.outputs.end();
+  if (!made || other) return std::nullopt;
+  std::vector<Expr> index;
+  for (const ResultDimension& dim : dims) index.push_back(dim.index);
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    std::vector<Expr> at = index;
+    if (scalars.size() > 1) at.emplace_back(static_cast<int64_t>(i));
+    const Scalar& s = *scalars[i];
+    if (s.kind != ScalarKind::load || s.tensor != tensor || s.exprs != at) return std::nullopt;
+  }
+  const std::vector<Expr>& shape = context.shapes[tensor];
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (prove_equal(shape[d], dims[d].size, context.ranges()) != true) return std::nullopt;
+  }
+  auto count = static_cast<int64_t>(scalars.size());
+  if (count > 1 && !shape.back().is_constant(count)) return std::nullopt;
+  return tensor;
+}
+
 // One tensor for arrays of scalars, or of tuples of like scalars; a tensor for each component else.
 void Evaluator::emit_output(const Value& result, const std::string& name, Span span) {
   std::vector<ResultDimension> dims;
@@ -230,7 +259,9 @@ void Evaluator::emit_output(const Value& result, const std::string& name, Span s
     flatten(element_of(result, true, dims), scalars);
   }
   if (whole) {
-    TensorId id = lower(context, scalars, dims, name, span);
+    std::optional<TensorId> made = repeated(scalars, dims);
+    if (made) context.program.tensors[*made].name = name;
+    TensorId id = made ? *made : lower(context, scalars, dims, name, span);
     context.program.outputs.push_back(id);
     context.program.output_spans.push_back(span);
     return;

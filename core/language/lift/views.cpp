@@ -38,6 +38,7 @@ class ViewPrinter {
 
   std::string run() {
     for (const Statement& statement : program_.statements) {
+      if (const auto* repeat = std::get_if<Repeat>(&statement.what)) print_step(statement, *repeat);
       const auto* contraction = std::get_if<SymbolicContraction>(&statement.what);
       if (contraction == nullptr) continue;
       set_ranges(*contraction);
@@ -53,6 +54,19 @@ class ViewPrinter {
   }
 
  private:
+  // The accesses of a step, once, under the names of its own tensors.
+  void print_step(const Statement& statement, const Repeat& repeat) {
+    ViewPrinter step(*repeat.step);
+    step.base_ = base_;
+    step.taps_ = taps_;
+    for (size_t i = 0; i < repeat.operands.size(); ++i) {
+      step.sizes_[repeat.step->inputs[i]] = sizes_[repeat.operands[i]];
+    }
+    out_ += step.run();
+    taps_ = step.taps_;
+    sizes_[statement.result] = sizes_[repeat.operands[0]];
+  }
+
   void set_ranges(const SymbolicContraction& contraction) {
     ranges_ = base_;
     auto bound = [&](const Expr& form, const Expr& size) {

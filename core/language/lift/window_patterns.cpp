@@ -57,10 +57,31 @@ Value make_slide(const PatternUse& use) {
   });
 }
 
+// Whether elements of so much work are worth a tensor rather than being computed so many times.
+bool is_costly(int64_t work, int64_t reads) {
+  reads = std::min(reads, kAssumedTrips);
+  return work > 8 && (work > kRecomputeLimit || work * reads > 4 * kRecomputeLimit);
+}
+
+// What windows would compute again is stored before there are any: an array of windows is many
+// times as large. So are views which with those of the windows would be too deep.
+Value before_windows(Evaluator& ev, const Value& v, const std::vector<std::pair<Expr, Expr>>& dims,
+                     Span span) {
+  constexpr int kDeep = 32;  // views; half of what the evaluator allows
+  if (dims.size() < 2 || !v.array) return v;
+  int64_t reads = 1;
+  for (const auto& [size, step] : dims) {
+    bool overlaps = !ev.context.proves(less(size, step + 1));
+    if (overlaps) reads *= size.is_constant() ? std::min<int64_t>(size.value(), 64) : 64;
+  }
+  bool costly = reads > 1 && is_costly(ev.context.work(v), reads);
+  return costly || v.array->depth > kDeep ? ev.context.materialised(v, span) : v;
+}
+
 Value slide_function(Evaluator& ev, std::string_view name,
                      std::vector<std::pair<Expr, Expr>> dims) {
   return unary(name, [&ev, dims = std::move(dims)](Value v, Span span) {
-    return slide_nested(ev, v, dims, 0, span);
+    return slide_nested(ev, before_windows(ev, v, dims, span), dims, 0, span);
   });
 }
 
@@ -236,9 +257,7 @@ Value slide(Evaluator& ev, const Value& array, const Expr& size, const Expr& ste
   require_array(array, "Slide", span);
   bool overlaps = !ev.context.proves(less(size, step + 1));
   int64_t reads = size.is_constant() ? size.value() : kAssumedTrips;
-  int64_t work = overlaps ? ev.context.work(array) : 0;
-  bool costly = work > 8 && (work > kRecomputeLimit ||
-                             work * std::min(reads, kAssumedTrips) > 4 * kRecomputeLimit);
+  bool costly = overlaps && is_costly(ev.context.work(array), reads);
   return windows(ev, costly ? ev.context.materialised(array, span) : array, size, step);
 }
 
