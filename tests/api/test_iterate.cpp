@@ -1,6 +1,7 @@
 // Lift's Iterate as a host sees it: one launch that repeats its step, in memory that does not grow
 // with the steps, saved, cached, tuned and ended early as any other.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
