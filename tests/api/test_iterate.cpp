@@ -128,7 +128,7 @@ TEST_F(Iterate, SavedAndCached) {
   tile_engine_options o = options();
   std::string path = folder.string();
   o.cache_dir = path.c_str();
-  o.cache_mode = nullptr;
+  o.cache_mode = "rw";
   for (int process = 0; process < 2; ++process) {
     jit::Engine engine(o);
     std::fill(p.out.begin(), p.out.end(), -7.0F);

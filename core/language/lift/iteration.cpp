@@ -243,11 +243,25 @@ class Iteration {
   Value composed(const Value& f, Value v, int64_t count) {
     check_count(count);
     for (int64_t i = 0; i < count; ++i) {
-      if (i > 0 && v.array && v.array->depth > kDeepState) v = context_.materialised(v, span_);
-      v = ev_.apply(f, {std::move(v)}, span_);
+      v = i == 0 ? ev_.apply(f, {std::move(v)}, span_) : after(f, v);
       if (context_.work(v) > kComposedWork) v = context_.materialised(v, span_);
     }
     return v;
+  }
+
+  // A step of a state that is computed so far, or of one that is stored where the step would store
+  // more of it, such as what it pads.
+  Value after(const Value& f, const Value& v) {
+    bool deep = v.array && v.array->depth > kDeepState;
+    size_t first = context_.program.statements.size();
+    auto tensor = TensorId(context_.program.tensors.size());
+    if (!deep) {
+      Value next = ev_.apply(f, {v}, span_);
+      bool stores = v.array && context_.program.statements.size() != first && context_.closed(v);
+      if (!stores) return next;
+      context_.forget(first, tensor);
+    }
+    return ev_.apply(f, {context_.materialised(v, span_)}, span_);
   }
 
   // A statement for each step whose elements the next one reads several times.

@@ -79,7 +79,7 @@ class LiftIterate : public ::testing::Test {
       const HostTensor& expected = chain[static_cast<size_t>(count)];
       ASSERT_EQ(interpret(bound, inputs).outputs.at(0).bytes, expected.bytes) << count;
       EXPECT_LE(largest(bound), expected.count()) << "an array of windows, " << count;
-      EXPECT_LE(program.statements.size(), it.single_elements ? 8u : 4u) << count;
+      EXPECT_LE(program.statements.size(), 8u) << count;
       EXPECT_EQ(print(parse_bound(std::make_shared<const Source>(Source{"b", print(bound)}))),
                 print(bound));
       Program written = with_repeats_written_out(program);
