@@ -9,6 +9,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
+#include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
 namespace {
@@ -275,6 +276,7 @@ void unpack(std::span<const std::byte> bytes, Executable& e, int nested) {
   check_extents(e);
   for (const Launch& launch : e.launches) {
     if (launch.sort) check_sort(*launch.sort, e.program);
+    if (launch.loop && !fits_loop(*launch.loop, e.workspace_bytes)) throw Damaged{};
   }
 }
 

@@ -108,7 +108,7 @@ class LaunchVerifier {
       check(given.type == taken.type && element_count(given.shape) == element_count(taken.shape),
             given.name + " is not what a step takes");
     }
-    check(loop_workspace(*launch.loop) <= e_.workspace_bytes, "a loop without room for its states");
+    check(fits_loop(*launch.loop, e_.workspace_bytes), "a loop without room for its states");
     verify_launches(step);
   }
 

@@ -34,6 +34,15 @@ size_t loop_workspace(const StepLoop& loop) {
   return second + loop.step->arena_bytes + loop.step->workspace_bytes;
 }
 
+bool fits_loop(const StepLoop& loop, size_t bytes) {
+  const Executable& step = *loop.step;
+  for (size_t part : {step.arena_bytes, step.workspace_bytes}) {
+    if (part > bytes) return false;
+    bytes -= part;
+  }
+  return loop.trips == 1 || state_bytes(step) <= bytes;
+}
+
 void run_loop(const StepLoop& loop, std::span<void* const> pointers, std::byte* workspace,
               const RunOptions& options) {
   const Executable& step = *loop.step;

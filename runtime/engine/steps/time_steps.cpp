@@ -20,6 +20,12 @@ const std::string& input_name(const Executable& e, size_t input) {
   return e.bound.tensors[e.bound.inputs[input]].name;
 }
 
+// In the program's text; loaded executables have none.
+Span place_of_output(const Executable& e, size_t output) {
+  const std::vector<Span>& spans = e.source->output_spans;
+  return output < spans.size() ? spans[output] : Span{};
+}
+
 std::string text_of(DType type, const Shape& shape) {
   std::string out = std::string(to_string(type)) + "[";
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -60,7 +66,7 @@ class Alternating {
     if (left == 0) return last_;
     TensorView view = dense_;
     bool callers = last_.strides.empty() && left % 2 == 0;
-    if (!callers) view.data = memory_[last_.strides.empty() ? 0 : left % 2];
+    if (!callers) view.data = memory_[last_.strides.empty() ? 0 : (left - 1) % 2];
     return view;
   }
 
@@ -224,8 +230,7 @@ void copy_inputs(const Executable& e, std::span<const TensorView> inputs,
     auto feed =
         std::find_if(feeds.begin(), feeds.end(), [&](const Feed& f) { return f.output == o; });
     if (feed == feeds.end()) {
-      fail(Stage::run, "argument",
-           e.source->output_spans.empty() ? Span{} : e.source->output_spans[o],
+      fail(Stage::run, "argument", place_of_output(e, o),
            "no steps leave output " + e.output(o).name + ", which feeds no input, without a value");
     }
     if (byte_count(outputs[o]) == 0) continue;
@@ -251,8 +256,7 @@ void check_feeds(const Executable& e, std::span<const Feed> feeds) {
                std::to_string(e.inputs.size()) + " inputs");
     }
     const std::string &output = e.output(feed.output).name, &input = input_name(e, feed.input);
-    const std::vector<Span>& spans = e.source->output_spans;
-    Span where = feed.output < spans.size() ? spans[feed.output] : Span{};
+    Span where = place_of_output(e, feed.output);
     auto [first, fresh] = known.emplace(feed.input, feed.output);
     if (!fresh) {
       fail(Stage::run, "argument", where,
