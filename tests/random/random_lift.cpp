@@ -324,7 +324,7 @@ class Generator {
   }
 
   // The best of neighbours, and a vector that is averaged with itself several times.
-  static Step repeated(int which, int n) {
+  Step repeated(int which, int n) {
     switch (which) {
       case 7:
         return {
