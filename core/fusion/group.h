@@ -74,6 +74,8 @@ std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& pro
 // collapse(), but of kernels whose blocks are copied by the dimensions of the program's tensors: on
 // a GPU those with a streamed axis, so that any strides of the tensors do.
 void collapse_for(Kernel& kernel, const Target& target);
+// What a kernel makes last, by name: for questions about it (core/support/choices.h).
+const std::string& result_name(const Kernel& kernel, const BoundProgram& program);
 // The model's time for a kernel as it would be compiled.
 double compiled_cost(const Kernel& raw, const Target& target,
                      const std::function<void(Kernel&)>& finish);

@@ -12,6 +12,7 @@
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/kernel/rows.h"
 #include "core/passes/normalize/substitution.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -315,8 +316,7 @@ class PoolFusion {
   void join(size_t i, size_t j) {
     std::optional<Joined> both = joined(*kernel(i), *kernel(j), program_.tensors);
     if (!both) return;
-    double best = 0;
-    std::optional<Kernel> chosen;
+    std::vector<Kernel> legal;
     for (size_t rows = 1; rows <= both->rows.size(); ++rows) {
       Kernel whole = with_rows(*both, rows);
       Kernel finished = whole;
@@ -325,16 +325,29 @@ class PoolFusion {
                                 [&](TensorId id) { return contains(finished.writes, id); });
       if (stored) return;
       if (!broken_rows(finished).empty()) continue;
-      double ns = compiled_cost(whole, target_, finish_);
-      if (chosen && ns >= best) continue;
-      best = ns;
-      chosen = std::move(whole);
+      legal.push_back(std::move(whole));
     }
-    if (!chosen || !can_stand(steps_, {i, j}, j, program_)) return;
-    auto cost = [&](size_t k) { return compiled_cost(*kernel(k), target_, finish_); };
-    if (!always_ && best >= cost(i) + cost(j)) return;
-    steps_[j] = std::move(*chosen);
+    if (legal.empty() || !can_stand(steps_, {i, j}, j, program_)) return;
+    std::string question =
+        "fuse-pools " + result_name(*kernel(i), program_) + " " + result_name(*kernel(j), program_);
+    size_t best = chosen(question, [&] { return cheapest(legal, i, j); });
+    if (best >= legal.size()) return;
+    steps_[j] = std::move(legal[best]);
     steps_[i].reset();
+  }
+  // The number of that kernel; as many as there are: the two apart are.
+  size_t cheapest(const std::vector<Kernel>& legal, size_t i, size_t j) const {
+    auto cost = [&](const Kernel& k) { return compiled_cost(k, target_, finish_); };
+    size_t best = 0;
+    double least = cost(legal[0]);
+    for (size_t k = 1; k < legal.size(); ++k) {
+      double ns = cost(legal[k]);
+      if (ns >= least) continue;
+      best = k;
+      least = ns;
+    }
+    bool apart = !always_ && least >= cost(*kernel(i)) + cost(*kernel(j));
+    return apart ? legal.size() : best;
   }
   static Kernel with_rows(const Joined& both, size_t count) {
     Kernel kernel = both.kernel;

@@ -14,6 +14,7 @@
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
 #include "core/schedule/space/gpu_schedule.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -23,14 +24,9 @@ constexpr size_t kMostReads = 24;
 constexpr size_t kSiblings = 4;     // kernels tried beside the latest producer
 constexpr double kPointsRead = 16;  // points of a streaming stage for each element it reads
 
-// A stage whose work is about its data: matrix products keep tiles of their own, and what loops
-// inside elements read is not known from the box (windows of run-time size).
-bool streams(const Contraction& c, const BoundTensors& tensors) {
-  if (c.pieces.size() != 1) return false;
-  const IdVector<NodeId, Node>& nodes = c.pieces[0].body.nodes;
-  bool loops = std::any_of(nodes.begin(), nodes.end(),
-                           [](const Node& n) { return n.kind == NodeKind::fold; });
-  if (loops) return false;
+// Few points for each element that is read: matrix products, which keep tiles of their own, have
+// more.
+bool is_about_its_data(const Contraction& c, const BoundTensors& tensors) {
   double points = 1, elements = 1;
   for (int64_t extent : c.pieces[0].box) points *= static_cast<double>(extent);
   for (const auto* list : {&c.pieces[0].loads, &c.pieces[0].stores}) {
@@ -40,6 +36,17 @@ bool streams(const Contraction& c, const BoundTensors& tensors) {
     }
   }
   return points <= kPointsRead * elements;
+}
+
+// A stage that is to share rows. What loops inside elements read is not known from the box (windows
+// of run-time size).
+bool streams(const Contraction& c, const BoundTensors& tensors) {
+  if (c.pieces.size() != 1) return false;
+  const IdVector<NodeId, Node>& nodes = c.pieces[0].body.nodes;
+  bool loops = std::any_of(nodes.begin(), nodes.end(),
+                           [](const Node& n) { return n.kind == NodeKind::fold; });
+  return !loops && agreed("streams " + tensors[c.outputs[0]].name,
+                          [&] { return is_about_its_data(c, tensors); });
 }
 
 class RowFusion {
@@ -101,6 +108,11 @@ class RowFusion {
     return *costs_[i];
   }
 
+  std::string question(const char* what, size_t first, size_t second) const {
+    return std::string(what) + " " + result_name(*kernel(first), program_) + " " +
+           result_name(*kernel(second), program_);
+  }
+
   // Nothing where they share no rows.
   std::optional<Kernel> legal_merge(const Kernel& first, const Kernel& second) const {
     std::optional<Kernel> both = merged(first, second);
@@ -116,34 +128,41 @@ class RowFusion {
   bool merge(size_t first, size_t second) {
     std::optional<Kernel> both = legal_merge(*kernel(first), *kernel(second));
     if (!both) return false;
-    double apart = cost(first) + cost(second);
-    double together = cost(*both);
-    if (!always_ && together > apart) return merge_three(first, second, *both, apart);
-    return put({first, second}, std::move(*both), together);
+    std::optional<double> ns;  // where it is asked for
+    bool cheaper = agreed(question("fuse-rows", first, second), [&] {
+      if (always_) return true;
+      ns = cost(*both);
+      return *ns <= cost(first) + cost(second);
+    });
+    if (!cheaper) return merge_three(first, second, *both);
+    return put({first, second}, std::move(*both), ns);
   }
 
   // A result that two of three kernels only hand on is worth nothing before the third has joined.
-  bool merge_three(size_t first, size_t second, const Kernel& both, double apart) {
+  bool merge_three(size_t first, size_t second, const Kernel& both) {
     for (size_t third = second + 1; third < steps_.size(); ++third) {
       if (!candidate(third)) continue;
       std::vector<size_t> makers = partners(third);
       if (makers.empty() || makers[0] != second) continue;
       std::optional<Kernel> all = legal_merge(both, *kernel(third));
       if (!all) return false;
-      double together = cost(*all);
-      if (together > apart + cost(third)) return false;
-      return put({first, second, third}, std::move(*all), together);
+      std::optional<double> ns;
+      bool cheaper = agreed(question("fuse-three-rows", second, third), [&] {
+        ns = cost(*all);
+        return *ns <= cost(first) + cost(second) + cost(third);
+      });
+      return cheaper && put({first, second, third}, std::move(*all), ns);
     }
     return false;
   }
 
   // The kernel in the place of its members; false where it can stand at none of theirs.
-  bool put(const std::vector<size_t>& members, Kernel kernel, double cost) {
+  bool put(const std::vector<size_t>& members, Kernel kernel, std::optional<double> ns) {
     std::optional<size_t> at = common_place(steps_, members, program_);
     if (!at) return false;
     for (size_t m : members) steps_[m].reset();
     steps_[*at] = std::move(kernel);
-    costs_[*at] = cost;
+    costs_[*at] = ns;
     return true;
   }
 
@@ -281,6 +300,10 @@ class RowFusion {
 
 void collapse_for(Kernel& kernel, const Target& target) {
   if (!is_gpu(target) || !has_stream(kernel)) collapse(kernel);
+}
+
+const std::string& result_name(const Kernel& kernel, const BoundProgram& program) {
+  return program.tensors[kernel.stages.back().contraction.outputs[0]].name;
 }
 
 double compiled_cost(const Kernel& raw, const Target& target,

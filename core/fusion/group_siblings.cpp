@@ -10,6 +10,7 @@
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/passes/normalize/substitution.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -210,7 +211,10 @@ class SiblingFusion {
     one.stages.insert(one.stages.end(), b.stages.begin() + 1, b.stages.end());
     if (!carries_attachments(one)) return;
     auto cost = [&](const Kernel& k) { return compiled_cost(k, target_, finish_); };
-    if (!always_ && cost(one) >= cost(a) + cost(b)) return;
+    bool cheaper = always_ || agreed("fuse-siblings " + result_name(a, program_) + " " +
+                                         result_name(b, program_),
+                                     [&] { return cost(one) < cost(a) + cost(b); });
+    if (!cheaper) return;
     steps_[i].reset();
     steps_[j].reset();
     steps_[*at] = std::move(one);

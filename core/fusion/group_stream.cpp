@@ -2,8 +2,8 @@
 // distances to it, and sums of multiples of those (attention). A factor of the terms that does not
 // depend on the axis (the division by the sum) is applied to the sums instead.
 #include <algorithm>
-#include <limits>
 #include <optional>
+#include <utility>
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
@@ -12,6 +12,7 @@
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/row_model.h"
 #include "core/schedule/space/gpu_schedule.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -69,25 +70,27 @@ class StreamFusion {
     return {all.begin(), all.end()};
   }
 
-  double cost_apart(const std::vector<size_t>& list) const {
+  // `before`: the tensors that are gone without the stream.
+  double cost_apart(const std::vector<size_t>& list, const std::set<TensorId>& before) const {
+    std::set<TensorId> now = std::exchange(gone_, before);
     std::vector<Step> apart;
     for (size_t i : list) apart.push_back(*steps_[i]);
     double total = 0;
     for (const Step& s : fuse_rows(std::move(apart), program_, target_, finish_, false)) {
       total += compiled_cost(std::get<Kernel>(s), target_, finish_);
     }
+    gone_ = std::move(now);
     return total;
   }
 
   void fuse(const stream::Parts& parts) {
     std::vector<size_t> list = members(parts);
     if (!can_stand(steps_, list, list.back(), program_)) return;
-    double apart = always_ ? std::numeric_limits<double>::infinity() : cost_apart(list);
     std::set<TensorId> before = gone_;
     for (size_t i : parts.multiples) {
       gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
     }
-    std::optional<Kernel> kernel = cheaper(parts, apart);
+    std::optional<Kernel> kernel = cheaper(parts, list, before);
     if (!kernel) {
       gone_ = std::move(before);
       return;
@@ -119,14 +122,19 @@ class StreamFusion {
   // A row of many cells is the last dimension of what lives for a block: vectors run along it, and
   // nothing reduces lanes.
   void place_rows(Kernel& kernel) const {
-    size_t row = reused_row(kernel, target_);
     const KernelStage& first = kernel.stages[0];
-    int64_t cells = first.contraction.pieces[0].box[first.rows[row]];
-    if (cells >= target_.vector_bits / 32) put_row_last(kernel, RowId(row));
+    size_t none = first.rows.size();
+    size_t last = chosen("row-last " + result_name(kernel, program_), [&] {
+      size_t row = reused_row(kernel, target_);
+      int64_t cells = first.contraction.pieces[0].box[first.rows[row]];
+      return cells >= target_.vector_bits / 32 ? row : none;
+    });
+    if (last < none) put_row_last(kernel, RowId(last));
   }
 
-  // Nothing where it is not legal or does not cost less than `limit`.
-  std::optional<Kernel> cheaper(const stream::Parts& parts, double limit) const {
+  // Nothing where it is not legal or does not cost less than the steps apart.
+  std::optional<Kernel> cheaper(const stream::Parts& parts, const std::vector<size_t>& list,
+                                const std::set<TensorId>& before) const {
     std::optional<Kernel> kernel =
         stream::streamed_kernel(steps_.list(), program_, parts, is_gpu(target_));
     if (!kernel || !drops_terms(parts, *kernel)) return std::nullopt;
@@ -134,8 +142,10 @@ class StreamFusion {
     if (!broken_rows(*kernel).empty()) return std::nullopt;
     if (is_gpu(target_) && gpu::stream_schedules(*kernel, target_).empty()) return std::nullopt;
     if (!is_gpu(target_)) place_rows(*kernel);
-    if (compiled_cost(*kernel, target_, finish_) >= limit) return std::nullopt;
-    return kernel;
+    bool is_cheaper = always_ || agreed("fuse-streams " + result_name(*kernel, program_), [&] {
+                        return compiled_cost(*kernel, target_, finish_) < cost_apart(list, before);
+                      });
+    return is_cheaper ? std::move(kernel) : std::nullopt;
   }
 
   const BoundProgram& program_;

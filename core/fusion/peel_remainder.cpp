@@ -10,6 +10,7 @@
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/facts/piece_facts.h"
 #include "core/schedule/space/candidates.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -66,10 +67,11 @@ void peel_remainder(Kernel& kernel, const Target& target) {
   Kernel divided = kernel;
   divided.stages[0].contraction.pieces = {part(whole, parallel_dim, 0, size - edge),
                                           part(whole, parallel_dim, size - edge, size)};
-  double ns = estimate(analytic_schedule(kernel, target), kernel, target);
-  if (estimate(analytic_schedule(divided, target), divided, target) < ns) {
-    kernel = std::move(divided);
-  }
+  bool cheaper = agreed("peel-remainder " + kernel.name, [&] {
+    double ns = estimate(analytic_schedule(kernel, target), kernel, target);
+    return estimate(analytic_schedule(divided, target), divided, target) < ns;
+  });
+  if (cheaper) kernel = std::move(divided);
 }
 
 }  // namespace tile

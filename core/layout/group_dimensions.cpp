@@ -12,6 +12,7 @@
 #include "core/layout/layout.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -120,7 +121,7 @@ class Grouper {
       : program_(program), copies_(program), target_(target), made_(made) {}
 
   void run(Contraction& c) {
-    if (c.pieces.size() != 1 || point_count(c.pieces[0]) < kLeastPoints) return;
+    if (c.pieces.size() != 1) return;
     std::optional<Groups> groups = groups_of(c, program_.tensors);
     if (!groups) return;
     auto first = copies_for(*groups, groups->terms[0]),
@@ -152,9 +153,13 @@ class Grouper {
       Access& load = other.pieces[0].loads[i];
       load = copies_.reordered(load, order, copies);
     }
-    double ns = alone_ns(other);
-    for (const BoundStatement& s : copies) ns += alone_ns(std::get<Contraction>(s));
-    if (ns >= kWorthwhile * alone_ns(c)) {
+    bool faster = agreed("group-dimensions " + program_.tensors[c.outputs[0]].name, [&] {
+      if (point_count(c.pieces[0]) < kLeastPoints) return false;
+      double ns = alone_ns(other);
+      for (const BoundStatement& s : copies) ns += alone_ns(std::get<Contraction>(s));
+      return ns < kWorthwhile * alone_ns(c);
+    });
+    if (!faster) {
       program_.tensors.resize(before);
       return;
     }

@@ -4,6 +4,7 @@
 
 #include "core/ir/analysis/uses.h"
 #include "core/layout/layout.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -33,7 +34,7 @@ bool splittable(const Contraction& c) {
   if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return false;
   const Piece& piece = c.pieces[0];
   return c.aggregation != Aggregation::assign && piece.constraints.empty() &&
-         piece.parallel_dims < piece.iterators.size() && point_count(piece) >= 4 * kChunkPoints;
+         piece.parallel_dims < piece.iterators.size();
 }
 
 // Too few parallel dimensions for all threads: the outermost reduction that is long enough is cut.
@@ -95,12 +96,28 @@ std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& progra
   return small && long_enough && cut.chunks <= kMostChunks ? std::optional(cut) : std::nullopt;
 }
 
-std::optional<Cut> cut_of(const Contraction& c, const BoundProgram& program, const Target& target) {
-  if (!splittable(c)) return std::nullopt;
+std::optional<Cut> worthwhile_cut(const Contraction& c, const BoundProgram& program,
+                                  const Target& target) {
   const Piece& piece = c.pieces[0];
+  if (point_count(piece) < 4 * kChunkPoints) return std::nullopt;
   if (parallel_dim_count(piece) <= kFewParallelDims) return cut_for_threads(piece);
   double result_bytes = parallel_dim_count(piece) * static_cast<double>(byte_size(c.accumulator));
   return cut_for_memory(piece, program, target, result_bytes);
+}
+
+std::optional<Cut> cut_of(const Contraction& c, const BoundProgram& program, const Target& target) {
+  if (!splittable(c)) return std::nullopt;
+  // The chunks and the iterator as one number; zero: none.
+  constexpr size_t kIterators = 1 << 16;
+  size_t answer = chosen("split-reduction " + program.tensors[c.outputs[0]].name, [&] {
+    std::optional<Cut> cut = worthwhile_cut(c, program, target);
+    return cut ? static_cast<size_t>(cut->chunks) * kIterators + cut->iterator : 0;
+  });
+  Cut cut{answer % kIterators, static_cast<int64_t>(answer / kIterators)};
+  const Piece& piece = c.pieces[0];
+  bool fits = cut.chunks > 0 && cut.iterator < piece.box.size() &&
+              piece.box[cut.iterator] >= 2 * cut.chunks;
+  return fits ? std::optional(cut) : std::nullopt;
 }
 
 // Iterator `cut` becomes chunk * size + inside. The chunk is the first parallel dimension.

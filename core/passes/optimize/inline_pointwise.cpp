@@ -7,6 +7,7 @@
 #include "core/ir/operation_cost.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -299,7 +300,11 @@ class Inliner {
       }
       Needs needs = largest_needs(computed.body);
       bool small = needs.nodes <= kNodeLimit && needs.loads <= kLoadLimit;
-      if (!small || recompute_ns(piece, computed, it->second) > memory_ns(id, it->second)) continue;
+      bool cheaper =
+          small && agreed("inline-windows " + program_.tensors[id].name, [&] {
+            return recompute_ns(piece, computed, it->second) <= memory_ns(id, it->second);
+          });
+      if (!cheaper) continue;
       piece = std::move(computed);
       drop_unused_loads(piece);
       inline_windows(piece);
@@ -389,7 +394,9 @@ class Inliner {
       if (!component || (names_indices(source) && !is_integral(piece.loads[slot]))) continue;
       bool small = piece.body.nodes.size() + source.body.nodes.size() <= kNodeLimit &&
                    piece.loads.size() + source.loads.size() <= kLoadLimit;
-      if (small && worth(it->first, it->second)) splice(piece, slot, it->second, *component);
+      bool cheaper = small && agreed("inline-pointwise " + program_.tensors[it->first].name,
+                                     [&] { return worth(it->first, it->second); });
+      if (cheaper) splice(piece, slot, it->second, *component);
     }
     piece.body = tidied(piece.body);
     drop_unused_loads(piece);

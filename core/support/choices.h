@@ -1,0 +1,56 @@
+// Choices of the cost model that decide what kernels a program becomes. Made once for a class of
+// sizes and taken again for each of its sizes, they give all of them the same kernels.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tile {
+
+// What was asked, in order, and what was chosen.
+struct ChoiceRecord {
+  struct Choice {
+    std::string question;
+    size_t answer = 0;
+  };
+  std::vector<Choice> choices;
+};
+
+// Writes down this thread's choices for as long as it lives.
+class RecordedChoices {
+ public:
+  explicit RecordedChoices(ChoiceRecord& record);
+  ~RecordedChoices();
+  RecordedChoices(const RecordedChoices&) = delete;
+  RecordedChoices& operator=(const RecordedChoices&) = delete;
+
+ private:
+  ChoiceRecord* before_;
+};
+
+// Takes this thread's choices from a record, in its order, for as long as it lives. A question that
+// is not on what is left of it is answered anew.
+class RepeatedChoices {
+ public:
+  // The record must outlive this.
+  explicit RepeatedChoices(const ChoiceRecord& record);
+  ~RepeatedChoices();
+  RepeatedChoices(const RepeatedChoices&) = delete;
+  RepeatedChoices& operator=(const RepeatedChoices&) = delete;
+
+  // How many questions were not on record.
+  size_t answered_anew() const;
+
+ private:
+  const ChoiceRecord* before_;
+  size_t next_before_, anew_before_;
+};
+
+// The answer of decide(), or the one on record; the question names who asks, of what.
+size_t chosen(std::string_view question, const std::function<size_t()>& decide);
+bool agreed(std::string_view question, const std::function<bool()>& decide);
+
+}  // namespace tile
