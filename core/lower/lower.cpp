@@ -115,7 +115,11 @@ nest::Nest lower(const ClassKernel& kernel, const Schedule& schedule, const Targ
                  "lower: a schedule that does not suit a class of sizes");
   lowering::Frame frame = lowering::make_frame(kernel.kernel, target, {}, &kernel.extent);
   frame.take_prepacked(schedule);
-  lower_stages(frame, schedule);
+  if (row_loops(kernel.kernel) > 0) {
+    lowering::append(frame.nest.body, lowering::lower_rows(frame, schedule));
+  } else {
+    lower_stages(frame, schedule);
+  }
   return std::move(frame.nest);
 }
 

@@ -51,9 +51,11 @@ std::vector<std::string> row_names(size_t count, const std::deque<PieceLowering>
 }
 
 // The sizes of the blocks that the shared loops visit; empty where a row has no cells.
-IdVector<RowId, int64_t> block_sizes(const Kernel& kernel, const Schedule& schedule) {
-  const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  IdVector<RowId, IteratorId> rows = shared_iterators(kernel.stages[0]);
+IdVector<RowId, int64_t> block_sizes(const Frame& frame, const Schedule& schedule) {
+  const KernelStage& stage = frame.kernel.stages[0];
+  const Piece& piece = stage.contraction.pieces[0];
+  IdVector<RowId, IteratorId> rows = shared_iterators(stage);
+  IteratorId walker = frame.extent != nullptr ? walking_iterator(piece) : IteratorId();
   IdVector<RowId, int64_t> blocks;
   for (IteratorId u : rows) {
     blocks.push_back(piece.box[u]);
@@ -62,7 +64,9 @@ IdVector<RowId, int64_t> block_sizes(const Kernel& kernel, const Schedule& sched
   for (size_t i = 0; i < schedule.shared; ++i) {
     const Loop& l = schedule.stages[0][0].outer[i];
     int64_t& block = blocks[row_of(rows, l.iterator)];
-    block = std::min(block, l.step);
+    // An extent that launches give may be more than the box says.
+    bool first = l.iterator == walker && block == piece.box[walker];
+    block = first ? l.step : std::min(block, l.step);
   }
   return blocks;
 }
@@ -78,7 +82,7 @@ Block allocated(const std::vector<nest::BufferId>& buffers) {
 nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
   const IdVector<StageId, KernelStage>& stages = frame.kernel.stages;
   IdVector<RowId, IteratorId> rows = shared_iterators(stages[0]);
-  frame.row_blocks = block_sizes(frame.kernel, schedule);
+  frame.row_blocks = block_sizes(frame, schedule);
   if (frame.row_blocks.empty()) return {};
   std::vector<nest::BufferId> buffers = make_row_buffers(frame);
   nest::Block out;

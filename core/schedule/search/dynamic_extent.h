@@ -17,19 +17,41 @@ struct DynamicExtent {
   int64_t most = 0;  // it is in [1, most]
 };
 
+// The sizes of a class.
+struct SizeSpan {
+  int64_t least = 1, typical = 1, most = 1;
+};
+// Of the class that a program's size, or a kernel's extent where nothing is known of the program,
+// is in.
+SizeSpan span_of(int64_t size);
+
 // A kernel in which that extent is a typical one of its class of sizes: all sizes of a class get
 // the same kernel, and with it the same schedule and code.
 struct ClassKernel {
   Kernel kernel;
   DynamicExtent extent;
   int64_t size = 0;  // the extent at hand
+  SizeSpan span;     // of the extents that are meant
 };
 
 // Chosen from the accesses alone: dimension 0 of every result is walked by one parallel dimension,
 // which walks dimension 0 of the tensors that it is in and nothing else; so strides do not depend
 // on its extent. nullopt where there is no such parallel dimension, or too little work to share its
-// code.
+// code without knowing that the extent changes.
 std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target);
+
+// One kernel of a program at two sizes, the typical one of `span` and `other`: what differs between
+// them is what changes with the size. nullopt where that is not one such extent.
+struct Instances {
+  SizeSpan span;
+  int64_t other = 0;
+};
+std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& other,
+                                         const Target& target, const Instances& of);
+// The extent with which the kernel is the class's, cell by cell; nullopt: it is another kernel.
+std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
+// The kernel with another extent.
+Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size);
 
 // The iterator of the piece that walks the dimension.
 IteratorId walking_iterator(const Piece& piece);
@@ -38,12 +60,9 @@ IteratorId walking_iterator(const Piece& piece);
 // extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
 bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
 
-// The model's choice for all sizes of the class, the same whichever of them is at hand: one
-// schedule, two where none is good for all, none where two are not either.
-std::vector<Schedule> class_schedules(const ClassKernel& kernel, const Target& target);
-// Which of those is best for the size at hand.
-const Schedule& best_for_size(const std::vector<Schedule>& choices, const ClassKernel& kernel,
-                              const Target& target);
+// The model's choice for all sizes of the class, the same whichever of them is at hand; nullopt: no
+// schedule suits it.
+std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target);
 
 // The sizes of the blocks with code of their own in which what is left of a block of `step` is
 // done, largest first, when `typical` is the extent as a rule: each at most once.

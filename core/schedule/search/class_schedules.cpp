@@ -1,0 +1,190 @@
+// Schedules for kernels that leave an extent to each launch.
+#include <algorithm>
+#include <limits>
+
+#include "core/ir/analysis/uses.h"
+#include "core/schedule/cost/estimate.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/search/dynamic_extent.h"
+#include "core/schedule/space/candidates.h"
+
+namespace tile {
+namespace {
+
+// A size is small while a block of it may as well be all of it.
+constexpr int64_t kSmallSize = 64;
+// Blocks of a large size: so many that what is left of the last one does not show.
+constexpr int64_t kManyBlocks = 16;
+// Schedules that suit a class, looked at for each of some sizes, and among how many they are looked
+// for: where the best ones all keep partial sums of an attached stage, few of the first suit.
+constexpr size_t kCandidates = 24;
+constexpr size_t kRanked = 400;
+constexpr size_t kWholeSpace = 20000;
+
+class ClassRules {
+ public:
+  ClassRules(const ClassKernel& kernel, const Schedule& whole, size_t stage, size_t piece)
+      : kernel_(kernel.kernel),
+        stage_(stage),
+        shared_(whole.shared),
+        s_(whole.stages[stage][piece]),
+        piece_(kernel_.stages[stage].contraction.pieces[piece]) {
+    walker_ = walking_iterator(piece_);
+    typical_ = piece_.box[walker_];
+  }
+
+  bool hold() const {
+    return !s_.carried.valid() && tile() && blocks() && packings() && partials();
+  }
+
+ private:
+  bool over(const Loop& l) const { return l.iterator == walker_; }
+
+  // Vectors and cells that are written out: their numbers are known in whole and in short blocks.
+  bool tile() const {
+    return std::none_of(s_.tile.begin(), s_.tile.end(), [&](const Loop& l) {
+      return over(l) && l.binding != Binding::unroll && l.binding != Binding::vector;
+    });
+  }
+  // The tile's steps along the walker are cells: what is left of a block begins at any of them.
+  bool steps_are_cells() const {
+    return std::none_of(s_.tile.begin(), s_.tile.end(),
+                        [&](const Loop& l) { return over(l) && l.step > 1; });
+  }
+  bool blocks() const {
+    auto first =
+        std::find_if(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) { return over(l); });
+    if (first == s_.outer.end()) return false;
+    // Rows are visited in blocks by the loops that all stages share.
+    bool shared = first < s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
+    if (row_loops(kernel_) > 0) return shared;
+    return first->step == 1 || typical_ <= kSmallSize || typical_ >= kManyBlocks * first->step;
+  }
+  bool packings() const {
+    return std::all_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
+      bool whole =
+          std::none_of(s_.outer.begin(), s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level),
+                       [&](const Loop& l) { return over(l); });
+      bool packed =
+          std::any_of(p.order.begin(), p.order.end(), [&](const Loop& l) { return over(l); });
+      return !packed || (!whole && steps_are_cells());
+    });
+  }
+  // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
+  // rows.
+  bool partials() const {
+    if (row_loops(kernel_) > 0) return true;
+    bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(),
+                               [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
+    const Contraction& c = kernel_.stages[stage_].contraction;
+    return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
+      return contains(kernel_.writes, id) && kernel_.tensors[id].type == c.accumulator;
+    });
+  }
+
+  const Kernel& kernel_;
+  size_t stage_;
+  size_t shared_;  // loops of all stages
+  const PieceSchedule& s_;
+  const Piece& piece_;
+  IteratorId walker_;
+  int64_t typical_ = 0;
+};
+
+}  // namespace
+
+bool suits_class(const Schedule& schedule, const ClassKernel& kernel) {
+  const IdVector<StageId, KernelStage>& stages = kernel.kernel.stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].attach.valid()) continue;
+    for (size_t p = 0; p < stages[s].contraction.pieces.size(); ++p) {
+      if (!ClassRules(kernel, schedule, s, p).hold()) return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+// The schedule that serves all sizes of a class, chosen by the class alone: whichever of its sizes
+// come, they share one code.
+class ClassChoice {
+ public:
+  ClassChoice(const ClassKernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
+    auto [least, typical, most] = kernel.span;
+    for (int64_t size : {least, typical, most}) search(size);
+    // A little more than a whole number of blocks or of threads.
+    for (int64_t size : {least + ceil_div(least, 3), typical / 2 + 1, typical + 1}) {
+      if (least < size && size < most) add(size);
+    }
+    if (pool_.empty()) search_everywhere();
+    for (const Schedule& s : pool_) costs_.push_back(ns_by_size(s));
+  }
+
+  // The one whose time is nowhere far from the least.
+  std::optional<Schedule> best() const {
+    size_t chosen = pool_.size();
+    double least = kNever;
+    for (size_t i = 0; i < pool_.size(); ++i) {
+      double worst = 0;
+      for (size_t k = 0; k < sizes_.size(); ++k) {
+        worst = std::max(worst, costs_[i][k] / least_ns_[k]);
+      }
+      if (worst >= least) continue;
+      chosen = i;
+      least = worst;
+    }
+    return chosen < pool_.size() ? std::optional(pool_[chosen]) : std::nullopt;
+  }
+
+ private:
+  void add(int64_t size) {
+    sizes_.push_back(with_size(kernel_.kernel, kernel_.extent, size));
+    least_ns_.push_back(kNever);
+  }
+  void search(int64_t size) {
+    add(size);
+    std::vector<Schedule> all = candidates(sizes_.back(), target_, kRanked);
+    if (!all.empty()) least_ns_.back() = estimate(all[0], sizes_.back(), target_);
+    take(all);
+  }
+  // Where the best ones of each size suit no class.
+  void search_everywhere() { take(whole_space(kernel_.kernel, target_, kWholeSpace)); }
+  void take(std::vector<Schedule> all) {
+    size_t suit = 0;
+    for (size_t i = 0; i < all.size() && suit < kCandidates; ++i) {
+      if (!suits_class(all[i], kernel_) || !legal(all[i])) continue;
+      ++suit;
+      bool new_one = std::find(pool_.begin(), pool_.end(), all[i]) == pool_.end();
+      if (new_one) pool_.push_back(std::move(all[i]));
+    }
+  }
+  bool legal(const Schedule& s) const { return illegal(s, kernel_.kernel, target_).empty(); }
+
+  std::vector<double> ns_by_size(const Schedule& s) {
+    std::vector<double> list;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      list.push_back(illegal(s, sizes_[i], target_).empty() ? estimate(s, sizes_[i], target_)
+                                                            : kNever);
+      least_ns_[i] = std::min(least_ns_[i], list.back());
+    }
+    return list;
+  }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  const ClassKernel& kernel_;
+  const Target& target_;
+  std::vector<Kernel> sizes_;
+  std::vector<double> least_ns_;            // of any schedule, for each of the sizes
+  std::vector<Schedule> pool_;              // those that suit the class
+  std::vector<std::vector<double>> costs_;  // [schedule][size] ns
+};
+
+}  // namespace
+
+std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target) {
+  return ClassChoice(kernel, target).best();
+}
+
+}  // namespace tile
