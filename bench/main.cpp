@@ -53,6 +53,7 @@ struct Arguments {
   double threshold = 0.05;
   std::string page;
   StudyOptions study;
+  SizesOptions sizes;
   FileArguments file;
   int64_t from = 64, to = 300;
 };
@@ -76,6 +77,16 @@ void add_study(CLI::App& app, Request& request, StudyOptions& options) {
                "write every measured schedule, beside the model's estimate");
   app.add_option("--seconds", options.seconds, "of measuring schedules, each kernel")
       ->capture_default_str();
+}
+
+void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
+  add_engine(app, request);
+  app.add_option("--json", request.json, "write the results to this file");
+  app.add_option("--filter", request.filter, "only networks whose name contains this");
+  app.add_option("--from", options.from, "first size")->capture_default_str();
+  app.add_option("--to", options.to, "last size")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the order of sizes")->capture_default_str();
+  app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
 }
 
 int main_of(int argc, char** argv) {
@@ -117,8 +128,12 @@ int main_of(int argc, char** argv) {
   add_file(*cliffs, request);
   cliffs->add_option("--from", a.from, "first size")->capture_default_str();
   cliffs->add_option("--to", a.to, "last size")->capture_default_str();
+  CLI::App* sizes = app.add_subcommand(
+      "sizes", "networks at every size: codes, first calls; exits 1 where they are too many");
+  add_sizes(*sizes, request, a.sizes);
   CLI11_PARSE(app, argc, argv);
   if (study->parsed()) return command_study(request, a.study);
+  if (sizes->parsed()) return command_sizes(request, a.sizes);
   if (cliffs->parsed()) return command_cliffs(request, a.from, a.to);
   if (compare->parsed()) return command_compare(a.before, a.after, a.threshold);
   if (report->parsed()) return command_report(a.before, a.page);

@@ -44,6 +44,15 @@ int command_study(const Request& request, const StudyOptions& options);
 // Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for
 // sizes from `from` to `to`.
 int command_cliffs(const Request& request, int64_t from, int64_t to);
+// Networks at every size of a range: exits 1 if a kernel takes more than `most_codes` codes.
+struct SizesOptions {
+  int64_t from = 1, to = 64;
+  uint32_t seed = 1;  // of the order in which sizes come
+  bool times = true;  // also shared code beside a size's own
+  size_t most_codes = 4;
+  TimingOptions timing{5, 2, 400, 0};
+};
+int command_sizes(const Request& request, const SizesOptions& options);
 int command_report(const std::string& json, const std::string& html);
 
 }  // namespace tile::bench

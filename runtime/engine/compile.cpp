@@ -25,18 +25,13 @@
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/ranking.h"
+#include "runtime/engine/size_class.h"
 
 namespace tile {
 namespace {
 
 std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
                                                 PassObserver* observer);
-
-std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
-  std::vector<InputType> types;
-  for (const InputLayout& layout : inputs) types.push_back(layout.type);
-  return types;
-}
 
 // Why a schedule on record cannot be used for the kernel; empty: it is in `schedule`.
 std::string unusable(const std::string& text, const Kernel& kernel, const Target& target,
@@ -65,10 +60,6 @@ bool take_tuned(Engine& engine, const Kernel& kernel, Launch& launch) {
     engine.log(LogLevel::warning, "tuned schedule of " + kernel.name + " ignored: " + why);
   }
   return false;
-}
-
-PassOptions pass_options(const Engine& engine, PassObserver* observer = nullptr) {
-  return {engine.options().skip_passes, observer};
 }
 
 // A nest that is ready for code, of what make() lowers.
@@ -110,15 +101,7 @@ ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const 
           without_code(prepackings(kernel.kernel, schedule, target), target, passes)};
 }
 
-// What the choice and the form of a class depend on.
-std::string class_key(const ClassKernel& kernel) {
-  std::string key = print(kernel.kernel) + "\nfixed";
-  for (const BoundTensor& t : kernel.kernel.tensors) key += t.fixed ? " 1" : " 0";
-  return key;
-}
-
-// About what they take in memory: a nest some times its text.
-constexpr size_t kScheduleBytes = 2 << 10;
+// About what it takes in memory: a nest some times its text.
 size_t memory_of(const ClassForm& form) {
   constexpr size_t kTimes = 8;
   size_t bytes = kTimes * print(form.nest, true).size();
@@ -126,55 +109,35 @@ size_t memory_of(const ClassForm& form) {
   return bytes;
 }
 
-// The kernel for the class of sizes that this one is in, and its schedule, where one serves them
-// all.
-std::optional<ClassKernel> choose_for_class(const Executable& e, const Kernel& kernel,
-                                            Schedule& schedule) {
-  Strides strides = strides_of(e);
-  bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
-                           [&](TensorId id) { return strides[id].empty(); });
-  const Target& target = e.engine->target();
-  std::optional<ClassKernel> found;
-  if (dense) found = for_class_of_sizes(kernel, target);
-  if (!found) return std::nullopt;
-  auto choices = e.engine->size_classes().schedules.get(
-      class_key(*found), [&] { return class_schedules(*found, target); },
-      [](const std::vector<Schedule>& all) { return all.size() * kScheduleBytes; });
-  if (choices->empty()) return std::nullopt;
-  schedule = best_for_size(*choices, *found, target);
-  return found;
-}
-
 // The kernel's schedule; with the kernel of its class where that is to run.
-std::optional<ClassKernel> choose_schedule(const Executable& e, const Kernel& kernel,
-                                           Launch& launch) {
+std::optional<ClassStep> choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
+                                         Launch& launch) {
   if (take_tuned(*e.engine, kernel, launch)) return std::nullopt;
-  std::optional<ClassKernel> found;
-  if (!e.own_code) found = choose_for_class(e, kernel, launch.schedule);
-  if (!found) launch.schedule = analytic_schedule(kernel, e.engine->target());
-  return found;
+  std::optional<ClassStep> of = class_of(e, kernel, number);
+  std::optional<Schedule> shared = of ? schedule_of(*e.engine, *of) : std::nullopt;
+  launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
+  return shared ? std::move(of) : std::nullopt;
 }
 
-void take_class(const Executable& e, const ClassKernel& kernel, Launch& launch,
+void take_class(const Executable& e, const ClassStep& of, Launch& launch,
                 const PassOptions& passes) {
-  auto make = [&] { return class_form(kernel, launch.schedule, e.engine->target(), passes); };
+  auto make = [&] { return class_form(of.kernel, launch.schedule, e.engine->target(), passes); };
   // Who watches sees the form made.
   auto form = passes.observer != nullptr
                   ? std::make_shared<const ClassForm>(make())
-                  : e.engine->size_classes().forms.get(
-                        class_key(kernel) + "\n" + print(launch.schedule), make, memory_of);
+                  : e.engine->size_classes().forms.get(of.key, make, memory_of);
   launch.nest = form->nest;
   launch.prepared = form->prepared;
-  launch.parameters = {kernel.size};
+  launch.parameters = {of.kernel.size};
 }
 
-Launch launch_of(Executable& e, const Kernel& kernel, const PassOptions& passes) {
+Launch launch_of(Executable& e, const Kernel& kernel, size_t number, const PassOptions& passes) {
   Launch launch;
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
-  std::optional<ClassKernel> of_class;
+  std::optional<ClassStep> of_class;
   run_pass(
-      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, launch); },
+      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, number, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
   if (of_class) {
     take_class(e, *of_class, launch, passes);
@@ -184,13 +147,13 @@ Launch launch_of(Executable& e, const Kernel& kernel, const PassOptions& passes)
   launch.prepared = copies_for(e, kernel, launch.schedule, passes);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort, const PassOptions&) {
+Launch launch_of(Executable&, const Sort& sort, size_t, const PassOptions&) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter, const PassOptions& passes) {
+Launch launch_of(Executable& e, const Scatter& scatter, size_t, const PassOptions& passes) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.nest = lowered_by(target, passes, [&] {
@@ -201,7 +164,7 @@ Launch launch_of(Executable& e, const Scatter& scatter, const PassOptions& passe
 }
 
 // The step is a program by itself: its kernels know nothing of the loop.
-Launch launch_of(Executable& e, const BoundRepeat& repeat, const PassOptions& passes) {
+Launch launch_of(Executable& e, const BoundRepeat& repeat, size_t, const PassOptions& passes) {
   Launch launch;
   launch.loop = {compiled_step(e, *repeat.step, passes.observer), repeat.trips};
   launch.arguments = repeat.operands;
@@ -273,6 +236,24 @@ void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
   }
 }
 
+std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
+  std::vector<InputType> types;
+  for (const InputLayout& layout : inputs) types.push_back(layout.type);
+  return types;
+}
+
+void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
+                    BoundProgram& program) {
+  // Kernels of a GPU read the inputs where they are.
+  for (size_t i = 0; i < inputs.size() && !is_gpu(engine.target()); ++i) {
+    program.tensors[program.inputs[i]].fixed = inputs[i].constant;
+  }
+}
+
+PassOptions pass_options(const Engine& engine, PassObserver* observer) {
+  return {engine.options().skip_passes, observer};
+}
+
 namespace {
 
 std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
@@ -304,15 +285,14 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
     e.donations = donations_of(e);
     return check_memory_limit(e, Stage::compile);
   }
-  // Kernels of a GPU read the inputs where they are.
-  for (size_t i = 0; i < e.inputs.size() && !is_gpu(engine.target()); ++i) {
-    e.program.tensors[e.program.inputs[i]].fixed = e.inputs[i].constant;
-  }
-  run_pipeline(e.program, engine.target(), {passes});
-  for (const Step& step : group(e.program, engine.target(), {.passes = passes})) {
+  take_constants(engine, e.inputs, e.program);
+  std::optional<RepeatedChoices> as_its_class;
+  if (e.sizes) as_its_class.emplace(e.sizes->choices);
+  for (const Step& step : steps_of(e.program, engine.target(), passes)) {
     checkpoint_at(place_of(step));
+    size_t number = e.launches.size();
     e.launches.push_back(
-        std::visit([&](const auto& what) { return launch_of(e, what, passes); }, step));
+        std::visit([&](const auto& what) { return launch_of(e, what, number, passes); }, step));
     e.launches.back().where = place_of(step);
   }
   make_codes(e);
@@ -373,7 +353,8 @@ void log_warnings(const Executable& e) {
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs, bool own_code,
-                                    std::vector<ConstantInput> constants, const PassTimes* before) {
+                                    std::vector<ConstantInput> constants, const PassTimes* before,
+                                    std::shared_ptr<const ClassProgram> sizes) {
   // A call that nobody watches is the engine's to cancel.
   CallControl control(Stage::compile,
                       current_control() == nullptr ? engine->options().cancelled : nullptr,
@@ -382,6 +363,7 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   // Which sizes come first is not to matter.
   if (engine->options().deterministic) own_code = true;
   std::shared_ptr<Executable> e = blank(engine, program, inputs, own_code, std::move(constants));
+  if (!own_code) e->sizes = std::move(sizes);
   std::string key = engine->is_reference() ? "" : record_key(*engine, *program, inputs);
   trace::Scope span("compile", "compile");
   // A record has no names.
@@ -421,10 +403,20 @@ void require_program(const Executable& executable) {
        "compile the program for that");
 }
 
+std::shared_ptr<Executable> with_own_code(const Executable& executable) {
+  require_program(executable);
+  std::shared_ptr<Executable> e =
+      blank(executable.engine, executable.source, executable.inputs, true, executable.constants);
+  compile_stages_of(*e, nullptr);
+  e->pass_times = executable.pass_times;
+  return e;
+}
+
 std::shared_ptr<Executable> compile_stages(const Executable& executable, PassObserver* observer) {
   require_program(executable);
   std::shared_ptr<Executable> e = blank(executable.engine, executable.source, executable.inputs,
                                         executable.own_code, executable.constants);
+  e->sizes = executable.sizes;
   compile_stages_of(*e, observer);
   e->pass_times = executable.pass_times;
   return e;

@@ -1,9 +1,11 @@
-// Compiling programs that are bound already: parts of what a rank of a mesh runs.
+// Compiling programs that are bound already: parts of what a rank of a mesh runs, and the stages of
+// every compilation from there to kernels.
 #pragma once
 
 #include <memory>
 
 #include "core/ir/bound.h"
+#include "core/support/pass.h"
 #include "runtime/engine/executable.h"
 
 namespace tile {
@@ -14,5 +16,14 @@ namespace tile {
 std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& engine,
                                                 const std::shared_ptr<const Program>& source,
                                                 BoundProgram bound);
+
+// What the inputs are bound with.
+std::vector<InputType> types_of(const std::vector<InputLayout>& inputs);
+
+// Says which tensors are constant inputs, of which copies may be made once.
+void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
+                    BoundProgram& program);
+// How the engine's passes are run. The observer may be null.
+PassOptions pass_options(const Engine& engine, PassObserver* observer = nullptr);
 
 }  // namespace tile

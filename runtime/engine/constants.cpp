@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/call_plan.h"
@@ -11,6 +10,21 @@
 
 namespace tile {
 namespace {
+
+// One copy for all executables that have the same elements.
+std::shared_ptr<const ConstantMemory> copied_on_host(const std::shared_ptr<Engine>& engine,
+                                                     const TensorView& from) {
+  size_t bytes = byte_count(from);
+  SharedConstants& shared = engine->shared_constants();
+  if (from.strides.empty()) {
+    if (auto known = shared.with_bytes({static_cast<const std::byte*>(from.data), bytes})) {
+      return known;
+    }
+  }
+  auto copy = std::make_shared<const ConstantMemory>(engine, bytes);
+  if (bytes != 0) copy_to_dense(from, copy->data());
+  return shared.keep(std::move(copy));
+}
 
 ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& from, size_t number) {
   ConstantInput constant;
@@ -23,10 +37,9 @@ ConstantInput copied(const std::shared_ptr<Engine>& engine, const TensorView& fr
     constant.copy.device = engine->ordinal();
     return constant;
   }
-  constant.host = std::make_shared<const ConstantMemory>(engine, byte_count(from));
+  constant.host = copied_on_host(engine, from);
   constant.copy.data = constant.host->data();
   constant.copy.strides.clear();
-  if (byte_count(from) != 0) copy_to_dense(from, constant.host->data());
   return constant;
 }
 
@@ -71,12 +84,12 @@ const ConstantInput* constant_at(const Executable& e, size_t input) {
 }
 
 void prepare_copies(Executable& e) {
-  std::map<std::pair<const void*, std::string>, std::shared_ptr<const ConstantMemory>> made;
+  SharedConstants& shared = e.engine->shared_constants();
   for (Launch& launch : e.launches) {
     for (PrepackedCopy& p : launch.prepared) {
       // Constants' places are addresses already.
       auto* source = reinterpret_cast<void*>(argument_of(e, p.source).at);
-      std::shared_ptr<const ConstantMemory>& copy = made[{source, p.key}];
+      std::shared_ptr<const ConstantMemory> copy = shared.packed(source, p.key);
       if (!copy) {
         auto memory = std::make_shared<const ConstantMemory>(e.engine, p.bytes);
         void* pointers[] = {source, memory->data()};
@@ -86,9 +99,9 @@ void prepare_copies(Executable& e) {
         options.workspace = workspace.data();
         options.pool = e.engine->pool();
         e.engine->backend().launch(*p.code, pointers, {}, options);
-        copy = std::move(memory);
+        copy = shared.keep_packed(source, p.key, std::move(memory));
       }
-      p.copy = copy;
+      p.copy = std::move(copy);
     }
   }
 }

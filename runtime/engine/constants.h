@@ -38,8 +38,8 @@ std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engin
 // Null: that input is none.
 const ConstantInput* constant_at(const Executable& executable, size_t input);
 
-// Makes the packed copies of the executable's launches, whose code is there. What launches have in
-// common is made once.
+// Gives the executable's launches, whose code is there, their packed copies: each is made once for
+// all executables of the engine that read the same constant in the same order.
 void prepare_copies(Executable& executable);
 // Of the host, that the executable's constants take, packed copies included.
 size_t constant_bytes(const Executable& executable);

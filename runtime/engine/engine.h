@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "backends/backend.h"
 #include "core/autodiff/differentiate.h"
 #include "core/language/language.h"
+#include "core/pipeline/class_program.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/kernel_cache.h"
 #include "runtime/engine/cache/once_map.h"
@@ -21,6 +23,7 @@
 #include "runtime/engine/concurrency/event_count.h"
 #include "runtime/engine/executable.h"
 #include "runtime/engine/live_executable.h"
+#include "runtime/engine/shared_constants.h"
 
 namespace tile {
 
@@ -30,6 +33,8 @@ enum class LogLevel : uint8_t { error, warning, info };
 // executables, or some hundred whose sizes take code of their own.
 constexpr size_t kMemoryCache = size_t{64} << 20;
 constexpr double kCompileSeconds = 10;
+// Runs of one size after which code for it alone is worth its compilation.
+constexpr size_t kOwnCodeRuns = 200;
 
 struct EngineOptions {
   std::string backend = "auto";  // auto, cpu, reference, cuda, cuda:N (the GPU numbered N)
@@ -58,6 +63,9 @@ struct EngineOptions {
   ParallelFor parallel_for;         // the host's threads; not given: oneTBB's
   Limits limits;
   double compile_seconds = kCompileSeconds;  // of the processor, for one compilation or text
+  // Runs of a size with code that it shares with others until its own is made in the background; 0:
+  // it never is.
+  size_t own_code_runs = kOwnCodeRuns;
 
   bool cancels_runs() const { return cancelled && !cancel_spares_runs; }
 };
@@ -77,7 +85,7 @@ struct ClassForm {
 // Made for the first size of a class that is compiled; later ones find them.
 struct SizeClasses {
   explicit SizeClasses(MemoryBudget& budget) : schedules(budget), forms(budget) {}
-  OnceMap<std::vector<Schedule>> schedules;  // see class_schedules
+  OnceMap<std::optional<Schedule>> schedules;  // see class_schedule
   OnceMap<ClassForm> forms;
 };
 
@@ -102,6 +110,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // What the caches of this engine keep in memory.
   MemoryBudget& budget() { return budget_; }
   SizeClasses& size_classes() { return size_classes_; }
+  SharedConstants& shared_constants() { return shared_constants_; }
   // Of this CPU, stored or measured when the engine was made; nullopt: neither.
   const std::optional<MachineRates>& rates() const { return rates_; }
   // The same, measured and stored now where there are none: later engines count with them, this
@@ -129,6 +138,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<KernelCache> kernels_;
   SizeClasses size_classes_{budget_};
+  SharedConstants shared_constants_;
   std::optional<MachineRates> rates_;
   std::mutex measuring_;
   std::optional<MachineRates> measured_later_;
@@ -223,6 +233,10 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   Found found_or_compiled(const std::vector<InputLayout>& inputs, uint64_t hash);
   std::shared_ptr<const Executable> compiled(Request request);
   std::shared_ptr<Entry> entry_of(const std::string& key, bool& first);
+  // The class of sizes that layouts are in, if any; `first`: they are what others are compared
+  // with.
+  std::shared_ptr<const ClassProgram> class_of_sizes(const std::vector<InputLayout>& layouts,
+                                                     bool first);
   std::shared_ptr<MemoryBudget::Item> evicted(Entry& entry) noexcept;
   bool was_used(const Entry& entry) noexcept;
   bool is_in_table(const Entry& entry);
@@ -237,6 +251,10 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;  // by the layouts' bytes
   bool had_entries_ = false;
+  // What the first executable was compiled for: what others differ in may differ again. By which
+  // inputs are constant.
+  std::map<std::vector<bool>, std::vector<InputLayout>> first_;
+  OnceMap<ClassProgram> classes_;              // by the class's key
   std::array<Slot, 64> recent_;                // by the hash of their layouts
   std::atomic<Slot*> last_{&recent_.front()};  // empty at first
   std::atomic<bool> with_constants_{false};    // some executable has constants

@@ -18,11 +18,13 @@
 
 namespace tile {
 
+struct ClassProgram;
 class ConstantMemory;
 class DeviceConstants;
 class DeviceMemory;
 class DeviceReplays;
 class Engine;
+class OwnCode;
 class PassTimes;
 struct RankedSchedule;
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
@@ -135,6 +137,10 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::vector<Donation> donations;
   // No kernel serves a class of sizes: all are compiled for these ones.
   bool own_code = false;
+  // Of the class of sizes that its own are in; null: nothing is known of it.
+  std::shared_ptr<const ClassProgram> sizes;
+  // Counts its runs until it is to have code of its own; null: nobody counts.
+  std::shared_ptr<const OwnCode> own_code_later;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 
@@ -163,12 +169,14 @@ struct RunOptions {
 // Compiles for the given layouts. `own_code`: for these sizes alone, which run a little faster than
 // a kernel for the class of sizes that they are in. `constants`: of the inputs whose layouts say
 // so. `before`: the times of what made the program, for an engine that measures them; may be null.
-// Throws Failure.
+// `sizes`: of the class of sizes that these ones are in; null where nothing is known of it. Throws
+// Failure.
 std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
                                     const std::shared_ptr<const Program>& program,
                                     const std::vector<InputLayout>& inputs, bool own_code = false,
                                     std::vector<ConstantInput> constants = {},
-                                    const PassTimes* before = nullptr);
+                                    const PassTimes* before = nullptr,
+                                    std::shared_ptr<const ClassProgram> sizes = nullptr);
 
 // Throws Failure (run, "argument") for an executable that was loaded from its saved form.
 void require_program(const Executable& executable);
@@ -178,6 +186,9 @@ void require_program(const Executable& executable);
 // share is then made again, too.
 std::shared_ptr<Executable> compile_stages(const Executable& executable,
                                            PassObserver* observer = nullptr);
+
+// The executable compiled anew with code for its sizes alone, whatever is on record.
+std::shared_ptr<Executable> with_own_code(const Executable& executable);
 
 // The verified nest of one of the executable's kernels under a schedule, for its inputs' strides.
 nest::Nest lowered(const Executable& executable, const Kernel& kernel, const Schedule& schedule);

@@ -78,6 +78,7 @@ std::shared_ptr<const Executable> without_stages(const Executable& e) {
   bare->saved = e.saved;
   bare->donations = e.donations;
   bare->own_code = e.own_code;
+  bare->sizes = e.sizes;
   bare->arena_bytes = e.arena_bytes;
   bare->workspace_bytes = e.workspace_bytes;
   bare->pass_times = e.pass_times;

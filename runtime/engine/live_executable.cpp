@@ -31,8 +31,18 @@ LiveExecutable::LiveExecutable(std::shared_ptr<const Executable> first,
 }
 
 void LiveExecutable::replace(std::shared_ptr<const Executable> next) noexcept {
+  replace_where(nullptr, std::move(next));
+}
+void LiveExecutable::replace(const Executable& expected,
+                             std::shared_ptr<const Executable> next) noexcept {
+  replace_where(&expected, std::move(next));
+}
+
+void LiveExecutable::replace_where(const Executable* expected,
+                                   std::shared_ptr<const Executable> next) noexcept {
   {
     std::lock_guard lock(mutex_);
+    if (expected != nullptr && owned_.get() != expected) return;
     owned_.swap(next);
     current_.store(owned_.get(), std::memory_order_release);
   }

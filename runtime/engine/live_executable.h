@@ -29,6 +29,8 @@ class LiveExecutable : public Retirable {
   // The one that runs now may have been tuned by another thread meanwhile: the last to replace it
   // counts.
   void replace(std::shared_ptr<const Executable> next) noexcept;
+  // Only where `expected` runs now.
+  void replace(const Executable& expected, std::shared_ptr<const Executable> next) noexcept;
 
   // These do not change.
   const std::shared_ptr<const Program>& source() const { return source_; }
@@ -44,6 +46,9 @@ class LiveExecutable : public Retirable {
   const std::vector<Output>& inputs() const { return inputs_; }
 
  private:
+  // Null: whatever runs now.
+  void replace_where(const Executable* expected, std::shared_ptr<const Executable> next) noexcept;
+
   std::weak_ptr<LoadedProgram> program_;
   std::shared_ptr<const Program> source_;
   std::vector<Output> inputs_, outputs_;

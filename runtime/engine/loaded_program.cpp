@@ -5,6 +5,8 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/lean.h"
+#include "runtime/engine/own_code.h"
+#include "runtime/engine/size_class.h"
 
 namespace tile {
 namespace {
@@ -88,7 +90,8 @@ LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<con
       program_(std::move(program)),
       times_before_(std::move(before)),
       text_(print(*program_)),
-      defaults_(input_defaults(*program_)) {
+      defaults_(input_defaults(*program_)),
+      classes_(engine_->budget()) {
   for (TensorId id : sizing_parameters(*program_)) {
     auto at = std::find(program_->inputs.begin(), program_->inputs.end(), id);
     sizing_.push_back(static_cast<size_t>(at - program_->inputs.begin()));
@@ -208,15 +211,16 @@ LoadedProgram::Request LoadedProgram::request(std::span<const TensorView> inputs
 std::shared_ptr<const Executable> LoadedProgram::compiled(Request request) {
   LockingCall call;
   bool first = !with_constants_.exchange(true) && kept_last() == nullptr;
+  std::shared_ptr<const ClassProgram> sizes = class_of_sizes(request.layouts, first);
   return compile(engine_, program_, request.layouts, first, std::move(request.constants),
-                 times_before_.get());
+                 times_before_.get(), std::move(sizes));
 }
 
 std::shared_ptr<LiveExecutable> LoadedProgram::live(Request request) {
   if (request.constants.empty()) {
     return found_or_compiled(request.layouts, hash_of(request.layouts)).live;
   }
-  return std::make_shared<LiveExecutable>(without_stages(*compiled(std::move(request))));
+  return shown(without_stages(*compiled(std::move(request))));
 }
 
 std::shared_ptr<const Executable> LoadedProgram::executable(std::span<const TensorView> inputs,
@@ -227,6 +231,22 @@ std::shared_ptr<const Executable> LoadedProgram::executable(std::span<const Tens
 std::shared_ptr<LiveExecutable> LoadedProgram::live(std::span<const TensorView> inputs,
                                                     std::span<const size_t> constants) {
   return constants.empty() ? live(inputs) : live(request(inputs, constants));
+}
+
+std::shared_ptr<const ClassProgram> LoadedProgram::class_of_sizes(
+    const std::vector<InputLayout>& layouts, bool first) {
+  std::optional<SizeClass> sizes;
+  {
+    std::vector<bool> constant;
+    for (const InputLayout& layout : layouts) constant.push_back(layout.constant);
+    std::lock_guard lock(mutex_);
+    sizes = size_class_of(first_.try_emplace(constant, layouts).first->second, layouts);
+  }
+  bool is_cpu = !engine_->is_reference() && !is_gpu(engine_->target());
+  if (first || !sizes || !is_cpu || engine_->options().deterministic) return nullptr;
+  return classes_.get(
+      sizes->key, [&] { return class_program(*engine_, *program_, *sizes); },
+      [](const ClassProgram& made) { return memory_of(made); });
 }
 
 std::shared_ptr<LoadedProgram::Entry> LoadedProgram::entry_of(const std::string& key, bool& first) {
@@ -305,9 +325,11 @@ LoadedProgram::Found LoadedProgram::found_or_compiled(uint64_t hash, const std::
       size_t bytes = 2 * key.size() + sizeof(Entry);
       try {
         // The sizes that a program is first run with are the ones that matter most.
-        found.stages = compile(engine_, program_, layouts(), first, {}, times_before_.get());
-        entry->executable =
-            std::make_shared<LiveExecutable>(without_stages(*found.stages), weak_from_this());
+        std::vector<InputLayout> given = layouts();
+        std::shared_ptr<const ClassProgram> sizes = class_of_sizes(given, first);
+        found.stages =
+            compile(engine_, program_, given, first, {}, times_before_.get(), std::move(sizes));
+        entry->executable = shown(without_stages(*found.stages), weak_from_this());
       } catch (...) {
         engine_->budget().add(*entry, bytes);
         throw;

@@ -45,12 +45,12 @@ const Layer kDense{
 // with a stage attached, which wait in a buffer of one size, a machine's constants may say no.
 bool shares_code(const Kernel& kernel, const Target& target) {
   std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
-  return found && !class_schedules(*found, target).empty();
+  return found && class_schedule(*found, target).has_value();
 }
 
-// Batches from 1 to 64 are of three classes: one row, which has code of its own, and two with two
-// schedules each at most.
-constexpr uint64_t kMostKernels = 5;
+// Batches from 1 to 64 are of three classes: one row, which has code of its own, and two with one
+// schedule each.
+constexpr uint64_t kMostKernels = 3;
 
 // Sums of small integers are exact, so that a whole batch's first images are a smaller batch's.
 void expect_few_kernels(const Layer& layer) {

@@ -72,16 +72,14 @@ class StepRunner {
 
  private:
   bool run_class(const Kernel& kernel, uint64_t seed, const Target& target) {
-    std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
+    std::optional<ClassKernel> found = with_open_extent(kernel, target);
     if (!found) return false;
-    std::vector<Schedule> choices = seed == 0
-                                        ? class_schedules(*found, target)
-                                        : std::vector{random_schedule(found->kernel, target, seed)};
-    if (choices.empty()) return false;
-    const Schedule& schedule = best_for_size(choices, *found, target);
-    if (!suits_class(schedule, *found)) return false;
-    run(nest::run_passes(lower(*found, schedule, target), target, passes_), arguments_of(kernel),
-        {found->size}, copies(found->kernel, schedule, target));
+    std::optional<Schedule> schedule =
+        seed == 0 ? class_schedule(*found, target)
+                  : std::optional(random_schedule(found->kernel, target, seed));
+    if (!schedule || !suits_class(*schedule, *found)) return false;
+    run(nest::run_passes(lower(*found, *schedule, target), target, passes_), arguments_of(kernel),
+        {found->size}, copies(found->kernel, *schedule, target));
     ++classes_;
     return true;
   }

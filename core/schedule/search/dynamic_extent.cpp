@@ -1,6 +1,7 @@
 #include "core/schedule/search/dynamic_extent.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
@@ -109,17 +110,6 @@ bool is_heavy(const Kernel& kernel, const Target& target) {
 
 }  // namespace
 
-Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size) {
-  Kernel other = kernel;
-  for (TensorId id : extent.tensors) other.tensors.change()[id].shape[0] = size;
-  for (KernelStage& stage : other.stages) {
-    for (Piece& piece : stage.contraction.pieces) {
-      piece.box[walking_iterator(piece)] = size;
-    }
-  }
-  return other;
-}
-
 namespace {
 
 // The program's other tensors may have the size too, and the shapes before merging.
@@ -144,6 +134,22 @@ void forget_others(Kernel& kernel) {
 }
 
 }  // namespace
+
+Kernel by_itself(Kernel kernel) {
+  forget_others(kernel);
+  return kernel;
+}
+
+Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size) {
+  Kernel other = kernel;
+  for (TensorId id : extent.tensors) other.tensors.change()[id].shape[0] = size;
+  for (KernelStage& stage : other.stages) {
+    for (Piece& piece : stage.contraction.pieces) {
+      piece.box[walking_iterator(piece)] = size;
+    }
+  }
+  return other;
+}
 
 IteratorId walking_iterator(const Piece& piece) {
   const Access& store = piece.stores[0];
@@ -186,20 +192,38 @@ bool complete(ClassKernel& found) {
 // The kernel as text, without what does not matter to a class.
 std::string text_of(Kernel kernel) {
   forget_others(kernel);
+  std::set<TensorId> accessed;
+  for (const KernelStage& stage : kernel.stages) {
+    for (const Piece& piece : stage.contraction.pieces) {
+      for (const Access& a : piece.stores) accessed.insert(a.tensor);
+      for (const Access& a : piece.loads) accessed.insert(a.tensor);
+    }
+  }
+  // What is seen under another shape alone.
+  for (size_t i = 0; i < kernel.tensors.size(); ++i) {
+    if (!accessed.contains(TensorId(i))) kernel.tensors.change()[i].shape.clear();
+  }
   return print(kernel);
 }
 
 }  // namespace
 
-std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target) {
-  if (is_gpu(target) || row_loops(kernel) > 0) return std::nullopt;
+std::optional<ClassKernel> with_open_extent(const Kernel& kernel, const Target& target) {
+  if (is_gpu(target)) return std::nullopt;
   std::optional<DynamicExtent> extent = Finder(kernel).run();
   if (!extent) return std::nullopt;
   int64_t size = walked(kernel);
   SizeSpan span = span_of(size);
-  if (!is_heavy(with_size(kernel, *extent, span.most), target)) return std::nullopt;
   ClassKernel found{with_size(kernel, *extent, span.typical), std::move(*extent), size, span};
   return complete(found) ? std::optional(std::move(found)) : std::nullopt;
+}
+
+std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target) {
+  if (row_loops(kernel) > 0) return std::nullopt;
+  std::optional<ClassKernel> found = with_open_extent(kernel, target);
+  if (!found) return std::nullopt;
+  bool heavy = is_heavy(with_size(found->kernel, found->extent, found->span.most), target);
+  return heavy ? std::move(found) : std::nullopt;
 }
 
 std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& other,

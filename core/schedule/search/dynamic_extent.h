@@ -34,10 +34,12 @@ struct ClassKernel {
   SizeSpan span;     // of the extents that are meant
 };
 
-// Chosen from the accesses alone: dimension 0 of every result is walked by one parallel dimension,
-// which walks dimension 0 of the tensors that it is in and nothing else; so strides do not depend
-// on its extent. nullopt where there is no such parallel dimension, or too little work to share its
-// code without knowing that the extent changes.
+// From the accesses alone: dimension 0 of every result is walked by one parallel dimension, which
+// walks dimension 0 of the tensors that it is in and nothing else; so strides do not depend on its
+// extent. nullopt where there is no such parallel dimension.
+std::optional<ClassKernel> with_open_extent(const Kernel& kernel, const Target& target);
+// The same of kernels with so much work that their code is to be shared without knowing that the
+// extent changes: products and windows.
 std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target);
 
 // One kernel of a program at two sizes, the typical one of `span` and `other`: what differs between
@@ -50,6 +52,8 @@ std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& ot
                                          const Target& target, const Instances& of);
 // The extent with which the kernel is the class's, cell by cell; nullopt: it is another kernel.
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
+// The kernel without the tensors that it does not name, which other sizes of a program change, too.
+Kernel by_itself(Kernel kernel);
 // The kernel with another extent.
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "backends/fork.h"
 #include "runtime/engine/cache/memory_budget.h"
 #include "runtime/engine/concurrency/call_control.h"
 
@@ -17,6 +18,21 @@ class OnceMap {
   // The values count against the budget, which outlives this: what goes is made again when asked
   // for.
   explicit OnceMap(MemoryBudget& budget) : budget_(budget) {}
+  ~OnceMap() {
+    std::unordered_map<std::string, std::shared_ptr<Entry>> entries;
+    if (locks_are_lost()) {  // in a forked child, whose budget may still name them
+      static_cast<void>(new auto(std::move(entries_)));
+      return;
+    }
+    {
+      std::lock_guard lock(mutex_);
+      for (auto& [key, entry] : entries_) entry->in_table = false;
+      entries.swap(entries_);
+    }
+    for (auto& [key, entry] : entries) budget_.remove(*entry);
+  }
+  OnceMap(const OnceMap&) = delete;
+  OnceMap& operator=(const OnceMap&) = delete;
 
   // make()'s value for the key. However many threads ask, one makes it and the others wait; where
   // make() throws, the next to ask tries again. `bytes_of` tells what a value takes.
@@ -67,6 +83,7 @@ class OnceMap {
   }
   std::shared_ptr<Entry> taken(Entry& entry) noexcept {
     std::lock_guard lock(mutex_);
+    if (!entry.in_table) return nullptr;  // the table goes
     entry.in_table = false;
     auto at = entries_.find(*entry.key);
     std::shared_ptr<Entry> out = std::move(at->second);

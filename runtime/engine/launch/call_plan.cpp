@@ -65,9 +65,9 @@ bool is_in_order(const std::vector<uint32_t>& numbers) {
 }
 
 void take_function(CallPlan& plan, const Executable& e) {
-  // A trace has every launch.
-  if (trace::is_on() || e.launches.size() != 1 || !e.launches[0].code || !e.copies.empty() ||
-      !e.densified.empty() || plan.arguments.size() > CallPlan::kMost) {
+  // A trace has every launch, and runs that are counted are no plain calls.
+  if (trace::is_on() || e.own_code_later || e.launches.size() != 1 || !e.launches[0].code ||
+      !e.copies.empty() || !e.densified.empty() || plan.arguments.size() > CallPlan::kMost) {
     return;
   }
   for (const CallPlan::Argument& a : plan.arguments) {

@@ -11,6 +11,7 @@
 #include "runtime/engine/launch/host_memory.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/own_code.h"
 #include "runtime/engine/steps/loop_run.h"
 
 namespace tile {
@@ -137,6 +138,7 @@ class HostRun {
 }  // namespace
 
 void run_on_host(const Executable& executable, void* const* tensors, const RunOptions& options) {
+  if (executable.own_code_later) executable.own_code_later->ran();
   HostRun(executable, tensors, options).run();
 }
 

@@ -97,6 +97,7 @@ class Races {
       --left_;
     }
     e.launches = std::move(launches);
+    e.own_code_later = nullptr;
     e.copies.clear();
     e.densified.clear();
     plan_memory(e);

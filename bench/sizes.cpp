@@ -1,0 +1,189 @@
+// tile-bench sizes: networks with one open size, run at every size of a range: how many codes each
+// kernel takes, what the first call of a size takes, and how far shared code is from a size's own.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "bench/commands.h"
+#include "bench/json_file.h"
+#include "bench/progress.h"
+#include "bench/size_networks.h"
+#include "bench/tensor.h"
+#include "bench/timing.h"
+#include "runtime/engine/engine.h"
+
+namespace tile::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Inputs and outputs of one size.
+struct Tensors {
+  Tensors(const SizeNetwork& network, int64_t size) {
+    uint32_t seed = 1;
+    for (const Shape& shape : network.at(size)) {
+      inputs.emplace_back(InputType{DType::f32, shape, {}});
+      fill(inputs.back(), seed++);
+    }
+  }
+  void take_outputs(const Executable& e) {
+    for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
+      outputs.emplace_back(InputType{e.output(i).type, e.output(i).shape, {}});
+    }
+  }
+  std::vector<InputLayout> layouts() const {
+    std::vector<InputLayout> list;
+    for (const Tensor& t : inputs) list.push_back({{t.type(), t.shape()}, {}});
+    return list;
+  }
+  std::vector<Tensor> inputs, outputs;
+};
+
+void run_once(const Executable& e, const Tensors& t) {
+  std::vector<TensorView> in = views(t.inputs), out = views(t.outputs);
+  run(e, in, out);
+}
+
+struct Outcome {
+  size_t kernels = 0;
+  size_t codes = 0;       // compiled for all sizes
+  size_t most_codes = 0;  // of one kernel
+  double first_ms = 0;    // the slowest first call that compiled nothing, and their median
+  double median_ms = 0;
+  double worst = 0, mean = 0;  // time of shared code over a size's own
+  int64_t worst_at = 0;
+};
+
+class Sizes {
+ public:
+  Sizes(const Request& request, const SizesOptions& options, const SizeNetwork& network)
+      : options_(options), network_(network) {
+    EngineOptions engine;
+    engine.backend = "cpu";
+    engine.features = request.engine.features;
+    engine.threads = request.engine.threads;
+    engine.cache_mode = "off";
+    engine.own_code_runs = 0;
+    engine_ = Engine::create(engine);
+    auto source = std::make_shared<Source>(Source{network.name, network.text});
+    program_ = std::make_shared<LoadedProgram>(
+        engine_, std::make_shared<Program>(parse(Language::tile, source)));
+  }
+
+  Outcome run(Progress& progress) {
+    std::vector<int64_t> sizes;
+    for (int64_t n = options_.from; n <= options_.to; ++n) sizes.push_back(n);
+    std::mt19937 random(options_.seed);
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    for (int64_t n : sizes) {
+      progress.show(std::string(network_.name) + ": size " + std::to_string(n));
+      first_call(n);
+    }
+    finish();
+    if (options_.times) compare(progress);
+    return outcome_;
+  }
+
+ private:
+  void first_call(int64_t n) {
+    Tensors t(network_, n);
+    uint64_t before = engine_->kernels().compiled;
+    auto start = Clock::now();
+    std::shared_ptr<const Executable> e = program_->executable(t.layouts());
+    double ms = milliseconds_since(start);
+    t.take_outputs(*e);
+    start = Clock::now();
+    run_once(*e, t);
+    ms += milliseconds_since(start);
+    if (engine_->kernels().compiled == before) known_ms_.push_back(ms);
+    outcome_.kernels = std::max(outcome_.kernels, e->launches.size());
+    for (size_t l = 0; l < e->launches.size(); ++l) {
+      if (e->launches[l].code) codes_[l].insert(e->launches[l].key);
+    }
+  }
+
+  void finish() {
+    outcome_.codes = engine_->kernels().compiled;
+    for (const auto& [launch, keys] : codes_) {
+      outcome_.most_codes = std::max(outcome_.most_codes, keys.size());
+    }
+    std::sort(known_ms_.begin(), known_ms_.end());
+    if (known_ms_.empty()) return;
+    outcome_.first_ms = known_ms_.back();
+    outcome_.median_ms = known_ms_[known_ms_.size() / 2];
+  }
+
+  // Some sizes' shared code and their own, in turns.
+  void compare(Progress& progress) {
+    double logs = 0, count = 0;
+    for (int64_t n : {2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 23, 29, 33, 41, 48, 57, 63, 64}) {
+      if (n < options_.from || n > options_.to) continue;
+      progress.show(std::string(network_.name) + ": size " + std::to_string(n) + " and its own");
+      Tensors t(network_, n);
+      std::shared_ptr<const Executable> shared = program_->executable(t.layouts());
+      std::shared_ptr<const Executable> own = with_own_code(*shared);
+      t.take_outputs(*shared);
+      std::vector<Times> times = interleave({{"shared", timed([&] { run_once(*shared, t); })},
+                                             {"own", timed([&] { run_once(*own, t); })}},
+                                            options_.timing);
+      double ratio = in_turns(times[0], times[1]);
+      logs += std::log(ratio);
+      ++count;
+      if (ratio <= outcome_.worst) continue;
+      outcome_.worst = ratio;
+      outcome_.worst_at = n;
+    }
+    outcome_.mean = count > 0 ? std::exp(logs / count) : 0;
+  }
+
+  const SizesOptions& options_;
+  const SizeNetwork& network_;
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<LoadedProgram> program_;
+  std::map<size_t, std::set<std::string>> codes_;  // by launch
+  std::vector<double> known_ms_;                   // of first calls that compiled nothing
+  Outcome outcome_;
+};
+
+Json json_of(const SizeNetwork& network, const Outcome& o) {
+  return {{"name", network.name},     {"open", network.open},       {"kernels", o.kernels},
+          {"codes", o.codes},         {"most_codes", o.most_codes}, {"first_call_ms", o.first_ms},
+          {"median_ms", o.median_ms}, {"over_own_worst", o.worst},  {"worst_at", o.worst_at},
+          {"over_own_mean", o.mean}};
+}
+
+}  // namespace
+
+int command_sizes(const Request& request, const SizesOptions& options) {
+  Progress progress;
+  Json json = Json::array();
+  bool few = true;
+  std::printf(
+      "%-34s %-8s kernels  codes  most of one  first call ms  median  over own: mean worst\n",
+      "network", "open");
+  for (const SizeNetwork& network : size_networks()) {
+    if (std::string(network.name).find(request.filter) == std::string::npos) continue;
+    Outcome o = Sizes(request, options, network).run(progress);
+    progress.clear();
+    std::printf("%-34s %-8s %7zu %6zu %12zu %14.2f %7.2f %14.3f %.3f at %lld\n", network.name,
+                network.open, o.kernels, o.codes, o.most_codes, o.first_ms, o.median_ms, o.mean,
+                o.worst, static_cast<long long>(o.worst_at));
+    std::fflush(stdout);
+    few = few && o.most_codes <= options.most_codes;
+    json.push_back(json_of(network, o));
+  }
+  if (!request.json.empty()) replace_file(request.json, json.dump(1) + "\n");
+  return few ? 0 : 1;
+}
+
+}  // namespace tile::bench

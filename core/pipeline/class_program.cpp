@@ -1,0 +1,66 @@
+#include "core/pipeline/class_program.h"
+
+#include "core/fusion/group.h"
+#include "core/pipeline/pipeline.h"
+
+namespace tile {
+
+std::string key_of(const Kernel& kernel) {
+  std::string key = print(kernel) + "\nfixed";
+  for (const BoundTensor& t : kernel.tensors) key += t.fixed ? " 1" : " 0";
+  return key;
+}
+
+ClassStep class_step(ClassKernel kernel) {
+  const SizeSpan& span = kernel.span;
+  std::string key = key_of(kernel.kernel) + "\nfrom " + std::to_string(span.least) + " to " +
+                    std::to_string(span.most);
+  return {std::move(kernel), std::move(key)};
+}
+
+std::optional<ClassStep> ClassProgram::step_of(size_t number, const Kernel& kernel) const {
+  if (number >= steps.size() || !steps[number]) return std::nullopt;
+  std::optional<int64_t> extent = extent_in(steps[number]->kernel, kernel);
+  if (!extent) return std::nullopt;
+  ClassStep step = *steps[number];
+  step.kernel.size = *extent;
+  return step;
+}
+
+std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes) {
+  run_pipeline(program, target, {passes});
+  return group(program, target, {.passes = passes});
+}
+
+ClassProgram class_program(BoundProgram typical, BoundProgram other, const Instances& sizes,
+                           const Target& target, const PassOptions& passes) {
+  ClassProgram made;
+  std::vector<Step> first, second;
+  {
+    RecordedChoices record(made.choices);
+    first = steps_of(typical, target, passes);
+  }
+  {
+    RepeatedChoices repeat(made.choices);
+    second = steps_of(other, target, passes);
+  }
+  if (first.size() != second.size()) return made;
+  for (size_t i = 0; i < first.size(); ++i) {
+    made.steps.emplace_back();
+    const auto *one = std::get_if<Kernel>(&first[i]), *two = std::get_if<Kernel>(&second[i]);
+    if (one == nullptr || two == nullptr) continue;
+    std::optional<ClassKernel> found = for_instances(*one, *two, target, sizes);
+    if (found) made.steps.back() = class_step(std::move(*found));
+  }
+  return made;
+}
+
+size_t memory_of(const ClassProgram& program) {
+  constexpr size_t kTimes = 16;  // a kernel takes several times its text
+  size_t bytes = sizeof(ClassProgram);
+  for (const auto& choice : program.choices.choices) bytes += 2 * choice.question.size() + 64;
+  for (const auto& step : program.steps) bytes += step ? kTimes * step->key.size() : 0;
+  return bytes;
+}
+
+}  // namespace tile

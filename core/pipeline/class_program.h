@@ -1,0 +1,45 @@
+// What the sizes of one class of a program share: the choices that decide its kernels, and which of
+// the kernels leave the size to each launch.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+#include "core/kernel/kernel.h"
+#include "core/schedule/search/dynamic_extent.h"
+#include "core/support/choices.h"
+#include "core/support/pass.h"
+
+namespace tile {
+
+// A kernel for a class of sizes.
+struct ClassStep {
+  ClassKernel kernel;
+  std::string key;  // of what the choice of its schedule and its form depend on
+};
+ClassStep class_step(ClassKernel kernel);
+// What the choice of a kernel's schedule depends on.
+std::string key_of(const Kernel& kernel);
+
+struct ClassProgram {
+  ChoiceRecord choices;
+  // Of each step; nullopt: it does not depend on the size, or in a way that launches cannot give.
+  std::vector<std::optional<ClassStep>> steps;
+
+  // The class that the kernel, step number `number` under these choices, is in, with its extent at
+  // hand; nullopt: none.
+  std::optional<ClassStep> step_of(size_t number, const Kernel& kernel) const;
+};
+
+// Brings a bound program into normal form and divides it into steps.
+std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes);
+// Of the program bound at two sizes of the class.
+ClassProgram class_program(BoundProgram typical, BoundProgram other, const Instances& sizes,
+                           const Target& target, const PassOptions& passes);
+// About what it takes in memory.
+size_t memory_of(const ClassProgram& program);
+
+}  // namespace tile

@@ -1,0 +1,38 @@
+// Classes of sizes of a program: what its inputs at hand have in common with those before.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/pipeline/class_program.h"
+#include "runtime/engine/executable.h"
+
+namespace tile {
+
+// The class of sizes that a program's inputs are in: which of their extents have changed since it
+// was first compiled, and the layouts at two other sizes of the class.
+struct SizeClass {
+  std::vector<InputLayout> typical, other;
+  Instances sizes;
+  std::string key;  // of the class
+};
+// nullopt where nothing has changed or more than extents, and for inputs with strides.
+std::optional<SizeClass> size_class_of(const std::vector<InputLayout>& first,
+                                       const std::vector<InputLayout>& now);
+
+// What the class shares. Nothing where the program cannot be bound at its sizes. Throws Failure
+// where the compilation is to end.
+ClassProgram class_program(const Engine& engine, const Program& program, const SizeClass& sizes);
+
+// The class that a kernel of the executable, its step number `number`, is in.
+std::optional<ClassStep> class_of(const Executable& executable, const Kernel& kernel,
+                                  size_t number);
+// The schedule that serves all its sizes; nullopt: none does.
+std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of);
+// The model's schedule for a kernel of its sizes alone, which other sizes of the program may have,
+// too.
+Schedule own_schedule(const Executable& executable, const Kernel& kernel);
+
+}  // namespace tile
