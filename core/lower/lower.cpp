@@ -10,6 +10,7 @@
 #include "core/lower/launch/gpu_launch.h"
 #include "core/lower/piece/lowering.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
+#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
 
 namespace tile {

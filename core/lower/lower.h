@@ -8,10 +8,11 @@
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/search/parametric_tiling.h"
 
 namespace tile {
+
+struct ClassKernel;  // core/schedule/search/dynamic_extent.h
 
 // The nest's arguments are arguments_of(kernel), then the copies of prepackings(). Cells that no
 // piece covers are filled first; partial sums, masks and exact loop bounds follow the schedule.

@@ -9,6 +9,7 @@
 #include "core/passes/bind/bind.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/legality/legality.h"
+#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/candidates.h"
 #include "runtime/engine/cache/executable_record.h"
 #include "runtime/engine/compile_bound.h"
@@ -128,6 +129,12 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
                   : e.engine->size_classes().forms.get(of.key, make, memory_of);
   launch.nest = form->nest;
   launch.prepared = form->prepared;
+  // The form's tensors have the class's numbers.
+  std::vector<TensorId> of_class = arguments_of(of.kernel.kernel);
+  for (PrepackedCopy& p : launch.prepared) {
+    auto at = std::find(of_class.begin(), of_class.end(), p.source) - of_class.begin();
+    p.source = launch.arguments.at(static_cast<size_t>(at));
+  }
   launch.parameters = {of.kernel.size};
 }
 

@@ -15,7 +15,6 @@
 #include "backends/backend.h"
 #include "core/autodiff/differentiate.h"
 #include "core/language/language.h"
-#include "core/pipeline/class_program.h"
 #include "core/target/rates.h"
 #include "runtime/engine/cache/kernel_cache.h"
 #include "runtime/engine/cache/once_map.h"
@@ -254,10 +253,10 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   // What the first executable was compiled for: what others differ in may differ again. By which
   // inputs are constant.
   std::map<std::vector<bool>, std::vector<InputLayout>> first_;
-  OnceMap<ClassProgram> classes_;              // by the class's key
-  std::array<Slot, 64> recent_;                // by the hash of their layouts
-  std::atomic<Slot*> last_{&recent_.front()};  // empty at first
-  std::atomic<bool> with_constants_{false};    // some executable has constants
+  std::unique_ptr<OnceMap<ClassProgram>> classes_;  // by the class's key
+  std::array<Slot, 64> recent_;                     // by the hash of their layouts
+  std::atomic<Slot*> last_{&recent_.front()};       // empty at first
+  std::atomic<bool> with_constants_{false};         // some executable has constants
 };
 
 // The program of a text. Throws Failure (stage parse).

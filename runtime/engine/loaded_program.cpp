@@ -91,7 +91,7 @@ LoadedProgram::LoadedProgram(std::shared_ptr<Engine> engine, std::shared_ptr<con
       times_before_(std::move(before)),
       text_(print(*program_)),
       defaults_(input_defaults(*program_)),
-      classes_(engine_->budget()) {
+      classes_(std::make_unique<OnceMap<ClassProgram>>(engine_->budget())) {
   for (TensorId id : sizing_parameters(*program_)) {
     auto at = std::find(program_->inputs.begin(), program_->inputs.end(), id);
     sizing_.push_back(static_cast<size_t>(at - program_->inputs.begin()));
@@ -244,7 +244,7 @@ std::shared_ptr<const ClassProgram> LoadedProgram::class_of_sizes(
   }
   bool is_cpu = !engine_->is_reference() && !is_gpu(engine_->target());
   if (first || !sizes || !is_cpu || engine_->options().deterministic) return nullptr;
-  return classes_.get(
+  return classes_->get(
       sizes->key, [&] { return class_program(*engine_, *program_, *sizes); },
       [](const ClassProgram& made) { return memory_of(made); });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/kernel/canonical.h"
 #include "core/passes/bind/bind.h"
 #include "core/schedule/space/candidates.h"
 #include "core/support/control.h"
@@ -104,7 +105,7 @@ Schedule own_schedule(const Executable& e, const Kernel& kernel) {
   Engine& engine = *e.engine;
   auto make = [&] { return std::optional(analytic_schedule(kernel, engine.target())); };
   if (!e.sizes) return *make();
-  return **engine.size_classes().schedules.get("own " + key_of(by_itself(kernel)), make,
+  return **engine.size_classes().schedules.get("own " + key_of(canonical(kernel)), make,
                                                memory_of_schedule);
 }
 

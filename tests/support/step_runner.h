@@ -13,6 +13,7 @@
 #include "core/nest/nest.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
+#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/candidates.h"
 #include "tests/support/random_schedule.h"
 #include "tests/support/run_tile.h"

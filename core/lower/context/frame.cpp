@@ -7,6 +7,7 @@
 
 #include "core/kernel/argument_layout.h"
 #include "core/lower/launch/nest_builders.h"
+#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 

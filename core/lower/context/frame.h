@@ -13,8 +13,11 @@
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/search/parametric_tiling.h"
+
+namespace tile {
+struct DynamicExtent;
+}
 
 namespace tile::lowering {
 

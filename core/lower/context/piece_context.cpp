@@ -92,7 +92,7 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
     bool own = p.what.stage == stage && p.what.piece == number_in_stage;
     if (own) prepared[p.what.packing.load] = &p;
   }
-  if (frame.extent != nullptr) walker = walking_iterator(piece);
+  if (frame.extent != nullptr) walker = Walkers(frame.kernel).of(StageId(stage), piece);
   if (frame.form != nullptr) parametric_tiling = frame.form->blocks[stage][number_in_stage];
   while (parallel < given.outer.size() && given.outer[parallel].binding == Binding::parallel) {
     ++parallel;

@@ -8,6 +8,7 @@
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
 #include "core/schedule/cost/piece/piece_model.h"
+#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 
@@ -55,7 +56,8 @@ IdVector<RowId, int64_t> block_sizes(const Frame& frame, const Schedule& schedul
   const KernelStage& stage = frame.kernel.stages[0];
   const Piece& piece = stage.contraction.pieces[0];
   IdVector<RowId, IteratorId> rows = shared_iterators(stage);
-  IteratorId walker = frame.extent != nullptr ? walking_iterator(piece) : IteratorId();
+  IteratorId walker =
+      frame.extent != nullptr ? Walkers(frame.kernel).of(StageId(0), piece) : IteratorId();
   IdVector<RowId, int64_t> blocks;
   for (IteratorId u : rows) {
     blocks.push_back(piece.box[u]);

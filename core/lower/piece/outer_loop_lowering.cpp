@@ -8,6 +8,7 @@
 #include "core/lower/launch/gpu_launch.h"
 #include "core/schedule/cost/piece/piece_model.h"
 #include "core/schedule/cost/piece/thread_cost.h"
+#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 

@@ -29,7 +29,7 @@ class ClassRules {
         shared_(whole.shared),
         s_(whole.stages[stage][piece]),
         piece_(kernel_.stages[stage].contraction.pieces[piece]) {
-    walker_ = walking_iterator(piece_);
+    walker_ = Walkers(kernel_).of(StageId(stage_), piece_);
     typical_ = piece_.box[walker_];
   }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/canonical.h"
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/schedule/facts/piece_facts.h"
@@ -21,25 +22,31 @@ constexpr int64_t kMostBytes = int64_t{1} << 46;
 // Gathers the tensors whose first dimension the walking iterators run over.
 class Finder {
  public:
-  explicit Finder(const Kernel& kernel) : kernel_(kernel) {}
+  explicit Finder(const Kernel& kernel) : kernel_(kernel) {
+    for (const KernelStage& stage : kernel.stages) {
+      if (stage.residence == Residence::global || row_loops(kernel) == 0) continue;
+      row_results_.insert(stage.contraction.outputs.begin(), stage.contraction.outputs.end());
+    }
+  }
 
   // Nothing but what has to be so for a nest that leaves the extent to launches.
   std::optional<DynamicExtent> run() {
     bool pieces = std::none_of(kernel_.stages.begin(), kernel_.stages.end(),
                                [](const auto& s) { return s.contraction.pieces.empty(); });
     if (!pieces) return std::nullopt;
+    walkers_.emplace(kernel_);
     const Piece& first = kernel_.stages[0].contraction.pieces[0];
-    IteratorId walker = walking_iterator(first);
+    IteratorId walker = walkers_->of(StageId(0), first);
     if (!walker.valid()) return std::nullopt;
     size_ = first.box[walker];
     if (size_ < 2) return std::nullopt;
-    for (const KernelStage& stage : kernel_.stages) {
-      if (!fits(stage)) return std::nullopt;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      if (!fits(StageId(s))) return std::nullopt;
     }
     // Where the walker is not in the first dimension of a tensor, no one else is.
-    for (const KernelStage& stage : kernel_.stages) {
-      for (const Piece& piece : stage.contraction.pieces) {
-        if (!every_access_walks(piece)) return std::nullopt;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      for (const Piece& piece : kernel_.stages[s].contraction.pieces) {
+        if (!every_access_walks(StageId(s), piece)) return std::nullopt;
       }
     }
     return std::move(found_);
@@ -48,14 +55,16 @@ class Finder {
  private:
   const Shape& shape(TensorId id) const { return kernel_.tensors[id].shape; }
 
-  bool fits(const KernelStage& stage) {
+  bool fits(StageId number) {
+    const KernelStage& stage = kernel_.stages[number];
     const Contraction& c = stage.contraction;
     bool whole = stage.attach.valid() || covers_output(c, kernel_.tensors);
-    return whole && !c.fill &&
-           std::all_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& p) { return fits(p); });
+    return whole && !c.fill && std::all_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& p) {
+             return fits(number, p);
+           });
   }
-  bool fits(const Piece& piece) {
-    IteratorId walker = walking_iterator(piece);
+  bool fits(StageId stage, const Piece& piece) {
+    IteratorId walker = walkers_->of(stage, piece);
     if (!walker.valid()) return false;
     bool free =
         piece.is_parallel(walker) && piece.box[walker] == size_ &&
@@ -68,29 +77,41 @@ class Finder {
     return free && std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
            std::all_of(piece.loads.begin(), piece.loads.end(), walked);
   }
-  // The access has the walker in dimension 0, alone and over all of it, or nowhere.
+  // The access has the walker in dimension 0, alone and over all of it, or nowhere; where it is
+  // of what lives for a block of rows, in any dimension.
   bool walks(const Access& a, IteratorId walker, const Piece& piece) {
     for (size_t d = 0; d < a.index.size(); ++d) {
       bool here = !a.index[d].affine.coefficient(walker).is_zero();
       if (!here) continue;
-      bool plain = d == 0 && sole_iterator(a.index[0], piece.iterators.size()) == walker &&
-                   shape(a.tensor)[0] == size_;
+      bool lives_in_rows = row_results_.contains(a.tensor);
+      bool plain = (d == 0 || lives_in_rows) &&
+                   sole_iterator(a.index[0], piece.iterators.size()) == walker &&
+                   shape(a.tensor)[d] == size_;
       if (!plain) return false;
+      if (lives_in_rows) {
+        if (found_.in_rows.try_emplace(a.tensor, d).first->second != d) return false;
+        continue;
+      }
       if (!contains(found_.tensors, a.tensor)) found_.tensors.push_back(a.tensor);
     }
     return true;
   }
-  bool every_access_walks(const Piece& piece) const {
-    IteratorId walker = walking_iterator(piece);
+  bool every_access_walks(StageId stage, const Piece& piece) const {
+    IteratorId walker = walkers_->of(stage, piece);
     auto walked = [&](const Access& a) {
-      return !contains(found_.tensors, a.tensor) ||
-             sole_iterator(a.index[0], piece.iterators.size()) == walker;
+      auto in_rows = found_.in_rows.find(a.tensor);
+      bool known = in_rows != found_.in_rows.end();
+      if (!known && !contains(found_.tensors, a.tensor)) return true;
+      const Index& index = a.index[known ? in_rows->second : 0];
+      return sole_iterator(index, piece.iterators.size()) == walker;
     };
     return std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
            std::all_of(piece.loads.begin(), piece.loads.end(), walked);
   }
 
   const Kernel& kernel_;
+  std::optional<Walkers> walkers_;
+  std::set<TensorId> row_results_;  // that live for a block of rows
   int64_t size_ = 0;
   DynamicExtent found_;
 };
@@ -135,26 +156,47 @@ void forget_others(Kernel& kernel) {
 
 }  // namespace
 
-Kernel by_itself(Kernel kernel) {
-  forget_others(kernel);
-  return kernel;
-}
-
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size) {
   Kernel other = kernel;
   for (TensorId id : extent.tensors) other.tensors.change()[id].shape[0] = size;
-  for (KernelStage& stage : other.stages) {
-    for (Piece& piece : stage.contraction.pieces) {
-      piece.box[walking_iterator(piece)] = size;
-    }
+  for (auto [id, dimension] : extent.in_rows) other.tensors.change()[id].shape[dimension] = size;
+  Walkers walkers(kernel);
+  for (size_t s = 0; s < other.stages.size(); ++s) {
+    for (Piece& piece : other.stages[s].contraction.pieces)
+      piece.box[walkers.of(StageId(s), piece)] = size;
   }
   return other;
 }
 
-IteratorId walking_iterator(const Piece& piece) {
+namespace {
+
+IteratorId first_index(const Piece& piece) {
   const Access& store = piece.stores[0];
   if (store.index.empty()) return {};
   return sole_iterator(store.index[0], piece.iterators.size());
+}
+
+}  // namespace
+
+// The row is the one that walks dimension 0 of the last result.
+Walkers::Walkers(const Kernel& kernel) : rows_(row_loops(kernel) > 0) {
+  of_stage_.resize(kernel.stages.size());
+  if (!rows_) return;
+  RowMap map = row_map(kernel);
+  StageId last(kernel.stages.size() - 1);
+  IteratorId walker = first_index(kernel.stages[last].contraction.pieces[0]);
+  const auto& of_last = map.iterators[last];
+  if (!of_last.contains(walker) || !of_last[walker].valid()) return;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    const auto& rows = map.iterators[s];
+    auto at = std::find(rows.begin(), rows.end(), of_last[walker]);
+    if (at != rows.end()) {
+      of_stage_[s] = IteratorId(static_cast<size_t>(at - rows.begin()));
+    }
+  }
+}
+IteratorId Walkers::of(StageId stage, const Piece& piece) const {
+  return rows_ ? of_stage_[stage] : first_index(piece);
 }
 
 SizeSpan span_of(int64_t size) {
@@ -168,7 +210,7 @@ namespace {
 
 int64_t walked(const Kernel& kernel) {
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  return piece.box[walking_iterator(piece)];
+  return piece.box[Walkers(kernel).of(StageId(0), piece)];
 }
 
 // Completes the kernel, in which the extent is the typical one; false where the one at hand is more
@@ -189,9 +231,11 @@ bool complete(ClassKernel& found) {
   return found.size <= found.extent.most;
 }
 
-// The kernel as text, without what does not matter to a class.
-std::string text_of(Kernel kernel) {
-  forget_others(kernel);
+// The kernel as text, without what does not matter to a class: an alternative that was looked at
+// and not taken may leave other numbers of tensors behind.
+std::string text_of(const Kernel& whole) {
+  Kernel kernel = canonical(whole);
+  kernel.shapes.clear();
   std::set<TensorId> accessed;
   for (const KernelStage& stage : kernel.stages) {
     for (const Piece& piece : stage.contraction.pieces) {
@@ -229,10 +273,13 @@ std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target
 std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& other,
                                          const Target& target, const Instances& of) {
   if (is_gpu(target)) return std::nullopt;
-  std::optional<DynamicExtent> extent = Finder(typical).run();
+  Kernel kernel = canonical(typical);
+  kernel.name = typical.name;
+  kernel.shapes.clear();
+  std::optional<DynamicExtent> extent = Finder(kernel).run();
   if (!extent) return std::nullopt;
-  int64_t size = walked(typical);
-  ClassKernel found{typical, std::move(*extent), size, {}};
+  int64_t size = walked(kernel);
+  ClassKernel found{std::move(kernel), std::move(*extent), size, {}};
   std::optional<int64_t> second = extent_in(found, other);
   if (!second || *second == size) return std::nullopt;
   // The extent grows with the program's size.
@@ -249,10 +296,8 @@ std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel) {
                !kernel.stages[0].contraction.pieces.empty();
   if (!alike) return std::nullopt;
   const Piece& piece = kernel.stages[0].contraction.pieces[0];
-  IteratorId walker = walking_iterator(piece);
-  if (!walker.valid() || walker != walking_iterator(of.kernel.stages[0].contraction.pieces[0])) {
-    return std::nullopt;
-  }
+  IteratorId walker = Walkers(of.kernel).of(StageId(0), of.kernel.stages[0].contraction.pieces[0]);
+  if (!piece.box.contains(walker)) return std::nullopt;
   int64_t size = piece.box[walker];
   if (size < 1 || (of.extent.most > 0 && size > of.extent.most)) return std::nullopt;
   bool same = text_of(with_size(of.kernel, of.extent, size)) == text_of(kernel);

@@ -2,6 +2,7 @@
 // parameter of the nest, so that another size needs no other code.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,9 +12,11 @@
 
 namespace tile {
 
-// The extent of dimension 0 of some tensors, which each launch gives.
+// The extent of dimension 0 of some tensors, which each launch gives; and of one dimension of what
+// lives for a block of rows.
 struct DynamicExtent {
   std::vector<TensorId> tensors;
+  std::map<TensorId, size_t> in_rows;
   int64_t most = 0;  // it is in [1, most]
 };
 
@@ -26,7 +29,8 @@ struct SizeSpan {
 SizeSpan span_of(int64_t size);
 
 // A kernel in which that extent is a typical one of its class of sizes: all sizes of a class get
-// the same kernel, and with it the same schedule and code.
+// the same kernel, and with it the same schedule and code. Its arguments are those of the kernel at
+// hand by position, whatever their numbers are.
 struct ClassKernel {
   Kernel kernel;
   DynamicExtent extent;
@@ -52,13 +56,20 @@ std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& ot
                                          const Target& target, const Instances& of);
 // The extent with which the kernel is the class's, cell by cell; nullopt: it is another kernel.
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
-// The kernel without the tensors that it does not name, which other sizes of a program change, too.
-Kernel by_itself(Kernel kernel);
 // The kernel with another extent.
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size);
 
-// The iterator of the piece that walks the dimension.
-IteratorId walking_iterator(const Piece& piece);
+// The iterators that walk the dimension: of a kernel with rows, those of one row.
+class Walkers {
+ public:
+  explicit Walkers(const Kernel& kernel);
+  // Of a piece of the stage; none where nothing walks the dimension alone.
+  IteratorId of(StageId stage, const Piece& piece) const;
+
+ private:
+  bool rows_ = false;
+  IdVector<StageId, IteratorId> of_stage_;  // of a kernel with rows
+};
 
 // Whether the class's nest under this schedule serves all its sizes well: no buffer grows with the
 // extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
