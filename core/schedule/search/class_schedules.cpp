@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/stream.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/dynamic_extent.h"
@@ -73,12 +74,14 @@ class ClassRules {
   // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
   // rows.
   bool partials() const {
-    if (row_loops(kernel_) > 0) return true;
+    if (has_stream(kernel_)) return true;
     bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(),
                                [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
-    const Contraction& c = kernel_.stages[stage_].contraction;
+    const KernelStage& stage = kernel_.stages[stage_];
+    const Contraction& c = stage.contraction;
     return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
-      return contains(kernel_.writes, id) && kernel_.tensors[id].type == c.accumulator;
+      bool stored = contains(kernel_.writes, id) || stage.residence == Residence::row;
+      return stored && kernel_.tensors[id].type == c.accumulator;
     });
   }
 
