@@ -138,8 +138,10 @@ Target probe_host() {
   return target;
 }
 
+namespace {
+
 // The brand string: leaves 80000002 to 80000004 of CPUID (Intel SDM, volume 2, "CPUID").
-std::string processor_name() {
+std::string asked_name() {
 #if defined(__x86_64__)
   constexpr unsigned kFirst = 0x80000002, kLast = 0x80000004;
   std::array<unsigned, 12> words{};
@@ -156,6 +158,13 @@ std::string processor_name() {
 #else
   return "";
 #endif
+}
+
+}  // namespace
+
+std::string processor_name() {
+  static const std::string kName = asked_name();
+  return kName;
 }
 
 Target limited_to(const Target& host, std::string_view name) {

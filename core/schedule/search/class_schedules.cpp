@@ -55,7 +55,8 @@ class ClassRules {
   bool blocks() const {
     auto first =
         std::find_if(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) { return over(l); });
-    if (first == s_.outer.end()) return false;
+    // What a tile keeps is as large as the typical extent lets it be.
+    if (first == s_.outer.end() || first->step > typical_) return false;
     // Rows are visited in blocks by the loops that all stages share.
     bool shared = first < s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
     if (row_loops(kernel_) > 0) return shared;
