@@ -85,7 +85,7 @@ class Finder {
       if (!here) continue;
       bool lives_in_rows = row_results_.contains(a.tensor);
       bool plain = (d == 0 || lives_in_rows) &&
-                   sole_iterator(a.index[0], piece.iterators.size()) == walker &&
+                   sole_iterator(a.index[d], piece.iterators.size()) == walker &&
                    shape(a.tensor)[d] == size_;
       if (!plain) return false;
       if (lives_in_rows) {

@@ -111,7 +111,8 @@ class Network {
 };
 
 // Networks with a kernel that has code for each size: the open size is in a stride, a condition, a
-// constant or a reduction, or its streamed rows have no schedule that suits a class.
+// constant or a reduction; or, on some of the machines, no schedule of its streamed rows suits a
+// class.
 const std::set<std::string> kBeyond{"attention",
                                     "attention to a memory",
                                     "causal attention",
@@ -127,7 +128,7 @@ TEST(SizeNetworks, KernelsHaveFewCodesOnEveryMachine) {
       size_t most = Network(network, target).most_codes(64);
       std::printf("%-28s %-34s %zu\n", machine.name, network.name, most);
       bool few = most <= kMostCodes;
-      EXPECT_NE(few, kBeyond.contains(network.name))
+      EXPECT_TRUE(few || kBeyond.contains(network.name))
           << network.name << " on " << machine.name << ": " << most << " codes";
     }
   }
