@@ -3,9 +3,11 @@
 // that are not at hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <set>
 
-#include "bench/size_networks.h"
+#include "bench/measure/size_networks.h"
 #include "core/kernel/canonical.h"
 #include "core/language/language.h"
 #include "core/passes/bind/bind.h"
@@ -58,28 +60,27 @@ class Network {
     program_ = parse(Language::tile, source);
   }
 
-  // The most codes of one kernel over the sizes. A class's kernel has one, any other one for each
-  // of its sizes.
-  size_t most_codes(int64_t most) {
-    std::vector<std::set<std::string>> codes;
+  // The codes of each kernel over the sizes. A class's kernel has one, any other one for each of
+  // its sizes.
+  std::vector<size_t> codes(int64_t most) {
+    std::vector<std::set<std::string>> keys;
     for (int64_t n = 1; n <= most; ++n) {
-      SizeSpan span = span_of(n);
-      const ClassProgram& shared = class_at(span);
+      const ClassProgram& shared = class_at(span_of(n));
       BoundProgram bound = bound_at(n);
       RepeatedChoices repeat(shared.choices);
       std::vector<Step> steps = steps_of(bound, target_, {});
-      if (codes.size() < steps.size()) codes.resize(steps.size());
+      if (keys.size() < steps.size()) keys.resize(steps.size());
       for (size_t i = 0; i < steps.size(); ++i) {
         const auto* kernel = std::get_if<Kernel>(&steps[i]);
         if (kernel == nullptr) continue;
         std::optional<ClassStep> of = shared.step_of(i, *kernel);
         if (of && !serves(*of)) of = std::nullopt;
-        codes[i].insert(of ? of->key : "own " + key_of(canonical(*kernel)));
+        keys[i].insert(of ? of->key : "own " + key_of(canonical(*kernel)));
       }
     }
-    size_t worst = 0;
-    for (const std::set<std::string>& keys : codes) worst = std::max(worst, keys.size());
-    return worst;
+    std::vector<size_t> counts;
+    for (const std::set<std::string>& of_kernel : keys) counts.push_back(of_kernel.size());
+    return counts;
   }
 
  private:
@@ -110,27 +111,33 @@ class Network {
   std::map<std::string, bool> serves_;
 };
 
-// Networks with a kernel that has code for each size: the open size is in a stride, a condition, a
-// constant or a reduction; or, on some of the machines, no schedule of its streamed rows suits a
-// class.
-const std::set<std::string> kBeyond{"attention",
-                                    "attention to a memory",
-                                    "causal attention",
-                                    "classifier of a mean",
-                                    "convolution of a sequence",
-                                    "transformer block"};
+// What is reached on each of the machines [measured, all four machines]; 20 networks and no kernel
+// beyond are the goal. A kernel is beyond where its open size is in a stride, a condition, a
+// constant or a reduction, or where no schedule of its streamed rows suits a class.
+constexpr size_t kNetworksThatHold = 14;
+constexpr size_t kKernelsBeyond = 14;
 
 TEST(SizeNetworks, KernelsHaveFewCodesOnEveryMachine) {
   EXPECT_EQ(size_networks().size(), 20U);
   for (const Machine& machine : kMachines) {
     Target target = target_of(machine);
+    size_t hold = 0, kernels = 0, all_beyond = 0;
     for (const SizeNetwork& network : size_networks()) {
-      size_t most = Network(network, target).most_codes(64);
-      std::printf("%-28s %-34s %zu\n", machine.name, network.name, most);
-      bool few = most <= kMostCodes;
-      EXPECT_TRUE(few || kBeyond.contains(network.name))
-          << network.name << " on " << machine.name << ": " << most << " codes";
+      std::vector<size_t> codes = Network(network, target).codes(64);
+      auto few = [](size_t count) { return count <= kMostCodes; };
+      auto beyond =
+          codes.size() - static_cast<size_t>(std::count_if(codes.begin(), codes.end(), few));
+      std::printf("%-28s %-34s %zu of %zu kernels beyond, most %zu\n", machine.name, network.name,
+                  beyond, codes.size(), *std::max_element(codes.begin(), codes.end()));
+      kernels += codes.size();
+      all_beyond += beyond;
+      if (beyond == 0) ++hold;
     }
+    std::printf("%-28s %zu networks hold, %zu of %zu kernels beyond\n", machine.name, hold,
+                all_beyond, kernels);
+    std::fflush(stdout);
+    EXPECT_GE(hold, kNetworksThatHold) << machine.name;
+    EXPECT_LE(all_beyond, kKernelsBeyond) << machine.name;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "bench/size_networks.h"
+#include "bench/measure/size_networks.h"
 
 namespace tile::bench {
 namespace {

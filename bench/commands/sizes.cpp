@@ -9,12 +9,12 @@
 #include <random>
 #include <set>
 
-#include "bench/commands.h"
-#include "bench/json_file.h"
-#include "bench/progress.h"
-#include "bench/size_networks.h"
-#include "bench/tensor.h"
-#include "bench/timing.h"
+#include "bench/commands/commands.h"
+#include "bench/measure/size_networks.h"
+#include "bench/measure/tensor.h"
+#include "bench/measure/timing.h"
+#include "bench/report/json_file.h"
+#include "bench/report/progress.h"
 #include "runtime/engine/engine.h"
 
 namespace tile::bench {
