@@ -115,8 +115,9 @@ std::optional<Cut> cut_of(const Contraction& c, const BoundProgram& program, con
   });
   Cut cut{answer % kIterators, static_cast<int64_t>(answer / kIterators)};
   const Piece& piece = c.pieces[0];
-  bool fits = cut.chunks > 0 && cut.iterator < piece.box.size() &&
-              piece.box[cut.iterator] >= 2 * cut.chunks;
+  // The answer may be another size's, whose iterators are not surely these.
+  bool fits = cut.chunks > 0 && cut.iterator >= piece.parallel_dims &&
+              cut.iterator < piece.box.size() && piece.box[cut.iterator] >= 2 * cut.chunks;
   return fits ? std::optional(cut) : std::nullopt;
 }
 

@@ -111,11 +111,12 @@ class Network {
   std::map<std::string, bool> serves_;
 };
 
-// What is reached on each of the machines [measured, all four machines]; 20 networks and no kernel
-// beyond are the goal. A kernel is beyond where its open size is in a stride, a condition, a
-// constant or a reduction, or where no schedule of its streamed rows suits a class.
+// What is reached on each of the machines [counted; the least and the most of the four]; 20
+// networks and no kernel beyond are the goal. A kernel is beyond where its open size is in a
+// stride, a condition, a constant or a reduction, or where no schedule of its streamed rows suits a
+// class.
 constexpr size_t kNetworksThatHold = 14;
-constexpr size_t kKernelsBeyond = 14;
+constexpr size_t kKernelsBeyond = 15;
 
 TEST(SizeNetworks, KernelsHaveFewCodesOnEveryMachine) {
   EXPECT_EQ(size_networks().size(), 20U);
