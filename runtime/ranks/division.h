@@ -6,19 +6,9 @@
 
 #include "core/distribute/partition.h"
 #include "core/ir/program.h"
+#include "core/support/failure_in_text.h"
 
 namespace tile {
-
-// An error in another text than the program's: that of the mesh or of the layouts.
-class FailureInText : public Failure {
- public:
-  FailureInText(Diagnostic diagnostic, SourcePtr text)
-      : Failure(std::move(diagnostic)), text_(std::move(text)) {}
-  const SourcePtr& text() const { return text_; }
-
- private:
-  SourcePtr text_;
-};
 
 // "x=2,y=4"; `name` is what errors call the text. Throws FailureInText.
 Mesh mesh_of(const std::string& text, const std::string& name);

@@ -92,6 +92,7 @@ class Cli(unittest.TestCase):
             self.assertIn(message, self.tile(*given, *arguments, fails=True))
         self.write("shape.tile", "function (U[N]) -> (O) {\n  O[i: N - 1] = +(U[i] * 2);\n}\n")
         error = self.tile("run", "shape.tile", "--in", "U=iota:4", "--steps", "2", "--feed", "O=U", fails=True)
+        self.assertIn("shape.tile:1:21: ", error)
         self.assertIn("f32[3]", error)
 
     def test_iterate_is_a_loop(self):

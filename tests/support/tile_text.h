@@ -107,6 +107,14 @@ inline std::string dump(const Literal& l) {
   return out;
 }
 
+inline std::string dump(const Program& p);
+
+inline std::string dump(const Repeat& r) {
+  std::string out = "repeat " + std::to_string(r.trips);
+  for (TensorId id : r.operands) out += " " + to_string(id);
+  return out + " {\n" + dump(*r.step) + "}";
+}
+
 inline std::string dump(const Program& p) {
   std::string out;
   for (const Tensor& t : p.tensors) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/support/failure_in_text.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
@@ -20,10 +21,11 @@ const std::string& input_name(const Executable& e, size_t input) {
   return e.bound.tensors[e.bound.inputs[input]].name;
 }
 
-// In the program's text; loaded executables have none.
-Span place_of_output(const Executable& e, size_t output) {
+// What a feed asks of an output: an error of the call, at the output's place in the program's text.
+[[noreturn]] void fail_at_output(const Executable& e, size_t output, std::string message) {
   const std::vector<Span>& spans = e.source->output_spans;
-  return output < spans.size() ? spans[output] : Span{};
+  Span where = output < spans.size() ? spans[output] : Span{};
+  throw FailureInText({Stage::run, "argument", std::move(message), "", where}, e.source->source);
 }
 
 std::string text_of(DType type, const Shape& shape) {
@@ -230,8 +232,9 @@ void copy_inputs(const Executable& e, std::span<const TensorView> inputs,
     auto feed =
         std::find_if(feeds.begin(), feeds.end(), [&](const Feed& f) { return f.output == o; });
     if (feed == feeds.end()) {
-      fail(Stage::run, "argument", place_of_output(e, o),
-           "no steps leave output " + e.output(o).name + ", which feeds no input, without a value");
+      fail_at_output(
+          e, o,
+          "no steps leave output " + e.output(o).name + ", which feeds no input, without a value");
     }
     if (byte_count(outputs[o]) == 0) continue;
     std::vector<std::byte> dense = elements_of(e, inputs[feed->input], stream);
@@ -256,17 +259,16 @@ void check_feeds(const Executable& e, std::span<const Feed> feeds) {
                std::to_string(e.inputs.size()) + " inputs");
     }
     const std::string &output = e.output(feed.output).name, &input = input_name(e, feed.input);
-    Span where = place_of_output(e, feed.output);
     auto [first, fresh] = known.emplace(feed.input, feed.output);
     if (!fresh) {
-      fail(Stage::run, "argument", where,
-           "input " + input + " is fed twice: by output " + e.output(first->second).name + " and " +
-               output);
+      fail_at_output(e, feed.output,
+                     "input " + input + " is fed twice: by output " + e.output(first->second).name +
+                         " and " + output);
     }
     std::string why = mismatch(e.inputs[feed.input], e.output(feed.output));
     if (why.empty()) continue;
-    fail(Stage::run, "argument", where,
-         "output " + output + " cannot feed input " + input + ": it " + why);
+    fail_at_output(e, feed.output,
+                   "output " + output + " cannot feed input " + input + ": it " + why);
   }
 }
 
