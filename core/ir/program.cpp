@@ -104,10 +104,13 @@ std::optional<TensorId> Program::find(std::string_view name) const {
   return std::nullopt;
 }
 
-std::vector<TensorId> sizing_parameters(const Program& program) {
-  std::vector<std::string> names;
+namespace {
+
+// Of sizes, indices and bounds.
+void collect_size_names(const Program& program, std::vector<std::string>& names) {
   auto add = [&](const Expr& e) { collect_variables(e, names); };
   for (const Statement& s : program.statements) {
+    if (const auto* repeat = std::get_if<Repeat>(&s.what)) collect_size_names(*repeat->step, names);
     if (const auto* call = std::get_if<Call>(&s.what)) {
       for (const Expr& size : call->sizes) add(size);
     }
@@ -126,6 +129,13 @@ std::vector<TensorId> sizing_parameters(const Program& program) {
       if (n.kind == NodeKind::size) add(n.expr);
     });
   }
+}
+
+}  // namespace
+
+std::vector<TensorId> sizing_parameters(const Program& program) {
+  std::vector<std::string> names;
+  collect_size_names(program, names);
   std::vector<TensorId> found;
   std::set<std::string_view> used(names.begin(), names.end());
   for (TensorId id : program.inputs) {

@@ -54,13 +54,13 @@ class Located : public std::exception {
   const char* what() const noexcept override { return diagnostic.message.c_str(); }
 };
 
-// Runs `work`, giving failures that have no text the program's.
+// Runs `work`, giving failures that name no text the program's.
 template <class Work>
 auto located(const SourcePtr& source, Work&& work) {
   try {
     return work();
-  } catch (const FailureInText& failure) {
-    throw Located(failure.diagnostic(), failure.text());
+  } catch (const FailureInText&) {
+    throw;
   } catch (const Failure& failure) {
     throw Located(failure.diagnostic(), source);
   } catch (const Overflow& overflow) {

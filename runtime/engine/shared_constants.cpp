@@ -1,5 +1,7 @@
 #include "runtime/engine/shared_constants.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,23 +10,8 @@
 namespace tile {
 namespace {
 
-// Four products side by side, each of every fourth word; their sum goes through two more, so that
-// all bits count.
 uint64_t hash_of(std::span<const std::byte> bytes) {
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-  uint64_t lanes[4] = {bytes.size(), 1, 2, 3};
-  size_t i = 0;
-  for (; i + sizeof lanes <= bytes.size(); i += sizeof lanes) {
-    uint64_t words[4];
-    std::memcpy(words, bytes.data() + i, sizeof words);
-    for (size_t l = 0; l < 4; ++l) lanes[l] = (lanes[l] ^ words[l]) * kOdd;
-  }
-  for (; i < bytes.size(); ++i) {
-    lanes[i % 4] = (lanes[i % 4] ^ static_cast<uint64_t>(bytes[i])) * kOdd;
-  }
-  uint64_t hash = 0;
-  for (uint64_t lane : lanes) hash = (hash ^ lane ^ (lane >> 32)) * kOdd;
-  return hash;
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 std::span<const std::byte> bytes_of(const ConstantMemory& memory) {

@@ -183,6 +183,9 @@ class Lsp(unittest.TestCase):
         client.open("file:///m.lift", "val f = fun(\n  ArrayType(Float, N), A =>\n  Map(x => x * 2.0f) $ A)\n")
         self.assertEqual(self.hovered(client, "file:///m.lift", 1, 23), "input `A[N]` of `f32`")
         self.assertIn("a pattern", self.hovered(client, "file:///m.lift", 2, 3))
+        step = "Map(w => (At(0) $ w) + (At(2) $ w)) o Slide(3, 1) o Pad(1, 1, Clamp)"
+        client.open("file:///l.lift", f"val f = fun(\n  ArrayType(Float, N), A =>\n  Iterate(9, {step}) $ A)\n")
+        self.assertEqual(self.hovered(client, "file:///l.lift", 1, 23), "input `A[N]` of `f32`")
 
     def completed(self, client, uri, line, character):
         return {row["label"] for row in client.ask("textDocument/completion", client.at(uri, line, character))["items"]}

@@ -287,6 +287,7 @@ TensorId Context::repeat(Repeat what, Span span) {
 }
 
 void Context::forget(size_t first, TensorId tensor) {
+  ++forgotten;
   program.statements.resize(first);
   while (program.tensors.size() > tensor.index()) program.tensors.pop_back();
   shapes.resize(std::min(shapes.size(), tensor.index()));

@@ -82,6 +82,7 @@ class Context {
   TensorId repeat(Repeat what, Span span);
   // Drops the statements from number `first` on, and the tensors from `tensor` on.
   void forget(size_t first, TensorId tensor);
+  int64_t forgotten = 0;  // how often tensors have gone: views of them may be kept somewhere
 
  private:
   struct Leaf {

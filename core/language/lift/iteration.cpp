@@ -101,6 +101,34 @@ TensorId in_one_tensor(Context& context, const std::vector<Leaf>& leaves,
   return made;
 }
 
+// An array that evaluates its elements once where the next step reads them in several places, as
+// when it swaps the components of tuples: composed, such steps would double what is evaluated.
+Value remembering(const Context& context, const Value& v) {
+  struct Known {
+    Expr index;
+    int64_t forgotten;
+    Value element;
+  };
+  constexpr size_t kMostKnown = 8;
+  if (!v.array) {
+    Value whole = v;
+    for (Value& part : whole.parts) part = remembering(context, part);
+    return whole;
+  }
+  auto known = std::make_shared<std::vector<Known>>();
+  auto at = [&context, v, known](const Expr& index) {
+    for (const Known& k : *known) {
+      // What was evaluated in a step that left no trace may be of a tensor that is gone.
+      if (k.forgotten == context.forgotten && k.index == index) return k.element;
+    }
+    Known now{index, context.forgotten, remembering(context, v.array->at(index))};
+    if (known->size() == kMostKnown) known->erase(known->begin());
+    known->push_back(now);
+    return now.element;
+  };
+  return with_rows(array_value(v.type, at, v.array->depth), v.array->rows);
+}
+
 // One step of a state whose elements stand in tensors: what it reads of them, and its statements.
 class Step {
  public:
@@ -136,7 +164,9 @@ class Step {
   const Value& result() const { return result_; }
   // Each element depends on the state's element in the same place alone: composed, such steps read
   // it once, while those of neighbours would multiply what they read, or their boundaries.
-  bool in_place() const { return !elsewhere_ && context_.program.statements.size() == first_; }
+  bool in_place() const { return !elsewhere_ && is_one_view(); }
+  // No statement of its own: steps can be composed at all.
+  bool is_one_view() const { return context_.program.statements.size() == first_; }
   // Loop variables around the result that are none around the state.
   std::vector<Expr> further() const {
     std::vector<Expr> list;
@@ -166,6 +196,7 @@ class Step {
     taken_ = true;
     Program step = take_out_step(context_.program, first_, state_, *made, operands);
     context_.shapes.resize(state_.index());
+    ++context_.forgotten;
     return step;
   }
 
@@ -206,17 +237,19 @@ class Iteration {
     if (count < 2 || !v.array || !context_.closed(v)) return composed(f_, std::move(v), count);
     std::vector<Expr> outer = around(v);
     int64_t grouped = 1;
-    bool in_place = false, repeats = false;
+    bool in_place = false, repeats = false, light = false;
     {
       Step step(ev_, f_, v, outer, span_);
       int depth = step.result().array ? step.result().array->depth : 1;
       in_place = step.in_place() && depth <= kDeepStep;
       repeats = step.repeats(v);
+      light = step.is_one_view() && is_light(step.result(), count);
       if (in_place) {
         int64_t most = kComposedWork / std::max<int64_t>(1, context_.work(step.result()));
         grouped = std::clamp<int64_t>(std::min<int64_t>(most, kDeepState / depth), 1, count);
       }
     }
+    if (light) return composed(f_, std::move(v), count);
     if (!repeats || count <= kFewSteps * grouped) return stepwise(std::move(v), count, in_place);
     std::optional<Value> end = looped(v, outer, grouped, count / grouped);
     if (!end) return stepwise(std::move(v), count, in_place);
@@ -224,6 +257,14 @@ class Iteration {
   }
 
  private:
+  // What all steps together compute for an element is less than a state's way through memory: the
+  // work of a step is done for each element that the next one reads.
+  bool is_light(const Value& step, int64_t count) const {
+    int64_t work = std::clamp<int64_t>(context_.work(step), 2, kRecomputeLimit + 1), all = 1;
+    for (int64_t i = 0; i < count && all <= kRecomputeLimit; ++i) all *= work;
+    return all <= kRecomputeLimit;
+  }
+
   // The loop variables that the value depends on.
   std::vector<Expr> around(const Value& v) {
     std::vector<Expr> outer;
@@ -243,7 +284,7 @@ class Iteration {
   Value composed(const Value& f, Value v, int64_t count) {
     check_count(count);
     for (int64_t i = 0; i < count; ++i) {
-      v = i == 0 ? ev_.apply(f, {std::move(v)}, span_) : after(f, v);
+      v = remembering(context_, i == 0 ? ev_.apply(f, {std::move(v)}, span_) : after(f, v));
       if (context_.work(v) > kComposedWork) v = context_.materialised(v, span_);
     }
     return v;

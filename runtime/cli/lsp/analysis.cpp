@@ -64,6 +64,7 @@ class Shapes {
     if (const auto* elementwise = std::get_if<Elementwise>(&s.what)) {
       return broadcast(elementwise->operands);
     }
+    if (const auto* repeat = std::get_if<Repeat>(&s.what)) return of(repeat->operands.at(0));
     return called(std::get<Call>(s.what));
   }
   // Two sizes that are written differently may be equal or 1: only bind knows.
@@ -118,6 +119,9 @@ std::string type_text(const Program& program, TensorId id) {
     if (s.result != id) continue;
     if (const auto* literal = std::get_if<Literal>(&s.what)) {
       return std::string(to_string(literal->type));
+    }
+    if (const auto* repeat = std::get_if<Repeat>(&s.what)) {
+      return type_text(*repeat->step, repeat->step->outputs.at(0));
     }
     const auto* contraction = std::get_if<SymbolicContraction>(&s.what);
     if (contraction == nullptr || !contraction->typed || contraction->body.results.empty()) break;

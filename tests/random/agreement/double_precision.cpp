@@ -18,6 +18,9 @@ Program in_double(Program program) {
     if (auto* e = std::get_if<Elementwise>(&s.what))
       change_nodes(e->body, [&](Node& n) { widen(n.type); });
     if (auto* l = std::get_if<Literal>(&s.what)) widen(l->type);
+    if (auto* r = std::get_if<Repeat>(&s.what)) {
+      r->step = std::make_shared<const Program>(in_double(*r->step));
+    }
   }
   return program;
 }
@@ -55,6 +58,13 @@ Program with_moved_results(Program program, const std::set<std::string>& real_re
   for (Statement& s : program.statements) {
     if (!real_results.contains(program.tensors[s.result].name)) continue;
     if (auto* c = std::get_if<SymbolicContraction>(&s.what)) move_results(*c, by, random);
+    if (auto* r = std::get_if<Repeat>(&s.what)) {
+      std::set<std::string> all;  // of a step with a real state
+      for (const Statement& inner : r->step->statements) {
+        all.insert(r->step->tensors[inner.result].name);
+      }
+      r->step = std::make_shared<const Program>(with_moved_results(*r->step, all, by, seed + 1));
+    }
     auto* e = std::get_if<Elementwise>(&s.what);
     if (e == nullptr) continue;
     double factor = 1 + by * (2 * random.unit() - 1);

@@ -311,5 +311,21 @@ TEST_F(LiftIterate, GradientsOfVeryLongLoopsAreRefused) {
   }
 }
 
+// Each step reads both components of what the step before made of both.
+TEST_F(LiftIterate, StepsThatSwapAreNoDoublings) {
+  for (int count : {29, 30, 1000}) {
+    Program program =
+        parse_text("val f = fun(ArrayType(Float, N), x => Iterate(" + std::to_string(count) +
+                   ", t => Zip(Get(1) $ Unzip() $ t, Get(0) $ Unzip() $ t)) $ Zip(x, Map(v => v * "
+                   "2.0f) $ x))");
+    RandomSource random(1);
+    HostTensor x = random_tensor(random, {3}), out = result_of(program, {x});
+    for (int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(out.at(2 * i).f, x.at(i).f * (count % 2 == 0 ? 1 : 2)) << count;
+      EXPECT_EQ(out.at(2 * i + 1).f, x.at(i).f * (count % 2 == 0 ? 2 : 1)) << count;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tile::test
