@@ -17,8 +17,10 @@ class OwnCode {
 
   // One run more: the one that makes them enough begins.
   void ran() const noexcept {
-    if (left_.load(std::memory_order_relaxed) == 0) return;
-    if (left_.fetch_sub(1, std::memory_order_relaxed) == 1) begin();
+    uint32_t left = left_.load(std::memory_order_relaxed);
+    while (left != 0 && !left_.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) {
+    }
+    if (left == 1) begin();
   }
 
  private:

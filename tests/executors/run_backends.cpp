@@ -111,6 +111,39 @@ std::vector<HostTensor> run_code(const Executable& e, const std::vector<HostTens
   return run_guarded(e, inputs);
 }
 
+namespace {
+
+void run_kernel(const Launch& launch, Memory& memory, std::vector<HostTensor>& arguments) {
+  std::vector<HostTensor> copies;
+  for (const PrepackedCopy& p : launch.prepared) {
+    HostTensor source = memory.get(p.source);
+    copies.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
+    nest::interpret(p.nest, {&source, &copies.back()});
+  }
+  std::vector<HostTensor*> pointers;
+  for (HostTensor& t : arguments) pointers.push_back(&t);
+  for (HostTensor& t : copies) pointers.push_back(&t);
+  nest::interpret(launch.nest, pointers, launch.parameters);
+}
+
+// The arguments are the operands, of which the state is the first, and the result.
+void run_loop(const StepLoop& loop, std::vector<HostTensor>& arguments) {
+  const BoundProgram& step = loop.step->program;
+  std::vector<HostTensor> inputs(arguments.begin(), arguments.end() - 1);
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = step.tensors[step.inputs[i]].shape;
+  for (int64_t trip = 0; trip < loop.trips; ++trip) inputs[0] = run_nests(*loop.step, inputs)[0];
+  arguments.back().bytes = inputs[0].bytes;
+}
+
+// Whether the launch writes the argument.
+bool writes(const Launch& launch, size_t argument) {
+  if (launch.sort) return argument == 1;
+  if (launch.loop) return argument + 1 == launch.arguments.size();
+  return launch.nest.buffers[argument].written;
+}
+
+}  // namespace
+
 std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTensor>& inputs) {
   if (e.restored) return run_nests(*compile_stages(e), inputs);
   Memory memory(e.program, inputs);
@@ -121,21 +154,13 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
       const BoundTensor& source = e.program.tensors[launch.sort->source];
       e.engine->backend().sort(*launch.sort, source, arguments[0].bytes.data(),
                                arguments[1].bytes.data(), {});
+    } else if (launch.loop) {
+      run_loop(*launch.loop, arguments);
     } else {
-      std::vector<HostTensor> copies;
-      for (const PrepackedCopy& p : launch.prepared) {
-        HostTensor source = memory.get(p.source);
-        copies.emplace_back(p.nest.buffers[1].type, p.nest.buffers[1].shape);
-        nest::interpret(p.nest, {&source, &copies.back()});
-      }
-      std::vector<HostTensor*> pointers;
-      for (HostTensor& t : arguments) pointers.push_back(&t);
-      for (HostTensor& t : copies) pointers.push_back(&t);
-      nest::interpret(launch.nest, pointers, launch.parameters);
+      run_kernel(launch, memory, arguments);
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
-      bool written = launch.sort ? i == 1 : launch.nest.buffers[i].written;
-      if (written) memory.put(launch.arguments[i], arguments[i]);
+      if (writes(launch, i)) memory.put(launch.arguments[i], arguments[i]);
     }
   }
   std::vector<HostTensor> outputs;

@@ -1,7 +1,6 @@
 #include "backends/cpu/jit/jit.h"
 
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/TargetParser/Host.h>
 
 #include <new>
@@ -75,13 +74,13 @@ std::shared_ptr<Jit> Jit::shared() {
 
 std::unique_ptr<Linked> Jit::link(std::span<const char> object) {
   auto linked = std::make_unique<Linked>(shared_from_this());
+  auto copy = copied_for_llvm({object.data(), object.size()}, "kernel");
   use([&] {
     std::string name = "kernel" + std::to_string(count_++);
     llvm::Expected<llvm::orc::JITDylib&> library = jit_->createJITDylib(name);
     if (!library) check(library.takeError());
     linked->library_ = &*library;
-    llvm::StringRef bytes(object.data(), object.size());
-    check(jit_->addObjectFile(*library, llvm::MemoryBuffer::getMemBufferCopy(bytes, name)));
+    check(jit_->addObjectFile(*library, std::move(copy)));
   });
   return linked;
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "backends/cpu/jit/llvm_tables.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -30,9 +31,20 @@ void on_fatal_error(void*, const char* reason, bool) {
   std::exit(1);
 }
 
-// Passes and targets are registered under locks of LLVM's that an exception would leave locked. It
-// is done as the library is loaded, where LLVM's own static objects are made and a process without
-// memory does not start: 0.4 ms, most of which the first compilation would take.
+// Where LLVM is in this library its static objects are made in no order with ours: code generation
+// waits for the first compilation.
+constexpr bool tables_at_load() {
+#ifdef TILE_STATIC_LLVM
+  return false;
+#else
+  return true;
+#endif
+}
+
+// Passes and targets are registered under locks of LLVM's that an exception would leave locked, and
+// so are tables made. It is done as the library is loaded, where LLVM's own static objects are made
+// and a process without memory does not start: 4 ms, half of which the first compilation would
+// take.
 bool registered() {
   if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) return false;
   llvm::PassRegistry& passes = *llvm::PassRegistry::getPassRegistry();
@@ -47,7 +59,7 @@ bool registered() {
   llvm::initializeExpandVectorPredicationPass(passes);
   llvm::initializeRegAllocScoringPass(passes);
   llvm::initializeReplaceWithVeclibLegacyPass(passes);
-  return true;
+  return tables_at_load() ? make_llvm_tables() : true;
 }
 const bool is_registered = registered();
 
@@ -70,8 +82,18 @@ void prepare_llvm() {
     llvm::install_fatal_error_handler(on_fatal_error);
     installed = true;
   }
+  if (!tables_at_load() && !make_llvm_tables()) {
+    fail(Stage::compile, "backend", {}, "LLVM makes no code for this machine");
+  }
   if (!is_registered) fail(Stage::compile, "backend", {}, "LLVM makes no code for this machine");
   done = true;
+}
+
+std::unique_ptr<llvm::MemoryBuffer> copied_for_llvm(llvm::StringRef bytes,
+                                                    const std::string& name) {
+  auto copy = llvm::MemoryBuffer::getMemBufferCopy(bytes, name);
+  if (!copy) throw std::bad_alloc();
+  return copy;
 }
 
 void require_memory(size_t bytes) {

@@ -7,6 +7,8 @@
 // What LLVM registers once in a process it has registered when the library is loaded.
 #pragma once
 
+#include <llvm/Support/MemoryBuffer.h>
+
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -22,6 +24,9 @@ void prepare_llvm();
 // Throws std::bad_alloc unless the process can have so much memory now. Asked for before work is
 // begun that would have to be given up.
 void require_memory(size_t bytes);
+
+// A copy of the bytes, aligned for LLVM. Throws std::bad_alloc, where LLVM's own function is null.
+std::unique_ptr<llvm::MemoryBuffer> copied_for_llvm(llvm::StringRef bytes, const std::string& name);
 
 // An error for which LLVM would have ended the process.
 class LlvmFailure : public std::exception {

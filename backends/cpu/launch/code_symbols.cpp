@@ -1,10 +1,10 @@
 #include "backends/cpu/code_symbols.h"
 
 #include <llvm/Object/ELFObjectFile.h>
-#include <llvm/Support/MemoryBuffer.h>
 
 #include <string>
 
+#include "backends/cpu/jit/llvm_memory.h"
 #include "backends/cpu/launch/code.h"
 
 namespace tile::cpu {
@@ -16,7 +16,7 @@ std::vector<CodeSymbol> CpuCode::symbols() const {
   if (!parts) return found;
   // The plan before the code has any length, and objects are to be aligned.
   llvm::StringRef bytes(parts->code.data(), parts->code.size());
-  auto aligned = llvm::MemoryBuffer::getMemBufferCopy(bytes, "kernel");
+  auto aligned = copied_for_llvm(bytes, "kernel");
   auto object = llvm::object::ObjectFile::createELFObjectFile(aligned->getMemBufferRef());
   if (!object) {
     llvm::consumeError(object.takeError());

@@ -1,6 +1,7 @@
 // Iterate: steps become statements, or one statement that repeats a program, so that what is
 // compiled does not grow with their number.
 #include <algorithm>
+#include <memory>
 
 #include "core/ir/repeat.h"
 #include "core/language/lift/evaluator.h"
@@ -236,27 +237,40 @@ class Iteration {
   Value run(Value v, int64_t count) {
     if (count < 2 || !v.array || !context_.closed(v)) return composed(f_, std::move(v), count);
     std::vector<Expr> outer = around(v);
-    int64_t grouped = 1;
-    bool in_place = false, repeats = false, light = false;
-    {
-      Step step(ev_, f_, v, outer, span_);
-      int depth = step.result().array ? step.result().array->depth : 1;
-      in_place = step.in_place() && depth <= kDeepStep;
-      repeats = step.repeats(v);
-      light = step.is_one_view() && is_light(step.result(), count);
-      if (in_place) {
-        int64_t most = kComposedWork / std::max<int64_t>(1, context_.work(step.result()));
-        grouped = std::clamp<int64_t>(std::min<int64_t>(most, kDeepState / depth), 1, count);
-      }
+    auto step = std::make_unique<Step>(ev_, f_, v, outer, span_);
+    const Plan plan = plan_for(*step, v, count);
+    if (plan.light) {
+      step.reset();
+      return composed(f_, std::move(v), count);
     }
-    if (light) return composed(f_, std::move(v), count);
-    if (!repeats || count <= kFewSteps * grouped) return stepwise(std::move(v), count, in_place);
-    std::optional<Value> end = looped(v, outer, grouped, count / grouped);
-    if (!end) return stepwise(std::move(v), count, in_place);
-    return composed(f_, std::move(*end), count % grouped);
+    std::optional<Value> end;
+    if (plan.loops) end = looped(v, outer, std::move(step), plan.grouped, count / plan.grouped);
+    step.reset();
+    if (!end) return stepwise(std::move(v), count, plan.in_place);
+    return composed(f_, std::move(*end), count % plan.grouped);
   }
 
  private:
+  // How steps like this one are written down.
+  struct Plan {
+    bool light = false;     // all in one statement
+    bool loops = false;     // as a loop, whose trips are `grouped` composed steps
+    bool in_place = false;  // see Step
+    int64_t grouped = 1;
+  };
+  Plan plan_for(const Step& step, const Value& v, int64_t count) const {
+    int depth = step.result().array ? step.result().array->depth : 1;
+    Plan plan;
+    plan.light = step.is_one_view() && is_light(step.result(), count);
+    plan.in_place = step.in_place() && depth <= kDeepStep;
+    if (plan.in_place) {
+      int64_t most = kComposedWork / std::max<int64_t>(1, context_.work(step.result()));
+      plan.grouped = std::clamp<int64_t>(std::min<int64_t>(most, kDeepState / depth), 1, count);
+    }
+    plan.loops = step.repeats(v) && count > kFewSteps * plan.grouped;
+    return plan;
+  }
+
   // What all steps together compute for an element is less than a state's way through memory: the
   // work of a step is done for each element that the next one reads.
   bool is_light(const Value& step, int64_t count) const {
@@ -323,23 +337,26 @@ class Iteration {
              " where its step changes the type, found " + std::to_string(count));
   }
 
-  // nullopt: the step is no program by itself.
-  std::optional<Value> looped(const Value& v, std::vector<Expr> outer, int64_t grouped,
-                              int64_t trips) {
+  // `step` is one step, evaluated. nullopt: the step is no program by itself.
+  std::optional<Value> looped(const Value& v, std::vector<Expr> outer, std::unique_ptr<Step> step,
+                              int64_t grouped, int64_t trips) {
     Value f = unary("Iterate",
                     [this, grouped](Value x, Span) { return composed(f_, std::move(x), grouped); });
-    std::vector<Expr> further;
-    {
-      Step step(ev_, f, v, outer, span_);
-      further = step.further();
+    // Evaluated again only where it is to be another: loops in loops are evaluated once each.
+    auto evaluate = [&] {
+      step.reset();
+      step = std::make_unique<Step>(ev_, f, v, outer, span_);
+    };
+    if (grouped > 1) evaluate();
+    if (std::vector<Expr> further = step->further(); !further.empty()) {
+      outer = joined(std::move(outer), further);
+      evaluate();
     }
-    outer = joined(std::move(outer), further);
-    Step step(ev_, f, v, outer, span_);
-    if (!step.repeats(v) || !step.further().empty()) return std::nullopt;
+    if (!step->repeats(v) || !step->further().empty()) return std::nullopt;
     Repeat repeat;
     repeat.trips = trips;
     std::vector<TensorId> operands;
-    repeat.step = std::make_shared<const Program>(step.taken_out(operands, span_));
+    repeat.step = std::make_shared<const Program>(step->taken_out(operands, span_));
     repeat.operands = {start(v, outer)};
     repeat.operands.insert(repeat.operands.end(), operands.begin(), operands.end());
     TensorId end = context_.repeat(std::move(repeat), span_);

@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "core/support/control.h"
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/engine.h"
 
@@ -99,7 +100,12 @@ struct KernelTimer::Memory {
                                     : ::operator new(bytes, std::align_val_t{64});
     blocks.emplace_back(data, bytes);
     if (session == nullptr) {
-      std::memset(data, 0, bytes);
+      // The first touch of new pages takes about a millisecond for each 4 MiB.
+      constexpr size_t kAtOnce = 4 << 20;
+      for (size_t done = 0; done < bytes; done += kAtOnce) {
+        checkpoint_at({});
+        std::memset(static_cast<std::byte*>(data) + done, 0, std::min(kAtOnce, bytes - done));
+      }
     } else {
       std::vector<std::byte> zeros(bytes);
       session->copy_in(data, zeros.data(), bytes, nullptr);
