@@ -8,7 +8,8 @@
 #   --portable  also what the `portable` preset links: static oneTBB, libpng and libjpeg, into .portable/ of this checkout
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
-#               JAX and PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out)
+#               IPython, JAX, PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out), and what
+#               notebooks and type stubs are tried with
 #   --mpi       also Open MPI, where no other MPI is there, and the plug-in for it: .mpi/libtile_mpi.so of this checkout
 #   --list      print the packages that are missing, install nothing
 set -eu
@@ -31,7 +32,7 @@ for option in "$@"; do
     --python) python=yes; packages="$packages python3-dev python3-venv python3-pip" ;;
     --mpi) mpi=yes; command -v mpicc >/dev/null 2>&1 || packages="$packages libopenmpi-dev openmpi-bin" ;;
     --list) list=yes ;;
-    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -117,7 +118,8 @@ if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
   done
   say "fetching what the Python package needs into .python/ ($("$version" --version))"
   "$version" -m venv "$root/.python"
-  "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel abi3audit
+  "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel abi3audit \
+    ipython ipykernel nbclient pillow mypy pyyaml
   "$root/.python/bin/pip" install --quiet jax || say "JAX does not install here: its tests are left out"
   [ "${TILE_PYTHON_TORCH:-yes}" = no ] || "$root/.python/bin/pip" install --quiet torch ||
     say "PyTorch does not install here: its tests are left out"

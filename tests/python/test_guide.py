@@ -1,5 +1,6 @@
 """The guide's examples: blocks of Python are executed in order in one namespace, and the block of text that follows one is
-what it prints. An ellipsis there stands for anything. Blocks that need PyTorch or JAX say so: ```python torch."""
+what it prints. An ellipsis there stands for anything. Blocks that need PyTorch or JAX say so: ```python torch. Those marked
+IPython are cells of a notebook."""
 import contextlib
 import importlib.util
 import io
@@ -20,6 +21,19 @@ def blocks():
             yield needs, code, printed
 
 
+def run_cell(code, namespace):
+    from IPython.core.interactiveshell import InteractiveShell
+    shell = InteractiveShell.instance(history_length=0, user_ns=namespace)  # the first call makes it
+    shell.run_cell(code)
+
+
+def run_block(code, needs, namespace):
+    if needs == "IPython":
+        run_cell(code, namespace)
+    else:
+        exec(compile(code, str(GUIDE), "exec"), namespace)
+
+
 def test_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace, run = {"__name__": "guide"}, 0
@@ -28,7 +42,7 @@ def test_examples(tmp_path, monkeypatch):
             continue
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, str(GUIDE), "exec"), namespace)
+            run_block(code, needs, namespace)
         if expected is not None:
             pattern = ".*?".join(re.escape(part) for part in expected.strip().split("…"))
             assert re.fullmatch(pattern, out.getvalue().strip(), re.S), f"{code}\nprints\n{out.getvalue()}"

@@ -42,6 +42,18 @@ def program(text: str, language: str = "tile", *, name: str = "<text>", engine: 
     return Program(default_engine() if engine is None else engine, text, language, name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext tilejit` calls: the cell magics %%tile, %%mfg and %%lift."""
+    from . import _magic
+    _magic.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext tilejit` calls."""
+    from . import _magic
+    _magic.unload(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("torch", "jax"):  # they import the packages that they are for
         import importlib
