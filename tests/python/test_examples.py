@@ -40,5 +40,30 @@ def test_train_characters():
     assert losses[-1][0] < 0.8 * losses[0][0], losses
 
 
+def outputs(notebook, identifier):
+    return next(cell["outputs"] for cell in notebook.cells if cell["id"] == identifier)
+
+
+def test_filter_notebook(monkeypatch, tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    for package in ("ipykernel", "PIL"):
+        pytest.importorskip(package)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    notebook = nbformat.read(FOLDER / "filter.ipynb", 4)
+    nbformat.validate(notebook)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells), "outputs are not stored"
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+
+    text = "".join(o["text"] for cell in notebook.cells for o in cell.get("outputs", []) if o["output_type"] == "stream")
+    distance = {name: float(value) for name, value in re.findall(r"^(\w+): ([\d.]+)", text, re.M)}
+    assert distance["smoothed"] < distance["learned"] < distance["blurred"] < distance["noisy"] / 2
+    error = outputs(notebook, "error")[0]
+    assert error["ename"] == "ParseError" and error["traceback"][0].startswith("smooth.mfg:6:18: parse error [name]")
+    assert len(error["traceback"]) == 3 and error["traceback"][2].endswith("^~~~~~~~~~~~~~")
+    assert all("image/png" in outputs(notebook, cell)[-1]["data"] for cell in ("photograph", "blurred", "choice"))
+
+
 def test_every_example_is_run():
-    assert {p.name for p in FOLDER.glob("*.py")} == {"wave.py", "windowed_attention.py", "train_characters.py"}
+    examples = {p.name for p in FOLDER.iterdir() if p.suffix in (".py", ".ipynb")}
+    assert examples == {"wave.py", "windowed_attention.py", "train_characters.py", "filter.ipynb"}
