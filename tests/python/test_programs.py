@@ -138,17 +138,3 @@ def test_contract():
         tile.contract("+(A[i])", A=a)
     with pytest.raises(tile.ParseError):
         tile.contract("O[i: M] = +(A[i, ])", A=a)
-
-
-def test_stubs_name_what_there_is():
-    import ast
-    import pathlib
-
-    from tilejit import _core
-    stub = ast.parse((pathlib.Path(tile.__file__).parent / "_core.pyi").read_text())
-    declared = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-    assert set(declared) == {name for name in vars(_core) if not name.startswith("_")}
-    for name, node in declared.items():
-        if isinstance(node, ast.ClassDef):
-            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
-            assert methods == {m for m in vars(getattr(_core, name)) if not m.startswith("_")}, name

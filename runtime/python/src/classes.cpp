@@ -83,65 +83,111 @@ nb::tuple spec_of(const Plan& plan) {
   return nb::tuple(all);
 }
 
-// The keyword that is not an input.
-double taken_seconds(nb::kwargs& kwargs) {
-  if (!kwargs.contains("seconds")) return 1;
-  double seconds = nb::cast<double>(kwargs["seconds"]);
-  nb::del(kwargs["seconds"]);
-  return seconds;
-}
-
 const Engine& engine_of(const Executable& e) { return nb::cast<Program*>(e.program)->engine(); }
 
-}  // namespace
+void bind_properties(nb::class_<Program>& cls) {
+  cls.def_prop_ro("engine", &Program::engine_object, "The engine that compiles and runs it.")
+      .def_prop_ro("handle", &Program::handle,
+                   "The address of the C interface's tile_program, valid while this object lives.")
+      .def_prop_ro("language", &Program::language, "\"tile\", \"mfg\" or \"lift\".")
+      .def_prop_ro("name", &Program::name, "What errors call the text.")
+      .def_prop_ro("text", &Program::text, "The program as text of its language.")
+      .def_prop_ro("inputs", &Program::input_names,
+                   "The names of the inputs in the order of a call; those with defaults come last.")
+      .def_prop_ro("outputs", &Program::output_names, "The names of the outputs.")
+      .def_prop_ro("signature", &Program::signature,
+                   "Inputs and outputs with their sizes, types and defaults, before any size is "
+                   "known.")
+      .def_prop_ro("constants", &Program::constants, "The arrays that bind() has fixed, by name.");
+}
 
-void bind_program(nb::module_& module) {
-  nb::class_<Program>(module, "Program", nb::type_slots(program_slots), nb::is_weak_referenceable())
-      .def(nb::init<nb::object, const std::string&, std::string, std::string>(), nb::arg("engine"),
-           nb::arg("text"), nb::arg("language"), nb::arg("name"))
-      .def_prop_ro("engine", &Program::engine_object)
-      .def_prop_ro("handle", &Program::handle)
-      .def_prop_ro("language", &Program::language)
-      .def_prop_ro("name", &Program::name)
-      .def_prop_ro("text", &Program::text)
-      .def_prop_ro("inputs", &Program::input_names)
-      .def_prop_ro("outputs", &Program::output_names)
-      .def_prop_ro("signature", &Program::signature)
-      .def_prop_ro("constants", &Program::constants)
-      .def("bind", &Program::bound)
-      .def("grad", &Program::gradient, nb::arg("of") = nb::none(), nb::arg("wrt") = nb::none())
-      .def("with_gradient", &Program::with_gradient, nb::arg("of"), nb::arg("gradient"))
-      .def("with_outputs",
-           [](const Program& self, nb::args names) {
-             return self.with_outputs(nb::cast<std::vector<std::string>>(nb::list(names)));
-           })
-      .def("infer",
-           [](Program& self, nb::args args, nb::kwargs kwargs) { return self.infer(args, kwargs); })
-      .def("compile",
-           [](nb::handle_t<Program> self, nb::args args, nb::kwargs kwargs) {
-             Program* program = nb::cast<Program*>(self);
-             return Executable{nb::borrow(self), program->compiled(args, kwargs)};
-           })
-      .def("tune",
-           [](nb::handle_t<Program> self, nb::args args, nb::kwargs kwargs) {
-             Program* program = nb::cast<Program*>(self);
-             double seconds = taken_seconds(kwargs);
-             std::shared_ptr<Plan> plan = program->compiled(args, kwargs);
-             tune(program->engine(), plan->executable, seconds);
-             return Executable{nb::borrow(self), std::move(plan)};
-           })
-      .def("explain",
-           [](Program& self, nb::args args, nb::kwargs kwargs) {
-             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
-             return explained(self.engine(), plan->executable);
-           })
+void bind_derived(nb::class_<Program>& cls) {
+  cls.def("bind", &Program::bound, nb::arg("constants"),
+          "The program in which the inputs named stay the same: they are copied once for each "
+          "layout of the others.")
+      .def("grad", &Program::gradient, nb::arg("of") = nb::none(), nb::arg("wrt") = nb::none(),
+           "The program that also gives the gradients of output `of` by the inputs `wrt`; its last "
+           "input is the gradient of that output.")
+      .def("with_gradient", &Program::with_gradient, nb::arg("of"), nb::arg("gradient"),
+           "The program whose gradient of output `of` is the program `gradient`.")
+      .def(
+          "with_outputs",
+          [](const Program& self, nb::args names) {
+            return self.with_outputs(nb::cast<std::vector<std::string>>(nb::list(names)));
+          },
+          nb::arg("names"),
+          "The program with these outputs alone; what they do not need is not computed.");
+}
+
+// Inputs of these may be described by anything with a shape and an element type.
+void bind_compilation(nb::class_<Program>& cls) {
+  cls.def(
+         "infer",
+         [](Program& self, nb::args args, nb::kwargs kwargs) { return self.infer(args, kwargs); },
+         nb::arg("inputs"), nb::arg("named"),
+         "Shapes and element types of the outputs for such inputs, without compiling.")
+      .def(
+          "compile",
+          [](nb::handle_t<Program> self, nb::args args, nb::kwargs kwargs) {
+            Program* program = nb::cast<Program*>(self);
+            return Executable{nb::borrow(self), program->compiled(args, kwargs)};
+          },
+          nb::arg("inputs"), nb::arg("named"),
+          "The executable for inputs of such shapes, types and layouts.")
+      .def(
+          "tune",
+          [](nb::handle_t<Program> self, nb::args args, double seconds, nb::kwargs kwargs) {
+            Program* program = nb::cast<Program*>(self);
+            std::shared_ptr<Plan> plan = program->compiled(args, kwargs);
+            tune(program->engine(), plan->executable, seconds);
+            return Executable{nb::borrow(self), std::move(plan)};
+          },
+          nb::arg("inputs"), nb::arg("seconds") = 1.0, nb::arg("named"),
+          "Races schedules for such inputs; the winners are kept on disk.");
+}
+
+void bind_inspection(nb::class_<Program>& cls) {
+  cls.def(
+         "explain",
+         [](Program& self, nb::args args, nb::kwargs kwargs) {
+           std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
+           return explained(self.engine(), plan->executable);
+         },
+         nb::arg("inputs"), nb::arg("named"), "What each kernel became for such inputs, and why.")
       .def(
           "emit",
           [](Program& self, const std::string& stage, nb::args args, nb::kwargs kwargs) {
             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
             return text_from(self.engine(), plan->executable, stage.c_str(), tile_executable_emit);
           },
-          nb::arg("stage"), nb::arg("args"), nb::arg("kwargs"))
+          nb::arg("stage"), nb::arg("inputs"), nb::arg("named"),
+          "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.");
+}
+
+void bind_unchecked(nb::module_& module) {
+  nb::class_<Unchecked>(module, "Unchecked", nb::type_slots(unchecked_slots),
+                        "A program called by what takes care of gradients itself.")
+      .def(
+          "__init__",
+          [](Unchecked* self, nb::handle_t<Program> program) {
+            new (self) Unchecked{nb::borrow(program)};
+          },
+          nb::arg("program"));
+}
+
+}  // namespace
+
+void bind_program(nb::module_& module) {
+  nb::class_<Program> program(
+      module, "Program", nb::type_slots(program_slots), nb::is_weak_referenceable(),
+      "A program of one of the languages, called with arrays; tilejit.program() makes them.");
+  program.def(nb::init<nb::object, const std::string&, std::string, std::string>(),
+              nb::arg("engine"), nb::arg("text"), nb::arg("language"), nb::arg("name"));
+  bind_properties(program);
+  bind_derived(program);
+  bind_compilation(program);
+  bind_inspection(program);
+  program
       .def("__reduce__",
            [](const Program& self) {
              static Helper reduce("tilejit._support", "reduce_program");
@@ -157,21 +203,24 @@ void bind_program(nb::module_& module) {
 }
 
 void bind_executable(nb::module_& module) {
-  nb::class_<Unchecked>(module, "Unchecked", nb::type_slots(unchecked_slots))
-      .def("__init__", [](Unchecked* self, nb::handle_t<Program> program) {
-        new (self) Unchecked{nb::borrow(program)};
-      });
-  nb::class_<Executable>(module, "Executable", nb::type_slots(executable_slots))
-      .def_ro("program", &Executable::program)
-      .def_prop_ro("outputs", [](const Executable& e) { return spec_of(*e.plan); })
-      .def("explain",
-           [](const Executable& e) { return explained(engine_of(e), e.plan->executable); })
+  nb::class_<Executable>(
+      module, "Executable", nb::type_slots(executable_slots),
+      "A program compiled for inputs of one layout; called as the program is, with such inputs.")
+      .def_ro("program", &Executable::program, "The program that was compiled.")
+      .def_prop_ro(
+          "outputs", [](const Executable& e) { return spec_of(*e.plan); },
+          "Shapes and element types of the outputs.")
+      .def(
+          "explain",
+          [](const Executable& e) { return explained(engine_of(e), e.plan->executable); },
+          "What each kernel became, and why.")
       .def(
           "emit",
           [](const Executable& e, const std::string& stage) {
             return text_from(engine_of(e), e.plan->executable, stage.c_str(), tile_executable_emit);
           },
-          nb::arg("stage"))
+          nb::arg("stage"),
+          "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.")
       .def(
           "tune",
           [](nb::handle_t<Executable> self, double seconds) {
@@ -179,10 +228,11 @@ void bind_executable(nb::module_& module) {
             tune(engine_of(e), e.plan->executable, seconds);
             return nb::borrow(self);
           },
-          nb::arg("seconds") = 1.0)
+          nb::arg("seconds") = 1.0, "Races schedules; the winners are kept on disk.")
       .def("__repr__", [](const Executable& e) {
         return "<tilejit.Executable of " + nb::cast<std::string>(nb::repr(e.program)) + ">";
       });
+  bind_unchecked(module);
 }
 
 }  // namespace tilejit

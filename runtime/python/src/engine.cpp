@@ -83,7 +83,9 @@ nb::dict Engine::statistics() const {
 }
 
 void bind_engine(nb::module_& module) {
-  nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable())
+  nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable(),
+                     "What compiles and runs programs on one device, with its caches and limits; 0 "
+                     "and None leave the choice to the library.")
       .def(
           "__init__",
           [](Engine* self, std::string backend, int threads, std::optional<std::string> cache_dir,
@@ -110,13 +112,18 @@ void bind_engine(nb::module_& module) {
           nb::arg("memory_limit") = 0, nb::arg("features") = nb::none(),
           nb::arg("precision") = nb::none(), nb::arg("deterministic") = false,
           nb::arg("limit_compile_ms") = 0)
-      .def_prop_ro("device", [](const Engine& e) { return tile_engine_device(e.get()); })
-      .def_prop_ro("backend", &Engine::backend)
-      .def_prop_ro("statistics", &Engine::statistics)
-      .def("synchronize",
-           [](const Engine& e) {
-             released(e, [&] { return tile_engine_synchronize(e.get(), nullptr); });
-           })
+      .def_prop_ro(
+          "device", [](const Engine& e) { return tile_engine_device(e.get()); },
+          "The device in words.")
+      .def_prop_ro("backend", &Engine::backend, "\"cpu\", \"cuda\", \"cuda:1\" … or \"reference\".")
+      .def_prop_ro("statistics", &Engine::statistics,
+                   "What was compiled and found, as counts; bytes held.")
+      .def(
+          "synchronize",
+          [](const Engine& e) {
+            released(e, [&] { return tile_engine_synchronize(e.get(), nullptr); });
+          },
+          "Waits for the work on the device and raises what failed in it.")
       .def("__repr__", [](const Engine& e) {
         return "<tilejit.Engine " + std::string(tile_engine_device(e.get())) + ">";
       });

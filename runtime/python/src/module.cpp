@@ -9,7 +9,10 @@ NB_MODULE(_core, module) {
   // What a host keeps in globals when it ends is no leak that its users could mend.
   nanobind::set_leak_warnings(false);
   tilejit::note_main_thread();
-  module.def("version", [] { return tile_version(); });
+  module.doc() = "The C interface of Tile JIT as Python classes.";
+  module.def(
+      "version", [] { return tile_version(); },
+      "The version of the library: 10000 times the major, 100 times the minor, and the patch.");
   tilejit::bind_engine(module);
   tilejit::bind_program(module);
   tilejit::bind_executable(module);

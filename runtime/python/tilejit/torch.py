@@ -124,13 +124,13 @@ class Op:
         given = {n["name"]: a for n, a in zip(self._inputs, args)}
         given.update({n: c for n, c in self.program.constants.items()})
         tensors = [given.get(i["name"]) for i in self._signature["inputs"]]
-        shapes = [tuple(t.shape) if hasattr(t, "shape") else None for t in tensors]
+        shapes = [tuple(t.shape) if t is not None and hasattr(t, "shape") else None for t in tensors]
         symbolic = any(isinstance(s, torch.SymInt) for shape in shapes if shape is not None for s in shape)
         specs = self._inferred(args, (_hint if symbolic and self._has_sizes() else int))
         device = next((a.device for a in args if isinstance(a, torch.Tensor)), torch.device("cpu"))
         if symbolic and self._has_sizes():
             names = names_of(self._signature, shapes, _check_same)
-            sizes = [[evaluate(d, names) for d in o["dims"]] for o in self._signature["outputs"]]
+            sizes: list[Sequence[Any]] = [[evaluate(d, names) for d in o["dims"]] for o in self._signature["outputs"]]
         else:
             sizes = [spec.shape for spec in specs]
         made = tuple(torch.empty(tuple(s), dtype=_TYPES[spec.dtype], device=device) for s, spec in zip(sizes, specs))
