@@ -99,7 +99,7 @@ def wheel(root, settings):
     for command, target in settings["project"]["scripts"].items():
         module, _, function = target.partition(":")
         text = (folder / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
-        called = re.search(rf'^def {function}\(.*?"(private_\w+)"', text, re.M | re.S)
+        called = re.search(rf'^def {function}\((?:(?!^def ).)*?"(private_\w+)"', text, re.M | re.S)
         if not called or called[1] + ";" not in exported:
             yield f"pyproject.toml: the program {command} calls nothing that the library exports"
     build = settings["tool"]["scikit-build"]
