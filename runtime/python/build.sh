@@ -29,7 +29,8 @@ PATH=$root/.python/bin:$PATH "$python" -m pip wheel --quiet --no-build-isolation
 if [ $folder = wheel-static ]; then
   # The oldest glibc that the symbols allow becomes the tag; nothing is grafted, as all is inside.
   for wheel in "$root"/build/wheels/tile_jit-*-linux_x86_64.whl; do
-    PATH=$root/.python/bin:$PATH "$python" -m auditwheel repair --only-plat --wheel-dir "$root/build/wheels" "$wheel" || continue
+    PATH=$root/.python/bin:$PATH "$python" -m auditwheel repair --only-plat --zip-compression-level 9 \
+      --wheel-dir "$root/build/wheels" "$wheel"
     rm "$wheel"
   done
 fi

@@ -35,7 +35,10 @@ endif()
 if(TILE_STATIC)
   # third_party/install.sh --portable builds it: Debian packages only the shared library.
   find_package(TBB REQUIRED CONFIG PATHS ${PROJECT_SOURCE_DIR}/.portable NO_DEFAULT_PATH)
-  add_link_options(-static-libstdc++ -static-libgcc)
+  add_link_options(-static-libstdc++)
+  if(NOT DEFINED SKBUILD)  # wheels take the system's libgcc_s, which they may: the static one asks for glibc 2.35
+    add_link_options(-static-libgcc)
+  endif()
 else()
   find_package(TBB REQUIRED CONFIG)
 endif()
