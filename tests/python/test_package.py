@@ -52,3 +52,8 @@ def test_what_is_not_needed_from_the_system_is_on_the_bill():
     inside = {component["name"] for component in bill()["components"]}
     assert inside & set(EITHER) == {name for name, file in EITHER.items()
                                     if not any(n.startswith(file) for n in from_system)}, from_system
+
+
+def test_the_library_is_there_once():
+    """A wheel holds no links: a second name would be a second copy."""
+    assert len([path for path in PACKAGE.glob("libtile*") if not path.is_symlink()]) <= 1
