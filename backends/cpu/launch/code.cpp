@@ -153,7 +153,10 @@ int64_t CpuCode::iterations() const {
 void CpuCode::run_iterations(std::span<void* const> pointers, int64_t begin, int64_t end) const {
   internal_check(pointers.size() == plan_.written.size() && 0 <= begin && end <= iterations(),
                  "cpu: iterations of a loop");
-  run_chunk(entries_.front(), {pointers.data(), nullptr, nullptr, 1, nullptr, nullptr}, begin, end);
+  // Of code that asks whether it is to end: it does not.
+  const int64_t question = 0;
+  run_chunk(entries_.front(), {pointers.data(), &question, nullptr, 1, nullptr, nullptr}, begin,
+            end);
 }
 
 void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin,
