@@ -39,9 +39,6 @@ inline constexpr PassInfo kCheckAssignments{PassStage::front_end, "check-assignm
 inline constexpr PassInfo kChooseSchedule{
     PassStage::lowering, "choose-schedule", false,
     "takes the schedule that tuning found or that the cost model finds best"};
-inline constexpr PassInfo kTileTime{
-    PassStage::lowering, "tile-time", true,
-    "does several trips of a loop at a time, block by block, where the cost model finds it faster"};
 inline constexpr PassInfo kLower{PassStage::lowering, "lower", false,
                                  "writes the loop nest of a kernel and its schedule"};
 

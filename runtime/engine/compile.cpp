@@ -27,12 +27,12 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/ranking.h"
 #include "runtime/engine/size_class.h"
-#include "runtime/engine/steps/loop_tiles.h"
 
 namespace tile {
 namespace {
 
-StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat, PassObserver* observer);
+std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
+                                                PassObserver* observer);
 
 // Why a schedule on record cannot be used for the kernel; empty: it is in `schedule`.
 std::string unusable(const std::string& text, const Kernel& kernel, const Target& target,
@@ -173,7 +173,7 @@ Launch launch_of(Executable& e, const Scatter& scatter, size_t, const PassOption
 // The step is a program by itself: its kernels know nothing of the loop.
 Launch launch_of(Executable& e, const BoundRepeat& repeat, size_t, const PassOptions& passes) {
   Launch launch;
-  launch.loop = compiled_loop(e, repeat, passes.observer);
+  launch.loop = {compiled_step(e, *repeat.step, passes.observer), repeat.trips};
   launch.arguments = repeat.operands;
   launch.arguments.push_back(repeat.result);
   return launch;
@@ -283,13 +283,8 @@ Span place_of(const Step& step) {
   return std::visit([](const auto& s) { return s.span; }, statement_of(step));
 }
 
-std::string text_of(const std::optional<TimeTiles>& tiles) {
-  return tiles ? print(*tiles) + "\n" : "each trip by itself\n";
-}
-
-// The way from the bound program to launches. The observer may be null. `loop`, if any, is the one
-// whose step this is: it gets its tiles.
-void compile_bound_of(Executable& e, PassObserver* observer, StepLoop* loop = nullptr) {
+// The way from the bound program to launches. The observer may be null.
+void compile_bound_of(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;
   PassOptions passes = pass_options(engine, observer);
   e.program = e.bound;
@@ -307,12 +302,6 @@ void compile_bound_of(Executable& e, PassObserver* observer, StepLoop* loop = nu
         std::visit([&](const auto& what) { return launch_of(e, what, number, passes); }, step));
     e.launches.back().where = place_of(step);
   }
-  std::optional<TimeTiles> tiles;
-  if (loop != nullptr) {
-    run_pass(
-        kTileTime, passes, [&] { tiles = choose_time_tiles(e, loop->trips); },
-        [&] { return text_of(tiles); });
-  }
   make_codes(e);
   run_pass(kPlanLaunches, observer, [&] {
     plan_memory(e);
@@ -322,13 +311,11 @@ void compile_bound_of(Executable& e, PassObserver* observer, StepLoop* loop = nu
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
   });
-  if (tiles && takes_tiles(*loop, *tiles)) loop->tiles = tiles;
 }
 
-// The step takes dense inputs, and is for these sizes alone.
-StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat,
-                       PassObserver* observer) {
-  const BoundProgram& step = *repeat.step;
+// Of dense inputs, for these sizes alone.
+std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
+                                                PassObserver* observer) {
   std::vector<InputLayout> inputs;
   for (TensorId id : step.inputs)
     inputs.push_back({{step.tensors[id].type, step.tensors[id].shape}, {}});
@@ -336,10 +323,9 @@ StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat,
   e->defaults.assign(inputs.size(), std::nullopt);
   e->bound = step;
   e->pass_times = around.pass_times;
-  StepLoop loop{e, repeat.trips, std::nullopt};
-  compile_bound_of(*e, observer, &loop);
+  compile_bound_of(*e, observer);
   e->pass_times = nullptr;
-  return loop;
+  return e;
 }
 
 // The whole way from the source. The watcher may be null.

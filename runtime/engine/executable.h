@@ -11,7 +11,6 @@
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
-#include "core/schedule/cost/time_tiles.h"
 #include "core/schedule/search/parametric_tiling.h"
 #include "runtime/engine/concurrency/epoch.h"
 #include "runtime/engine/launch/call_plan.h"
@@ -82,7 +81,6 @@ struct Executable;
 struct StepLoop {
   std::shared_ptr<const Executable> step;
   int64_t trips = 1;
-  std::optional<TimeTiles> tiles;  // several trips at a time, block by block; else one by one
 };
 
 // One launch: a kernel's code, a sort or a loop, with the tensors that it is given in order.

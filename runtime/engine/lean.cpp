@@ -24,9 +24,7 @@ Launch without_stages(const Launch& launch) {
   }
   bare.parameters = launch.parameters;
   bare.sort = launch.sort;
-  if (launch.loop) {
-    bare.loop = {without_stages(*launch.loop->step), launch.loop->trips, launch.loop->tiles};
-  }
+  if (launch.loop) bare.loop = {without_stages(*launch.loop->step), launch.loop->trips};
   return bare;
 }
 

@@ -10,12 +10,11 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
 #include "runtime/engine/steps/loop_run.h"
-#include "runtime/engine/steps/loop_tiles.h"
 
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 6;
+constexpr int64_t kFormat = 5;
 constexpr int kMostNested = 64;  // loops in each other
 
 // How a launch is kept.
@@ -88,21 +87,6 @@ void write(ByteWriter& out, const StepLoop& loop) {
   }
   std::vector<std::byte> step = packed_record(*loop.step);
   out.bytes(step.data(), step.size());
-  out.number(loop.tiles ? 1 : 0);
-  if (!loop.tiles) return;
-  for (int64_t n :
-       {loop.tiles->iterations, loop.tiles->reach, loop.tiles->block, loop.tiles->trips}) {
-    out.number(n);
-  }
-}
-
-// They are looked at once the step has its code.
-std::optional<TimeTiles> read_tiles(ByteReader& in) {
-  if (in.count(2) == 0) return std::nullopt;
-  TimeTiles tiles;
-  for (int64_t* n : {&tiles.iterations, &tiles.reach, &tiles.block, &tiles.trips}) *n = in.number();
-  if (!is_sound(tiles)) throw Damaged{};
-  return tiles;
 }
 
 void unpack(std::span<const std::byte> bytes, Executable& e, int nested);
@@ -125,7 +109,6 @@ StepLoop read_loop(ByteReader& in, const Executable& around, int nested) {
   unpack(in.bytes(), *step, nested + 1);
   if (step->bound.outputs.size() != 1) throw Damaged{};
   loop.step = std::move(step);
-  loop.tiles = read_tiles(in);
   return loop;
 }
 
@@ -306,7 +289,6 @@ bool find_codes(Executable& e) {
       if (!find_codes(*step)) return false;
       step->call = call_plan(*step);
       launch.loop->step = std::move(step);
-      if (launch.loop->tiles && !takes_tiles(*launch.loop, *launch.loop->tiles)) return false;
       continue;
     }
     launch.code = e.engine->kernels().find(launch.key, e.engine->target());

@@ -17,7 +17,6 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
 #include "runtime/engine/steps/loop_run.h"
-#include "runtime/engine/steps/loop_tiles.h"
 
 namespace tile {
 namespace {
@@ -172,7 +171,6 @@ void give_codes(Executable& e, const CodeOf& code_of) {
       step->saved = true;
       step->call = call_plan(*step);
       launch.loop->step = std::move(step);
-      if (launch.loop->tiles && !takes_tiles(*launch.loop, *launch.loop->tiles)) throw Damaged{};
       continue;
     }
     launch.code = code_of(launch.key);

@@ -186,8 +186,7 @@ namespace {
 
 // What each step is, a little to the right.
 std::string loop_text(const StepLoop& loop) {
-  std::string out = "loop of " + std::to_string(loop.trips) + " steps" +
-                    (loop.tiles ? ", " + print(*loop.tiles) : "") + ", of which each is\n  ";
+  std::string out = "loop of " + std::to_string(loop.trips) + " steps, of which each is\n  ";
   std::string step = explain(*loop.step);
   for (size_t i = 0; i < step.size(); ++i) {
     out += step[i];
@@ -199,9 +198,7 @@ std::string loop_text(const StepLoop& loop) {
 std::string loop_json(const StepLoop& loop) {
   std::string step = explain(*loop.step, {.json = true, .measured_ns = {}});
   step.pop_back();
-  std::string tiles = loop.tiles ? ",\"tiles\":\"" + print(*loop.tiles) + "\"" : "";
-  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + tiles +
-         ",\"step\":" + step + "}";
+  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + ",\"step\":" + step + "}";
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/host_run.h"
 #include "runtime/engine/launch/pointer_array.h"
-#include "runtime/engine/steps/loop_tiles.h"
 
 namespace tile {
 namespace {
@@ -47,7 +46,6 @@ bool fits_loop(const StepLoop& loop, size_t bytes) {
 void run_loop(const StepLoop& loop, std::span<void* const> pointers, std::byte* workspace,
               const RunOptions& options) {
   const Executable& step = *loop.step;
-  if (loop.tiles) return run_tiled(loop, pointers, workspace, options);
   PointerArray tensors(pointers.size());
   std::copy(pointers.begin(), pointers.end(), tensors.all().begin());
   std::span<void*> inputs = tensors.all().first(pointers.size() - 1);

@@ -66,16 +66,12 @@ void race_launch(const Executable& e, Launch& launch, double budget_ms,
   make_code(e, launch);
 }
 
-// A race would find the fastest trip by itself: a loop in blocks of time keeps the schedule that
-// these are for.
-bool races(const std::optional<StepLoop>& loop) { return loop && !loop->tiles; }
-
 // Those of loops' steps, too.
 size_t kernel_count(const Executable& e) {
   size_t count = 0;
   for (const Launch& launch : e.launches) {
     if (launch.kernel) ++count;
-    if (races(launch.loop)) count += kernel_count(*launch.loop->step);
+    if (launch.loop) count += kernel_count(*launch.loop->step);
   }
   return count;
 }
@@ -89,7 +85,7 @@ class Races {
   void run(Executable& e) {
     std::vector<Launch> launches = e.launches;
     for (Launch& launch : launches) {
-      if (races(launch.loop)) {
+      if (launch.loop) {
         auto step = std::make_shared<Executable>(*launch.loop->step);
         run(*step);
         launch.loop->step = std::move(step);
