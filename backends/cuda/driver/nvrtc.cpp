@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "backends/cuda/driver/ptx_faults.h"
+#include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -84,6 +85,9 @@ struct Program {
   }
 };
 
+// Asked by the compiler: 1 ends it.
+int is_over(void* control, void*) { return static_cast<Control*>(control)->is_over() ? 1 : 0; }
+
 int number(const std::ssub_match& match) { return std::atoi(match.str().c_str()); }
 
 }  // namespace
@@ -102,6 +106,7 @@ bool Nvrtc::load(const std::string& path, std::string& why) {
   }
   TILE_NVRTC_FUNCTIONS(TILE_NVRTC_LOAD)
 #undef TILE_NVRTC_LOAD
+  set_flow_callback_ = reinterpret_cast<SetFlowCallback>(dlsym(library, "nvrtcSetFlowCallback"));
   int major = 0, minor = 0;
   nvrtcVersion_(&major, &minor);
   version_ = major * 1000 + minor * 10;
@@ -154,8 +159,15 @@ Compiled Nvrtc::compile(const std::string& text, const std::string& architecture
   std::vector<const char*> options = {target.c_str()};
   options.insert(options.end(), kOptions.begin(), kOptions.end());
   if (!optimised) options.push_back(kUnoptimised);
+  Control* control = current_control();
+  if (control != nullptr && set_flow_callback_ != nullptr) {
+    check(set_flow_callback_(program.handle, is_over, control), "take a callback");
+  }
   nvrtcResult result =
       nvrtcCompileProgram_(program.handle, static_cast<int>(options.size()), options.data());
+  if (result != NVRTC_SUCCESS && control != nullptr && control->is_over()) {
+    throw control->reason({});
+  }
   Compiled out;
   size_t size = 0;
   if (nvrtcGetProgramLogSize_(program.handle, &size) == NVRTC_SUCCESS && size > 1) {

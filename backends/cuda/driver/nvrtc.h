@@ -44,7 +44,8 @@ class Nvrtc {
   int version() const { return version_; }  // 13000 for 13.0
   // For "sm_90a" a cubin, for "compute_90a" PTX. What ptxas would translate wrongly (ptx_faults.h)
   // is compiled without its optimiser. Thread safe. Throws Failure (compile, "nvrtc") with the
-  // compiler's log.
+  // compiler's log, and the reason of the thread's control where that ends it, which from CUDA 12.8
+  // on is asked during the compilation.
   Compiled compile(const std::string& text, const std::string& architecture) const;
   // The options that compile() gives, for cache keys.
   static std::string options();
@@ -54,6 +55,9 @@ class Nvrtc {
 #undef TILE_NVRTC_MEMBER
 
  private:
+  // nvrtcSetFlowCallback(), of CUDA 12.8 on; else null: a compilation is not cancelled.
+  using SetFlowCallback = nvrtcResult (*)(nvrtcProgram, int (*)(void* control, void*), void*);
+  SetFlowCallback set_flow_callback_ = nullptr;
   Nvrtc() = default;
   bool load(const std::string& path, std::string& why);
   void check(nvrtcResult result, const char* what) const;
