@@ -373,7 +373,7 @@ TEST_F(CompilingAsync, EndsWithTheProcess) {
     EXPECT_EXIT(
         {
           jit::Engine engine(options_of());
-          auto* told = new std::vector<Told>(50);
+          static auto* told = new std::vector<Told>(50);  // as long as the process
           for (int i = 0; i < 50; ++i) {
             std::string text =
                 "function (A[M, N]) -> (O) { T[i, j: M, N] = +(A[i, k] * A[k, j]);"
