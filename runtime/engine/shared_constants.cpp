@@ -25,7 +25,10 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 }  // namespace
 
 SharedConstants::Memory SharedConstants::with_bytes(std::span<const std::byte> bytes) {
-  uint64_t hash = hash_of(bytes);
+  return found(hash_of(bytes), bytes);
+}
+
+SharedConstants::Memory SharedConstants::found(uint64_t hash, std::span<const std::byte> bytes) {
   std::vector<Memory> alike;
   {
     std::lock_guard lock(mutex_);
@@ -40,10 +43,11 @@ SharedConstants::Memory SharedConstants::with_bytes(std::span<const std::byte> b
 }
 
 SharedConstants::Memory SharedConstants::keep(Memory copy) {
-  if (Memory known = with_bytes(bytes_of(*copy))) return known;
+  uint64_t hash = hash_of(bytes_of(*copy));
+  if (Memory known = found(hash, bytes_of(*copy))) return known;
   std::lock_guard lock(mutex_);
   drop_unused(copies_);
-  copies_.emplace(hash_of(bytes_of(*copy)), copy);
+  copies_.emplace(hash, copy);
   return copy;
 }
 

@@ -30,6 +30,8 @@ class SharedConstants {
   Memory keep_packed(const void* source, const std::string& key, Memory copy);
 
  private:
+  // The copy of these bytes, whose hash this is; null: there is none.
+  Memory found(uint64_t hash, std::span<const std::byte> bytes);
   template <class Table>
   void drop_unused(Table& table);
 

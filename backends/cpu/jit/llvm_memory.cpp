@@ -82,10 +82,8 @@ void prepare_llvm() {
     llvm::install_fatal_error_handler(on_fatal_error);
     installed = true;
   }
-  if (!tables_at_load() && !make_llvm_tables()) {
-    fail(Stage::compile, "backend", {}, "LLVM makes no code for this machine");
-  }
-  if (!is_registered) fail(Stage::compile, "backend", {}, "LLVM makes no code for this machine");
+  bool ready = is_registered && (tables_at_load() || make_llvm_tables());
+  if (!ready) fail(Stage::compile, "backend", {}, "LLVM makes no code for this machine");
   done = true;
 }
 
