@@ -193,7 +193,9 @@ Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Ex
                                      const Leaf& leaf) {
   IteratorId u = l.iterator;
   std::vector<int64_t> sizes = short_blocks(l.step, c_.piece.box[u]);
-  std::function<Block(size_t, const Expr&)> from = [&](size_t k, const Expr& left) -> Block {
+  // What is left is `most` at most, which is less than twice the next size.
+  using From = std::function<Block(size_t, const Expr&, int64_t)>;
+  From from = [&](size_t k, const Expr& left, int64_t most) -> Block {
     if (k == sizes.size()) return {};
     // A level of step 1: where in the block the part begins.
     State part = entered(inner, l.iterator, 1, tidy(size - left), sizes[k]);
@@ -201,14 +203,16 @@ Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Ex
     nest::If some;
     some.nonnegative = {tidy(left - Expr(sizes[k]))};
     some.then = leaf(part);
-    Expr rest = select(less(left, Expr(sizes[k])), left, left - Expr(sizes[k]));
+    // The largest part leaves nothing, so that the others need no more than its alternative.
+    if (most == sizes[k]) some.otherwise = from(k + 1, left, most - 1);
     Block out{statement(std::move(some))};
-    if (k + 1 == sizes.size()) return out;
-    append(out, named(c_.names[u] + "_left" + std::to_string(k), rest,
-                      [&](const Expr& less_left) { return from(k + 1, less_left); }));
+    if (most == sizes[k] || k + 1 == sizes.size()) return out;
+    append(out, named(c_.names[u] + "_left" + std::to_string(k), floor_mod(left, Expr(sizes[k])),
+                      [&](const Expr& less_left) { return from(k + 1, less_left, sizes[k] - 1); }));
     return out;
   };
-  return named(c_.names[u] + "_left", size, [&](const Expr& left) { return from(0, left); });
+  return named(c_.names[u] + "_left", size,
+               [&](const Expr& left) { return from(0, left, l.step - 1); });
 }
 
 nest::Block OuterLoopLowering::shared_loops(size_t shared, const std::vector<std::string>& names,

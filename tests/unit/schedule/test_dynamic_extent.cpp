@@ -2,6 +2,8 @@
 // would.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "core/lower/lower.h"
 #include "core/nest/nest.h"
 #include "core/nest/passes/nest_passes.h"
@@ -149,6 +151,11 @@ TEST(DynamicExtent, OnlyFreeExtentsAreParameters) {
 TEST(DynamicExtent, ShortBlocksMakeUpEverySize) {
   for (int64_t step = 2; step < 40; ++step) {
     for (int64_t typical : {step, 10 * step}) {
+      int64_t most = step - 1;  // that may be left: lowering counts on one block of a size
+      for (int64_t size : short_blocks(step, typical)) {
+        EXPECT_LT(most, 2 * size) << step;
+        most = size - 1;
+      }
       for (int64_t left = 1; left < step; ++left) {
         int64_t sum = 0;
         for (int64_t size : short_blocks(step, typical)) sum += left - sum >= size ? size : 0;
@@ -156,6 +163,22 @@ TEST(DynamicExtent, ShortBlocksMakeUpEverySize) {
       }
     }
   }
+}
+
+// Each block's place is a remainder of the size, not a choice of all the places before it, whose
+// text would double with each block.
+TEST(DynamicExtent, IndicesOfShortBlocksAreShort) {
+  Target target = eager(wide_target());
+  std::optional<ClassKernel> found = with_open_extent(normalised_rows(7, 4, false, false), target);
+  ASSERT_TRUE(found);
+  Schedule schedule = analytic_schedule(found->kernel, target);
+  std::istringstream text(nest::print(nest::run_passes(lower(*found, schedule, target), target)));
+  size_t blocks = 0;
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_LT(line.size(), 400U) << line;
+    blocks += line.find("alloc ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(blocks, 2U) << "there are short blocks";
 }
 
 struct Machine {
