@@ -11,7 +11,7 @@ struct Row {
   std::string_view name;
   int bits;
 };
-constexpr std::array<Row, 14> kRows{{{DType::none, "none", 0},
+constexpr std::array<Row, 16> kRows{{{DType::none, "none", 0},
                                      {DType::bool_, "bool", 8},
                                      {DType::i8, "i8", 8},
                                      {DType::i16, "i16", 16},
@@ -21,6 +21,8 @@ constexpr std::array<Row, 14> kRows{{{DType::none, "none", 0},
                                      {DType::u16, "u16", 16},
                                      {DType::u32, "u32", 32},
                                      {DType::u64, "u64", 64},
+                                     {DType::f8e4m3, "f8e4m3", 8},
+                                     {DType::f8e5m2, "f8e5m2", 8},
                                      {DType::f16, "f16", 16},
                                      {DType::bf16, "bf16", 16},
                                      {DType::f32, "f32", 32},
@@ -54,7 +56,7 @@ std::optional<DType> parse_dtype(std::string_view name) {
 std::optional<DType> promote(DType a, DType b) {
   if (a == b) return a;
   if (is_float(a) && is_float(b)) {
-    if (bit_width(a) == 16 && bit_width(b) == 16) return DType::f32;
+    if (bit_width(a) == bit_width(b)) return DType::f32;
     return bit_width(a) > bit_width(b) ? a : b;
   }
   if (is_float(a) || is_float(b)) return is_float(a) ? a : b;
@@ -62,8 +64,13 @@ std::optional<DType> promote(DType a, DType b) {
   return promote_integers(a, b);
 }
 
+DType arithmetic_type(DType t) {
+  if (t == DType::bool_) return DType::i32;
+  return is_f8(t) ? DType::f32 : t;
+}
+
 DType compute_type(DType t) {
-  if (t == DType::f16 || t == DType::bf16) return DType::f32;
+  if (is_float(t) && bit_width(t) < 32) return DType::f32;
   if (t == DType::bool_ || (is_integer(t) && bit_width(t) < 32)) return DType::i32;
   return t;
 }

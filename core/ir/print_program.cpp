@@ -45,8 +45,9 @@ std::string real_text(double value) {
 }
 
 std::string cast_text(const std::string& value, DType type) {
-  if (type == DType::bool_) return "as_bool(" + value + ")";
-  if (type == DType::bf16) return "as_bf16(" + value + ")";
+  if (type == DType::bool_ || type == DType::bf16 || is_f8(type)) {
+    return "as_" + std::string(to_string(type)) + "(" + value + ")";
+  }
   std::string name = is_float(type) ? "as_float" : is_signed_integer(type) ? "as_int" : "as_uint";
   return name + "(" + value + ", " + std::to_string(bit_width(type)) + ")";
 }

@@ -12,29 +12,38 @@ namespace {
 using Exact = long double;
 
 // A binary float of `precision` significant bits whose smallest subnormal is 2^lowest and whose
-// largest finite value is `largest`.
+// largest finite value is `largest`; what is beyond becomes `beyond`.
 struct Format {
   int precision;
   int lowest;
   double largest;
+  double beyond = std::numeric_limits<double>::infinity();
 };
 constexpr Format kHalf{11, -24, 65504.0};
 constexpr Format kBrain{8, -133, 0x1.fep127};
+// "FP8 Formats for Deep Learning" (Micikevicius et al., 2022, table 1): E4M3 has no infinity.
+constexpr Format kF8E4M3{4, -9, 448.0, std::numeric_limits<double>::quiet_NaN()};
+constexpr Format kF8E5M2{3, -16, 57344.0};
 
 double round_to(Exact value, const Format& format) {
-  if (value == 0 || !std::isfinite(value)) return static_cast<double>(value);
+  if (std::isinf(value)) return std::copysign(format.beyond, static_cast<double>(value));
+  if (value == 0 || std::isnan(value)) return static_cast<double>(value);
   int exponent = 0;
   std::frexp(value, &exponent);
   int unit = std::max(exponent - format.precision, format.lowest);
   double rounded = static_cast<double>(std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit));
   if (std::fabs(rounded) > format.largest) {
-    return std::copysign(std::numeric_limits<double>::infinity(), rounded);
+    return std::copysign(format.beyond, rounded);
   }
   return rounded;
 }
 
 double round_float(Exact value, DType type) {
   switch (type) {
+    case DType::f8e4m3:
+      return round_to(value, kF8E4M3);
+    case DType::f8e5m2:
+      return round_to(value, kF8E5M2);
     case DType::f16:
       return round_to(value, kHalf);
     case DType::bf16:
@@ -100,6 +109,27 @@ double decode_half(uint16_t bits) {
                                                   : std::numeric_limits<double>::infinity())
                                  : std::ldexp(1024 + mantissa, exponent - 25);
   return (bits & 0x8000) != 0 ? -size : size;
+}
+
+// f8e5m2 is the first byte of the half with the same value.
+uint8_t encode_e5m2(double value) { return static_cast<uint8_t>(encode_half(value) >> 8); }
+double decode_e5m2(uint8_t bits) { return decode_half(static_cast<uint16_t>(bits << 8)); }
+
+uint8_t encode_e4m3(double value) {
+  auto sign = static_cast<uint8_t>(std::signbit(value) ? 0x80 : 0);
+  double size = std::fabs(value);
+  if (std::isnan(value)) return 0x7f;
+  if (size < 0x1p-6) return static_cast<uint8_t>(sign | static_cast<int>(size * 0x1p9));
+  int exponent = std::ilogb(size);
+  int mantissa = static_cast<int>(std::ldexp(size, 3 - exponent)) - 8;
+  return static_cast<uint8_t>(sign | ((exponent + 7) << 3) | mantissa);
+}
+double decode_e4m3(uint8_t bits) {
+  int exponent = (bits >> 3) & 15, mantissa = bits & 7;
+  double size = (bits & 0x7f) == 0x7f ? std::numeric_limits<double>::quiet_NaN()
+                : exponent == 0       ? mantissa * 0x1p-9
+                                      : std::ldexp(8 + mantissa, exponent - 10);
+  return (bits & 0x80) != 0 ? -size : size;
 }
 
 template <class T>
@@ -178,6 +208,12 @@ Scalar load_element(const std::byte* at, DType type) {
     case DType::u32:
       r.i = read<uint32_t>(at);
       break;
+    case DType::f8e4m3:
+      r.f = decode_e4m3(read<uint8_t>(at));
+      break;
+    case DType::f8e5m2:
+      r.f = decode_e5m2(read<uint8_t>(at));
+      break;
     case DType::f16:
       r.f = decode_half(read<uint16_t>(at));
       break;
@@ -218,6 +254,12 @@ void store_element(std::byte* at, const Scalar& value) {
     case DType::i64:
     case DType::u64:
       write(at, value.i);
+      break;
+    case DType::f8e4m3:
+      write(at, encode_e4m3(value.f));
+      break;
+    case DType::f8e5m2:
+      write(at, encode_e5m2(value.f));
       break;
     case DType::f16:
       write(at, encode_half(value.f));

@@ -118,7 +118,8 @@ constexpr const char* kValues =
     R"(Shapes are extents with x between them, and behind a colon the element type:
   A=64x32:f32   two dimensions, 64 by 32       A=8      one dimension of 8
   A=scalar      no dimension: one element      A=scalar:i32
-Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f16, bf16, f32, f64.)";
+Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, f16, bf16,
+f32, f64.)";
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");

@@ -129,10 +129,13 @@ class Cli(unittest.TestCase):
 
     def test_every_element_type_goes_through_npy(self):
         self.write("copy.tile", "function (A) -> (O) { O = ident(A); }")
-        for dtype in "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split():
+        for dtype in "i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3 f16 bf16 f32 f64".split():
             self.tile("run", "copy.tile", "--in", f"A=iota:3x4:{dtype}", "--out", "O=a.npy")
             text = self.tile("run", "copy.tile", "--in", "A=a.npy", "--out", "O=-")
             self.assertEqual(text.split()[-1], "11]]", dtype)
+        self.tile("run", "copy.tile", "--in", "A=iota:3x4:f8e5m2", "--out", "O=a.npy")
+        text = self.tile("run", "copy.tile", "--in", "A=a.npy", "--out", "O=-")
+        self.assertEqual(text.split()[-2:], ["10,", "12]]"], "11 is halfway between them")
 
     def test_pictures(self):
         self.write("in.png", png(3, 2, bytes(range(18))))

@@ -67,12 +67,25 @@ class Laid {
 };
 
 int precision(DType type) {
-  return type == DType::f16 ? 11 : type == DType::bf16 ? 8 : type == DType::f32 ? 24 : 53;
+  switch (type) {
+    case DType::f8e4m3:
+      return 4;
+    case DType::f8e5m2:
+      return 3;
+    case DType::f16:
+      return 11;
+    case DType::bf16:
+      return 8;
+    default:
+      return type == DType::f32 ? 24 : 53;
+  }
 }
 
 // Of the smallest normal number, as frexp gives it.
 int lowest_exponent(DType type) {
-  return type == DType::f64 ? -1021 : type == DType::f16 ? -13 : -125;
+  if (type == DType::f8e4m3) return -5;
+  bool half = type == DType::f16 || type == DType::f8e5m2;
+  return type == DType::f64 ? -1021 : half ? -13 : -125;
 }
 
 bool close(const Scalar& got, const Scalar& wanted, double tolerance) {

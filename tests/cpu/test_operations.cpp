@@ -11,9 +11,9 @@
 namespace tile::cpu {
 namespace {
 
-constexpr DType kAll[] = {DType::bool_, DType::i8,  DType::i16, DType::i32, DType::i64,
-                          DType::u8,    DType::u16, DType::u32, DType::u64, DType::f16,
-                          DType::bf16,  DType::f32, DType::f64};
+constexpr DType kAll[] = {DType::bool_,  DType::i8,  DType::i16,  DType::i32, DType::i64,
+                          DType::u8,     DType::u16, DType::u32,  DType::u64, DType::f8e4m3,
+                          DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
 constexpr DType kComputed[] = {DType::i32, DType::i64, DType::u32,
                                DType::u64, DType::f32, DType::f64};
 

@@ -115,9 +115,9 @@ TEST_F(RealNvrtc, FusesNoMultiplyAdd) {
 }
 
 TEST_F(RealNvrtc, SortsOfEveryTypeCompileWithoutSpills) {
-  for (DType type :
-       {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
-        DType::u32, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64}) {
+  for (DType type : {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8,
+                     DType::u16, DType::u32, DType::u64, DType::f8e4m3, DType::f8e5m2, DType::f16,
+                     DType::bf16, DType::f32, DType::f64}) {
     Compiled compiled = nvrtc_->compile(sort_source(type).text, "sm_75");
     EXPECT_TRUE(compiled.spills.empty()) << to_string(type) << compiled.log;
   }

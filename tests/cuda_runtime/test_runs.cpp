@@ -470,8 +470,9 @@ TEST_P(Sorts, AgreeWithTheReference) {
   const char* text = "function (A[M, N]) -> (S, P) { S = sort(A, 1); P = argsort(A, 0); }";
   std::vector<DType> types = {DType::f32};
   if (GetParam() < 100) {
-    types = {DType::bool_, DType::i8,  DType::i16, DType::i32,  DType::i64, DType::u8, DType::u16,
-             DType::u32,   DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
+    types = {DType::bool_,  DType::i8,  DType::i16,  DType::i32, DType::i64,
+             DType::u8,     DType::u16, DType::u32,  DType::u64, DType::f8e4m3,
+             DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
   }
   for (DType type : types) {
     HostTensor a = shuffled(type, {3, GetParam()});

@@ -13,9 +13,10 @@
 namespace tile::test {
 namespace {
 
-const std::vector<DType> kTypes = {DType::bool_, DType::i8,  DType::i16, DType::i32, DType::i64,
-                                   DType::u8,    DType::u16, DType::u32, DType::u64, DType::f16,
-                                   DType::bf16,  DType::f32, DType::f32, DType::f32, DType::f64};
+const std::vector<DType> kTypes = {DType::bool_,  DType::i8,    DType::i16, DType::i32, DType::i64,
+                                   DType::u8,     DType::u16,   DType::u32, DType::u64, DType::f16,
+                                   DType::bf16,   DType::f32,   DType::f32, DType::f32, DType::f64,
+                                   DType::f8e4m3, DType::f8e5m2};
 
 void draw(Draft& draft) {
   RandomSource& random = draft.random;

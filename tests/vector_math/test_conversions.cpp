@@ -1,5 +1,5 @@
 // Rule 5.6: casts truncate, saturate and give 0 for NaN. Rule 5.7: values are rounded once to f16
-// and bf16, to nearest even.
+// and bf16, to nearest even; rule 5.8: to f8.
 
 #include "backends/cpu/math/vector_math.h"
 #include "tests/vector_math/accuracy.h"
@@ -177,6 +177,98 @@ TEST(SmallFormats, HalfWidens) {
     check_widening([how = how](llvm::IRBuilderBase& ir,
                                llvm::Value* x) { return cpu::emit_float_from_f16(ir, x, how); },
                    half, cpu);
+  }
+}
+
+/// An 8-bit format, from its definition: with infinities as IEEE has them, or with one NaN alone.
+struct Tiny {
+  cpu::F8Format format;
+  Small digits;
+  bool infinities;
+  double largest;
+};
+constexpr Tiny kTiny[] = {{cpu::kF8E4M3, {4, -6, 8}, false, 448},
+                          {cpu::kF8E5M2, {3, -14, 15}, true, 57344}};
+
+double value_of(uint8_t bits, const Tiny& tiny) {
+  int fraction_bits = tiny.digits.digits - 1;
+  int magnitude = bits & 0x7f, exponent = magnitude >> fraction_bits;
+  int fraction = magnitude & ((1 << fraction_bits) - 1);
+  double sign = bits & 0x80 ? -1 : 1;
+  if (tiny.infinities && exponent == 0x7f >> fraction_bits) {
+    return fraction ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  }
+  if (!tiny.infinities && magnitude == 0x7f) return std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, tiny.digits.min_exponent - fraction_bits);
+  return sign * std::ldexp(fraction + (1 << fraction_bits),
+                           exponent - 1 + tiny.digits.min_exponent - fraction_bits);
+}
+
+double rounded(double x, const Tiny& tiny) {
+  if (x == 0 || std::isnan(x)) return x;
+  double beyond = tiny.infinities ? std::numeric_limits<double>::infinity() : std::nan("");
+  if (std::isinf(x)) return std::copysign(beyond, x);
+  int exponent = std::max(std::ilogb(x), tiny.digits.min_exponent) - (tiny.digits.digits - 1);
+  double r = std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
+  return std::fabs(r) <= tiny.largest ? r : std::copysign(beyond, x);
+}
+
+bool same(double want, double got) {
+  return std::isnan(want) ? std::isnan(got)
+                          : want == got && std::signbit(want) == std::signbit(got);
+}
+
+template <class T>
+void check_tiny(const Tiny& tiny, Cpu cpu, std::vector<T> x) {
+  for (int bits = 0; bits < 256; ++bits) {
+    double low = value_of(static_cast<uint8_t>(bits), tiny);
+    double high = value_of(static_cast<uint8_t>((bits + 1) & 0xff), tiny);
+    T tie = static_cast<T>((low + high) / 2);
+    for (T y : {static_cast<T>(low), tie, std::nextafter(tie, T(0)), std::nextafter(tie, 2 * tie)})
+      x.push_back(y);
+  }
+  for (double y : {448.0, 463.999, 464.0, 464.001, 480.0, 61439.0, 61440.0, 65536.0, 1e30})
+    x.insert(x.end(), {static_cast<T>(y), static_cast<T>(-y)});
+  for (unsigned lanes : {1u, 8u, 16u}) {
+    Compiled<T, uint8_t> compiled(
+        [&](llvm::IRBuilderBase& ir, Values in) {
+          return cpu::emit_f8_from_float(ir, in[0], tiny.format);
+        },
+        1, cpu, lanes);
+    std::vector<uint8_t> out = compiled(x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_TRUE(same(rounded(x[i], tiny), value_of(out[i], tiny)))
+          << x[i] << " gives " << value_of(out[i], tiny) << ", not " << rounded(x[i], tiny) << ", "
+          << lanes << " lanes on " << name_of(cpu);
+    }
+  }
+}
+
+TEST(SmallFormats, EightBitsRoundOnce) {
+  for (const Tiny& tiny : kTiny) {
+    for (Cpu cpu : {Cpu::Host, Cpu::Avx2, Cpu::Avx2WithoutF16c}) {
+      std::vector<float> singles = float_patterns(0, 4099, SIZE_MAX);
+      for (float special : special_values<float>()) singles.push_back(special);
+      check_tiny<float>(tiny, cpu, std::move(singles));
+      check_tiny<double>(tiny, cpu, samples<double>(100'000));
+    }
+  }
+}
+TEST(SmallFormats, EightBitsWiden) {
+  std::vector<uint8_t> all(256);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint8_t>(i);
+  for (const Tiny& tiny : kTiny) {
+    for (unsigned lanes : {1u, 8u, 16u}) {
+      Compiled<uint8_t, float> compiled(
+          [&](llvm::IRBuilderBase& ir, Values in) {
+            return cpu::emit_float_from_f8(ir, in[0], tiny.format);
+          },
+          1, Cpu::Host, lanes);
+      std::vector<float> out = compiled(all);
+      for (size_t i = 0; i < all.size(); ++i) {
+        ASSERT_TRUE(same(value_of(all[i], tiny), out[i])) << i << " gives " << out[i];
+      }
+    }
   }
 }
 

@@ -1,11 +1,10 @@
 #include "backends/cpu/emit/body_emitter.h"
 
-#include <llvm/ADT/APFloat.h>
-
 #include "backends/cpu/emit/fold_emitter.h"
 #include "backends/cpu/values/convert.h"
 #include "backends/cpu/values/operation.h"
 #include "backends/cpu/values/types.h"
+#include "core/ir/scalar.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cpu {
@@ -14,11 +13,9 @@ namespace {
 llvm::Constant* float_literal(llvm::LLVMContext& context, double value, DType type) {
   llvm::Type* as = register_type(context, type);
   if (type == DType::f32 || type == DType::f64) return llvm::ConstantFP::get(as, value);
-  llvm::APFloat exact(value);
-  bool inexact = false;
-  exact.convert(type == DType::f16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
-                llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return llvm::ConstantInt::get(as, exact.bitcastToAPInt());
+  uint16_t bits = 0;
+  store_element(reinterpret_cast<std::byte*>(&bits), real_scalar(value, type));
+  return llvm::ConstantInt::get(as, bits);
 }
 
 }  // namespace

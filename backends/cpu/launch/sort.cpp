@@ -25,15 +25,15 @@ namespace {
 
 constexpr int64_t kParallelRow = 1 << 16;
 
-// f16 and bf16 are their bits: as integers that order like the values.
-template <int kMantissa>
+// Narrow floats are their bits: as integers that order like the values. Magnitudes above kLargest
+// are NaN.
+template <class Bits, int kLargest>
 struct Narrow {
-  uint16_t bits;
-  bool is_nan() const {
-    constexpr uint16_t kInfinity = 0x7fff & ~((1 << kMantissa) - 1);
-    return (bits & 0x7fff) > kInfinity;
-  }
-  int order() const { return (bits & 0x8000) != 0 ? -(bits & 0x7fff) : bits; }
+  static constexpr int kSign = 1 << (8 * sizeof(Bits) - 1);
+  Bits bits;
+  int magnitude() const { return bits & (kSign - 1); }
+  bool is_nan() const { return magnitude() > kLargest; }
+  int order() const { return (bits & kSign) != 0 ? -magnitude() : magnitude(); }
 };
 
 // Whether a comes before b, NaN after everything; equal elements keep their places.
@@ -195,10 +195,14 @@ void sort_axis(const SortCall& call) {
       return sort_typed<uint32_t>(call);
     case DType::u64:
       return sort_typed<uint64_t>(call);
+    case DType::f8e4m3:
+      return sort_typed<Narrow<uint8_t, 0x7e>>(call);
+    case DType::f8e5m2:
+      return sort_typed<Narrow<uint8_t, 0x7c>>(call);
     case DType::f16:
-      return sort_typed<Narrow<10>>(call);
+      return sort_typed<Narrow<uint16_t, 0x7c00>>(call);
     case DType::bf16:
-      return sort_typed<Narrow<7>>(call);
+      return sort_typed<Narrow<uint16_t, 0x7f80>>(call);
     case DType::f32:
       return sort_typed<float>(call);
     case DType::f64:

@@ -107,6 +107,22 @@ llvm::Value* emit_f16_from_float(llvm::IRBuilderBase& ir, llvm::Value* x, HalfCo
 /// IEEE half in i16 lanes to float; exact.
 llvm::Value* emit_float_from_f16(llvm::IRBuilderBase& ir, llvm::Value* bits, HalfConversion how);
 
+/// An 8-bit float: of its `mantissa` bits, and the magnitude from which on an encoding is NaN or,
+/// where the format has one, infinity (`infinity`; 0: it has none).
+struct F8Format {
+  int mantissa;
+  int bias;
+  int infinity, nan;  // encodings
+};
+/// OCP 8-bit floating point specification (revision 1.0, 2023), section 5.
+constexpr F8Format kF8E4M3{3, 7, 0, 0x7f};
+constexpr F8Format kF8E5M2{2, 15, 0x7c, 0x7e};
+/// In i8 lanes. Rounds once, to nearest even, from float or double; beyond the largest number it is
+/// infinity, or NaN where the format has no infinity.
+llvm::Value* emit_f8_from_float(llvm::IRBuilderBase& ir, llvm::Value* x, const F8Format& format);
+/// f8 in i8 lanes to float; exact.
+llvm::Value* emit_float_from_f8(llvm::IRBuilderBase& ir, llvm::Value* bits, const F8Format& format);
+
 // Integers, of any width and number of lanes; nothing traps (spec 5.5).
 /// Truncating quotient; a/0 is 0, INT_MIN / -1 wraps.
 llvm::Value* emit_int_div(llvm::IRBuilderBase& ir, llvm::Value* a, llvm::Value* b, bool is_signed);

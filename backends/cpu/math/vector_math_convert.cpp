@@ -41,7 +41,7 @@ Value* to_i16(Bits bits) {
   return bits.ir->CreateTrunc(bits.value,
                               lanes::same_shape(bits.value->getType(), bits.ir->getInt16Ty()));
 }
-Bits from_i16(IRBuilderBase& ir, Value* bits) {
+Bits widened(IRBuilderBase& ir, Value* bits) {
   return {&ir, ir.CreateZExt(bits, lanes::same_shape(bits->getType(), ir.getInt32Ty()))};
 }
 
@@ -72,6 +72,41 @@ Real half_value(Bits half) {
   bits = lanes::select(at_least(magnitude, 0x7c00), bits | 0x7f800000, bits);
   bits = lanes::select(at_least(magnitude, 0x7c01), bits | 0x7fc00000, bits);
   return lanes::real_of(bits | lanes::shift_left(half & 0x8000, 16));
+}
+
+/// The bits of a float as those of the f8 nearest to it.
+Bits f8_bits(Real x, const F8Format& f) {
+  int dropped = 23 - f.mantissa, rebias = 127 - f.bias;
+  Bits bits = lanes::bits_of(x);
+  Bits magnitude = bits & 0x7fffffff;
+  Bits sign = lanes::shift_right(bits, 24) & 0x80;
+  Bits even = lanes::shift_right(magnitude, dropped) & 1;
+  Bits normal = lanes::shift_right(
+      magnitude - (int64_t{rebias} << 23) + ((int64_t{1} << (dropped - 1)) - 1) + even, dropped);
+  // Adding the power of two whose last bit is the subnormals' unit rounds to multiples of it.
+  int power = 127 + (1 - f.bias - f.mantissa) + 23;
+  Real unit = lanes::real_of(lanes::constant(bits, int64_t{power} << 23));
+  Bits subnormal = lanes::bits_of(lanes::abs(x) + unit) - (int64_t{power} << 23);
+  Bits r = lanes::select(at_least(magnitude, int64_t{rebias + 1} << 23), normal, subnormal);
+  int beyond = f.infinity != 0 ? f.infinity : f.nan;
+  r = lanes::select(at_least(r, beyond), lanes::constant(r, beyond), r);
+  r = lanes::select(at_least(magnitude, 0x7f800001), lanes::constant(r, f.nan), r);
+  return r | sign;
+}
+
+/// An f8's bits, in 32-bit lanes, as float.
+Real f8_value(Bits f8, const F8Format& f) {
+  Bits magnitude = f8 & 0x7f;
+  Real scaled =
+      lanes::real_of(lanes::shift_left(magnitude, 23 - f.mantissa)) * std::ldexp(1.0, 127 - f.bias);
+  Bits bits = lanes::bits_of(scaled);
+  if (f.infinity != 0) {
+    bits = lanes::select(at_least(magnitude, f.infinity), bits | 0x7f800000, bits);
+    bits = lanes::select(at_least(magnitude, f.infinity + 1), bits | 0x7fc00000, bits);
+  } else {
+    bits = lanes::select(at_least(magnitude, f.nan), bits | 0x7fc00000, bits);
+  }
+  return lanes::real_of(bits | lanes::shift_left(f8 & 0x80, 24));
 }
 
 }  // namespace
@@ -106,7 +141,20 @@ Value* emit_bf16_from_float(IRBuilderBase& ir, Value* x) {
 }
 
 Value* emit_float_from_bf16(IRBuilderBase& ir, Value* bits) {
-  return lanes::real_of(lanes::shift_left(from_i16(ir, bits), 16)).value;
+  return lanes::real_of(lanes::shift_left(widened(ir, bits), 16)).value;
+}
+
+Value* emit_f8_from_float(IRBuilderBase& ir, Value* x, const F8Format& format) {
+  IRBuilderBase::FastMathFlagGuard guard(ir);
+  ir.clearFastMathFlags();
+  Bits bits = f8_bits(to_float_odd({&ir, x}), format);
+  return ir.CreateTrunc(bits.value, lanes::same_shape(x->getType(), ir.getInt8Ty()));
+}
+
+Value* emit_float_from_f8(IRBuilderBase& ir, Value* bits, const F8Format& format) {
+  IRBuilderBase::FastMathFlagGuard guard(ir);
+  ir.clearFastMathFlags();
+  return f8_value(widened(ir, bits), format).value;
 }
 
 Value* emit_f16_from_float(IRBuilderBase& ir, Value* x, HalfConversion how) {
@@ -121,7 +169,7 @@ Value* emit_f16_from_float(IRBuilderBase& ir, Value* x, HalfConversion how) {
 Value* emit_float_from_f16(IRBuilderBase& ir, Value* bits, HalfConversion how) {
   IRBuilderBase::FastMathFlagGuard guard(ir);
   ir.clearFastMathFlags();
-  if (how == HalfConversion::Integer) return half_value(from_i16(ir, bits)).value;
+  if (how == HalfConversion::Integer) return half_value(widened(ir, bits)).value;
   Value* half = ir.CreateBitCast(bits, lanes::same_shape(bits->getType(), ir.getHalfTy()));
   return ir.CreateFPExt(half, lanes::same_shape(bits->getType(), ir.getFloatTy()));
 }

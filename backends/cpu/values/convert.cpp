@@ -10,12 +10,16 @@ llvm::Type* like(llvm::Value* value, llvm::Type* element) {
   return with_lanes(element, lanes == nullptr ? 1 : lanes->getNumElements());
 }
 
-bool is_narrow_float(DType t) { return t == DType::f16 || t == DType::bf16; }
+bool is_narrow_float(DType t) { return is_float(t) && bit_width(t) < 32; }
+
+F8Format f8_format(DType t) { return t == DType::f8e4m3 ? kF8E4M3 : kF8E5M2; }
 
 llvm::Value* widen(llvm::IRBuilderBase& ir, llvm::Value* bits, DType from, HalfConversion half) {
+  if (is_f8(from)) return emit_float_from_f8(ir, bits, f8_format(from));
   return from == DType::f16 ? emit_float_from_f16(ir, bits, half) : emit_float_from_bf16(ir, bits);
 }
 llvm::Value* narrow(llvm::IRBuilderBase& ir, llvm::Value* x, DType to, HalfConversion half) {
+  if (is_f8(to)) return emit_f8_from_float(ir, x, f8_format(to));
   return to == DType::f16 ? emit_f16_from_float(ir, x, half) : emit_bf16_from_float(ir, x);
 }
 
@@ -55,7 +59,8 @@ llvm::Value* emit_truth(llvm::IRBuilderBase& ir, llvm::Value* value, DType type)
   llvm::Value* zero = llvm::Constant::getNullValue(value->getType());
   if (type == DType::f32 || type == DType::f64) return ir.CreateFCmpUNE(value, zero);
   if (is_narrow_float(type)) {
-    value = ir.CreateAnd(value, llvm::ConstantInt::get(value->getType(), 0x7fff));
+    uint64_t magnitude = (uint64_t{1} << (bit_width(type) - 1)) - 1;
+    value = ir.CreateAnd(value, llvm::ConstantInt::get(value->getType(), magnitude));
   }
   return ir.CreateICmpNE(value, zero);
 }

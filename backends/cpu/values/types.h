@@ -7,8 +7,8 @@
 
 namespace tile::cpu {
 
-// In registers bool is i1, and f16 and bf16 are their bits in an i16: whatever the target, only
-// conversions touch them.
+// In registers bool is i1, and floats below 32 bits are their bits in an integer: whatever the
+// target, only conversions touch them.
 llvm::Type* register_type(llvm::LLVMContext& context, DType type);
 // In memory bool is an i8 that holds 0 or 1.
 llvm::Type* memory_type(llvm::LLVMContext& context, DType type);

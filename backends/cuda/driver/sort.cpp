@@ -40,19 +40,35 @@ const char* element_name(DType type) {
   }
 }
 
-// Whether a comes before b, NaN after everything. f16 and bf16 are their bits: as integers that
-// order like the values.
+// Of a float held as its bits, the encoding of the largest number; above it are NaN.
+const char* largest_of(DType type) {
+  switch (type) {
+    case DType::f8e4m3:
+      return "0x7e";
+    case DType::f8e5m2:
+      return "0x7c";
+    case DType::f16:
+      return "0x7c00";
+    default:
+      return "0x7f80";
+  }
+}
+
+// Whether a comes before b, NaN after everything. Floats below 32 bits are their bits: as integers
+// that order like the values.
 std::string before_text(DType type) {
   if (type == DType::f32 || type == DType::f64) {
     return "  return b != b ? a == a : a < b;\n";
   }
-  if (type != DType::f16 && type != DType::bf16) return "  return a < b;\n";
-  const char* infinity = type == DType::f16 ? "0x7c00" : "0x7f80";
-  std::string nan = std::string(" & 0x7fff) > ") + infinity;
-  return "  bool m = (a" + nan + ", n = (b" + nan +
-         ";\n"
-         "  int x = a & 0x8000 ? -(a & 0x7fff) : a, y = b & 0x8000 ? -(b & 0x7fff) : b;\n"
-         "  return n ? !m : !m && x < y;\n";
+  if (!is_float(type)) return "  return a < b;\n";
+  bool byte = bit_width(type) == 8;
+  std::string sign = byte ? "0x80" : "0x8000", magnitude = byte ? " & 0x7f" : " & 0x7fff";
+  std::string nan = magnitude + ") > " + largest_of(type);
+  auto order = [&](const std::string& x) {
+    return x + " & " + sign + " ? -(" + x + magnitude + ") : " + x;
+  };
+  return "  bool m = (a" + nan + ", n = (b" + nan + ";\n  int x = " + order("a") +
+         ", y = " + order("b") + ";\n  return n ? !m : !m && x < y;\n";
 }
 
 constexpr const char* kParameters =

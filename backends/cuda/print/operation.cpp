@@ -197,6 +197,9 @@ const char* comparison_sign(Op op) {
   }
 }
 
+// Floats below 32 bits, which only conversions look into.
+bool is_struct(DType type) { return is_float(type) && bit_width(type) < 32; }
+
 }  // namespace
 
 std::string_view type_name(DType type) {
@@ -207,7 +210,7 @@ std::string_view memory_type(DType type) {
 }
 
 std::string zero_value(DType type) {
-  if (type == DType::f16 || type == DType::bf16) return std::string(type_name(type)) + "{0}";
+  if (is_struct(type)) return std::string(type_name(type)) + "{0}";
   return "0";
 }
 
@@ -228,12 +231,11 @@ std::string integer_literal(int64_t value, DType type) {
 std::string real_literal(double value, DType type) {
   if (!is_float(type)) return integer_literal(real_scalar(value, type).i, type);
   value = real_scalar(value, type).f;
-  if (type == DType::f16 || type == DType::bf16) {
-    std::byte bytes[2];
+  if (is_struct(type)) {
     uint16_t bits = 0;
-    store_element(bytes, real_scalar(value, type));
-    std::memcpy(&bits, bytes, sizeof bits);
-    return std::string(type_name(type)) + "{(u16)" + std::to_string(bits) + "u}";
+    store_element(reinterpret_cast<std::byte*>(&bits), real_scalar(value, type));
+    return std::string(type_name(type)) + (is_f8(type) ? "{(u8)" : "{(u16)") +
+           std::to_string(bits) + "u}";
   }
   bool single = type == DType::f32;
   char text[64];
@@ -250,8 +252,8 @@ std::string real_literal(double value, DType type) {
 
 std::string print_truth(const ValueText& value) {
   if (value.type == DType::bool_) return value.text;
-  if (value.type == DType::f16 || value.type == DType::bf16) {
-    return "((" + value.text + ".bits & 0x7fff) != 0)";
+  if (is_struct(value.type)) {
+    return "((" + value.text + ".bits & " + (is_f8(value.type) ? "0x7f" : "0x7fff") + ") != 0)";
   }
   return "(" + value.text + " != 0)";
 }
@@ -260,13 +262,12 @@ std::string print_conversion(const ValueText& value, DType type) {
   if (value.type == type) return value.text;
   if (type == DType::bool_) return print_truth(value);
   std::string name(type_name(type));
-  bool narrow = value.type == DType::f16 || value.type == DType::bf16;
   ValueText x = value;
-  if (narrow && type != DType::f16 && type != DType::bf16) {
+  if (is_struct(value.type) && (!is_struct(type) || is_f8(value.type) || is_f8(type))) {
     x = {"from(" + value.text + ")", DType::f32};
     if (type == DType::f32) return x.text;
   }
-  if (type == DType::f16 || type == DType::bf16) {
+  if (is_struct(type)) {
     bool small = x.type == DType::bool_ || (is_integer(x.type) && bit_width(x.type) < 32);
     return "to_" + name + "(" + (small ? "(i32)" : "") + x.text + ")";
   }

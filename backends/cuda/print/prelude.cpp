@@ -17,6 +17,8 @@ typedef float f32;
 typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
+struct f8e4m3 { u8 bits; };
+struct f8e5m2 { u8 bits; };
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T e[N]; };
 #define FN static __device__ __forceinline__
 )";
@@ -64,6 +66,34 @@ FN bf16 to_bf16(u32 x) { return to_bf16(odd((f64)x)); }
 FN bf16 to_bf16(i64 x) { return to_bf16(odd(odd(x))); }
 FN bf16 to_bf16(u64 x) { return to_bf16(odd(odd(x))); }
 FN bf16 to_bf16(f16 x) { return to_bf16(from(x)); }
+template <int mantissa, int bias, int infinity, int nan> FN u8 f8_bits(f32 x) {
+  const u32 dropped = 23 - mantissa, rebias = (127 - bias) << 23;
+  const u32 unit = (127 + 24 - bias - mantissa) << 23;
+  u32 b = __float_as_uint(x), m = b & 0x7fffffffu;
+  u32 r = m >= rebias + 0x800000u
+              ? (m - rebias + (1u << (dropped - 1)) - 1u + (m >> dropped & 1u)) >> dropped
+              : __float_as_uint(__uint_as_float(m) + __uint_as_float(unit)) - unit;
+  const u32 beyond = infinity ? infinity : nan;
+  return (u8)((m > 0x7f800000u ? nan : r >= beyond ? beyond : r) | (b >> 24 & 0x80u));
+}
+template <int mantissa, int bias, int infinity, int nan> FN f32 f8_value(u8 bits) {
+  u32 m = bits & 0x7fu;
+  u32 b = __float_as_uint(__uint_as_float(m << (23 - mantissa)) *
+                          __uint_as_float((254u - bias) << 23));
+  if (m >= (infinity ? infinity : nan)) b = infinity == m ? 0x7f800000u : 0x7fc00000u;
+  return __uint_as_float(b | (u32)(bits & 0x80u) << 24);
+}
+#define TILE_F8(T, ...)                                                          \
+  FN T to_##T(f32 x) { T r; r.bits = f8_bits<__VA_ARGS__>(x); return r; }        \
+  FN f32 from(T x) { return f8_value<__VA_ARGS__>(x.bits); }                     \
+  FN T to_##T(f64 x) { return to_##T(odd(x)); }                                  \
+  FN T to_##T(i32 x) { return to_##T(odd((f64)x)); }                             \
+  FN T to_##T(u32 x) { return to_##T(odd((f64)x)); }                             \
+  FN T to_##T(i64 x) { return to_##T(odd(odd(x))); }                             \
+  FN T to_##T(u64 x) { return to_##T(odd(odd(x))); }
+TILE_F8(f8e4m3, 3, 7, 0, 0x7f)
+TILE_F8(f8e5m2, 2, 15, 0x7c, 0x7e)
+#undef TILE_F8
 template <class I, class F> FN I saturate(F x, I lo, I hi) {
   return x != x ? (I)0 : x <= (F)lo ? lo : x >= (F)hi ? hi : (I)x;
 }

@@ -124,7 +124,7 @@ Part Arithmetic::binary(std::string_view text, Part a, Part b, Span span) {
 }
 
 Part Arithmetic::unary(std::string_view text, Part a, Span) {
-  if (text == "-") return operation(Op::neg, a, arithmetic_type(a.type));
+  if (text == "-") return operation(Op::neg, a, compute_type(a.type));
   Ref no = frames_.operation(Op::logical_not, {condition(a)}, DType::bool_);
   return {frames_.truth(no), DType::i32};
 }

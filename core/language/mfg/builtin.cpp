@@ -128,7 +128,7 @@ std::optional<Value> Elaborator::one_argument_function(const Syntax& node) {
   const FunctionRow* row = find_function(node.text);
   if (row == nullptr) return std::nullopt;
   return arithmetic_.map(arguments(node, 1)[0], [&](Part p) {
-    DType own = arithmetic_type(p.type);
+    DType own = compute_type(p.type);
     switch (row->kind) {
       case Kind::floating:
         return arithmetic_.operation(row->op, p, DType::f32);
@@ -268,8 +268,8 @@ Value Elaborator::extremum(const Syntax& node, Op op) {
     fail(Stage::parse, "arity", node.span,
          "expected at least one argument of '" + std::string(node.text) + "'");
   }
-  Value result = arithmetic_.map(
-      args[0], [&](Part p) { return arithmetic_.widen(p, arithmetic_type(p.type)); });
+  Value result =
+      arithmetic_.map(args[0], [&](Part p) { return arithmetic_.widen(p, compute_type(p.type)); });
   for (size_t i = 1; i < args.size(); ++i) {
     result = arithmetic_.map(
         result, args[i], [&](Part a, Part b) { return arithmetic_.promoted_operation(op, a, b); },

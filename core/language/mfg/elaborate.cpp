@@ -178,7 +178,7 @@ void Elaborator::declare_function(const DeclarationSyntax& d) {
     any.type = *type;
     for (DType part : type->parts) {
       Ref unknown = frames_.size(Expr::variable(std::string(p.name.text) + ".any"));
-      any.parts.push_back(frames_.cast(unknown, arithmetic_type(part)));
+      any.parts.push_back(frames_.cast(unknown, compute_type(part)));
     }
     arguments.push_back({p.name, std::move(any)});
   }

@@ -104,7 +104,7 @@ Value Elaborator::sum_over(const std::vector<Range>& ranges, BlockId block, cons
     for (Ref c : counters) values.push_back(scalar_value({c, DType::i32}));
     if (tensor != nullptr) values.push_back(read_addressed(*tensor, counters));
     Value v = run_block(block, block_arguments(block, values, what));
-    v = arithmetic_.map(v, [&](Part p) { return arithmetic_.widen(p, arithmetic_type(p.type)); });
+    v = arithmetic_.map(v, [&](Part p) { return arithmetic_.widen(p, compute_type(p.type)); });
     type = v.type;
     return v.parts;
   });

@@ -152,7 +152,7 @@ Value Elaborator::read_global(const TensorInfo& tensor, const std::vector<Ref>& 
     if (component) key.component = static_cast<int>(i);
     key.rank = tensor.rank;
     Ref element = frames_.load(frames_.access(key), order, tensor.element.parts[i]);
-    DType held = arithmetic_type(tensor.element.parts[i]);
+    DType held = compute_type(tensor.element.parts[i]);
     value.parts.push_back(limited(key.tensor, frames_.cast(element, held)));
   }
   return value;

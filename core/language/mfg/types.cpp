@@ -43,11 +43,9 @@ std::optional<Type> parse_type(std::string_view name) {
 
 bool is_narrow(DType type) { return is_integer(type) && bit_width(type) < 32; }
 
-DType arithmetic_type(DType type) { return is_narrow(type) ? DType::i32 : type; }
-
 DType promoted(DType a, DType b) {
-  a = arithmetic_type(a);
-  b = arithmetic_type(b);
+  a = compute_type(a);
+  b = compute_type(b);
   if (a == DType::f32 || b == DType::f32) return DType::f32;
   return a == DType::u32 || b == DType::u32 ? DType::u32 : DType::i32;
 }

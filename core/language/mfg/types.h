@@ -29,8 +29,6 @@ std::optional<Type> parse_type(std::string_view name);
 std::optional<DType> parse_scalar(std::string_view name);
 
 bool is_narrow(DType type);  // 8 and 16 bits
-// The type that arithmetic on values of `type` is done in: narrow integers act as i32.
-DType arithmetic_type(DType type);
 // The common type of two operands of an operator: i32 with u32 gives u32, an integer with f32 f32.
 DType promoted(DType a, DType b);
 

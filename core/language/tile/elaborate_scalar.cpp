@@ -8,8 +8,8 @@ namespace {
 
 using Kind = ScalarScope::Kind;
 
-constexpr auto kCasts =
-    std::to_array<std::string_view>({"as_float", "as_bf16", "as_int", "as_uint", "as_bool"});
+constexpr auto kCasts = std::to_array<std::string_view>(
+    {"as_float", "as_bf16", "as_f8e4m3", "as_f8e5m2", "as_int", "as_uint", "as_bool"});
 constexpr auto kBuiltins = std::to_array<std::string_view>(
     {"builtin_softmax", "builtin_logsoftmax", "builtin_binary_crossentropy"});
 
@@ -243,9 +243,10 @@ NodeId Elaborator::scalar_call(ScalarScope& scope, PendingScalar pending) {
 // The type that a cast converts to; nullopt if the call is not a cast.
 std::optional<DType> Elaborator::cast_target(const Syntax& node) const {
   if (std::find(kCasts.begin(), kCasts.end(), node.text) == kCasts.end()) return std::nullopt;
-  bool wide = node.text != "as_bf16" && node.text != "as_bool";
-  check_arity(node, wide ? 2 : 1, wide ? 2 : 1);
-  if (!wide) return node.text == "as_bool" ? DType::bool_ : DType::bf16;
+  // as_bool, as_bf16 …: the type's own name; the others need a width.
+  std::optional<DType> named = parse_dtype(node.text.substr(std::string_view("as_").size()));
+  check_arity(node, named ? 1 : 2, named ? 1 : 2);
+  if (named) return named;
   const Syntax& width = at(node.args[1]);
   std::optional<DType> type;
   if (width.kind == SyntaxKind::integer) type = type_of_width(node.text, width.integer);

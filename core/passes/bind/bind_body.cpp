@@ -82,7 +82,8 @@ class BodyTyper {
   Kind kind_of_result(const Node& node) {
     switch (info(node.op).rule) {
       case TypeRule::arithmetic:
-        return acting_as_number(promoted(node, 0));
+        return node.op == Op::max || node.op == Op::min ? extreme(promoted(node, 0))
+                                                        : acting_as_number(promoted(node, 0));
       case TypeRule::integral:
         return acting_as_number(integers_only(node));
       case TypeRule::comparison:
@@ -111,11 +112,14 @@ class BodyTyper {
   }
 
   static Kind acting_as_number(Kind kind) {
-    if (kind.type == DType::bool_) kind.type = DType::i32;
+    kind.type = arithmetic_type(kind.type);
     return kind;
   }
+  // One of the operands.
+  static Kind extreme(Kind kind) { return is_f8(kind.type) ? kind : acting_as_number(kind); }
   static Kind as_float(Kind kind) {
-    if (kind.strength == Strength::strong && !is_float(kind.type)) kind.type = DType::f32;
+    bool narrow = !is_float(kind.type) || is_f8(kind.type);
+    if (kind.strength == Strength::strong && narrow) kind.type = DType::f32;
     if (kind.strength == Strength::weak_integer) kind.strength = Strength::weak_real;
     return kind;
   }

@@ -177,7 +177,7 @@ void bind_scatter(const CallArguments& a) {
   }
   Shape shape{a.size(0)};
   shape.insert(shape.end(), from.begin() + static_cast<std::ptrdiff_t>(outer), from.end());
-  DType type = a.type(0) == DType::bool_ ? DType::i32 : a.type(0);
+  DType type = arithmetic_type(a.type(0));
   a.context.declare(a.result(), type, std::move(shape), a.statement.span);
   a.context.add(Scatter{a.tensor(0), a.tensor(1), a.result(), a.statement.span});
 }

@@ -297,7 +297,7 @@ class ContractionBinder {
   DType output_type(DType value) const {
     bool adds =
         symbolic_.aggregation == Aggregation::sum || symbolic_.aggregation == Aggregation::product;
-    return adds && value == DType::bool_ ? DType::i32 : value;
+    return adds ? arithmetic_type(value) : value;
   }
 
   // Rule 4.4.

@@ -14,8 +14,6 @@ std::vector<Affine> with_axis(size_t rank, size_t axis, const Affine& inserted) 
   return index;
 }
 
-DType summed_type(DType type) { return type == DType::bool_ ? DType::i32 : type; }
-
 NodeId is_nan(Body& body, NodeId value) { return body.operation(Op::isnan, {value}, DType::bool_); }
 
 // Position k where the element equals the extreme (or both are NaN), else the largest integer.
@@ -63,7 +61,7 @@ void bind_arg_extreme(const CallArguments& a, Aggregation aggregation) {
 
 void bind_cumsum(const CallArguments& a) {
   size_t rank = a.rank(0), axis = a.axis(0, rank);
-  DType type = summed_type(a.type(0));
+  DType type = arithmetic_type(a.type(0));
   Piece piece = pointwise_piece(a.result(), rank);
   piece.iterators.push_back("k");
   std::vector<Affine> element = iterator_forms(rank);
@@ -135,7 +133,7 @@ void bind_sum_to(const CallArguments& a) {
     piece.iterators.push_back("k" + std::to_string(d));
   }
   Aggregation aggregation = reduces ? Aggregation::sum : Aggregation::assign;
-  DType type = reduces ? summed_type(a.type(0)) : a.type(0);
+  DType type = reduces ? arithmetic_type(a.type(0)) : a.type(0);
   piece.loads.push_back(make_access(a.tensor(0), element, a.tensor_span(0)));
   NodeId value = piece.body.load(0, a.type(0));
   piece.body.results = {piece.body.cast(value, accumulator_type(aggregation, type))};

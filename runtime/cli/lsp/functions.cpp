@@ -62,7 +62,8 @@ std::vector<std::string> function_names(Language language) {
   for (const OpInfo* row : scalar_functions()) names.emplace_back(row->spelling);
   if (language == Language::tile) {
     for (Function f : whole_tensor_functions()) names.emplace_back(to_string(f));
-    for (const char* cast : {"as_float", "as_bf16", "as_int", "as_uint", "as_bool"}) {
+    for (const char* cast :
+         {"as_float", "as_bf16", "as_f8e4m3", "as_f8e5m2", "as_int", "as_uint", "as_bool"}) {
       names.emplace_back(cast);
     }
   } else {

@@ -16,8 +16,8 @@ struct Row {
   std::string_view descr;
   DType type;
 };
-// bfloat16 has no NumPy name of its own; it is written as the two-byte void that ml_dtypes uses.
-constexpr std::array<Row, 14> kRows{{{"|b1", DType::bool_},
+// bfloat16 and f8 have no NumPy names of their own; they are written as ml_dtypes does.
+constexpr std::array<Row, 18> kRows{{{"|b1", DType::bool_},
                                      {"|i1", DType::i8},
                                      {"<i2", DType::i16},
                                      {"<i4", DType::i32},
@@ -26,6 +26,10 @@ constexpr std::array<Row, 14> kRows{{{"|b1", DType::bool_},
                                      {"<u2", DType::u16},
                                      {"<u4", DType::u32},
                                      {"<u8", DType::u64},
+                                     {"<V1", DType::f8e4m3},
+                                     {"|V1", DType::f8e4m3},
+                                     {"<f1", DType::f8e5m2},
+                                     {"|f1", DType::f8e5m2},
                                      {"<f2", DType::f16},
                                      {"<V2", DType::bf16},
                                      {"|V2", DType::bf16},

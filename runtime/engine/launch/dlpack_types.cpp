@@ -9,9 +9,10 @@ namespace {
 
 // By DType.
 constexpr DLDataType kTypes[] = {
-    {0, 0, 0},         {kDLBool, 8, 1},    {kDLInt, 8, 1},    {kDLInt, 16, 1},  {kDLInt, 32, 1},
-    {kDLInt, 64, 1},   {kDLUInt, 8, 1},    {kDLUInt, 16, 1},  {kDLUInt, 32, 1}, {kDLUInt, 64, 1},
-    {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}};
+    {0, 0, 0},         {kDLBool, 8, 1},    {kDLInt, 8, 1},           {kDLInt, 16, 1},
+    {kDLInt, 32, 1},   {kDLInt, 64, 1},    {kDLUInt, 8, 1},          {kDLUInt, 16, 1},
+    {kDLUInt, 32, 1},  {kDLUInt, 64, 1},   {kDLFloat8_e4m3fn, 8, 1}, {kDLFloat8_e5m2, 8, 1},
+    {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}, {kDLFloat, 32, 1},        {kDLFloat, 64, 1}};
 static_assert(std::size(kTypes) == static_cast<size_t>(DType::f64) + 1);
 
 }  // namespace

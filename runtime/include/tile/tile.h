@@ -305,10 +305,10 @@ TILE_API const char* tile_program_text(const tile_program* program);
  * + - * / % (rounded towards zero), floordiv, mod (rounded down), min, max, <, ==, ?: (condition,
  * then, else). A name is that of a dimension of the inputs, or "X.1", size 1 of input X, which
  * declares none.
- * type: the element type that the input must have ("bool", "i8" … "u64", "f16", "bf16", "f32",
- * "f64"); null where the program fixes none. Inputs that may be left out also have "default", an
- * array of its components; where declared "min", "max" and "label".
- * Freed with tile_string_free. */
+ * type: the element type that the input must have ("bool", "i8" … "u64", "f8e4m3", "f8e5m2", "f16",
+ * "bf16", "f32", "f64"); null where the program fixes none. Inputs that may be left out also have
+ * "default", an array of its components; where declared "min", "max" and "label". Freed with
+ * tile_string_free. */
 TILE_API tile_error* tile_program_signature(const tile_program* program, char** json);
 
 /* Warnings: what is valid in the program but surely not meant, as one JSON array on one line of

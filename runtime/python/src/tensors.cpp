@@ -19,12 +19,20 @@ struct NamedType {
   DLDataType type;
 };
 constexpr NamedType kTypes[] = {
-    {"f32", "float32", {kDLFloat, 32, 1}}, {"f64", "float64", {kDLFloat, 64, 1}},
-    {"f16", "float16", {kDLFloat, 16, 1}}, {"bf16", "bfloat16", {kDLBfloat, 16, 1}},
-    {"bool", "bool", {kDLBool, 8, 1}},     {"i8", "int8", {kDLInt, 8, 1}},
-    {"i16", "int16", {kDLInt, 16, 1}},     {"i32", "int32", {kDLInt, 32, 1}},
-    {"i64", "int64", {kDLInt, 64, 1}},     {"u8", "uint8", {kDLUInt, 8, 1}},
-    {"u16", "uint16", {kDLUInt, 16, 1}},   {"u32", "uint32", {kDLUInt, 32, 1}},
+    {"f32", "float32", {kDLFloat, 32, 1}},
+    {"f64", "float64", {kDLFloat, 64, 1}},
+    {"f16", "float16", {kDLFloat, 16, 1}},
+    {"bf16", "bfloat16", {kDLBfloat, 16, 1}},
+    {"f8e4m3", "float8_e4m3fn", {kDLFloat8_e4m3fn, 8, 1}},
+    {"f8e5m2", "float8_e5m2", {kDLFloat8_e5m2, 8, 1}},
+    {"bool", "bool", {kDLBool, 8, 1}},
+    {"i8", "int8", {kDLInt, 8, 1}},
+    {"i16", "int16", {kDLInt, 16, 1}},
+    {"i32", "int32", {kDLInt, 32, 1}},
+    {"i64", "int64", {kDLInt, 64, 1}},
+    {"u8", "uint8", {kDLUInt, 8, 1}},
+    {"u16", "uint16", {kDLUInt, 16, 1}},
+    {"u32", "uint32", {kDLUInt, 32, 1}},
     {"u64", "uint64", {kDLUInt, 64, 1}},
 };
 
@@ -188,8 +196,9 @@ DLDataType natural_type(nb::handle number) {
 
 DLDataType number_type(nb::handle number, const InputDeclaration& declared) {
   DLDataType type = type_named(declared.type);
-  bool direct =
-      type.bits != 0 && !(type.code == kDLFloat && type.bits == 16) && type.code != kDLBfloat;
+  bool narrow = type.code == kDLFloat && type.bits < 32;
+  bool direct = type.bits != 0 && !narrow && type.code <= kDLFloat;
+  direct = direct || type.code == kDLBool;
   if (type.bits != 0 && !direct) {
     raise_type("input " + declared.name + " holds " + declared.type + ": give an array of it");
   }

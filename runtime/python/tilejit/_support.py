@@ -11,6 +11,9 @@ logger.addHandler(logging.NullHandler())
 
 _NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool", "i8": "int8", "i16": "int16",
           "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
+# NumPy has these by the package ml_dtypes; PyTorch and JAX call them the same.
+_EXTENSIONS = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+_NAMED = {name: ours for ours, name in _EXTENSIONS.items()}
 
 
 def log(level: int, message: str) -> None:
@@ -34,19 +37,19 @@ class Explanation(str):
 
 def numpy_dtype(name: str) -> Any:
     import numpy
-    if name != "bf16":
+    if name not in _EXTENSIONS:
         return numpy.dtype(_NUMPY[name])
     try:
         import ml_dtypes
     except ImportError as error:
-        raise TypeError("the result holds bf16, which NumPy has with the package ml_dtypes alone") from error
-    return numpy.dtype(ml_dtypes.bfloat16)
+        raise TypeError(f"the result holds {name}, which NumPy has with the package ml_dtypes alone") from error
+    return numpy.dtype(getattr(ml_dtypes, _EXTENSIONS[name]))
 
 
 def _plain(array: Any, what: str) -> tuple[Any, str]:
     name = str(getattr(array, "dtype", type(array).__name__))
-    if name == "bfloat16" and hasattr(array, "view") and type(array).__module__ == "numpy":
-        return array.view("uint16"), "bf16"
+    if name in _NAMED and hasattr(array, "view") and type(array).__module__ == "numpy":
+        return array.view("uint16" if name == "bfloat16" else "uint8"), _NAMED[name]
     if hasattr(array, "dtype"):
         raise TypeError(f"{what} is a {type(array).__name__} of {name} that gives its elements neither by DLPack nor by "
                         "the buffer protocol, or whose strides are no multiples of an element")
@@ -66,7 +69,7 @@ def as_writable_array(array: Any, what: str) -> tuple[Any, str]:
 
 def torch_empty(shape: tuple[int, ...], name: str, like: Any) -> Any:
     import torch
-    return torch.empty(shape, dtype=getattr(torch, "bfloat16" if name == "bf16" else _NUMPY[name]), device=like.device)
+    return torch.empty(shape, dtype=getattr(torch, _EXTENSIONS.get(name) or _NUMPY[name]), device=like.device)
 
 
 def from_dlpack(array: Any, like: Any) -> Any:

@@ -19,7 +19,8 @@ from jax.custom_derivatives import SymbolicZero
 from . import Program, Spec
 
 _TARGET = "tilejit_call"
-_TYPES = {"f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64, "bool": jnp.bool_,
+_TYPES = {"f8e4m3": jnp.float8_e4m3fn, "f8e5m2": jnp.float8_e5m2,
+          "f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64, "bool": jnp.bool_,
           "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "i64": jnp.int64, "u8": jnp.uint8, "u16": jnp.uint16,
           "u32": jnp.uint32, "u64": jnp.uint64}
 

@@ -14,7 +14,8 @@ from . import _core
 from . import Engine, Program, Spec, default_engine, program as make_program
 from ._sizes import evaluate, names_of
 
-_TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+_TYPES = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
+          "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
           "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
           "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64}
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}

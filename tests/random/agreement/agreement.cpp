@@ -7,6 +7,10 @@ namespace {
 
 double type_epsilon(DType type) {
   switch (type) {
+    case DType::f8e4m3:
+      return 0x1p-3;
+    case DType::f8e5m2:
+      return 0x1p-2;
     case DType::f16:
       return 0x1p-9;
     case DType::bf16:
@@ -16,12 +20,18 @@ double type_epsilon(DType type) {
   }
 }
 
+// Beside zero.
+double smallest_step(DType type) {
+  return type == DType::f8e4m3 ? 0x1p-9 : type == DType::f8e5m2 ? 0x1p-16 : 1e-30;
+}
+
 bool close(const Scalar& a, const Scalar& b, double magnitude) {
   if (!is_float(a.type)) return a.i == b.i;
   if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) && std::isnan(b.f);
   if (std::isinf(a.f) || std::isinf(b.f)) return a.f == b.f;
   double scale = std::isfinite(magnitude) ? std::max(magnitude, std::fabs(a.f)) : std::fabs(a.f);
-  return std::fabs(a.f - b.f) <= type_epsilon(a.type) * std::fabs(a.f) + 0x1p-18 * scale + 1e-30;
+  return std::fabs(a.f - b.f) <=
+         type_epsilon(a.type) * std::fabs(a.f) + 0x1p-18 * scale + smallest_step(a.type);
 }
 
 bool equal(const Scalar& a, const Scalar& b) {

@@ -38,6 +38,7 @@ bool finite(const HostTensor& t) {
 
 // Of the results' own type, and of f32 arithmetic on the way.
 double tolerance_of(DType type) {
+  if (is_f8(type)) return type == DType::f8e4m3 ? 0x1p-3 : 0x1p-2;
   return type == DType::bf16 ? 0x1p-6 : type == DType::f16 ? 0x1p-9 : 2e-5;
 }
 

@@ -61,9 +61,9 @@ std::string Draft::dimension(const Known& tensor, size_t axis) const {
 }
 
 DType Draft::another_type(DType type) {
-  static const std::vector<DType> kOthers = {DType::bool_, DType::i8,  DType::u8,
-                                             DType::i32,   DType::i64, DType::f16,
-                                             DType::bf16,  DType::f32, DType::f64};
+  static const std::vector<DType> kOthers = {DType::bool_, DType::i8,     DType::u8,    DType::i32,
+                                             DType::i64,   DType::f16,    DType::bf16,  DType::f32,
+                                             DType::f64,   DType::f8e4m3, DType::f8e5m2};
   return random.percent(80) ? type : random.pick(kOthers);
 }
 

@@ -81,9 +81,9 @@ int64_t CompilerContext::size(const std::string& dim) const {
 std::string CompilerContext::any_dim() { return random.pick(names_); }
 
 DType CompilerContext::any_type() {
-  static const std::vector<DType> kOthers = {DType::bool_, DType::i8,   DType::u8,  DType::i32,
-                                             DType::i64,   DType::bf16, DType::f16, DType::f32,
-                                             DType::f32,   DType::f64};
+  static const std::vector<DType> kOthers = {
+      DType::bool_, DType::i8,  DType::u8,  DType::i32, DType::i64,    DType::bf16,
+      DType::f16,   DType::f32, DType::f32, DType::f64, DType::f8e4m3, DType::f8e5m2};
   if (options.floats) return random.percent(92) ? family_ : DType::f32;
   return random.percent(82) ? family_ : random.pick(kOthers);
 }

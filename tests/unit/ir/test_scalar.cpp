@@ -119,7 +119,41 @@ TEST(Scalar, NarrowFloatsRoundOnceToNearestEven) {
   EXPECT_TRUE(std::isnan(half(kNan)));
 }
 
+TEST(Scalar, FloatsOfEightBitsRoundOnceToNearestEven) {  // rule 5.8
+  auto e4m3 = [](double x) { return real_scalar(x, DType::f8e4m3).f; };
+  auto e5m2 = [](double x) { return real_scalar(x, DType::f8e5m2).f; };
+  EXPECT_EQ(e4m3(1.0625), 1.0);  // a tie goes to even
+  EXPECT_EQ(e4m3(1.0625 + 0x1p-40), 1.125);
+  EXPECT_EQ(e4m3(464), 448);
+  EXPECT_TRUE(std::isnan(e4m3(464.01)));
+  EXPECT_TRUE(std::isnan(e4m3(-kInf)));
+  EXPECT_EQ(e4m3(-0x1p-9), -0x1p-9);
+  EXPECT_EQ(e4m3(0x1p-10), 0.0);
+  EXPECT_EQ(e5m2(1.125), 1.0);
+  EXPECT_EQ(e5m2(61439), 57344);
+  EXPECT_EQ(e5m2(61440), kInf);
+  EXPECT_EQ(e5m2(-kInf), -kInf);
+  EXPECT_EQ(e5m2(0x1p-16), 0x1p-16);
+  EXPECT_EQ(e5m2(0x1p-17), 0.0);
+  EXPECT_TRUE(std::isnan(e5m2(kNan)));
+}
+
 TEST(Scalar, ElementsRoundTripThroughMemory) {
+  for (DType type : {DType::f8e4m3, DType::f8e5m2}) {
+    std::set<double> numbers;
+    for (int bits = 0; bits < 256; ++bits) {
+      auto memory = static_cast<std::byte>(bits), copy = std::byte{0};
+      Scalar value = load_element(&memory, type);
+      ASSERT_TRUE(same_value(value, real_scalar(value.f, type))) << bits;
+      store_element(&copy, value);
+      if (std::isnan(value.f)) continue;
+      ASSERT_EQ(memory, copy) << bits;
+      numbers.insert(value.f);
+    }
+    // Two zeros are one number; two encodings are NaN, or six and two infinite.
+    EXPECT_EQ(numbers.size(), type == DType::f8e4m3 ? 253U : 249U);
+    EXPECT_EQ(*numbers.rbegin(), type == DType::f8e4m3 ? 448 : kInf);
+  }
   for (DType type : {DType::f16, DType::bf16}) {
     for (int bits = 0; bits < 65536; ++bits) {
       auto pattern = static_cast<uint16_t>(bits);

@@ -26,6 +26,29 @@ TEST(BindTypes, Promotion) {  // rule 5.2
   EXPECT_EQ(type_of("A + B", DType::bool_, DType::u8), DType::u8);
 }
 
+// Floats of 8 bits are for storage.
+TEST(BindTypes, ArithmeticOnFloatsOfEightBitsGivesF32) {  // rule 5.8
+  constexpr DType e4m3 = DType::f8e4m3, e5m2 = DType::f8e5m2;
+  for (const char* text : {"A + 1", "A * A", "-A", "exp(A)", "abs(A)", "A / 2.0"}) {
+    EXPECT_EQ(type_of(text, e4m3), DType::f32) << text;
+  }
+  for (const char* text : {"ident(A)", "max(A, 0)", "A > 1 ? A : 0.5", "min(A, A)", "floor(A)"}) {
+    EXPECT_EQ(type_of(text, e4m3), e4m3) << text;
+  }
+  EXPECT_EQ(type_of("max(A, B)", e4m3, e5m2), DType::f32);
+  EXPECT_EQ(type_of("max(A, B)", e4m3, DType::bf16), DType::bf16);
+  EXPECT_EQ(type_of("A < B", e4m3, e5m2), DType::bool_);
+  EXPECT_EQ(type_of("as_f8e5m2(A)", DType::f64), e5m2);
+  EXPECT_EQ(type_of("as_f8e4m3(A + 1)", e4m3), e4m3);
+  for (const char* aggregation : {"+", "*"}) {
+    std::string text = std::string("function (A[N]) -> (O) { O[] = ") + aggregation + "(A[i]); }";
+    EXPECT_EQ(run(text, {vector_of(e4m3, {1, 3})}).type, DType::f32);
+  }
+  EXPECT_EQ(run("function (A[N]) -> (O) { O[] = >(A[i]); }", {vector_of(e4m3, {1, 3})}).type, e4m3);
+  EXPECT_EQ(run("function (A[N]) -> (O) { O = cumsum(A, 0); }", {vector_of(e5m2, {1, 3})}).type,
+            DType::f32);
+}
+
 TEST(BindTypes, UnsignedWithSignedSixtyFourBitsNeedsACast) {  // rule 5.2
   std::string error = error_of_bind("function (A, B) -> (O) { O = A * B; }",
                                     {{DType::u64, {1}}, {DType::i32, {1}}});

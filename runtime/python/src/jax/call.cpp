@@ -44,6 +44,10 @@ DLDataType type_of(ffi::DataType type) {
       return {kDLUInt, 32, 1};
     case ffi::DataType::U64:
       return {kDLUInt, 64, 1};
+    case ffi::DataType::F8E4M3FN:
+      return {kDLFloat8_e4m3fn, 8, 1};
+    case ffi::DataType::F8E5M2:
+      return {kDLFloat8_e5m2, 8, 1};
     case ffi::DataType::F16:
       return {kDLFloat, 16, 1};
     case ffi::DataType::BF16:
