@@ -89,6 +89,20 @@ void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
   app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
 }
 
+// Some options are for a program's file, some for named benchmarks.
+void check_options(const Request& request, const FileArguments& own, bool is_file) {
+  auto refuse = [](const std::string& option, const std::string& hint) {
+    fail(Stage::run, "argument", {}, option, hint);
+  };
+  if (is_file && request.peers) {
+    refuse("--peers: no other library has a program of one's own", "time another: --against FILE");
+  }
+  if (!is_file && (!own.shapes.empty() || !own.against.empty())) {
+    refuse("--shape and --against are for the file of a program, not for named benchmarks",
+           "tile-bench run FILE.tile --shape A=64x64");
+  }
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app(
       "Measures Tile programs: time, arithmetic or memory rate, share of what this "
@@ -141,6 +155,7 @@ int main_of(int argc, char** argv) {
   if (list->parsed()) return command_list(request);
   if (run->parsed()) {
     std::optional<std::string> file = program_file(request.names);
+    check_options(request, a.file, file.has_value());
     return file ? command_run_file(request, *file, a.file) : command_run(request);
   }
   request.tune_ms = a.budget_ms;

@@ -6,8 +6,10 @@
 #include <iostream>
 #include <sstream>
 
+#include "bench/commands/session.h"
 #include "bench/measure/prepared.h"
 #include "bench/measure/workload.h"
+#include "bench/report/html_report.h"
 #include "bench/report/results.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
@@ -123,6 +125,20 @@ double largest_difference(Prepared& a, Prepared& b) {
   return worst;
 }
 
+// The file that named benchmarks leave, and its page.
+void keep_results(const Request& request, const std::vector<Case>& cases) {
+  Request of_machine = request;
+  of_machine.names.clear();
+  Session session(of_machine);
+  ResultsFile file(request.json, request.resume, session.context());
+  for (const Case& c : cases) {
+    Prepared own = session.prepare(c);
+    file.add(session.time(own, c.name));
+  }
+  file.finish();
+  if (!request.html.empty()) write_html(read_results(request.json), request.html);
+}
+
 }  // namespace
 
 std::optional<std::string> program_file(const std::vector<std::string>& names) {
@@ -149,6 +165,8 @@ int command_run_file(const Request& request, const std::string& file,
   bool two = !arguments.against.empty();
   if (two) all.push_back(prepared(engine, case_of(arguments.against, arguments.shapes)));
   double worst = two ? largest_difference(all[0], all[1]) : 0;
+  std::vector<Case> cases;
+  for (const Prepared& p : all) cases.push_back(p.what());
   for (Prepared& p : all) {
     if (request.tune_ms > 0) p.tune(request.tune_ms, {});
   }
@@ -157,6 +175,7 @@ int command_run_file(const Request& request, const std::string& file,
   std::vector<Times> times = interleave(contenders, request.timing);
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
+  if (!request.json.empty()) keep_results(request, cases);
   if (!two) return 0;
   char text[160];
   double ratio = in_turns(times[1], times[0]);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/support/diagnostic_json.h"
+
 namespace tile {
 namespace {
 
@@ -111,16 +113,20 @@ std::string render(const Diagnostic& d, const Source& source) {
   return out;
 }
 
-std::string render_json(const Diagnostic& d, const Source& source) {
-  Position p = position_of(source, d.span.begin);
+std::string json_of(const Diagnostic& d, std::string_view stage, std::string_view file, Position p,
+                    std::string_view text) {
   auto field = [](const char* name, std::string_view value) {
     return "\"" + std::string(name) + "\":\"" + escape_json(value) + "\"";
   };
-  return "{" + field("severity", to_string(d.severity)) + "," + field("stage", to_string(d.stage)) +
-         "," + field("code", d.code) + "," + field("message", d.message) + "," +
-         field("hint", d.hint) + "," + field("file", source.name) +
-         ",\"line\":" + std::to_string(p.line) + ",\"column\":" + std::to_string(p.column) + "," +
-         field("text", render(d, source)) + "}";
+  return "{" + field("severity", to_string(d.severity)) + "," + field("stage", stage) + "," +
+         field("code", d.code) + "," + field("message", d.message) + "," + field("hint", d.hint) +
+         "," + field("file", file) + ",\"line\":" + std::to_string(p.line) +
+         ",\"column\":" + std::to_string(p.column) + "," + field("text", text) + "}";
+}
+
+std::string render_json(const Diagnostic& d, const Source& source) {
+  return json_of(d, to_string(d.stage), source.name, position_of(source, d.span.begin),
+                 render(d, source));
 }
 
 void fail(Stage stage, std::string code, Span span, std::string message, std::string hint) {

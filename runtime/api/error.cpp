@@ -1,3 +1,4 @@
+#include "core/support/diagnostic_json.h"
 #include "runtime/api/handles.h"
 
 namespace tile::api {
@@ -20,21 +21,21 @@ tile_error& shared_memory_error() {
 
 tile_error* make_error(const Diagnostic& diagnostic, const Source* source, bool of_call) {
   auto error = std::make_unique<tile_error>();
-  static const Source kNone{"<call>", ""};
   bool located = source != nullptr && !of_call;
-  const Source& text = located ? *source : kNone;
   error->stage = of_call ? TILE_STAGE_API : static_cast<tile_stage>(diagnostic.stage);
   error->code = diagnostic.code;
   error->message = diagnostic.message;
-  error->json = render_json(diagnostic, text);
   if (located) {
-    Position p = position_of(text, diagnostic.span.begin);
+    Position p = position_of(*source, diagnostic.span.begin);
     error->line = p.line;
     error->column = p.column;
-    error->rendered = render(diagnostic, text);
+    error->rendered = render(diagnostic, *source);
+    error->json = render_json(diagnostic, *source);
   } else {
     error->rendered = "error [" + diagnostic.code + "]: " + diagnostic.message + "\n";
     if (!diagnostic.hint.empty()) error->rendered += " hint: " + diagnostic.hint + "\n";
+    error->json = json_of(diagnostic, of_call ? "call" : to_string(diagnostic.stage), "", {0, 0},
+                          error->rendered);
   }
   return error.release();
 }

@@ -118,6 +118,7 @@ constexpr const char* kValues =
     R"(Shapes are extents with x between them, and behind a colon the element type:
   A=64x32:f32   two dimensions, 64 by 32       A=8      one dimension of 8
   A=scalar      no dimension: one element      A=scalar:i32
+Values are files, random:SHAPE, iota:SHAPE, or numbers: A=0.5, A=[1, 2, 3], A=[[1, 2], [3, 4]]:i32
 Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, f16, bf16,
 f32, f64.)";
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
@@ -312,7 +313,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   CLI::Option* steps =
       run->add_option("--steps", c.run.steps,
-                      "run N steps in time: each reads what --feed says of the step before");
+                      "run N steps in time: each reads what --feed says of the step before")
+          ->check(CLI::NonNegativeNumber);
   given(run->add_option("--feed", c.run.feeds,
                         "OUTPUT=INPUT: an output that is the next step's input (with --steps)"))
       ->needs(steps);

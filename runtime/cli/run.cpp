@@ -39,6 +39,15 @@ std::shared_ptr<LoadedProgram> asked_for(const std::shared_ptr<LoadedProgram>& p
   return asking_for(program, names);
 }
 
+// Without a feed all steps are the same.
+void require_feeds(const LoadedProgram& program, const RunArguments& arguments) {
+  if (!arguments.steps || !arguments.feeds.empty()) return;
+  fail(Stage::run, "argument", {},
+       "each of the steps would read the same: no output feeds an input",
+       "add --feed OUTPUT=INPUT; outputs are " + output_names(program) + ", inputs " +
+           input_names(program));
+}
+
 // OUTPUT=INPUT by their numbers.
 std::vector<Feed> feeds_of(const LoadedProgram& program, const std::vector<std::string>& pairs) {
   std::vector<Feed> feeds;
@@ -141,6 +150,7 @@ std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const O
 Ran run_program(const RunArguments& arguments, const Options& options) {
   Ran ran;
   ran.program = program_of(arguments, options);
+  require_feeds(*ran.program, arguments);
   std::vector<Feed> feeds = feeds_of(*ran.program, arguments.feeds);
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/ir/text.h"
@@ -15,6 +16,8 @@
 
 namespace tile::cli {
 namespace {
+
+using Json = nlohmann::json;
 
 [[noreturn]] void bad(const std::string& message, const std::string& hint = "") {
   fail(Stage::run, "argument", {}, message, hint);
@@ -49,6 +52,48 @@ std::optional<std::string> shape_in(const std::string& specification) {
     if (specification.starts_with(prefix)) return specification.substr(std::strlen(prefix));
   }
   return std::nullopt;
+}
+
+// The nested arrays' elements in order; false where the arrays of one level are of several lengths.
+bool flatten(const Json& value, size_t depth, Shape& shape, std::vector<double>& elements) {
+  if (value.is_number()) {
+    elements.push_back(value.get<double>());
+    return depth == shape.size();
+  }
+  if (!value.is_array() || value.empty()) return false;
+  auto count = static_cast<int64_t>(value.size());
+  if (depth == shape.size() && elements.empty()) shape.push_back(count);
+  return depth < shape.size() && shape[depth] == count &&
+         std::all_of(
+             value.begin(), value.end(),
+             [&](const Json& part) { return flatten(part, depth + 1, shape, elements); });
+}
+
+// "0.5", "[1, 2]", "[[1, 2], [3, 4]]:i32": numbers as JSON writes them, f32 unless a type follows.
+std::optional<HostTensor> written_out(const std::string& specification) {
+  std::string text = specification;
+  DType type = DType::f32;
+  if (size_t colon = text.rfind(':'); colon != std::string::npos) {
+    std::optional<DType> named = parse_dtype(text.substr(colon + 1));
+    if (!named) return std::nullopt;
+    type = *named;
+    text.resize(colon);
+  }
+  Json value = Json::parse(text, nullptr, false);
+  Shape shape;
+  std::vector<double> elements;
+  if (value.is_discarded() || !flatten(value, 0, shape, elements)) return std::nullopt;
+  HostTensor t(type, shape);
+  for (int64_t i = 0; i < t.count(); ++i) {
+    double element = elements[static_cast<size_t>(i)];
+    Scalar held = real_scalar(element, type);
+    if (!is_float(type) && convert(held, DType::f64).f != element) {
+      bad("\"" + specification + "\" holds a number that is none of " +
+          std::string(to_string(type)));
+    }
+    t.set(i, held);
+  }
+  return t;
 }
 
 HostTensor generated_box(const std::string& specification, const Shape& shape, const Box& box,
@@ -151,8 +196,9 @@ HostTensor read_tensor(const std::string& specification) {
   }
   if (ends_with(specification, ".npy")) return read_npy(specification);
   if (is_picture(specification)) return read_picture(specification);
+  if (std::optional<HostTensor> numbers = written_out(specification)) return std::move(*numbers);
   bad("cannot tell what \"" + specification + "\" is",
-      "expected a .npy, .png or .jpg file, random:SHAPE or iota:SHAPE");
+      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, or numbers: 0.5, [1, 2]:i32");
 }
 
 std::optional<InputType> type_of_boxes(const std::string& specification) {

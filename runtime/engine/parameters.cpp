@@ -1,5 +1,6 @@
 #include "runtime/engine/parameters.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 
@@ -27,13 +28,19 @@ HostTensor parameter_value(const Tensor& parameter, const std::vector<double>& c
   bool vector = p.init.size() > 1 || !parameter.dims.empty();
   HostTensor value(p.type, vector ? Shape{static_cast<int64_t>(p.init.size())} : Shape{});
   for (size_t c = 0; c < components.size(); ++c) {
-    bool below = p.min && components[c] < *p.min, above = p.max && components[c] > *p.max;
+    double given = components[c];
+    if (!is_float(p.type) && convert(real_scalar(given, p.type), DType::f64).f != given) {
+      refuse(parameter,
+             "is " + short_text(given) + ", but holds " + std::string(to_string(p.type)));
+    }
+    if ((p.min || p.max) && std::isnan(given)) refuse(parameter, "is no number");
+    bool below = p.min && given < *p.min, above = p.max && given > *p.max;
     if (below || above) {
       refuse(parameter,
-             "is " + short_text(components[c]) + ", which is " +
+             "is " + short_text(given) + ", which is " +
                  (below ? "less than " + short_text(*p.min) : "more than " + short_text(*p.max)));
     }
-    value.set(static_cast<int64_t>(c), real_scalar(components[c], p.type));
+    value.set(static_cast<int64_t>(c), real_scalar(given, p.type));
   }
   return value;
 }

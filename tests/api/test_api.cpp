@@ -131,6 +131,20 @@ TEST_F(Api, ErrorsCarryStageCodeAndPosition) {
   tile_error_free(error);
 }
 
+TEST_F(Api, ErrorsOfCallsHaveNoPlaceInTheText) {
+  tile_program* program = nullptr;
+  tile_error* error = tile_program_parse(engine_, "numpy", "a.tile", "x", 1, &program);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(tile_error_stage(error), TILE_STAGE_API);
+  EXPECT_EQ(tile_error_line(error), 0);
+  EXPECT_EQ(tile_error_column(error), 0);
+  std::string json = tile_error_json(error);
+  EXPECT_NE(json.find("\"stage\":\"call\""), std::string::npos) << json;
+  EXPECT_NE(json.find("\"line\":0,\"column\":0"), std::string::npos) << json;
+  EXPECT_EQ(json.find("<call>"), std::string::npos) << json;
+  tile_error_free(error);
+}
+
 // rule 8.1: each stage where the specification puts it.
 TEST_F(Api, BindCompileAndCallErrors) {
   tile_program* square = parsed("function (A[N, N]) -> (O) { O[i: N] = +(A[i, j]); }");

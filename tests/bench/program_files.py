@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tile-bench run on a program's file: program_files.py TILE-BENCH"""
+import json
 import os
 import re
 import subprocess
@@ -51,7 +52,16 @@ class ProgramFiles(unittest.TestCase):
         self.assertIn("other.tile takes", self.bench("p.tile", *SHAPES, "--against", "other.tile", status=1))
         self.assertIn("type or shape", self.bench("p.tile", *SHAPES, "--against", "fewer.tile", status=1))
 
+    def test_results_as_files(self):
+        self.bench("p.tile", *SHAPES, "--json", "r.json", "--html", "r.html")
+        with open(os.path.join(self.folder.name, "r.json")) as file:
+            self.assertEqual([b["name"] for b in json.load(file)["benchmarks"]], ["p.tile"])
+        with open(os.path.join(self.folder.name, "r.html")) as file:
+            self.assertIn("p.tile", file.read())
+
     def test_wrong_requests(self):
+        self.assertIn("--against", self.bench("p.tile", *SHAPES, "--peers", status=1))
+        self.assertIn("the file of a program", self.bench("--shape", "A=2x2", status=1))
         self.assertIn("no shape of B", self.bench("p.tile", "--shape", "A=2x2", status=1))
         self.assertIn("no input Q", self.bench("p.tile", *SHAPES, "--shape", "Q=1", status=1))
         self.assertIn("there is no file none.tile", self.bench("none.tile", *SHAPES, status=1))

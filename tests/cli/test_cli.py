@@ -88,12 +88,30 @@ class Cli(unittest.TestCase):
                 (["--steps", "2", "--feed", "A"], "OUTPUT=INPUT"), (["--feed", "A=U"], "--steps"),
                 (["--steps", "2", "--feed", "A=U", "--feed", "B=U"], "twice"),
                 (["--steps", "0", "--feed", "A=U"], "feeds no input"),
+                (["--steps", "-1", "--feed", "A=U"], "--steps"), (["--steps", "3"], "--feed"),
                 (["--steps", "2", "--feed", "A=U", "--mesh", "x=2"], "mesh")]:
             self.assertIn(message, self.tile(*given, *arguments, fails=True))
         self.write("shape.tile", "function (U[N]) -> (O) {\n  O[i: N - 1] = +(U[i] * 2);\n}\n")
         error = self.tile("run", "shape.tile", "--in", "U=iota:4", "--steps", "2", "--feed", "O=U", fails=True)
         self.assertIn("shape.tile:1:21: ", error)
         self.assertIn("f32[3]", error)
+
+    def test_numbers_as_inputs(self):
+        self.write("scaled.tile", "function (X[N], T) -> (O) { O = X * T; }")
+        run = ["run", "scaled.tile", "--out", "O=-"]
+        self.assertEqual(self.tile(*run, "--in", "X=[1, 2.5, -3]", "--in", "T=0.5").strip(), "[0.5, 1.25, -1.5]")
+        self.assertEqual(self.tile(*run, "--in", "X=[1, 2]:i32", "--in", "T=3:i32").strip(), "[3, 6]")
+        self.assertEqual(self.tile(*run, "--in", "X=[7]:u8", "--in", "T=1:u8").strip(), "[7]")
+        for value, message in [("[1, [2]]", "cannot tell"), ("[]", "cannot tell"), ("[1,", "cannot tell"),
+                               ("[300]:u8", "none of u8"), ("[0.5]:i32", "none of i32"), ("[true]", "cannot tell"),
+                               ("[" * 100000, "cannot tell")]:
+            self.assertIn(message, self.tile(*run, "--in", "X=" + value, "--in", "T=1", fails=True))
+
+    def test_parameters_that_do_not_fit(self):
+        self.write("blur.mfg", "@param_i32 radius(SLIDER, label=\"r\", min=1, max=9, init=2)\n"
+                   "@bounds(4, 4)\ndef t |x, y| { f32(radius) }\n")
+        for value, message in [("4.5", "i32"), ("nan", "i32"), ("10", "more than 9")]:
+            self.assertIn(message, self.tile("run", "blur.mfg", "--param", "radius=" + value, fails=True))
 
     def test_iterate_is_a_loop(self):
         step = "Map(w => (At(0) $ w) * 0.5f + (At(2) $ w) * 0.25f) o Slide(3, 1) o Pad(1, 1, Mirror)"

@@ -163,6 +163,21 @@ TEST(Format, WordsStayApart) {
   }
 }
 
+// Ends of blocks on lines of their own stand below where their blocks begin.
+TEST(Format, BlocksInBlocks) {
+  const std::string text =
+      "@bounds(4, 4)\n"
+      "def t |x, y| {\n"
+      "  let s = rsum(0..<3) |i| {\n"
+      "    rsum(0..<3) |j| {\n"
+      "      i + j\n"
+      "    }\n"
+      "  }\n"
+      "  f32(s)\n"
+      "}\n";
+  EXPECT_EQ(tile::cli::formatted(Language::mfg, source(text)), text);
+}
+
 // Every prefix of a program is a program or is refused, and so is the program with a byte replaced.
 TEST(Format, WhateverTheTextIs) {
   const std::string texts[] = {

@@ -66,4 +66,15 @@ if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # Debian's packages have a file of
           COMPONENT library)
 endif()
 
+# The documents, in the folders that their links to one another expect, and what editors need.
+file(GLOB_RECURSE _documents RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/core/*.md ${PROJECT_SOURCE_DIR}/runtime/*.md ${PROJECT_SOURCE_DIR}/bench/*.md
+     ${PROJECT_SOURCE_DIR}/backends/*.md)
+foreach(_document ${_documents} .github/SECURITY.md third_party/BUILDING.md)
+  get_filename_component(_folder ${_document} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${_document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${_folder} COMPONENT programs)
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/tile COMPONENT programs
+        PATTERN __pycache__ EXCLUDE)
+
 include(TilePackages)

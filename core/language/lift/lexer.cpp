@@ -77,8 +77,10 @@ class Lexer {
     }
     size_t begin = at_++;
     while (at_ < text_.size() && (static_cast<unsigned char>(peek()) & 0xC0) == 0x80) ++at_;
+    bool bracket = text_[begin] == '[';
     fail(Stage::parse, "syntax", span_from(begin),
-         "no token starts with this character: expected a name, a number or an operator");
+         "no token starts with this character: expected a name, a number or an operator",
+         bracket ? "an element of an array is At(1) $ w" : "");
   }
 
   Token name() {

@@ -3,6 +3,7 @@
 #include "core/language/mfg/builtin_names.h"
 #include "core/language/mfg/elaborate.h"
 #include "core/support/control.h"
+#include "core/support/nearest_name.h"
 
 namespace tile::mfg {
 
@@ -207,6 +208,25 @@ Value Elaborator::call(const Syntax& node) {
   unknown_function(node);
 }
 
+namespace {
+
+// What people know from other languages, or the name that they may have meant.
+std::string hint_for(std::string_view name, const ProgramSyntax& program) {
+  if (name == "pow") return "a power of a positive x is exp(e * log(x)); x * x is a square";
+  if (name == "sum") return "write rsum(begin..end) |i| { … }";
+  if (name == "clip") return "write clamp(x, low, high)";
+  std::vector<std::string_view> known = builtin_functions();
+  for (const DeclarationSyntax& d : program.declarations) {
+    std::string_view declared =
+        d.name.text.empty() ? d.statement.definition.name.text : d.name.text;
+    known.push_back(declared);
+  }
+  std::optional<std::string_view> nearest = nearest_name(name, known);
+  return nearest ? "did you mean '" + std::string(*nearest) + "'?" : "";
+}
+
+}  // namespace
+
 void Elaborator::unknown_function(const Syntax& node) const {
   std::string quoted = "'" + std::string(node.text) + "'";
   if (node.text == function_) {
@@ -221,8 +241,10 @@ void Elaborator::unknown_function(const Syntax& node) const {
     fail(Stage::parse, "type", node.span,
          "expected a function or a tensor, but " + quoted + " is a value");
   }
-  fail(Stage::parse, "name", node.span, "unknown function or tensor " + quoted,
-       later ? quoted + " is defined further down: definitions stand before their uses" : "");
+  std::string hint = later
+                         ? quoted + " is defined further down: definitions stand before their uses"
+                         : hint_for(node.text, syntax_);
+  fail(Stage::parse, "name", node.span, "unknown function or tensor " + quoted, std::move(hint));
 }
 
 Value Elaborator::cast(const Syntax& node, DType type) {

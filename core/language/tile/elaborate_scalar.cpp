@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/language/tile/elaborate.h"
+#include "core/support/nearest_name.h"
 
 namespace tile {
 namespace {
@@ -269,6 +270,11 @@ constexpr std::string_view kProduct =
 constexpr std::string_view kSum = "a sum is a contraction: S[i: M] = +(A[i, j])";
 constexpr std::string_view kMean =
     "a mean is a contraction and a division: S[i: M] = +(A[i, j]); then Mean = S / N";
+constexpr std::string_view kClamp = "bounds are written max(min(X, high), low)";
+constexpr std::string_view kSilu = "write X * sigmoid(X)";
+constexpr std::string_view kVariance =
+    "a variance is a mean of squares: D = X - Mean; S[i, 0: M, 1] = +(D[i, j] * D[i, j]); V = S / "
+    "N";
 constexpr std::string_view kSelect = "write `condition ? value : other`";
 constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
 constexpr std::array kIdioms = {
@@ -288,6 +294,14 @@ constexpr std::array kIdioms = {
     Idiom{"softmax",
           "softmax is written out: T[i, 0: M, 1] = >(X[i, j]); E = exp(X - T); S[i, 0: M, 1] = "
           "+(E[i, j]); P = E / S"},
+    Idiom{"clip", kClamp},
+    Idiom{"clamp", kClamp},
+    Idiom{"maximum", "the larger of two is max(a, b)"},
+    Idiom{"minimum", "the smaller of two is min(a, b)"},
+    Idiom{"silu", kSilu},
+    Idiom{"swish", kSilu},
+    Idiom{"var", kVariance},
+    Idiom{"std", kVariance},
     Idiom{"where", kSelect},
     Idiom{"select", kSelect},
     Idiom{"if", kSelect},

@@ -91,6 +91,10 @@ class Lexer {
     std::string hint;
     if (shown == "_") hint = "names start with a letter";
     if (shown == ".") hint = "numbers need digits before the dot, as in 0.5";
+    bool of_value = at_ > 0 && (is_word(text_[at_ - 1]) || text_[at_ - 1] == ')');
+    if (shown == "." && of_value) {
+      hint = "tensors have no methods: X.sum(1) is the contraction S[i: M] = +(X[i, j])";
+    }
     std::string quoted = "'" + std::string(shown) + "'";
     if (shown.size() == 1 && (shown[0] < 0x20 || shown[0] == 0x7f)) {
       char code[8];

@@ -12,10 +12,6 @@
 
 namespace tile {
 
-// The candidate nearest to `name` by edit distance, if it is near enough to be a slip of the hand.
-std::optional<std::string_view> nearest_name(std::string_view name,
-                                             const std::vector<std::string_view>& candidates);
-
 struct Symbol {
   enum class Kind : uint8_t { input, assigned, dimension };
   Kind kind = Kind::input;

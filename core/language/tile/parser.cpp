@@ -28,7 +28,12 @@ void Parser::fail_expected(std::string_view what, std::string_view hint) const {
 const Token& Parser::expect(std::string_view symbol, std::string_view where) {
   if (!peek().is(symbol)) {
     std::string what = "'" + std::string(symbol) + "' " + std::string(where);
-    fail_expected(what, symbol == ";" ? "every statement ends in a semicolon" : "");
+    std::string_view hint = symbol == ";" ? "every statement ends in a semicolon" : "";
+    bool goes_on = peek().is("/") || peek().is("*") || peek().is("+") || peek().is("-");
+    if (symbol == ";" && goes_on) {
+      hint = "a contraction is all of its statement: S[i: M] = +(A[i, j]); Mean = S / N";
+    }
+    fail_expected(what, hint);
   }
   return take();
 }

@@ -73,7 +73,11 @@ class Formatter {
 
   void begin_line(size_t i) {
     size_t depth = open_.size();
-    for (size_t k = i; k < pieces_.size() && closes(pieces_[k]) && depth > 0; ++k) --depth;
+    // Of the brackets that close on this line.
+    for (size_t k = i; k < pieces_.size() && closes(pieces_[k]) && depth > 0; ++k) {
+      if (k > i && line_ends_before(k) > 0) break;
+      --depth;
+    }
     std::set<int> lines(open_.begin(), open_.begin() + static_cast<ptrdiff_t>(depth));
     size_t level = lines.size();
     const Piece& piece = pieces_[i];

@@ -5,10 +5,10 @@
 
 #include "backends/code_passes.h"
 #include "core/fusion/group.h"
-#include "core/language/tile/names.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/support/diagnostic.h"
+#include "core/support/nearest_name.h"
 
 namespace tile {
 namespace {

@@ -134,7 +134,9 @@ TILE_API int tile_error_line(const tile_error* error);
 TILE_API int tile_error_column(const tile_error* error);
 /* The whole error as text for people: position, message, source line with a caret, hint. */
 TILE_API const char* tile_error_rendered(const tile_error* error);
-/* The same as one JSON object on one line. */
+/* The same as one JSON object on one line: severity, stage ("call" of TILE_STAGE_API), code,
+ * message, hint, file, line, column (0 where an error has none) and text, which is the rendered
+ * one. */
 TILE_API const char* tile_error_json(const tile_error* error);
 TILE_API void tile_error_free(tile_error* error); /* NULL is allowed */
 
