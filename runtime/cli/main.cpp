@@ -121,6 +121,7 @@ constexpr const char* kValues =
 Values are files, random:SHAPE, iota:SHAPE, or numbers: A=0.5, A=[1, 2, 3], A=[[1, 2], [3, 4]]:i32
 Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, f16, bf16,
 f32, f64.)";
+constexpr double kMostSteps = 1e18;  // fewer than 64 bits count
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
@@ -314,7 +315,7 @@ int main_of(int argc, char** argv) {
   CLI::Option* steps =
       run->add_option("--steps", c.run.steps,
                       "run N steps in time: each reads what --feed says of the step before")
-          ->check(CLI::NonNegativeNumber);
+          ->check(CLI::Range(0.0, kMostSteps));
   given(run->add_option("--feed", c.run.feeds,
                         "OUTPUT=INPUT: an output that is the next step's input (with --steps)"))
       ->needs(steps);

@@ -89,6 +89,7 @@ class Cli(unittest.TestCase):
                 (["--steps", "2", "--feed", "A=U", "--feed", "B=U"], "twice"),
                 (["--steps", "0", "--feed", "A=U"], "feeds no input"),
                 (["--steps", "-1", "--feed", "A=U"], "--steps"), (["--steps", "3"], "--feed"),
+                (["--steps", "9" * 23, "--feed", "A=U"], "--steps"),
                 (["--steps", "2", "--feed", "A=U", "--mesh", "x=2"], "mesh")]:
             self.assertIn(message, self.tile(*given, *arguments, fails=True))
         self.write("shape.tile", "function (U[N]) -> (O) {\n  O[i: N - 1] = +(U[i] * 2);\n}\n")

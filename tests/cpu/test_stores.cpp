@@ -61,6 +61,24 @@ serial i from [0] extent [9] {
 )");
 }
 
+// No instruction scatters elements of less than 32 bits.
+TEST(CpuStores, LanesApart) {
+  each_kind_and_type(R"(
+nest stores
+argument X: $type [130] strides [1]
+argument Y: $type [130] strides [1]
+argument Z: $type [400] strides [1] written
+serial i from [0] extent [2] {
+  vector l from [0] extent [64] width 64 {
+    $kind Z[199*i + 3*l] (X[65*i + l], Y[65*i + l]) { %0:$type = load 0; %1:$type = load 1; yield $results }
+  }
+  vector m from [0] extent [min(61, 63 - 5*i)] width 64 {
+    $kind Z[399 - 3*m] (X[m], Y[i + m]) { %0:$type = load 0; %1:$type = load 1; yield $results }
+  }
+}
+)");
+}
+
 // Lanes combine in any order, and products of three values stay exact only in wide types.
 TEST(CpuStores, OneCellForAllLanes) {
   for (const std::string kind : kKinds) {
