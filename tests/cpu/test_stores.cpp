@@ -65,15 +65,15 @@ serial i from [0] extent [9] {
 TEST(CpuStores, LanesApart) {
   each_kind_and_type(R"(
 nest stores
-argument X: $type [130] strides [1]
-argument Y: $type [130] strides [1]
-argument Z: $type [400] strides [1] written
+argument X: $type [40] strides [1]
+argument Y: $type [40] strides [1]
+argument Z: $type [200] strides [1] written
 serial i from [0] extent [2] {
-  vector l from [0] extent [64] width 64 {
-    $kind Z[199*i + 3*l] (X[65*i + l], Y[65*i + l]) { %0:$type = load 0; %1:$type = load 1; yield $results }
+  vector l from [0] extent [16] width 16 {
+    $kind Z[99*i + 3*l] (X[17*i + l], Y[17*i + l]) { %0:$type = load 0; %1:$type = load 1; yield $results }
   }
-  vector m from [0] extent [min(61, 63 - 5*i)] width 64 {
-    $kind Z[399 - 3*m] (X[m], Y[i + m]) { %0:$type = load 0; %1:$type = load 1; yield $results }
+  vector m from [0] extent [min(13, 15 - 5*i)] width 16 {
+    $kind Z[199 - 3*m] (X[m], Y[i + m]) { %0:$type = load 0; %1:$type = load 1; yield $results }
   }
 }
 )");
