@@ -56,6 +56,21 @@ def test_bf16():
     assert twice(a, out=out) is out and out.astype(float).tolist() == [0, 2, 4, 6, 8, 10]
 
 
+@pytest.mark.parametrize("cast, name", [("as_f8e4m3", "float8_e4m3fn"), ("as_f8e5m2", "float8_e5m2")])
+def test_f8(cast, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    numbers = np.array([1, 2.5, -3.3, 1e9, 0.001], np.float32)
+    made = tile.program(f"function (A) -> (O) {{ O = {cast}(A); }}")(numbers)
+    assert made.dtype == dtype
+    np.testing.assert_array_equal(made.astype(np.float32), numbers.astype(dtype).astype(np.float32))
+    assert tile.program(TWICE)(made).dtype == np.float32
+    torch = pytest.importorskip("torch")
+    made = tile.program(f"function (A) -> (O) {{ O = {cast}(A); }}")(torch.from_numpy(numbers[:3]))
+    assert made.dtype == getattr(torch, name)
+    assert torch.equal(tile.program(TWICE)(made), 2 * torch.from_numpy(numbers[:3]).to(made.dtype).float())
+
+
 def test_layouts():
     twice = tile.program(TWICE)
     base = numbers(6, 8)
