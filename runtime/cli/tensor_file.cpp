@@ -13,6 +13,7 @@
 #include "runtime/cli/files.h"
 #include "runtime/cli/npy/npy.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/parameters.h"
 
 namespace tile::cli {
 namespace {
@@ -54,13 +55,15 @@ std::optional<std::string> shape_in(const std::string& specification) {
   return std::nullopt;
 }
 
+constexpr size_t kMostNested = 64;  // arrays; tensors have no more dimensions
+
 // The nested arrays' elements in order; false where the arrays of one level are of several lengths.
 bool flatten(const Json& value, size_t depth, Shape& shape, std::vector<double>& elements) {
   if (value.is_number()) {
     elements.push_back(value.get<double>());
     return depth == shape.size();
   }
-  if (!value.is_array() || value.empty()) return false;
+  if (!value.is_array() || value.empty() || depth == kMostNested) return false;
   auto count = static_cast<int64_t>(value.size());
   if (depth == shape.size() && elements.empty()) shape.push_back(count);
   return depth < shape.size() && shape[depth] == count &&
@@ -85,13 +88,12 @@ std::optional<HostTensor> written_out(const std::string& specification) {
   if (value.is_discarded() || !flatten(value, 0, shape, elements)) return std::nullopt;
   HostTensor t(type, shape);
   for (int64_t i = 0; i < t.count(); ++i) {
-    double element = elements[static_cast<size_t>(i)];
-    Scalar held = real_scalar(element, type);
-    if (!is_float(type) && convert(held, DType::f64).f != element) {
+    std::optional<Scalar> element = given_element(elements[static_cast<size_t>(i)], type);
+    if (!element) {
       bad("\"" + specification + "\" holds a number that is none of " +
           std::string(to_string(type)));
     }
-    t.set(i, held);
+    t.set(i, *element);
   }
   return t;
 }

@@ -19,6 +19,12 @@ std::string short_text(double value) {
 
 }  // namespace
 
+std::optional<Scalar> given_element(double number, DType type) {
+  Scalar held = real_scalar(number, type);
+  bool changed = !is_float(type) && convert(held, DType::f64).f != number;
+  return changed ? std::nullopt : std::optional(held);
+}
+
 HostTensor parameter_value(const Tensor& parameter, const std::vector<double>& components) {
   const RuntimeParameter& p = parameter.parameter.value();
   if (components.size() != p.init.size()) {
@@ -29,7 +35,8 @@ HostTensor parameter_value(const Tensor& parameter, const std::vector<double>& c
   HostTensor value(p.type, vector ? Shape{static_cast<int64_t>(p.init.size())} : Shape{});
   for (size_t c = 0; c < components.size(); ++c) {
     double given = components[c];
-    if (!is_float(p.type) && convert(real_scalar(given, p.type), DType::f64).f != given) {
+    std::optional<Scalar> element = given_element(given, p.type);
+    if (!element) {
       refuse(parameter,
              "is " + short_text(given) + ", but holds " + std::string(to_string(p.type)));
     }
@@ -40,7 +47,7 @@ HostTensor parameter_value(const Tensor& parameter, const std::vector<double>& c
              "is " + short_text(given) + ", which is " +
                  (below ? "less than " + short_text(*p.min) : "more than " + short_text(*p.max)));
     }
-    value.set(static_cast<int64_t>(c), real_scalar(given, p.type));
+    value.set(static_cast<int64_t>(c), *element);
   }
   return value;
 }

@@ -105,7 +105,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.tile(*run, "--in", "X=[7]:u8", "--in", "T=1:u8").strip(), "[7]")
         for value, message in [("[1, [2]]", "cannot tell"), ("[]", "cannot tell"), ("[1,", "cannot tell"),
                                ("[300]:u8", "none of u8"), ("[0.5]:i32", "none of i32"), ("[true]", "cannot tell"),
-                               ("[" * 100000, "cannot tell")]:
+                               ("[" * 100000, "cannot tell"), ("[" * 60000 + "1" + "]" * 60000, "cannot tell")]:
             self.assertIn(message, self.tile(*run, "--in", "X=" + value, "--in", "T=1", fails=True))
 
     def test_parameters_that_do_not_fit(self):

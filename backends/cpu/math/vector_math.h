@@ -107,12 +107,12 @@ llvm::Value* emit_f16_from_float(llvm::IRBuilderBase& ir, llvm::Value* x, HalfCo
 /// IEEE half in i16 lanes to float; exact.
 llvm::Value* emit_float_from_f16(llvm::IRBuilderBase& ir, llvm::Value* bits, HalfConversion how);
 
-/// An 8-bit float: of its `mantissa` bits, and the magnitude from which on an encoding is NaN or,
-/// where the format has one, infinity (`infinity`; 0: it has none).
+/// A format of 8-bit floats.
 struct F8Format {
-  int mantissa;
-  int bias;
-  int infinity, nan;  // encodings
+  int mantissa;  // bits
+  int bias;      // of the exponent
+  int infinity;  // its encoding; 0: there is none
+  int nan;       // the encoding that is written; any from it or above infinity on is read as NaN
 };
 /// OCP 8-bit floating point specification (revision 1.0, 2023), section 5.
 constexpr F8Format kF8E4M3{3, 7, 0, 0x7f};

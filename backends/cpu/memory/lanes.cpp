@@ -230,6 +230,20 @@ Value* gather_narrow(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Val
   return ir.CreateBitCast(cut, llvm::FixedVectorType::get(element, lanes.width));
 }
 
+// Scatters know 32 bits and more; LLVM would take narrower ones apart, with all of their addresses
+// in vectors first. The fence has no instruction: it keeps the scheduler from comparing the stores
+// of one column with those of all others, which for 64 columns of 64 bytes took it seconds.
+void store_one_by_one(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,
+                      unsigned count) {
+  llvm::Type* element = value->getType()->getScalarType();
+  for (uint64_t lane = 0; lane < count; ++lane) {
+    Value* offset = ir.CreateExtractElement(offsets, lane);
+    ir.CreateAlignedStore(ir.CreateExtractElement(value, lane),
+                          ir.CreateGEP(element, pointer, offset), alignment_of(element));
+  }
+  ir.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
+}
+
 }  // namespace
 
 Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Value* offsets,
@@ -240,20 +254,6 @@ Value* load_gathered(IRBuilderBase& ir, llvm::Type* element, Value* pointer, Val
   auto* type = llvm::FixedVectorType::get(element, lanes.width);
   return ir.CreateMaskedGather(type, ir.CreateGEP(element, pointer, offsets), alignment_of(element),
                                full_mask(ir, lanes), inactive_lanes(type));
-}
-
-// Scatters know 32 bits and more; LLVM would take narrower ones apart, with all of their addresses
-// in vectors first. The fence has no instruction: it keeps the scheduler from comparing the stores
-// of one column with those of all others, which for 64 columns of 64 bytes took it seconds.
-static void store_one_by_one(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,
-                             unsigned count) {
-  llvm::Type* element = value->getType()->getScalarType();
-  for (uint64_t lane = 0; lane < count; ++lane) {
-    Value* offset = ir.CreateExtractElement(offsets, lane);
-    ir.CreateAlignedStore(ir.CreateExtractElement(value, lane),
-                          ir.CreateGEP(element, pointer, offset), alignment_of(element));
-  }
-  ir.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
 }
 
 void store_scattered(IRBuilderBase& ir, Value* value, Value* pointer, Value* offsets,

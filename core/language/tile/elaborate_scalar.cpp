@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/language/tile/casts.h"
 #include "core/language/tile/elaborate.h"
 #include "core/support/nearest_name.h"
 
@@ -30,6 +31,8 @@ std::string_view widths(std::string_view cast) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> cast_functions() { return kCasts; }
 
 Body Elaborator::scalar_expression(std::span<const std::string_view> operands) {
   ScalarScope scope{.kind = Kind::operands, .operand_names = operands};

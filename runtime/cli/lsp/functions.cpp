@@ -5,6 +5,7 @@
 #include "core/ir/operation.h"
 #include "core/language/lift/evaluator.h"
 #include "core/language/mfg/builtin_names.h"
+#include "core/language/tile/casts.h"
 #include "runtime/cli/lsp/words.h"
 
 namespace tile::lsp {
@@ -62,10 +63,7 @@ std::vector<std::string> function_names(Language language) {
   for (const OpInfo* row : scalar_functions()) names.emplace_back(row->spelling);
   if (language == Language::tile) {
     for (Function f : whole_tensor_functions()) names.emplace_back(to_string(f));
-    for (const char* cast :
-         {"as_float", "as_bf16", "as_f8e4m3", "as_f8e5m2", "as_int", "as_uint", "as_bool"}) {
-      names.emplace_back(cast);
-    }
+    for (std::string_view cast : cast_functions()) names.emplace_back(cast);
   } else {
     for (const lift::Pattern& p : patterns()) names.emplace_back(p.name);
     for (const char* own : {"fun", "ArrayType", "add", "mult", "id", "toFloat", "toInt"}) {
