@@ -6,8 +6,9 @@
 
 BIN holds tile, digits, tile-gpu-check and tile-program-check. Classes: devices, several (two GPUs in one process, where
 there are two), conformance, differential, gradients, reals, large, programs (random whole programs of the three
-languages, gradients included), networks (forward, first and second derivatives at three sizes), digits, memcheck,
-synccheck, initcheck and racecheck (the last two reported, not required). After each class its result is printed as one
+languages, gradients included), networks (forward, first and second derivatives at three sizes), digits, cancellation
+(how late calls return that are cancelled), memcheck, synccheck, initcheck and racecheck (the last two reported, not
+required). After each class its result is printed as one
 JSON line and kept in the file of --json; with --resume classes in that file that passed are not run again. A class that
 would begin after the budget is left for the next call, and programs goes on where the budget ended it. Exit status: 0 all required classes passed, 1 one failed, 2 some are left, 77 no GPU."""
 import argparse
@@ -195,6 +196,11 @@ class Checks:
         return {"passed": done.returncode == 0,
                 "output": (done.stdout + done.stderr).decode(errors="replace").splitlines()[-3:]}
 
+    def cancellation(self):
+        done = self.run([self.program("tile-gpu-check"), "cancel"])
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return {"passed": done.returncode == 0, "calls": rows, "stderr": done.stderr[-400:]}
+
     def sanitized(self, tool):
         sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not os.path.exists(sanitizer):
@@ -244,7 +250,7 @@ class Checks:
 
 
 CLASSES = ["devices", "several", "conformance", "differential", "gradients", "reals", "large", "networks", "digits",
-           "memcheck", "synccheck", "initcheck", "racecheck", "programs"]
+           "cancellation", "memcheck", "synccheck", "initcheck", "racecheck", "programs"]
 # initcheck does not see what bulk copies store, and takes the results for uninitialised: it reports a kernel written by
 # hand whose block fills shared memory and stores it by cp.async.bulk.global.shared::cta, or by the tensor variant, waits
 # for the copy and is then read by cudaMemcpy, although every value is right; with plain stores it reports nothing

@@ -4,6 +4,7 @@
 //
 //   tile-gpu-check differential|reals|large|gradients FIRST COUNT
 //   tile-gpu-check several                 two GPUs in one process (several.h)
+//   tile-gpu-check cancel                  calls that are cancelled (cancel.h)
 //
 // Prints a JSON line for each program that disagrees or fails, and one at the end with the number
 // of programs that were compared. Exit status: 0 all agree, 1 some do not, 3 the context is lost
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "tests/executors/run_backends.h"
+#include "tests/gpu/cancel.h"
 #include "tests/gpu/several.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/agreement/gradient_case.h"
@@ -104,8 +106,10 @@ class Check {
 
 int main_of(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "several") return check_several();
+  if (argc == 2 && std::string(argv[1]) == "cancel") return check_cancel();
   if (argc != 4) {
-    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients FIRST COUNT | several\n";
+    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients FIRST COUNT | several | "
+                 "cancel\n";
     return 2;
   }
   try {
