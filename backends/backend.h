@@ -83,6 +83,12 @@ class DeviceSession {
     (void)work;
     return nullptr;
   }
+  // Whether the caller makes a recording of its own of what this stream is given: nothing runs now,
+  // nobody can wait for it, and it may run many times later, beside what other streams do.
+  virtual bool is_recorded(void* stream) {
+    (void)stream;
+    return false;
+  }
   // Runs `work`, which gives the stream its work, and tells the nanoseconds that the device took.
   virtual double elapsed_ns(void* stream, const std::function<void()>& work) = 0;
 };

@@ -17,6 +17,10 @@ FakeDriver::FakeDriver() {
   find(calls, "fake_cuda_calls");
   find(live, "fake_cuda_live");
   find(first_arguments, "fake_cuda_first_arguments");
+  find(record, "fake_cuda_record");
+  find(recorded, "fake_cuda_recorded");
+  find(run_recording, "fake_cuda_run_recording");
+  find(drop_recording, "fake_cuda_drop_recording");
 }
 
 const FakeDriver& fake_driver() {

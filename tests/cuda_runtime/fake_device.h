@@ -19,6 +19,10 @@ struct FakeDriver {
   int (*calls)(const char* name) = nullptr;
   int (*live)() = nullptr;
   int (*first_arguments)() = nullptr;
+  void (*record)(void* stream) = nullptr;
+  void* (*recorded)(void* stream) = nullptr;
+  void (*run_recording)(void* recording) = nullptr;
+  void (*drop_recording)(void* recording) = nullptr;
 };
 const FakeDriver& fake_driver();
 

@@ -270,6 +270,48 @@ TEST_F(Replays, WhatCannotBeRecordedIsLaunched) {
   EXPECT_EQ(graphs(), before);
 }
 
+// A recording of the caller's, which may run while other runs do: with temporaries of its own.
+TEST_F(Replays, RecordingsOfTheCallersHaveTemporariesOfTheirOwn) {
+  HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
+  for (int i = 0; i < 2; ++i) run_right(a, t);  // the library has a recording for these tensors
+  std::shared_ptr<const Executable> e;
+  std::vector<TensorView> inputs = {view(a, Memory::device)}, outputs = {view(t, Memory::device)};
+  e = program_->executable(std::span<const TensorView>(inputs));
+  std::vector<float> expected;
+  run(*e, inputs, outputs);
+  for (int64_t i = 0; i < 8; ++i) expected.push_back(static_cast<float>(t.at(i).f));
+  RunOptions options;
+  options.stream = &a;
+  int before = graphs();
+  fake_driver().record(&a);
+  for (int64_t i = 0; i < 8; ++i) t.set(i, real_scalar(-1, DType::f32));
+  run(*e, inputs, outputs, options);
+  void* recording = fake_driver().recorded(&a);
+  ASSERT_NE(recording, nullptr);
+  EXPECT_EQ(graphs(), before);
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(t.at(i).f, -1) << "nothing runs while it is recorded";
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int64_t i = 0; i < 8; ++i) t.set(i, real_scalar(-1, DType::f32));
+    fake_driver().run_recording(recording);
+    for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(t.at(i).f, expected[static_cast<size_t>(i)]);
+  }
+  fake_driver().drop_recording(recording);
+  run_right(a, t);
+}
+
+TEST_F(Replays, RecordingsOfTheCallersTakeNoHostTensors) {
+  HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
+  std::vector<TensorView> inputs = {view(a, Memory::host)}, outputs = {view(t, Memory::device)};
+  std::shared_ptr<const Executable> e = program_->executable(std::span<const TensorView>(inputs));
+  RunOptions options;
+  options.stream = &a;
+  fake_driver().record(&a);
+  Diagnostic d = failure_of([&] { run(*e, inputs, outputs, options); });
+  EXPECT_EQ(d.code, "argument");
+  EXPECT_THAT(d.message, ::testing::HasSubstr("recorded"));
+  fake_driver().drop_recording(fake_driver().recorded(&a));
+}
+
 TEST_F(Replays, FailureOfAGraphNamesItsKernels) {
   HostTensor a(DType::f32, {8, 16}), t(DType::f32, {8});
   for (int i = 0; i < 2; ++i) run_right(a, t);

@@ -29,7 +29,7 @@ namespace tile::cuda {
                   X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
                       X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuMemcpyHtoDAsync) \
                           X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) \
-                              X(cuTensorMapEncodeTiled) X(cuStreamBeginCapture) \
+                              X(cuTensorMapEncodeTiled) X(cuStreamBeginCapture) X(cuStreamIsCapturing) \
                                   X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) \
                                       X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuCtxSynchronize)
 // clang-format on

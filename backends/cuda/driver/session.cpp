@@ -164,6 +164,17 @@ std::unique_ptr<Recording> Session::record(const std::function<void(void*)>& wor
   return record_graph(device_, *this, work);
 }
 
+bool Session::is_recorded(void* stream) {
+  if (stream == nullptr) return false;  // the session's own
+  Current current(*device_);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult asked = driver_.cuStreamIsCapturing_(stream_of(stream), &status);
+  // The legacy default stream while another stream is recorded: it does nothing now.
+  if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+  check(asked, "asking for the state of a stream");
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 double Session::elapsed_ns(void* stream, const std::function<void()>& work) {
   Current current(*device_);
   struct Event {

@@ -29,6 +29,7 @@ class Session : public DeviceSession {
   void synchronize(void* stream) override;
   void finish() override;
   std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) override;
+  bool is_recorded(void* stream) override;
   double elapsed_ns(void* stream, const std::function<void()>& work) override;
 
   // The caller's stream, or this session's own for null.

@@ -70,7 +70,8 @@ class DeviceLaunches {
         outputs_(outputs),
         arena_(arena),
         options_(options),
-        session_(*e.engine->session()) {
+        session_(*e.engine->session()),
+        recorded_(session_.is_recorded(options.stream)) {
     launching_.stream = options.stream;
     launching_.session = &session_;
     launching_.workspace = arena + e.arena_bytes;
@@ -81,7 +82,8 @@ class DeviceLaunches {
     for (const Launch& launch : e_.launches) {
       if (options_.control != nullptr) {
         // What the stream has been given is not taken back: it gets one launch at a time.
-        if (&launch != &e_.launches.front()) session_.synchronize(options_.stream);
+        bool first = &launch == &e_.launches.front();
+        if (!first && !recorded_) session_.synchronize(options_.stream);
         if (options_.control->is_over()) throw options_.control->reason(launch.where);
       }
       this->launch(launch);
@@ -113,7 +115,7 @@ class DeviceLaunches {
     PointerArray pointers(count);
     for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
     trace::Scope span("launch", [&] { return name_of(e_, launch); });
-    bool timed = options_.profile != nullptr || trace::is_kept();
+    bool timed = (options_.profile != nullptr || trace::is_kept()) && !recorded_;
     if (!timed) return start(launch, pointers.all());
     double ns = session_.elapsed_ns(options_.stream, [&] { start(launch, pointers.all()); });
     if (options_.profile != nullptr) options_.profile->push_back(ns);
@@ -140,6 +142,7 @@ class DeviceLaunches {
   std::byte* arena_;
   const RunOptions& options_;
   DeviceSession& session_;
+  bool recorded_;  // by the caller: nothing runs now
   LaunchOptions launching_;
 };
 
@@ -175,6 +178,7 @@ class DeviceRun {
         session_(*e.engine->session()) {}
 
   void run() {
+    refuse_host_memory_in_recordings();
     for (const TensorView& input : inputs_) bring_in(input);
     for (const TensorView& output : outputs_) make_room(output);
     run_in_place(e_, input_data_, output_data_, options_);
@@ -182,6 +186,14 @@ class DeviceRun {
   }
 
  private:
+  void refuse_host_memory_in_recordings() const {
+    auto on_host = [](const TensorView& t) { return t.memory == Memory::host; };
+    bool any = std::any_of(inputs_.begin(), inputs_.end(), on_host) ||
+               std::any_of(outputs_.begin(), outputs_.end(), on_host);
+    if (!any || !session_.is_recorded(options_.stream)) return;
+    fail(Stage::run, "argument", {}, "a stream that is recorded is given a tensor in host memory",
+         "copy it to the device before the recording begins");
+  }
   std::byte* temporary(size_t bytes) {
     memory_.push_back(std::make_unique<DeviceMemory>(session_, bytes, options_.stream));
     return memory_.back()->data();
@@ -282,10 +294,11 @@ void run_in_place(const Executable& e, std::span<void* const> inputs,
   if (options.memory != nullptr) {
     return DeviceLaunches(e, inputs, outputs, options.memory, options).run();
   }
-  // A recording runs as a whole: nobody looks between its launches.
+  // A recording runs as a whole: nobody looks between its launches. Within a recording of the
+  // caller's it would use the temporaries that other runs have, too.
   bool recorded =
       e.replays && options.recorded && options.profile == nullptr && options.control == nullptr &&
-      !trace::is_kept() &&
+      !trace::is_kept() && !e.engine->session()->is_recorded(options.stream) &&
       e.replays->run(inputs, outputs, options.stream, [&](std::byte* arena, void* stream) {
         RunOptions recording;
         recording.stream = stream;

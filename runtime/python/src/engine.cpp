@@ -40,6 +40,30 @@ void LogQueue::hand_on() {
   for (const auto& [level, message] : messages) log.get()(logging_level(level), message);
 }
 
+void* DeviceMemory::allocate(void* self, size_t bytes, size_t, void* stream) noexcept {
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyObject* made = PyObject_CallFunction(static_cast<DeviceMemory*>(self)->allocate_.ptr(), "KK",
+                                         static_cast<unsigned long long>(bytes),
+                                         reinterpret_cast<unsigned long long>(stream));
+  void* memory = made == nullptr ? nullptr : PyLong_AsVoidPtr(made);
+  Py_XDECREF(made);
+  // What was raised becomes the library's error of code "memory".
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  PyGILState_Release(state);
+  return memory;
+}
+
+void DeviceMemory::release(void* self, void* memory, size_t, void*) noexcept {
+  // Of an interpreter that is gone memory is not given back: the process ends.
+  if (Py_IsInitialized() == 0) return;
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyObject* done = PyObject_CallFunction(static_cast<DeviceMemory*>(self)->release_.ptr(), "K",
+                                         reinterpret_cast<unsigned long long>(memory));
+  Py_XDECREF(done);
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  PyGILState_Release(state);
+}
+
 Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend) {
   tile_engine_options options{};
   options.struct_size = sizeof options;
@@ -59,6 +83,13 @@ Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend)
   options.memory_cache_limit = o.memory_cache_limit;
   options.limit_compile_ms = o.limit_compile_ms;
   options.cancel_spares_runs = 1;
+  tile_allocator allocator{};
+  if (!o.device_memory.is_none()) {
+    nb::tuple functions = nb::cast<nb::tuple>(o.device_memory);
+    device_memory_ = new DeviceMemory(functions[0], functions[1]);
+    allocator = {sizeof allocator, &DeviceMemory::allocate, &DeviceMemory::release, device_memory_};
+    options.device_allocator = &allocator;
+  }
   released(*this, [&] { return tile_engine_create(&options, &engine_); });
   on_device_ = std::strncmp(tile_engine_device(engine_), "cuda", 4) == 0;
 }
@@ -91,7 +122,8 @@ void bind_engine(nb::module_& module) {
           [](Engine* self, std::string backend, int threads, std::optional<std::string> cache_dir,
              std::optional<std::string> cache_mode, size_t cache_limit, size_t memory_cache_limit,
              size_t memory_limit, std::optional<std::string> features,
-             std::optional<std::string> precision, bool deterministic, uint64_t limit_compile_ms) {
+             std::optional<std::string> precision, bool deterministic, uint64_t limit_compile_ms,
+             nb::object device_memory) {
             EngineOptions options;
             options.backend = std::move(backend);
             options.threads = threads;
@@ -104,6 +136,7 @@ void bind_engine(nb::module_& module) {
             options.precision = std::move(precision);
             options.deterministic = deterministic;
             options.limit_compile_ms = limit_compile_ms;
+            options.device_memory = std::move(device_memory);
             new (self) Engine(options);
           },
           nb::arg("backend") = "cpu", nb::kw_only(), nb::arg("threads") = 0,
@@ -111,7 +144,10 @@ void bind_engine(nb::module_& module) {
           nb::arg("cache_limit") = 0, nb::arg("memory_cache_limit") = 0,
           nb::arg("memory_limit") = 0, nb::arg("features") = nb::none(),
           nb::arg("precision") = nb::none(), nb::arg("deterministic") = false,
-          nb::arg("limit_compile_ms") = 0)
+          nb::arg("limit_compile_ms") = 0, nb::arg("device_memory") = nb::none(),
+          "device_memory: a pair of functions, (bytes, stream) -> address and (address), that take "
+          "memory of a GPU in the order of a CUDA stream and give it back; None: the library's "
+          "own.")
       .def_prop_ro(
           "device", [](const Engine& e) { return tile_engine_device(e.get()); },
           "The device in words.")

@@ -43,6 +43,20 @@ struct EngineOptions {
   size_t memory_limit = 0, cache_limit = 0, memory_cache_limit = 0;
   bool deterministic = false;
   uint64_t limit_compile_ms = 0;
+  nb::object device_memory;  // None, or functions that take and give back memory of the device
+};
+
+// Memory of the device from functions of Python's, of a framework's allocator for one.
+class DeviceMemory {
+ public:
+  DeviceMemory(nb::object allocate, nb::object release)
+      : allocate_(std::move(allocate)), release_(std::move(release)) {}
+  // As tile_allocator's, with this as `user`.
+  static void* allocate(void* self, size_t bytes, size_t alignment, void* stream) noexcept;
+  static void release(void* self, void* memory, size_t bytes, void* stream) noexcept;
+
+ private:
+  nb::object allocate_, release_;
 };
 
 class Engine {
@@ -63,6 +77,8 @@ class Engine {
 
  private:
   tile_engine* engine_ = nullptr;
+  // Never freed, as device memory may be given back when the engine is gone; null: the library's.
+  DeviceMemory* device_memory_ = nullptr;
   // Never freed: threads of the library may still write to it when the engine is gone.
   LogQueue* log_;
   std::string backend_;

@@ -336,7 +336,8 @@ void Program::run(const Plan* plan, const Inputs& inputs, DLTensor* const* outpu
   tile_run_options options{};
   options.struct_size = sizeof options;
   options.stream = stream;
-  bool polled = bytes >= kLong || engine_->is_reference();
+  // A run that may be ended early gives a GPU one kernel at a time, and waits for each.
+  bool polled = (bytes >= kLong && !engine_->on_device()) || engine_->is_reference();
   if (polled) {
     options.cancel = &interrupted;
     options.cancel_user = &engine_->log();

@@ -1,4 +1,4 @@
-"""Programs as JAX operations on the CPU, with gradients of any order.
+"""Programs as JAX operations on CPUs and GPUs, with gradients of any order.
 
     op = tilejit.jax.op(program)
     jax.jit(jax.grad(lambda a, b: op(a, b).sum()))(a, b)
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from . import Program, Spec
+from . import Engine, Program, Spec, program as make_program
 
 _TARGET = "tilejit_call"
 _TYPES = {"f8e4m3": jnp.float8_e4m3fn, "f8e5m2": jnp.float8_e5m2,
@@ -24,8 +24,11 @@ _TYPES = {"f8e4m3": jnp.float8_e4m3fn, "f8e5m2": jnp.float8_e5m2,
           "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "i64": jnp.int64, "u8": jnp.uint8, "u16": jnp.uint16,
           "u32": jnp.uint32, "u64": jnp.uint64}
 
+_HOST = -1
+
 _library: Any = None
-_programs: dict[int, Program] = {}  # for ever: compiled computations call them
+_engines: dict[int, Engine] | None = None
+_programs: dict[tuple[int, int], Program] = {}  # by key and device, for ever: compiled computations call them
 
 
 def _loaded() -> Any:
@@ -35,18 +38,32 @@ def _loaded() -> Any:
         if not path.exists():
             raise ImportError("this build of tilejit has no custom calls for JAX: build it where jaxlib is installed")
         library = ctypes.CDLL(str(path))
-        library.tilejit_jax_add.argtypes = [ctypes.c_int64, ctypes.c_void_p]
+        library.tilejit_jax_add.argtypes = [ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p]
         library.tilejit_jax_add.restype = None
         jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(library.tilejit_jax_call), platform="cpu")
+        jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(library.tilejit_jax_call_on_gpu), platform="CUDA")
         _library = library
     return _library
+
+
+def _gpu_engines() -> dict[int, Engine]:
+    """An engine for each GPU that JAX uses, by its number. Asked once something is traced: JAX has begun then."""
+    global _engines
+    if _engines is None:
+        try:
+            numbers = {device.local_hardware_id for device in jax.local_devices(backend="cuda")}
+        except RuntimeError:  # JAX has no GPU
+            numbers = set()
+        _engines = {number: Engine(f"cuda:{number}") for number in sorted(numbers)}
+    return _engines
 
 
 def op(program: Program) -> "Op":
     """`program` as a function of JAX arrays: under jit, grad (of any order, also of some inputs alone), vmap (by a loop).
 
     Takes an array for each input, in their order, then numbers for parameters with defaults; gives an array, or a tuple
-    of them. On the CPU only; forward mode (jvp) is not defined. Gradients are those of reverse mode."""
+    of them. On CPUs and NVIDIA GPUs, there in XLA's stream and with temporaries from its allocator; forward mode (jvp) is
+    not defined. Gradients are those of reverse mode."""
     return Op(program)
 
 
@@ -76,15 +93,24 @@ class Op:
         self._constants = {n: jnp.asarray(c) for n, c in program.constants.items()}
         digest = hashlib.sha256(f"{program.language}\n{program.text}".encode()).digest()
         self._key = int.from_bytes(digest[:8], "little", signed=True)
-        if self._key not in _programs:
-            _programs[self._key] = program
-            _library.tilejit_jax_add(self._key, program.handle)
+        self._add(_HOST, program)
         self.vjps: dict[tuple[str, tuple[int, ...]], Op] = {}
         self._function = jax.custom_vjp(self._call)
         self._function.defvjp(self._forward, self._backward, symbolic_zeros=True)
 
     def __repr__(self) -> str:
         return f"<tilejit.jax.Op {self.program!r}>"
+
+    def _add(self, device: int, program: Program) -> None:
+        if (self._key, device) not in _programs:
+            _programs[self._key, device] = program
+            _library.tilejit_jax_add(self._key, device, program.handle)
+
+    def _add_to_gpus(self) -> None:
+        for number, engine in _gpu_engines().items():
+            if (self._key, number) not in _programs:
+                self._add(number, make_program(self.program.text, self.program.language, name=self.program.name,
+                                               engine=engine))
 
     def __call__(self, *args: Any) -> Any:
         if len(args) > len(self._inputs):
@@ -102,6 +128,7 @@ class Op:
         return jnp.asarray(value if len(value) > 1 else value[0], _TYPES[declared["type"]])
 
     def _call(self, *args: Any) -> Any:
+        self._add_to_gpus()
         given = {i["name"]: a for i, a in zip(self._inputs, args)} | self._constants
         # Where a parameter sets a size its value has to be known; the default's size is refused by the call itself.
         results = self.program.infer(**{n: _shaped(a) for n, a in given.items() if n not in self._constants})

@@ -30,16 +30,22 @@ def op(name: str, program: Program) -> "Op":
     inference for torch.compile (static and dynamic), and vmap by a loop.
 
     Takes a tensor for each input, in their order, and a number for each parameter with a default; gives a tensor, or a
-    tuple of them. CPU tensors run on the program's engine, CUDA tensors on one for their device. An operation of the
-    same name is replaced."""
+    tuple of them. CPU tensors run on the program's engine, CUDA tensors on one for their device, in PyTorch's current
+    stream and with memory of its allocator, also while a CUDA graph is captured (after a run outside of one, which
+    compiles). An operation of the same name is replaced."""
     if not re.fullmatch(r"\w+::\w+", name):
         raise ValueError(f"{name!r} is not of the form 'namespace::name'")
     return Op(name, program)
 
 
 def _cuda_engine(index: int) -> Engine:
+    """The engine of a GPU, whose memory is PyTorch's: seen by its statistics, and recorded with its CUDA graphs."""
     if index not in _cuda_engines:
-        _cuda_engines[index] = Engine(f"cuda:{index}")
+        def allocate(size: int, stream: int) -> int:
+            return int(torch.cuda.caching_allocator_alloc(size, index, stream))
+
+        memory = (allocate, torch.cuda.caching_allocator_delete)
+        _cuda_engines[index] = Engine(f"cuda:{index}", device_memory=memory)
     return _cuda_engines[index]
 
 

@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -42,6 +43,8 @@ struct State {
   using Work = std::vector<std::function<void()>>;
   std::map<CUstream, Work> recording;  // streams that record
   std::map<void*, Work> graphs;        // and what was recorded
+  // What was allocated in streams that record, and now is a graph's for all its runs.
+  std::map<void*, std::vector<void*>> memory_of_graphs;
 };
 State& state() {
   static State s;
@@ -115,11 +118,23 @@ CUresult fake_cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
   state().recording[stream];
   return CUDA_SUCCESS;
 }
+CUresult fake_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  ENTER(cuStreamIsCapturing);
+  *status = records(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+void hand_on_memory(void* from, void* to) {
+  if (auto memory = state().memory_of_graphs.extract(from)) {
+    memory.key() = to;
+    state().memory_of_graphs.insert(std::move(memory));
+  }
+}
 CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   CUresult made = make("graph", graph);
   std::lock_guard lock(state().mutex);
   state().graphs[*graph] = std::move(state().recording[stream]);
   state().recording.erase(stream);
+  hand_on_memory(stream, *graph);
   return made;
 }
 CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
@@ -127,6 +142,7 @@ CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsi
   CUresult result = make("executable graph", made);
   std::lock_guard lock(state().mutex);
   state().graphs[*made] = state().graphs[graph];
+  hand_on_memory(graph, *made);
   return result;
 }
 CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream) {
@@ -139,8 +155,17 @@ CUresult fake_cuGraphDestroy(CUgraph graph) {
   state().graphs.erase(graph);
   return drop("graph", graph);
 }
+CUresult drop_memory(void* data) {
+  {
+    std::lock_guard lock(state().mutex);
+    tile_emulation::drop_memory(data);
+  }
+  return drop("memory", data);
+}
 CUresult fake_cuGraphExecDestroy(CUgraphExec graph) {
   state().graphs.erase(graph);
+  for (void* data : state().memory_of_graphs[graph]) drop_memory(data);
+  state().memory_of_graphs.erase(graph);
   return drop("executable graph", graph);
 }
 CUresult fake_cuCtxSynchronize() { return enter("cuCtxSynchronize"); }
@@ -370,22 +395,22 @@ CUresult fake_cuMemPoolTrimTo(CUmemoryPool, size_t) { return enter("cuMemPoolTri
 CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool,
                                       CUstream stream) {
   ENTER(cuMemAllocFromPoolAsync);
-  if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  bool recorded = records(stream);
   void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   tile_emulation::fill_with_nonsense(data, bytes);
   std::lock_guard lock(state().mutex);
   tile_emulation::add_memory(data, bytes);
   state().live["memory"].insert(data);
+  if (recorded) state().memory_of_graphs[stream].push_back(data);
   *memory = reinterpret_cast<CUdeviceptr>(data);
   return CUDA_SUCCESS;
 }
 CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
   auto* data = reinterpret_cast<void*>(memory);
-  {
-    std::lock_guard lock(state().mutex);
-    tile_emulation::drop_memory(data);
+  for (const auto& [graph, all] : state().memory_of_graphs) {
+    if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
   }
-  return drop("memory", data);
+  return drop_memory(data);
 }
 CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
   ENTER(cuMemcpyHtoDAsync);
@@ -435,7 +460,7 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
                               X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
                                   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
                                       X(cuMemsetD8Async) X(cuTensorMapEncodeTiled) \
-                                          X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+                                          X(cuStreamBeginCapture) X(cuStreamIsCapturing) X(cuStreamEndCapture) \
                                               X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
                                                   X(cuGraphLaunch) X(cuGraphExecDestroy) \
                                                       X(cuCtxSynchronize)
@@ -474,6 +499,25 @@ EXPORT void fake_cuda_set(int version, int devices) {
 EXPORT int fake_cuda_calls(const char* name) {
   std::lock_guard lock(state().mutex);
   return state().calls[name];
+}
+// A recording of what `stream` is given from now on; and its end: null where it was lost.
+EXPORT void fake_cuda_record(void* stream) {
+  fake_cuStreamBeginCapture(static_cast<CUstream>(stream), CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+EXPORT void* fake_cuda_recorded(void* stream) {
+  CUgraph graph = nullptr;
+  CUgraphExec made = nullptr;
+  if (fake_cuStreamEndCapture(static_cast<CUstream>(stream), &graph) != CUDA_SUCCESS)
+    return nullptr;
+  if (fake_cuGraphInstantiateWithFlags(&made, graph, 0) != CUDA_SUCCESS) return nullptr;
+  fake_cuGraphDestroy(graph);
+  return made;
+}
+EXPORT void fake_cuda_run_recording(void* recording) {
+  fake_cuGraphLaunch(static_cast<CUgraphExec>(recording), nullptr);
+}
+EXPORT void fake_cuda_drop_recording(void* recording) {
+  fake_cuGraphExecDestroy(static_cast<CUgraphExec>(recording));
 }
 // How many different first arguments launches had since the last question.
 EXPORT int fake_cuda_first_arguments() {
