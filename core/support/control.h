@@ -18,6 +18,8 @@ class Control {
   virtual ~Control() = default;
   // Whether the work is to end now. It is asked every few microseconds.
   virtual bool is_over() noexcept = 0;
+  // Seconds of processor time that another thread took for this thread's part of the work.
+  virtual void spend(double seconds) noexcept { static_cast<void>(seconds); }
   // The Failure that says why, once it is.
   virtual Failure reason(Span where) const = 0;
 };

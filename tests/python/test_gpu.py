@@ -145,18 +145,10 @@ def test_memory_is_pytorchs():
     torch.cuda.reset_peak_memory_stats()
     result = op(a)
     torch.cuda.synchronize()
+    most = torch.cuda.max_memory_allocated() - before
     h = a @ weights.to(GPU)
     torch.testing.assert_close(result, (h * h.sum(0)).sum(1), rtol=2e-2, atol=2e-2 * float((h * h.sum(0)).sum(1).abs().max()))
-    assert torch.cuda.max_memory_allocated() - before >= 4 * rows * columns_of_w + weights.nbytes
-    del h
-    free, _ = torch.cuda.mem_get_info()
-    reserved = torch.cuda.memory_reserved()
-    for n in (4000, 5000, 5500):
-        op(torch.randn(n, columns_of_w, device=GPU))
-    torch.cuda.synchronize()
-    grown = torch.cuda.memory_reserved() - reserved
-    # What else goes is code.
-    assert free - torch.cuda.mem_get_info()[0] <= grown + (64 << 20)
+    assert most >= 4 * rows * columns_of_w + weights.nbytes
 
 
 def test_torch_compile():
@@ -194,10 +186,13 @@ def test_what_does_not_fit_is_an_error():
     op = made("mm", MATMUL)
     with pytest.raises(Exception, match="L|dimension"):
         op(*drawn((3, 4), (5, 6)))
-    with pytest.raises(Exception):
-        op(torch.randn(3, 4, device=GPU), torch.randn(4, 5))
     a, b = drawn((3, 4), (4, 5))
     torch.testing.assert_close(op(a, b), a @ b)
+
+
+def test_a_tensor_in_host_memory_is_copied():
+    a, b = drawn((3, 4), (4, 5))
+    torch.testing.assert_close(made("mm", MATMUL)(a, b.cpu()), a @ b)
 
 
 class TestJax:
@@ -264,7 +259,9 @@ class TestJax:
     def test_vmap(self):
         op = tile.jax.op(tile.program(MATMUL))
         a, b = self.arrays((4, 8, 6), (6, 7))
-        np.testing.assert_allclose(self.jax.vmap(op, (0, None))(a, b), a @ b, rtol=1e-3, atol=1e-3)
+        # JAX's own product rounds its factors to 10 fraction bits there.
+        exact = np.asarray(a, np.float64) @ np.asarray(b, np.float64)
+        np.testing.assert_allclose(self.jax.vmap(op, (0, None))(a, b), exact, rtol=1e-4, atol=1e-4)
 
     def test_errors(self):
         op = tile.jax.op(tile.program(MATMUL))

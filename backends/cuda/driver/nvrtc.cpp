@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "backends/cuda/driver/compiler_thread.h"
 #include "backends/cuda/driver/ptx_faults.h"
 #include "core/support/control.h"
 #include "core/support/diagnostic.h"
@@ -86,7 +87,9 @@ struct Program {
 };
 
 // Asked by the compiler: 1 ends it.
-int is_over(void* control, void*) { return static_cast<Control*>(control)->is_over() ? 1 : 0; }
+int is_unwanted(void* unwanted, void*) {
+  return static_cast<const std::atomic<bool>*>(unwanted)->load() ? 1 : 0;
+}
 
 int number(const std::ssub_match& match) { return std::atoi(match.str().c_str()); }
 
@@ -145,13 +148,29 @@ void Nvrtc::check(nvrtcResult result, const char* what) const {
 }
 
 Compiled Nvrtc::compile(const std::string& text, const std::string& architecture) const {
-  bool faulty = false;
-  Compiled out = compile(text, architecture, true, faulty);
-  return faulty ? compile(text, architecture, false, faulty) : out;
+  Control* control = current_control();
+  if (control == nullptr) return translated(text, architecture, nullptr);
+  struct Task {
+    std::shared_ptr<const Nvrtc> nvrtc;
+    std::string text, architecture;
+    Compiled out;
+  };
+  auto task = std::make_shared<Task>(Task{shared_from_this(), text, architecture, {}});
+  run_on_compiler_thread(*control, [task](const std::atomic<bool>& unwanted) {
+    task->out = task->nvrtc->translated(task->text, task->architecture, &unwanted);
+  });
+  return std::move(task->out);
 }
 
-Compiled Nvrtc::compile(const std::string& text, const std::string& architecture, bool optimised,
-                        bool& faulty) const {
+Compiled Nvrtc::translated(const std::string& text, const std::string& architecture,
+                           const std::atomic<bool>* unwanted) const {
+  bool faulty = false;
+  Compiled out = translated(text, architecture, true, unwanted, faulty);
+  return faulty ? translated(text, architecture, false, unwanted, faulty) : out;
+}
+
+Compiled Nvrtc::translated(const std::string& text, const std::string& architecture, bool optimised,
+                           const std::atomic<bool>* unwanted, bool& faulty) const {
   Program program{*this};
   check(nvrtcCreateProgram_(&program.handle, text.c_str(), "tile.cu", 0, nullptr, nullptr),
         "take the generated text");
@@ -159,15 +178,13 @@ Compiled Nvrtc::compile(const std::string& text, const std::string& architecture
   std::vector<const char*> options = {target.c_str()};
   options.insert(options.end(), kOptions.begin(), kOptions.end());
   if (!optimised) options.push_back(kUnoptimised);
-  Control* control = current_control();
-  if (control != nullptr && set_flow_callback_ != nullptr) {
-    check(set_flow_callback_(program.handle, is_over, control), "take a callback");
+  if (unwanted != nullptr && set_flow_callback_ != nullptr) {
+    auto* given = const_cast<std::atomic<bool>*>(unwanted);  // a void* of C
+    check(set_flow_callback_(program.handle, is_unwanted, given), "take a callback");
   }
   nvrtcResult result =
       nvrtcCompileProgram_(program.handle, static_cast<int>(options.size()), options.data());
-  if (result != NVRTC_SUCCESS && control != nullptr && control->is_over()) {
-    throw control->reason({});
-  }
+  if (unwanted != nullptr && unwanted->load()) fail(Stage::compile, "cancelled", {}, "unwanted");
   Compiled out;
   size_t size = 0;
   if (nvrtcGetProgramLogSize_(program.handle, &size) == NVRTC_SUCCESS && size > 1) {

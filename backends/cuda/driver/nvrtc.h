@@ -3,6 +3,7 @@
 
 #include <nvrtc.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -33,7 +34,7 @@ struct Compiled {
   X(nvrtcGetCUBINSize)          \
   X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
 
-class Nvrtc {
+class Nvrtc : public std::enable_shared_from_this<Nvrtc> {
  public:
   // Opens the library that TILE_NVRTC names, else the first of: the loader's path, CUDA_PATH,
   // CUDA_HOME, /usr/local/cuda, NVIDIA's wheels in the Python environment; one that is newer than
@@ -44,8 +45,8 @@ class Nvrtc {
   int version() const { return version_; }  // 13000 for 13.0
   // For "sm_90a" a cubin, for "compute_90a" PTX. What ptxas would translate wrongly (ptx_faults.h)
   // is compiled without its optimiser. Thread safe. Throws Failure (compile, "nvrtc") with the
-  // compiler's log, and the reason of the thread's control where that ends it, which from CUDA 12.8
-  // on is asked during the compilation.
+  // compiler's log, and at once the reason of the thread's control where that ends it: the compiler
+  // then ends by itself, from CUDA 12.8 on as soon as it asks whether it is wanted.
   Compiled compile(const std::string& text, const std::string& architecture) const;
   // The options that compile() gives, for cache keys.
   static std::string options();
@@ -55,14 +56,17 @@ class Nvrtc {
 #undef TILE_NVRTC_MEMBER
 
  private:
-  // nvrtcSetFlowCallback(), of CUDA 12.8 on; else null: a compilation is not cancelled.
+  // nvrtcSetFlowCallback(), of CUDA 12.8 on; else null.
   using SetFlowCallback = nvrtcResult (*)(nvrtcProgram, int (*)(void* control, void*), void*);
   SetFlowCallback set_flow_callback_ = nullptr;
   Nvrtc() = default;
   bool load(const std::string& path, std::string& why);
   void check(nvrtcResult result, const char* what) const;
-  Compiled compile(const std::string& text, const std::string& architecture, bool optimised,
-                   bool& faulty) const;
+  // `unwanted` may be null; where it becomes true a Failure is thrown that nobody waits for.
+  Compiled translated(const std::string& text, const std::string& architecture,
+                      const std::atomic<bool>* unwanted) const;
+  Compiled translated(const std::string& text, const std::string& architecture, bool optimised,
+                      const std::atomic<bool>* unwanted, bool& faulty) const;
   int version_ = 0;
 };
 

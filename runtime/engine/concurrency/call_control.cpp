@@ -50,6 +50,12 @@ bool CallControl::is_over() noexcept {
   return why_.load(std::memory_order_relaxed) != Why::none;
 }
 
+void CallControl::spend(double seconds) noexcept {
+  spent_ += seconds;
+  // The whole of a part is another thread's, which has time of its own.
+  if (outer_ != nullptr && whole_ == nullptr) outer_->spend(seconds);
+}
+
 void CallControl::look() noexcept {
   auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
@@ -61,7 +67,7 @@ void CallControl::look() noexcept {
     asked = true;  // a callback that throws wants no more
   }
   Why why = asked ? Why::cancelled : Why::none;
-  if (!asked && seconds_ < kForever && thread_seconds() - start_ > seconds_) why = Why::time;
+  if (!asked && seconds_ < kForever && taken() > seconds_) why = Why::time;
   if (why == Why::none) return;
   why_ = why;
   // The whole ends with its part, for the same reason.

@@ -26,13 +26,16 @@ class CallControl final : public Control {
   explicit CallControl(CallControl& whole);
 
   // What is left of them.
-  double seconds_left() const { return seconds_ - (thread_seconds() - start_); }
+  double seconds_left() const { return seconds_ - taken(); }
   bool is_over() noexcept override;
+  // On the thread that made the control.
+  void spend(double seconds) noexcept override;
   Failure reason(Span where) const override;
 
  private:
   enum class Why : uint8_t { none, cancelled, time };
   void look() noexcept;
+  double taken() const { return thread_seconds() - start_ + spent_; }
 
   const Stage stage_;
   const std::function<bool()> cancelled_;
@@ -41,6 +44,7 @@ class CallControl final : public Control {
   const double seconds_;
   const std::thread::id thread_ = std::this_thread::get_id();
   const double start_;
+  double spent_ = 0;                            // by other threads; of thread_ alone
   std::chrono::steady_clock::time_point next_;  // look; of thread_ alone
   std::atomic<Why> why_{Why::none};
 };

@@ -149,8 +149,9 @@ typedef void (*tile_log_callback)(void* user, tile_log_level level, const char* 
  * differentiating, compiling, tuning and running. Non-zero ends the call within 100 ms on all its
  * threads, with an error of code "cancelled" and the stage that it was in. What the call was to
  * make is not made, outputs of a run hold anything, everything else is as before and can be used.
- * What a device or a compiler's library has begun is waited for: one kernel of a GPU, or the
- * machine code of one kernel. It must not call back into the library, nor throw. */
+ * What has begun is waited for on a CPU until the machine code of one kernel is made, on a GPU
+ * until one kernel is done (its compiler goes on by itself, and the process waits for it at its
+ * end). It must not call back into the library, nor throw. */
 typedef int (*tile_cancel_callback)(void* user);
 
 /* A host's memory. Both functions are called from any thread, several at once; they must not throw

@@ -9,7 +9,7 @@ def _select(condition: Any, then: Any, otherwise: Any) -> Any:
 
 
 def _truncated(a: Any, b: Any) -> Any:
-    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+    return a // b if bool(a >= 0) == bool(b > 0) else -(-a // b)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
