@@ -317,7 +317,7 @@ int main_of(int argc, char** argv) {
                       "run N steps in time: each reads what --feed says of the step before")
           ->check(CLI::Range(0.0, kMostSteps));
   given(run->add_option("--feed", c.run.feeds,
-                        "OUTPUT=INPUT: an output that is the next step's input (with --steps)"))
+                        "OUTPUT=INPUT,...: outputs that are the next step's inputs (with --steps)"))
       ->needs(steps);
   run->add_flag("--profile", c.run.profile,
                 "time each kernel, the least of several runs, and say what bounds it");

@@ -152,6 +152,17 @@ std::string png_of(const HostTensor& tensor, const PictureRange& range, const st
   return out;
 }
 
+double cut_off(const HostTensor& t, const PictureRange& range) {
+  if (range.automatic || t.count() == 0 || (t.type == DType::u8 && !range.given)) return 0;
+  auto [low, high] = std::minmax(range.low, range.high);
+  int64_t outside = 0;
+  for (int64_t i = 0; i < t.count(); ++i) {
+    double value = convert(t.at(i), DType::f64).f;
+    if (!(value >= low && value <= high)) ++outside;
+  }
+  return static_cast<double>(outside) / static_cast<double>(t.count());
+}
+
 void write_picture(const std::string& path, const HostTensor& tensor, const PictureRange& range) {
   bool png = std::string_view(path).ends_with(".png");
   write_text(path, png ? png_of(tensor, range, path) : jpeg_of(tensor, range, path));

@@ -17,6 +17,16 @@
 namespace tile::cli {
 namespace {
 
+// Several may stand behind one --feed, between commas.
+std::vector<std::string> feed_pairs(const std::vector<std::string>& given) {
+  std::vector<std::string> pairs;
+  for (const std::string& several : given) {
+    std::istringstream rest(several);
+    for (std::string pair; std::getline(rest, pair, ',');) pairs.push_back(pair);
+  }
+  return pairs;
+}
+
 // The program with the outputs that are asked for: any tensor that it defines may be, and what the
 // next step is fed is.
 std::shared_ptr<LoadedProgram> asked_for(const std::shared_ptr<LoadedProgram>& program,
@@ -49,18 +59,20 @@ void require_feeds(const LoadedProgram& program, const RunArguments& arguments) 
 }
 
 // OUTPUT=INPUT by their numbers.
+Feed feed_of(const LoadedProgram& program, const std::string& pair) {
+  size_t at = pair.find('=');
+  if (at == std::string::npos || at == 0) {
+    fail(Stage::run, "argument", {}, "\"" + pair + "\" is not OUTPUT=INPUT");
+  }
+  std::string output = pair.substr(0, at);
+  Feed feed{0, numbers_of(program, {pair.substr(at + 1)}).at(0)};
+  while (output_name(program, feed.output) != output) ++feed.output;  // asked for
+  return feed;
+}
+
 std::vector<Feed> feeds_of(const LoadedProgram& program, const std::vector<std::string>& pairs) {
   std::vector<Feed> feeds;
-  for (const std::string& pair : pairs) {
-    size_t at = pair.find('=');
-    if (at == std::string::npos || at == 0) {
-      fail(Stage::run, "argument", {}, "\"" + pair + "\" is not OUTPUT=INPUT");
-    }
-    std::string output = pair.substr(0, at);
-    Feed feed{0, numbers_of(program, {pair.substr(at + 1)}).at(0)};
-    while (output_name(program, feed.output) != output) ++feed.output;  // asked for
-    feeds.push_back(feed);
-  }
+  for (const std::string& pair : pairs) feeds.push_back(feed_of(program, pair));
   return feeds;
 }
 
@@ -142,7 +154,7 @@ void report_times(std::vector<double> ms) {
 std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
   if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
-  program = asked_for(program, named(arguments.out), arguments.feeds);
+  program = asked_for(program, named(arguments.out), feed_pairs(arguments.feeds));
   check_ranges(*program, arguments);
   return program;
 }
@@ -151,7 +163,7 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   Ran ran;
   ran.program = program_of(arguments, options);
   require_feeds(*ran.program, arguments);
-  std::vector<Feed> feeds = feeds_of(*ran.program, arguments.feeds);
+  std::vector<Feed> feeds = feeds_of(*ran.program, feed_pairs(arguments.feeds));
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
   std::optional<LocalMesh> mesh;
@@ -177,20 +189,37 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   return ran;
 }
 
-void write_outputs(const Ran& ran, const RunArguments& arguments) {
+void write_outputs(const Ran& ran, const RunArguments& arguments, const Options& options) {
   std::map<std::string, std::string> wanted = named(arguments.out);
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     auto it = wanted.find(output_name(*ran.program, i));
     if (it == wanted.end()) continue;
-    write_output(ran.outputs[i], it->first, it->second, arguments);
+    write_output(ran.outputs[i], it->first, it->second, arguments, options);
   }
 }
 
+// A range that nobody chose may not be that of the values.
+void warn_of_values_cut_off(const HostTensor& picture, const PictureRange& range,
+                            const std::string& name) {
+  constexpr double kMost = 0.1;  // a few bright and dark spots are usual
+  double part = range.given ? 0 : cut_off(picture, range);
+  if (part <= kMost) return;
+  char text[256];
+  std::snprintf(
+      text, sizeof text,
+      "warning: %.0f %% of the values of %s lie outside 0 to 1, the black and white of its "
+      "picture: --range 0:255 or --range auto sets others\n",
+      100 * part, name.c_str());
+  std::cerr << text;
+}
+
 void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
-                  const RunArguments& arguments) {
+                  const RunArguments& arguments, const Options& options) {
   if (is_picture(target)) {
     PictureRange range = range_for(name, arguments);
-    write_picture(target, picture_of_output(tensor, name), range);
+    HostTensor picture = picture_of_output(tensor, name);
+    write_picture(target, picture, range);
+    if (options.warnings) warn_of_values_cut_off(picture, range, name);
   } else {
     write_tensor(target, tensor);
   }
@@ -226,7 +255,7 @@ int command_run(const RunArguments& arguments, const Options& options) {
   if (traced && !trace::finish()) {
     fail(Stage::run, "file", {}, "the trace could not be written to " + arguments.trace);
   }
-  write_outputs(ran, arguments);
+  write_outputs(ran, arguments, options);
   for (size_t i = 0; arguments.out.empty() && i < ran.outputs.size(); ++i) {
     std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";
   }

@@ -40,11 +40,12 @@ void report_times(std::vector<double> ms);
 // Throws Failure and Located.
 Ran run_program(const RunArguments& arguments, const Options& options);
 // Writes the outputs to the files that the arguments name.
-void write_outputs(const Ran& ran, const RunArguments& arguments);
+void write_outputs(const Ran& ran, const RunArguments& arguments, const Options& options);
 
-// Writes one to a file, or to standard output.
+// Writes one to a file, or to standard output. Warns of a picture whose values are mostly outside
+// the range that it has where none is given.
 void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
-                  const RunArguments& arguments);
+                  const RunArguments& arguments, const Options& options);
 
 // "f32 [2, 3], from -1 to 4": type, shape and range of the values.
 std::string summary(const HostTensor& tensor);

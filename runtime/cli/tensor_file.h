@@ -54,6 +54,8 @@ struct PictureRange {
 // tensor has shape [H, W] or [H, W, 1 to 4].
 void write_picture(const std::string& path, const HostTensor& tensor,
                    const PictureRange& range = {});
+// The part of the values, 0 to 1, that lie outside such a range and are cut off at its ends.
+double cut_off(const HostTensor& tensor, const PictureRange& range);
 // The bytes of a PNG file; `name` is what errors call it.
 std::string png_of(const HostTensor& tensor, const PictureRange& range, const std::string& name);
 

@@ -80,6 +80,8 @@ class Cli(unittest.TestCase):
             self.assertEqual(numbers, u + v, steps)
             u, v = [a + b for a, b in zip([0] + u, u)], [a - b for a, b in zip(u, v)]
         # An output that is fed need not be written, and one that is written need not be fed.
+        together = self.tile(*given, "--feed", "A=U,B=V", "--steps", "3", "--out", "A=-")
+        self.assertEqual(together, self.tile(*given, *feeds, "--steps", "3", "--out", "A=-"))
         only = self.tile(*given, "--feed", "A=U", "--steps", "2", "--out", "B=-")
         self.assertEqual(only.split(), "[0, 0, 1, 2]".split())
         self.assertIn("A: f64 [4]", self.tile(*given, *feeds, "--steps", "3", "--repeat", "2"))

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <list>
@@ -15,12 +14,14 @@
 #include <thread>
 #include <utility>
 
+#include "backends/process_end.h"
+
 namespace tile::cuda {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenQuestions{2};
-constexpr size_t kMostLeft =
-    16;  // beyond it the caller waits for its own: threads are not piled up
+// Beyond so many that are left behind, callers wait for their own: threads do not pile up.
+constexpr size_t kMostLeft = 16;
 
 struct Task {
   explicit Task(CompilerWork given) : work(std::move(given)) {}
@@ -33,6 +34,7 @@ struct Task {
 
 // Never destroyed: threads end when they like.
 struct Tasks {
+  const pid_t process = getpid();
   std::mutex mutex;
   std::condition_variable ended;
   std::list<std::shared_ptr<Task>> left;  // that nobody waits for
@@ -43,32 +45,10 @@ Tasks& tasks() {
 }
 
 void wait_for_what_is_left() {
-  // A forked child has none of these threads.
-  static const pid_t process = getpid();
-  if (getpid() != process) return;
   Tasks& all = tasks();
+  if (getpid() != all.process) return;  // a forked child has none of these threads
   std::unique_lock lock(all.mutex);
   all.ended.wait(lock, [&] { return all.left.empty(); });
-}
-
-// The handlers of the process run in the order in which they were not registered, so that what the
-// compiler's library makes once, during a compilation, would go before one of ours. The
-// thread_local objects of the thread that ends the process, usually the main thread, go before all
-// handlers.
-struct EndsFirst {
-  ~EndsFirst() { wait_for_what_is_left(); }
-};
-bool note_main_thread() {
-  if (gettid() != getpid()) return false;
-  thread_local EndsFirst at_end;
-  static_cast<void>(at_end);
-  return true;
-}
-[[maybe_unused]] const bool is_noted = note_main_thread();
-
-void note_end() {
-  static const int noted = std::atexit(wait_for_what_is_left);
-  static_cast<void>(noted);
 }
 
 void run(const std::shared_ptr<Task>& task) {
@@ -108,7 +88,7 @@ class ThreadTime {
 }  // namespace
 
 void run_on_compiler_thread(Control& control, CompilerWork work) {
-  note_end();
+  at_process_end(wait_for_what_is_left);
   auto task = std::make_shared<Task>(std::move(work));
   // What may fail for want of memory happens before the thread exists.
   std::list<std::shared_ptr<Task>> place(1, task);

@@ -116,7 +116,7 @@ class ProcessRun {
       if (target == wanted.end()) {
         std::cout << name << ": " << summary(whole) << "\n";
       } else {
-        write_output(whole, name, target->second, arguments_);
+        write_output(whole, name, target->second, arguments_, options_);
       }
     }
     mesh_->meet("end of the outputs");

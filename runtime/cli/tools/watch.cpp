@@ -64,7 +64,7 @@ std::string page_of(const Ran& ran, const std::string& file) {
 void run_now(const RunArguments& arguments, const WatchArguments& watch, const Options& options) {
   try {
     Ran ran = run_program(arguments, options);
-    write_outputs(ran, arguments);
+    write_outputs(ran, arguments, options);
     if (!watch.html.empty()) write_text(watch.html, page_of(ran, arguments.file));
     for (size_t i = 0; i < ran.outputs.size(); ++i) {
       std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 
+#include "backends/process_end.h"
 #include "runtime/engine/concurrency/parallel_for.h"
 
 namespace tile {
@@ -53,29 +53,13 @@ void end_background() {
   all->ended.wait(lock, [&] { return all->workers == (is_worker ? 1 : 0); });
 }
 
-// The process's handlers run in the order in which they were not registered, so that what LLVM
-// makes once, while a worker compiles, would be destroyed before end_background() is called there.
-// The thread_local objects of the thread that ends the process go before all handlers: the main
-// thread, usually. Where it is another one, or the library was loaded by another one, the handler
-// is all there is.
-struct EndsFirst {
-  ~EndsFirst() { end_background(); }
-};
-bool note_main_thread() {
-  if (gettid() != getpid()) return false;
-  thread_local EndsFirst at_end;
-  static_cast<void>(at_end);
-  return true;
-}
-[[maybe_unused]] const bool is_noted = note_main_thread();
-
 // Never destroyed.
 Background& background() {
   if (Background* all = of_this_process()) return *all;
   static std::mutex* making = new std::mutex;
   std::lock_guard lock(*making);
   if (Background* all = of_this_process()) return *all;
-  if (known.load() == nullptr) std::atexit(end_background);
+  at_process_end(end_background);
   auto* made = new Background;
   known.store(made, std::memory_order_release);
   return *made;

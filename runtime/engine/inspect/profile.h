@@ -18,7 +18,8 @@ struct LaunchProfile {
 
 // One for each launch, from the times of RunOptions::profile.
 std::vector<LaunchProfile> profile(const Executable& executable, const std::vector<double>& ns);
-// A line for each launch, and their sum.
+// A line for each launch, and their sum. A share of more than all is said to come from the caches:
+// the ceiling is the memory's.
 std::string to_text(const std::vector<LaunchProfile>& launches);
 
 }  // namespace tile
