@@ -150,4 +150,27 @@ TEST(CpuPrefetch, WhatFoldsReadAtTheirCounters) {
       "}\n");
 }
 
+// What an ordered loop that runs back reads at a fold's counter has no place of its own.
+TEST(CpuRunning, FoldsInLoopsThatRunBack) {
+  expect_as_interpreted(
+      "nest backwards\n"
+      "argument in_0: f32 [8] strides [1]\n"
+      "argument in_1: f32 [8, 5] strides [5, 1]\n"
+      "argument out_2: f32 [8] strides [1] written\n"
+      "registers acc3: f32 [1] strides [1] written align 64\n"
+      "alloc acc3\n"
+      "assign acc3[0] () { %0:f32 = real 0; yield %0 }\n"
+      "unrolled x from [0] extent [2] {\n"
+      "  vector y from [0] extent [4] width 4 ordered {\n"
+      "    add acc3[0] (in_0[7 - 4*x - y]) { %0:f32 = load 0; yield %0 }\n"
+      "    assign out_2[7 - 4*x - y] (in_1[7 - 4*x - y, turn1], acc3[0]) {\n"
+      "      %0:f32 = real 1; %1:i64 = int 0; %2:i64 = int 5;\n"
+      "      %3 = fold ident 1 %1 %2 %0 [turn1] {\n"
+      "        %0:f32 = argument 1; %1:f32 = real 0.5; %2:f32 = mul %0 %1; %3:f32 = load 0;\n"
+      "        %4:f32 = add %2 %3; yield %4 };\n"
+      "      %4:f32 = component 0 %3; %5:f32 = load 1; %6:f32 = mul %4 %5; yield %6 }\n"
+      "  }\n"
+      "}\n");
+}
+
 }  // namespace tile::cpu

@@ -49,7 +49,7 @@ void RunningEmitter::begin_running(const nest::Block& statements) {
     if (store.kind == nest::StoreKind::assign) continue;
     for (const nest::Access& a : store.loads) {
       const nest::Buffer& b = c_.buffer(a.buffer);
-      if (!streams || !a.values.empty() || b.scope != nest::Scope::argument) continue;
+      if (!streams || !c_.is_place_known(a) || b.scope != nest::Scope::argument) continue;
       auto size = static_cast<int64_t>(byte_size(b.type));
       auto line = read_later(c_.indices.strided(c_.offset_of(a)), c_.lanes.width, size, mirrored_);
       if (line) c_.memory.prefetch(a.buffer, *line);
@@ -109,7 +109,7 @@ bool RunningEmitter::runs_back(const nest::Block& statements, const std::string&
                        [&](const Expr& e) { return uses_variable(e, variable); });
   };
   auto back = [&](const nest::Access& a) {
-    if (!a.values.empty()) return false;
+    if (!c_.is_place_known(a)) return false;
     return !moves(a) || c_.move_of(a, variable, begin) == -1;
   };
   return std::all_of(statements.begin(), statements.end(), [&](const nest::Statement& s) {
