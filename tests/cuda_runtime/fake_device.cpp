@@ -17,6 +17,7 @@ FakeDriver::FakeDriver() {
   find(calls, "fake_cuda_calls");
   find(live, "fake_cuda_live");
   find(first_arguments, "fake_cuda_first_arguments");
+  find(hold_events, "fake_cuda_hold_events");
 }
 
 const FakeDriver& fake_driver() {

@@ -19,6 +19,7 @@ struct FakeDriver {
   int (*calls)(const char* name) = nullptr;
   int (*live)() = nullptr;
   int (*first_arguments)() = nullptr;
+  void (*hold_events)(int hold) = nullptr;
 };
 const FakeDriver& fake_driver();
 
