@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "runtime/engine/concurrency/call_control.h"
 #include "tests/cuda_runtime/ranks/fake_gpus.h"
 
 namespace tile::test {
@@ -156,6 +157,19 @@ TEST_P(FaultsOnGpus, ARankThatFailsByItselfEndsTheOthers) {
     EXPECT_THAT(errors[other], HasSubstr(std::string("rank 1 of 3 failed before the ") + kGather +
                                          ": a.npy: cut short"));
   }
+}
+
+TEST_P(FaultsOnGpus, ARunThatWaitsCanBeCancelled) {
+  std::vector<std::string> errors = errors_of("x=3", 30, [&](const auto& gpu, const auto& mesh) {
+    std::unique_ptr<MeshProgram> program = compiled(gpu, mesh);
+    if (mesh->rank() == 2) return;  // so that the others wait
+    bool cancels = mesh->rank() == 0;
+    CallControl control(Stage::run, [cancels] { return cancels; });
+    Controlled now(&control);
+    run(*program);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("cancelled: "));
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank: rank 0 of 3 failed"), HasSubstr(kGather)));
 }
 
 TEST_P(FaultsOnGpus, AMeshThatFailedStaysSoAndAnotherWorks) {
