@@ -56,11 +56,12 @@ tile_error* tile_mesh_create(tile_engine* engine, const tile_mesh_options* optio
   });
 }
 
-tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options* options,
-                                   tile_mesh** meshes, size_t count) {
+tile_error* tile_mesh_create_local_on(tile_engine* const* engines, const tile_mesh_options* options,
+                                      tile_mesh** meshes, size_t count) {
   REQUIRE(meshes);
   for (size_t r = 0; r < count; ++r) meshes[r] = nullptr;
-  REQUIRE(engine);
+  REQUIRE(engines);
+  for (size_t r = 0; r < count; ++r) REQUIRE(engines[r]);
   REQUIRE(options);
   return guarded(nullptr, [&] {
     tile_mesh_options o = given_options(options);
@@ -75,11 +76,22 @@ tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options*
                " ranks; there is room for " + std::to_string(count));
     }
     std::vector<std::unique_ptr<tile_mesh>> made;
-    for (std::unique_ptr<Transport>& end : local_transports(count, timeout)) {
-      made.push_back(end_of(*engine, axes, std::move(end)));
+    std::vector<std::unique_ptr<Transport>> ends = local_transports(count, timeout);
+    for (size_t r = 0; r < count; ++r) {
+      made.push_back(end_of(*engines[r], axes, std::move(ends[r])));
     }
     for (size_t r = 0; r < count; ++r) meshes[r] = made[r].release();
   });
+}
+
+tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options* options,
+                                   tile_mesh** meshes, size_t count) {
+  REQUIRE(meshes);
+  for (size_t r = 0; r < count; ++r) meshes[r] = nullptr;
+  REQUIRE(engine);
+  std::vector<tile_engine*> engines;
+  if (tile_error* error = guarded(nullptr, [&] { engines.assign(count, engine); })) return error;
+  return tile_mesh_create_local_on(engines.data(), options, meshes, count);
 }
 
 void tile_mesh_free(tile_mesh* mesh) { freed(mesh); }

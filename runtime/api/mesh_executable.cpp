@@ -10,11 +10,12 @@ namespace tile::api {
 namespace {
 
 std::vector<LiveExecutable::Output> described(const std::vector<MeshProgram::Part>& parts,
-                                              size_t rank) {
+                                              size_t rank, const Engine& engine) {
   std::vector<LiveExecutable::Output> all;
+  DLDevice device = device_of(engine);
   for (const MeshProgram::Part& part : parts) {
     Shape shape = part.boxes[rank].shape();
-    all.push_back({part.type, shape, dense_strides(shape), {kDLCPU, 0}});
+    all.push_back({part.type, shape, dense_strides(shape), device});
   }
   return all;
 }
@@ -32,7 +33,9 @@ void check_tensor(const TensorView& view, const LiveExecutable::Output& expected
     fail(Stage::run, "argument", {}, name + " " + why,
          "tile_executable_input and tile_executable_output describe a rank's boxes");
   };
-  if (view.memory != Memory::host) bad("is not in the host's memory");
+  bool here = expected.device.device_type != kDLCPU && view.device == expected.device.device_id;
+  if (view.memory != Memory::host && !here)
+    bad("is in memory that this rank's engine does not use");
   if (view.type != expected.type) {
     bad("has elements of type " + std::string(to_string(view.type)) + "; this rank's are " +
         std::string(to_string(expected.type)));
@@ -97,8 +100,8 @@ MeshExecutable::MeshExecutable(std::unique_ptr<const MeshProgram> program,
                                const InputDefaults& defaults)
     : program_(std::move(program)) {
   size_t rank = program_->mesh()->rank();
-  inputs_ = described(program_->inputs(), rank);
-  outputs_ = described(program_->outputs(), rank);
+  inputs_ = described(program_->inputs(), rank, *program_->engine());
+  outputs_ = described(program_->outputs(), rank, *program_->engine());
   input_boxes_ = boxes_of(program_->inputs(), rank);
   output_boxes_ = boxes_of(program_->outputs(), rank);
   for (size_t i = 0; i < defaults.size(); ++i) {

@@ -92,6 +92,8 @@ int command_explain(const std::string& file, const Inputs& inputs,
   if (!arguments.mesh.mesh.empty()) {
     Division parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
     std::cout << explain(parts.program, parts.parts);
+    std::string transport = LocalRanks(program->engine(), parts.parts.ranks.size()).transport();
+    if (!transport.empty()) std::cout << transport << "\n";
     return 0;
   }
   std::shared_ptr<const Executable> e = compiled(*program, inputs);

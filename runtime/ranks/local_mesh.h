@@ -1,4 +1,4 @@
-// A mesh whose ranks are threads of this process, which share one engine.
+// A program on a mesh whose ranks are threads of this process.
 #pragma once
 
 #include <memory>
@@ -6,13 +6,18 @@
 
 #include "core/distribute/partition.h"
 #include "core/ir/scalar.h"
+#include "runtime/ranks/local_ranks.h"
 #include "runtime/ranks/rank_executable.h"
 
 namespace tile {
 
 class LocalMesh {
  public:
-  // Compiles the programs of all ranks; equal kernels are compiled once. Throws Failure.
+  // Compiles the programs of all ranks; equal kernels of one engine are compiled once. Throws
+  // Failure.
+  LocalMesh(std::shared_ptr<LocalRanks> ranks, const std::shared_ptr<const Program>& source,
+            const BoundProgram& program, PartitionedProgram partitioned);
+  // With ranks of its own.
   LocalMesh(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const Program>& source,
             const BoundProgram& program, PartitionedProgram partitioned);
 
@@ -26,10 +31,11 @@ class LocalMesh {
   HostTensor part_of_input(const HostTensor& whole, size_t input, size_t rank) const;
   std::vector<HostTensor> put_together(const std::vector<std::vector<HostTensor>>& parts) const;
 
+  std::shared_ptr<LocalRanks> ranks_;
   std::vector<TensorId> inputs_, outputs_;
   std::vector<BoundTensor> output_tensors_;
   PartitionedProgram p_;
-  std::vector<std::unique_ptr<RankExecutable>> ranks_;
+  std::vector<std::unique_ptr<RankExecutable>> executables_;  // of each rank
 };
 
 }  // namespace tile

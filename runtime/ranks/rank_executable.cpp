@@ -1,14 +1,14 @@
 #include "runtime/ranks/rank_executable.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/ir/analysis/uses.h"
-#include "core/ir/ranks/reduce_part.h"
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/ranks/device/device_store.h"
+#include "runtime/ranks/host_store.h"
 #include "runtime/ranks/kept.h"
 
 namespace tile {
@@ -23,12 +23,14 @@ std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
 
 RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
                                const std::shared_ptr<const Program>& source, RankProgram rank,
-                               std::vector<std::string> names)
+                               std::vector<std::string> names,
+                               std::vector<std::optional<Collective>> collectives)
     : engine_(engine),
       source_(source),
       rank_(std::move(rank)),
       segments_(segments_of(rank_)),
       names_(std::move(names)),
+      collectives_(std::move(collectives)),
       memory_(plan_memory(rank_, segments_)) {
   for (const Segment& segment : segments_) {
     executables_.push_back(segment.empty() ? nullptr
@@ -37,7 +39,9 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
       check_memory_limit(*executables_.back(), Stage::compile, memory_.bytes);
     }
   }
+  if (engine->session() != nullptr) plan_ = std::make_unique<const DevicePlan>(*this);
 }
+RankExecutable::~RankExecutable() = default;
 
 std::unique_ptr<HostMemory> RankExecutable::arena() const {
   {
@@ -50,18 +54,21 @@ std::unique_ptr<HostMemory> RankExecutable::arena() const {
 // The elements of a run.
 class RankExecutable::Run {
  public:
-  Run(const RankExecutable& of, Transport& transport, std::byte* arena,
+  Run(const RankExecutable& of, RankStore& store, size_t rank,
       const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs)
       : of_(of),
         program_(of.rank_.program),
-        transport_(transport),
-        arena_(arena),
+        store_(store),
+        rank_(rank),
         data_(program_.tensors.size(), nullptr) {
-    for (size_t i = 0; i < inputs.size(); ++i) set(program_.inputs[i], inputs[i].data);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      data_[program_.inputs[i]] = store.bring_in(inputs[i]);
+    }
     // A tensor that is an input too, or an output twice, is copied at the end.
     for (size_t o = 0; o < outputs.size(); ++o) {
       TensorId storage = storage_of(program_, program_.outputs[o]);
-      if (data_[storage] == nullptr) set(storage, outputs[o].data);
+      rooms_.push_back(store.make_room(outputs[o]));
+      if (data_[storage] == nullptr) data_[storage] = rooms_.back();
     }
     for (TensorId id : program_.tensors.ids()) place(id);
   }
@@ -74,32 +81,31 @@ class RankExecutable::Run {
     for (size_t o = 0; o < outputs.size(); ++o) {
       const std::byte* from = data(program_.outputs[o]);
       size_t bytes = byte_count(outputs[o]);
-      if (from != outputs[o].data && bytes != 0) std::memcpy(outputs[o].data, from, bytes);
+      if (from != rooms_[o] && bytes != 0) store_.copy(rooms_[o], from, bytes);
     }
+    store_.finish();
   }
 
  private:
-  void set(TensorId id, void* data) { data_[id] = static_cast<std::byte*>(data); }
-
   void place(TensorId id) {
     const BoundTensor& tensor = program_.tensors[id];
     if (data_[id] != nullptr) return;
-    if (tensor.constant) {
-      // Segments have constants of their own; exchanges only read them.
-      set(id, const_cast<std::byte*>(tensor.constant->data()));
-    } else if (of_.memory_.places[id]) {
-      set(id, arena_ + *of_.memory_.places[id]);
+    if (of_.memory_.places[id] && !tensor.constant) {
+      data_[id] = store_.arena() + *of_.memory_.places[id];
     }
   }
 
-  std::byte* data(TensorId id) { return data_[storage_of(program_, id)]; }
+  std::byte* data(TensorId id) {
+    TensorId storage = storage_of(program_, id);
+    return program_.tensors[storage].constant ? store_.constant(storage) : data_[storage];
+  }
   TensorView view(TensorId id) {
     const BoundTensor& tensor = program_.tensors[id];
     return {data(id), tensor.type, tensor.shape, {}};
   }
   void clear(TensorId id) {
     size_t bytes = byte_count(view(id));
-    if (bytes != 0) std::memset(data(id), 0, bytes);
+    if (bytes != 0) store_.clear(data(id), bytes);
   }
 
   void clear_first_read(size_t time) {
@@ -115,12 +121,12 @@ class RankExecutable::Run {
     std::vector<TensorView> inputs, outputs;
     for (TensorId id : segment.inputs) inputs.push_back(view(id));
     for (TensorId id : segment.outputs) outputs.push_back(view(id));
-    tile::run(*of_.executables_[s], inputs, outputs);
+    store_.run_segment(s, std::move(inputs), std::move(outputs));
   }
 
   // The bytes of a part, in the tensor or in the arena.
   std::byte* at(const RankMemory::Part& part, TensorId tensor) {
-    return (part.in_tensor ? data(tensor) : arena_) + part.offset;
+    return (part.in_tensor ? data(tensor) : store_.arena()) + part.offset;
   }
 
   void exchange(size_t e) {
@@ -128,76 +134,70 @@ class RankExecutable::Run {
     const RankMemory::Moved& moved = of_.memory_.exchanges[e];
     clear_first_read(2 * e + 1);
     if (moved.clears) clear(what.result);
-    auto self = static_cast<int64_t>(transport_.rank());
-    std::vector<SentPart> sent;
+    auto self = static_cast<int64_t>(rank_);
+    std::vector<RankStore::Part> sent, received;
     std::vector<const std::byte*> own;  // parts for this rank itself
     for (size_t i = 0; i < what.sends.size(); ++i) {
-      const std::byte* bytes = packed(what, i, moved.sends[i]);
+      std::byte* bytes = packed(e, i, moved.sends[i]);
       if (what.sends[i].rank == self) {
         own.push_back(bytes);
       } else {
         sent.push_back({static_cast<size_t>(what.sends[i].rank), bytes, moved.sends[i].bytes});
       }
     }
-    std::vector<ReceivedPart> received;
-    for (size_t i = 0; i < what.receives.size(); ++i) {
-      if (what.receives[i].rank == self) continue;
-      received.push_back({static_cast<size_t>(what.receives[i].rank),
-                          at(moved.receives[i], what.result), moved.receives[i].bytes});
-    }
-    try {
-      transport_.exchange(sent, received, of_.names_[e]);
-    } catch (const Failure& failure) {
-      Diagnostic located = failure.diagnostic();
-      located.span = what.span;
-      throw Failure(located);
-    }
-    unpack(what, moved, own);
-  }
-
-  const std::byte* packed(const Exchange& what, size_t i, const RankMemory::Part& part) {
-    const BoundTensor& source = program_.tensors[what.source];
-    std::byte* bytes = at(part, what.source);
-    if (!part.in_tensor) {
-      copy_out(data(what.source), source.shape, what.sends[i].box, byte_size(source.type), bytes);
-    }
-    return bytes;
-  }
-
-  void unpack(const Exchange& what, const RankMemory::Moved& moved,
-              const std::vector<const std::byte*>& own) {
-    PartReducer reducer(what, program_.tensors[what.result]);
-    std::byte* to = data(what.result);
+    std::vector<const std::byte*> parts;  // that are to be unpacked
     size_t next_own = 0;
     for (size_t i = 0; i < what.receives.size(); ++i) {
-      const Exchange::Part& part = what.receives[i];
-      bool is_own = part.rank == static_cast<int64_t>(transport_.rank());
-      const std::byte* from = is_own ? own[next_own++] : at(moved.receives[i], what.result);
-      if (is_own || !moved.receives[i].in_tensor) reducer.receive(part.box, from, to);
+      if (what.receives[i].rank == self) {
+        parts.push_back(own[next_own++]);
+        continue;
+      }
+      std::byte* bytes = at(moved.receives[i], what.result);
+      received.push_back(
+          {static_cast<size_t>(what.receives[i].rank), bytes, moved.receives[i].bytes});
+      parts.push_back(moved.receives[i].in_tensor ? nullptr : bytes);
     }
+    store_.exchange(e, data(what.source), sent, received, data(what.result));
+    store_.unpack(e, parts, data(what.result));
+  }
+
+  std::byte* packed(size_t e, size_t i, const RankMemory::Part& part) {
+    const Exchange& what = of_.rank_.exchanges[e].what;
+    std::byte* bytes = at(part, what.source);
+    if (!part.in_tensor) store_.pack(e, i, data(what.source), bytes);
+    return bytes;
   }
 
   const RankExecutable& of_;
   const BoundProgram& program_;
-  Transport& transport_;
-  std::byte* arena_;
+  RankStore& store_;
+  size_t rank_;
   IdVector<TensorId, std::byte*> data_;
+  std::vector<std::byte*> rooms_;  // of the outputs
 };
 
-void RankExecutable::run(Transport& transport, const std::vector<TensorView>& inputs,
+void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,
+                         const std::vector<TensorView>& inputs,
                          const std::vector<TensorView>& outputs) const {
-  std::unique_ptr<HostMemory> memory;
+  std::shared_ptr<HostStore> host;
+  std::shared_ptr<RankStore> store;
   try {
-    memory = arena();
-    Run(*this, transport, memory->data(), inputs, outputs).run(outputs);
+    if (plan_) {
+      internal_check(device != nullptr, "ranks: a run without its device");
+      store = std::make_shared<DeviceStore>(*this, *plan_, transport, device);
+    } else {
+      store = host = std::make_shared<HostStore>(*this, transport, arena());
+    }
+    Run(*this, *store, transport.rank(), inputs, outputs).run(outputs);
   } catch (const std::exception& error) {
     transport.abort(error.what());
-    if (transport.in_flight() && memory)
-      keep_for_ever(std::shared_ptr<HostMemory>(std::move(memory)));
+    bool over = store ? store->let_go() : device == nullptr || device->abort();
+    if (!over && store) keep_for_ever(store);
     throw;
   }
+  if (!host) return;
   std::lock_guard lock(mutex_);
-  spare_ = std::move(memory);
+  spare_ = host->take_arena();
 }
 
 }  // namespace tile

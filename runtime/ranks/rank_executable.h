@@ -11,6 +11,8 @@
 #include "core/ir/scalar.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/host_memory.h"
+#include "runtime/ranks/collectives.h"
+#include "runtime/ranks/device/device_end.h"
 #include "runtime/ranks/rank_memory.h"
 #include "runtime/transport/transport.h"
 
@@ -19,20 +21,38 @@ namespace tile {
 // Dense views of all elements. What they see is the tensors'.
 std::vector<TensorView> views_of(std::vector<HostTensor>& tensors);
 
+class DevicePlan;
+class RankStore;
+
 class RankExecutable {
  public:
-  // `names` of the exchanges, for errors. Throws Failure.
+  // `names` of the exchanges, for errors; `collectives` are those of all ranks' programs, or none.
+  // Throws Failure.
   RankExecutable(const std::shared_ptr<Engine>& engine,
                  const std::shared_ptr<const Program>& source, RankProgram rank,
-                 std::vector<std::string> names);
+                 std::vector<std::string> names,
+                 std::vector<std::optional<Collective>> collectives = {});
+  ~RankExecutable();
+  RankExecutable(const RankExecutable&) = delete;
+  RankExecutable& operator=(const RankExecutable&) = delete;
 
   const RankProgram& program() const { return rank_; }
   const std::shared_ptr<const Program>& source() const { return source_; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  // `inputs` and `outputs` are this rank's parts, dense, in the order of its program. Thread safe
-  // for distinct outputs and transports. Throws Failure; the transport is then dead.
-  void run(Transport& transport, const std::vector<TensorView>& inputs,
-           const std::vector<TensorView>& outputs) const;
+  const std::vector<Segment>& segments() const { return segments_; }
+  // Of the segments; null where one is empty.
+  const std::vector<std::shared_ptr<const Executable>>& executables() const { return executables_; }
+  const std::vector<std::string>& names() const { return names_; }
+  const RankMemory& memory() const { return memory_; }
+  std::optional<Collective> collective(size_t exchange) const {
+    return collectives_.empty() ? std::nullopt : collectives_[exchange];
+  }
+  // `inputs` and `outputs` are this rank's parts, dense, in the order of its program, in the host's
+  // memory or, where the engine has a device, in that. `device`: null where it has none. Thread
+  // safe for distinct outputs, transports and devices. Throws Failure; the transport is then dead,
+  // and so is the device's link.
+  void run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,
+           const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs) const;
 
  private:
   class Run;
@@ -44,7 +64,9 @@ class RankExecutable {
   std::vector<Segment> segments_;
   std::vector<std::shared_ptr<const Executable>> executables_;  // null where a segment is empty
   std::vector<std::string> names_;
+  std::vector<std::optional<Collective>> collectives_;
   RankMemory memory_;
+  std::unique_ptr<const DevicePlan> plan_;  // null without a device
   mutable std::mutex mutex_;
   mutable std::unique_ptr<HostMemory> spare_;  // the arena of a run that is over
 };

@@ -19,20 +19,6 @@ size_t bytes_of(const BoundTensor& t) {
   return static_cast<size_t>(bytes);
 }
 
-// The first cell of a box whose cells stand side by side in a tensor: behind the dimensions in
-// which it has one cell it has all of each but the first.
-std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
-  size_t d = 0, cell = 0;
-  while (d < shape.size() && box.hi[d] - box.lo[d] == 1) ++d;
-  for (size_t rest = d + 1; rest < shape.size(); ++rest) {
-    if (box.lo[rest] != 0 || box.hi[rest] != shape[rest]) return std::nullopt;
-  }
-  for (size_t i = 0; i < shape.size(); ++i) {
-    cell = cell * static_cast<size_t>(shape[i]) + static_cast<size_t>(box.lo[i]);
-  }
-  return cell;
-}
-
 class Planner {
  public:
   Planner(const RankProgram& rank, const std::vector<Segment>& segments)
@@ -130,6 +116,19 @@ class Planner {
 };
 
 }  // namespace
+
+// Behind the dimensions in which it has one cell such a box has all of each but the first.
+std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
+  size_t d = 0, cell = 0;
+  while (d < shape.size() && box.hi[d] - box.lo[d] == 1) ++d;
+  for (size_t rest = d + 1; rest < shape.size(); ++rest) {
+    if (box.lo[rest] != 0 || box.hi[rest] != shape[rest]) return std::nullopt;
+  }
+  for (size_t i = 0; i < shape.size(); ++i) {
+    cell = cell * static_cast<size_t>(shape[i]) + static_cast<size_t>(box.lo[i]);
+  }
+  return cell;
+}
 
 RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments) {
   return Planner(rank, segments).run();

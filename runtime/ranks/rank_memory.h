@@ -37,6 +37,9 @@ struct RankMemory {
   size_t bytes = 0;  // of the arena
 };
 
+// The first cell of a box whose cells stand side by side in a dense tensor, if they do.
+std::optional<size_t> first_of_run(const Shape& shape, const Box& box);
+
 // Throws Overflow.
 RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments);
 

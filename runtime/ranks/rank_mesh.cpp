@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "backends/build_identity.h"
@@ -11,6 +12,7 @@
 #include "core/passes/bind/bind.h"
 #include "runtime/ranks/exchange_names.h"
 #include "runtime/ranks/kept.h"
+#include "runtime/ranks/tell_all.h"
 
 namespace tile {
 namespace {
@@ -68,19 +70,9 @@ std::unique_lock<std::mutex> RankMesh::enter() {
 
 // What every rank has, rank 0's first.
 std::vector<Digest> RankMesh::told_by_all(std::vector<Digest> own, const std::string& what) {
-  size_t ranks = transport_->ranks(), self = transport_->rank(),
-         bytes = own.size() * sizeof(Digest);
-  std::vector<Digest> all(ranks * own.size());
-  std::copy(own.begin(), own.end(), all.begin() + static_cast<ptrdiff_t>(self * own.size()));
-  std::vector<SentPart> sent;
-  std::vector<ReceivedPart> received;
-  for (size_t r = 0; r < ranks; ++r) {
-    if (r == self) continue;
-    auto* theirs = reinterpret_cast<std::byte*>(all.data() + r * own.size());
-    sent.push_back({r, reinterpret_cast<const std::byte*>(own.data()), bytes});
-    received.push_back({r, theirs, bytes});
-  }
-  transport_->exchange(sent, received, what);
+  std::vector<std::byte> bytes = bytes_of_all(*transport_, std::as_bytes(std::span(own)), what);
+  std::vector<Digest> all(transport_->ranks() * own.size());
+  std::memcpy(all.data(), bytes.data(), bytes.size());
   return all;
 }
 
@@ -112,6 +104,11 @@ void RankMesh::compare_ends(const std::string& error, const std::string& step) {
   transport_->exchange({}, {&part, 1}, "end of the " + step);
 }
 
+void RankMesh::connect(const std::shared_ptr<Engine>& engine) {
+  if (std::exchange(connected_, true)) return;
+  device_ = connect_devices(engine, *transport_);
+}
+
 void RankMesh::meet(const std::string& what) { told_by_all({Digest{}}, what); }
 
 MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
@@ -126,6 +123,7 @@ MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
                 {"shape or type of an input", shapes_of(options.inputs)},
                 {"precision", o.precision},
                 {"list of passes left out", engine->skipped_passes()}});
+  mesh_->connect(engine);
   try {
     compile(engine, source, options);
   } catch (const std::exception& error) {
@@ -143,8 +141,10 @@ void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
   inputs_ = parts_of(division, division.program.inputs, division.parts.inputs);
   outputs_ = parts_of(division, division.program.outputs, division.parts.outputs);
   std::vector<std::string> names = exchange_names(division.parts, *source->source);
+  std::vector<std::optional<Collective>> collectives = collectives_of(division.parts.ranks);
   RankProgram own = std::move(division.parts.ranks[mesh_->rank()]);
-  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own), names);
+  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own), names,
+                                                 std::move(collectives));
 }
 
 HostTensor MeshProgram::part_of_input(const HostTensor& whole, size_t input) const {
@@ -153,7 +153,7 @@ HostTensor MeshProgram::part_of_input(const HostTensor& whole, size_t input) con
 
 void MeshProgram::run(const std::vector<TensorView>& inputs,
                       const std::vector<TensorView>& outputs) const {
-  executable_->run(mesh_->transport(), inputs, outputs);
+  executable_->run(mesh_->transport(), mesh_->device(), inputs, outputs);
 }
 
 HostTensor MeshProgram::gathered(size_t output, const HostTensor& own, size_t on) const {

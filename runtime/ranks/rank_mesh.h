@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/ranks/device/device_end.h"
 #include "runtime/ranks/division.h"
 #include "runtime/ranks/rank_executable.h"
 
@@ -35,6 +36,10 @@ class RankMesh {
   // returns, else the mesh is dead: it throws Failure (run, "rank") on ranks whose text is empty.
   // All ranks together.
   void compare_ends(const std::string& error, const std::string& step);
+  // Connects the ranks' devices, once. All ranks together; their engines run what the mesh runs.
+  void connect(const std::shared_ptr<Engine>& engine);
+  // Of this rank; null where its engine has none, and before connect().
+  const std::shared_ptr<DeviceEnd>& device() const { return device_; }
   // Returns when all ranks have come here.
   void meet(const std::string& what);
 
@@ -44,6 +49,8 @@ class RankMesh {
 
   Mesh mesh_;
   std::shared_ptr<Transport> transport_;
+  bool connected_ = false;
+  std::shared_ptr<DeviceEnd> device_;
   std::mutex mutex_;
 };
 

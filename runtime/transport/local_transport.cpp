@@ -1,5 +1,6 @@
 #include "runtime/transport/local_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -18,15 +19,18 @@ constexpr std::chrono::milliseconds kAsked(5);
 
 // Parts on their way, by sender and receiver.
 struct Mail {
-  explicit Mail(size_t count, double seconds) : ranks(count), timeout(seconds) {}
+  explicit Mail(size_t count, double seconds) : ranks(count), timeout(seconds) {
+    words.reserve(count);
+  }
 
   const size_t ranks;
   const std::chrono::duration<double> timeout;
   std::mutex mutex;
   std::condition_variable arrived;
   std::map<std::pair<size_t, size_t>, std::deque<std::vector<std::byte>>> parts;
-  // Of the first rank that failed.
+  // Of the first rank that failed, and of all.
   std::optional<std::pair<size_t, std::string>> failed;
+  std::vector<std::pair<size_t, std::string>> words;
 };
 
 class LocalTransport final : public Transport {
@@ -53,14 +57,38 @@ class LocalTransport final : public Transport {
   }
 
   void abort(const std::string& why) noexcept override {
-    {
-      std::lock_guard lock(mail_->mutex);
-      if (!mail_->failed) mail_->failed = {rank_, why};
+    try {
+      tell(why);
+    } catch (const std::bad_alloc&) {
+      tell("");  // takes no memory
     }
     mail_->arrived.notify_all();
   }
 
+  double timeout() const override { return mail_->timeout.count(); }
+
+  std::vector<std::pair<size_t, std::string>> last_words(double seconds) override {
+    std::unique_lock lock(mail_->mutex);
+    std::vector<std::pair<size_t, std::string>> others;
+    auto all_spoke = [&] {
+      others = mail_->words;
+      std::erase_if(others, [&](const auto& word) { return word.first == rank_; });
+      return others.size() + 1 >= mail_->ranks;
+    };
+    mail_->arrived.wait_for(lock, std::chrono::duration<double>(seconds), all_spoke);
+    return others;
+  }
+
  private:
+  void tell(const std::string& why) {
+    auto word_of = [](const auto& word) { return word.first; };
+    std::lock_guard lock(mail_->mutex);
+    if (!mail_->failed) mail_->failed = {rank_, why};
+    if (std::ranges::find(mail_->words, rank_, word_of) == mail_->words.end()) {
+      mail_->words.emplace_back(rank_, why);
+    }
+  }
+
   // Whether a part from the rank is there, before the timeout; the control of this thread is asked
   // meanwhile.
   bool arrives(std::unique_lock<std::mutex>& lock,

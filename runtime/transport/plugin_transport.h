@@ -26,10 +26,10 @@ class PluginTransport final : public Transport {
                 const std::string& what) override;
   void abort(const std::string& why) noexcept override;
   bool in_flight() const noexcept override { return in_flight_; }
+  double timeout() const override { return timeout_; }
+  std::vector<std::pair<size_t, std::string>> last_words(double seconds) override;
 
   // What ranks do behind a failure, so that one of them may speak for all before the processes end.
-  // Why each other rank failed, as far as they say so within the time.
-  std::vector<std::pair<size_t, std::string>> last_words(double seconds);
   // Tells the others that they have been spoken for.
   void dismiss() noexcept;
   // Whether rank 0 says so within the time.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tile {
 
@@ -36,6 +38,11 @@ class Transport {
   // Lets the others know that this rank will take no further part, and why: a sentence, which may
   // be cut. Only the first call says anything.
   virtual void abort(const std::string& why) noexcept = 0;
+  // Seconds that a silent rank is waited for.
+  virtual double timeout() const = 0;
+  // Why each other rank failed, as far as they say so within the time; 0: have said so. Not while
+  // an exchange is under way.
+  virtual std::vector<std::pair<size_t, std::string>> last_words(double seconds) = 0;
   // Whether an exchange that failed may still write to the memory that it was given.
   virtual bool in_flight() const noexcept { return false; }
 };

@@ -21,6 +21,7 @@ FakeDriver::FakeDriver() {
   find(recorded, "fake_cuda_recorded");
   find(run_recording, "fake_cuda_run_recording");
   find(drop_recording, "fake_cuda_drop_recording");
+  find(hold_events, "fake_cuda_hold_events");
 }
 
 const FakeDriver& fake_driver() {

@@ -23,6 +23,7 @@ struct FakeDriver {
   void* (*recorded)(void* stream) = nullptr;
   void (*run_recording)(void* recording) = nullptr;
   void (*drop_recording)(void* recording) = nullptr;
+  void (*hold_events)(int hold) = nullptr;
 };
 const FakeDriver& fake_driver();
 

@@ -5,10 +5,11 @@
                  [--budget SECONDS]
 
 BIN holds tile, digits, tile-gpu-check and tile-program-check. Classes: devices, several (two GPUs in one process, where
-there are two), conformance, differential, gradients, reals, large, programs (random whole programs of the three
-languages, gradients included), networks (forward, first and second derivatives at three sizes), digits, cancellation
-(how late calls return that are cancelled), memcheck, synccheck, initcheck and racecheck (the last two reported, not
-required). After each class its result is printed as one
+there are two), ranks (programs divided among GPUs over NCCL, where there are two; alone: status 77 where there are
+not), rank_times (of divided products; reported), conformance, differential, gradients, reals, large, programs (random
+whole programs of the three languages, gradients included), networks (forward, first and second derivatives at three
+sizes), digits, cancellation (how late calls return that are cancelled), memcheck, synccheck, initcheck and racecheck
+(the last two reported, not required). After each class its result is printed as one
 JSON line and kept in the file of --json; with --resume classes in that file that passed are not run again. A class that
 would begin after the budget is left for the next call, and programs goes on where the budget ended it. Exit status: 0 all required classes passed, 1 one failed, 2 some are left, 77 no GPU."""
 import argparse
@@ -81,8 +82,7 @@ class Checks:
 
     def several(self):
         """Each GPU by its number, and two at once in one process."""
-        listed = self.run([self.program("tile"), "devices"]).stdout.splitlines()
-        gpus = [line for line in listed if line.startswith("cuda") and "not available" not in line]
+        gpus = self.gpus()
         if len(gpus) < 2:
             return {"passed": None, "why": f"{len(gpus)} GPU"}
         text, inputs = SANITIZED["softmax"]
@@ -97,6 +97,34 @@ class Checks:
         return {"passed": same and both.returncode == 0 and beyond.returncode != 0, "devices": gpus,
                 "same_result": same, "one_too_many": beyond.stderr.splitlines()[:2],
                 "process": both.stdout.splitlines() + both.stderr.splitlines()[-5:]}
+
+    def gpus(self):
+        listed = self.run([self.program("tile"), "devices"]).stdout.splitlines()
+        return [line for line in listed if line.startswith("cuda") and "not available" not in line]
+
+    def ranks(self):
+        """Conformance cases on two ranks, then random programs, products and stencils; how parts travel."""
+        gpus = self.gpus()
+        if len(gpus) < 2:
+            print(f"gpu_check: skipped: {len(gpus)} GPUs, and two are needed for ranks")
+            if self.options.only == "ranks":
+                sys.exit(NO_GPU)
+            return {"passed": None, "why": f"{len(gpus)} GPUs"}
+        cases = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
+        conform = self.run([self.program("tile"), "conform", "--backend", "cuda", "--mesh", "x=2", *cases])
+        lines = conform.stdout.strip().splitlines()
+        done = self.run([self.program("tile-gpu-check"), "ranks", "1", str(self.options.programs // 5)])
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        counts = found[-1] if found else {"error": done.stderr[-400:]}
+        linked = " over NCCL " in counts.get("transport", "")
+        return {"passed": conform.returncode == 0 and done.returncode == 0 and linked, "conformance": lines[-1:],
+                "conformance_failures": lines[:-1][:40] + conform.stderr.splitlines()[-10:], **counts}
+
+    def rank_times(self):
+        done = self.run([self.program("tile-gpu-check"), "rank-times"])
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return {"passed": None if done.returncode == NO_GPU else done.returncode == 0, "times": rows,
+                "stderr": done.stderr.splitlines()[-5:]}
 
     def conformance(self):
         files = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
@@ -249,7 +277,7 @@ class Checks:
         return self.sanitized("racecheck")
 
 
-CLASSES = ["devices", "several", "conformance", "differential", "gradients", "reals", "large", "networks", "digits",
+CLASSES = ["devices", "several", "ranks", "conformance", "differential", "gradients", "reals", "large", "networks", "digits",
            "cancellation", "memcheck", "synccheck", "initcheck", "racecheck", "programs"]
 # initcheck does not see what bulk copies store, and takes the results for uninitialised: it reports a kernel written by
 # hand whose block fills shared memory and stores it by cp.async.bulk.global.shared::cta, or by the tensor variant, waits

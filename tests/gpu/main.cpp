@@ -5,10 +5,13 @@
 //   tile-gpu-check differential|reals|large|gradients FIRST COUNT
 //   tile-gpu-check several                 two GPUs in one process (several.h)
 //   tile-gpu-check cancel                  calls that are cancelled (cancel.h)
+//   tile-gpu-check ranks FIRST COUNT       programs divided among GPUs (ranks.h)
+//   tile-gpu-check rank-times [SIZE]       times of divided products, of 8192 terms and columns
 //
 // Prints a JSON line for each program that disagrees or fails, and one at the end with the number
 // of programs that were compared. Exit status: 0 all agree, 1 some do not, 3 the context is lost
 // ("next" of the last line is the seed to go on from), 77 no GPU.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +21,7 @@
 
 #include "tests/executors/run_backends.h"
 #include "tests/gpu/cancel.h"
+#include "tests/gpu/ranks.h"
 #include "tests/gpu/several.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/agreement/gradient_case.h"
@@ -105,16 +109,22 @@ class Check {
 };
 
 int main_of(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "several") return check_several();
-  if (argc == 2 && std::string(argv[1]) == "cancel") return check_cancel();
-  if (argc != 4) {
-    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients FIRST COUNT | several | "
-                 "cancel\n";
+  std::string kind = argc > 1 ? argv[1] : "";
+  if (argc == 2 && kind == "several") return check_several();
+  if (argc == 2 && kind == "cancel") return check_cancel();
+  bool times = (argc == 2 || argc == 3) && kind == "rank-times";
+  if (argc != 4 && !times) {
+    std::cerr << "usage: tile-gpu-check differential|reals|large|gradients|ranks FIRST COUNT | "
+                 "several | cancel | rank-times [SIZE]\n";
     return 2;
   }
   try {
-    return Check(argv[1], std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10))
-        .run();
+    constexpr int64_t kSize = 8192;
+    if (times) return time_ranks(argc == 3 ? std::max(16LL, std::atoll(argv[2])) : kSize);
+    uint64_t first = std::strtoull(argv[2], nullptr, 10);
+    uint64_t count = std::strtoull(argv[3], nullptr, 10);
+    if (kind == "ranks") return check_ranks(first, count);
+    return Check(kind, first, count).run();
   } catch (const Failure& failure) {
     std::cerr << "tile-gpu-check: " << failure.what() << "\n";
     bool none = failure.diagnostic().code == "driver" || failure.diagnostic().code == "device";

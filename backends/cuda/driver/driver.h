@@ -31,7 +31,10 @@ namespace tile::cuda {
                           X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) \
                               X(cuTensorMapEncodeTiled) X(cuStreamBeginCapture) X(cuStreamIsCapturing) \
                                   X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) \
-                                      X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuCtxSynchronize)
+                                      X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuCtxSynchronize) \
+                                          X(cuMemcpy3DAsync) X(cuEventQuery) X(cuMemHostAlloc) \
+                                              X(cuMemFreeHost) X(cuMemPoolSetAccess) \
+                                                  X(cuPointerGetAttribute) X(cuDeviceCanAccessPeer)
 // clang-format on
 
 class Driver {

@@ -4,11 +4,10 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <regex>
-#include <sstream>
 
 #include "backends/cuda/driver/compiler_thread.h"
+#include "backends/cuda/driver/find_library.h"
 #include "backends/cuda/driver/ptx_faults.h"
 #include "core/support/control.h"
 #include "core/support/diagnostic.h"
@@ -21,61 +20,13 @@ constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options
 // For what the optimiser of PTX makes wrong code of.
 constexpr const char* kUnoptimised = "--ptxas-options=-O0";
 
+const LibraryNames kLibrary{
+    "TILE_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}};
+
 // 90 of "sm_90a".
 int architecture_number(const std::string& architecture) {
   size_t at = architecture.find('_');
   return at == std::string::npos ? 0 : std::atoi(architecture.c_str() + at + 1);
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// "libnvrtc.so.13" … in one folder; an empty folder stands for the loader's own path.
-void add_names(const std::string& folder, std::vector<std::string>& paths) {
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-    paths.push_back(folder.empty() ? name : folder + "/" + name);
-  }
-}
-
-// The folders of NVIDIA's wheels below one Python environment.
-void add_wheels(const std::filesystem::path& environment, std::vector<std::string>& paths) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(environment / "lib", error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().filename().string().rfind("python3", 0) != 0) continue;
-    for (const char* packages : {"site-packages", "dist-packages"}) {
-      for (const char* wheel : {"cu13", "cuda_nvrtc"}) {
-        add_names((it->path() / packages / "nvidia" / wheel / "lib").string(), paths);
-      }
-    }
-  }
-}
-
-std::vector<std::string> candidates() {
-  std::vector<std::string> paths;
-  if (std::string given = environment("TILE_NVRTC"); !given.empty()) return {given};
-  add_names("", paths);
-  std::vector<std::string> roots = {environment("CUDA_PATH"), environment("CUDA_HOME"),
-                                    "/usr/local/cuda"};
-  for (const std::string& root : roots) {
-    if (root.empty()) continue;
-    add_names(root + "/lib64", paths);
-    add_names(root + "/lib", paths);
-  }
-  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (std::string at = environment(name); !at.empty()) add_wheels(at, paths);
-  }
-  std::stringstream path(environment("PATH"));
-  for (std::string folder; std::getline(path, folder, ':');) {
-    std::error_code error;
-    std::filesystem::path python = std::filesystem::path(folder) / "python3";
-    if (std::filesystem::exists(python, error)) {
-      add_wheels(std::filesystem::path(folder).parent_path(), paths);
-    }
-  }
-  return paths;
 }
 
 struct Program {
@@ -118,7 +69,7 @@ bool Nvrtc::load(const std::string& path, std::string& why) {
 
 std::shared_ptr<const Nvrtc> Nvrtc::open(int driver_version) {
   std::string last;
-  for (const std::string& path : candidates()) {
+  for (const std::string& path : places_of(kLibrary)) {
     std::shared_ptr<Nvrtc> made(new Nvrtc);
     std::string why;
     if (!made->load(path, why)) {

@@ -32,6 +32,8 @@ class Session : public DeviceSession {
   bool is_recorded(void* stream) override;
   double elapsed_ns(void* stream, const std::function<void()>& work) override;
 
+  const std::shared_ptr<const Device>& device() const { return device_; }
+  CUmemoryPool pool() const { return pool_; }  // null: memory is another allocator's
   // The caller's stream, or this session's own for null.
   CUstream stream_of(void* stream) const;
   // Remembers the kernels for errors that come later; the context is current.

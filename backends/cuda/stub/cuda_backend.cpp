@@ -10,4 +10,11 @@ std::shared_ptr<Backend> shared_backend(int) {
        "build where the CUDA headers are found, or use cpu or reference");
 }
 
+int gpu_count() { return 0; }
+
+std::unique_ptr<RankDevice> rank_device(DeviceSession&) {
+  internal_check(false, "a session without a device");
+  return nullptr;
+}
+
 }  // namespace tile::cuda

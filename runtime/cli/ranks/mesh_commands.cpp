@@ -17,11 +17,14 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
 }
 
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
-                   const MeshArguments& arguments) {
+                   const MeshArguments& arguments, std::shared_ptr<LocalRanks> ranks) {
   Division parts = divided(program, layouts_of(inputs), arguments);
   return located(program.program().source, [&] {
     auto source = std::make_shared<const Program>(program.program());
-    return LocalMesh(program.engine(), source, parts.program, std::move(parts.parts));
+    if (!ranks) {
+      ranks = std::make_shared<LocalRanks>(program.engine(), parts.parts.ranks.size());
+    }
+    return LocalMesh(ranks, source, parts.program, std::move(parts.parts));
   });
 }
 
@@ -29,10 +32,17 @@ int command_conform(const std::vector<std::string>& files, const std::string& fi
                     const MeshArguments& mesh, const Options& options) {
   if (mesh.mesh.empty()) return conform(files, filter, options);
   if (!mesh.transport.empty()) return conform_on_processes(files, filter, mesh, options);
-  return conform(files, filter, options,
-                 [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
-                   return mesh_for(program, inputs, mesh).run(inputs);
-                 });
+  // All cases of a file have one engine.
+  std::shared_ptr<LocalRanks> ranks;
+  std::shared_ptr<Engine> engine;
+  return conform(
+      files, filter, options, [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
+        if (engine != program.engine()) {
+          engine = program.engine();
+          ranks = std::make_shared<LocalRanks>(engine, mesh_of(mesh.mesh, "--mesh").ranks());
+        }
+        return mesh_for(program, inputs, mesh, ranks).run(inputs);
+      });
 }
 
 }  // namespace tile::cli

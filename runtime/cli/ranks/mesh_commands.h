@@ -26,8 +26,8 @@ struct MeshArguments {
 Division divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
                  const MeshArguments& arguments);
 
-// The program of these inputs on a mesh of this process.
+// The program of these inputs on a mesh of this process. `ranks`: null for ranks of its own.
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
-                   const MeshArguments& arguments);
+                   const MeshArguments& arguments, std::shared_ptr<LocalRanks> ranks = nullptr);
 
 }  // namespace tile::cli

@@ -1,9 +1,13 @@
 #include "runtime/cli/ranks/rank_commands.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 
+#include "backends/cuda/cuda_backend.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/conform.h"
 #include "runtime/cli/filter_picture.h"
@@ -41,13 +45,33 @@ Given given_input(const LoadedProgram& program, size_t i, const std::string& val
   return given;
 }
 
+// The options with the GPU that this process is to have: where none is numbered, processes of one
+// machine have one each, as their launcher numbers them there.
+Options on_own_gpu(Options options) {
+  if (options.backend != "cuda" && options.backend != "auto") return options;
+  int gpus = cuda::gpu_count();
+  if (gpus < 2 || make_engine(options)->session() == nullptr) return options;
+  // Of Open MPI, MPICH, SLURM and torchrun.
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    int rank = 0;
+    auto [end, error] = std::from_chars(text, text + std::strlen(text), rank);
+    if (error != std::errc() || *end != '\0' || rank < 0) continue;
+    options.backend = "cuda:" + std::to_string(rank % gpus);
+    break;
+  }
+  return options;
+}
+
 class ProcessRun {
  public:
   ProcessRun(const RunArguments& arguments, const Options& options, std::shared_ptr<RankMesh> mesh)
       : arguments_(arguments), options_(options), mesh_(std::move(mesh)) {}
 
   int run() {
-    program_ = program_of(arguments_, options_);
+    program_ = program_of(arguments_, on_own_gpu(options_));
     if (mesh_->rank() == 0) print_warnings(*program_, nullptr, options_);
     take_inputs();
     for (const MeshProgram::Part& part : on_mesh_->outputs()) {
@@ -190,7 +214,7 @@ int conform_on_processes(const std::vector<std::string>& files, const std::strin
   std::shared_ptr<PluginTransport> transport = opened(mesh);
   return spoken_for(*transport, options, [&] {
     std::shared_ptr<RankMesh> ranks = mesh_over(transport, mesh);
-    int status = conform(files, filter, options,
+    int status = conform(files, filter, on_own_gpu(options),
                          [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
                            return run_on_whole(program, inputs, ranks);
                          });

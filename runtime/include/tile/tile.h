@@ -115,6 +115,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "cancelled"    tile_cancel_callback ended the call
  *   "fork"         the process was forked while its parent was in a call of the library
  *   "transport"    the plug-in of a mesh's transport cannot be used
+ *   "nccl"         NCCL failed in an exchange between GPUs
  *   "device"       there is no such GPU, or it is too old
  *   "driver"       NVIDIA's driver is not found or too old
  *   "launch"       a kernel failed on the device
@@ -598,8 +599,13 @@ TILE_API void tile_string_free(char* text);
  * - tile_program_compile_with with `mesh` takes the shapes of the whole tensors (strides are not
  *   looked at, and data only of parameters that set sizes). tile_executable_input and _output then
  *   describe this rank's boxes, and tile_executable_input_box and _output_box say where they are.
- * - tile_executable_run takes this rank's boxes, dense and in the host's memory, without copying
- *   them. Boxes may be empty. Options: cancel alone.
+ * - tile_executable_run takes this rank's boxes, dense and in the host's memory or that of its
+ *   engine's GPU, without copying what is where the engine runs. Boxes may be empty. Options:
+ * cancel alone. It returns when the outputs are there; what a GPU's boxes are made of must be there
+ * when it is called, or be work on the legacy default stream.
+ * - Ranks whose engines have GPUs of their own exchange parts between these over NCCL
+ * (libnccl.so.2, opened when the first program is compiled; TILE_NCCL names another file, or is
+ * "off"). Where that cannot be, parts go through the host's memory, which rank 0's log says.
  * - An input along whose layout ranks hold partial sums ("S[*] + x") is the sum of what they give.
  *   Outputs of such a layout are parts of the sum in turn.
  *
@@ -637,6 +643,11 @@ TILE_API tile_error* tile_mesh_create(tile_engine* engine, const tile_mesh_optio
  * thread of its own. `transport` and `given` are NULL. */
 TILE_API tile_error* tile_mesh_create_local(tile_engine* engine, const tile_mesh_options* options,
                                             tile_mesh** meshes, size_t count);
+/* The same, where rank r has the engine engines[r]: several GPUs in one process, with engines of
+ * the backends "cuda:0", "cuda:1" and so on. A program is loaded into each engine. */
+TILE_API tile_error* tile_mesh_create_local_on(tile_engine* const* engines,
+                                               const tile_mesh_options* options, tile_mesh** meshes,
+                                               size_t count);
 /* Executables compiled for it keep what they need. Waits for nobody. */
 TILE_API void tile_mesh_free(tile_mesh* mesh);
 TILE_API size_t tile_mesh_rank(const tile_mesh* mesh);

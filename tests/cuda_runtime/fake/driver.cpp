@@ -28,10 +28,16 @@ struct Failing {
   int after = 0;  // calls that still succeed
 };
 
+// TILE_FAKE_GPUS says how many GPUs there are, for programs that no test steers.
+int devices_of_environment() {
+  const char* text = std::getenv("TILE_FAKE_GPUS");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
 struct State {
   std::mutex mutex;
   int version = 13000;
-  int devices = 1;
+  int devices = devices_of_environment();
   int broken = 0;  // what every call returns once a kernel has failed
   std::map<std::string, Failing> failing;
   std::map<std::string, int> calls;
@@ -40,6 +46,9 @@ struct State {
   std::set<uint64_t> first_arguments;  // of launches
   std::map<CUdevice, CUcontext> contexts;
   std::map<void*, CUcontext> parallel_dims;  // of modules and streams
+  std::map<void*, CUmemoryPool> pools;       // of memory
+  std::map<CUevent, int> recorded;           // events, by how many their thread recorded before
+  bool holds_events = false;
   using Work = std::vector<std::function<void()>>;
   std::map<CUstream, Work> recording;  // streams that record
   std::map<void*, Work> graphs;        // and what was recorded
@@ -159,6 +168,7 @@ CUresult drop_memory(void* data) {
   {
     std::lock_guard lock(state().mutex);
     tile_emulation::drop_memory(data);
+    state().pools.erase(data);
   }
   return drop("memory", data);
 }
@@ -185,8 +195,12 @@ CUresult fake_cuDeviceGetName(char* name, int size, CUdevice) {
   std::strncpy(name, "a device of the tests", static_cast<size_t>(size));
   return CUDA_SUCCESS;
 }
-CUresult fake_cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+CUresult fake_cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
   ENTER(cuDeviceGetAttribute);
+  if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
+    *value = device + 1;
+    return CUDA_SUCCESS;
+  }
   static const std::map<CUdevice_attribute, int> kValues = {
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
@@ -214,14 +228,19 @@ CUresult fake_cuDeviceTotalMem(size_t* bytes, CUdevice) {
 CUresult fake_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   ENTER(cuDevicePrimaryCtxRetain);
   CUresult made = make("context", context);
+  std::lock_guard lock(state().mutex);
   state().contexts[device] = *context;
   return made;
 }
 CUresult fake_cuDevicePrimaryCtxRelease(CUdevice device) {
-  auto it = state().contexts.find(device);
-  if (it == state().contexts.end()) return CUDA_ERROR_INVALID_CONTEXT;
-  CUcontext context = it->second;
-  state().contexts.erase(it);
+  CUcontext context = nullptr;
+  {
+    std::lock_guard lock(state().mutex);
+    auto it = state().contexts.find(device);
+    if (it == state().contexts.end()) return CUDA_ERROR_INVALID_CONTEXT;
+    context = it->second;
+    state().contexts.erase(it);
+  }
   return drop("context", context);
 }
 CUresult fake_cuCtxGetCurrent(CUcontext* context) {
@@ -320,6 +339,7 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   if (config->hStream == CU_STREAM_PER_THREAD) enter("stream of the thread");
   auto* kernel = reinterpret_cast<Kernel*>(function);
   for (void* object : {static_cast<void*>(kernel->module), static_cast<void*>(config->hStream)}) {
+    std::lock_guard lock(state().mutex);
     auto parallel_dim = state().parallel_dims.find(object);
     bool known = parallel_dim != state().parallel_dims.end();
     if (known && parallel_dim->second != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -362,6 +382,7 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
 CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   ENTER(cuStreamCreate);
   CUresult made = make("stream", stream);
+  std::lock_guard lock(state().mutex);
   state().parallel_dims[*stream] = current_context();
   return made;
 }
@@ -374,7 +395,13 @@ CUresult fake_cuEventCreate(CUevent* event, unsigned) {
   ENTER(cuEventCreate);
   return make("event", event);
 }
-CUresult fake_cuEventRecord(CUevent, CUstream) { return enter("cuEventRecord"); }
+CUresult fake_cuEventRecord(CUevent event, CUstream) {
+  thread_local int count = 0;
+  ENTER(cuEventRecord);
+  std::lock_guard lock(state().mutex);
+  state().recorded[event] = count++;
+  return CUDA_SUCCESS;
+}
 CUresult fake_cuEventSynchronize(CUevent) { return enter("cuEventSynchronize"); }
 CUresult fake_cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
   ENTER(cuEventElapsedTime);
@@ -382,6 +409,40 @@ CUresult fake_cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuEventDestroy(CUevent event) { return drop("event", event); }
+CUresult fake_cuEventQuery(CUevent event) {
+  ENTER(cuEventQuery);
+  std::lock_guard lock(state().mutex);
+  bool held = state().holds_events && state().recorded[event] % 2 != 0;
+  return held ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult fake_cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
+  *can = 1;
+  return enter("cuDeviceCanAccessPeer");
+}
+CUresult fake_cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc*, size_t) {
+  return enter("cuMemPoolSetAccess");
+}
+// Memory of a pool is known by its first byte; any other is cuMemAlloc's.
+CUresult fake_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr pointer) {
+  ENTER(cuPointerGetAttribute);
+  std::lock_guard lock(state().mutex);
+  auto it = state().pools.find(reinterpret_cast<void*>(pointer));
+  CUmemoryPool pool = it == state().pools.end() ? nullptr : it->second;
+  if (which == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) *static_cast<CUmemoryPool*>(data) = pool;
+  if (which == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) {
+    *static_cast<int*>(data) = pool == nullptr ? 1 : 0;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  ENTER(cuMemHostAlloc);
+  *memory = std::malloc(bytes);
+  tile_emulation::fill_with_nonsense(*memory, bytes);
+  std::lock_guard lock(state().mutex);
+  state().live["page-locked memory"].insert(*memory);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemFreeHost(void* memory) { return drop("page-locked memory", memory); }
 
 CUresult fake_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
   ENTER(cuMemPoolCreate);
@@ -392,7 +453,7 @@ CUresult fake_cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuMemPoolTrimTo(CUmemoryPool, size_t) { return enter("cuMemPoolTrimTo"); }
-CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool,
+CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool pool,
                                       CUstream stream) {
   ENTER(cuMemAllocFromPoolAsync);
   bool recorded = records(stream);
@@ -402,6 +463,7 @@ CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemor
   tile_emulation::add_memory(data, bytes);
   state().live["memory"].insert(data);
   if (recorded) state().memory_of_graphs[stream].push_back(data);
+  state().pools[data] = pool;
   *memory = reinterpret_cast<CUdeviceptr>(data);
   return CUDA_SUCCESS;
 }
@@ -426,6 +488,24 @@ CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, 
   ENTER(cuMemcpyDtoDAsync);
   give(stream, [=] {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
+  ENTER(cuMemcpy3DAsync);
+  CUDA_MEMCPY3D c = *given;
+  bool device = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_DEVICE;
+  bool fits = c.srcPitch >= c.WidthInBytes && c.dstPitch >= c.WidthInBytes &&
+              (c.Depth == 1 || (c.srcHeight >= c.Height && c.dstHeight >= c.Height));
+  if (!device || !fits) return CUDA_ERROR_INVALID_VALUE;
+  give(stream, [=] {
+    for (size_t z = 0; z < c.Depth; ++z) {
+      for (size_t y = 0; y < c.Height; ++y) {
+        std::memcpy(reinterpret_cast<char*>(c.dstDevice) + (z * c.dstHeight + y) * c.dstPitch,
+                    reinterpret_cast<const char*>(c.srcDevice) + (z * c.srcHeight + y) * c.srcPitch,
+                    c.WidthInBytes);
+      }
+    }
   });
   return CUDA_SUCCESS;
 }
@@ -463,7 +543,11 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuui
                                           X(cuStreamBeginCapture) X(cuStreamIsCapturing) X(cuStreamEndCapture) \
                                               X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
                                                   X(cuGraphLaunch) X(cuGraphExecDestroy) \
-                                                      X(cuCtxSynchronize)
+                                                      X(cuCtxSynchronize) X(cuMemcpy3DAsync) \
+                                                          X(cuEventQuery) X(cuMemHostAlloc) \
+                                                              X(cuMemFreeHost) X(cuMemPoolSetAccess) \
+                                                                  X(cuPointerGetAttribute) \
+                                                                      X(cuDeviceCanAccessPeer)
 // clang-format on
 
 }  // namespace
@@ -492,6 +576,12 @@ EXPORT void fake_cuda_fail(const char* name, int result, int after) {
 }
 // Every call returns `result`, as after a kernel that failed; 0: works again.
 EXPORT void fake_cuda_break(int result) { state().broken = result; }
+// Of the events that each thread records every second one is not seen to be reached, until it is
+// said otherwise: the ends of a link's exchanges.
+EXPORT void fake_cuda_hold_events(int hold) {
+  std::lock_guard lock(state().mutex);
+  state().holds_events = hold != 0;
+}
 EXPORT void fake_cuda_set(int version, int devices) {
   state().version = version;
   state().devices = devices;

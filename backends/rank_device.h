@@ -1,0 +1,113 @@
+// What a rank of a mesh does on a device beside launches: it moves boxes, and gives other ranks'
+// devices memory over a link.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/ir/dtype.h"
+
+namespace tile {
+
+// Rows of `width` bytes: rows[0] groups of rows[1] neighbours, `pitch` bytes apart, the groups
+// `slice`, a multiple of `pitch`, apart.
+struct RowCopy {
+  struct Side {
+    std::byte* first = nullptr;
+    size_t pitch = 0, slice = 0;
+  };
+  Side from, to;
+  size_t width = 0;
+  std::array<size_t, 2> rows{1, 1};
+};
+
+// A part of an exchange, in the device's memory.
+struct LinkPart {
+  size_t rank = 0;  // the other one, never the caller's own
+  std::byte* data = nullptr;
+  size_t bytes = 0;  // may be 0: nothing is sent
+};
+
+// What all ranks of a link do together, each with parts of as many elements.
+struct LinkCollective {
+  enum class Kind : uint8_t {
+    all_gather,      // `to` has every rank's `from`, in the order of the ranks
+    reduce_scatter,  // `to` is the sum of the parts, one for each rank, that `from`s have for this
+                     // one
+    all_reduce,      // `to` is the sum of all `from`s
+  };
+  // Whether sums of the type are a link's own.
+  static bool adds(DType type) {
+    return type != DType::none && type != DType::bool_ && !is_f8(type) && type != DType::i16 &&
+           type != DType::u16;
+  }
+  Kind kind = Kind::all_gather;
+  DType type = DType::none;
+  size_t elements = 0;  // of what a rank gives to an all-gather, else of what it gets
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+
+// One rank's end of what connects the devices of all ranks. Used by one thread at a time.
+class DeviceLink {
+ public:
+  // Waits for nobody. The device is done with what was started, or abort() was called.
+  virtual ~DeviceLink() = default;
+  // Gives the session's own stream an exchange. Parts between two ranks arrive in the order in
+  // which they are given. Throws Failure (run, "nccl"; "cuda").
+  virtual void start(std::span<const LinkPart> sent, std::span<const LinkPart> received) = 0;
+  virtual void start(const LinkCollective& what) = 0;
+  // Whether the link is made and the stream has been given what was started. Until then nothing
+  // else is started, and no other work given to the stream. Throws Failure (run, "nccl").
+  virtual bool is_given() = 0;
+  // How many exchanges the device has begun, and how many it has done. Throws as start().
+  struct Progress {
+    size_t begun = 0, done = 0;
+  };
+  virtual Progress progress() = 0;
+  // Ends what runs, and the link for good. False where the device did not let go of the memory of
+  // its parts within the time: it may be read and written as long as the process lives.
+  virtual bool abort(double seconds) noexcept = 0;
+};
+
+// What ranks tell each other before they make a link.
+struct LinkOffer {
+  int32_t version = 0;                // of the library that links devices; 0: there is none
+  int32_t ordinal = -1;               // of the GPU in its process; -1: none
+  uint64_t machine = 0, process = 0;  // which, as digests
+  uint64_t device = 0;                // of the machine
+  uint64_t own_memory = 0;  // 1: the session's memory is of a pool that other GPUs can be let into
+};
+using LinkId = std::array<char, 128>;
+
+// Of one session, which outlives it. Work is given to the session's own stream. Functions throw
+// Failure of stage run.
+class RankDevice {
+ public:
+  virtual ~RankDevice() = default;
+  virtual void copy(const RowCopy& rows) = 0;
+  virtual void clear(void* memory, size_t bytes) = 0;
+  // To page-locked memory; returns at once.
+  virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
+  virtual void* take_host_memory(size_t bytes) = 0;  // page-locked
+  virtual void give_back_host_memory(void* memory) noexcept = 0;
+
+  // `why`: why there is no library.
+  virtual LinkOffer offer(std::string& why) = 0;
+  // Names a link that all ranks then make with it.
+  virtual LinkId new_link() = 0;
+  // This rank's end, which is_given() says is made. `offers`: of all ranks. The session's memory is
+  // opened to the GPUs of other ranks in this process.
+  virtual std::unique_ptr<DeviceLink> link(const LinkId& id, size_t rank,
+                                           std::span<const LinkOffer> offers) = 0;
+  // Whether a link may send this memory where it is: that of another owner may be closed to the
+  // GPUs of this process's other ranks.
+  virtual bool may_send(const void* memory) = 0;
+};
+
+}  // namespace tile

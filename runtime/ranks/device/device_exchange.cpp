@@ -1,0 +1,203 @@
+#include "runtime/ranks/device/device_exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "core/support/control.h"
+#include "runtime/engine/engine.h"
+
+namespace tile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// [guide] Streams take 1,024 launches before the thread that gives them more waits.
+constexpr size_t kMostQueued = 512;
+// How often the other ranks and this thread's control are asked.
+constexpr std::chrono::milliseconds kAsked(1);
+// How long a wait only looks, and how long it then rests between two looks.
+constexpr std::chrono::microseconds kSpinning(200), kPause(20);
+// How long ranks that gave up wait for each other's word: who then says nothing is silent.
+constexpr double kWordSeconds = 2;
+// How long a rank whose link fails waits for another's word why.
+constexpr double kReasonSeconds = 0.5;
+// What a word of a rank that waits in vain begins with.
+constexpr const char* kNoAnswer = "nothing came for ";
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", seconds);
+  return text;
+}
+
+constexpr size_t kAlignment = 64;  // of parts in the host's memory: a cache line
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Calls `work`, whose errors belong to this place of the text.
+template <class Work>
+void located(Span where, Work&& work) {
+  try {
+    work();
+  } catch (const Failure& failure) {
+    Diagnostic diagnostic = failure.diagnostic();
+    diagnostic.span = where;
+    throw Failure(diagnostic);
+  }
+}
+
+}  // namespace
+
+void DeviceExchanges::exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                               const std::string& what, Span where) {
+  if (end_.link() == nullptr) {
+    located(where, [&] { staged(sent, received, what); });
+  } else {
+    linked(sent, received, what, where);
+  }
+}
+
+void DeviceExchanges::exchange(const LinkCollective& collective, const std::string& what,
+                               Span where) {
+  started([&](DeviceLink& link) { link.start(collective); }, what, where);
+}
+
+void DeviceExchanges::linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                             const std::string& what, Span where) {
+  auto moves_bytes = [](const LinkPart& part) { return part.bytes != 0; };
+  bool any = std::ranges::any_of(sent, moves_bytes) || std::ranges::any_of(received, moves_bytes);
+  if (any || end_.is_dead()) {
+    started([&](DeviceLink& link) { link.start(sent, received); }, what, where);
+  }
+}
+
+void DeviceExchanges::started(const std::function<void(DeviceLink&)>& start,
+                              const std::string& what, Span where) {
+  if (end_.is_dead()) {
+    fail(Stage::run, "rank", where, "the mesh failed before the " + what);
+  }
+  DeviceLink& link = *end_.link();
+  if (started_.empty()) before_ = link.progress().done;
+  Started& now = started_.emplace_back(Started{what, where});
+  located(where, [&] { start(link); });
+  wait(now, [&] { return link.is_given(); }, [] { return false; });
+}
+
+void DeviceExchanges::before_kernels(size_t count) {
+  if (started_.empty()) return;
+  queued_ += count;
+  if (queued_ <= kMostQueued) return;
+  finish();
+  queued_ = count;
+}
+
+void DeviceExchanges::finish() {
+  if (started_.empty()) return;
+  DeviceLink& link = *end_.link();
+  DeviceLink::Progress seen{before_, before_};
+  auto look = [&] {
+    DeviceLink::Progress now = link.progress();
+    // A device that has not come to the exchange computes still.
+    bool moved = now.done != seen.done || now.begun != seen.begun || now.begun == now.done;
+    seen = now;
+    return moved;
+  };
+  while (seen.done < before_ + started_.size()) {
+    const Started& first = started_[seen.done - before_];
+    size_t done = seen.done;
+    wait(first, [&] { return seen.done > done; }, look);
+  }
+  started_.clear();
+  queued_ = 0;
+}
+
+void DeviceExchanges::wait(const Started& of, const std::function<bool()>& is_over,
+                           const std::function<bool()>& moves) {
+  Clock::time_point begin = Clock::now(), moved = begin, asked = begin;
+  const std::chrono::duration<double> timeout(transport_.timeout());
+  located(of.where, [&] {
+    while (!of_link(of, is_over)) {
+      Clock::time_point now = Clock::now();
+      if (of_link(of, moves)) moved = now;
+      if (now - moved > timeout) fail_without_answer(of);
+      if (now - asked > kAsked) {
+        asked = now;
+        look_around(of);
+      }
+      if (now - begin > kSpinning) {
+        std::this_thread::sleep_for(kPause);
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  });
+}
+
+// What the link answers. It may fail because another rank's end did: then that rank says why.
+bool DeviceExchanges::of_link(const Started& of, const std::function<bool()>& question) {
+  try {
+    return question();
+  } catch (const Failure& failure) {
+    if (failure.diagnostic().code != "nccl") throw;
+    std::vector<std::pair<size_t, std::string>> words = transport_.last_words(kReasonSeconds);
+    if (words.empty()) throw;
+    fail_with(words.front().first, transport_, of.what, words.front().second);
+  }
+}
+
+// Ranks that fail say so over the transport.
+void DeviceExchanges::look_around(const Started& of) {
+  Control* control = current_control();
+  if (control != nullptr && control->is_over()) throw control->reason(of.where);
+  std::vector<std::pair<size_t, std::string>> words = transport_.last_words(0);
+  if (words.empty()) return;
+  const auto& [rank, why] = words.front();
+  if (why.starts_with(kNoAnswer)) fail_without_answer(of);
+  fail_with(rank, transport_, of.what, why);
+}
+
+// A device does not say whom it waits for. All ranks that wait in vain say that they do; the first
+// one that does not is who is missing.
+void DeviceExchanges::fail_without_answer(const Started& of) {
+  double seconds = transport_.timeout();
+  transport_.abort(kNoAnswer + seconds_text(seconds) + " s in the " + of.what);
+  std::vector<bool> heard(transport_.ranks());
+  heard[transport_.rank()] = true;
+  for (const auto& [rank, why] : transport_.last_words(kWordSeconds)) heard[rank] = true;
+  auto silent = std::find(heard.begin(), heard.end(), false);
+  if (silent == heard.end()) {
+    fail(Stage::run, "rank", {},
+         kNoAnswer + seconds_text(seconds) + " s in the " + of.what + ", and all ranks wait",
+         "a GPU or its connection to the others hangs");
+  }
+  fail_silent(static_cast<size_t>(silent - heard.begin()), transport_, seconds, of.what);
+}
+
+void DeviceExchanges::staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                             const std::string& what) {
+  size_t bytes = 0;
+  for (const LinkPart& part : sent) bytes += rounded(part.bytes);
+  for (const LinkPart& part : received) bytes += rounded(part.bytes);
+  std::byte* next = end_.staging(bytes);
+  DeviceSession& session = *end_.engine().session();
+  std::vector<SentPart> out;
+  std::vector<ReceivedPart> in;
+  for (const LinkPart& part : sent) {
+    end_.device().copy_to_host(next, part.data, part.bytes);
+    out.push_back({part.rank, next, part.bytes});
+    next += rounded(part.bytes);
+  }
+  session.synchronize(nullptr);
+  for (const LinkPart& part : received) {
+    in.push_back({part.rank, next, part.bytes});
+    next += rounded(part.bytes);
+  }
+  transport_.exchange(out, in, what);
+  for (size_t i = 0; i < received.size(); ++i) {
+    session.copy_in(received[i].data, in[i].data, in[i].bytes, nullptr);
+  }
+}
+
+}  // namespace tile

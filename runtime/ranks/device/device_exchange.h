@@ -1,0 +1,58 @@
+// The exchanges of one run on a device: started on its stream, and waited for with an eye on the
+// other ranks.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/support/diagnostic.h"
+#include "runtime/ranks/device/device_end.h"
+
+namespace tile {
+
+class DeviceExchanges {
+ public:
+  // Both must outlive this.
+  DeviceExchanges(Transport& transport, DeviceEnd& end) : transport_(transport), end_(end) {}
+
+  // Parts are in the device's memory. What they are sent from may change, and what they are
+  // received in is there, for work that the stream is given from now on. `where` in the program's
+  // text errors belong. Throws Failure (run): "rank" as Transport::exchange does, "nccl"; the link
+  // is then to be ended.
+  void exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                const std::string& what, Span where);
+  // The same of a link's own, which is there.
+  void exchange(const LinkCollective& collective, const std::string& what, Span where);
+  // Before the stream is given so many kernels: a stream that holds too many waits, and with it its
+  // thread.
+  void before_kernels(size_t count);
+  // Waits until all exchanges are done.
+  void finish();
+
+ private:
+  struct Started {
+    std::string what;
+    Span where;
+  };
+  void linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+              const std::string& what, Span where);
+  void started(const std::function<void(DeviceLink&)>& start, const std::string& what, Span where);
+  void staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+              const std::string& what);
+  // Until `is_over`; `moves` says whether anything has changed since it was asked.
+  void wait(const Started& of, const std::function<bool()>& is_over,
+            const std::function<bool()>& moves);
+  bool of_link(const Started& of, const std::function<bool()>& question);
+  void look_around(const Started& of);
+  [[noreturn]] void fail_without_answer(const Started& of);
+
+  Transport& transport_;
+  DeviceEnd& end_;
+  std::vector<Started> started_;  // over the link
+  size_t before_ = 0;             // exchanges that the link had done before this run
+  size_t queued_ = 0;             // kernels since all exchanges were done
+};
+
+}  // namespace tile

@@ -1,0 +1,263 @@
+#include "runtime/ranks/device/device_store.h"
+
+#include <algorithm>
+
+#include "core/ir/analysis/uses.h"
+#include "core/ir/ranks/reduce_part.h"
+#include "runtime/engine/launch/strided_copy.h"
+#include "runtime/ranks/device/combine_nest.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t kAlignment = 256;  // of memory for a segment's temporaries
+constexpr uintptr_t kTensor = 16;   // of a tensor that launches take where it is
+// A sort is many kernels: before one the stream is to hold nothing that may wait.
+constexpr size_t kSortKernels = 512;
+
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t kernels_of(const Executable& executable) {
+  size_t kernels = executable.copies.size() + executable.densified.size();
+  for (const Launch& launch : executable.launches) {
+    kernels += launch.code ? launch.code->kernels() : kSortKernels;
+  }
+  return kernels;
+}
+
+// Whether all parts begin at multiples of what a thread loads at once: those of the rank itself may
+// lie where they are sent from.
+bool are_aligned(const RankMemory::Moved& moved) {
+  return std::all_of(moved.sends.begin(), moved.sends.end(), [](const RankMemory::Part& part) {
+    return !part.in_tensor || part.offset % kTensor == 0;
+  });
+}
+
+// What is in the boxes and not in this one.
+std::vector<Box> without(const std::vector<Box>& boxes, const Box& box) {
+  std::vector<Box> left;
+  for (const Box& one : boxes) {
+    for (Box& rest : difference(one, box)) {
+      if (!rest.empty()) left.push_back(std::move(rest));
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+DevicePlan::DevicePlan(const RankExecutable& of) : of_(of) {
+  const BoundProgram& program = of.program().program;
+  for (size_t e = 0; e < of.program().exchanges.size(); ++e) {
+    const Exchange& what = of.program().exchanges[e].what;
+    steps_.push_back(steps_of(what, of.memory().exchanges[e]));
+    TensorId source = storage_of(program, what.source);
+    if (program.tensors[source].constant) upload(source);
+  }
+  for (TensorId id : program.outputs) {
+    TensorId storage = storage_of(program, id);
+    if (program.tensors[storage].constant) upload(storage);
+  }
+  for (const auto& executable : of.executables()) {
+    kernels_.push_back(executable ? kernels_of(*executable) : 0);
+    if (!executable) continue;
+    workspace_bytes_ =
+        std::max(workspace_bytes_, rounded(executable->arena_bytes + executable->workspace_bytes));
+  }
+  arena_bytes_ = rounded(of.memory().bytes);
+  for (const RankMemory::Moved& moved : of.memory().exchanges) {
+    size_t bytes = 0;
+    for (const auto* parts : {&moved.sends, &moved.receives}) {
+      for (const RankMemory::Part& part : *parts) bytes += rounded(part.bytes);
+    }
+    staging_bytes_ = std::max(staging_bytes_, bytes);
+  }
+}
+
+void DevicePlan::upload(TensorId id) {
+  const BoundTensor& tensor = of_.program().program.tensors[id];
+  std::shared_ptr<const DeviceMemory>& memory = constants_[id.index()];
+  if (memory) return;
+  TensorView copy,
+      view{const_cast<std::byte*>(tensor.constant->data()), tensor.type, tensor.shape, {}};
+  memory = device_copy(*of_.engine()->session(), view, copy);
+}
+
+std::shared_ptr<const Code> DevicePlan::combining(const Exchange& what, const Step& step,
+                                                  bool aligned) const {
+  const BoundTensor& result = of_.program().program.tensors[what.result];
+  Combination how{result.type, operation_of(*what.reduction), step.levels,
+                  element_count(result.shape), what.receives[step.part].box.count()};
+  how.of_two = step.first.has_value();
+  how.aligned = aligned;
+  return of_.engine()->kernels().get(combine_nest(how), of_.engine()->target());
+}
+
+std::vector<DevicePlan::Step> DevicePlan::steps_of(const Exchange& what,
+                                                   const RankMemory::Moved& moved) const {
+  const Shape& shape = of_.program().program.tensors[what.result].shape;
+  bool aligned = are_aligned(moved);
+  std::vector<Step> steps;
+  auto add = [&](size_t part, const Box& box, std::optional<size_t> first, bool combines) {
+    Step& step = steps.emplace_back();
+    step.part = part;
+    step.levels = levels_of(shape, what.receives[part].box, box);
+    step.first = first;
+    if (combines) step.combines = combining(what, step, aligned);
+  };
+  std::vector<Box> covered;  // share no cell
+  for (size_t i = 0; i < what.receives.size(); ++i) {
+    const Box& part = what.receives[i].box;
+    if (part.empty()) continue;
+    bool two = what.reduction && covered.empty() && i + 1 < what.receives.size() &&
+               what.receives[i + 1].box == part;
+    if (two) {
+      add(i + 1, part, i, true);
+      ++i;
+    } else if (what.reduction) {
+      std::vector<Box> fresh{part};
+      for (const Box& before : covered) {
+        Box both = intersection(part, before);
+        if (both.empty()) continue;
+        add(i, both, std::nullopt, true);
+        fresh = without(fresh, before);
+      }
+      for (const Box& box : fresh) add(i, box, std::nullopt, false);
+    } else {
+      add(i, part, std::nullopt, false);
+    }
+    add_disjoint(covered, part);
+  }
+  return steps;
+}
+
+DeviceStore::DeviceStore(const RankExecutable& of, const DevicePlan& plan, Transport& transport,
+                         std::shared_ptr<DeviceEnd> end)
+    : of_(of),
+      plan_(plan),
+      transport_(transport),
+      end_(std::move(end)),
+      exchanges_(transport, *end_) {
+  size_t bytes = std::max<size_t>(plan.arena_bytes() + plan.workspace_bytes(), 1);
+  memory_ = std::make_unique<DeviceMemory>(session(), bytes, nullptr);
+  if (end_->link() == nullptr) end_->staging(plan.staging_bytes());
+}
+
+std::byte* DeviceStore::temporary(size_t bytes) {
+  temporaries_.push_back(
+      std::make_unique<DeviceMemory>(session(), std::max<size_t>(bytes, 1), nullptr));
+  return temporaries_.back()->data();
+}
+
+bool DeviceStore::in_place(const TensorView& view) const {
+  return view.memory == Memory::device && reinterpret_cast<uintptr_t>(view.data) % kTensor == 0 &&
+         (end_->link() == nullptr || end_->device().may_send(view.data));
+}
+
+std::byte* DeviceStore::bring_in(const TensorView& input) {
+  if (in_place(input)) return static_cast<std::byte*>(input.data);
+  size_t bytes = byte_count(input);
+  std::byte* memory = temporary(bytes);
+  if (input.memory == Memory::device) {
+    session().copy(memory, input.data, bytes, nullptr);
+  } else {
+    session().copy_in(memory, input.data, bytes, nullptr);
+  }
+  return memory;
+}
+
+std::byte* DeviceStore::make_room(const TensorView& output) {
+  if (in_place(output)) return static_cast<std::byte*>(output.data);
+  outputs_.push_back({output, temporary(byte_count(output))});
+  return outputs_.back().data;
+}
+
+void DeviceStore::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  session().copy(to, from, bytes, nullptr);
+}
+
+void DeviceStore::run_segment(size_t segment, std::vector<TensorView> inputs,
+                              std::vector<TensorView> outputs) {
+  exchanges_.before_kernels(plan_.kernels(segment));
+  for (auto* views : {&inputs, &outputs}) {
+    for (TensorView& view : *views) {
+      view.memory = Memory::device;
+      view.device = end_->engine().ordinal();
+    }
+  }
+  RunOptions options;
+  options.memory = memory_->data() + plan_.arena_bytes();
+  tile::run(*of_.executables()[segment], inputs, outputs, options);
+}
+
+void DeviceStore::pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) {
+  const Exchange& what = of_.program().exchanges[exchange].what;
+  const BoundTensor& tensor = of_.program().program.tensors[what.source];
+  const Box& box = what.sends[i].box;
+  if (box.empty()) return;
+  BoxLevels levels = levels_of(tensor.shape, box, box);
+  std::vector<RowCopy> copies = copies_to_part(levels, byte_size(tensor.type), source, part);
+  exchanges_.before_kernels(copies.size());
+  for (const RowCopy& copy : copies) end_->device().copy(copy);
+}
+
+void DeviceStore::exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                           const std::vector<Part>& received, std::byte* result) {
+  const Exchange& what = of_.program().exchanges[exchange].what;
+  if (std::optional<Collective> collective = collective_of(exchange)) {
+    DType type = of_.program().program.tensors[what.source].type;
+    bool gathers = collective->kind == LinkCollective::Kind::all_gather;
+    exchanges_.exchange(
+        {collective->kind, type, collective->elements, gathers ? sent[0].data : source, result},
+        of_.names()[exchange], what.span);
+    return;
+  }
+  std::vector<LinkPart> out, in;
+  for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
+  for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
+  exchanges_.exchange(out, in, of_.names()[exchange], what.span);
+}
+
+void DeviceStore::unpack(size_t exchange, const std::vector<const std::byte*>& parts,
+                         std::byte* result) {
+  if (collective_of(exchange)) return;
+  const Exchange& what = of_.program().exchanges[exchange].what;
+  size_t width = byte_size(of_.program().program.tensors[what.result].type);
+  LaunchOptions launching;
+  launching.session = &session();
+  for (const DevicePlan::Step& step : plan_.steps(exchange)) {
+    const std::byte* part = parts[step.part];
+    if (part == nullptr) continue;
+    if (step.combines) {
+      exchanges_.before_kernels(1);
+      std::vector<void*> arguments{result};
+      if (step.first) arguments.push_back(const_cast<std::byte*>(parts[*step.first]));
+      arguments.push_back(const_cast<std::byte*>(part));
+      end_->engine().backend().launch(*step.combines, arguments, {}, launching);
+      continue;
+    }
+    std::vector<RowCopy> copies = copies_to_tensor(step.levels, width, part, result);
+    exchanges_.before_kernels(copies.size());
+    for (const RowCopy& copy : copies) end_->device().copy(copy);
+  }
+}
+
+void DeviceStore::finish() {
+  exchanges_.finish();
+  for (const Output& output : outputs_) {
+    size_t bytes = byte_count(output.view);
+    if (output.view.memory == Memory::device) {
+      session().copy(output.view.data, output.data, bytes, nullptr);
+    } else {
+      session().copy_out(output.view.data, output.data, bytes, nullptr);
+    }
+  }
+  session().synchronize(nullptr);
+}
+
+bool DeviceStore::let_go() noexcept {
+  bool quiet = end_->abort();
+  return quiet && !transport_.in_flight();
+}
+
+}  // namespace tile

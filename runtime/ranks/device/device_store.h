@@ -1,0 +1,98 @@
+// Runs of ranks in a device's memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/engine/launch/device_run.h"
+#include "runtime/ranks/device/box_rows.h"
+#include "runtime/ranks/device/device_exchange.h"
+#include "runtime/ranks/rank_store.h"
+
+namespace tile {
+
+// What runs of a rank's program on a device find ready.
+class DevicePlan {
+ public:
+  // Compiles what combines received values, and uploads constants. Throws Failure.
+  explicit DevicePlan(const RankExecutable& of);
+
+  // What is done with a received part, in order: cells that nothing was received for yet are
+  // copied, others combined with what is there.
+  struct Step {
+    size_t part = 0;
+    BoxLevels levels;
+    std::shared_ptr<const Code> combines;  // null: a copy
+    std::optional<size_t> first;           // of two parts that are combined without what is there
+  };
+  const std::vector<Step>& steps(size_t exchange) const { return steps_[exchange]; }
+  std::byte* constant(TensorId id) const { return constants_.at(id.index())->data(); }
+  size_t kernels(size_t segment) const { return kernels_[segment]; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  size_t staging_bytes() const { return staging_bytes_; }
+
+ private:
+  std::vector<Step> steps_of(const Exchange& what, const RankMemory::Moved& moved) const;
+  // Code for a step, or null for a copy.
+  std::shared_ptr<const Code> combining(const Exchange& what, const Step& step, bool aligned) const;
+  void upload(TensorId id);
+
+  const RankExecutable& of_;
+  std::vector<std::vector<Step>> steps_;                             // of each exchange
+  std::map<size_t, std::shared_ptr<const DeviceMemory>> constants_;  // by the tensor's number
+  std::vector<size_t> kernels_;                                      // of each segment, at most
+  size_t arena_bytes_ = 0;      // a multiple of what follows it needs
+  size_t workspace_bytes_ = 0;  // the most that a segment needs
+  size_t staging_bytes_ = 0;    // the most that an exchange moves
+};
+
+class DeviceStore final : public RankStore {
+ public:
+  // Takes the memory that the run needs, so that nothing is allocated while exchanges are under
+  // way.
+  DeviceStore(const RankExecutable& of, const DevicePlan& plan, Transport& transport,
+              std::shared_ptr<DeviceEnd> end);
+
+  std::byte* arena() override { return memory_->data(); }
+  std::byte* bring_in(const TensorView& input) override;
+  std::byte* make_room(const TensorView& output) override;
+  std::byte* constant(TensorId id) override { return plan_.constant(id); }
+  void clear(std::byte* at, size_t bytes) override { end_->device().clear(at, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  void run_segment(size_t segment, std::vector<TensorView> inputs,
+                   std::vector<TensorView> outputs) override;
+  void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
+  void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                const std::vector<Part>& received, std::byte* result) override;
+  void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
+              std::byte* result) override;
+  void finish() override;
+  bool let_go() noexcept override;
+
+ private:
+  DeviceSession& session() const { return *end_->engine().session(); }
+  bool in_place(const TensorView& view) const;
+  // Of an exchange over the link.
+  std::optional<Collective> collective_of(size_t exchange) const {
+    return end_->link() == nullptr ? std::nullopt : of_.collective(exchange);
+  }
+  std::byte* temporary(size_t bytes);
+
+  const RankExecutable& of_;
+  const DevicePlan& plan_;
+  Transport& transport_;
+  std::shared_ptr<DeviceEnd> end_;
+  std::unique_ptr<DeviceMemory> memory_;  // the arena, then what segments work in
+  std::vector<std::unique_ptr<DeviceMemory>> temporaries_;
+  struct Output {
+    TensorView view;
+    std::byte* data;
+  };
+  std::vector<Output> outputs_;  // that are not written where they are
+  DeviceExchanges exchanges_;
+};
+
+}  // namespace tile

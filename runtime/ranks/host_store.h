@@ -1,0 +1,41 @@
+// Runs of ranks in the host's memory.
+#pragma once
+
+#include <memory>
+
+#include "runtime/ranks/rank_store.h"
+
+namespace tile {
+
+class HostStore final : public RankStore {
+ public:
+  HostStore(const RankExecutable& of, Transport& transport, std::unique_ptr<HostMemory> arena)
+      : of_(of), transport_(transport), arena_(std::move(arena)) {}
+
+  std::byte* arena() override { return arena_->data(); }
+  std::byte* bring_in(const TensorView& input) override { return bytes(input); }
+  std::byte* make_room(const TensorView& output) override { return bytes(output); }
+  std::byte* constant(TensorId id) override;
+  void clear(std::byte* at, size_t bytes) override;
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  void run_segment(size_t segment, std::vector<TensorView> inputs,
+                   std::vector<TensorView> outputs) override;
+  void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
+  void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                const std::vector<Part>& received, std::byte* result) override;
+  void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
+              std::byte* result) override;
+  void finish() override {}
+  bool let_go() noexcept override { return !transport_.in_flight(); }
+  // Of a run that is over.
+  std::unique_ptr<HostMemory> take_arena() { return std::move(arena_); }
+
+ private:
+  static std::byte* bytes(const TensorView& view) { return static_cast<std::byte*>(view.data); }
+
+  const RankExecutable& of_;
+  Transport& transport_;
+  std::unique_ptr<HostMemory> arena_;
+};
+
+}  // namespace tile

@@ -1,0 +1,45 @@
+// Where the elements of one run of a rank's program are, and what is done to them between its
+// segments.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/ranks/rank_executable.h"
+
+namespace tile {
+
+// Addresses are those of where the rank's engine runs. Functions throw Failure (run).
+class RankStore {
+ public:
+  virtual ~RankStore() = default;
+  virtual std::byte* arena() = 0;
+  // Where the run finds an input, and where it puts an output.
+  virtual std::byte* bring_in(const TensorView& input) = 0;
+  virtual std::byte* make_room(const TensorView& output) = 0;
+  virtual std::byte* constant(TensorId id) = 0;
+  virtual void clear(std::byte* at, size_t bytes) = 0;
+  virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  // `inputs` and `outputs` are dense, with addresses of this store.
+  virtual void run_segment(size_t segment, std::vector<TensorView> inputs,
+                           std::vector<TensorView> outputs) = 0;
+  // Part i of what an exchange sends, from its source.
+  virtual void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) = 0;
+  struct Part {
+    size_t rank = 0;
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  virtual void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                        const std::vector<Part>& received, std::byte* result) = 0;
+  // Puts what an exchange received into its result: as many addresses as it has parts, null for one
+  // that is where it belongs.
+  virtual void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
+                      std::byte* result) = 0;
+  // The outputs are there once this returns.
+  virtual void finish() = 0;
+  // The run failed. False: something may still write to the store's memory, which must stay.
+  virtual bool let_go() noexcept = 0;
+};
+
+}  // namespace tile
