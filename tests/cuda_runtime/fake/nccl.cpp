@@ -1,7 +1,7 @@
 // NCCL for tests: ranks are threads of this process, parts are copied between them through a
 // mailbox, and communicators never block. Each rank must have a context of the driver of ours
 // current, and no two the same. The C functions at the end steer it.
-#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/ranks/nccl.h"
 
 #include <dlfcn.h>
 

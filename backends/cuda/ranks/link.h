@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/ranks/nccl.h"
 #include "backends/cuda/driver/session.h"
 #include "backends/rank_device.h"
 

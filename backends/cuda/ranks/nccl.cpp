@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/ranks/nccl.h"
 
 #include <dlfcn.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/driver/link.h"
+#include "backends/cuda/ranks/link.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {

@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/link.h"
+#include "backends/cuda/ranks/link.h"
 
 #include <algorithm>
 #include <chrono>
