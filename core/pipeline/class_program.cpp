@@ -47,10 +47,12 @@ ClassProgram class_program(BoundProgram typical, BoundProgram other, const Insta
   if (first.size() != second.size()) return made;
   for (size_t i = 0; i < first.size(); ++i) {
     made.steps.emplace_back();
+    made.why_not.emplace_back();
     const auto *one = std::get_if<Kernel>(&first[i]), *two = std::get_if<Kernel>(&second[i]);
     if (one == nullptr || two == nullptr) continue;
-    std::optional<ClassKernel> found = for_instances(*one, *two, target, sizes);
-    if (found) made.steps.back() = class_step(std::move(*found));
+    ClassFound found = for_instances(*one, *two, target, sizes);
+    if (found.kernel) made.steps.back() = class_step(std::move(*found.kernel));
+    made.why_not.back() = std::move(found.why_not);
   }
   return made;
 }

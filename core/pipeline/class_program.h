@@ -28,6 +28,7 @@ struct ClassProgram {
   ChoiceRecord choices;
   // Of each step; nullopt: it does not depend on the size, or in a way that launches cannot give.
   std::vector<std::optional<ClassStep>> steps;
+  std::vector<std::string> why_not;  // of each step without a class, in words
 
   // The class that the kernel, step number `number` under these choices, is in, with its extent at
   // hand; nullopt: none.

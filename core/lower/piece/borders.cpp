@@ -66,7 +66,7 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
   size_t ranging = tap_test_ ? c_.piece.box.size() : c_.piece.parallel_dims;
   for (const PlacedConstraint& p : c_.constraints) {
     if (p.place != Place::tile) continue;
-    Constraint k = integral(*p.constraint);
+    Condition k = c_.frame.open.condition(*p.constraint, c_.piece);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
       if (!s.at[u].size.is_constant()) continue;
@@ -77,9 +77,8 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
       down += std::min(first, last);
       up += std::max(first, last);
     }
-    std::vector<Expr> more = conditions(
-        *p.constraint, c_.piece, [&](const Affine& form) { return values_.value_of(form, s); },
-        down, up);
+    std::vector<Expr> more =
+        conditions(k, [&](const Affine& form) { return values_.value_of(form, s); }, down, up);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

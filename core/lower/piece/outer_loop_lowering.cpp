@@ -33,6 +33,8 @@ bool OuterLoopLowering::tile_follows(size_t outer) const {
   bool more = std::any_of(c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(outer) + 1,
                           c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(end),
                           [&](const Loop& l) { return over(l, loop); });
+  // Of a run-time size the stages inside make their own whole and short tiles.
+  if (outer < shared_ && c_.sized_at_run_time(loop.iterator)) return false;
   if (outer < shared_) return !more && loop.step > 1;
   return !more && std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(),
                               [&](const Loop& l) { return over(l, loop); });
@@ -229,7 +231,28 @@ nest::Block OuterLoopLowering::in_rows(const std::vector<Position>& rows, size_t
   State s = c_.whole_box();
   IdVector<RowId, IteratorId> iterators = shared_iterators(c_.frame.kernel.stages[c_.stage]);
   for (size_t r = 0; r < rows.size(); ++r) s.at[iterators[r]] = rows[r];
-  return outer_loops(shared, std::move(s));
+  return in_whole_tiles(0, shared, std::move(s));
+}
+
+// The loops behind the shared ones, for the shared loops from number `loop` on: where a tile takes
+// a whole block of a run-time size, the block is done in parts of constant sizes.
+nest::Block OuterLoopLowering::in_whole_tiles(size_t loop, size_t shared, State s) {
+  if (loop == shared) return outer_loops(shared, std::move(s));
+  const Loop& l = c_.schedule.outer[loop];
+  auto over_it = [&](const Loop& other) { return over(other, l); };
+  auto behind = c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(loop) + 1;
+  bool last = std::none_of(behind, c_.schedule.outer.end(), over_it);
+  bool tiled = std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(), over_it);
+  Expr size = s.at[l.iterator].size;
+  if (!last || !tiled || size.is_constant()) return in_whole_tiles(loop + 1, shared, std::move(s));
+  auto inside = [&](const State& part) { return in_whole_tiles(loop + 1, shared, part); };
+  State whole = s;
+  whole.at[l.iterator].size = l.step;
+  nest::If choice;
+  choice.nonnegative = {tidy(size - Expr(l.step))};
+  choice.then = inside(whole);
+  choice.otherwise = short_block(l, whole, size, inside);
+  return {statement(std::move(choice))};
 }
 
 }  // namespace tile::lowering

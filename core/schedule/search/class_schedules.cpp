@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
@@ -22,54 +23,78 @@ constexpr size_t kCandidates = 24;
 constexpr size_t kRanked = 400;
 constexpr size_t kWholeSpace = 20000;
 
+// What a class asks of one piece's schedule, for each of its iterators whose extent is open.
 class ClassRules {
  public:
   ClassRules(const ClassKernel& kernel, const Schedule& whole, size_t stage, size_t piece)
       : kernel_(kernel.kernel),
         stage_(stage),
-        shared_(whole.shared),
+        shared_(static_cast<std::ptrdiff_t>(whole.shared)),
         s_(whole.stages[stage][piece]),
         piece_(kernel_.stages[stage].contraction.pieces[piece]) {
-    walker_ = Walkers(kernel_).of(StageId(stage_), piece_);
-    typical_ = piece_.box[walker_];
+    for (IteratorId u : piece_.box.ids()) {
+      if (kernel.extent.of(StageId(stage), piece, u)) open_.push_back(u);
+    }
   }
 
   bool hold() const {
-    return !s_.carried.valid() && tile() && blocks() && packings() && partials();
+    if (open_.empty()) return true;
+    bool forms = !s_.carried.valid() && partials();
+    return forms && std::all_of(open_.begin(), open_.end(), [&](IteratorId u) {
+             bool here = piece_.is_parallel(u) ? tile(u) && blocks(u) : terms(u);
+             return here && packings(u);
+           });
   }
 
  private:
-  bool over(const Loop& l) const { return l.iterator == walker_; }
+  static bool any_over(const std::vector<Loop>& loops, IteratorId u) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Loop& l) { return l.iterator == u; });
+  }
 
   // Vectors and cells that are written out: their numbers are known in whole and in short blocks.
-  bool tile() const {
+  bool tile(IteratorId u) const {
     return std::none_of(s_.tile.begin(), s_.tile.end(), [&](const Loop& l) {
-      return over(l) && l.binding != Binding::unroll && l.binding != Binding::vector;
+      return l.iterator == u && l.binding != Binding::unroll && l.binding != Binding::vector;
     });
   }
-  // The tile's steps along the walker are cells: what is left of a block begins at any of them.
-  bool steps_are_cells() const {
+  // The tile's steps along the iterator are cells: what is left of a block begins at any of them.
+  bool steps_are_cells(IteratorId u) const {
     return std::none_of(s_.tile.begin(), s_.tile.end(),
-                        [&](const Loop& l) { return over(l) && l.step > 1; });
+                        [&](const Loop& l) { return l.iterator == u && l.step > 1; });
   }
-  bool blocks() const {
-    auto first =
-        std::find_if(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) { return over(l); });
+  bool blocks(IteratorId u) const {
+    int64_t typical = piece_.box[u];
+    auto first = std::find_if(s_.outer.begin(), s_.outer.end(),
+                              [&](const Loop& l) { return l.iterator == u; });
     // What a tile keeps is as large as the typical extent lets it be.
-    if (first == s_.outer.end() || first->step > typical_) return false;
+    if (first == s_.outer.end() || first->step > typical) return false;
     // Rows are visited in blocks by the loops that all stages share.
-    bool shared = first < s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
-    if (row_loops(kernel_) > 0) return shared;
-    return first->step == 1 || typical_ <= kSmallSize || typical_ >= kManyBlocks * first->step;
+    if (is_row(u)) return first < s_.outer.begin() + shared_;
+    return first->step == 1 || typical <= kSmallSize || typical >= kManyBlocks * first->step;
   }
-  bool packings() const {
+  bool is_row(IteratorId u) const {
+    const KernelStage& stage = kernel_.stages[stage_];
+    return row_of(shared_iterators(stage), u).valid();
+  }
+  // A reduction's innermost terms are of one number in whole blocks: a vector, or what is written
+  // out, is not all of it. Products of neighbours, and of tile registers, need whole groups.
+  bool terms(IteratorId u) const {
+    for (const Loop& l : s_.reduce) {
+      if (l.iterator != u) continue;
+      bool grouped = l.binding == Binding::dot || l.binding == Binding::matrix;
+      if (grouped) return false;
+    }
+    if (any_over(s_.outer, u)) return true;
+    auto first = std::find_if(s_.reduce.begin(), s_.reduce.end(),
+                              [&](const Loop& l) { return l.iterator == u; });
+    return first != s_.reduce.end() && first->binding == Binding::serial;
+  }
+  bool packings(IteratorId u) const {
     return std::all_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
+      auto inside = s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level);
       bool whole =
-          std::none_of(s_.outer.begin(), s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level),
-                       [&](const Loop& l) { return over(l); });
-      bool packed =
-          std::any_of(p.order.begin(), p.order.end(), [&](const Loop& l) { return over(l); });
-      return !packed || (!whole && steps_are_cells());
+          std::none_of(s_.outer.begin(), inside, [&](const Loop& l) { return l.iterator == u; });
+      return !any_over(p.order, u) || (!whole && steps_are_cells(u));
     });
   }
   // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
@@ -88,11 +113,10 @@ class ClassRules {
 
   const Kernel& kernel_;
   size_t stage_;
-  size_t shared_;  // loops of all stages
+  std::ptrdiff_t shared_;  // loops of all stages
   const PieceSchedule& s_;
   const Piece& piece_;
-  IteratorId walker_;
-  int64_t typical_ = 0;
+  std::vector<IteratorId> open_;
 };
 
 }  // namespace
