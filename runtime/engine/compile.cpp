@@ -114,10 +114,12 @@ size_t memory_of(const ClassForm& form) {
 std::optional<ClassStep> choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
                                          Launch& launch) {
   if (take_tuned(*e.engine, kernel, launch)) return std::nullopt;
-  std::optional<ClassStep> of = class_of(e, kernel, number);
-  std::optional<Schedule> shared = of ? schedule_of(*e.engine, *of) : std::nullopt;
+  ClassProgram::Found of = class_of(e, kernel, number);
+  std::optional<Schedule> shared = of.step ? schedule_of(*e.engine, *of.step) : std::nullopt;
+  if (of.step && !shared) of = {std::nullopt, "no schedule that serves all sizes"};
   launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
-  return shared ? std::move(of) : std::nullopt;
+  launch.own_code_because = std::move(of.why_not);
+  return std::move(of.step);
 }
 
 void take_class(const Executable& e, const ClassStep& of, Launch& launch,

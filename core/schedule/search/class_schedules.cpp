@@ -22,6 +22,8 @@ constexpr int64_t kManyBlocks = 16;
 constexpr size_t kCandidates = 24;
 constexpr size_t kRanked = 400;
 constexpr size_t kWholeSpace = 20000;
+// Time of short blocks over that of a whole one, for each cell. [race]
+constexpr double kShortBlocks = 1.25;
 
 // What a class asks of one piece's schedule, for each of its iterators whose extent is open.
 class ClassRules {
@@ -139,11 +141,15 @@ namespace {
 class ClassChoice {
  public:
   ClassChoice(const ClassKernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
-    auto [least, typical, most] = kernel.span;
-    for (int64_t size : {least, typical, most}) search(size);
+    auto [first, typical, most] = kernel.span;
+    // One is a size with kernels of its own: loops of one value are none.
+    int64_t least = std::min(std::max<int64_t>(first, 2), typical);
+    for (int64_t size : {least, typical, most}) {
+      if (!known(size)) search(size);
+    }
     // A little more than a whole number of blocks or of threads.
     for (int64_t size : {least + ceil_div(least, 3), typical / 2 + 1, typical + 1}) {
-      if (least < size && size < most) add(size);
+      if (least < size && size < most && !known(size)) add(size);
     }
     if (pool_.empty()) search_everywhere();
     for (const Schedule& s : pool_) costs_.push_back(ns_by_size(s));
@@ -155,9 +161,7 @@ class ClassChoice {
     double least = kNever;
     for (size_t i = 0; i < pool_.size(); ++i) {
       double worst = 0;
-      for (size_t k = 0; k < sizes_.size(); ++k) {
-        worst = std::max(worst, costs_[i][k] / least_ns_[k]);
-      }
+      for (size_t k = 0; k < sizes_.size(); ++k) worst = std::max(worst, over_least(i, k));
       if (worst >= least) continue;
       chosen = i;
       least = worst;
@@ -166,9 +170,25 @@ class ClassChoice {
   }
 
  private:
+  bool known(int64_t size) const {
+    return std::find(looked_at_.begin(), looked_at_.end(), size) != looked_at_.end();
+  }
   void add(int64_t size) {
+    looked_at_.push_back(size);
     sizes_.push_back(with_size(kernel_.kernel, kernel_.extent, size));
     least_ns_.push_back(kNever);
+  }
+  // How many times the least time the schedule takes at a size. Less than one of its blocks is done
+  // in short ones, which is a little farther from the least than the whole block of another size.
+  double over_least(size_t schedule, size_t size) const {
+    if (costs_[schedule][size] < kNever) return costs_[schedule][size] / least_ns_[size];
+    size_t next = sizes_.size();
+    for (size_t k = 0; k < sizes_.size(); ++k) {
+      bool larger = looked_at_[k] > looked_at_[size] && costs_[schedule][k] < kNever;
+      if (larger && (next == sizes_.size() || looked_at_[k] < looked_at_[next])) next = k;
+    }
+    if (next == sizes_.size()) return kNever;
+    return kShortBlocks * costs_[schedule][next] / least_ns_[next];
   }
   void search(int64_t size) {
     add(size);
@@ -203,7 +223,8 @@ class ClassChoice {
 
   const ClassKernel& kernel_;
   const Target& target_;
-  std::vector<Kernel> sizes_;
+  std::vector<int64_t> looked_at_;
+  std::vector<Kernel> sizes_;               // the kernel at each
   std::vector<double> least_ns_;            // of any schedule, for each of the sizes
   std::vector<Schedule> pool_;              // those that suit the class
   std::vector<std::vector<double>> costs_;  // [schedule][size] ns

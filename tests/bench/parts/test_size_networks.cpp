@@ -73,7 +73,7 @@ class Network {
       for (size_t i = 0; i < steps.size(); ++i) {
         const auto* kernel = std::get_if<Kernel>(&steps[i]);
         if (kernel == nullptr) continue;
-        std::optional<ClassStep> of = shared.step_of(i, *kernel);
+        std::optional<ClassStep> of = shared.step_of(i, *kernel).step;
         if (of && !serves(*of)) of = std::nullopt;
         keys[i].insert(of ? of->key : "own " + key_of(canonical(*kernel)));
       }
