@@ -144,6 +144,19 @@ nest::Access PieceContext::packed_access(size_t load, const State& s) const {
   return a;
 }
 
+int64_t PieceContext::masked_lanes(IteratorId iterator) const {
+  const std::vector<Loop>& loops = schedule.tile;
+  bool lanes = !loops.empty() && loops.back().iterator == iterator &&
+               loops.back().binding == Binding::vector && !is_gpu(frame.target);
+  if (!lanes) return 0;
+  int64_t width = tile_shape.back();
+  for (size_t i = 0; i + 1 < loops.size(); ++i) {
+    if (loops[i].binding == Binding::vector) return 0;  // lanes of two iterators
+    if (loops[i].iterator == iterator && loops[i].step != width) return 0;
+  }
+  return width;
+}
+
 bool PieceContext::is_bounded(IteratorId iterator) const {
   return std::any_of(constraints.begin(), constraints.end(), [&](const PlacedConstraint& p) {
     return p.place == Place::bound && p.iterator == iterator;

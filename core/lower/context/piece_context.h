@@ -51,6 +51,9 @@ struct PieceContext {
   // The iterator's extent, and the largest that it may be.
   Expr extent(IteratorId iterator) const { return frame.open.extent(piece, iterator); }
   int64_t most(IteratorId iterator) const { return frame.open.most(piece, iterator); }
+  // The lanes of the tile's last loop where that is a vector loop over the iterator, which may have
+  // a run-time number of lanes: of what is left of its blocks. Else 0.
+  int64_t masked_lanes(IteratorId iterator) const;
   // Whether a reduction's range is bounded at its loop.
   bool is_bounded(IteratorId iterator) const;
   // Whether a dot product needs the correction of flipped signs (kernel/forms/dot_products.h).

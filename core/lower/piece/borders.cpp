@@ -69,11 +69,14 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
     Condition k = c_.frame.open.condition(*p.constraint, c_.piece);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
-      if (!s.at[u].size.is_constant()) continue;
+      // Some lanes are tested as all would be.
+      const Expr& size = s.at[u].size;
+      int64_t count = size.is_constant() ? size.value() : c_.masked_lanes(IteratorId(u));
+      if (count == 0) continue;
       bool some = IteratorId(u) == rows.iterator;
       int64_t factor = k.form.coefficient(u).num();
       int64_t first = factor * (some ? rows.first : 0);
-      int64_t last = factor * ((some ? rows.first + rows.count : s.at[u].size.value()) - 1);
+      int64_t last = factor * ((some ? rows.first + rows.count : count) - 1);
       down += std::min(first, last);
       up += std::max(first, last);
     }

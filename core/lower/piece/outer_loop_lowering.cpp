@@ -194,21 +194,30 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
 Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& size,
                                      const Leaf& leaf) {
   IteratorId u = l.iterator;
-  std::vector<int64_t> sizes = short_blocks(l.step, c_.piece.box[u]);
+  int64_t lanes = c_.masked_lanes(u);
+  std::vector<int64_t> sizes =
+      lanes > 0 ? std::vector<int64_t>{} : short_blocks(l.step, c_.piece.box[u]);
+  // Vectors, of which the last has some of its lanes.
+  for (int64_t vectors = lanes > 0 ? ceil_div(l.step, lanes) : 1; vectors > 1;) {
+    vectors = ceil_div(vectors, 2);
+    sizes.push_back(vectors * lanes);
+  }
   // What is left is `most` at most, which is less than twice the next size.
   using From = std::function<Block(size_t, const Expr&, int64_t)>;
   From from = [&](size_t k, const Expr& left, int64_t most) -> Block {
-    if (k == sizes.size()) return {};
+    bool masked = k == sizes.size();
+    if (masked && lanes == 0) return {};
     // A level of step 1: where in the block the part begins.
-    State part = entered(inner, l.iterator, 1, tidy(size - left), sizes[k]);
+    State part = entered(inner, u, 1, tidy(size - left), masked ? left : Expr(sizes[k]));
     part.at[u].bound = l.step;
     nest::If some;
-    some.nonnegative = {tidy(left - Expr(sizes[k]))};
+    some.nonnegative = {tidy(left - Expr(masked ? 1 : sizes[k]))};
     some.then = leaf(part);
+    if (masked) return {statement(std::move(some))};
     // The largest part leaves nothing, so that the others need no more than its alternative.
     if (most == sizes[k]) some.otherwise = from(k + 1, left, most - 1);
     Block out{statement(std::move(some))};
-    if (most == sizes[k] || k + 1 == sizes.size()) return out;
+    if (most == sizes[k] || (k + 1 == sizes.size() && lanes == 0)) return out;
     append(out, named(c_.names[u] + "_left" + std::to_string(k), floor_mod(left, Expr(sizes[k])),
                       [&](const Expr& less_left) { return from(k + 1, less_left, sizes[k] - 1); }));
     return out;

@@ -59,11 +59,6 @@ class ClassRules {
       return l.iterator == u && l.binding != Binding::unroll && l.binding != Binding::vector;
     });
   }
-  // The tile's steps along the iterator are cells: what is left of a block begins at any of them.
-  bool steps_are_cells(IteratorId u) const {
-    return std::none_of(s_.tile.begin(), s_.tile.end(),
-                        [&](const Loop& l) { return l.iterator == u && l.step > 1; });
-  }
   bool blocks(IteratorId u) const {
     int64_t typical = piece_.box[u];
     auto first = std::find_if(s_.outer.begin(), s_.outer.end(),
@@ -91,12 +86,23 @@ class ClassRules {
                               [&](const Loop& l) { return l.iterator == u; });
     return first != s_.reduce.end() && first->binding == Binding::serial;
   }
+  // A copy is of a block. One that is made before what is left of a block is divided into parts has
+  // its cells one by one, as parts begin at any of them.
   bool packings(IteratorId u) const {
+    std::ptrdiff_t last = -1, number = 0;
+    for (const Loop& l : s_.outer) {
+      if (l.iterator == u) last = number;
+      ++number;
+    }
     return std::all_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
-      auto inside = s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level);
-      bool whole =
-          std::none_of(s_.outer.begin(), inside, [&](const Loop& l) { return l.iterator == u; });
-      return !any_over(p.order, u) || (!whole && steps_are_cells(u));
+      if (!any_over(p.order, u)) return true;
+      auto level = static_cast<std::ptrdiff_t>(p.level);
+      bool whole = std::none_of(s_.outer.begin(), s_.outer.begin() + level,
+                                [&](const Loop& l) { return l.iterator == u; });
+      bool inside = level > last && (last >= shared_ || level >= shared_);
+      bool cells = std::all_of(p.order.begin(), p.order.end(),
+                               [&](const Loop& l) { return l.iterator != u || l.step == 1; });
+      return !whole && (inside || cells || !piece_.is_parallel(u));
     });
   }
   // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
