@@ -34,6 +34,7 @@ class ClassRules {
         shared_(static_cast<std::ptrdiff_t>(whole.shared)),
         s_(whole.stages[stage][piece]),
         piece_(kernel_.stages[stage].contraction.pieces[piece]) {
+    largest_ = kernel.span.typical == kernel.span.most;
     for (IteratorId u : piece_.box.ids()) {
       if (kernel.extent.of(StageId(stage), piece, u)) open_.push_back(u);
     }
@@ -73,8 +74,8 @@ class ClassRules {
     const KernelStage& stage = kernel_.stages[stage_];
     return row_of(shared_iterators(stage), u).valid();
   }
-  // A reduction's innermost terms are of one number in whole blocks: a vector, or what is written
-  // out, is not all of it. Products of neighbours, and of tile registers, need whole groups.
+  // A reduction has a loop of a run-time number of terms, a vector has no more lanes than terms.
+  // Products of neighbours, and of tile registers, need whole groups.
   bool terms(IteratorId u) const {
     for (const Loop& l : s_.reduce) {
       if (l.iterator != u) continue;
@@ -84,7 +85,8 @@ class ClassRules {
     if (any_over(s_.outer, u)) return true;
     auto first = std::find_if(s_.reduce.begin(), s_.reduce.end(),
                               [&](const Loop& l) { return l.iterator == u; });
-    return first != s_.reduce.end() && first->binding == Binding::serial;
+    bool vector = first != s_.reduce.end() && first->binding == Binding::vector;
+    return first != s_.reduce.end() && (!vector || largest_);
   }
   // A copy is of a block. One that is made before what is left of a block is divided into parts has
   // its cells one by one, as parts begin at any of them.
@@ -125,6 +127,7 @@ class ClassRules {
   const PieceSchedule& s_;
   const Piece& piece_;
   std::vector<IteratorId> open_;
+  bool largest_ = false;  // the typical extent is
 };
 
 }  // namespace
@@ -207,10 +210,23 @@ class ClassChoice {
   void take(std::vector<Schedule> all) {
     size_t suit = 0;
     for (size_t i = 0; i < all.size() && suit < kCandidates; ++i) {
+      fit(all[i]);
       if (!suits_class(all[i], kernel_) || !legal(all[i])) continue;
       ++suit;
       bool new_one = std::find(pool_.begin(), pool_.end(), all[i]) == pool_.end();
       if (new_one) pool_.push_back(std::move(all[i]));
+    }
+  }
+  // No block is larger than the typical extent, which it then is.
+  void fit(Schedule& s) const {
+    for (size_t stage = 0; stage < s.stages.size(); ++stage) {
+      for (size_t p = 0; p < s.stages[stage].size(); ++p) {
+        const Piece& piece = kernel_.kernel.stages[stage].contraction.pieces[p];
+        for (Loop& l : s.stages[stage][p].outer) {
+          bool open = kernel_.extent.of(StageId(stage), p, l.iterator).has_value();
+          if (open) l.step = std::min(l.step, piece.box[l.iterator]);
+        }
+      }
     }
   }
   bool legal(const Schedule& s) const { return illegal(s, kernel_.kernel, target_).empty(); }
