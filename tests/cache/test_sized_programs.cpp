@@ -95,5 +95,12 @@ TEST(SizedPrograms, SomeSizesOfMorePrograms) {
   }
 }
 
+// Running sums of few rows: the schedule writes their terms out, whose number launches give.
+TEST(SizedPrograms, TermsThatAreWrittenOut) {
+  Counts counts;
+  expect_sizes_agree(7026, "avx2", 3, {30, 2, 3, 5, 8}, counts);
+  EXPECT_GT(counts.shared, 0U);
+}
+
 }  // namespace
 }  // namespace tile::test

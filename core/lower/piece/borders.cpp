@@ -53,7 +53,9 @@ std::optional<size_t> Borders::tap_test_place() const {
     const Loop& l = c_.schedule.reduce[place - 1];
     bool whole =
         over(c_.schedule.reduce, l.iterator) == 1 && over(c_.schedule.outer, l.iterator) == 0;
-    if (l.binding != Binding::unroll || !whole || c_.is_bounded(l.iterator)) break;
+    // A loop of a run-time number of taps is not written out.
+    bool known = !c_.is_bounded(l.iterator) && !c_.sized_at_run_time(l.iterator);
+    if (l.binding != Binding::unroll || !whole || !known) break;
     --place;
   }
   return place < *tile_test_ ? std::optional(place) : std::nullopt;
