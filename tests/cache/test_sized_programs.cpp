@@ -102,5 +102,24 @@ TEST(SizedPrograms, TermsThatAreWrittenOut) {
   EXPECT_GT(counts.shared, 0U);
 }
 
+// A window that is longer than the sequence has other loops than a shorter one.
+TEST(SizedPrograms, KernelsSayWhyTheyShareNoCode) {
+  std::shared_ptr<LoadedProgram> program =
+      loaded(test_engine("cpu"),
+             "function (X[S, C], K[5, C, D]) -> (Y) {"
+             " Y[s, d: S, D] = +(X[s + j - 2, c] * K[j, c, d]); }");
+  auto at = [&](int64_t size) {
+    return program->executable({{{DType::f32, {size, 16}}, {}}, {{DType::f32, {5, 16, 16}}, {}}});
+  };
+  EXPECT_EQ(at(20)->launches[0].own_code_because, "");  // nothing is known of other sizes
+  EXPECT_EQ(at(12)->launches[0].own_code_because, "");
+  EXPECT_EQ(at(12)->launches[0].parameters, std::vector<int64_t>{12});
+  EXPECT_EQ(at(2)->launches[0].own_code_because, "another kernel at this size");
+  EXPECT_TRUE(at(2)->launches[0].parameters.empty());
+  std::string says = "shares no code with other sizes: another kernel at this size";
+  EXPECT_NE(explain(*at(2)).find(says), std::string::npos);
+  EXPECT_EQ(explain(*at(12)).find("shares no code"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tile::test
