@@ -86,6 +86,8 @@ void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
   app.add_option("--from", options.from, "first size")->capture_default_str();
   app.add_option("--to", options.to, "last size")->capture_default_str();
   app.add_option("--seed", options.seed, "of the order of sizes")->capture_default_str();
+  app.add_flag("--kernels", options.kernels,
+               "time each kernel at the size where shared and own code are farthest apart");
   app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
 }
 

@@ -47,8 +47,9 @@ int command_cliffs(const Request& request, int64_t from, int64_t to);
 // Networks at every size of a range: exits 1 if a kernel takes more than `most_codes` codes.
 struct SizesOptions {
   int64_t from = 1, to = 64;
-  uint32_t seed = 1;  // of the order in which sizes come
-  bool times = true;  // also shared code beside a size's own
+  uint32_t seed = 1;     // of the order in which sizes come
+  bool times = true;     // also shared code beside a size's own
+  bool kernels = false;  // and each kernel of both, at the size where they are farthest apart
   size_t most_codes = 4;
   TimingOptions timing{5, 2, 400, 0};
 };

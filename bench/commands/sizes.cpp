@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -23,6 +24,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 // Of the process: what other work the machine has does not count.
 double processor_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// Runs of which a kernel's least time is taken.
+constexpr int kKernelRuns = 200;
 
 // Inputs and outputs of one size.
 struct Tensors {
@@ -51,6 +55,21 @@ void run_once(const Executable& e, const Tensors& t) {
   run(e, in, out);
 }
 
+// The least time of each launch.
+std::vector<double> kernel_ns(const Executable& e, const Tensors& t) {
+  std::vector<TensorView> in = views(t.inputs), out = views(t.outputs);
+  std::vector<double> least, now;
+  for (int i = 0; i < kKernelRuns; ++i) {
+    RunOptions options;
+    now.clear();
+    options.profile = &now;
+    tile::run(e, in, out, options);
+    if (least.empty()) least = now;
+    for (size_t l = 0; l < now.size(); ++l) least[l] = std::min(least[l], now[l]);
+  }
+  return least;
+}
+
 struct Outcome {
   size_t kernels = 0;
   size_t codes = 0;       // compiled for all sizes
@@ -58,8 +77,12 @@ struct Outcome {
   // What the first call of a size takes of the processor before it runs, where it compiled nothing:
   // the most, and the median.
   double first_ms = 0, median_ms = 0;
-  double worst = 0, mean = 0;  // time of shared code over a size's own
+  double class_ms = 0;  // the most that one takes that compiles, the very first call beside
+  std::map<std::string, std::set<int64_t>> own;  // sizes whose kernels share no code, by the reason
+  double worst = 0, mean = 0;                    // time of shared code over a size's own
   int64_t worst_at = 0;
+  // The same of the kernels' least times, which other work on the machine decides less.
+  double least_worst = 0, least_mean = 0;
 };
 
 class Sizes {
@@ -102,9 +125,14 @@ class Sizes {
     t.take_outputs(*e);
     run_once(*e, t);
     if (engine_->kernels().compiled == before) known_ms_.push_back(ms);
+    if (engine_->kernels().compiled > before && before > 0) {
+      outcome_.class_ms = std::max(outcome_.class_ms, ms);
+    }
     outcome_.kernels = std::max(outcome_.kernels, e->launches.size());
     for (size_t l = 0; l < e->launches.size(); ++l) {
       if (e->launches[l].code) codes_[l].insert(e->launches[l].key);
+      const std::string& why = e->launches[l].own_code_because;
+      if (!why.empty()) outcome_.own[why].insert(n);
     }
   }
 
@@ -121,7 +149,7 @@ class Sizes {
 
   // Some sizes' shared code and their own, in turns.
   void compare(Progress& progress) {
-    double logs = 0, count = 0;
+    double logs = 0, least_logs = 0, count = 0;
     for (int64_t n : {2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 23, 29, 33, 41, 48, 57, 63, 64}) {
       if (n < options_.from || n > options_.to) continue;
       progress.show(std::string(network_.name) + ": size " + std::to_string(n) + " and its own");
@@ -134,12 +162,33 @@ class Sizes {
                                             options_.timing);
       double ratio = in_turns(times[0], times[1]);
       logs += std::log(ratio);
+      std::vector<double> one = kernel_ns(*shared, t), two = kernel_ns(*own, t);
+      double least = std::accumulate(one.begin(), one.end(), 0.0) /
+                     std::accumulate(two.begin(), two.end(), 0.0);
+      least_logs += std::log(least);
+      outcome_.least_worst = std::max(outcome_.least_worst, least);
       ++count;
       if (ratio <= outcome_.worst) continue;
       outcome_.worst = ratio;
       outcome_.worst_at = n;
     }
+    if (options_.kernels && count > 0) print_kernels(outcome_.worst_at);
+    outcome_.least_mean = count > 0 ? std::exp(least_logs / count) : 0;
     outcome_.mean = count > 0 ? std::exp(logs / count) : 0;
+  }
+
+  // Shared code and a size's own, kernel by kernel.
+  void print_kernels(int64_t n) {
+    Tensors t(network_, n);
+    std::shared_ptr<const Executable> shared = program_->executable(t.layouts());
+    std::shared_ptr<const Executable> own = with_own_code(*shared);
+    t.take_outputs(*shared);
+    std::vector<double> one = kernel_ns(*shared, t), two = kernel_ns(*own, t);
+    for (size_t l = 0; l < std::max(one.size(), two.size()); ++l) {
+      std::printf("  size %lld, kernel %zu: shared %.2f us, own %.2f us\n",
+                  static_cast<long long>(n), l, l < one.size() ? one[l] / 1e3 : 0.0,
+                  l < two.size() ? two[l] / 1e3 : 0.0);
+    }
   }
 
   const SizesOptions& options_;
@@ -152,10 +201,22 @@ class Sizes {
 };
 
 Json json_of(const SizeNetwork& network, const Outcome& o) {
-  return {{"name", network.name},     {"open", network.open},       {"kernels", o.kernels},
-          {"codes", o.codes},         {"most_codes", o.most_codes}, {"new_size_ms", o.first_ms},
-          {"median_ms", o.median_ms}, {"over_own_worst", o.worst},  {"worst_at", o.worst_at},
-          {"over_own_mean", o.mean}};
+  Json own = Json::object();
+  for (const auto& [why, sizes] : o.own) own[why] = sizes;
+  return {{"name", network.name},
+          {"open", network.open},
+          {"kernels", o.kernels},
+          {"codes", o.codes},
+          {"most_codes", o.most_codes},
+          {"new_size_ms", o.first_ms},
+          {"median_ms", o.median_ms},
+          {"class_ms", o.class_ms},
+          {"over_own_worst", o.worst},
+          {"worst_at", o.worst_at},
+          {"over_own_mean", o.mean},
+          {"least_over_own_mean", o.least_mean},
+          {"least_over_own_worst", o.least_worst},
+          {"own_code", std::move(own)}};
 }
 
 }  // namespace
@@ -164,15 +225,22 @@ int command_sizes(const Request& request, const SizesOptions& options) {
   Progress progress;
   Json json = Json::array();
   bool few = true;
-  std::printf("%-34s %-8s kernels  codes  most of one  new size ms  median  over own: mean worst\n",
-              "network", "open");
+  std::printf(
+      "%-34s %-8s kernels  codes  most of one  new size ms  median  new class ms"
+      "  over own: mean worst  of least times: mean worst\n",
+      "network", "open");
   for (const SizeNetwork& network : size_networks()) {
     if (std::string(network.name).find(request.filter) == std::string::npos) continue;
     Outcome o = Sizes(request, options, network).run(progress);
     progress.clear();
-    std::printf("%-34s %-8s %7zu %6zu %12zu %12.2f %7.2f %14.3f %.3f at %lld\n", network.name,
-                network.open, o.kernels, o.codes, o.most_codes, o.first_ms, o.median_ms, o.mean,
-                o.worst, static_cast<long long>(o.worst_at));
+    std::printf("%-34s %-8s %7zu %6zu %12zu %12.2f %7.2f %13.1f %14.3f %.3f at %lld %10.3f %.3f\n",
+                network.name, network.open, o.kernels, o.codes, o.most_codes, o.first_ms,
+                o.median_ms, o.class_ms, o.mean, o.worst, static_cast<long long>(o.worst_at),
+                o.least_mean, o.least_worst);
+    for (const auto& [why, sizes] : o.own) {
+      std::printf("  code of its own at %zu sizes, first %lld: %s\n", sizes.size(),
+                  static_cast<long long>(*sizes.begin()), why.c_str());
+    }
     std::fflush(stdout);
     few = few && o.most_codes <= options.most_codes;
     json.push_back(json_of(network, o));

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "core/ir/evaluate_body.h"
-#include "core/nest/nest.h"
+#include "core/nest/launch_extent.h"
 #include "core/nest/races.h"
 
 namespace tile::nest {
@@ -36,7 +36,7 @@ class Machine final : private Leaves {
     }
     for (size_t i = 0; i < nest.buffers.size(); ++i) {
       shapes_.push_back(nest.buffers[i].shape);
-      if (!nest.buffers[i].extent.empty()) shapes_[i][0] = given.at(nest.buffers[i].extent);
+      if (nest.buffers[i].extent) shapes_[i][0] = first_extent(nest, nest.buffers[i], parameters);
       if (i < arguments.size()) {
         internal_check(arguments[i]->count() == element_count(shapes_[i]),
                        "nest: an argument's number of elements");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,9 +39,9 @@ struct Buffer {
       strides;  // in elements; zero and negative strides only for arguments that are read
   bool written = false;
   int64_t alignment = 0;  // of the first element, in bytes; 0: the element's own
-  // Of an argument: the parameter, given at launch, that is the extent of dimension 0; shape[0] is
-  // then a typical extent, which nothing may rely on. Empty: the extent is shape[0].
-  std::string extent;
+  // Of an argument: the extent of dimension 0, in parameters given at launch; shape[0] is then a
+  // typical extent, which nothing may rely on. Without one the extent is shape[0].
+  std::optional<Expr> extent;
 };
 
 // A run-time 64-bit integer with its inclusive range. With `from` it is the element of that

@@ -52,7 +52,11 @@ class Parser {
     b.strides = reader_.integers();
     b.written = reader_.accept("written");
     if (reader_.accept("align")) b.alignment = reader_.integer();
-    if (reader_.accept("extent")) b.extent = reader_.name();
+    if (reader_.accept("extent")) {
+      std::vector<Expr> one = reader_.expressions();
+      if (one.size() != 1) reader_.wrong("one expression before this");
+      b.extent = one[0];
+    }
     std::string name = b.name;
     buffers_[name] = nest_.buffers.add(std::move(b));
     return true;

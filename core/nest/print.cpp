@@ -114,7 +114,7 @@ class Printer {
             print_integers(b.strides);
     if (b.written) out_ += " written";
     if (b.alignment != 0) out_ += " align " + std::to_string(b.alignment);
-    if (!b.extent.empty()) out_ += " extent " + rename(b.extent);
+    if (b.extent) out_ += " extent " + text(std::vector<Expr>{*b.extent});
     out_ += "\n";
   }
 

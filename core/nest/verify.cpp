@@ -30,12 +30,16 @@ class Verifier {
           "nest: a parameter from no integer argument");
     }
     for (const Buffer& b : nest_.buffers) {
-      if (b.extent.empty()) continue;
-      bool given = std::any_of(
-          nest_.parameters.begin(), nest_.parameters.end(),
-          [&](const Parameter& p) { return p.name == b.extent && !p.from.valid() && p.lo >= 0; });
+      if (!b.extent) continue;
+      std::vector<std::string> used;
+      collect_variables(*b.extent, used);
+      bool given = std::all_of(used.begin(), used.end(), [&](const std::string& name) {
+        return std::any_of(
+            nest_.parameters.begin(), nest_.parameters.end(),
+            [&](const Parameter& p) { return p.name == name && !p.from.valid() && p.lo >= 0; });
+      });
       internal_check(given && b.scope == Scope::argument && !b.shape.empty(),
-                     "nest: an extent that is no parameter of a launch");
+                     "nest: an extent that is not of parameters of a launch");
     }
     block(nest_.body);
   }

@@ -18,13 +18,14 @@ ClassStep class_step(ClassKernel kernel) {
   return {std::move(kernel), std::move(key)};
 }
 
-std::optional<ClassStep> ClassProgram::step_of(size_t number, const Kernel& kernel) const {
-  if (number >= steps.size() || !steps[number]) return std::nullopt;
+ClassProgram::Found ClassProgram::step_of(size_t number, const Kernel& kernel) const {
+  if (number >= steps.size()) return {std::nullopt, "other kernels at the class's typical size"};
+  if (!steps[number]) return {std::nullopt, why_not[number]};
   std::optional<int64_t> extent = extent_in(steps[number]->kernel, kernel);
-  if (!extent) return std::nullopt;
-  ClassStep step = *steps[number];
-  step.kernel.size = *extent;
-  return step;
+  if (!extent) return {std::nullopt, "another kernel at this size"};
+  Found found{steps[number], {}};
+  found.step->kernel.size = *extent;
+  return found;
 }
 
 std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes) {
@@ -47,10 +48,13 @@ ClassProgram class_program(BoundProgram typical, BoundProgram other, const Insta
   if (first.size() != second.size()) return made;
   for (size_t i = 0; i < first.size(); ++i) {
     made.steps.emplace_back();
+    made.why_not.emplace_back();
     const auto *one = std::get_if<Kernel>(&first[i]), *two = std::get_if<Kernel>(&second[i]);
+    made.why_not.back() = "no loops";
     if (one == nullptr || two == nullptr) continue;
-    std::optional<ClassKernel> found = for_instances(*one, *two, target, sizes);
-    if (found) made.steps.back() = class_step(std::move(*found));
+    ClassFound found = for_instances(*one, *two, target, sizes);
+    if (found.kernel) made.steps.back() = class_step(std::move(*found.kernel));
+    made.why_not.back() = std::move(found.why_not);
   }
   return made;
 }

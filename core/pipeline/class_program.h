@@ -28,10 +28,15 @@ struct ClassProgram {
   ChoiceRecord choices;
   // Of each step; nullopt: it does not depend on the size, or in a way that launches cannot give.
   std::vector<std::optional<ClassStep>> steps;
+  std::vector<std::string> why_not;  // of each step without a class, in words
 
   // The class that the kernel, step number `number` under these choices, is in, with its extent at
-  // hand; nullopt: none.
-  std::optional<ClassStep> step_of(size_t number, const Kernel& kernel) const;
+  // hand; without one the reason in words.
+  struct Found {
+    std::optional<ClassStep> step;
+    std::string why_not;
+  };
+  Found step_of(size_t number, const Kernel& kernel) const;
 };
 
 // Brings a bound program into normal form and divides it into steps.

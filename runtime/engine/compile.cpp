@@ -98,14 +98,14 @@ std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
 
 ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target,
                      const PassOptions& passes) {
-  return {lowered_by(target, passes, [&] { return lower(kernel, schedule, target); }),
+  return {lowered_by(target, passes, [&] { return lower(kernel, schedule, target); }), "",
           without_code(prepackings(kernel.kernel, schedule, target), target, passes)};
 }
 
 // About what it takes in memory: a nest some times its text.
 size_t memory_of(const ClassForm& form) {
   constexpr size_t kTimes = 8;
-  size_t bytes = kTimes * print(form.nest, true).size();
+  size_t bytes = kTimes * form.key.size();
   for (const PrepackedCopy& p : form.prepared) bytes += kTimes * print(p.nest, true).size();
   return bytes;
 }
@@ -114,20 +114,28 @@ size_t memory_of(const ClassForm& form) {
 std::optional<ClassStep> choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
                                          Launch& launch) {
   if (take_tuned(*e.engine, kernel, launch)) return std::nullopt;
-  std::optional<ClassStep> of = class_of(e, kernel, number);
-  std::optional<Schedule> shared = of ? schedule_of(*e.engine, *of) : std::nullopt;
+  ClassProgram::Found of = class_of(e, kernel, number);
+  std::optional<Schedule> shared = of.step ? schedule_of(*e.engine, *of.step) : std::nullopt;
+  if (of.step && !shared) of = {std::nullopt, "no schedule that serves all sizes"};
   launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
-  return shared ? std::move(of) : std::nullopt;
+  launch.own_code_because = std::move(of.why_not);
+  return std::move(of.step);
 }
 
 void take_class(const Executable& e, const ClassStep& of, Launch& launch,
                 const PassOptions& passes) {
-  auto make = [&] { return class_form(of.kernel, launch.schedule, e.engine->target(), passes); };
+  const Target& target = e.engine->target();
+  auto make = [&] {
+    ClassForm form = class_form(of.kernel, launch.schedule, target, passes);
+    form.key = e.engine->kernels().key_of(form.nest, target);
+    return form;
+  };
   // Who watches sees the form made.
   auto form = passes.observer != nullptr
                   ? std::make_shared<const ClassForm>(make())
                   : e.engine->size_classes().forms.get(of.key, make, memory_of);
   launch.nest = form->nest;
+  launch.key = form->key;
   launch.prepared = form->prepared;
   // The form's tensors have the class's numbers.
   std::vector<TensorId> of_class = arguments_of(of.kernel.kernel);
@@ -189,6 +197,7 @@ void drop_spilling(const Executable& e, Launch& launch) {
     if (schedule == launch.schedule) continue;
     Launch other = launch;
     other.nest = lowered(e, *launch.kernel, schedule);
+    other.key.clear();
     other.prepared = copies_for(e, *launch.kernel, schedule);
     other.schedule = std::move(schedule);
     make_code(e, other);
@@ -235,7 +244,8 @@ void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
   if (launch.sort || launch.loop) return;
   KernelCache& kernels = e.engine->kernels();
   const Target& target = e.engine->target();
-  launch.key = kernels.key_of(launch.nest, target);
+  // A class's form knows the key: its text is long.
+  if (launch.key.empty()) launch.key = kernels.key_of(launch.nest, target);
   launch.code = kernels.get(launch.key, launch.nest, target, observer);
   for (PrepackedCopy& p : launch.prepared) {
     p.key = kernels.key_of(p.nest, target);

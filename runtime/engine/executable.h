@@ -90,6 +90,9 @@ struct Launch {
   std::vector<TensorId> arguments;
   std::vector<PrepackedCopy> prepared;  // further arguments
   std::vector<int64_t> parameters;      // of the code: the extent of a kernel for a class of sizes
+  // Why the kernel does not share its code with other sizes of the program, in words; empty where
+  // it does or nothing is known of other sizes.
+  std::string own_code_because;
   std::optional<Sort> sort;
   std::optional<StepLoop> loop;  // its arguments: the operands, then the result
   Span where;                    // in the program's text; made from a record: its beginning

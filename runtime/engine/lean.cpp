@@ -23,6 +23,7 @@ Launch without_stages(const Launch& launch) {
     bare.prepared.push_back({p.source, p.code, "", p.bytes, p.copy, {}});
   }
   bare.parameters = launch.parameters;
+  bare.own_code_because = launch.own_code_because;
   bare.sort = launch.sort;
   if (launch.loop) bare.loop = {without_stages(*launch.loop->step), launch.loop->trips};
   return bare;

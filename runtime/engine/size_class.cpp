@@ -77,14 +77,16 @@ ClassProgram class_program(const Engine& engine, const Program& program, const S
                        pass_options(engine));
 }
 
-std::optional<ClassStep> class_of(const Executable& e, const Kernel& kernel, size_t number) {
+ClassProgram::Found class_of(const Executable& e, const Kernel& kernel, size_t number) {
   Strides strides = strides_of(e);
   bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
                            [&](TensorId id) { return strides[id].empty(); });
-  if (e.own_code || !dense) return std::nullopt;
+  if (e.own_code) return {};
+  if (!dense) return {std::nullopt, "inputs with strides"};
   if (e.sizes) return e.sizes->step_of(number, kernel);
   std::optional<ClassKernel> found = for_class_of_sizes(kernel, e.engine->target());
-  return found ? std::optional(class_step(std::move(*found))) : std::nullopt;
+  if (!found) return {};
+  return {class_step(std::move(*found)), {}};
 }
 
 namespace {

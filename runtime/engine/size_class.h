@@ -26,9 +26,9 @@ std::optional<SizeClass> size_class_of(const std::vector<InputLayout>& first,
 // where the compilation is to end.
 ClassProgram class_program(const Engine& engine, const Program& program, const SizeClass& sizes);
 
-// The class that a kernel of the executable, its step number `number`, is in.
-std::optional<ClassStep> class_of(const Executable& executable, const Kernel& kernel,
-                                  size_t number);
+// The class that a kernel of the executable, its step number `number`, is in; or why there is none,
+// in words, where something is known of the program's sizes.
+ClassProgram::Found class_of(const Executable& executable, const Kernel& kernel, size_t number);
 // The schedule that serves all its sizes; nullopt: none does.
 std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of);
 // The model's schedule for a kernel of its sizes alone, which other sizes of the program may have,

@@ -10,6 +10,7 @@
 #include "core/interpret/whole_tensor.h"
 #include "core/kernel/schedule.h"
 #include "core/lower/lower.h"
+#include "core/nest/launch_extent.h"
 #include "core/nest/nest.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/schedule/legality/legality.h"
@@ -111,7 +112,9 @@ class StepRunner {
     for (size_t i = 0; i < arguments.size(); ++i) {
       HostTensor t = value(arguments[i]);
       t.shape = nest.buffers[i].shape;
-      if (!nest.buffers[i].extent.empty()) t.shape[0] = parameters.at(0);
+      if (nest.buffers[i].extent) {
+        t.shape[0] = nest::first_extent(nest, nest.buffers[i], parameters);
+      }
       if (nest.buffers[i].written) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x7e});
       holders.push_back(std::move(t));
     }

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/memory/interleaved_access.h"
 #include "backends/cpu/values/types.h"
+#include "core/simplify/simplify.h"
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 
@@ -178,10 +179,22 @@ llvm::Value* Memory::sum_of(llvm::Value* a, llvm::Value* b) {
   return scopes_.once({key_of(a), key_of(b), '+'}, [&] { return ir_.CreateAdd(a, b); });
 }
 
+// Of a buffer whose extent is given at launch.
+int64_t Memory::most_bytes(const nest::Buffer& b) const {
+  Ranges ranges;
+  for (const nest::Parameter& p : nest_.parameters) ranges.set(p.name, p.lo, p.hi);
+  std::optional<int64_t> most = constant_range(*b.extent, ranges).hi;
+  if (!most) return std::numeric_limits<int64_t>::max();
+  Shape row(b.shape.begin() + 1, b.shape.end());
+  return checked_mul(checked_mul(*most, element_count(row)),
+                     static_cast<int64_t>(byte_size(b.type)));
+}
+
 // Offsets inside a buffer below 2 GiB fit 32 bits, which halves the work of a gather; what
 // overflows on the way to them cancels.
 llvm::Type* Memory::offset_type(nest::BufferId id) {
   const nest::Buffer& b = buffer(id);
+  if (b.extent && most_bytes(b) > std::numeric_limits<int32_t>::max()) return ir_.getInt64Ty();
   auto farthest = static_cast<int64_t>(byte_size(b.type));
   for (size_t d = 0; d < b.shape.size(); ++d) {
     int64_t moves = checked_mul(std::max<int64_t>(b.shape[d] - 1, 0), std::abs(b.strides[d]));
@@ -195,6 +208,7 @@ void Memory::find_pixel(Reference& r, const nest::Access& access,
                         const std::vector<Form>& index) const {
   const nest::Buffer& b = buffer(r.buffer);
   bool by_value = !access.values.empty() && access.values.back() >= 0;
+  if (b.extent && b.shape.size() == 1) return;  // the only dimension's extent is not known
   if (b.shape.empty() || by_value || !index.back().terms.empty()) return;
   int64_t count = b.shape.back();
   bool dense = count > 1 && count <= kMostComponents && b.strides.back() == 1;

@@ -105,6 +105,7 @@ class Memory {
   llvm::Value* gather_component(const Reference& r, const Lanes& lanes);
   llvm::Value* sum_of(llvm::Value* a, llvm::Value* b);
   llvm::Type* offset_type(nest::BufferId id);
+  int64_t most_bytes(const nest::Buffer& b) const;
   void find_pixel(Reference& r, const nest::Access& access, const std::vector<Form>& index) const;
   void resolve_cell(Reference& r, const std::vector<Form>& index) const;
   void add_value_index(Reference& r, llvm::Value* index, DType type, int64_t stride,

@@ -139,7 +139,7 @@ bool Memory::whole_groups(const Reference& r, int64_t count) const {
   int64_t dense = 1;
   for (size_t d = b.shape.size(); d-- > 0;) {
     if (b.strides[d] != dense && b.shape[d] != 1) return false;
-    bool known = d > 0 || b.extent.empty();
+    bool known = d > 0 || !b.extent;
     if (known) dense = checked_mul(dense, b.shape[d]);
   }
   return dense % count == 0 &&

@@ -36,18 +36,18 @@ IdVector<NodeId, bool> needed_nodes(const Body& body, const std::vector<NodeId>&
 
 }  // namespace
 
-Expr bounded_index(const Expr& e, int64_t extent, Boundary boundary) {
+Expr bounded_index(const Expr& e, const Expr& extent, Boundary boundary) {
   switch (boundary) {
     case Boundary::in_range:
       return e;
     case Boundary::constant:
     case Boundary::clamp:
-      return min(max(e, Expr(0)), Expr(extent - 1));
+      return min(max(e, Expr(0)), tidy(extent - Expr(1)));
     case Boundary::wrap:
-      return floor_mod(e, Expr(extent));
+      return floor_mod(e, extent);
     case Boundary::mirror: {
-      Expr d = floor_mod(select(less(e, Expr(0)), tidy(Expr(-1) - e), e), Expr(2 * extent));
-      return min(d, tidy(Expr(2 * extent - 1) - d));
+      Expr d = floor_mod(select(less(e, Expr(0)), tidy(Expr(-1) - e), e), tidy(Expr(2) * extent));
+      return min(d, tidy(Expr(2) * extent - Expr(1) - d));
     }
   }
   return e;
@@ -101,6 +101,7 @@ void BodyLowering::copy_nodes(Copy& c, const std::vector<NodeId>& roots) {
 
 // What becomes of a node whose operands are known.
 BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
+  if (auto open = outside_.literal(n)) return literal(c, n, *open);
   switch (n.kind) {
     case NodeKind::integer:
       if (auto value = index_literal(n.integer, n.type)) return {NodeId(), value};
@@ -130,6 +131,16 @@ BodyLowering::Known BodyLowering::known(Copy& c, const Node& n) {
     default:
       return {operation_node(c, n), std::nullopt};
   }
+}
+
+// One that launches decide, of an integer or a real type.
+BodyLowering::Known BodyLowering::literal(Copy& c, const Node& n, const IndexValue& value) {
+  if (is_float(n.type)) {
+    DType type = fits(value.lo, value.hi, DType::i32) ? DType::i32 : DType::i64;
+    return {c.into.cast(c.into.size(value.expr, type, n.span), n.type, n.span), std::nullopt};
+  }
+  if (fits(value.lo, value.hi, n.type)) return {NodeId(), value};
+  return {c.into.size(value.expr, n.type, n.span), std::nullopt};
 }
 
 BodyLowering::Known BodyLowering::operation(Copy& c, const Node& n) {
@@ -256,8 +267,8 @@ NodeId inside_value(Body& body, NodeId value, int64_t extent) {
   return body.operation(Op::logical_and, {low, high}, DType::bool_);
 }
 
-Expr inside_expression(const Expr& e, int64_t extent) {
-  return (Expr(1) - less(e, Expr(0))) * less(e, Expr(extent));
+Expr inside_expression(const Expr& e, const Expr& extent) {
+  return (Expr(1) - less(e, Expr(0))) * less(e, extent);
 }
 
 NodeId zero_of(Body& body, DType type) {
@@ -303,8 +314,9 @@ NodeId BodyLowering::read_element(Copy& c, const Node& n, const tile::Access& ac
       bool proved = !operand.valid() || (e->lo >= 0 && e->hi < shape[d]);
       Boundary rule = index.boundary;
       if (rule == Boundary::in_range && !proved) rule = Boundary::clamp;
-      to.index.push_back(bounded_index(form, shape[d], rule));
-      if (rule == Boundary::constant) inside = inside * inside_expression(form, shape[d]);
+      Expr extent = outside_.extent(access.tensor, d);
+      to.index.push_back(bounded_index(form, extent, rule));
+      if (rule == Boundary::constant) inside = inside * inside_expression(form, extent);
       continue;
     }
     NodeId value = node(c, operand);

@@ -19,6 +19,9 @@ struct LoopContext {
   std::function<std::optional<nest::Access>(size_t load)>
       packed;  // the copy that holds its element
   std::function<const Shape&(TensorId)> shape;
+  std::function<Expr(TensorId, size_t dimension)> extent;
+  // The value of a literal that launches decide.
+  std::function<std::optional<IndexValue>(const Node&)> literal;
   std::function<nest::BufferId(TensorId)> buffer;
   // Gives an access of the tensor's elements the buffer's indices.
   std::function<void(TensorId, nest::Access&)> place;
@@ -32,7 +35,7 @@ struct LoopContext {
 
 // The index that a boundary rule gives (rule 2.3 of core/language/lift/REFERENCE.md); `constant`
 // stays inside as clamp does.
-Expr bounded_index(const Expr& e, int64_t extent, Boundary boundary);
+Expr bounded_index(const Expr& e, const Expr& extent, Boundary boundary);
 
 // Copies what one result of a piece's body needs into `into`.
 class BodyLowering {
@@ -70,6 +73,7 @@ class BodyLowering {
   void copy_nodes(Copy& c, const std::vector<NodeId>& roots);
   Known known(Copy& c, const Node& n);
   Known operation(Copy& c, const Node& n);
+  Known literal(Copy& c, const Node& n, const IndexValue& value);
   NodeId operation_node(Copy& c, const Node& n);
   Known argument(Copy& c, const Node& n);
   NodeId fold(Copy& c, const Node& n);

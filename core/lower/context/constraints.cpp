@@ -55,14 +55,11 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
   return placed;
 }
 
-std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
-                             const std::function<Expr(const Affine&)>& value, int64_t down,
-                             int64_t up) {
-  Constraint k = integral(c);
-  FormRange e = range_over_box(k.form, piece.box);
+std::vector<Expr> conditions(const Condition& c, const std::function<Expr(const Affine&)>& value,
+                             int64_t down, int64_t up) {
   std::vector<Expr> out;
-  if (e.lo < Rational(k.lo)) out.push_back(tidy(value(k.form) + Expr(down - k.lo)));
-  if (e.hi >= Rational(k.hi)) out.push_back(tidy(Expr(k.hi - 1 - up) - value(k.form)));
+  if (!c.never_below) out.push_back(tidy(value(c.form) + Expr(down) - c.lo));
+  if (!c.never_above) out.push_back(tidy(c.hi - Expr(1 + up) - value(c.form)));
   return out;
 }
 

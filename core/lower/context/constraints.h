@@ -7,6 +7,7 @@
 
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
+#include "core/lower/context/open_numbers.h"
 
 namespace tile::lowering {
 
@@ -25,8 +26,7 @@ std::vector<PlacedConstraint> place_constraints(const Piece& piece, const PieceS
 // Expressions that are all >= 0 exactly where lo <= form < hi, leaving out what the box implies.
 // With `down` <= 0 <= `up` (in multiples of the whole form): where it holds for form + down … form
 // + up.
-std::vector<Expr> conditions(const Constraint& c, const Piece& piece,
-                             const std::function<Expr(const Affine&)>& value, int64_t down = 0,
-                             int64_t up = 0);
+std::vector<Expr> conditions(const Condition& c, const std::function<Expr(const Affine&)>& value,
+                             int64_t down = 0, int64_t up = 0);
 
 }  // namespace tile::lowering

@@ -7,7 +7,6 @@
 
 #include "core/kernel/argument_layout.h"
 #include "core/lower/launch/nest_builders.h"
-#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 
@@ -52,6 +51,34 @@ void split_indices(const Shape& merged, const Shape& shape, nest::Access& access
 
 }  // namespace
 
+// Dimensions up to the last one that is open become one, so that no stride depends on the extent.
+void Frame::open_dimensions(TensorId id, nest::Buffer& buffer) const {
+  const BoundTensor& t = tensor(id);
+  internal_check(!split.contains(id), "lower: a strided tensor with an open extent");
+  auto last = static_cast<std::ptrdiff_t>(open.last_open(id));
+  Expr joined = 1;
+  for (size_t d = 0; d <= open.last_open(id); ++d) joined = joined * open.extent(t, id, d);
+  Shape shape{1};
+  for (size_t d = 0; d <= open.last_open(id); ++d) shape[0] = checked_mul(shape[0], t.shape[d]);
+  shape.insert(shape.end(), t.shape.begin() + last + 1, t.shape.end());
+  buffer.strides = dense_strides(shape);
+  buffer.shape = std::move(shape);
+  buffer.extent = tidy(joined);
+}
+
+// Indices of dimensions that open_dimensions() made one.
+void Frame::join_indices(TensorId id, nest::Access& access) const {
+  size_t last = open.last_open(id);
+  Expr joined = access.index[0];
+  for (size_t d = 1; d <= last; ++d) {
+    joined = joined * open.extent(tensor(id), id, d) + access.index[d];
+  }
+  access.index[last] = tidy(joined);
+  auto end = static_cast<std::ptrdiff_t>(last);
+  access.index.erase(access.index.begin(), access.index.begin() + end);
+  internal_check(access.values.empty() || last == 0, "lower: an index value of an open dimension");
+}
+
 void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   const BoundTensor& t = tensor(id);
   nest::Buffer buffer;
@@ -63,9 +90,7 @@ void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   if (layout.split) split.insert(id);
   buffer.written = written;
   if (is_gpu(target)) buffer.alignment = 16;
-  bool sized = extent != nullptr && std::find(extent->tensors.begin(), extent->tensors.end(), id) !=
-                                        extent->tensors.end();
-  if (sized) buffer.extent = kExtentName;
+  if (open.is_open(id)) open_dimensions(id, buffer);
   buffer_of[id] = nest.buffers.add(std::move(buffer));
 }
 
@@ -96,7 +121,22 @@ void Frame::place(TensorId id, nest::Access& access) const {
     }
   } else if (split.contains(id)) {
     split_indices(tensor(id).shape, kernel.shapes[id], access);
+  } else if (open.is_open(id) && is_argument(id)) {
+    join_indices(id, access);
   }
+}
+
+bool Frame::is_argument(TensorId id) const {
+  auto at = buffer_of.find(id);
+  return at != buffer_of.end() && nest.buffers[at->second].scope == nest::Scope::argument;
+}
+
+std::optional<IndexValue> Frame::literal(const Node& node) const {
+  std::optional<Growth> g = open.literal(node);
+  if (!g) return std::nullopt;
+  Expr value = tidy(Expr(g->factor) * Expr::variable(kExtentName) + Expr(g->offset));
+  int64_t one = g->at(1), most = g->at(open.most());
+  return IndexValue{value, std::min(one, most), std::max(one, most), 1};
 }
 
 std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) const {
@@ -104,6 +144,8 @@ std::vector<Expr> Frame::argument_index(TensorId id, std::vector<Expr> index) co
   access.index = std::move(index);
   if (split.contains(id)) {
     split_indices(tensor(id).shape, kernel.shapes[id], access);
+  } else if (open.is_open(id)) {
+    join_indices(id, access);
   }
   return std::move(access.index);
 }
@@ -156,7 +198,9 @@ std::vector<std::string> plain_names(const std::vector<std::string>& names) {
 }
 
 Frame empty_frame(const Kernel& kernel, const Target& target, const DynamicExtent* extent) {
-  Frame frame{kernel, target, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, extent, nullptr, {}, {}};
+  OpenNumbers open = extent != nullptr ? OpenNumbers(kernel, *extent) : OpenNumbers();
+  Frame frame{kernel, target,          {},     {},      {}, {}, {}, {}, {}, {}, {},
+              {},     std::move(open), extent, nullptr, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   return frame;
 }

@@ -12,12 +12,9 @@
 #include "core/kernel/forms/prepacking.h"
 #include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
+#include "core/lower/context/open_numbers.h"
 #include "core/nest/nest.h"
 #include "core/schedule/search/parametric_tiling.h"
-
-namespace tile {
-struct DynamicExtent;
-}
 
 namespace tile::lowering {
 
@@ -44,7 +41,8 @@ struct Frame {
   Expr stream_end;  // of the values of the axis that the current block of rows needs
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
-  const DynamicExtent* extent = nullptr;  // of a kernel for a class of sizes
+  OpenNumbers open;                       // of a kernel for a class of sizes
+  const DynamicExtent* extent = nullptr;  // the same
   const SharedForm* form = nullptr;       // of a kernel with blocks of run-time sizes
   // Takes the form, and its blocks' sizes as parameters of the nest.
   void take_form(const SharedForm& shared);
@@ -68,12 +66,17 @@ struct Frame {
 
   const BoundTensor& tensor(TensorId id) const { return kernel.tensors[id]; }
   void add_argument(TensorId id, bool written, const Strides& strides);
+  void open_dimensions(TensorId id, nest::Buffer& buffer) const;
+  void join_indices(TensorId id, nest::Access& access) const;
+  bool is_argument(TensorId id) const;
   // Of the tensors that have buffers.
   ArgumentLayouts layouts() const;
   std::vector<Expr> buffer_index(TensorId id, std::vector<Expr> index) const;
   // The same of an access, some of whose indices may be values.
   void place(TensorId id, nest::Access& access) const;
   std::vector<Expr> argument_index(TensorId id, std::vector<Expr> index) const;
+  // The value of a literal that launches decide.
+  std::optional<IndexValue> literal(const Node& node) const;
   // The element of an integer tensor of rank 0 as a run-time parameter of the nest, where the
   // target reads such at launch.
   std::optional<IndexValue> scalar(TensorId id);
@@ -89,8 +92,5 @@ Frame empty_frame(const Kernel& kernel, const Target& target,
 // The nest of a kernel with its arguments and no code yet.
 Frame make_frame(const Kernel& kernel, const Target& target, const Strides& strides,
                  const DynamicExtent* extent = nullptr);
-
-// The name of the parameter that is a class's extent.
-inline constexpr const char* kExtentName = "extent";
 
 }  // namespace tile::lowering

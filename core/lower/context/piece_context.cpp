@@ -10,7 +10,6 @@
 #include "core/lower/launch/nest_builders.h"
 #include "core/schedule/cost/piece/piece_model.h"
 #include "core/schedule/cost/piece/thread_cost.h"
-#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 
@@ -31,7 +30,9 @@ PieceSchedule fitted(const PieceSchedule& schedule, const Frame& frame, const Pi
   std::vector<int64_t> steps;
   for (const Index& index : rows.index) steps.push_back(index.affine.coefficient(k).num());
   bool split = frame.split.contains(rows.tensor);
-  if (!split && elements_moved(steps, frame.nest.buffers[buffer->second]) == 1) return s;
+  if (!split && !frame.open.is_open(rows.tensor) &&
+      elements_moved(steps, frame.nest.buffers[buffer->second]) == 1)
+    return s;
   Packing p{form.x, s.outer.size(), {}};
   std::vector<Loop> inside = s.reduce;
   inside.insert(inside.end(), s.tile.begin(), s.tile.end());
@@ -92,7 +93,6 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
     bool own = p.what.stage == stage && p.what.piece == number_in_stage;
     if (own) prepared[p.what.packing.load] = &p;
   }
-  if (frame.extent != nullptr) walker = Walkers(frame.kernel).of(StageId(stage), piece);
   if (frame.form != nullptr) parametric_tiling = frame.form->blocks[stage][number_in_stage];
   while (parallel < given.outer.size() && given.outer[parallel].binding == Binding::parallel) {
     ++parallel;
@@ -107,9 +107,8 @@ State PieceContext::whole_box() const {
   State s;
   s.at.resize(piece.box.size());
   for (IteratorId u : piece.box.ids()) {
-    s.at[u].size = piece.box[u];
-    if (sized_at_run_time(u)) s.at[u].size = Expr::variable(kExtentName);
-    s.at[u].bound = piece.box[u];
+    s.at[u].size = extent(u);
+    s.at[u].bound = most(u);
   }
   s.packed.assign(piece.loads.size(), nest::BufferId());
   s.outside.resize(piece.loads.size());
@@ -143,6 +142,19 @@ nest::Access PieceContext::packed_access(size_t load, const State& s) const {
     a.index.push_back(tidy(sum));
   }
   return a;
+}
+
+int64_t PieceContext::masked_lanes(IteratorId iterator) const {
+  const std::vector<Loop>& loops = schedule.tile;
+  bool lanes = !loops.empty() && loops.back().iterator == iterator &&
+               loops.back().binding == Binding::vector && !is_gpu(frame.target);
+  if (!lanes) return 0;
+  int64_t width = tile_shape.back();
+  for (size_t i = 0; i + 1 < loops.size(); ++i) {
+    if (loops[i].binding == Binding::vector) return 0;  // lanes of two iterators
+    if (loops[i].iterator == iterator && loops[i].step != width) return 0;
+  }
+  return width;
 }
 
 bool PieceContext::is_bounded(IteratorId iterator) const {

@@ -39,7 +39,6 @@ struct PieceContext {
   int64_t copies = 1;               // independent accumulators of an unrolled reduction
   size_t copy_loop = 0;             // the loop in `reduce` that tells them apart
   size_t parallel = 0;              // leading outer loops that are parallel
-  IteratorId walker;                // the iterator with a run-time extent
   size_t parametric_tiling = 0;     // leading outer loops over blocks of run-time sizes
   std::vector<int64_t> tile_shape;  // of the register tile, or of the cells of a GPU's thread
   std::map<size_t, const Frame::Prepared*> prepared;  // copies made before all runs, by load
@@ -48,7 +47,13 @@ struct PieceContext {
   State whole_box() const;
   // The name of the iterator's next loop.
   std::string variable(IteratorId iterator, const State& s) const;
-  bool sized_at_run_time(IteratorId iterator) const { return iterator == walker; }
+  bool sized_at_run_time(IteratorId iterator) const { return frame.open.is_open(piece, iterator); }
+  // The iterator's extent, and the largest that it may be.
+  Expr extent(IteratorId iterator) const { return frame.open.extent(piece, iterator); }
+  int64_t most(IteratorId iterator) const { return frame.open.most(piece, iterator); }
+  // The lanes of the tile's last loop where that is a vector loop over the iterator, which may have
+  // a run-time number of lanes: of what is left of its blocks. Else 0.
+  int64_t masked_lanes(IteratorId iterator) const;
   // Whether a reduction's range is bounded at its loop.
   bool is_bounded(IteratorId iterator) const;
   // Whether a dot product needs the correction of flipped signs (kernel/forms/dot_products.h).

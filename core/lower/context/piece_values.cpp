@@ -47,7 +47,7 @@ LoopContext PieceValues::loop_context(const Piece& piece, const State& s,
   return {
       piece,
       [&](IteratorId iterator) {
-        int64_t last = std::max<int64_t>(piece.box[iterator] - 1, 0);
+        int64_t last = std::max<int64_t>(c_.frame.open.most(piece, iterator) - 1, 0);
         return IndexValue{tidy(s.at[iterator].begin()), 0, last, 1};
       },
       [&](const Affine& form) { return value_of(form, s); },
@@ -57,6 +57,10 @@ LoopContext PieceValues::loop_context(const Piece& piece, const State& s,
         return c_.packed_access(load, s);
       },
       [&](TensorId tensor) -> const Shape& { return c_.frame.tensor(tensor).shape; },
+      [&](TensorId tensor, size_t d) {
+        return c_.frame.open.extent(c_.frame.tensor(tensor), tensor, d);
+      },
+      [&](const Node& node) { return c_.frame.literal(node); },
       [&](TensorId tensor) { return c_.frame.buffer_of.at(tensor); },
       [&](TensorId tensor, nest::Access& access) { c_.frame.place(tensor, access); },
       [&](TensorId tensor) { return c_.frame.scalar(tensor); },
@@ -86,8 +90,7 @@ nest::Block PieceValues::guarded(nest::Block block, const State& s, bool paralle
   nest::If guard;
   for (const PlacedConstraint& p : c_.constraints) {
     if (p.place != Place::tile || (parallel_dims_only && !p.parallel_dims_only)) continue;
-    std::vector<Expr> more =
-        conditions(*p.constraint, c_.piece, [&](const Affine& form) { return value_of(form, s); });
+    std::vector<Expr> more = conditions_at(c_.frame.open.condition(*p.constraint, c_.piece), s);
     guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());
   }
   if (guard.nonnegative.empty()) return block;
@@ -96,7 +99,11 @@ nest::Block PieceValues::guarded(nest::Block block, const State& s, bool paralle
 }
 
 std::vector<Expr> PieceValues::conditions_at(const Constraint& c, const State& s) const {
-  return conditions(c, c_.piece, [&](const Affine& form) { return value_of(form, s); });
+  return conditions_at(c_.frame.open.condition(c, c_.piece), s);
+}
+
+std::vector<Expr> PieceValues::conditions_at(const Condition& c, const State& s) const {
+  return conditions(c, [&](const Affine& form) { return value_of(form, s); });
 }
 
 void PieceValues::know_fold(const Node* fold, std::vector<nest::BufferId> buffers) {

@@ -16,6 +16,7 @@ class PieceValues {
   Expr value_of(const Affine& form, const State& s) const;
   // Expressions that are all >= 0 exactly where the condition holds.
   std::vector<Expr> conditions_at(const Constraint& c, const State& s) const;
+  std::vector<Expr> conditions_at(const Condition& c, const State& s) const;
   LoopContext loop_context(const Piece& piece, const State& s,
                            const Replacement& replacement) const;
   NodeId element(Value& into, size_t load, const State& s) const;  // that the load reads

@@ -72,7 +72,9 @@ Block tile_loops_from(const PieceContext& c, size_t i, const State& s, const Lea
   const Loop& l = c.schedule.tile[i];
   if (s.one_cell && l.iterator == c.schedule.carried) return tile_loops_from(c, i + 1, s, leaf);
   const Position& p = s.at[l.iterator];
-  internal_check(p.size.is_constant(), "lower: a register tile of unknown size");
+  bool some_lanes = !p.size.is_constant();
+  internal_check(!some_lanes || c.masked_lanes(l.iterator) > 0,
+                 "lower: a register tile of unknown size");
   auto inside = [&](const Expr& value, const Expr& size) {
     State inner = entered(s, l.iterator, l.step, value, size);
     inner.tile_index.push_back(value);
@@ -82,6 +84,7 @@ Block tile_loops_from(const PieceContext& c, size_t i, const State& s, const Lea
   std::string name = c.variable(l.iterator, s);
   bool last = i + 1 == c.schedule.tile.size();
   if (l.binding == Binding::vector && !last) return joined_lanes(c, i, s, leaf);
+  if (some_lanes && !last) return inside(0, p.size);
   if (l.binding == Binding::matrix && !last) {
     return counted(name, p.size, LoopKind::serial, [&](const Expr& v) { return inside(v, 1); });
   }
@@ -116,7 +119,7 @@ Block tile_loops_of(const PieceContext& c, size_t load, const State& s, const Le
     if (i == c.schedule.tile.size()) return leaf(at);
     const Loop& l = c.schedule.tile[i];
     IteratorId u = l.iterator;
-    auto next = [&](const Expr& value, int64_t size) {
+    auto next = [&](const Expr& value, const Expr& size) {
       State inner = at;
       inner.at[u].levels.push_back({l.step, value});
       inner.at[u].size = size;
@@ -125,17 +128,20 @@ Block tile_loops_of(const PieceContext& c, size_t load, const State& s, const Le
       return from(i + 1, inner);
     };
     if (!moves_with(c.piece.loads[load], u)) return next(0, 1);
-    int64_t size = at.at[u].size.value(), full = size / l.step, rest = size % l.step;
-    std::string name = c.variable(l.iterator, at);
+    const Expr& number = at.at[u].size;
     bool lanes = l.binding == Binding::vector;
-    nest::For loop = make_loop(name, 0, lanes ? size : full,
+    if (!number.is_constant() && !lanes) return next(0, number);
+    int64_t size = number.is_constant() ? number.value() : c.masked_lanes(u);
+    int64_t full = size / l.step, rest = size % l.step;
+    std::string name = c.variable(l.iterator, at);
+    nest::For loop = make_loop(name, 0, lanes ? number : Expr(full),
                                lanes ? nest::LoopKind::vector : nest::LoopKind::unrolled);
     if (lanes) loop.width = c.tile_shape[i];
     Block out;
     if (full == 1 && !lanes) {
       out = next(0, l.step);
     } else if (full > 0) {
-      loop.body = next(Expr::variable(name), lanes ? 1 : l.step);
+      loop.body = next(Expr::variable(name), Expr(lanes ? 1 : l.step));
       out.push_back(statement(std::move(loop)));
     }
     if (!lanes && rest != 0) append(out, next(full, rest));

@@ -278,7 +278,7 @@ class GpuStreamLowering {
     State s = values_.exact_state(form_.running, row, column);
     std::vector<Expr> all;
     for (const Constraint& c : piece(form_.running).constraints) {
-      std::vector<Expr> more = conditions(c, piece(form_.running),
+      std::vector<Expr> more = conditions(OpenNumbers().condition(c, piece(form_.running)),
                                           [&](const Affine& form) { return first_value(form, s); });
       all.insert(all.end(), more.begin(), more.end());
     }

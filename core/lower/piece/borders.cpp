@@ -53,7 +53,9 @@ std::optional<size_t> Borders::tap_test_place() const {
     const Loop& l = c_.schedule.reduce[place - 1];
     bool whole =
         over(c_.schedule.reduce, l.iterator) == 1 && over(c_.schedule.outer, l.iterator) == 0;
-    if (l.binding != Binding::unroll || !whole || c_.is_bounded(l.iterator)) break;
+    // A loop of a run-time number of taps is not written out.
+    bool known = !c_.is_bounded(l.iterator) && !c_.sized_at_run_time(l.iterator);
+    if (l.binding != Binding::unroll || !whole || !known) break;
     --place;
   }
   return place < *tile_test_ ? std::optional(place) : std::nullopt;
@@ -66,20 +68,22 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
   size_t ranging = tap_test_ ? c_.piece.box.size() : c_.piece.parallel_dims;
   for (const PlacedConstraint& p : c_.constraints) {
     if (p.place != Place::tile) continue;
-    Constraint k = integral(*p.constraint);
+    Condition k = c_.frame.open.condition(*p.constraint, c_.piece);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {
-      if (!s.at[u].size.is_constant()) continue;
+      // Some lanes are tested as all would be.
+      const Expr& size = s.at[u].size;
+      int64_t count = size.is_constant() ? size.value() : c_.masked_lanes(IteratorId(u));
+      if (count == 0) continue;
       bool some = IteratorId(u) == rows.iterator;
       int64_t factor = k.form.coefficient(u).num();
       int64_t first = factor * (some ? rows.first : 0);
-      int64_t last = factor * ((some ? rows.first + rows.count : s.at[u].size.value()) - 1);
+      int64_t last = factor * ((some ? rows.first + rows.count : count) - 1);
       down += std::min(first, last);
       up += std::max(first, last);
     }
-    std::vector<Expr> more = conditions(
-        *p.constraint, c_.piece, [&](const Affine& form) { return values_.value_of(form, s); },
-        down, up);
+    std::vector<Expr> more =
+        conditions(k, [&](const Affine& form) { return values_.value_of(form, s); }, down, up);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -8,7 +8,6 @@
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
 #include "core/schedule/cost/piece/piece_model.h"
-#include "core/schedule/search/dynamic_extent.h"
 
 namespace tile::lowering {
 
@@ -28,7 +27,7 @@ std::vector<nest::BufferId> make_row_buffers(Frame& frame) {
       const std::vector<RowId>& rows = map.dimensions.at(id);
       Shape shape = t.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (rows[d].valid()) shape[d] = frame.row_blocks[rows[d]];
+        shape[d] = rows[d].valid() ? frame.row_blocks[rows[d]] : frame.open.most(t, id, d);
       }
       frame.in_row[id] = rows;
       buffers.push_back(frame.add_buffer("row", t.type, nest::Scope::scratch, shape));
@@ -56,8 +55,6 @@ IdVector<RowId, int64_t> block_sizes(const Frame& frame, const Schedule& schedul
   const KernelStage& stage = frame.kernel.stages[0];
   const Piece& piece = stage.contraction.pieces[0];
   IdVector<RowId, IteratorId> rows = shared_iterators(stage);
-  IteratorId walker =
-      frame.extent != nullptr ? Walkers(frame.kernel).of(StageId(0), piece) : IteratorId();
   IdVector<RowId, int64_t> blocks;
   for (IteratorId u : rows) {
     blocks.push_back(piece.box[u]);
@@ -67,7 +64,7 @@ IdVector<RowId, int64_t> block_sizes(const Frame& frame, const Schedule& schedul
     const Loop& l = schedule.stages[0][0].outer[i];
     int64_t& block = blocks[row_of(rows, l.iterator)];
     // An extent that launches give may be more than the box says.
-    bool first = l.iterator == walker && block == piece.box[walker];
+    bool first = frame.open.is_open(piece, l.iterator) && block == piece.box[l.iterator];
     block = first ? l.step : std::min(block, l.step);
   }
   return blocks;

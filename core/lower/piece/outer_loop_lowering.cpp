@@ -33,6 +33,8 @@ bool OuterLoopLowering::tile_follows(size_t outer) const {
   bool more = std::any_of(c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(outer) + 1,
                           c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(end),
                           [&](const Loop& l) { return over(l, loop); });
+  // Of a run-time size the stages inside make their own whole and short tiles.
+  if (outer < shared_ && c_.sized_at_run_time(loop.iterator)) return false;
   if (outer < shared_) return !more && loop.step > 1;
   return !more && std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(),
                               [&](const Loop& l) { return over(l, loop); });
@@ -192,21 +194,30 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
 Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& size,
                                      const Leaf& leaf) {
   IteratorId u = l.iterator;
-  std::vector<int64_t> sizes = short_blocks(l.step, c_.piece.box[u]);
+  int64_t lanes = c_.masked_lanes(u);
+  std::vector<int64_t> sizes =
+      lanes > 0 ? std::vector<int64_t>{} : short_blocks(l.step, c_.piece.box[u]);
+  // Vectors, of which the last has some of its lanes.
+  for (int64_t vectors = lanes > 0 ? ceil_div(l.step, lanes) : 1; vectors > 1;) {
+    vectors = ceil_div(vectors, 2);
+    sizes.push_back(vectors * lanes);
+  }
   // What is left is `most` at most, which is less than twice the next size.
   using From = std::function<Block(size_t, const Expr&, int64_t)>;
   From from = [&](size_t k, const Expr& left, int64_t most) -> Block {
-    if (k == sizes.size()) return {};
+    bool masked = k == sizes.size();
+    if (masked && lanes == 0) return {};
     // A level of step 1: where in the block the part begins.
-    State part = entered(inner, l.iterator, 1, tidy(size - left), sizes[k]);
+    State part = entered(inner, u, 1, tidy(size - left), masked ? left : Expr(sizes[k]));
     part.at[u].bound = l.step;
     nest::If some;
-    some.nonnegative = {tidy(left - Expr(sizes[k]))};
+    some.nonnegative = {tidy(left - Expr(masked ? 1 : sizes[k]))};
     some.then = leaf(part);
+    if (masked) return {statement(std::move(some))};
     // The largest part leaves nothing, so that the others need no more than its alternative.
     if (most == sizes[k]) some.otherwise = from(k + 1, left, most - 1);
     Block out{statement(std::move(some))};
-    if (most == sizes[k] || k + 1 == sizes.size()) return out;
+    if (most == sizes[k] || (k + 1 == sizes.size() && lanes == 0)) return out;
     append(out, named(c_.names[u] + "_left" + std::to_string(k), floor_mod(left, Expr(sizes[k])),
                       [&](const Expr& less_left) { return from(k + 1, less_left, sizes[k] - 1); }));
     return out;
@@ -229,7 +240,28 @@ nest::Block OuterLoopLowering::in_rows(const std::vector<Position>& rows, size_t
   State s = c_.whole_box();
   IdVector<RowId, IteratorId> iterators = shared_iterators(c_.frame.kernel.stages[c_.stage]);
   for (size_t r = 0; r < rows.size(); ++r) s.at[iterators[r]] = rows[r];
-  return outer_loops(shared, std::move(s));
+  return in_whole_tiles(0, shared, std::move(s));
+}
+
+// The loops behind the shared ones, for the shared loops from number `loop` on: where a tile takes
+// a whole block of a run-time size, the block is done in parts of constant sizes.
+nest::Block OuterLoopLowering::in_whole_tiles(size_t loop, size_t shared, State s) {
+  if (loop == shared) return outer_loops(shared, std::move(s));
+  const Loop& l = c_.schedule.outer[loop];
+  auto over_it = [&](const Loop& other) { return over(other, l); };
+  auto behind = c_.schedule.outer.begin() + static_cast<std::ptrdiff_t>(loop) + 1;
+  bool last = std::none_of(behind, c_.schedule.outer.end(), over_it);
+  bool tiled = std::any_of(c_.schedule.tile.begin(), c_.schedule.tile.end(), over_it);
+  Expr size = s.at[l.iterator].size;
+  if (!last || !tiled || size.is_constant()) return in_whole_tiles(loop + 1, shared, std::move(s));
+  auto inside = [&](const State& part) { return in_whole_tiles(loop + 1, shared, part); };
+  State whole = s;
+  whole.at[l.iterator].size = l.step;
+  nest::If choice;
+  choice.nonnegative = {tidy(size - Expr(l.step))};
+  choice.then = inside(whole);
+  choice.otherwise = short_block(l, whole, size, inside);
+  return {statement(std::move(choice))};
 }
 
 }  // namespace tile::lowering

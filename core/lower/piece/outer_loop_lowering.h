@@ -37,6 +37,7 @@ class OuterLoopLowering : PieceForm {
   nest::Block parallel_tasks(const State& s, const std::vector<Expr>& counts, int64_t typical);
   nest::Block parallel_body(size_t i, State s, const std::vector<Expr>& values);
   nest::Block outer_loops(size_t i, State s);
+  nest::Block in_whole_tiles(size_t loop, size_t shared, State s);
   nest::Block outer_loop(size_t i, const State& s);
   // Of a run-time extent: its last block, `size` < the loop's step of it, in the state `inner` at
   // its begin.

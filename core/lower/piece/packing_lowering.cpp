@@ -54,7 +54,7 @@ nest::Block PackingLowering::pack(const Packing& packing, State& s) {
 
 // Small copies are made by the calling thread: others would take longer to come.
 bool PackingLowering::copied_by_threads() const {
-  bool known = !c_.walker.valid() && !is_gpu(c_.frame.target);
+  bool known = !c_.frame.open.any() && !is_gpu(c_.frame.target);
   if (c_.parallel == 0 || !known) return c_.parallel > 0;
   PieceFacts facts(c_.piece, c_.contraction, c_.frame.kernel, c_.frame.target);
   return threads_make_copies(facts, c_.schedule);
@@ -63,12 +63,13 @@ bool PackingLowering::copied_by_threads() const {
 // Indices in range wherever a valid point reads; other elements of the block are never used.
 std::vector<Expr> PackingLowering::in_range(size_t load, const State& s) const {
   const tile::Access& access = c_.piece.loads[load];
-  const Shape& shape = c_.frame.tensor(access.tensor).shape;
+  const BoundTensor& t = c_.frame.tensor(access.tensor);
   std::vector<Expr> all;
-  for (size_t d = 0; d < shape.size(); ++d) {
+  for (size_t d = 0; d < t.shape.size(); ++d) {
     if (access.index[d].boundary != Boundary::in_range) continue;
-    Constraint inside{access.index[d].affine, 0, shape[d], true};
-    std::vector<Expr> more = values_.conditions_at(inside, s);
+    const Affine& index = access.index[d].affine;
+    std::vector<Expr> more =
+        values_.conditions_at(c_.frame.open.inside(index, t, access.tensor, d, c_.piece), s);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -134,7 +135,8 @@ nest::Block PackingLowering::packing_loops(const Packing& packing, size_t entry,
 int64_t PackingLowering::moved_by(size_t load, IteratorId iterator) const {
   const tile::Access& access = c_.piece.loads[load];
   const nest::Buffer& b = c_.frame.nest.buffers[c_.frame.buffer_of.at(access.tensor)];
-  if (c_.frame.split.contains(access.tensor)) return 0;
+  bool joined = c_.frame.open.is_open(access.tensor) && c_.frame.open.last_open(access.tensor) > 0;
+  if (joined || c_.frame.split.contains(access.tensor)) return 0;
   int64_t sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Rational& factor = access.index[d].affine.coefficient(iterator);

@@ -113,11 +113,11 @@ void ReductionLowering::bounds_of(IteratorId u, const State& s, Expr& lo, Expr& 
   Expr end = s.at[u].size, base = s.at[u].begin();
   for (const PlacedConstraint& p : c_.constraints) {
     if (p.place != Place::bound || p.iterator != u) continue;
-    Constraint k = integral(*p.constraint);
+    Condition k = c_.frame.open.condition(*p.constraint, c_.piece);
     int64_t a = k.form.coefficient(u).num();
     k.form.coefficients[u.index()] = 0;
     Expr rest = tidy(values_.value_of(k.form, s) + Expr(a) * base);
-    Expr low = tidy(Expr(k.lo) - rest), high = tidy(Expr(k.hi - 1) - rest);
+    Expr low = tidy(k.lo - rest), high = tidy(k.hi - Expr(1) - rest);
     if (a < 0) {
       std::swap(low, high);
       low = tidy(-low);

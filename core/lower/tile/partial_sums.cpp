@@ -32,8 +32,8 @@ void PartialSums::make(nest::Block& out) {
       partials_.emplace_back();
       continue;
     }
-    Shape shape(c_.piece.box.begin(),
-                c_.piece.box.begin() + static_cast<std::ptrdiff_t>(c_.piece.parallel_dims));
+    Shape shape;
+    for (size_t u = 0; u < c_.piece.parallel_dims; ++u) shape.push_back(c_.most(IteratorId(u)));
     if (shape.empty()) shape = {1};
     nest::BufferId id =
         c_.frame.add_buffer("partial", c_.contraction.accumulator, nest::Scope::workspace, shape);
@@ -48,7 +48,7 @@ void PartialSums::make_stream_partials() {
   Shape shape;
   for (size_t u = 0; u < c_.piece.parallel_dims; ++u) {
     RowId row = row_of(rows, IteratorId(u));
-    shape.push_back(row.valid() ? c_.frame.row_blocks[row] : c_.piece.box[u]);
+    shape.push_back(row.valid() ? c_.frame.row_blocks[row] : c_.most(IteratorId(u)));
   }
   if (shape.empty()) shape = {1};
   auto make = [&](const char* name) {
@@ -131,7 +131,8 @@ Body PartialSums::last_block(const State& s) const {
     if (s.at[u].levels.empty()) continue;
     Expr next = tidy(s.at[u].begin() + Expr(s.at[u].levels.back().step));
     bool streamed = IteratorId(u) == c_.frame.kernel.stages[c_.stage].stream;
-    Expr last = streamed ? tidy(c_.frame.stream_end - Expr(1)) : Expr(c_.piece.box[u] - 1);
+    Expr last =
+        streamed ? tidy(c_.frame.stream_end - Expr(1)) : tidy(c_.extent(IteratorId(u)) - Expr(1));
     all = all * less(last, next);
   }
   return holds(all);

@@ -27,18 +27,35 @@ Body factor_of(DType type) {
 
 }  // namespace
 
+namespace {
+
+// The constant of bound number `bound` of list number `list` of stream_bounds(): it grows evenly
+// with an extent that launches give, so that two extents tell it.
+Expr constant_of(const Frame& frame, int64_t at_hand, size_t list, size_t bound) {
+  if (frame.extent == nullptr) return at_hand;
+  auto at = [&](int64_t size) {
+    Kernel there = with_size(frame.kernel, *frame.extent, size);
+    return stream_bounds(there, frame.row_blocks)[list][bound].constant;
+  };
+  int64_t one = at(1), two = at(2);
+  return tidy(Expr(two - one) * Expr::variable(kExtentName) + Expr(2 * one - two));
+}
+
+}  // namespace
+
 std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const State& s) {
   const Loop& l = c.schedule.outer[outer];
   const KernelStage& mine = c.frame.kernel.stages[c.stage];
   if (l.iterator != mine.stream) return std::nullopt;
-  Expr extent = c.piece.box[l.iterator];
+  Expr extent = c.extent(l.iterator);
   c.frame.stream_end = extent;
   Expr last = 0;
   auto all = stream_bounds(c.frame.kernel, c.frame.row_blocks);
-  for (const std::vector<StreamBound>& bounds : all) {
+  for (size_t i = 0; i < all.size(); ++i) {
     Expr least = tidy(extent - Expr(1));
-    for (const StreamBound& b : bounds) {
-      Expr value = b.constant;
+    for (size_t k = 0; k < all[i].size(); ++k) {
+      const StreamBound& b = all[i][k];
+      Expr value = constant_of(c.frame, b.constant, i, k);
       for (size_t r = 0; r < b.rows.size(); ++r) {
         value = value + Expr(b.rows[r]) * s.at[mine.rows[r]].begin();
       }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
@@ -21,55 +22,89 @@ constexpr int64_t kManyBlocks = 16;
 constexpr size_t kCandidates = 24;
 constexpr size_t kRanked = 400;
 constexpr size_t kWholeSpace = 20000;
+// Time of short blocks over that of a whole one, for each cell. [race]
+constexpr double kShortBlocks = 1.25;
 
+// What a class asks of one piece's schedule, for each of its iterators whose extent is open.
 class ClassRules {
  public:
   ClassRules(const ClassKernel& kernel, const Schedule& whole, size_t stage, size_t piece)
       : kernel_(kernel.kernel),
         stage_(stage),
-        shared_(whole.shared),
+        shared_(static_cast<std::ptrdiff_t>(whole.shared)),
         s_(whole.stages[stage][piece]),
         piece_(kernel_.stages[stage].contraction.pieces[piece]) {
-    walker_ = Walkers(kernel_).of(StageId(stage_), piece_);
-    typical_ = piece_.box[walker_];
+    largest_ = kernel.span.typical == kernel.span.most;
+    for (IteratorId u : piece_.box.ids()) {
+      if (kernel.extent.of(StageId(stage), piece, u)) open_.push_back(u);
+    }
   }
 
   bool hold() const {
-    return !s_.carried.valid() && tile() && blocks() && packings() && partials();
+    if (open_.empty()) return true;
+    bool forms = !s_.carried.valid() && partials();
+    return forms && std::all_of(open_.begin(), open_.end(), [&](IteratorId u) {
+             bool here = piece_.is_parallel(u) ? tile(u) && blocks(u) : terms(u);
+             return here && packings(u);
+           });
   }
 
  private:
-  bool over(const Loop& l) const { return l.iterator == walker_; }
+  static bool any_over(const std::vector<Loop>& loops, IteratorId u) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Loop& l) { return l.iterator == u; });
+  }
 
   // Vectors and cells that are written out: their numbers are known in whole and in short blocks.
-  bool tile() const {
+  bool tile(IteratorId u) const {
     return std::none_of(s_.tile.begin(), s_.tile.end(), [&](const Loop& l) {
-      return over(l) && l.binding != Binding::unroll && l.binding != Binding::vector;
+      return l.iterator == u && l.binding != Binding::unroll && l.binding != Binding::vector;
     });
   }
-  // The tile's steps along the walker are cells: what is left of a block begins at any of them.
-  bool steps_are_cells() const {
-    return std::none_of(s_.tile.begin(), s_.tile.end(),
-                        [&](const Loop& l) { return over(l) && l.step > 1; });
-  }
-  bool blocks() const {
-    auto first =
-        std::find_if(s_.outer.begin(), s_.outer.end(), [&](const Loop& l) { return over(l); });
+  bool blocks(IteratorId u) const {
+    int64_t typical = piece_.box[u];
+    auto first = std::find_if(s_.outer.begin(), s_.outer.end(),
+                              [&](const Loop& l) { return l.iterator == u; });
     // What a tile keeps is as large as the typical extent lets it be.
-    if (first == s_.outer.end() || first->step > typical_) return false;
+    if (first == s_.outer.end() || first->step > typical) return false;
     // Rows are visited in blocks by the loops that all stages share.
-    bool shared = first < s_.outer.begin() + static_cast<std::ptrdiff_t>(shared_);
-    if (row_loops(kernel_) > 0) return shared;
-    return first->step == 1 || typical_ <= kSmallSize || typical_ >= kManyBlocks * first->step;
+    if (is_row(u)) return first < s_.outer.begin() + shared_;
+    return first->step == 1 || typical <= kSmallSize || typical >= kManyBlocks * first->step;
   }
-  bool packings() const {
+  bool is_row(IteratorId u) const {
+    const KernelStage& stage = kernel_.stages[stage_];
+    return row_of(shared_iterators(stage), u).valid();
+  }
+  // A reduction has a loop of a run-time number of terms, a vector has no more lanes than terms.
+  // Products of neighbours, and of tile registers, need whole groups.
+  bool terms(IteratorId u) const {
+    for (const Loop& l : s_.reduce) {
+      if (l.iterator != u) continue;
+      bool grouped = l.binding == Binding::dot || l.binding == Binding::matrix;
+      if (grouped) return false;
+    }
+    if (any_over(s_.outer, u)) return true;
+    auto first = std::find_if(s_.reduce.begin(), s_.reduce.end(),
+                              [&](const Loop& l) { return l.iterator == u; });
+    bool vector = first != s_.reduce.end() && first->binding == Binding::vector;
+    return first != s_.reduce.end() && (!vector || largest_);
+  }
+  // A copy is of a block. One that is made before what is left of a block is divided into parts has
+  // its cells one by one, as parts begin at any of them.
+  bool packings(IteratorId u) const {
+    std::ptrdiff_t last = -1, number = 0;
+    for (const Loop& l : s_.outer) {
+      if (l.iterator == u) last = number;
+      ++number;
+    }
     return std::all_of(s_.packings.begin(), s_.packings.end(), [&](const Packing& p) {
-      bool whole =
-          std::none_of(s_.outer.begin(), s_.outer.begin() + static_cast<std::ptrdiff_t>(p.level),
-                       [&](const Loop& l) { return over(l); });
-      bool packed =
-          std::any_of(p.order.begin(), p.order.end(), [&](const Loop& l) { return over(l); });
-      return !packed || (!whole && steps_are_cells());
+      if (!any_over(p.order, u)) return true;
+      auto level = static_cast<std::ptrdiff_t>(p.level);
+      bool whole = std::none_of(s_.outer.begin(), s_.outer.begin() + level,
+                                [&](const Loop& l) { return l.iterator == u; });
+      bool inside = level > last && (last >= shared_ || level >= shared_);
+      bool cells = std::all_of(p.order.begin(), p.order.end(),
+                               [&](const Loop& l) { return l.iterator != u || l.step == 1; });
+      return !whole && (inside || cells || !piece_.is_parallel(u));
     });
   }
   // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
@@ -88,11 +123,11 @@ class ClassRules {
 
   const Kernel& kernel_;
   size_t stage_;
-  size_t shared_;  // loops of all stages
+  std::ptrdiff_t shared_;  // loops of all stages
   const PieceSchedule& s_;
   const Piece& piece_;
-  IteratorId walker_;
-  int64_t typical_ = 0;
+  std::vector<IteratorId> open_;
+  bool largest_ = false;  // the typical extent is
 };
 
 }  // namespace
@@ -115,11 +150,15 @@ namespace {
 class ClassChoice {
  public:
   ClassChoice(const ClassKernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
-    auto [least, typical, most] = kernel.span;
-    for (int64_t size : {least, typical, most}) search(size);
+    auto [first, typical, most] = kernel.span;
+    // One is a size with kernels of its own: loops of one value are none.
+    int64_t least = std::min(std::max<int64_t>(first, 2), typical);
+    for (int64_t size : {least, typical, most}) {
+      if (!known(size)) search(size);
+    }
     // A little more than a whole number of blocks or of threads.
     for (int64_t size : {least + ceil_div(least, 3), typical / 2 + 1, typical + 1}) {
-      if (least < size && size < most) add(size);
+      if (least < size && size < most && !known(size)) add(size);
     }
     if (pool_.empty()) search_everywhere();
     for (const Schedule& s : pool_) costs_.push_back(ns_by_size(s));
@@ -131,9 +170,7 @@ class ClassChoice {
     double least = kNever;
     for (size_t i = 0; i < pool_.size(); ++i) {
       double worst = 0;
-      for (size_t k = 0; k < sizes_.size(); ++k) {
-        worst = std::max(worst, costs_[i][k] / least_ns_[k]);
-      }
+      for (size_t k = 0; k < sizes_.size(); ++k) worst = std::max(worst, over_least(i, k));
       if (worst >= least) continue;
       chosen = i;
       least = worst;
@@ -142,9 +179,25 @@ class ClassChoice {
   }
 
  private:
+  bool known(int64_t size) const {
+    return std::find(looked_at_.begin(), looked_at_.end(), size) != looked_at_.end();
+  }
   void add(int64_t size) {
+    looked_at_.push_back(size);
     sizes_.push_back(with_size(kernel_.kernel, kernel_.extent, size));
     least_ns_.push_back(kNever);
+  }
+  // How many times the least time the schedule takes at a size. Less than one of its blocks is done
+  // in short ones, which is a little farther from the least than the whole block of another size.
+  double over_least(size_t schedule, size_t size) const {
+    if (costs_[schedule][size] < kNever) return costs_[schedule][size] / least_ns_[size];
+    size_t next = sizes_.size();
+    for (size_t k = 0; k < sizes_.size(); ++k) {
+      bool larger = looked_at_[k] > looked_at_[size] && costs_[schedule][k] < kNever;
+      if (larger && (next == sizes_.size() || looked_at_[k] < looked_at_[next])) next = k;
+    }
+    if (next == sizes_.size()) return kNever;
+    return kShortBlocks * costs_[schedule][next] / least_ns_[next];
   }
   void search(int64_t size) {
     add(size);
@@ -157,10 +210,23 @@ class ClassChoice {
   void take(std::vector<Schedule> all) {
     size_t suit = 0;
     for (size_t i = 0; i < all.size() && suit < kCandidates; ++i) {
+      fit(all[i]);
       if (!suits_class(all[i], kernel_) || !legal(all[i])) continue;
       ++suit;
       bool new_one = std::find(pool_.begin(), pool_.end(), all[i]) == pool_.end();
       if (new_one) pool_.push_back(std::move(all[i]));
+    }
+  }
+  // No block is larger than the typical extent, which it then is.
+  void fit(Schedule& s) const {
+    for (size_t stage = 0; stage < s.stages.size(); ++stage) {
+      for (size_t p = 0; p < s.stages[stage].size(); ++p) {
+        const Piece& piece = kernel_.kernel.stages[stage].contraction.pieces[p];
+        for (Loop& l : s.stages[stage][p].outer) {
+          bool open = kernel_.extent.of(StageId(stage), p, l.iterator).has_value();
+          if (open) l.step = std::min(l.step, piece.box[l.iterator]);
+        }
+      }
     }
   }
   bool legal(const Schedule& s) const { return illegal(s, kernel_.kernel, target_).empty(); }
@@ -179,7 +245,8 @@ class ClassChoice {
 
   const ClassKernel& kernel_;
   const Target& target_;
-  std::vector<Kernel> sizes_;
+  std::vector<int64_t> looked_at_;
+  std::vector<Kernel> sizes_;               // the kernel at each
   std::vector<double> least_ns_;            // of any schedule, for each of the sizes
   std::vector<Schedule> pool_;              // those that suit the class
   std::vector<std::vector<double>> costs_;  // [schedule][size] ns

@@ -1,8 +1,7 @@
-// Kernels for classes of sizes: the extent of a batch, or of the rows of a large product, stays a
-// parameter of the nest, so that another size needs no other code.
+// Kernels for classes of sizes: one extent, of a batch or of a sequence, stays a parameter of the
+// nest wherever it stands in the kernel, so that another size needs no other code.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,12 +11,48 @@
 
 namespace tile {
 
-// The extent of dimension 0 of some tensors, which each launch gives; and of one dimension of what
-// lives for a block of rows.
+// A number of a kernel that grows with the extent that launches give.
+struct Growth {
+  int64_t factor = 1, offset = 0;
+  int64_t at(int64_t extent) const { return factor * extent + offset; }
+};
+
+// All numbers of a kernel that grow: extents of tensors, of iterators, bounds of conditions and
+// literals.
 struct DynamicExtent {
-  std::vector<TensorId> tensors;
-  std::map<TensorId, size_t> in_rows;
+  struct Dimension {
+    TensorId tensor;
+    size_t dimension = 0;
+    Growth size;
+  };
+  struct PieceAt {
+    StageId stage;
+    size_t piece = 0;
+  };
+  struct Walk {
+    PieceAt of;
+    IteratorId iterator;
+    Growth size;
+  };
+  struct Bound {
+    PieceAt of;
+    size_t constraint = 0;
+    bool upper = false;
+    Growth value;
+  };
+  struct Literal {
+    PieceAt of;
+    NodeId node;  // of the piece's own body
+    Growth value;
+  };
+  std::vector<Dimension> dimensions;
+  std::vector<Walk> walks;  // never empty in a kernel for a class
+  std::vector<Bound> bounds;
+  std::vector<Literal> literals;
   int64_t most = 0;  // it is in [1, most]
+
+  // How the iterator grows; nullopt: it does not.
+  std::optional<Growth> of(StageId stage, size_t piece, IteratorId iterator) const;
 };
 
 // The sizes of a class.
@@ -35,7 +70,7 @@ struct ClassKernel {
   Kernel kernel;
   DynamicExtent extent;
   int64_t size = 0;  // the extent at hand
-  SizeSpan span;     // of the extents that are meant
+  SizeSpan span;     // of the extents that are meant; span.typical is the kernel's
 };
 
 // From the accesses alone: dimension 0 of every result is walked by one parallel dimension, which
@@ -47,29 +82,27 @@ std::optional<ClassKernel> with_open_extent(const Kernel& kernel, const Target& 
 std::optional<ClassKernel> for_class_of_sizes(const Kernel& kernel, const Target& target);
 
 // One kernel of a program at two sizes, the typical one of `span` and `other`: what differs between
-// them is what changes with the size. nullopt where that is not one such extent.
+// them is what changes with the size. Without a class there is a reason.
 struct Instances {
   SizeSpan span;
   int64_t other = 0;
 };
-std::optional<ClassKernel> for_instances(const Kernel& typical, const Kernel& other,
-                                         const Target& target, const Instances& of);
+struct ClassFound {
+  std::optional<ClassKernel> kernel;
+  std::string why_not;  // in words, for who asks why a kernel has code for each size
+};
+ClassFound for_instances(const Kernel& typical, const Kernel& other, const Target& target,
+                         const Instances& of);
 // The extent with which the kernel is the class's, cell by cell; nullopt: it is another kernel.
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
 // The kernel with another extent.
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size);
-
-// The iterators that walk the dimension: of a kernel with rows, those of one row.
-class Walkers {
- public:
-  explicit Walkers(const Kernel& kernel);
-  // Of a piece of the stage; none where nothing walks the dimension alone.
-  IteratorId of(StageId stage, const Piece& piece) const;
-
- private:
-  bool rows_ = false;
-  IdVector<StageId, IteratorId> of_stage_;  // of a kernel with rows
-};
+// The kernel as text without names and what does not matter to a class: kernels of equal texts are
+// one.
+std::string text_of_structure(const Kernel& kernel);
+// Forgets the program's other tensors and completes the largest extent; false where the kernel's
+// own extent is more than a nest's indices hold.
+bool complete(ClassKernel& found);
 
 // Whether the class's nest under this schedule serves all its sizes well: no buffer grows with the
 // extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.

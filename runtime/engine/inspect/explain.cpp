@@ -173,6 +173,9 @@ std::string launch_text(const Launch& launch, const std::string& processor, Wind
     out +=
         "  " + t.name + " is packed once, before all runs: " + std::to_string(p.bytes) + " bytes\n";
   }
+  if (!launch.own_code_because.empty()) {
+    out += "  shares no code with other sizes: " + launch.own_code_because + "\n";
+  }
   if (launch.record) out += "  tuned, record " + describe(*launch.record, processor) + "\n";
   if (launch.kernel) out += "  tiles:\n" + print(launch.schedule);
   return out;

@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "core/nest/launch_extent.h"
 #include "core/support/control.h"
 #include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/engine.h"
@@ -42,7 +43,8 @@ struct Reach {
 Reach reach(const Launch& launch, const nest::Buffer& b) {
   int64_t behind = 1, before = 0;
   for (size_t d = 0; d < b.shape.size(); ++d) {
-    int64_t extent = d == 0 && !b.extent.empty() ? launch.parameters.at(0) : b.shape[d];
+    int64_t extent =
+        d == 0 && b.extent ? nest::first_extent(launch.nest, b, launch.parameters) : b.shape[d];
     int64_t steps = std::max<int64_t>(0, extent - 1);
     (b.strides[d] < 0 ? before : behind) += steps * std::abs(b.strides[d]);
   }

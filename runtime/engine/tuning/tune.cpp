@@ -61,6 +61,7 @@ void race_launch(const Executable& e, Launch& launch, double budget_ms,
   launch.nest = lowered(e, kernel, launch.schedule);
   launch.prepared = copies_for(e, kernel, launch.schedule);
   launch.parameters.clear();
+  launch.key.clear();
   std::shared_ptr<const Code> trial = timer.code(launch.schedule);
   if (trial) e.engine->kernels().keep(launch.nest, e.engine->target(), trial);
   make_code(e, launch);

@@ -236,7 +236,7 @@ TEST(DynamicExtent, SchedulesThatSuitAreLookedFor) {
 TEST(DynamicExtent, IndicesAreCheckedAgainstTheExtent) {
   auto source = std::make_shared<Source>(
       Source{"n",
-             "nest n\nargument a: f32 [8, 2] strides [2, 1] extent m\n"
+             "nest n\nargument a: f32 [8, 2] strides [2, 1] extent [m]\n"
              "argument b: f32 [2] strides [1] written\nparameter m [1, 100]\n"
              "serial i from [0] extent [2] {\n  assign b[i] (a[3, i]) { %0:f32 = load 0; yield %0 "
              "}\n}\n"});

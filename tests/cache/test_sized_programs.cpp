@@ -1,0 +1,125 @@
+// One size of a program is open, wherever it stands: parallel, reduced, twice, in strides,
+// conditions and values. All sizes compute what the reference does.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/interpret/interpret.h"
+#include "core/passes/bind/bind.h"
+#include "runtime/engine/engine.h"
+#include "tests/executors/guarded_run.h"
+#include "tests/executors/run_backends.h"
+#include "tests/random/sized_program.h"
+#include "tests/random/whole_program.h"
+
+namespace tile::test {
+namespace {
+
+std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
+  std::vector<InputLayout> list;
+  for (const HostTensor& t : inputs) list.push_back({{t.type, t.shape}, {}});
+  return list;
+}
+
+std::vector<HostTensor> reference(const Program& program, const std::vector<HostTensor>& inputs) {
+  std::vector<InputType> types;
+  for (const HostTensor& t : inputs) types.push_back({t.type, t.shape, {}});
+  return interpret(tile::bind(program, types), inputs).outputs;
+}
+
+double largest_difference(const HostTensor& a, const HostTensor& b) {
+  double most = 0, scale = 1;
+  for (int64_t i = 0; i < b.count(); ++i) {
+    double x = a.at(i).f, y = b.at(i).f;
+    most = std::max(most, std::isfinite(x - y) ? std::abs(x - y) : HUGE_VAL);
+    scale = std::max(scale, std::abs(y));
+  }
+  return most / scale;
+}
+
+// How many launches take the size as a parameter, over all runs.
+struct Counts {
+  size_t launches = 0, shared = 0;
+};
+
+void expect_sizes_agree(uint64_t seed, const std::string& features, int threads,
+                        const std::vector<int64_t>& sizes, Counts& counts) {
+  SizedProgram drawn(seed);
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + drawn.text());
+  std::shared_ptr<Engine> engine = test_engine("cpu", features, threads);
+  std::shared_ptr<LoadedProgram> program = loaded(engine, drawn.text());
+  for (int64_t size : sizes) {
+    std::vector<HostTensor> inputs = drawn.inputs(size);
+    std::shared_ptr<const Executable> e = program->executable(layouts_of(inputs));
+    for (const Launch& l : e->launches) {
+      ++counts.launches;
+      counts.shared += l.parameters.empty() ? 0 : 1;
+    }
+    std::vector<HostTensor> expected = reference(program->program(), inputs);
+    std::vector<HostTensor> got;
+    try {
+      got = run_guarded(*e, inputs);
+    } catch (const InternalError& wrong) {
+      FAIL() << "size " << size << ": " << wrong.what();
+    }
+    for (size_t o = 0; o < expected.size(); ++o) {
+      ASSERT_LE(largest_difference(got[o], expected[o]), 2e-4)
+          << "size " << size << ", result " << o;
+    }
+  }
+}
+
+std::vector<int64_t> up_to(int64_t most, std::vector<int64_t> more) {
+  std::vector<int64_t> sizes{20};
+  for (int64_t n = 1; n <= most; ++n) sizes.push_back(n);
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  return sizes;
+}
+
+TEST(SizedPrograms, AllSizesComputeWhatTheReferenceDoes) {
+  Counts counts;
+  for (uint64_t seed : seeds(1, 6)) {
+    expect_sizes_agree(seed, "", 0, up_to(70, {97, 128, 131}), counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(2 * counts.shared, counts.launches) << "the size is a parameter of most launches";
+}
+
+TEST(SizedPrograms, SomeSizesOfMorePrograms) {
+  Counts counts;
+  for (uint64_t seed : seeds(100, 24)) {
+    expect_sizes_agree(seed, seed % 2 == 0 ? "avx2" : "", seed % 3 == 0 ? 3 : 0,
+                       {30, 1, 2, 3, 6, 7, 8, 9, 13, 16, 17, 31, 32, 33, 47, 63, 64, 65, 101},
+                       counts);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Running sums of few rows: the schedule writes their terms out, whose number launches give.
+TEST(SizedPrograms, TermsThatAreWrittenOut) {
+  Counts counts;
+  expect_sizes_agree(7026, "avx2", 3, {30, 2, 3, 5, 8}, counts);
+  EXPECT_GT(counts.shared, 0U);
+}
+
+// A window that is longer than the sequence has other loops than a shorter one.
+TEST(SizedPrograms, KernelsSayWhyTheyShareNoCode) {
+  std::shared_ptr<LoadedProgram> program =
+      loaded(test_engine("cpu"),
+             "function (X[S, C], K[5, C, D]) -> (Y) {"
+             " Y[s, d: S, D] = +(X[s + j - 2, c] * K[j, c, d]); }");
+  auto at = [&](int64_t size) {
+    return program->executable({{{DType::f32, {size, 16}}, {}}, {{DType::f32, {5, 16, 16}}, {}}});
+  };
+  EXPECT_EQ(at(20)->launches[0].own_code_because, "");  // nothing is known of other sizes
+  EXPECT_EQ(at(12)->launches[0].own_code_because, "");
+  EXPECT_EQ(at(12)->launches[0].parameters, std::vector<int64_t>{12});
+  EXPECT_EQ(at(2)->launches[0].own_code_because, "another kernel at this size");
+  EXPECT_TRUE(at(2)->launches[0].parameters.empty());
+  std::string says = "shares no code with other sizes: another kernel at this size";
+  EXPECT_NE(explain(*at(2)).find(says), std::string::npos);
+  EXPECT_EQ(explain(*at(12)).find("shares no code"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tile::test
