@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cuda/ranks/nccl.h"
 #include "backends/cuda/driver/session.h"
+#include "backends/cuda/ranks/nccl.h"
 #include "backends/rank_device.h"
 
 namespace tile::cuda {
