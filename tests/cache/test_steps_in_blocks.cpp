@@ -232,8 +232,7 @@ const TileStep kTileSteps[] = {
     // An output that passes an input on.
     {"function (U[N], V[N]) -> (A, B) { A = U * 0.5 - V; B = U; }",
      {{4096}, {4096}},
-     {{0, 0}, {1, 1}},
-     false},
+     {{0, 0}, {1, 1}}},
 };
 
 TEST(StepsInBlocks, ComputeWhatTileStepsCompute) {
