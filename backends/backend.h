@@ -45,6 +45,13 @@ class Code {
   // there is more to do.
   using Function = void (*)(void* const*, const int64_t*, std::byte*, std::byte*, int64_t, int64_t);
   virtual Function plain_function() const { return nullptr; }
+  // Of code that is one parallel loop without memory that its iterations share and without
+  // parameters: how many there are; 0: it is something else.
+  virtual int64_t iterations() const { return 0; }
+  // Does iterations begin … end - 1 of such code on the calling thread.
+  virtual void run_iterations(std::span<void* const> pointers, int64_t begin, int64_t end) const {
+    (void)pointers, (void)begin, (void)end;
+  }
 };
 
 // Work that a device was told once and does again and again. Thread safe.
@@ -141,6 +148,15 @@ class Backend {
   // order. Returns when done on the CPU. Throws Failure of stage run.
   virtual void launch(const Code& code, std::span<void* const> pointers,
                       std::span<const int64_t> parameters, const LaunchOptions& options) = 0;
+  // Calls work(0) … work(count - 1), each once, on threads that a launch with the options would
+  // use, unless the control ends it earlier. Throws what a call throws.
+  virtual void run_parallel(int64_t count, const std::function<void(int64_t)>& work,
+                            const LaunchOptions& options) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (options.control != nullptr && options.control->is_over()) return;
+      work(i);
+    }
+  }
   // Null where tensors live in the host's memory. Otherwise every pointer that launch and sort are
   // given is the device's, aligned to 16 bytes. `memory_limit`: bytes in use at a time, 0: no
   // limit. `allocator`: where that memory comes from; not given: a pool of the session's own.

@@ -55,6 +55,7 @@ struct Arguments {
   StudyOptions study;
   SizesOptions sizes;
   FileArguments file;
+  StepsOptions steps;
   int64_t from = 64, to = 300;
 };
 
@@ -89,6 +90,21 @@ void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
   app.add_flag("--kernels", options.kernels,
                "time each kernel at the size where shared and own code are farthest apart");
   app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
+}
+
+CLI::App* add_steps(CLI::App& all, Request& request, Arguments& a) {
+  CLI::App& app = *all.add_subcommand("steps", "loops of steps beside as many single runs");
+  app.add_option("file", request.names, "a program: one step")->required()->expected(1);
+  add_engine(app, request);
+  app.add_option("--shape", a.file.shapes, "NAME=2x3:f32 for each input");
+  app.add_option("--steps", a.steps.steps, "in one call")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--feed", a.steps.feeds,
+                 "OUTPUT=INPUT: an output that is the next step's input (default: the first ones)");
+  app.add_option("--loop", a.steps.loop, "a program that makes as many steps by itself");
+  app.add_option("--rounds", request.timing.rounds, "timed rounds")->capture_default_str();
+  return &app;
 }
 
 // Some options are for a program's file, some for named benchmarks.
@@ -147,7 +163,9 @@ int main_of(int argc, char** argv) {
   CLI::App* sizes = app.add_subcommand(
       "sizes", "networks at every size: codes, first calls; exits 1 where they are too many");
   add_sizes(*sizes, request, a.sizes);
+  CLI::App* steps = add_steps(app, request, a);
   CLI11_PARSE(app, argc, argv);
+  if (steps->parsed()) return command_steps(request, a.file, a.steps);
   if (study->parsed()) return command_study(request, a.study);
   if (sizes->parsed()) return command_sizes(request, a.sizes);
   if (cliffs->parsed()) return command_cliffs(request, a.from, a.to);

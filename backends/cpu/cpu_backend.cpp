@@ -81,6 +81,11 @@ class CpuBackend : public Backend {
     static_cast<const CpuCode&>(code).launch(pointers, parameters, options);
   }
 
+  void run_parallel(int64_t count, const std::function<void(int64_t)>& work,
+                    const LaunchOptions& options) override {
+    cpu::run_parallel(count, work, options.threads > 0 ? options.threads : host_.threads, options);
+  }
+
   void sort(const Sort& sort, const BoundTensor& source, const void* from, void* to,
             const LaunchOptions& options) override {
     AlignedMemory own;

@@ -157,13 +157,18 @@ std::optional<std::string> program_file(const std::vector<std::string>& names) {
   return std::nullopt;
 }
 
+Prepared prepared_file(const std::shared_ptr<Engine>& engine, const std::string& file,
+                       const std::vector<std::string>& shapes) {
+  return prepared(engine, case_of(file, shapes));
+}
+
 int command_run_file(const Request& request, const std::string& file,
                      const FileArguments& arguments) {
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   std::vector<Prepared> all;
-  all.push_back(prepared(engine, case_of(file, arguments.shapes)));
+  all.push_back(prepared_file(engine, file, arguments.shapes));
   bool two = !arguments.against.empty();
-  if (two) all.push_back(prepared(engine, case_of(arguments.against, arguments.shapes)));
+  if (two) all.push_back(prepared_file(engine, arguments.against, arguments.shapes));
   double worst = two ? largest_difference(all[0], all[1]) : 0;
   std::vector<Case> cases;
   for (const Prepared& p : all) cases.push_back(p.what());

@@ -1,11 +1,13 @@
 // `tile-bench run FILE --shape NAME=…`: any program, without header lines.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/commands/commands.h"
+#include "bench/measure/prepared.h"
 
 namespace tile::bench {
 
@@ -17,6 +19,21 @@ struct FileArguments {
 // The file among the names, where one of them is a program's file; throws Failure where there are
 // other names beside it.
 std::optional<std::string> program_file(const std::vector<std::string>& names);
+
+// The program of a file on made data of these shapes. Throws Failure.
+Prepared prepared_file(const std::shared_ptr<Engine>& engine, const std::string& file,
+                       const std::vector<std::string>& shapes);
+
+// The program of a file is a step, whose outputs feed inputs as `feeds` say (OUTPUT=INPUT; none:
+// the first output the first input): times `steps` of them in one call beside as many single runs,
+// and beside a program that makes as many steps by itself, as Lift's Iterate does.
+struct StepsOptions {
+  int64_t steps = 100;
+  std::vector<std::string> feeds;
+  std::string loop;  // that program's file; empty: none
+};
+int command_steps(const Request& request, const FileArguments& arguments,
+                  const StepsOptions& options);
 
 // Times the program of a file on made data, and prints time, memory, compile time, and each kernel
 // with its work, its share of the ceiling and its schedule. With `against` the two take turns,

@@ -38,6 +38,8 @@ struct Buffer {
   std::vector<int64_t>
       strides;  // in elements; zero and negative strides only for arguments that are read
   bool written = false;
+  // Of an argument: what is stored is read again soon, so that it is to stay in the caches.
+  bool read_soon = false;
   int64_t alignment = 0;  // of the first element, in bytes; 0: the element's own
   // Of an argument: the extent of dimension 0, in parameters given at launch; shape[0] is then a
   // typical extent, which nothing may rely on. Without one the extent is shape[0].

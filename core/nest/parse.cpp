@@ -51,6 +51,7 @@ class Parser {
     reader_.expect("strides");
     b.strides = reader_.integers();
     b.written = reader_.accept("written");
+    b.read_soon = reader_.accept("read_soon");
     if (reader_.accept("align")) b.alignment = reader_.integer();
     if (reader_.accept("extent")) {
       std::vector<Expr> one = reader_.expressions();

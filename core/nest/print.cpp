@@ -113,6 +113,7 @@ class Printer {
             std::string(to_string(b.type)) + " " + print_integers(b.shape) + " strides " +
             print_integers(b.strides);
     if (b.written) out_ += " written";
+    if (b.read_soon) out_ += " read_soon";
     if (b.alignment != 0) out_ += " align " + std::to_string(b.alignment);
     if (b.extent) out_ += " extent " + text(std::vector<Expr>{*b.extent});
     out_ += "\n";

@@ -39,6 +39,9 @@ inline constexpr PassInfo kCheckAssignments{PassStage::front_end, "check-assignm
 inline constexpr PassInfo kChooseSchedule{
     PassStage::lowering, "choose-schedule", false,
     "takes the schedule that tuning found or that the cost model finds best"};
+inline constexpr PassInfo kTileTime{
+    PassStage::lowering, "tile-time", true,
+    "makes blocks for several trips of a loop at a time, which runs take where they are faster"};
 inline constexpr PassInfo kLower{PassStage::lowering, "lower", false,
                                  "writes the loop nest of a kernel and its schedule"};
 

@@ -27,12 +27,13 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/ranking.h"
 #include "runtime/engine/size_class.h"
+#include "runtime/engine/steps/known_blocks.h"
 
 namespace tile {
 namespace {
 
-std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
-                                                PassObserver* observer);
+StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat,
+                       const PassOptions& passes);
 
 // Why a schedule on record cannot be used for the kernel; empty: it is in `schedule`.
 std::string unusable(const std::string& text, const Kernel& kernel, const Target& target,
@@ -181,7 +182,7 @@ Launch launch_of(Executable& e, const Scatter& scatter, size_t, const PassOption
 // The step is a program by itself: its kernels know nothing of the loop.
 Launch launch_of(Executable& e, const BoundRepeat& repeat, size_t, const PassOptions& passes) {
   Launch launch;
-  launch.loop = {compiled_step(e, *repeat.step, passes.observer), repeat.trips};
+  launch.loop = compiled_loop(e, repeat, passes);
   launch.arguments = repeat.operands;
   launch.arguments.push_back(repeat.result);
   return launch;
@@ -283,6 +284,7 @@ std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
   e->engine = engine;
   e->source = program;
   e->defaults = input_defaults(*program);
+  e->in_blocks = std::make_shared<KnownBlocks>();
   e->inputs = inputs;
   return e;
 }
@@ -323,9 +325,10 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   });
 }
 
-// Of dense inputs, for these sizes alone.
-std::shared_ptr<const Executable> compiled_step(const Executable& around, const BoundProgram& step,
-                                                PassObserver* observer) {
+// The step takes dense inputs, and is for these sizes alone.
+StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat,
+                       const PassOptions& passes) {
+  const BoundProgram& step = *repeat.step;
   std::vector<InputLayout> inputs;
   for (TensorId id : step.inputs)
     inputs.push_back({{step.tensors[id].type, step.tensors[id].shape}, {}});
@@ -333,9 +336,14 @@ std::shared_ptr<const Executable> compiled_step(const Executable& around, const 
   e->defaults.assign(inputs.size(), std::nullopt);
   e->bound = step;
   e->pass_times = around.pass_times;
-  compile_bound_of(*e, observer);
+  compile_bound_of(*e, passes.observer);
   e->pass_times = nullptr;
-  return e;
+  StepLoop loop{e, repeat.trips, nullptr};
+  const Feed state{0, 0};
+  run_pass(
+      kTileTime, passes, [&] { loop.blocks = steps_in_blocks(*e, {&state, 1}, loop.trips); },
+      [&] { return loop.blocks ? print(*loop.blocks) + "\n" : "each trip by itself\n"; });
+  return loop;
 }
 
 // The whole way from the source. The watcher may be null.
@@ -436,6 +444,7 @@ std::shared_ptr<Executable> compile_stages(const Executable& executable, PassObs
   e->sizes = executable.sizes;
   compile_stages_of(*e, observer);
   e->pass_times = executable.pass_times;
+  share_races(executable, *e);
   return e;
 }
 

@@ -24,8 +24,10 @@ class DeviceConstants;
 class DeviceMemory;
 class DeviceReplays;
 class Engine;
+class KnownBlocks;
 class OwnCode;
 class PassTimes;
+struct StepsInBlocks;
 struct RankedSchedule;
 // The type, shape and strides that an input is compiled for. Strides are in elements; empty: dense
 // row-major.
@@ -81,6 +83,7 @@ struct Executable;
 struct StepLoop {
   std::shared_ptr<const Executable> step;
   int64_t trips = 1;
+  std::shared_ptr<const StepsInBlocks> blocks;  // another way to run it; null: there is none
 };
 
 // One launch: a kernel's code, a sort or a loop, with the tensors that it is given in order.
@@ -144,6 +147,8 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::shared_ptr<const ClassProgram> sizes;
   // Counts its runs until it is to have code of its own; null: nobody counts.
   std::shared_ptr<const OwnCode> own_code_later;
+  // Of runs of several steps, shared with copies; null: there are none.
+  std::shared_ptr<KnownBlocks> in_blocks;
   size_t arena_bytes = 0;      // temporaries
   size_t workspace_bytes = 0;  // the largest of the launches, after the temporaries
 

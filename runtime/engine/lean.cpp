@@ -25,7 +25,9 @@ Launch without_stages(const Launch& launch) {
   bare.parameters = launch.parameters;
   bare.own_code_because = launch.own_code_because;
   bare.sort = launch.sort;
-  if (launch.loop) bare.loop = {without_stages(*launch.loop->step), launch.loop->trips};
+  if (launch.loop) {
+    bare.loop = {without_stages(*launch.loop->step), launch.loop->trips, launch.loop->blocks};
+  }
   return bare;
 }
 
@@ -80,6 +82,7 @@ std::shared_ptr<const Executable> without_stages(const Executable& e) {
   bare->donations = e.donations;
   bare->own_code = e.own_code;
   bare->sizes = e.sizes;
+  bare->in_blocks = e.in_blocks;
   bare->arena_bytes = e.arena_bytes;
   bare->workspace_bytes = e.workspace_bytes;
   bare->pass_times = e.pass_times;

@@ -143,6 +143,22 @@ Code::Function CpuCode::plain_function() const {
   return plain ? entries_.front().function : nullptr;
 }
 
+int64_t CpuCode::iterations() const {
+  bool one_loop = entries_.size() == 1 && entries_.front().parallel && plan_.workspace_bytes == 0 &&
+                  plan_.parameters.empty();
+  const Expr* extent = one_loop ? &entries_.front().extent : nullptr;
+  return extent != nullptr && extent->is_constant() ? std::max<int64_t>(0, extent->value()) : 0;
+}
+
+void CpuCode::run_iterations(std::span<void* const> pointers, int64_t begin, int64_t end) const {
+  internal_check(pointers.size() == plan_.written.size() && 0 <= begin && end <= iterations(),
+                 "cpu: iterations of a loop");
+  // Of code that asks whether it is to end: it does not.
+  const int64_t question = 0;
+  run_chunk(entries_.front(), {pointers.data(), &question, nullptr, 1, nullptr, nullptr}, begin,
+            end);
+}
+
 void CpuCode::run_chunk(const EntryPoint& entry, const Call& call, int64_t begin,
                         int64_t end) const {
   trace::Scope span("chunk", "chunk");
@@ -233,6 +249,21 @@ void CpuCode::run_parallel(const EntryPoint& entry, const Call& call) const {
         }
       },
       call.control, call.pool);
+}
+
+void run_parallel(int64_t count, const std::function<void(int64_t)>& work, int threads,
+                  const LaunchOptions& options) {
+  if (count <= 0) return;
+  int64_t workers = std::clamp<int64_t>(count, 1, threads);
+  WorkStealingRange shares(count, workers, 1);
+  auto is_over = [&] { return options.control != nullptr && options.control->is_over(); };
+  auto take = [&](int64_t worker) {
+    for (auto run = shares.take(worker); run && !is_over(); run = shares.take(worker)) {
+      for (int64_t i = run->begin; i < run->end; ++i) work(i);
+    }
+  };
+  WorkerTeam::mine().run(
+      workers, [&take](int64_t worker) { take(worker); }, options.control, options.pool);
 }
 
 int64_t CpuCode::extent_of(const EntryPoint& entry, const int64_t* parameters) const {

@@ -1,6 +1,7 @@
 // Compiled code of one nest and how it is launched.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,8 @@ class CpuCode : public Code {
   size_t scratch_bytes() const override { return plan_.scratch_bytes; }
   const Takes* takes() const override { return &takes_; }
   Function plain_function() const override;
+  int64_t iterations() const override;
+  void run_iterations(std::span<void* const> pointers, int64_t begin, int64_t end) const override;
   std::vector<CodeSymbol> symbols() const;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
@@ -85,5 +88,9 @@ class CpuCode : public Code {
   int threads_ = 1;
   std::unique_ptr<LinkedCode> linked_;
 };
+
+// As Backend::run_parallel() is meant to. `threads`: at most; > 0.
+void run_parallel(int64_t count, const std::function<void(int64_t)>& work, int threads,
+                  const LaunchOptions& options);
 
 }  // namespace tile::cpu

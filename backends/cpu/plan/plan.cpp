@@ -130,7 +130,7 @@ void place_all(const nest::Nest& nest, Plan& result) {
   for (nest::BufferId id : nest.buffers.ids()) {
     const nest::Buffer& b = nest.buffers[id];
     Place place;
-    place.non_temporal = b.scope == nest::Scope::argument && !read.contains(id) &&
+    place.non_temporal = b.scope == nest::Scope::argument && !b.read_soon && !read.contains(id) &&
                          touched >= kStreamedBytes && bytes_of(b) >= kNearResult;
     if (b.scope == nest::Scope::workspace || (b.scope != nest::Scope::argument && uses[id] > 1)) {
       place = {Home::workspace, reserve(result.workspace_bytes, b), {}};

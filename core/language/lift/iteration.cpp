@@ -379,9 +379,19 @@ class Iteration {
 
 Value iterate_function(Evaluator& ev, int64_t count, const Value& f, Span span) {
   if (!f.function) fail_type(span, "a function", *f.type);
-  return unary("Iterate", [&ev, count, f](Value v, Span at) {
-    return Iteration(ev, f, at).run(std::move(v), count);
+  // Repeats of repeats are repeats: evaluated one inside the other, each level would double what
+  // is evaluated, and loops would be in loops.
+  int64_t inner = f.function->repeats;
+  bool nested = count > 0 && inner > 0 && inner <= kMostTrips / count;
+  Value repeated = nested ? function_value(*f.function->repeated) : f;
+  int64_t all = nested ? count * inner : count;
+  Value iterate = unary("Iterate", [&ev, all, repeated](Value v, Span at) {
+    return Iteration(ev, repeated, at).run(std::move(v), all);
   });
+  FunctionValue marked = *iterate.function;
+  marked.repeated = repeated.function;
+  marked.repeats = all;
+  return function_value(std::move(marked));
 }
 
 // Iterate(k, f) or Iterate(k)(f).

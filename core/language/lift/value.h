@@ -99,6 +99,9 @@ struct FunctionValue {
   bool constructor = false;  // a pattern without its parameters yet: `least` … `most` of them
   int least = 0, most = 0;
   std::function<Value(std::vector<Value>, Span)> call;
+  // Of an Iterate: the function, and how often it is applied; null: it is none.
+  std::shared_ptr<const FunctionValue> repeated = nullptr;
+  int64_t repeats = 0;
 };
 struct Value {
   TypePtr type;

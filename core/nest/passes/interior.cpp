@@ -11,6 +11,14 @@ void Middle::enter(const std::string& variable, const Expr& begin, const Expr& e
   if (from) values_[variable] = *from + std::max<int64_t>(0, count.value_or(1) - 1) / 2;
 }
 
+void Middle::centre(const std::string& variable, const std::set<int64_t>& periods) {
+  auto at = values_.find(variable);
+  if (at == values_.end()) return;
+  for (auto n = periods.rbegin(); n != periods.rend(); ++n) {
+    at->second = floor_div(at->second, *n) * *n + (*n - 1) / 2;
+  }
+}
+
 std::optional<int64_t> Middle::at(const Expr& e) const { return value_at(e, values_); }
 
 bool Middle::uniform(const Expr& e) const {

@@ -24,6 +24,8 @@ class Middle {
     parameters_.insert(parameter);
   }
   void enter(const std::string& variable, const Expr& begin, const Expr& extent);
+  // Puts a variable that was entered in the middle of its periods, too.
+  void centre(const std::string& variable, const std::set<int64_t>& periods);
   void leave(const std::string& variable) { values_.erase(variable); }
   std::optional<int64_t> at(const Expr& e) const;
   // Whether the expression has the same value everywhere.

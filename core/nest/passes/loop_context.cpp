@@ -23,6 +23,30 @@ bool is_product(const Expr& e) {
   return std::any_of(e.args().begin(), e.args().end(), is_product);
 }
 
+// What the variable is divided by in the expression.
+void collect_periods(const Expr& e, const std::string& variable, std::set<int64_t>& periods) {
+  if (e.is_constant() || e.kind() == ExprKind::variable) return;
+  bool divides = e.kind() == ExprKind::floor_div || e.kind() == ExprKind::floor_mod;
+  if (divides && e.args()[1].is_constant() && e.args()[1].value() > 0) {
+    const Expr& a = e.args()[0];
+    if (a.kind() == ExprKind::variable && a.name() == variable) periods.insert(e.args()[1].value());
+  }
+  for (const Expr& arg : e.args()) collect_periods(arg, variable, periods);
+}
+
+// Of a parallel loop over the points of a grid: the loops inside it that name their coordinates.
+std::set<int64_t> periods_of(const For& f) {
+  std::set<int64_t> periods;
+  const Block* body = &f.body;
+  while (body->size() == 1) {
+    const For* named = std::get_if<For>(&body->front().what);
+    if (named == nullptr || !named->extent.is_constant(1)) break;
+    collect_periods(named->begin, f.variable, periods);
+    body = &named->body;
+  }
+  return periods;
+}
+
 }  // namespace
 
 bool proves_nonnegative(const Expr& e, const Ranges& ranges) {
@@ -56,6 +80,8 @@ void LoopContext::enter(const For& f) {
     ranges_.set(f.variable, f.begin, clean(f.begin + (lane ? Expr(1) : f.extent - 1)));
   }
   middle_.enter(f.variable, f.begin, f.extent);
+  // Half of a grid's points is a point at its border where an extent is even.
+  if (f.kind == LoopKind::parallel) middle_.centre(f.variable, periods_of(f));
 }
 void LoopContext::leave(const For& f) {
   ranges_.of.erase(f.variable);

@@ -10,11 +10,12 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
 #include "runtime/engine/steps/loop_run.h"
+#include "runtime/engine/steps/steps_in_blocks.h"
 
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 5;
+constexpr int64_t kFormat = 7;
 constexpr int kMostNested = 64;  // loops in each other
 
 // How a launch is kept.
@@ -77,6 +78,51 @@ BoundProgram read_program(ByteReader& in) {
   return program;
 }
 
+void write(ByteWriter& out, const TimeTiles& tiles) {
+  out.number(tiles.turns);
+  out.number(static_cast<int64_t>(tiles.dimensions.size()));
+  for (const TiledDimension& d : tiles.dimensions) {
+    for (int64_t n : {d.iterations, d.reach, int64_t{d.wraps}, d.blocks}) out.number(n);
+  }
+}
+TimeTiles read_tiles(ByteReader& in) {
+  TimeTiles tiles;
+  tiles.turns = in.number();
+  tiles.dimensions.resize(in.count());
+  for (TiledDimension& d : tiles.dimensions) {
+    d.iterations = in.number();
+    d.reach = in.number();
+    d.wraps = in.count(2) != 0;
+    d.blocks = in.number();
+  }
+  return tiles;
+}
+
+void write(ByteWriter& out, const StepsInBlocks& blocks) {
+  out.number(blocks.turns);
+  out.number(static_cast<int64_t>(blocks.tiles.size()));
+  for (const TimeTiles& tiles : blocks.tiles) write(out, tiles);
+  out.number(static_cast<int64_t>(blocks.launches.size()));
+  for (const LaunchInBlocks& launch : blocks.launches) {
+    out.text(launch.key);
+    out.number(launch.turn);
+  }
+}
+// They are looked at once they and the step have their code.
+std::shared_ptr<const StepsInBlocks> read_blocks(ByteReader& in) {
+  auto blocks = std::make_shared<StepsInBlocks>();
+  blocks->turns = in.number();
+  blocks->tiles.resize(in.count());
+  for (TimeTiles& tiles : blocks->tiles) tiles = read_tiles(in);
+  blocks->launches.resize(in.count());
+  for (LaunchInBlocks& launch : blocks->launches) {
+    launch.key = in.text();
+    launch.turn = in.number();
+  }
+  blocks->race = std::make_shared<WayRace>(1 + blocks->tiles.size());
+  return blocks;
+}
+
 // The step with the types of its inputs before it.
 void write(ByteWriter& out, const StepLoop& loop) {
   out.number(loop.trips);
@@ -87,6 +133,8 @@ void write(ByteWriter& out, const StepLoop& loop) {
   }
   std::vector<std::byte> step = packed_record(*loop.step);
   out.bytes(step.data(), step.size());
+  out.number(loop.blocks ? 1 : 0);
+  if (loop.blocks) write(out, *loop.blocks);
 }
 
 void unpack(std::span<const std::byte> bytes, Executable& e, int nested);
@@ -109,6 +157,7 @@ StepLoop read_loop(ByteReader& in, const Executable& around, int nested) {
   unpack(in.bytes(), *step, nested + 1);
   if (step->bound.outputs.size() != 1) throw Damaged{};
   loop.step = std::move(step);
+  if (in.count(2) != 0) loop.blocks = read_blocks(in);
   return loop;
 }
 
@@ -281,6 +330,14 @@ void unpack(std::span<const std::byte> bytes, Executable& e, int nested) {
 }
 
 // False where a kernel is no longer there.
+bool find_codes(const Executable& e, StepLoop& loop) {
+  auto blocks = std::make_shared<StepsInBlocks>(*loop.blocks);
+  for (LaunchInBlocks& launch : blocks->launches) {
+    launch.code = e.engine->kernels().find(launch.key, e.engine->target());
+  }
+  loop.blocks = blocks;
+  return takes_blocks(*loop.step, *blocks);
+}
 bool find_codes(Executable& e) {
   for (Launch& launch : e.launches) {
     if (launch.sort) continue;
@@ -289,6 +346,7 @@ bool find_codes(Executable& e) {
       if (!find_codes(*step)) return false;
       step->call = call_plan(*step);
       launch.loop->step = std::move(step);
+      if (launch.loop->blocks && !find_codes(e, *launch.loop)) return false;
       continue;
     }
     launch.code = e.engine->kernels().find(launch.key, e.engine->target());

@@ -17,6 +17,7 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/verify_launches.h"
 #include "runtime/engine/steps/loop_run.h"
+#include "runtime/engine/steps/steps_in_blocks.h"
 
 namespace tile {
 namespace {
@@ -162,6 +163,14 @@ void check_target(const Engine& engine, const std::string& features, bool tiles)
 }
 
 using CodeOf = std::function<std::shared_ptr<const Code>(const std::string& number)>;
+// A loop's blocks with their codes.
+std::shared_ptr<const StepsInBlocks> with_codes(const Launch& launch, const CodeOf& code_of) {
+  auto blocks = std::make_shared<StepsInBlocks>(*launch.loop->blocks);
+  for (LaunchInBlocks& l : blocks->launches) l.code = code_of(l.key);
+  if (!takes_blocks(*launch.loop->step, *blocks)) throw Damaged{};
+  return blocks;
+}
+
 void give_codes(Executable& e, const CodeOf& code_of) {
   for (Launch& launch : e.launches) {
     if (launch.sort) continue;
@@ -171,6 +180,7 @@ void give_codes(Executable& e, const CodeOf& code_of) {
       step->saved = true;
       step->call = call_plan(*step);
       launch.loop->step = std::move(step);
+      if (launch.loop->blocks) launch.loop->blocks = with_codes(launch, code_of);
       continue;
     }
     launch.code = code_of(launch.key);
@@ -250,6 +260,13 @@ void number_codes(Executable& e, CodeTable& codes) {
       auto step = std::make_shared<Executable>(*launch.loop->step);
       number_codes(*step, codes);
       launch.loop->step = std::move(step);
+      if (!launch.loop->blocks) continue;
+      auto blocks = std::make_shared<StepsInBlocks>(*launch.loop->blocks);
+      for (LaunchInBlocks& l : blocks->launches) {
+        check_loads(*e.engine, *l.code);
+        l.key = codes.number_of(l.code);
+      }
+      launch.loop->blocks = std::move(blocks);
     } else if (!launch.sort) {
       check_loads(*e.engine, *launch.code);
       launch.key = codes.number_of(launch.code);

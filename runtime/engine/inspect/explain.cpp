@@ -10,6 +10,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/explain_cost.h"
 #include "runtime/engine/records/record_set.h"
+#include "runtime/engine/steps/steps_in_blocks.h"
 
 namespace tile {
 namespace {
@@ -189,7 +190,8 @@ namespace {
 
 // What each step is, a little to the right.
 std::string loop_text(const StepLoop& loop) {
-  std::string out = "loop of " + std::to_string(loop.trips) + " steps, of which each is\n  ";
+  std::string out = "loop of " + std::to_string(loop.trips) + " steps" +
+                    (loop.blocks ? ", " + print(*loop.blocks) : "") + ", of which each is\n  ";
   std::string step = explain(*loop.step);
   for (size_t i = 0; i < step.size(); ++i) {
     out += step[i];
@@ -201,7 +203,9 @@ std::string loop_text(const StepLoop& loop) {
 std::string loop_json(const StepLoop& loop) {
   std::string step = explain(*loop.step, {.json = true, .measured_ns = {}});
   step.pop_back();
-  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + ",\"step\":" + step + "}";
+  std::string tiles = loop.blocks ? ",\"blocks\":\"" + print(*loop.blocks) + "\"" : "";
+  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + tiles +
+         ",\"step\":" + step + "}";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/target/target.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
+#include "runtime/engine/steps/steps_in_blocks.h"
 
 namespace tile {
 namespace {
@@ -67,6 +68,9 @@ std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double
   for (size_t i = 0; i < e.launches.size() && i < ns.size(); ++i) {
     LaunchProfile p;
     p.name = name_of(e.launches[i]);
+    const std::optional<StepLoop>& loop = e.launches[i].loop;
+    std::string way = loop && loop->blocks ? found_fastest(*loop->blocks) : "";
+    if (!way.empty()) p.name += ", " + way;
     p.ns = ns[i];
     p.bytes = bytes_of(e, e.launches[i]);
     p.operations = operations_of(e.launches[i]);

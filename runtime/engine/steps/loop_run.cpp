@@ -7,6 +7,7 @@
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/host_run.h"
 #include "runtime/engine/launch/pointer_array.h"
+#include "runtime/engine/steps/trips.h"
 
 namespace tile {
 namespace {
@@ -43,9 +44,37 @@ bool fits_loop(const StepLoop& loop, size_t bytes) {
   return loop.trips == 1 || state_bytes(step) <= bytes;
 }
 
+namespace {
+
+// Of a step on the CPU.
+void run_with_blocks(const StepLoop& loop, std::span<void* const> pointers, std::byte* workspace,
+                     const RunOptions& options) {
+  const Executable& step = *loop.step;
+  RunOptions own;
+  own.control = options.control;
+  own.memory = workspace + (loop.trips > 1 ? state_bytes(step) : 0);
+  const Feed feed{0, 0};
+  void* const other = workspace;
+  size_t inputs = pointers.size() - 1;
+  std::vector<GivenInTime> given =
+      given_in_time(pointers, inputs, {&feed, 1}, {&other, 1}, loop.trips);
+  PointerArray tensors(pointers.size());
+  auto plain = [&](int64_t first, int64_t count) {
+    for (int64_t trip = first; trip < first + count; ++trip) {
+      for (size_t i = 0; i < given.size(); ++i) tensors[i] = given[i].at(trip);
+      run_on_host(step, tensors.all().data(), own);
+      if (trip + 1 < loop.trips) ask(step, options);
+    }
+  };
+  run_trips({step, *loop.blocks, given, own.memory, options.control, plain}, 0, loop.trips);
+}
+
+}  // namespace
+
 void run_loop(const StepLoop& loop, std::span<void* const> pointers, std::byte* workspace,
               const RunOptions& options) {
   const Executable& step = *loop.step;
+  if (loop.blocks) return run_with_blocks(loop, pointers, workspace, options);
   PointerArray tensors(pointers.size());
   std::copy(pointers.begin(), pointers.end(), tensors.all().begin());
   std::span<void*> inputs = tensors.all().first(pointers.size() - 1);

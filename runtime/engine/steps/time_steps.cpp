@@ -1,6 +1,7 @@
 #include "runtime/engine/steps/time_steps.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -13,9 +14,16 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/shared_memory.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/steps/known_blocks.h"
+#include "runtime/engine/steps/trips.h"
 
 namespace tile {
 namespace {
+
+// Making blocks of steps takes some hundredths of a second: what is left of a run must be worth it.
+constexpr double kWorthBlocksNs = 1e9;
+// Steps after which that is asked; the first ones meet memory that nobody has touched.
+constexpr uint64_t kTimedSteps = 4;
 
 const std::string& input_name(const Executable& e, size_t input) {
   return e.bound.tensors[e.bound.inputs[input]].name;
@@ -62,6 +70,7 @@ class Alternating {
     return static_cast<size_t>(std::min(most, steps - 1));
   }
   void give(void* memory) { memory_[given_++] = memory; }
+  void* spare() const { return memory_[0]; }
 
   // Where a step is that so many steps follow.
   TensorView at(uint64_t left) const {
@@ -85,6 +94,8 @@ class Steps {
       : e_(e),
         inputs_(inputs.begin(), inputs.end()),
         outputs_(outputs.begin(), outputs.end()),
+        first_inputs_(inputs_),
+        last_outputs_(outputs_),
         feeds_(feeds),
         options_(options) {
     for (const Feed& feed : feeds) fed_.try_emplace(feed.output, outputs[feed.output]);
@@ -95,6 +106,7 @@ class Steps {
     std::vector<std::unique_ptr<DeviceMemory>> device;
     DeviceSession* session = e_.engine->session();
     check_room(steps);
+    steps_ = steps;
     for (auto& [output, memory] : fed_) {
       size_t bytes = byte_count(outputs_[output]);
       for (size_t i = 0; i < memory.spares(steps); ++i) {
@@ -107,7 +119,18 @@ class Steps {
         }
       }
     }
-    for (uint64_t left = steps; left-- > 0;) {
+    bool blocks = session == nullptr && allows_blocks();
+    uint64_t first = blocks ? run_until_known(session) : 0;
+    bool known = false;
+    auto found = blocks ? known_blocks(e_, feeds_, known) : nullptr;
+    found != nullptr ? run_with_blocks(*found, first) : run_plainly(first, steps - first, session);
+  }
+
+ private:
+  // Steps first … first + count - 1.
+  void run_plainly(uint64_t first, uint64_t count, DeviceSession* session) {
+    for (uint64_t left = steps_ - first; count-- > 0;) {
+      --left;
       for (auto& [output, memory] : fed_) outputs_[output] = memory.at(left);
       tile::run(e_, inputs_, outputs_, options_);
       for (const Feed& feed : feeds_) inputs_[feed.input] = outputs_[feed.output];
@@ -115,7 +138,56 @@ class Steps {
     }
   }
 
- private:
+  // Whether trips could be run out of the order of cells: all is dense and where it is said to be.
+  bool allows_blocks() const {
+    constexpr auto kMost = uint64_t{1} << 62;
+    if (options_.profile != nullptr || steps_ > kMost || !may_have_blocks(e_)) return false;
+    // Temporaries of blocks are beside those of single steps.
+    if (e_.arena_bytes > 0 && e_.engine->options().memory_limit != 0) return false;
+    auto dense = [](const TensorView& t) { return t.strides.empty(); };
+    if (!std::all_of(outputs_.begin(), outputs_.end(), dense)) return false;
+    return std::none_of(outputs_.begin(), outputs_.end(), [&](const TensorView& output) {
+      return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorView& input) {
+        return input.data != nullptr && shares_memory(output, input);
+      });
+    });
+  }
+
+  // Runs some steps, to see whether those that are left are worth making blocks for, unless it is
+  // known what there is. Returns how many.
+  uint64_t run_until_known(DeviceSession* session) {
+    bool known = false;
+    known_blocks(e_, feeds_, known);
+    if (known || steps_ <= 2 * kTimedSteps) return 0;
+    run_plainly(0, kTimedSteps / 2, session);
+    auto begin = std::chrono::steady_clock::now();
+    run_plainly(kTimedSteps / 2, kTimedSteps / 2, session);
+    std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    uint64_t left = steps_ - kTimedSteps;
+    double all = took.count() / (kTimedSteps / 2) * static_cast<double>(left);
+    if (all > kWorthBlocksNs) make_blocks(e_, feeds_, static_cast<int64_t>(left));
+    return kTimedSteps;
+  }
+
+  void run_with_blocks(const StepsInBlocks& blocks, uint64_t first) {
+    std::vector<void*> tensors, spare(outputs_.size(), nullptr);
+    for (const TensorView& t : first_inputs_) tensors.push_back(t.data);
+    for (const ConstantInput& c : e_.constants) tensors[c.input] = c.copy.data;
+    for (const TensorView& t : last_outputs_) tensors.push_back(t.data);
+    for (const auto& [output, memory] : fed_) spare[output] = memory.spare();
+    auto steps = static_cast<int64_t>(steps_);
+    std::vector<GivenInTime> given = given_in_time(tensors, inputs_.size(), feeds_, spare, steps);
+    HostMemory arena(*e_.engine, e_.arena_bytes);
+    auto plain = [&](int64_t at, int64_t count) {
+      if (at > 0) {
+        for (const Feed& feed : feeds_) inputs_[feed.input].data = given[feed.input].at(at);
+      }
+      run_plainly(static_cast<uint64_t>(at), static_cast<uint64_t>(count), nullptr);
+    };
+    run_trips({e_, blocks, given, arena.data(), options_.control, plain},
+              static_cast<int64_t>(first), steps);
+  }
+
   void check_room(uint64_t steps) const {
     size_t bytes = 0;
     for (const auto& [output, memory] : fed_) {
@@ -132,9 +204,11 @@ class Steps {
   }
 
   const Executable& e_;
-  std::vector<TensorView> inputs_, outputs_;
+  std::vector<TensorView> inputs_, outputs_;  // of the next step
+  const std::vector<TensorView> first_inputs_, last_outputs_;
   std::span<const Feed> feeds_;
   const RunOptions& options_;
+  uint64_t steps_ = 0;
   std::map<size_t, Alternating> fed_;  // by output
 };
 

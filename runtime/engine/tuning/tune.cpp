@@ -13,6 +13,7 @@
 #include "runtime/engine/launch/donations.h"
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/records/tuning_records.h"
+#include "runtime/engine/steps/known_blocks.h"
 #include "runtime/engine/tuning/record_race.h"
 
 namespace tile {
@@ -90,6 +91,8 @@ class Races {
         auto step = std::make_shared<Executable>(*launch.loop->step);
         run(*step);
         launch.loop->step = std::move(step);
+        std::shared_ptr<const StepsInBlocks>& blocks = launch.loop->blocks;
+        if (blocks && !computes_the_same(*launch.loop->step, *blocks)) blocks = nullptr;
       }
       if (!launch.kernel) continue;
       // What the races before left is shared by the rest.
@@ -99,6 +102,7 @@ class Races {
     }
     e.launches = std::move(launches);
     e.own_code_later = nullptr;
+    e.in_blocks = std::make_shared<KnownBlocks>();
     e.copies.clear();
     e.densified.clear();
     plan_memory(e);

@@ -252,6 +252,27 @@ TEST_F(LiftIterate, StatesOfTuples) {
   }
 }
 
+// As many steps as the product of the counts, however deep: no level doubles what is evaluated.
+TEST_F(LiftIterate, OfIterates) {
+  const std::string step =
+      "Map(w => (At(0) $ w) * 0.5f + (At(2) $ w)) o Slide(3, 1) o Pad(1, 1, Clamp)";
+  auto text = [](const std::string& f) {
+    return print(parse_text("val f = fun(ArrayType(Float, N), x => " + f + " $ x)"));
+  };
+  auto times = [](int64_t count, const std::string& f) {
+    return "Iterate(" + std::to_string(count) + ", " + f + ")";
+  };
+  EXPECT_EQ(text(times(3, times(5, step))), text(times(15, step)));
+  EXPECT_EQ(text(times(1, times(2, times(1, step)))), text(times(2, step)));
+  EXPECT_EQ(text(times(0, times(2, step))), text(times(0, step)));
+  EXPECT_EQ(text(times(2, times(0, step))), text(times(0, step)));
+  std::string deep = step;
+  for (int level = 0; level < 20; ++level) deep = times(2, deep);
+  EXPECT_EQ(text(deep), text(times(1 << 20, step)));
+  const std::string most = times(1'000'000'000, step);
+  EXPECT_NE(text(times(1000, most)), text(most)) << "more than a loop counts to: loops in loops";
+}
+
 TEST_F(LiftIterate, Limits) {
   auto message = [](const std::string& body) -> std::string {
     try {
