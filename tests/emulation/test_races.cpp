@@ -53,8 +53,8 @@ std::string complaint_of(const std::string& body,
   kernel.shared_bytes = 1024;
   source.kernels = {kernel};
   nest::Nest nest;
-  nest.buffers = {{"A", DType::f32, nest::Scope::argument, {128}, {1}, true, 0, {}},
-                  {"B", DType::f32, nest::Scope::argument, {128}, {1}, true, 0, {}}};
+  nest.buffers = {{"A", DType::f32, nest::Scope::argument, {128}, {1}, true, false, 0, {}},
+                  {"B", DType::f32, nest::Scope::argument, {128}, {1}, true, false, 0, {}}};
   return complaint(Emulated({source}), 0, nest);
 }
 
