@@ -17,7 +17,6 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
-#include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/pass_trace.h"
 #include "runtime/engine/inspect/program_warnings.h"
