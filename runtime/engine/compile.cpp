@@ -17,6 +17,7 @@
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
+#include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/pass_trace.h"
 #include "runtime/engine/inspect/program_warnings.h"
@@ -47,8 +48,7 @@ std::string unusable(const std::string& text, const Kernel& kernel, const Target
   }
 }
 
-// What tuning found earlier for this kind of processor: the best of what can be used. A record that
-// does not fit is as good as none.
+// What tuning found earlier for this kind of processor: the best of the records that fit.
 bool take_tuned(Engine& engine, const Kernel& kernel, Launch& launch) {
   if (engine.options().deterministic) return false;
   const Target& target = engine.target();
