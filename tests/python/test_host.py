@@ -92,9 +92,9 @@ def test_interrupt_ends_a_run(backend):
 def test_handlers_that_do_not_raise_let_it_go_on():
     seen = []
     before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
-    program, data = tile.program(LONG, engine=tile.Engine("reference")), np.ones(400)
+    program, data = tile.program(LONG, engine=tile.Engine("reference")), np.ones(2000)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
         assert program(data, data).shape == ()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
