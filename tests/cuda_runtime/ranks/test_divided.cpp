@@ -47,7 +47,7 @@ class DividedOnGpus : public OnFakeGpus {
   }
 };
 
-constexpr int kPrograms = 30;
+constexpr int kPrograms = 12;
 
 TEST_F(DividedOnGpus, RandomProgramsOverNccl) {
   int before = fake_driver().calls("cuMemHostAlloc");
