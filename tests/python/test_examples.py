@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -31,9 +32,12 @@ def test_windowed_attention():
     assert printed.count("gradients differ") == 2
 
 
-def test_train_characters():
+def test_train_characters(tmp_path):
     pytest.importorskip("torch")
-    printed = run("train_characters.py", "--steps", 60, "--length", 16, "--width", 16)
+    drawn = tmp_path / "loss.svg"
+    printed = run("train_characters.py", "--steps", 60, "--length", 16, "--width", 16, "--svg", drawn)
+    curves = [line.get("points").split() for line in ElementTree.parse(drawn).iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(points) for points in curves] == [60, 60]
     losses = [tuple(map(float, line.split()[1:])) for line in printed.splitlines() if re.match(r" *\d+ ", line)]
     assert len(losses) == 10
     assert all(abs(ours - theirs) < 0.01 * theirs for ours, theirs in losses), losses

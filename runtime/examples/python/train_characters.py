@@ -1,7 +1,7 @@
 """A transformer block in Tile, with generated gradients, learns to continue a text character by character, beside the same
 block in PyTorch from the same start.
 
-    python train_characters.py [--text FILE] [--steps 100] [--length 64] [--width 32]
+    python train_characters.py [--text FILE] [--steps 100] [--length 64] [--width 32] [--svg loss.svg]
 """
 import argparse
 import pathlib
@@ -73,12 +73,40 @@ def train(block, text, symbols, options):
     return losses, time.perf_counter() - begin
 
 
+def picture(curves, steps):
+    """The losses as SVG: {name: (losses, colour, width of its line)}."""
+    width, height, edge = 640, 320, 48
+    top = max(max(losses) for losses, _, _ in curves.values())
+
+    def x(step):
+        return edge + (width - 2 * edge) * step / max(1, steps - 1)
+
+    def y(loss):
+        return height - edge - (height - 2 * edge) * loss / top
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{width}" height="{height}" fill="white"/>',
+             f'<path d="M{edge} {edge}V{height - edge}H{width - edge}" fill="none" stroke="black"/>',
+             f'<text x="{width / 2}" y="{height - 12}" text-anchor="middle">step</text>',
+             f'<text x="12" y="{edge - 16}">loss, nats per character</text>']
+    for loss in range(int(top) + 1):
+        parts.append(f'<text x="{edge - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
+    for step in (0, steps // 2, steps - 1):
+        parts.append(f'<text x="{x(step):.1f}" y="{height - edge + 16}" text-anchor="middle">{step}</text>')
+    for line, (name, (losses, colour, thickness)) in enumerate(curves.items()):
+        points = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in enumerate(losses))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{thickness}"/>')
+        parts.append(f'<text x="{width - edge}" y="{edge + 16 * line}" text-anchor="end" fill="{colour}">{name}</text>')
+    return "\n".join(parts + ["</svg>\n"])
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--text", type=pathlib.Path, default=pathlib.Path(__file__))
     options.add_argument("--steps", type=int, default=100)
     options.add_argument("--length", type=int, default=64)
     options.add_argument("--width", type=int, default=32)
+    options.add_argument("--svg", type=pathlib.Path, help="where the losses are drawn")
     options = options.parse_args()
 
     letters = options.text.read_text(encoding="utf-8")
@@ -91,6 +119,9 @@ def main():
     for step in range(0, options.steps, max(1, options.steps // 10)):
         print(f"{step:4}  {ours[step]:.4f}  {theirs[step]:.4f}")
     print(f"all {options.steps} steps but the first: Tile {our_time:.2f} s, PyTorch {their_time:.2f} s")
+    if options.svg:
+        options.svg.write_text(picture({f"PyTorch, {their_time:.2f} s": (theirs, "#d08000", 5),
+                                        f"Tile, {our_time:.2f} s": (ours, "#0050a0", 2)}, options.steps), encoding="utf-8")
 
 
 if __name__ == "__main__":
