@@ -42,7 +42,10 @@ std::vector<Expr> coordinates(const Expr& flat, const Shape& shape) {
   return index;
 }
 
-nest::For loop(const char* variable, int64_t extent, nest::LoopKind kind, nest::Statement inner) {
+}  // namespace
+
+nest::For loop_around(const char* variable, int64_t extent, nest::LoopKind kind,
+                      nest::Statement inner) {
   nest::For f;
   f.variable = variable;
   f.extent = extent;
@@ -50,8 +53,6 @@ nest::For loop(const char* variable, int64_t extent, nest::LoopKind kind, nest::
   f.body.push_back(std::move(inner));
   return f;
 }
-
-}  // namespace
 
 nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>& from,
                      const std::vector<int64_t>& to) {
@@ -70,8 +71,9 @@ nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>&
   inside.nonnegative = {Expr(count - 1) - flat};
   inside.then.push_back({std::move(store)});
   int64_t blocks = (count + kThreads - 1) / kThreads;
-  nest.body.push_back({loop("b", blocks, nest::LoopKind::grid,
-                            {loop("t", kThreads, nest::LoopKind::thread, {std::move(inside)})})});
+  nest.body.push_back(
+      {loop_around("b", blocks, nest::LoopKind::grid,
+                   {loop_around("t", kThreads, nest::LoopKind::thread, {std::move(inside)})})});
   return nest;
 }
 

@@ -12,4 +12,8 @@ namespace tile {
 nest::Nest copy_nest(DType type, const Shape& shape, const std::vector<int64_t>& from,
                      const std::vector<int64_t>& to);
 
+// The loop over [0, extent) with one statement, for nests that are made by hand.
+nest::For loop_around(const char* variable, int64_t extent, nest::LoopKind kind,
+                      nest::Statement inner);
+
 }  // namespace tile

@@ -1,5 +1,7 @@
 #include "runtime/ranks/device/combine_nest.h"
 
+#include "runtime/engine/launch/copy_nest.h"
+
 namespace tile {
 namespace {
 
@@ -12,15 +14,6 @@ nest::Buffer flat_argument(const char* name, DType type, int64_t cells) {
   buffer.shape = {cells};
   buffer.strides = {1};
   return buffer;
-}
-
-nest::For loop(const char* variable, int64_t extent, nest::LoopKind kind, nest::Statement inner) {
-  nest::For f;
-  f.variable = variable;
-  f.extent = extent;
-  f.kind = kind;
-  f.body.push_back(std::move(inner));
-  return f;
 }
 
 // Where the tensor and the part have the box's cell number `flat`.
@@ -89,8 +82,8 @@ nest::Nest combine_nest(const Combination& what) {
   nest::Statement work;
   if (lanes > 1) {
     Expr flat = turn * lanes + Expr::variable("l");
-    nest::For vector =
-        loop("l", lanes, nest::LoopKind::vector, {combined(what, places_of(what.levels, flat))});
+    nest::For vector = loop_around("l", lanes, nest::LoopKind::vector,
+                                   {combined(what, places_of(what.levels, flat))});
     vector.width = lanes;
     work.what = std::move(vector);
   } else {
@@ -100,8 +93,9 @@ nest::Nest combine_nest(const Combination& what) {
   inside.nonnegative = {Expr(turns - 1) - turn};
   inside.then.push_back(std::move(work));
   int64_t blocks = (turns + kThreads - 1) / kThreads;
-  nest.body.push_back({loop("b", blocks, nest::LoopKind::grid,
-                            {loop("t", kThreads, nest::LoopKind::thread, {std::move(inside)})})});
+  nest.body.push_back(
+      {loop_around("b", blocks, nest::LoopKind::grid,
+                   {loop_around("t", kThreads, nest::LoopKind::thread, {std::move(inside)})})});
   return nest;
 }
 
