@@ -12,6 +12,7 @@
 #include "core/passes/bind/bind.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "tests/cache/largest_difference.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/random_source.h"
 
@@ -121,16 +122,6 @@ std::vector<InputLayout> layouts_of(const std::vector<HostTensor>& inputs) {
   std::vector<InputLayout> list;
   for (const HostTensor& t : inputs) list.push_back({{t.type, t.shape}, {}});
   return list;
-}
-
-double largest_difference(const HostTensor& a, const HostTensor& b) {
-  double most = 0, scale = 1;
-  for (int64_t i = 0; i < b.count(); ++i) {
-    double x = a.at(i).f, y = b.at(i).f;
-    most = std::max(most, std::isfinite(x - y) ? std::abs(x - y) : HUGE_VAL);
-    scale = std::max(scale, std::abs(y));
-  }
-  return most / scale;
 }
 
 const std::vector<int64_t> kSizes{24, 1, 2, 3, 5, 7, 8, 9, 10, 13, 16, 17, 31, 33, 40, 64, 65};

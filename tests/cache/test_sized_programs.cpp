@@ -7,6 +7,7 @@
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
 #include "runtime/engine/engine.h"
+#include "tests/cache/largest_difference.h"
 #include "tests/executors/guarded_run.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/sized_program.h"
@@ -25,16 +26,6 @@ std::vector<HostTensor> reference(const Program& program, const std::vector<Host
   std::vector<InputType> types;
   for (const HostTensor& t : inputs) types.push_back({t.type, t.shape, {}});
   return interpret(tile::bind(program, types), inputs).outputs;
-}
-
-double largest_difference(const HostTensor& a, const HostTensor& b) {
-  double most = 0, scale = 1;
-  for (int64_t i = 0; i < b.count(); ++i) {
-    double x = a.at(i).f, y = b.at(i).f;
-    most = std::max(most, std::isfinite(x - y) ? std::abs(x - y) : HUGE_VAL);
-    scale = std::max(scale, std::abs(y));
-  }
-  return most / scale;
 }
 
 // How many launches take the size as a parameter, over all runs.
