@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "texts.h"
 #include "tile/tile.h"
 
@@ -25,12 +26,6 @@ constexpr uint64_t kAllowedMs = 300;
 constexpr double kSeconds = 1e-3 * kAllowedMs + 60;
 constexpr long kMegabytes = 1024;
 constexpr unsigned kKilledAfter = 300;  // seconds: a test that fails ends
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // takes several times as much of everything
-#else
-constexpr bool kSanitized = false;
-#endif
 
 double seconds() {
   timespec t{};

@@ -134,8 +134,9 @@ TEST(RandomPrograms, ExactOutputsHaveNoRounding) {
   int compared = 0;
   // Products of fractions, whose digits add up.
   for (uint64_t seed : {85000386}) expect_nothing_rounded(seed, compared);
-  for (uint64_t seed : seeds(0, 150)) expect_nothing_rounded(seed, compared);
-  EXPECT_GT(compared, 50);
+  std::vector<uint64_t> drawn = seeds(0, 150);
+  for (uint64_t seed : drawn) expect_nothing_rounded(seed, compared);
+  EXPECT_GT(compared, static_cast<int>(drawn.size() / 4));
 }
 
 // A gradient that the compiler refuses is no reason to draw another program: it is found.
