@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/sanitized.h"
+#include "../support/sanitized.h"
 #include "texts.h"
 #include "tile/tile.h"
 
