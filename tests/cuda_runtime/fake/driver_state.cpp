@@ -1,0 +1,63 @@
+#include "tests/cuda_runtime/fake/driver_state.h"
+
+#include "tests/cuda/machine.h"
+
+namespace tile_fake {
+
+int devices_of_environment() {
+  const char* text = std::getenv("TILE_FAKE_GPUS");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
+State& state() {
+  static State s;
+  return s;
+}
+
+CUresult enter(const char* name) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  ++s.calls[name];
+  auto it = s.failing.find(name);
+  if (it != s.failing.end() && it->second.after-- <= 0) {
+    auto result = static_cast<CUresult>(it->second.result);
+    s.failing.erase(it);
+    return result;
+  }
+  return static_cast<CUresult>(s.broken);
+}
+
+CUresult drop(const char* kind, void* object) {
+  std::lock_guard lock(state().mutex);
+  if (state().live[kind].erase(object) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  std::free(object);
+  return CUDA_SUCCESS;
+}
+
+std::vector<CUcontext>& contexts_of_thread() {
+  static thread_local std::vector<CUcontext> current;
+  return current;
+}
+CUcontext current_context() {
+  return contexts_of_thread().empty() ? nullptr : contexts_of_thread().back();
+}
+
+bool records(CUstream stream) {
+  std::lock_guard lock(state().mutex);
+  return state().recording.contains(stream);
+}
+void give(CUstream stream, const std::function<void()>& work) {
+  std::lock_guard lock(state().mutex);
+  auto it = state().recording.find(stream);
+  it == state().recording.end() ? work() : it->second.push_back(work);
+}
+CUresult drop_memory(void* data) {
+  {
+    std::lock_guard lock(state().mutex);
+    tile_emulation::drop_memory(data);
+    state().pools.erase(data);
+  }
+  return drop("memory", data);
+}
+
+}  // namespace tile_fake

@@ -1,0 +1,75 @@
+// What the fake driver's calls share: what is live, what is recorded, and what a test asked for.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tile_fake {
+
+struct Failing {
+  int result = 0;
+  int after = 0;  // calls that still succeed
+};
+
+// TILE_FAKE_GPUS says how many GPUs there are, for programs that no test steers.
+int devices_of_environment();
+
+struct State {
+  std::mutex mutex;
+  int version = 13000;
+  int devices = devices_of_environment();
+  int broken = 0;  // what every call returns once a kernel has failed
+  std::map<std::string, Failing> failing;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::set<void*>> live;
+  std::map<void*, size_t> sizes;
+  std::set<uint64_t> first_arguments;  // of launches
+  std::map<CUdevice, CUcontext> contexts;
+  std::map<void*, CUcontext> owners;    // of modules and streams
+  std::map<void*, CUmemoryPool> pools;  // of memory
+  std::map<CUevent, int> recorded;      // events, by how many their thread recorded before
+  bool holds_events = false;
+  using Work = std::vector<std::function<void()>>;
+  std::map<CUstream, Work> recording;  // streams that record
+  std::map<void*, Work> graphs;        // and what was recorded
+  // What was allocated in streams that record, and now is a graph's for all its runs.
+  std::map<void*, std::vector<void*>> memory_of_graphs;
+};
+State& state();
+
+// What the call that begins with this returns, where it is to fail.
+CUresult enter(const char* name);
+// clang-format off: it does not settle on a column for the ends of these lines.
+#define ENTER(name) \
+  if (CUresult entered = enter(#name); entered != CUDA_SUCCESS) return entered
+// clang-format on
+
+// A handle of this kind, and its end.
+template <class Handle>
+CUresult make(const char* kind, Handle* handle) {
+  void* object = std::malloc(16);
+  std::lock_guard lock(state().mutex);
+  state().live[kind].insert(object);
+  *handle = static_cast<Handle>(object);
+  return CUDA_SUCCESS;
+}
+CUresult drop(const char* kind, void* object);
+
+// The context that this thread has made its current one.
+std::vector<CUcontext>& contexts_of_thread();
+CUcontext current_context();
+
+bool records(CUstream stream);
+// Does the work, or records it where the stream does.
+void give(CUstream stream, const std::function<void()>& work);
+CUresult drop_memory(void* data);
+
+}  // namespace tile_fake
