@@ -35,7 +35,6 @@ LONG_FILES = {
     "runtime/include/tile/tile.h": "the C interface is one header, most of which says what calls do",
     "runtime/python/src/program.cpp": "one function for each method of the package's Program",
     "tests/cuda/emulation.h": "precompiled alone, in front of every emulated kernel",
-    "tests/cuda_runtime/fake/driver.cpp": "one function for each of the driver's",
     "tests/cuda_runtime/test_runs.cpp": "cases",
     "tests/random/random_lift.cpp": "one generator",
     "tests/unit/schedule/test_schedule_space.cpp": "cases",
