@@ -49,7 +49,9 @@ void sort_by_place(Warnings& list) {
 
 std::vector<Diagnostic> warnings_of(const Program& program) {
   Warnings list;
-  if (!is_derived(program)) warnings::check_unread_inputs(program, list);
+  if (is_derived(program)) return list;
+  warnings::check_unread_inputs(program, list);
+  warnings::check_unneeded_statements(program, list);
   sort_by_place(list);
   return list;
 }

@@ -11,7 +11,8 @@ namespace tile {
 
 // Warnings of a program as its author wrote it, of severity warning, in the order of the text. Of a
 // program that differentiation made there are none. Codes:
-//   "unread"    an input that no statement reads and whose sizes nothing else uses   (stage parse)
+//   "unread"    an input that no statement reads and whose sizes nothing else uses, or a statement
+//               that no output needs   (stage parse)
 std::vector<Diagnostic> warnings_of(const Program& program);
 
 // The same and those that need the inputs' shapes and types; `bound` is what bind made of it.

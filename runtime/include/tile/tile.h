@@ -122,7 +122,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "cuda"         another function of the driver failed
  *   "file"         the files of a shared directory (tile_tune_options) cannot be read or written
  *   Warnings alone, see tile_program_warnings
- *   "unread"       an input that nothing reads
+ *   "unread"       an input that nothing reads, or a statement that no output needs
  *   "empty"        a contraction without any point
  *   "always"       a condition that holds at every point anyway
  *   "unreached"    cells that no point reaches
@@ -317,10 +317,11 @@ TILE_API tile_error* tile_program_signature(const tile_program* program, char** 
 
 /* Warnings: what is valid in the program but surely not meant, as one JSON array on one line of
  * objects like those of tile_error_json, with "severity": "warning". The first call knows the text
- * alone (an input that nothing reads: "unread"), the second the shapes too: contractions without
- * any point ("empty"), conditions that always hold ("always"), cells that no point reaches
- * ("unreached"), sums of integers that leave their type ("overflow"), literal indices outside of a
- * tensor ("index"). An engine's log callback gets the same as text, when a program is compiled.
+ * alone (an input that nothing reads or a statement that no output needs: "unread"), the second the
+ * shapes too: contractions without any point ("empty"), conditions that always hold ("always"),
+ * cells that no point reaches ("unreached"), sums of integers that leave their type ("overflow"),
+ * literal indices outside of a tensor ("index"). An engine's log callback gets the same as text,
+ * when a program is compiled.
  * Freed with tile_string_free. */
 TILE_API tile_error* tile_program_warnings(const tile_program* program, char** json);
 TILE_API tile_error* tile_executable_warnings(const tile_executable* executable, char** json);

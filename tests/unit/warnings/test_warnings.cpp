@@ -55,6 +55,25 @@ TEST(Warnings, AnInputThatIsThereForItsSize) {
               IsEmpty());
 }
 
+TEST(Warnings, AStatementThatNoOutputNeeds) {
+  const std::string text =
+      "function (A[N]) -> (O) {\n  S[] = +(A[i]);\n  T = A * S;\n  M[] = >(A[i]);\n  O = A - M;\n}";
+  std::vector<Said> said = warnings(text, {f32({3})});
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_EQ(said[0].code + said[1].code, "unreadunread");
+  EXPECT_EQ(said[0].where[0], 'S');
+  EXPECT_EQ(said[0].message, "no output needs S");
+  EXPECT_EQ(said[1].where[0], 'T');
+  Program program = program_of("function (A[N]) -> (O) { O[] = +(A[i] * A[i]); }");
+  EXPECT_THAT(warnings_of(differentiate(program, "O", {"A"})), IsEmpty());
+}
+
+TEST(Warnings, AStatementThatIsThereForItsSize) {
+  EXPECT_THAT(
+      codes("function (A, B) -> (O) { L = B * 2; O = sum_to(A, L); }", {f32({2, 3}), f32({3})}),
+      IsEmpty());
+}
+
 // The rotation of a transformer's positions, as people write it first.
 TEST(Warnings, BothArmsOfAChoiceBoundThePoints) {
   const std::string text =

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "core/warnings/checks.h"
 
@@ -101,6 +102,59 @@ void check_unread_inputs(const Program& program, Warnings& list) {
     if (gives_size) continue;
     warn(list, Stage::parse, "unread", t.span, "nothing reads the input " + t.name,
          "take it out of the inputs, or use it");
+  }
+}
+
+namespace {
+
+// Whether the author of the text gave the statement its name: languages make statements of their
+// own, for parts of what is written. A table's elements may have gone into what reads them.
+bool is_written(const Program& program, const Statement& s) {
+  if (std::holds_alternative<Literal>(s.what)) return false;
+  if (!program.source || s.span.end > program.source->text.size()) return false;
+  std::string_view text = program.source->text;
+  text = text.substr(s.span.begin, s.span.end - s.span.begin);
+  return text.find(program.tensors[s.result].name) != std::string_view::npos;
+}
+
+// Tensors that the outputs are computed from, and those whose extents sizes speak of.
+class Needed {
+ public:
+  explicit Needed(const Program& program) : program_(program) {
+    uses_.read.insert(program.outputs.begin(), program.outputs.end());
+    for (const SizeCheck& check : program.checks) {
+      uses_.add(check.left);
+      uses_.add(check.right);
+    }
+    for (const SizeDefinition& size : program.sizes) uses_.add(size.value);
+  }
+  bool operator()(const Statement& s) const {
+    const std::string& name = program_.tensors[s.result].name;
+    return uses_.read.contains(s.result) ||
+           std::any_of(uses_.names.begin(), uses_.names.end(), [&](const std::string& n) {
+             return n == name || n.starts_with(name + ".");
+           });
+  }
+  void add(const Statement& s) { std::visit(uses_, s.what); }
+
+ private:
+  const Program& program_;
+  Uses uses_;
+};
+
+}  // namespace
+
+void check_unneeded_statements(const Program& program, Warnings& list) {
+  Needed needed(program);
+  for (size_t i = program.statements.size(); i-- > 0;) {
+    const Statement& s = program.statements[i];
+    if (needed(s)) {
+      needed.add(s);
+    } else if (is_written(program, s)) {
+      const std::string& name = program.tensors[s.result].name;
+      warn(list, Stage::parse, "unread", s.span, "no output needs " + name,
+           "take the statement out, or make " + name + " an output");
+    }
   }
 }
 
