@@ -6,6 +6,8 @@
 #include "bench/commands/program_file.h"
 #include "bench/measure/workload.h"
 #include "bench/peers/peer.h"
+#include "runtime/cli/table/command_info.h"
+#include "tile/tile.h"
 
 namespace tile::bench {
 namespace {
@@ -92,6 +94,25 @@ void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
   app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
 }
 
+CLI::App* add_cliffs(CLI::App& app, Request& request, Arguments& a) {
+  CLI::App* cliffs =
+      app.add_subcommand("cliffs", "products whose sizes grow by one; exits 1 at a cliff");
+  add_engine(*cliffs, request);
+  add_file(*cliffs, request);
+  cliffs->add_option("--from", a.from, "first size")->capture_default_str();
+  cliffs->add_option("--to", a.to, "last size")->capture_default_str();
+  return cliffs;
+}
+
+void add_tune(CLI::App& app, Request& request, Arguments& a) {
+  CLI::App* tune = app.add_subcommand("tune", "time benchmarks before and after racing schedules");
+  add_common(*tune, request);
+  add_timing(*tune, request);
+  tune->add_flag("--schedules", request.schedules, "print the schedules that were found");
+  tune->add_option("--budget", a.budget_ms, "milliseconds of running candidates, each benchmark")
+      ->capture_default_str();
+}
+
 CLI::App* add_steps(CLI::App& all, Request& request, Arguments& a) {
   CLI::App& app = *all.add_subcommand("steps", "loops of steps beside as many single runs");
   app.add_option("file", request.names, "a program: one step")->required()->expected(1);
@@ -121,10 +142,41 @@ void check_options(const Request& request, const FileArguments& own, bool is_fil
   }
 }
 
+std::string version() {
+  return "tile " + std::to_string(TILE_VERSION_MAJOR) + "." + std::to_string(TILE_VERSION_MINOR) +
+         "." + std::to_string(TILE_VERSION_PATCH);
+}
+
+// What is made of the table of commands, as for `tile`.
+void add_table_tools(CLI::App& app, std::string& shell, std::string& page, std::string& folder) {
+  app.add_subcommand("completion", "print completions for a shell")
+      ->add_option("shell", shell, "the shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App* man = app.add_subcommand("man", "print manual pages, or write all to a folder");
+  man->add_option("page", page, "a command (default: the page of the whole program)");
+  man->add_option("--shared-files", folder,
+                  "write all pages and completions below this folder, as in /usr/share");
+}
+int run_table_tool(const CLI::App& app, const std::string& shell, const std::string& page,
+                   const std::string& folder) {
+  cli::CommandInfo info = cli::describe(app);
+  cli::add_examples(info, examples_of);
+  if (!shell.empty()) {
+    std::cout << cli::completion(info, shell);
+  } else if (!folder.empty()) {
+    cli::write_shared_files(info, version(), folder);
+  } else {
+    std::cout << cli::manual_page(info, page, version());
+  }
+  return 0;
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app(
       "Measures Tile programs: time, arithmetic or memory rate, share of what this "
-      "machine can do.");
+      "machine can do.",
+      "tile-bench");
   app.require_subcommand(1);
   Request request;
   request.engine.measure = true;
@@ -139,12 +191,7 @@ int main_of(int argc, char** argv) {
   run->add_option("--shape", a.file.shapes,
                   "NAME=2x3:f32 for each input: the name is then the file of any program");
   run->add_option("--against", a.file.against, "another program of the same inputs, in turns");
-  CLI::App* tune = app.add_subcommand("tune", "time benchmarks before and after racing schedules");
-  add_common(*tune, request);
-  add_timing(*tune, request);
-  tune->add_flag("--schedules", request.schedules, "print the schedules that were found");
-  tune->add_option("--budget", a.budget_ms, "milliseconds of running candidates, each benchmark")
-      ->capture_default_str();
+  add_tune(app, request, a);
   CLI::App* compare =
       app.add_subcommand("compare", "two files of results; exits 1 if a benchmark is slower");
   add_compare(*compare, a);
@@ -154,17 +201,17 @@ int main_of(int argc, char** argv) {
   CLI::App* study =
       app.add_subcommand("study", "the picks of model and race against all schedules");
   add_study(*study, request, a.study);
-  CLI::App* cliffs =
-      app.add_subcommand("cliffs", "products whose sizes grow by one; exits 1 at a cliff");
-  add_engine(*cliffs, request);
-  add_file(*cliffs, request);
-  cliffs->add_option("--from", a.from, "first size")->capture_default_str();
-  cliffs->add_option("--to", a.to, "last size")->capture_default_str();
+  CLI::App* cliffs = add_cliffs(app, request, a);
   CLI::App* sizes = app.add_subcommand(
       "sizes", "networks at every size: codes, first calls; exits 1 where they are too many");
   add_sizes(*sizes, request, a.sizes);
   CLI::App* steps = add_steps(app, request, a);
+  std::string shell, page, folder;
+  add_table_tools(app, shell, page, folder);
   CLI11_PARSE(app, argc, argv);
+  if (app.got_subcommand("completion") || app.got_subcommand("man")) {
+    return run_table_tool(app, shell, page, folder);
+  }
   if (steps->parsed()) return command_steps(request, a.file, a.steps);
   if (study->parsed()) return command_study(request, a.study);
   if (sizes->parsed()) return command_sizes(request, a.sizes);

@@ -7,6 +7,7 @@
 
 #include "bench/measure/timing.h"
 #include "runtime/cli/session.h"
+#include "runtime/cli/table/command_info.h"
 
 namespace tile::bench {
 
@@ -55,5 +56,8 @@ struct SizesOptions {
 };
 int command_sizes(const Request& request, const SizesOptions& options);
 int command_report(const std::string& json, const std::string& html);
+
+// The examples of a command's manual page; of the whole program's with an empty name.
+std::vector<cli::ExampleInfo> examples_of(const std::string& command);
 
 }  // namespace tile::bench

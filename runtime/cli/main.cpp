@@ -283,6 +283,7 @@ void add_table_tools(CLI::App& app, Command& c, const Choose& choose) {
                            "write all pages and completions below this folder, as in /usr/share"));
   choose(manual, [&app, &c] {
     CommandInfo info = describe(app);
+    add_examples(info, examples_of);
     if (!c.folder.empty()) {
       write_shared_files(info, version(), c.folder);
     } else {

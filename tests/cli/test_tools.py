@@ -233,6 +233,14 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.completed("tile", "exp"), ["explain"])
         self.assertEqual(set(self.completed("tile", "run", "--")), self.options("run"))
         self.assertEqual(self.completed("tile", "check", "--diagnostics", "j"), ["json"])
+        self.assertEqual(self.completed("tile", "run", "--backend", "c"), ["cpu", "cuda"])
+        self.assertEqual(self.completed("tile", "run", "--lang", ""), ["tile", "mfg", "lift"])
+        self.assertIn("dead-code", self.completed("tile", "run", "--skip-pass", "d"))
+        self.write("p.tile", "function (A) -> (O) { O = A; }")
+        for option in ("--lang", "--skip-pass", "--stage", "--precision"):
+            for value in self.completed("tile", "emit", option, ""):
+                if value not in ("mfg", "lift", "cuda", "ptx", "sass", "views"):
+                    self.tile("emit", "p.tile", "--shape", "A=3", "--backend", "cpu", option, value)
         self.assertEqual(set(self.completed("tile", "new", "")), {"tile", "mfg", "lift"})
         self.write("some.tile", "")
         self.assertEqual(self.completed("tile", "check", "some"), ["some.tile"])

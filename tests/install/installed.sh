@@ -54,7 +54,8 @@ echo "installed: the header serves C++11, its wrapper C++17"
 
 cmake --install "$build" --component programs --prefix "$work/programs" >/dev/null
 for file in man/man1/tile.1.gz man/man1/tile-run.1.gz bash-completion/completions/tile zsh/site-functions/_tile \
-  fish/vendor_completions.d/tile.fish; do
+  fish/vendor_completions.d/tile.fish man/man1/tile-bench.1.gz man/man1/tile-bench-run.1.gz \
+  bash-completion/completions/tile-bench; do
   [ -s "$work/programs/share/$file" ] || { echo "installed: no share/$file" >&2; exit 1; }
 done
 gzip -dc "$work/programs/share/man/man1/tile-run.1.gz" >"$work/tile-run.1"

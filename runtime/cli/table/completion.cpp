@@ -35,13 +35,18 @@ std::vector<std::string> command_names(const CommandInfo& command) {
   return names;
 }
 
+// What is offered for a value; nothing: files.
+const std::vector<std::string>& offered(const OptionInfo& option) {
+  return option.choices.empty() ? option.known : option.choices;
+}
+
 std::string bash_values(const CommandInfo& command) {
   std::string cases;
   for (const OptionInfo& option : command.options) {
     if (option.positional || option.value.empty()) continue;
-    std::string words = option.choices.empty()
+    std::string words = offered(option).empty()
                             ? "$(compgen -f -- \"$word\")"
-                            : "$(compgen -W '" + joined(option.choices) + "' -- \"$word\")";
+                            : "$(compgen -W '" + joined(offered(option)) + "' -- \"$word\")";
     cases += "        " + option.name + ") COMPREPLY=(" + words + "); return ;;\n";
   }
   return cases;
@@ -105,7 +110,7 @@ std::string escaped(const std::string& text, std::string_view special) {
 }
 
 std::string zsh_option(const OptionInfo& option) {
-  std::string action = option.choices.empty() ? "_files" : "(" + joined(option.choices) + ")";
+  std::string action = offered(option).empty() ? "_files" : "(" + joined(offered(option)) + ")";
   std::string text = escaped(option.description, "[]:\\");
   if (option.positional) {
     return std::string("'") + (option.repeated ? "*" : "") + ":" + option.name + ":" + action + "'";
@@ -146,13 +151,13 @@ std::string zsh(const CommandInfo& program) {
 std::string fish_option(const std::string& program, const std::string& when,
                         const OptionInfo& option) {
   std::string line = "complete -c " + program + " -n '" + when + "'";
-  std::string choices = escaped(joined(option.choices), "\\");
+  std::string choices = escaped(joined(offered(option)), "\\");
   std::string text = " -d '" + escaped(option.description, "\\") + "'";
   if (option.positional) {
-    return option.choices.empty() ? "" : line + " -f -a '" + choices + "'" + text + "\n";
+    return offered(option).empty() ? "" : line + " -f -a '" + choices + "'" + text + "\n";
   }
   line += " -l " + option.name.substr(option.name.find_first_not_of('-'));
-  if (!option.value.empty()) line += option.choices.empty() ? " -r" : " -x -a '" + choices + "'";
+  if (!option.value.empty()) line += offered(option).empty() ? " -r" : " -x -a '" + choices + "'";
   return line + text + "\n";
 }
 

@@ -68,6 +68,15 @@ std::string synopsis(const CommandInfo& command) {
   return out;
 }
 
+std::string examples_of(const CommandInfo& command) {
+  std::string out = command.examples.empty() ? "" : ".SH EXAMPLES\n";
+  for (const ExampleInfo& example : command.examples) {
+    out +=
+        ".PP\n" + roff(example.what) + "\n.PP\n.RS 4\n.nf\n" + roff(example.line) + "\n.fi\n.RE\n";
+  }
+  return out;
+}
+
 std::string footer_of(const CommandInfo& command) {
   if (command.footer.empty()) return "";
   return ".SH NOTES\n.nf\n" + roff(command.footer) + "\n.fi\n";
@@ -88,7 +97,7 @@ std::string page_of_program(const CommandInfo& program, const std::string& versi
     out += ".TP\n\\fB" + roff(program.name + "-" + command.name) + "\\fR(1)\n" +
            roff(command.description) + "\n";
   }
-  return out + options_of(program) + footer_of(program);
+  return out + options_of(program) + examples_of(program) + footer_of(program);
 }
 
 // The commands in a command, with their options.
@@ -112,7 +121,7 @@ std::string page_of_command(const CommandInfo& program, const CommandInfo& comma
   out += ".SH SYNOPSIS\n\\fB" + roff(program.name + " " + command.name) + "\\fR" +
          (command.commands.empty() ? synopsis(command) : " \\fIcommand\\fR [\\fIoptions\\fR]") +
          "\n";
-  out += parts_of(command) + options_of(command) + footer_of(command);
+  out += parts_of(command) + options_of(command) + examples_of(command) + footer_of(command);
   return out + ".SH SEE ALSO\n\\fB" + roff(program.name) + "\\fR(1)\n";
 }
 
