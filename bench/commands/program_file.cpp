@@ -126,15 +126,12 @@ double largest_difference(Prepared& a, Prepared& b) {
 }
 
 // The file that named benchmarks leave, and its page.
-void keep_results(const Request& request, const std::vector<Case>& cases) {
+void keep_results(const Request& request, std::vector<Prepared>& programs) {
   Request of_machine = request;
   of_machine.names.clear();
   Session session(of_machine);
   ResultsFile file(request.json, request.resume, session.context());
-  for (const Case& c : cases) {
-    Prepared own = session.prepare(c);
-    file.add(session.time(own, c.name));
-  }
+  for (Prepared& p : programs) file.add(session.time(p, p.what().name));
   file.finish();
   if (!request.html.empty()) write_html(read_results(request.json), request.html);
 }
@@ -170,8 +167,6 @@ int command_run_file(const Request& request, const std::string& file,
   bool two = !arguments.against.empty();
   if (two) all.push_back(prepared_file(engine, arguments.against, arguments.shapes));
   double worst = two ? largest_difference(all[0], all[1]) : 0;
-  std::vector<Case> cases;
-  for (const Prepared& p : all) cases.push_back(p.what());
   for (Prepared& p : all) {
     if (request.tune_ms > 0) p.tune(request.tune_ms, {});
   }
@@ -180,7 +175,7 @@ int command_run_file(const Request& request, const std::string& file,
   std::vector<Times> times = interleave(contenders, request.timing);
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
-  if (!request.json.empty()) keep_results(request, cases);
+  if (!request.json.empty()) keep_results(request, all);
   if (!two) return 0;
   char text[160];
   double ratio = in_turns(times[1], times[0]);

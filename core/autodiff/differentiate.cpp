@@ -5,6 +5,7 @@
 #include "core/autodiff/derivation/derivation.h"
 #include "core/autodiff/given_gradient.h"
 #include "core/autodiff/loops/write_out_loops.h"
+#include "core/ir/analysis/has_gradient.h"
 #include "core/ir/repeat.h"
 #include "core/support/control.h"
 
@@ -124,6 +125,9 @@ Program differentiate(const Program& original, const std::string& of,
     if (std::find(inputs.begin(), inputs.end(), input) != inputs.end()) {
       fail(Stage::bind, "name", program.tensors[input].span,
            "input " + name + " is asked for twice");
+    }
+    if (std::optional<DType> type = program.tensors[input].type) {
+      require_gradient(program.tensors[input], *type);
     }
     inputs.push_back(input);
   }

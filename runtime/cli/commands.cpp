@@ -4,6 +4,7 @@
 
 #include "core/distribute/explain_ranks.h"
 #include "core/language/lift/views.h"
+#include "core/language/tile/tile.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/explain.h"
@@ -23,6 +24,16 @@ std::vector<InputLayout> given_layouts(const LoadedProgram& program, const Input
         {left_out ? InputType{value->type, value->shape} : parse_shape(given[i]), {}});
   }
   return layouts;
+}
+
+// Bodies that MFG and Lift make have no Tile text.
+bool is_tile_text(const std::string& text) {
+  try {
+    parse_tile(std::make_shared<const Source>(Source{"gradient.tile", text}));
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -110,7 +121,14 @@ int command_explain(const std::string& file, const Inputs& inputs,
 int command_grad(const std::string& file, const std::string& of, const std::string& wrt,
                  const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
-  std::cout << with_gradient(program, of + ":" + wrt)->text();
+  std::shared_ptr<LoadedProgram> gradient = with_gradient(program, of + ":" + wrt);
+  if (!is_tile_text(gradient->text())) {
+    std::cout
+        << "// To be read: some elements are in the compiler's own notation, which is no Tile. "
+           "It is run by\n// tile run --grad " +
+               of + ":" + wrt + "\n";
+  }
+  std::cout << gradient->text();
   return 0;
 }
 

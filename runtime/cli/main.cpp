@@ -162,7 +162,8 @@ void add_tune(CLI::App& app, Command& c, const Choose& choose) {
   file_option(tune, c);
   shape_option(tune, c);
   tune->add_option("--seconds", c.tune.seconds,
-                   "time for it (default: 10, or with --share until all is done)");
+                   "time for it (default: 10, or with --share until all is done)")
+      ->check(finite(CLI::PositiveNumber));
   CLI::Option* share =
       given(tune->add_option("--share", c.tune.share,
                              "a directory in which many workers, on any machines, share the work"));

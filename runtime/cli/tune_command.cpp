@@ -148,11 +148,6 @@ std::shared_ptr<const Executable> tuned_by_all(const Executable& e, const Direct
 }
 
 void require_sense(const TuneArguments& arguments) {
-  bool sound = std::isfinite(arguments.seconds) && arguments.seconds >= 0;
-  if (!sound) {
-    fail(Stage::run, "argument", {}, "--seconds is no number of seconds",
-         "give a finite number that is not negative");
-  }
   constexpr size_t kMostCandidates = 10000;  // more than a space has
   if (arguments.candidates == 0 || arguments.candidates > kMostCandidates ||
       arguments.confirmations == 0) {

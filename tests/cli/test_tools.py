@@ -228,6 +228,20 @@ class Tools(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
+    def test_gradients_say_what_they_are(self):
+        self.tile("new", "tile")
+        self.tile("new", "lift")
+        self.tile("new", "mfg")
+        text = self.tile("grad", "start.tile", "--of", "O", "--wrt", "A")
+        self.write("gradient.tile", text)
+        self.assertIn("outputs O, DA", self.tile("check", "gradient.tile"))
+        text = self.tile("grad", "start.lift", "--of", "out", "--wrt", "A")
+        self.assertTrue(text.startswith("// To be read"), text)
+        self.assertIn("tile run --grad out:A", text)
+        told = self.tile("grad", "start.mfg", "--of", "result_u8", "--wrt", "input_u8", fails=True)
+        self.assertIn("input_u8 is u8: only floating-point inputs have gradients", told)
+        self.assertIn("hint: ", told)
+
     def test_bash_completes(self):
         self.assertEqual(set(self.commands()) - set(self.completed("tile", "")), set())
         self.assertEqual(self.completed("tile", "exp"), ["explain"])

@@ -120,7 +120,7 @@ class Tuning(Case):
         self.assertIn("0 kernels raced, 0 claims", self.tile("records", "verify", "--backend", "cpu", cache="none"))
 
     def test_bad_arguments(self):
-        for arguments in (["tune", "mm.tile", *SHAPES, "--seconds", "-1"], ["tune", "mm.tile", *SHAPES, "--seconds", "nan"],
+        for arguments in (["tune", "mm.tile", *SHAPES, "--seconds", "-1"], ["tune", "mm.tile", *SHAPES, "--seconds", "0"], ["tune", "mm.tile", *SHAPES, "--seconds", "nan"],
                           ["tune", "mm.tile", *SHAPES, "--share", "mm.tile"],
                           ["tune", "mm.tile", "--shape", "A=2x3", "--shape", "B=4x5"],
                           ["tune", "mm.tile", *SHAPES, "--share", "s", "--candidates", "0"],

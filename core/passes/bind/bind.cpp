@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/ir/analysis/has_gradient.h"
 #include "core/passes/bind/bind_context.h"
 #include "core/support/checked.h"
 #include "core/support/control.h"
@@ -62,10 +63,7 @@ void check_seeds(BindContext& context, const Seeds& seeds, TensorId of) {
 void check_differentiated(BindContext& context, TensorId id) {
   const Tensor& input = context.program.tensors[id];
   DType type = context.tensor(id).type;
-  if (!input.differentiated || is_float(type)) return;
-  fail(Stage::bind, "gradient", input.span,
-       "the gradient with respect to " + input.name + " is asked for, but " + input.name + " is " +
-           std::string(to_string(type)) + ": only floating-point inputs have gradients");
+  if (input.differentiated) require_gradient(input, type);
 }
 
 int64_t node_count(const BoundStatement& statement) {
