@@ -208,7 +208,11 @@ int main_of(int argc, char** argv) {
   CLI::App* steps = add_steps(app, request, a);
   std::string shell, page, folder;
   add_table_tools(app, shell, page, folder);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
   if (app.got_subcommand("completion") || app.got_subcommand("man")) {
     return run_table_tool(app, shell, page, folder);
   }

@@ -25,13 +25,18 @@ CLI::Option* given(CLI::Option* option) {
   return option->check(CLI::Validator(fault, ""));
 }
 
-// A range of numbers lets NaN pass, which is not less than its least.
-CLI::Validator finite(const CLI::Validator& range) {
-  auto fault = [](const std::string& text) {
-    return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no finite number";
+// Of a number's text, in words that name neither the largest double nor a type.
+CLI::Validator number_above(double least, bool itself, const std::string& name) {
+  auto fault = [least, itself](const std::string& text) {
+    double value = std::strtod(text.c_str(), nullptr);
+    bool good = std::isfinite(value) && (value > least || (itself && value == least));
+    if (good) return std::string();
+    return text + " is no finite number " + (itself ? "from 0 on" : "above 0");
   };
-  return range & CLI::Validator(fault, "");
+  return {fault, name};
 }
+CLI::Validator positive() { return number_above(0, false, "POSITIVE"); }
+CLI::Validator not_negative() { return number_above(0, true, "NONNEGATIVE"); }
 
 void add_common(CLI::App& app, Options& options) {
   app.add_option("--backend", options.backend,
@@ -86,7 +91,7 @@ CLI::Option* transport_options(CLI::App& app, MeshArguments& mesh, CLI::Option* 
       "plug-in (default: threads of this process)"));
   option->needs(mesh_option);
   app.add_option("--rank-timeout", mesh.timeout_seconds, "seconds that a silent rank is waited for")
-      ->check(finite(CLI::PositiveNumber))
+      ->check(positive())
       ->capture_default_str()
       ->needs(option);
   return option;
@@ -163,7 +168,7 @@ void add_tune(CLI::App& app, Command& c, const Choose& choose) {
   shape_option(tune, c);
   tune->add_option("--seconds", c.tune.seconds,
                    "time for it (default: 10, or with --share until all is done)")
-      ->check(finite(CLI::PositiveNumber));
+      ->check(positive());
   CLI::Option* share =
       given(tune->add_option("--share", c.tune.share,
                              "a directory in which many workers, on any machines, share the work"));
@@ -251,7 +256,7 @@ void add_writing_tools(CLI::App& app, Command& c, const Choose& choose) {
   given(watch->add_option("--html", c.watch.html,
                           "a page with the pictures before and after, for a browser"));
   watch->add_option("--runs", c.watch.runs, "end after so many runs (default: never)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   choose(watch, [&c] { return command_watch(c.run, c.watch, c.options); });
 }
 
@@ -312,8 +317,7 @@ int main_of(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   run_options(run, c);
-  run->add_option("--repeat", c.run.repeat, "run N times and report times")
-      ->check(CLI::PositiveNumber);
+  run->add_option("--repeat", c.run.repeat, "run N times and report times")->check(positive());
   CLI::Option* steps =
       run->add_option("--steps", c.run.steps,
                       "run N steps in time: each reads what --feed says of the step before")
@@ -355,12 +359,12 @@ int main_of(int argc, char** argv) {
   explain
       ->add_option("--latency", c.explain.mesh.link.latency_ns,
                    "of a message between ranks, in nanoseconds")
-      ->check(finite(CLI::NonNegativeNumber))
+      ->check(not_negative())
       ->capture_default_str()
       ->needs(explained);
   explain
       ->add_option("--bandwidth", c.explain.mesh.link.bytes_per_ns, "of a rank's messages, in GB/s")
-      ->check(finite(CLI::PositiveNumber))
+      ->check(positive())
       ->capture_default_str()
       ->needs(explained);
   choose(explain, [&] { return command_explain(c.run.file, c.inputs, c.explain, c.options); });
@@ -403,7 +407,11 @@ int main_of(int argc, char** argv) {
   add_services(app, c, choose);
   add_table_tools(app, c, choose);
 
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
   return reported(c.options, [&] {
     int status = chosen();
     if (std::cout.flush()) return status;
