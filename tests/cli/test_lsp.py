@@ -224,6 +224,72 @@ class Lsp(unittest.TestCase):
         self.assertEqual(self.defined(client, "file:///m.lift", 2, 11), (2, 6))
         self.assertEqual(self.defined(client, "file:///m.lift", 2, 23), (1, 23))
 
+    def places(self, client, method, uri, line, character, **more):
+        found = client.ask(f"textDocument/{method}", client.at(uri, line, character, **more))
+        return [(row["range"]["start"]["line"], row["range"]["start"]["character"]) for row in found]
+
+    def test_references(self):
+        client = self.client()
+        uri = "file:///a.tile"
+        client.open(uri, SOFTMAX)
+        with_it, without = ({"context": {"includeDeclaration": flag}} for flag in (True, False))
+        self.assertEqual(self.places(client, "references", uri, 2, 14, **with_it), [(1, 2), (2, 14)])
+        self.assertEqual(self.places(client, "references", uri, 2, 14, **without), [(2, 14)])
+        # A dimension and an index: the whole text, and the statement.
+        self.assertEqual(len(self.places(client, "references", uri, 0, 12)), 3)
+        self.assertEqual(self.places(client, "references", uri, 1, 6), [(1, 6), (1, 24)])
+        self.assertEqual(self.places(client, "references", uri, 2, 7), [])
+        kinds = [row["kind"] for row in client.ask("textDocument/documentHighlight", client.at(uri, 2, 14))]
+        self.assertEqual(kinds, [3, 2])
+        client.open("file:///f.mfg", FILTER)
+        self.assertEqual(self.places(client, "references", "file:///f.mfg", 5, 5), [(4, 6), (5, 5), (5, 8), (5, 11)])
+        self.assertEqual(self.places(client, "references", "file:///f.mfg", 2, 9), [(2, 9), (2, 22), (2, 28), (2, 34)])
+        # The x of c.x is no variable.
+        self.assertEqual(self.places(client, "references", "file:///f.mfg", 3, 15), [(3, 15), (4, 26)])
+
+    def renamed(self, client, uri, text, line, character, name):
+        """The text with the edits of a renaming, or why there is none."""
+        answer = client.request("textDocument/rename", client.at(uri, line, character, newName=name))
+        if "error" in answer:
+            return answer["error"]["message"]
+        lines = text.split("\n")
+        for edit in reversed(answer["result"]["changes"][uri]):
+            start, end = edit["range"]["start"], edit["range"]["end"]
+            row = lines[start["line"]]
+            lines[start["line"]] = row[:start["character"]] + edit["newText"] + row[end["character"]:]
+        return "\n".join(lines)
+
+    def test_rename(self):
+        client = self.client()
+        uri = "file:///a.tile"
+        client.open(uri, SOFTMAX)
+        prepared = client.ask("textDocument/prepareRename", client.at(uri, 2, 14))
+        self.assertEqual(prepared, {"range": span(2, 14, 2, 17), "placeholder": "Top"})
+        self.assertIsNone(client.ask("textDocument/prepareRename", client.at(uri, 2, 7)))
+        self.assertEqual(self.renamed(client, uri, SOFTMAX, 2, 14, "Most"), SOFTMAX.replace("Top", "Most"))
+        self.assertEqual(self.renamed(client, uri, SOFTMAX, 0, 12, "Rows"), SOFTMAX.replace("M", "Rows"))
+        once = SOFTMAX.replace("Top[m, 0: M, 1] = >(X[m, n])", "Top[row, 0: M, 1] = >(X[row, n])")
+        self.assertEqual(self.renamed(client, uri, SOFTMAX, 1, 6, "row"), once)
+        for line, character, name, why in ((2, 14, "E", "already"), (2, 14, "exp", "own"), (2, 14, "a b", "no name"),
+                                           (2, 14, "", "no name"), (2, 14, "top", ""), (2, 7, "Log", "no name"),
+                                           (1, 6, "n", "already")):
+            told = self.renamed(client, uri, SOFTMAX, line, character, name)
+            self.assertNotIn("function (X[M, N])", told)
+            self.assertIn(why, told)
+        # Of a text that is no program nothing is renamed.
+        client.change(uri, {"text": SOFTMAX + "("})
+        self.assertIn("mend it first", self.renamed(client, uri, SOFTMAX, 2, 14, "Most"))
+        client.open("file:///f.mfg", FILTER)
+        self.assertEqual(self.renamed(client, "file:///f.mfg", FILTER, 4, 11, "mean"), FILTER.replace("gray", "mean"))
+        self.assertEqual(self.renamed(client, "file:///f.mfg", FILTER, 3, 15, "column"),
+                         FILTER.replace("|x, y|", "|column, y|").replace("source(x+1", "source(column+1"))
+        lift = "val f = fun(\n  ArrayType(Float, N), A =>\n  Map(x => x * 2.0f) $ A)\n"
+        client.open("file:///m.lift", lift)
+        self.assertEqual(self.renamed(client, "file:///m.lift", lift, 2, 11, "cell"),
+                         lift.replace("x => x", "cell => cell"))
+        self.assertEqual(self.renamed(client, "file:///m.lift", lift, 1, 23, "Row"),
+                         lift.replace(", A =>", ", Row =>").replace("$ A", "$ Row"))
+
     def test_gradients_are_an_action(self):
         uri = "file:///dir.d/mm.tile"
         text = "function (A[M, L], B[L, N]) -> (O) { O[i, j: M, N] = +(A[i, k] * B[k, j]); }"
@@ -267,7 +333,8 @@ class Lsp(unittest.TestCase):
                         self.assertEqual(errors, [], path)
                     lines = text.split("\n")
                     line = len(lines) // 2
-                    for method in ("hover", "completion", "definition"):
+                    for method in ("hover", "completion", "definition", "references", "documentHighlight",
+                                   "prepareRename"):
                         answer = client.request(f"textDocument/{method}",
                                                 client.at(path.as_uri(), line, len(lines[line]) // 2))
                         self.assertNotIn("error", answer)

@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <new>
 
+#include "runtime/cli/lsp/refused.h"
+
 namespace tile::lsp {
 namespace {
-
-// Codes of JSON-RPC and of the protocol.
-constexpr int kParseError = -32700, kInvalidRequest = -32600, kMethodNotFound = -32601,
-              kInvalidParams = -32602, kInternalError = -32603, kNotInitialized = -32002,
-              kRequestFailed = -32803;
-
-struct Refused : std::exception {
-  Refused(int code_of, std::string text) : code(code_of), message(std::move(text)) {}
-  const char* what() const noexcept override { return message.c_str(); }
-  int code;
-  std::string message;
-};
 
 Json error_of(const Json& id, int code, const std::string& message) {
   return {{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", code}, {"message", message}}}};
@@ -100,6 +90,10 @@ Json Server::answer(const std::string& method, const Json& params) {
   if (method == "textDocument/hover") return hover(params);
   if (method == "textDocument/completion") return completion(params);
   if (method == "textDocument/definition") return definition(params);
+  if (method == "textDocument/references") return references(params);
+  if (method == "textDocument/documentHighlight") return highlights(params);
+  if (method == "textDocument/prepareRename") return prepare_rename(params);
+  if (method == "textDocument/rename") return rename(params);
   if (method == "textDocument/codeAction") return actions(params);
   if (method == "textDocument/formatting") return formatting(params);
   if (method == "shutdown") {
@@ -152,6 +146,9 @@ Json Server::initialize(const Json& params) {
             {"textDocumentSync", {{"openClose", true}, {"change", kIncremental}}},
             {"hoverProvider", true},
             {"definitionProvider", true},
+            {"referencesProvider", true},
+            {"documentHighlightProvider", true},
+            {"renameProvider", {{"prepareProvider", true}}},
             {"documentFormattingProvider", true},
             {"completionProvider", {{"resolveProvider", false}}},
             {"codeActionProvider", {{"codeActionKinds", {"source", "refactor.rewrite"}}}}}}};

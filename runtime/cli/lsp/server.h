@@ -1,5 +1,5 @@
 // A Language Server (Language Server Protocol 3.17) for the three languages: diagnostics, hover,
-// completion, definitions, formatting, and gradients as a code action.
+// completion, definitions, references, renaming, formatting, and gradients as a code action.
 //
 // It trusts nobody: a message of any content gets an answer or none, work for each message is
 // bounded, and so is what it keeps.
@@ -15,6 +15,7 @@
 
 #include "runtime/cli/lsp/analysis.h"
 #include "runtime/cli/lsp/document.h"
+#include "runtime/cli/lsp/uses.h"
 
 namespace tile::lsp {
 
@@ -51,6 +52,11 @@ class Server {
   Json hover(const Json& params) const;
   Json completion(const Json& params) const;
   Json definition(const Json& params) const;
+  std::optional<Uses> uses(const Open& open, const Json& params) const;
+  Json references(const Json& params) const;
+  Json highlights(const Json& params) const;
+  Json prepare_rename(const Json& params) const;
+  Json rename(const Json& params) const;
   Json actions(const Json& params) const;
   Json formatting(const Json& params) const;
 
