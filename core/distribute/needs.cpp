@@ -44,6 +44,19 @@ size_t used_iterators(const Affine& form) {
                                            [](const Rational& c) { return !c.is_zero(); }));
 }
 
+// The values of a form whose iterators are independent.
+Interval image(const Affine& form, const std::vector<Interval>& values) {
+  Rational lo = form.constant, hi = form.constant;
+  for (size_t i = 0; i < form.coefficients.size(); ++i) {
+    const Rational& c = form.coefficients[i];
+    if (c.is_zero()) continue;
+    Rational first = c * Rational(values[i].lo), last = c * Rational(values[i].hi);
+    lo += std::min(first, last);
+    hi += std::max(first, last);
+  }
+  return {lo.ceil(), hi.floor()};
+}
+
 // Search nodes of one question whether some point has a value; what they leave open counts as yes,
 // and a rank then gets a cell more than it reads.
 constexpr int64_t kSearchNodes = 1 << 12;
@@ -72,6 +85,14 @@ class IndexValues {
   }
 
   bool empty() const { return bounds_.empty; }
+  // Of the domain's iterators, at most.
+  double points() const {
+    double points = 1;
+    for (size_t i = 0; i < domain_.iterators; ++i) {
+      points *= static_cast<double>(bounds_.box[i].hi - bounds_.box[i].lo + 1);
+    }
+    return points;
+  }
 
   Interval of(const Affine& form) const {
     Interval relaxed = relaxation(form);
@@ -83,15 +104,7 @@ class IndexValues {
     for (const auto& [known, iterator] : added_) {
       if (known == form) return bounds_.box[iterator];
     }
-    Rational lo = form.constant, hi = form.constant;
-    for (size_t i = 0; i < form.coefficients.size(); ++i) {
-      const Rational& c = form.coefficients[i];
-      if (c.is_zero()) continue;
-      Rational first = c * Rational(bounds_.box[i].lo), last = c * Rational(bounds_.box[i].hi);
-      lo += std::min(first, last);
-      hi += std::max(first, last);
-    }
-    return {lo.ceil(), hi.floor()};
+    return image(form, bounds_.box);
   }
 
   bool has_none(const Affine& form, int64_t lo, int64_t hi) const {
@@ -192,14 +205,115 @@ Reached reached(Interval values, int64_t extent, Boundary boundary) {
   }
 }
 
+template <class Values>
+Need need_of(const BoundProgram& program, const Access& load, const Values& values) {
+  const Shape& shape = program.tensors[load.tensor].shape;
+  Need need;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Index& index = load.index[d];
+    Reached r{0, shape[d], Reach::ruled, 0};
+    if (index.value < 0) r = reached(values(index.affine), shape[d], index.boundary);
+    need.box.lo.push_back(r.lo);
+    need.box.hi.push_back(r.hi);
+    need.reach.push_back(r.reach);
+    need.shift.push_back(r.shift);
+  }
+  return need;
+}
+
 }  // namespace
 
-PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
-                    const std::vector<IndexRange>& ranges) {
+PieceImages::PieceImages(const BoundProgram& program, const Piece& piece)
+    : program_(program), piece_(piece), domain_(domain_of(program, piece)) {
+  bounds_ = lattice::bounds(domain_);
+  separate_ = is_separate();
+}
+
+// Whether the domain is a box, and so is the part that stores into a box.
+bool PieceImages::is_separate() const {
+  if (bounds_.empty || bounds_.unbounded) return false;
+  for (const Interval& interval : bounds_.box) {
+    if (interval.empty()) return false;
+  }
+  for (const lattice::Condition& c : domain_.conditions) {
+    if (!c.form.is_integral()) return false;
+    Interval values = image(c.form, bounds_.box);
+    bool implied = values.lo >= c.lo && values.hi < c.hi;
+    if (!implied && used_iterators(c.form) > 1) return false;
+  }
+  auto plain = [](const Index& index, size_t most) {
+    return index.value >= 0 || (index.affine.is_integral() && used_iterators(index.affine) <= most);
+  };
+  size_t any = piece_.iterators.size();
+  for (const Access& store : piece_.stores) {
+    for (const Index& index : store.index) {
+      if (!plain(index, 1)) return false;
+    }
+  }
+  for (const Access& load : piece_.loads) {
+    for (const Index& index : load.index) {
+      if (!plain(index, any)) return false;
+    }
+  }
+  return true;
+}
+
+void PieceImages::narrow(std::vector<Interval>& values, const Affine& form, int64_t lo,
+                         int64_t hi) {
+  int64_t constant = form.constant.num();
+  for (size_t i = 0; i < form.coefficients.size(); ++i) {
+    if (form.coefficients[i].is_zero()) continue;
+    int64_t factor = form.coefficients[i].num();
+    int64_t first = checked_sub(lo, constant), last = checked_sub(checked_sub(hi, 1), constant);
+    if (factor < 0) {
+      factor = -factor;
+      std::swap(first, last);
+      first = -first;
+      last = -last;
+    }
+    values[i].lo = std::max(values[i].lo, -floor_div(-first, factor));
+    values[i].hi = std::min(values[i].hi, floor_div(last, factor));
+    return;
+  }
+  if (constant < lo || constant >= hi) values.assign(values.size(), Interval{});
+}
+
+PieceNeeds PieceImages::of_intervals(const Box& stores,
+                                     const std::vector<IndexRange>& ranges) const {
   PieceNeeds needs;
-  needs.empty = stores.empty();
-  lattice::System system = domain_of(program, piece);
-  for (const Access& store : piece.stores) {
+  std::vector<Interval> values = bounds_.box;
+  bool none = stores.empty();
+  for (const Access& store : piece_.stores) {
+    for (size_t d = 0; d < store.index.size(); ++d) {
+      const Affine& form = store.index[d].affine;
+      none = none || (form.is_constant() && (form.constant.num() < stores.lo[d] ||
+                                             form.constant.num() >= stores.hi[d]));
+      narrow(values, form, stores.lo[d], stores.hi[d]);
+    }
+  }
+  for (const IndexRange& range : ranges) {
+    narrow(values, iterator_affine(position_of(piece_, range.name)), range.lo, range.hi);
+  }
+  needs.points = 1;
+  for (const Interval& interval : values) {
+    none = none || interval.empty();
+    needs.points *= static_cast<double>(interval.hi - interval.lo + 1);
+  }
+  if (none) return {true, {}, 0};
+  for (const Access& load : piece_.loads) {
+    needs.loads.push_back(need_of(program_, load, [&](const Affine& form) {
+      return image(form, values);
+    }));
+  }
+  return needs;
+}
+
+PieceNeeds PieceImages::of(const Box& stores, const std::vector<IndexRange>& ranges) const {
+  if (separate_) return of_intervals(stores, ranges);
+  PieceNeeds needs;
+  needs.empty = stores.empty() || bounds_.empty;
+  lattice::System system = domain_;
+  for (const Access& store : piece_.stores) {
     for (size_t d = 0; d < store.index.size(); ++d) {
       system.conditions.push_back({store.index[d].affine, stores.lo[d], stores.hi[d], true});
     }
@@ -207,27 +321,23 @@ PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& 
   for (const IndexRange& range : ranges) {
     needs.empty = needs.empty || range.lo >= range.hi;
     system.conditions.push_back(
-        {iterator_affine(position_of(piece, range.name)), range.lo, range.hi, true});
+        {iterator_affine(position_of(piece_, range.name)), range.lo, range.hi, true});
   }
   if (needs.empty) return needs;
-  IndexValues values(piece, std::move(system));
+  IndexValues values(piece_, std::move(system));
   needs.empty = values.empty();
   if (needs.empty) return needs;
-  for (const Access& load : piece.loads) {
-    const Shape& shape = program.tensors[load.tensor].shape;
-    Need need;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const Index& index = load.index[d];
-      Reached r{0, shape[d], Reach::ruled, 0};
-      if (index.value < 0) r = reached(values.of(index.affine), shape[d], index.boundary);
-      need.box.lo.push_back(r.lo);
-      need.box.hi.push_back(r.hi);
-      need.reach.push_back(r.reach);
-      need.shift.push_back(r.shift);
-    }
-    needs.loads.push_back(std::move(need));
+  needs.points = values.points();
+  for (const Access& load : piece_.loads) {
+    needs.loads.push_back(
+        need_of(program_, load, [&](const Affine& form) { return values.of(form); }));
   }
   return needs;
+}
+
+PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
+                    const std::vector<IndexRange>& ranges) {
+  return PieceImages(program, piece).of(stores, ranges);
 }
 
 IndexRange range_of(const BoundProgram& program, const Piece& piece, const std::string& iterator) {

@@ -8,6 +8,7 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/ranks/box.h"
+#include "core/lattice/lattice.h"
 
 namespace tile {
 
@@ -29,6 +30,7 @@ struct Need {
 struct PieceNeeds {
   bool empty = false;       // the rank has no point of the piece
   std::vector<Need> loads;  // one for each load of the piece
+  double points = 0;        // at most so many points
 };
 
 // lo <= iterator < hi, of the iterator with this name.
@@ -43,6 +45,27 @@ struct IndexRange {
 // at a limit. Throws Overflow.
 PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
                     const std::vector<IndexRange>& ranges);
+
+// The same for many parts of one piece: what does not depend on the part is found once. Where no
+// condition ties two iterators together parts are products of intervals, and nothing is solved.
+class PieceImages {
+ public:
+  PieceImages(const BoundProgram& program, const Piece& piece);
+  PieceNeeds of(const Box& stores, const std::vector<IndexRange>& ranges) const;
+
+ private:
+  PieceNeeds of_intervals(const Box& stores, const std::vector<IndexRange>& ranges) const;
+  // Takes the values of an iterator away that lead a form out of [lo, hi).
+  static void narrow(std::vector<lattice::Interval>& values, const Affine& form, int64_t lo,
+                     int64_t hi);
+  bool is_separate() const;
+
+  const BoundProgram& program_;
+  const Piece& piece_;
+  lattice::System domain_;
+  lattice::Bounds bounds_;  // of the whole domain
+  bool separate_ = false;
+};
 
 // The values that an iterator takes on the whole domain; lo == hi: none.
 IndexRange range_of(const BoundProgram& program, const Piece& piece, const std::string& iterator);

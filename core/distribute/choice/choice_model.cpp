@@ -1,0 +1,386 @@
+#include "core/distribute/choice/choice_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/distribute/partition.h"
+#include "core/distribute/sums.h"
+#include "core/distribute/windows.h"
+#include "core/ir/analysis/uses.h"
+#include "core/ir/operation_cost.h"
+#include "core/support/control.h"
+
+namespace tile {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::vector<int64_t> key_of(const NeededCells& cells) {
+  std::vector<int64_t> key;
+  for (const std::vector<Box>& of_rank : cells) {
+    key.push_back(static_cast<int64_t>(of_rank.size()));
+    for (const Box& box : of_rank) {
+      key.insert(key.end(), box.lo.begin(), box.lo.end());
+      key.insert(key.end(), box.hi.begin(), box.hi.end());
+    }
+  }
+  return key;
+}
+
+bool plain_sum(const Contraction& c, const BoundTensor& result) {
+  return c.aggregation == Aggregation::sum && !c.fill && c.accumulator == result.type;
+}
+
+bool same_axes(std::vector<size_t> a, std::vector<size_t> b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+// In multiply-adds, as which sums of products count.
+double work_of_point(const Contraction& c, const Piece& piece) {
+  Body body = tidied(piece.body);
+  double work = 0;
+  for (const Node& node : body.nodes) {
+    bool free = node.kind != NodeKind::operation || node.op == Op::cast ||
+                node.op == Op::cast_like || node.op == Op::ident;
+    if (!free) work += cost_of(node.op).cycles / cost_of(Op::fma).cycles;
+  }
+  const Node& last = body.nodes[body.results[0]];
+  bool product = last.kind == NodeKind::operation && last.op == Op::mul;
+  bool aggregates = c.aggregation != Aggregation::assign;
+  bool fused = product && c.aggregation == Aggregation::sum;
+  return work + (aggregates && !fused ? 1 : 0);
+}
+
+}  // namespace
+
+ChoiceModel::ChoiceModel(const BoundProgram& program, const Distribution& named,
+                         const ChoiceOptions& options)
+    : program_(program),
+      named_(named),
+      options_(options),
+      traffic_(named.mesh, options.links),
+      uneven_(uneven_cuts(named)),
+      number_(program.tensors.size()) {
+  for (TensorId id : program.tensors.ids()) {
+    bool input = contains(program.inputs, id);
+    if (input) declare(id, true, std::vector<bool>(at(id).shape.size(), true));
+  }
+  std::vector<bool> needed = needed_statements(program);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i]) add_statement(program.statements[i]);
+  }
+  for (TensorId id : program.outputs) {
+    if (at(id).view_of) read(last_readings_, id, {});
+  }
+  note_uses();
+}
+
+// Literals are everywhere.
+void ChoiceModel::declare(TensorId id, bool input, const std::vector<bool>& may_be_cut) {
+  if (number_[id]) return;
+  number_[id] = tensors_.size();
+  Tensor& tensor = tensors_.emplace_back();
+  tensor.id = id;
+  tensor.input = input;
+  if (at(id).constant) {
+    add_layout(tensor, whole_layout(at(id).shape.size()));
+  } else if (named_.named[id]) {
+    add_layout(tensor, named_.layouts[id]);
+  } else {
+    for (TensorLayout& layout : possible_layouts(mesh(), at(id).shape, may_be_cut, uneven_)) {
+      add_layout(tensor, std::move(layout));
+    }
+  }
+}
+
+void ChoiceModel::add_layout(Tensor& tensor, TensorLayout layout) {
+  int64_t most = 0;
+  for (const Box& box : boxes_of(layout, at(tensor.id).shape, mesh())) {
+    most = std::max(most, box.count());
+  }
+  auto bytes = static_cast<double>(most) * static_cast<double>(byte_size(at(tensor.id).type));
+  tensor.held_ns.push_back(kHeldShare * bytes / options_.rates.bytes_per_ns);
+  tensor.layouts.push_back(std::move(layout));
+}
+
+size_t ChoiceModel::number_of(size_t tensor, const TensorLayout& layout) {
+  Tensor& t = tensors_[tensor];
+  auto found = std::find(t.layouts.begin(), t.layouts.end(), layout);
+  if (found != t.layouts.end()) return static_cast<size_t>(found - t.layouts.begin());
+  add_layout(t, layout);
+  return t.layouts.size() - 1;
+}
+
+void ChoiceModel::add_statement(const BoundStatement& statement) {
+  checkpoint();
+  Statement s;
+  s.what = &statement;
+  TensorId result = written_by(statement)[0];
+  for (TensorId id : read_by(statement)) {
+    TensorId from = storage_of(program_, id);
+    if (at(from).constant) declare(from, false, {});
+    if (std::find(s.reads.begin(), s.reads.end(), tensor_of(from)) == s.reads.end()) {
+      s.reads.push_back(tensor_of(from));
+    }
+  }
+  declare(result, false, dims_to_cut(program_, statement));
+  s.result = tensor_of(result);
+  auto cuts = named_.cuts.find(result);
+  WayOptions how;
+  how.named = cuts != named_.cuts.end() ? &cuts->second : nullptr;
+  how.divide_terms = options_.divide_terms;
+  s.ways = possible_ways(program_, mesh(), statement, uneven_, how);
+  for (const TensorLayout& layout : std::vector(tensors_[s.result].layouts)) {
+    Way at_home{layout, how.named != nullptr ? *how.named : std::vector<ReductionCut>{}};
+    at_home.computed = without(layout, at_home.axes(), mesh());
+    bool known = std::find(s.ways.begin(), s.ways.end(), at_home) != s.ways.end();
+    if (!known && tensors_[s.result].layouts.size() == 1) s.ways.push_back(std::move(at_home));
+  }
+  if (const auto* c = std::get_if<Contraction>(&statement)) {
+    add_ways(s, *c);
+    add_partial_layouts(s);
+  } else {
+    for (size_t w = 0; w < s.ways.size(); ++w) whole_way(s, w);
+  }
+  statements_.push_back(std::move(s));
+}
+
+// A temporary may stay a sum of parts: who reads it adds them up then.
+void ChoiceModel::add_partial_layouts(const Statement& s) {
+  Tensor& tensor = tensors_[s.result];
+  const BoundTensor& result = at(tensor.id);
+  bool open = result.role == TensorRole::temporary && !named_.named[tensor.id] &&
+              !contains(program_.outputs, tensor.id);
+  if (!open || !plain_sum(std::get<Contraction>(*s.what), result)) return;
+  for (const Way& way : s.ways) {
+    if (way.cuts.empty()) continue;
+    TensorLayout partial = way.computed;
+    partial.partial = way.axes();
+    number_of(s.result, partial);
+  }
+}
+
+void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
+  std::vector<PieceCost> pieces;
+  for (const Piece& piece : c.pieces) {
+    pieces.push_back({std::make_unique<PieceImages>(program_, piece), work_of_point(c, piece)});
+  }
+  const Shape& shape = at(c.outputs[0]).shape;
+  for (const Way& way : s.ways) {
+    checkpoint();
+    std::vector<Box> boxes = boxes_of(way.computed, shape, mesh());
+    std::vector<std::vector<PieceNeeds>> needs = needs_of_ranks(c, pieces, way, boxes);
+    std::vector<size_t>& readings = s.readings.emplace_back();
+    std::vector<double> bytes(boxes.size(), 0);
+    for (const Window& window : windows_of(c, needs, program_.tensors).all) {
+      NeededCells cells(boxes.size());
+      for (size_t r = 0; r < boxes.size(); ++r) {
+        for (const Box& box : window.needed[r]) {
+          bytes[r] += static_cast<double>(box.count()) *
+                      static_cast<double>(byte_size(at(window.tensor).type));
+          for (NeedPart& part : unwrapped(box, at(window.tensor).shape)) {
+            cells[r].push_back(std::move(part.cells));
+          }
+        }
+      }
+      read(readings, window.tensor, std::move(cells));
+    }
+    if (c.fill) read(readings, *c.fill, cells_of_layout(way.computed, shape, mesh()));
+    s.compute_ns.push_back(compute_ns(c, pieces, needs, boxes, bytes));
+  }
+}
+
+// Sorts and scatters read what Partitioner::sort and Partitioner::scatter do.
+void ChoiceModel::whole_way(Statement& s, size_t way) {
+  const TensorLayout& computed = s.ways[way].computed;
+  std::vector<size_t>& readings = s.readings.emplace_back();
+  const Shape& shape = at(tensors_[s.result].id).shape;
+  std::vector<Box> boxes = boxes_of(computed, shape, mesh());
+  double most = 0;
+  if (const auto* sort = std::get_if<Sort>(s.what)) {
+    read(readings, sort->source, cells_of_layout(computed, shape, mesh()));
+    for (const Box& box : boxes) most = std::max(most, static_cast<double>(box.count()));
+    auto line = static_cast<double>(std::max<int64_t>(2, shape[static_cast<size_t>(sort->axis)]));
+    most *= std::log2(line);
+  } else {
+    const auto& scatter = std::get<Scatter>(*s.what);
+    const Shape& indices = at(scatter.indices).shape;
+    NeededCells all(boxes.size(), {whole_box(indices)});
+    NeededCells updates(boxes.size(), {whole_box(at(scatter.updates).shape)});
+    for (size_t r = 0; r < boxes.size(); ++r) {
+      for (size_t d = 1; d < shape.size(); ++d) {
+        updates[r][0].lo[indices.size() + d - 1] = boxes[r].lo[d];
+        updates[r][0].hi[indices.size() + d - 1] = boxes[r].hi[d];
+      }
+      most = std::max(most, static_cast<double>(updates[r][0].count()));
+    }
+    read(readings, scatter.updates, std::move(updates));
+    read(readings, scatter.indices, std::move(all));
+  }
+  // [guide] Some bytes for each element that is looked at.
+  constexpr double kBytesOfStep = 16;
+  s.compute_ns.push_back(most * kBytesOfStep / options_.rates.bytes_per_ns);
+}
+
+std::vector<IndexRange> ChoiceModel::ranges_of(const Piece& piece, const Way& way, size_t rank,
+                                               bool& none) const {
+  std::vector<IndexRange> ranges;
+  for (const ReductionCut& cut : way.cuts) {
+    size_t part = part_of(mesh(), cut.parts.axes, rank);
+    bool has = std::find(piece.iterators.begin(), piece.iterators.end(), cut.index) !=
+               piece.iterators.end();
+    if (has) ranges.push_back({cut.index, cut.parts.starts[part], cut.parts.starts[part + 1]});
+    none = none || (!has && part != 0);
+  }
+  return ranges;
+}
+
+std::vector<std::vector<PieceNeeds>> ChoiceModel::needs_of_ranks(
+    const Contraction& c, const std::vector<PieceCost>& pieces, const Way& way,
+    const std::vector<Box>& boxes) const {
+  std::vector<std::vector<PieceNeeds>> needs(boxes.size());
+  std::map<std::vector<size_t>, size_t> like;  // ranks with the same part need the same
+  for (size_t r = 0; r < boxes.size(); ++r) {
+    std::vector<size_t> part;
+    for (const DimLayout& dim : way.computed.dims) part.push_back(part_of(mesh(), dim.axes, r));
+    for (const ReductionCut& cut : way.cuts) part.push_back(part_of(mesh(), cut.parts.axes, r));
+    auto [same, fresh] = like.emplace(std::move(part), r);
+    if (!fresh) {
+      needs[r] = needs[same->second];
+      continue;
+    }
+    for (size_t p = 0; p < pieces.size(); ++p) {
+      bool none = false;
+      std::vector<IndexRange> ranges = ranges_of(c.pieces[p], way, r, none);
+      needs[r].push_back(none ? PieceNeeds{true, {}, 0} : pieces[p].images->of(boxes[r], ranges));
+    }
+  }
+  return needs;
+}
+
+// Of the slowest rank: its arithmetic, or its data once through memory.
+double ChoiceModel::compute_ns(const Contraction& c, const std::vector<PieceCost>& pieces,
+                               const std::vector<std::vector<PieceNeeds>>& needs,
+                               const std::vector<Box>& boxes,
+                               const std::vector<double>& read_bytes) const {
+  double slowest = 0;
+  for (size_t r = 0; r < boxes.size(); ++r) {
+    double work = 0;
+    for (size_t p = 0; p < pieces.size(); ++p) work += needs[r][p].points * pieces[p].work;
+    double bytes = read_bytes[r] + static_cast<double>(boxes[r].count()) *
+                                       static_cast<double>(byte_size(at(c.outputs[0]).type));
+    slowest = std::max({slowest, work / options_.rates.multiply_adds_per_ns,
+                        bytes / options_.rates.bytes_per_ns});
+  }
+  return slowest;
+}
+
+void ChoiceModel::read(std::vector<size_t>& into, TensorId id, NeededCells cells) {
+  if (at(id).view_of) into.push_back(intern(id, true, {}));
+  if (!cells.empty()) into.push_back(intern(id, false, std::move(cells)));
+}
+
+size_t ChoiceModel::intern(TensorId accessed, bool makes_view, NeededCells cells) {
+  auto [known, fresh] =
+      known_readings_.emplace(std::pair(accessed, key_of(cells)), readings_.size());
+  if (!fresh) return known->second;
+  Reading& reading = readings_.emplace_back();
+  reading.accessed = accessed;
+  reading.tensor = tensor_of(storage_of(program_, accessed));
+  reading.makes_view = makes_view;
+  reading.cells = std::move(cells);
+  return known->second;
+}
+
+void ChoiceModel::note_uses() {
+  std::vector<std::optional<size_t>> first(readings_.size());
+  auto use = [&](size_t number, size_t where) {
+    Reading& reading = readings_[number];
+    if (!first[number]) first[number] = where;
+    reading.last_use = where;
+    reading.shared = reading.shared || *first[number] != where;
+  };
+  for (size_t s = 0; s < statements_.size(); ++s) {
+    for (const std::vector<size_t>& of_way : statements_[s].readings) {
+      for (size_t number : of_way) use(number, s);
+    }
+    for (size_t t : statements_[s].reads) tensors_[t].last_use = s;
+  }
+  for (size_t number : last_readings_) use(number, statements_.size());
+  for (TensorId id : program_.outputs) {
+    TensorId from = storage_of(program_, id);
+    if (number_[from]) tensors_[tensor_of(from)].last_use = statements_.size();
+  }
+}
+
+double ChoiceModel::read_ns(size_t reading, size_t layout) {
+  Reading& r = readings_[reading];
+  const std::vector<TensorLayout>& layouts = tensors_[r.tensor].layouts;
+  if (r.ns.size() < layouts.size()) r.ns.resize(layouts.size(), -1);
+  if (r.ns[layout] < 0) r.ns[layout] = reading_ns(r, layouts[layout]);
+  return r.ns[layout];
+}
+
+double ChoiceModel::reading_ns(const Reading& reading, const TensorLayout& layout) const {
+  auto width = static_cast<int64_t>(byte_size(at(reading.accessed).type));
+  if (!at(reading.accessed).view_of) return traffic_.cost(layout, reading.cells, width).ns;
+  TensorLayout kept = followed_by_view(program_, reading.accessed, layout);
+  kept.partial.clear();
+  if (!reading.makes_view) {
+    std::optional<TensorLayout> of_view = layout_of_view(program_, reading.accessed, kept);
+    internal_check(of_view.has_value(), "choice: a view that does not follow its source");
+    return traffic_.cost(*of_view, reading.cells, width).ns;
+  }
+  if (kept == layout) return 0;
+  const Shape& shape = at(*at(reading.accessed).view_of).shape;
+  return traffic_.cost(layout, cells_of_layout(kept, shape, mesh()), width).ns;
+}
+
+double ChoiceModel::write_ns(size_t statement, size_t way, size_t layout) {
+  write_ns_.resize(statements_.size());
+  const Statement& s = statements_[statement];
+  std::vector<std::vector<double>>& of_ways = write_ns_[statement];
+  of_ways.resize(s.ways.size());
+  const std::vector<TensorLayout>& layouts = tensors_[s.result].layouts;
+  if (of_ways[way].size() < layouts.size()) of_ways[way].resize(layouts.size(), -1);
+  double& known = of_ways[way][layout];
+  if (known < 0) known = writing_ns(s, s.ways[way], layouts[layout]);
+  return known;
+}
+
+double ChoiceModel::writing_ns(const Statement& s, const Way& way,
+                               const TensorLayout& layout) const {
+  if (!layout.partial.empty()) {
+    bool kept = way.computed.dims == layout.dims && same_axes(way.axes(), layout.partial);
+    return kept ? 0 : kNever;
+  }
+  if (!way.cuts.empty()) return sum_ns(s, way, layout);
+  if (way.computed == layout) return 0;
+  const BoundTensor& tensor = at(tensors_[s.result].id);
+  auto width = static_cast<int64_t>(byte_size(tensor.type));
+  return traffic_.cost(way.computed, cells_of_layout(layout, tensor.shape, mesh()), width).ns;
+}
+
+double ChoiceModel::sum_ns(const Statement& s, const Way& way, const TensorLayout& layout) const {
+  const auto& c = std::get<Contraction>(*s.what);
+  const BoundTensor& tensor = at(c.outputs[0]);
+  std::vector<Box> boxes = boxes_of(way.computed, tensor.shape, mesh());
+  auto width = static_cast<int64_t>(byte_size(c.accumulator));
+  TensorLayout sums = layout_of_sums(program_, c, layout, PartialSums{boxes, way.axes(), width},
+                                     mesh(), options_.links);
+  TensorLayout parts = way.computed;
+  parts.partial = way.axes();
+  NeededCells cells = cells_of_layout(sums, tensor.shape, mesh());
+  double ns = traffic_.cost(parts, cells, width).ns;
+  if (needs_marks(program_, c)) {
+    ns += traffic_.cost(parts, cells, static_cast<int64_t>(byte_size(DType::i32))).ns;
+  }
+  if (sums == layout) return ns;
+  cells = cells_of_layout(layout, tensor.shape, mesh());
+  return ns + traffic_.cost(sums, cells, static_cast<int64_t>(byte_size(tensor.type))).ns;
+}
+
+}  // namespace tile

@@ -1,0 +1,114 @@
+// The model that layouts are chosen by: which choices there are for each tensor and statement, and
+// what they cost. Times are added up: of each statement, of each exchange that serves it, and of the
+// exchange that puts its result where it lies.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/distribute/choice/candidates.h"
+#include "core/distribute/choice/choice.h"
+#include "core/distribute/choice/grid_traffic.h"
+#include "core/distribute/needs.h"
+
+namespace tile {
+
+// Memory has a price, so that among equal times less is held: this share of the time in which a
+// rank writes its part of each tensor once.
+constexpr double kHeldShare = 0.01;
+
+class ChoiceModel {
+ public:
+  ChoiceModel(const BoundProgram& program, const Distribution& named,
+              const ChoiceOptions& options);
+
+  // A tensor that lies somewhere: no view and no literal, and some output needs it.
+  struct Tensor {
+    TensorId id;
+    std::vector<TensorLayout> layouts;  // one: it is named
+    std::vector<double> held_ns;        // of each
+    size_t last_use = 0;                // the statement; statements().size(): an output
+    bool input = false;
+  };
+  struct Statement {
+    const BoundStatement* what = nullptr;
+    size_t result = 0;  // of the tensors
+    std::vector<Way> ways;
+    std::vector<double> compute_ns;              // of each way, on the slowest rank
+    std::vector<std::vector<size_t>> readings;   // of each way
+    std::vector<size_t> reads;                   // tensors, each once
+  };
+  // Cells of one tensor, or of a view of it, that all ranks need at once. Statements that need the
+  // same share one exchange.
+  struct Reading {
+    TensorId accessed;
+    size_t tensor = 0;     // whose layout decides
+    bool makes_view = false;  // what a view cannot follow is gathered before it is read
+    NeededCells cells;
+    size_t last_use = 0;  // the last statement of which some way has it
+    bool shared = false;  // by several statements
+    std::vector<double> ns;  // by layout; less than 0: not known yet
+  };
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  const std::vector<Statement>& statements() const { return statements_; }
+  const Reading& reading(size_t number) const { return readings_[number]; }
+  // Those that make the outputs that are views.
+  const std::vector<size_t>& last_readings() const { return last_readings_; }
+
+  double read_ns(size_t reading, size_t layout);
+  // Until the result lies under the layout; infinite: it cannot be computed so.
+  double write_ns(size_t statement, size_t way, size_t layout);
+
+  // The layout's number, which it gets where it has none.
+  size_t number_of(size_t tensor, const TensorLayout& layout);
+  const Mesh& mesh() const { return named_.mesh; }
+  size_t tensor_of(TensorId id) const { return *number_[id]; }
+
+ private:
+  // Of pieces, what does not depend on ranks.
+  struct PieceCost {
+    std::unique_ptr<PieceImages> images;
+    double work = 0;  // multiply-adds of a point
+  };
+  void declare(TensorId id, bool input, const std::vector<bool>& may_be_cut);
+  void add_layout(Tensor& tensor, TensorLayout layout);
+  void add_statement(const BoundStatement& statement);
+  void add_partial_layouts(const Statement& s);
+  void add_ways(Statement& s, const Contraction& c);
+  void whole_way(Statement& s, size_t way);
+  std::vector<IndexRange> ranges_of(const Piece& piece, const Way& way, size_t rank,
+                                    bool& none) const;
+  std::vector<std::vector<PieceNeeds>> needs_of_ranks(const Contraction& c,
+                                                      const std::vector<PieceCost>& pieces,
+                                                      const Way& way,
+                                                      const std::vector<Box>& boxes) const;
+  double compute_ns(const Contraction& c, const std::vector<PieceCost>& pieces,
+                    const std::vector<std::vector<PieceNeeds>>& needs,
+                    const std::vector<Box>& boxes, const std::vector<double>& read_bytes) const;
+  // Readings of a tensor: with what makes it, where it is a view.
+  void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
+  size_t intern(TensorId accessed, bool makes_view, NeededCells cells);
+  void note_uses();
+  double reading_ns(const Reading& reading, const TensorLayout& layout) const;
+  double writing_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
+  double sum_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
+  const BoundTensor& at(TensorId id) const { return program_.tensors[id]; }
+
+  const BoundProgram& program_;
+  const Distribution& named_;
+  const ChoiceOptions& options_;
+  GridTraffic traffic_;
+  UnevenCuts uneven_;
+  std::vector<Tensor> tensors_;
+  std::vector<Statement> statements_;
+  std::vector<Reading> readings_;
+  std::vector<size_t> last_readings_;
+  IdVector<TensorId, std::optional<size_t>> number_;
+  std::map<std::pair<TensorId, std::vector<int64_t>>, size_t> known_readings_;
+  std::vector<std::vector<std::vector<double>>> write_ns_;  // [statement][way][layout]
+};
+
+}  // namespace tile

@@ -1,0 +1,267 @@
+#include "core/distribute/choice/layout_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/support/control.h"
+
+namespace tile {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr size_t kNone = std::numeric_limits<size_t>::max();
+// Layouts that are followed up for a tensor that is read first and lives on.
+constexpr size_t kMostPlaces = 6;
+constexpr int kMostRounds = 8;
+// What is less of a difference is none: sums in another order.
+constexpr double kLess = 1 - 1e-9;
+
+bool has(const std::vector<size_t>& list, size_t one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+}  // namespace
+
+// What was chosen for the statements up to some place.
+struct LayoutSearch::Beginning {
+  Assignment assignment;
+  std::vector<size_t> done;  // shared readings that were made, in order
+  double ns = 0;
+};
+
+// One more statement.
+struct LayoutSearch::Step {
+  size_t from = 0, way = 0, layout = 0;  // of the result
+  std::vector<std::pair<size_t, size_t>> placed;  // tensors that are read first, and their layouts
+  double ns = 0;
+};
+
+LayoutSearch::LayoutSearch(ChoiceModel& model, size_t beam)
+    : model_(model), beam_(beam), around_(model.tensors().size()) {
+  for (size_t s = 0; s < model.statements().size(); ++s) {
+    around_[model.statements()[s].result].push_back(s);
+    for (size_t t : model.statements()[s].reads) around_[t].push_back(s);
+  }
+}
+
+ChoiceCost LayoutSearch::cost(const Assignment& a) {
+  ChoiceCost cost;
+  std::vector<size_t> done;
+  auto read = [&](size_t number) {
+    const ChoiceModel::Reading& reading = model_.reading(number);
+    if (reading.shared) {
+      if (has(done, number)) return;
+      done.push_back(number);
+    }
+    cost.exchange_ns += model_.read_ns(number, a.layouts[reading.tensor]);
+  };
+  for (size_t s = 0; s < model_.statements().size(); ++s) {
+    const ChoiceModel::Statement& statement = model_.statements()[s];
+    cost.compute_ns += statement.compute_ns[a.ways[s]];
+    for (size_t number : statement.readings[a.ways[s]]) read(number);
+    cost.exchange_ns += model_.write_ns(s, a.ways[s], a.layouts[statement.result]);
+  }
+  for (size_t number : model_.last_readings()) read(number);
+  for (size_t t = 0; t < a.layouts.size(); ++t) {
+    cost.held_ns += model_.tensors()[t].held_ns[a.layouts[t]];
+  }
+  return cost;
+}
+
+// The layouts that are worth a try for a tensor that nobody read before: the best one where nobody
+// reads it later, else some of the cheapest. `ns`: of each layout, with what the way reads of it.
+std::vector<size_t> LayoutSearch::places_for(size_t s, size_t way, size_t tensor,
+                                             const Beginning& from, std::vector<double>& ns) {
+  const ChoiceModel::Tensor& t = model_.tensors()[tensor];
+  ns = t.held_ns;
+  for (size_t number : model_.statements()[s].readings[way]) {
+    if (model_.reading(number).tensor != tensor || has(from.done, number)) continue;
+    for (size_t l = 0; l < ns.size(); ++l) ns[l] += model_.read_ns(number, l);
+  }
+  std::vector<size_t> order(ns.size());
+  for (size_t l = 0; l < order.size(); ++l) order[l] = l;
+  size_t kept = std::min(order.size(), t.last_use > s ? kMostPlaces : 1);
+  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(kept), order.end(),
+                    [&](size_t a, size_t b) { return ns[a] != ns[b] ? ns[a] < ns[b] : a < b; });
+  order.resize(kept);
+  return order;
+}
+
+void LayoutSearch::steps_of_way(const Beginning& from, size_t number, size_t s, size_t way,
+                                std::vector<Step>& into) {
+  const ChoiceModel::Statement& statement = model_.statements()[s];
+  Step first;
+  first.from = number;
+  first.way = way;
+  first.ns = from.ns + statement.compute_ns[way];
+  std::vector<Step> steps{std::move(first)};
+  for (size_t reading : statement.readings[way]) {
+    const ChoiceModel::Reading& r = model_.reading(reading);
+    size_t layout = from.assignment.layouts[r.tensor];
+    if (layout == kNone || has(from.done, reading)) continue;
+    steps[0].ns += model_.read_ns(reading, layout);
+  }
+  for (size_t tensor : statement.reads) {
+    if (from.assignment.layouts[tensor] != kNone) continue;
+    std::vector<double> ns;
+    std::vector<Step> longer;
+    for (size_t place : places_for(s, way, tensor, from, ns)) {
+      for (Step step : steps) {
+        step.placed.emplace_back(tensor, place);
+        step.ns += ns[place];
+        longer.push_back(std::move(step));
+      }
+    }
+    steps = std::move(longer);
+  }
+  const ChoiceModel::Tensor& result = model_.tensors()[statement.result];
+  for (size_t l = 0; l < result.layouts.size(); ++l) {
+    double writing = model_.write_ns(s, way, l) + result.held_ns[l];
+    if (writing == kNever) continue;
+    for (Step step : steps) {
+      step.layout = l;
+      step.ns += writing;
+      into.push_back(std::move(step));
+    }
+  }
+  evaluated_ += steps.size();
+}
+
+LayoutSearch::Beginning LayoutSearch::taken(const Beginning& from, const Step& step,
+                                            size_t s) const {
+  Beginning next = from;
+  next.ns = step.ns;
+  next.assignment.ways[s] = step.way;
+  next.assignment.layouts[model_.statements()[s].result] = step.layout;
+  for (const auto& [tensor, layout] : step.placed) next.assignment.layouts[tensor] = layout;
+  for (size_t number : model_.statements()[s].readings[step.way]) {
+    if (model_.reading(number).shared && !has(next.done, number)) next.done.push_back(number);
+  }
+  std::erase_if(next.done, [&](size_t number) { return model_.reading(number).last_use <= s; });
+  std::sort(next.done.begin(), next.done.end());
+  return next;
+}
+
+// What later statements depend on.
+std::vector<size_t> LayoutSearch::key_of(const Beginning& b, size_t s) const {
+  std::vector<size_t> key;
+  for (size_t t = 0; t < model_.tensors().size(); ++t) {
+    if (model_.tensors()[t].last_use > s) key.push_back(b.assignment.layouts[t]);
+  }
+  key.push_back(kNone);
+  key.insert(key.end(), b.done.begin(), b.done.end());
+  return key;
+}
+
+std::vector<Assignment> LayoutSearch::beginnings() {
+  Beginning start;
+  start.assignment.layouts.assign(model_.tensors().size(), kNone);
+  start.assignment.ways.assign(model_.statements().size(), 0);
+  std::vector<Beginning> kept{std::move(start)};
+  for (size_t s = 0; s < model_.statements().size(); ++s) {
+    checkpoint();
+    std::vector<Step> steps;
+    for (size_t b = 0; b < kept.size(); ++b) {
+      for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
+        steps_of_way(kept[b], b, s, way, steps);
+      }
+    }
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Step& a, const Step& b) { return a.ns < b.ns; });
+    std::vector<Beginning> next;
+    std::map<std::vector<size_t>, bool> seen;
+    for (const Step& step : steps) {
+      if (next.size() == beam_) break;
+      Beginning b = taken(kept[step.from], step, s);
+      if (seen.emplace(key_of(b, s), true).second) next.push_back(std::move(b));
+    }
+    kept = std::move(next);
+  }
+  std::vector<Assignment> all;
+  for (Beginning& b : kept) {
+    for (size_t t = 0; t < b.assignment.layouts.size(); ++t) {
+      size_t& layout = b.assignment.layouts[t];
+      if (layout != kNone) continue;  // nobody reads it
+      const std::vector<double>& held = model_.tensors()[t].held_ns;
+      layout = static_cast<size_t>(std::min_element(held.begin(), held.end()) - held.begin());
+    }
+    all.push_back(std::move(b.assignment));
+  }
+  return all;
+}
+
+// Of one statement, as if nobody shared its readings.
+double LayoutSearch::local_ns(const Assignment& a, size_t s, size_t way) {
+  const ChoiceModel::Statement& statement = model_.statements()[s];
+  double ns = statement.compute_ns[way] + model_.write_ns(s, way, a.layouts[statement.result]);
+  for (size_t number : statement.readings[way]) {
+    ns += model_.read_ns(number, a.layouts[model_.reading(number).tensor]);
+  }
+  ++evaluated_;
+  return ns;
+}
+
+void LayoutSearch::choose_way(Assignment& a, size_t s) {
+  double least = local_ns(a, s, a.ways[s]);
+  for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
+    double ns = local_ns(a, s, way);
+    if (ns >= least) continue;
+    least = ns;
+    a.ways[s] = way;
+  }
+}
+
+bool LayoutSearch::improve_tensor(Assignment& a, size_t tensor, double& least) {
+  bool better = false;
+  for (size_t l = 0; l < model_.tensors()[tensor].layouts.size(); ++l) {
+    if (l == a.layouts[tensor]) continue;
+    Assignment other = a;
+    other.layouts[tensor] = l;
+    for (size_t s : around_[tensor]) choose_way(other, s);
+    double ns = cost(other).all();
+    if (!(ns < least * kLess)) continue;
+    least = ns;
+    a = std::move(other);
+    better = true;
+  }
+  return better;
+}
+
+// Other statements may share what another way reads, and the result may lie where it is computed.
+bool LayoutSearch::improve_way(Assignment& a, size_t s, double& least) {
+  bool better = false;
+  size_t result = model_.statements()[s].result;
+  for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
+    Assignment other = a;
+    other.ways[s] = way;
+    for (size_t l = 0; l < model_.tensors()[result].layouts.size(); ++l) {
+      other.layouts[result] = l;
+      if (model_.write_ns(s, way, l) == kNever) continue;
+      double ns = cost(other).all();
+      if (!(ns < least * kLess)) continue;
+      least = ns;
+      a = other;
+      better = true;
+    }
+  }
+  return better;
+}
+
+void LayoutSearch::improve(Assignment& a) {
+  double least = cost(a).all();
+  for (int round = 0; round < kMostRounds; ++round) {
+    checkpoint();
+    bool better = false;
+    for (size_t t = 0; t < a.layouts.size(); ++t) better = improve_tensor(a, t, least) || better;
+    for (size_t s = 0; s < a.ways.size(); ++s) better = improve_way(a, s, least) || better;
+    if (!better) return;
+  }
+}
+
+void LayoutSearch::improve_ways(Assignment& a) {
+  for (size_t s = 0; s < a.ways.size(); ++s) choose_way(a, s);
+}
+
+}  // namespace tile
