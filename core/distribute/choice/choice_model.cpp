@@ -164,6 +164,10 @@ void ChoiceModel::add_partial_layouts(const Statement& s) {
 }
 
 void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
+  bool divides = std::any_of(s.ways.begin(), s.ways.end(), [](const Way& w) {
+    return !w.cuts.empty();
+  });
+  s.marks = divides && needs_marks(program_, c);
   std::vector<PieceCost> pieces;
   for (const Piece& piece : c.pieces) {
     pieces.push_back({std::make_unique<PieceImages>(program_, piece), work_of_point(c, piece)});
@@ -188,7 +192,9 @@ void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
       }
       read(readings, window.tensor, std::move(cells));
     }
-    if (c.fill) read(readings, *c.fill, cells_of_layout(way.computed, shape, mesh()));
+    // Where terms are divided the default goes in after the sum, which is about as far away.
+    bool filled = c.fill && (way.cuts.empty() || s.marks);
+    if (filled) read(readings, *c.fill, cells_of_layout(way.computed, shape, mesh()));
     s.compute_ns.push_back(compute_ns(c, pieces, needs, boxes, bytes));
   }
 }
@@ -375,7 +381,7 @@ double ChoiceModel::sum_ns(const Statement& s, const Way& way, const TensorLayou
   parts.partial = way.axes();
   NeededCells cells = cells_of_layout(sums, tensor.shape, mesh());
   double ns = traffic_.cost(parts, cells, width).ns;
-  if (needs_marks(program_, c)) {
+  if (s.marks) {
     ns += traffic_.cost(parts, cells, static_cast<int64_t>(byte_size(DType::i32))).ns;
   }
   if (sums == layout) return ns;

@@ -35,7 +35,8 @@ class ChoiceModel {
   };
   struct Statement {
     const BoundStatement* what = nullptr;
-    size_t result = 0;  // of the tensors
+    size_t result = 0;    // of the tensors
+    bool marks = false;   // sums over ranks need to know which cells have terms
     std::vector<Way> ways;
     std::vector<double> compute_ns;              // of each way, on the slowest rank
     std::vector<std::vector<size_t>> readings;   // of each way
