@@ -4,12 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <iostream>
+#include <limits>
 
 #include "core/distribute/choice/layout_search.h"
 #include "tests/distribute/random_layouts.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/random_program.h"
+#include "core/ir/analysis/uses.h"
+#include "core/ir/text.h"
 #include "tests/support/run_tile.h"
 
 namespace tile::test {
@@ -120,6 +126,181 @@ TEST(Choice, ExhaustiveSearchFindsNothingMuchCheaper) {
   std::cout << compared << " programs, " << as_cheap << " as cheap, up to " << longest << "\n";
   EXPECT_GT(compared, 0);
   EXPECT_GE(as_cheap, compared * 9 / 10);
+}
+
+std::string layout_of(const Choice& choice, const BoundProgram& program, const std::string& name) {
+  for (TensorId id : program.tensors.ids()) {
+    if (program.tensors[id].name != name) continue;
+    return to_string(choice.distribution.layouts[id], name, choice.distribution.mesh);
+  }
+  return "";
+}
+
+std::vector<ExchangeKind> kinds(const PartitionedProgram& p) {
+  std::vector<ExchangeKind> kinds;
+  for (const ExchangeSummary& e : p.exchanges) {
+    if (e.cost.messages != 0) kinds.push_back(e.cost.kind);
+  }
+  return kinds;
+}
+
+// Layouts that are written at random, for all tensors, exchange no less than those that are chosen
+// for the same inputs and outputs where computing is free.
+TEST(Choice, HandWrittenLayoutsExchangeNoLess) {
+  ChoiceOptions options;
+  options.links.any = {20, 0.5};
+  options.rates = {1e12, 1e12};
+  int cheaper = 0;
+  for (uint64_t seed : seeds(22000, 150)) {
+    RandomCase drawn = random_case(seed);
+    BoundProgram program = bind_text(drawn.text, drawn.types);
+    RandomLayouts layouts = random_layouts(program, seed, true);
+    PartitionOptions how;
+    how.links = options.links;
+    Mesh mesh = parse_mesh(std::make_shared<const Source>(Source{"<mesh>", layouts.mesh}));
+    auto text = std::make_shared<const Source>(Source{"<layout>", layouts.layouts});
+    WrittenLayouts written = parse_layouts(text, mesh);
+    Distribution hand = distribution_of(program, mesh, written);
+    double by_hand = exchange_ns(partition(program, hand, how));
+    Distribution named = hand;
+    for (TensorId id : program.tensors.ids()) {
+      named.named[id] = contains(program.inputs, id) || contains(program.outputs, id);
+    }
+    named.cuts.clear();
+    Choice choice = choose_layouts(program, named, options);
+    if (fills_sums(program, choice.distribution)) continue;
+    double got = exchange_ns(divided_as(program, choice, options));
+    if (std::getenv("DUMP") && got > by_hand*1.1) { std::cout << "HAND\n"; for (TensorId id : program.tensors.ids()) std::cout << to_string(hand.layouts[id], program.tensors[id].name, mesh) << " " << to_string(choice.distribution.layouts[id], program.tensors[id].name, mesh) << print_integers(program.tensors[id].shape) << "\n"; std::cout << explain(choice); }
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" +
+                 layouts.layouts + drawn.text);
+    EXPECT_LE(got, by_hand * 1.1);
+    cheaper += got < by_hand * 0.9;
+  }
+  EXPECT_GT(cheaper, 0);
+}
+
+const char* const kPerceptron =
+    "function (X[T, D], U[D, F], V[F, D]) -> (Y) {"
+    "  H[t, f: T, F] = +(X[t, d] * U[d, f]);"
+    "  G = max(H, 0);"
+    "  Y[t, d: T, D] = +(G[t, f] * V[f, d]);"
+    "}";
+
+// Few rows and large weights: the weights are divided, the first by columns and the second by rows,
+// and one sum over ranks is all that is exchanged (Shoeybi et al., arXiv:1909.08053).
+TEST(Choice, WeightsOfAPerceptronArePaired) {
+  BoundProgram program = bind_text(
+      kPerceptron, {{DType::f32, {16, 1024}}, {DType::f32, {1024, 4096}}, {DType::f32, {4096, 1024}}});
+  Choice choice = chosen(program, "x=4", "X[*, *] Y[*, *]");
+  EXPECT_EQ(layout_of(choice, program, "U"), "U[*, x]");
+  EXPECT_EQ(layout_of(choice, program, "H"), "H[*, x]");
+  EXPECT_EQ(layout_of(choice, program, "G"), "G[*, x]");
+  EXPECT_EQ(layout_of(choice, program, "V"), "V[x, *]");
+  // The sum over ranks is made in parts, which are gathered.
+  EXPECT_EQ(kinds(divided_as(program, choice)),
+            (std::vector<ExchangeKind>{ExchangeKind::reduce_scatter, ExchangeKind::all_gather}));
+}
+
+// Many rows and small weights: rows are divided, and nothing is exchanged.
+TEST(Choice, RowsOfABatchAreDividedWhereWeightsAreSmall) {
+  BoundProgram program = bind_text(
+      kPerceptron, {{DType::f32, {65536, 64}}, {DType::f32, {64, 64}}, {DType::f32, {64, 64}}});
+  Choice choice = chosen(program, "x=4", "");
+  EXPECT_EQ(layout_of(choice, program, "X"), "X[x, *]");
+  EXPECT_EQ(layout_of(choice, program, "Y"), "Y[x, *]");
+  EXPECT_TRUE(divided_as(program, choice).exchanges.empty());
+}
+
+// Cells that the busiest rank has of the product's three tensors where it computes: what it had and
+// what it got.
+double cells_touched(const Choice& choice, const BoundProgram& program) {
+  const Mesh& mesh = choice.distribution.mesh;
+  TensorId c = program.outputs[0];
+  std::vector<ReductionCut> cuts;
+  auto cut = choice.distribution.cuts.find(c);
+  if (cut != choice.distribution.cuts.end()) cuts = cut->second;
+  const TensorLayout& computed = choice.distribution.computed.at(c);
+  double most = 0;
+  for (size_t r = 0; r < mesh.ranks(); ++r) {
+    std::vector<int64_t> box = box_of(computed, program.tensors[c].shape, mesh, r).shape();
+    auto k = double(program.tensors[program.inputs[0]].shape[1]);
+    for (const ReductionCut& one : cuts) {
+      size_t part = part_of(mesh, one.parts.axes, r);
+      k = double(one.parts.starts[part + 1] - one.parts.starts[part]);
+    }
+    auto m = double(box[0]), n = double(box[1]);
+    most = std::max(most, m * k + k * n + m * n);
+  }
+  return most;
+}
+
+// The least a rank must have of the tensors of a product of which it computes its share, whatever
+// the shape of that share (Kwasniewski et al., arXiv:1908.09606, with extents as bounds).
+double least_touched(double m, double n, double k, double ranks) {
+  std::vector<double> extents{m, n, k};
+  std::sort(extents.begin(), extents.end());
+  double rest = m * n * k / ranks;
+  double a = std::min(extents[0], std::cbrt(rest));
+  double b = std::min(extents[1], std::sqrt(rest / a));
+  double c = rest / (a * b);
+  return a * b + b * c + a * c;
+}
+
+// Inputs and the output are spread over all ranks; messages cost nothing, so that bytes decide.
+TEST(Choice, ProductsMoveLittleMoreThanTheyMust) {
+  const std::vector<int64_t> extents{256, 512, 1024, 4096, 16384};
+  std::vector<std::array<int64_t, 3>> shapes;
+  for (int64_t m : extents) {
+    for (int64_t n : extents) {
+      for (int64_t k : extents) {
+        if (m <= n) shapes.push_back({m, n, k});
+      }
+    }
+  }
+  shapes.resize(60);
+  ChoiceOptions options;
+  options.links.any = {0, 0.01};
+  double worst = 0;
+  for (const auto& [m, n, k] : shapes) {
+    BoundProgram program =
+        bind_text("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+                  {{DType::f32, {m, k}}, {DType::f32, {k, n}}});
+    for (const char* mesh : {"x=2, y=2, z=2", "x=2, y=2, z=2, u=2", "x=2, y=2, z=2, u=2, v=2, w=2"}) {
+      Choice choice = chosen(program, mesh, "A[x.y.z, *] B[x.y.z, *] C[x.y.z, *]", options);
+      double bound = least_touched(double(m), double(n), double(k),
+                                   double(choice.distribution.mesh.ranks()));
+      double over = cells_touched(choice, program) / bound;
+      worst = std::max(worst, over);
+      EXPECT_LE(over, 1.1) << m << " x " << n << " x " << k << " on " << mesh;
+    }
+  }
+  std::cout << "at most " << worst << " times the bound\n";
+}
+
+std::string chain(int statements) {
+  std::string text = "function (X[T, D], W[D, D]) -> (Y) {";
+  std::string last = "X";
+  for (int s = 0; s < statements; ++s) {
+    std::string next = s + 1 == statements ? "Y" : "T" + std::to_string(s);
+    text += s % 2 == 0 ? next + "[t, d: T, D] = +(" + last + "[t, e] * W[e, d]);"
+                       : next + " = tanh(" + last + ");";
+    last = next;
+  }
+  return text + "}";
+}
+
+TEST(Choice, LongProgramsAreSearchedInLinearTime) {
+  std::vector<InputType> types{{DType::f32, {512, 512}}, {DType::f32, {512, 512}}};
+  BoundProgram shorter = bind_text(chain(26), types), longer = bind_text(chain(50), types);
+  for (const char* mesh : {"x=8", "x=2, y=4"}) {
+    size_t few = chosen(shorter, mesh, "").evaluated;
+    auto begin = std::chrono::steady_clock::now();
+    size_t many = chosen(longer, mesh, "").evaluated;
+    std::cout << mesh << ": " << many << " "
+              << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
+    EXPECT_LE(many, 3 * few);
+    EXPECT_LE(many, 200000u);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/distribute/needs.h"
 #include "core/ir/analysis/uses.h"
@@ -34,7 +35,11 @@ std::vector<size_t> useful_axes(const Mesh& mesh, const std::vector<size_t>& wit
 
 // Leaves out what cannot be divided, and the shortest places as long as there are too many ways.
 std::vector<Place> considered(std::vector<Place> places, size_t axes) {
-  std::erase_if(places, [](const Place& p) { return p.extent < 2; });
+  // Of places with one value one is enough: it says which ranks have that.
+  bool one = false;
+  std::erase_if(places, [&](const Place& p) {
+    return p.extent < 1 || (p.extent == 1 && std::exchange(one, true));
+  });
   auto ways = [&] { return std::pow(static_cast<double>(places.size() + 1), axes); };
   while (!places.empty() && ways() > kMostWays) {
     auto shortest = std::min_element(

@@ -133,12 +133,7 @@ void ChoiceModel::add_statement(const BoundStatement& statement) {
   how.named = cuts != named_.cuts.end() ? &cuts->second : nullptr;
   how.divide_terms = options_.divide_terms;
   s.ways = possible_ways(program_, mesh(), statement, uneven_, how);
-  for (const TensorLayout& layout : std::vector(tensors_[s.result].layouts)) {
-    Way at_home{layout, how.named != nullptr ? *how.named : std::vector<ReductionCut>{}};
-    at_home.computed = without(layout, at_home.axes(), mesh());
-    bool known = std::find(s.ways.begin(), s.ways.end(), at_home) != s.ways.end();
-    if (!known && tensors_[s.result].layouts.size() == 1) s.ways.push_back(std::move(at_home));
-  }
+  if (named_.named[result]) add_way_of_result(s, how.named);
   if (const auto* c = std::get_if<Contraction>(&statement)) {
     add_ways(s, *c);
     add_partial_layouts(s);
@@ -146,6 +141,19 @@ void ChoiceModel::add_statement(const BoundStatement& statement) {
     for (size_t w = 0; w < s.ways.size(); ++w) whole_way(s, w);
   }
   statements_.push_back(std::move(s));
+}
+
+// Where a result is named it may be computed as it lies, however that is written.
+void ChoiceModel::add_way_of_result(Statement& s, const std::vector<ReductionCut>* cuts) {
+  const TensorLayout& layout = tensors_[s.result].layouts[0];
+  Way own{layout, cuts != nullptr ? *cuts : std::vector<ReductionCut>{}};
+  own.computed = without(layout, own.axes(), mesh());
+  std::vector<bool> may_be_cut = dims_to_cut(program_, *s.what);
+  for (size_t d = 0; d < may_be_cut.size(); ++d) {
+    if (!may_be_cut[d]) own.computed.dims[d] = {};
+  }
+  bool known = std::find(s.ways.begin(), s.ways.end(), own) != s.ways.end();
+  if (!known) s.ways.push_back(std::move(own));
 }
 
 // A temporary may stay a sum of parts: who reads it adds them up then.

@@ -77,6 +77,7 @@ class ChoiceModel {
   void declare(TensorId id, bool input, const std::vector<bool>& may_be_cut);
   void add_layout(Tensor& tensor, TensorLayout layout);
   void add_statement(const BoundStatement& statement);
+  void add_way_of_result(Statement& s, const std::vector<ReductionCut>* cuts);
   void add_partial_layouts(const Statement& s);
   void add_ways(Statement& s, const Contraction& c);
   void whole_way(Statement& s, size_t way);

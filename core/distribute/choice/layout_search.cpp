@@ -18,6 +18,11 @@ constexpr int kMostRounds = 8;
 // What is less of a difference is none: sums in another order.
 constexpr double kLess = 1 - 1e-9;
 
+// Whether a later statement may share the reading.
+bool stays(const ChoiceModel::Reading& reading, size_t s) {
+  return reading.shared && reading.last_use > s;
+}
+
 bool has(const std::vector<size_t>& list, size_t one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -35,6 +40,7 @@ struct LayoutSearch::Beginning {
 struct LayoutSearch::Step {
   size_t from = 0, way = 0, layout = 0;  // of the result
   std::vector<std::pair<size_t, size_t>> placed;  // tensors that are read first, and their layouts
+  std::vector<size_t> done;                       // exchanges that later statements may share
   double ns = 0;
 };
 
@@ -89,19 +95,21 @@ std::vector<size_t> LayoutSearch::places_for(size_t s, size_t way, size_t tensor
   return order;
 }
 
-void LayoutSearch::steps_of_way(const Beginning& from, size_t number, size_t s, size_t way,
-                                std::vector<Step>& into) {
+// What a way costs before its result is put anywhere, with each choice of the tensors that are read
+// first.
+std::vector<LayoutSearch::Step> LayoutSearch::readings_of_way(const Beginning& from, size_t s,
+                                                              size_t way) {
   const ChoiceModel::Statement& statement = model_.statements()[s];
-  Step first;
-  first.from = number;
-  first.way = way;
-  first.ns = from.ns + statement.compute_ns[way];
-  std::vector<Step> steps{std::move(first)};
-  for (size_t reading : statement.readings[way]) {
-    const ChoiceModel::Reading& r = model_.reading(reading);
+  std::vector<Step> steps(1);
+  steps[0].way = way;
+  steps[0].ns = from.ns + statement.compute_ns[way];
+  for (size_t number : statement.readings[way]) {
+    const ChoiceModel::Reading& r = model_.reading(number);
     size_t layout = from.assignment.layouts[r.tensor];
-    if (layout == kNone || has(from.done, reading)) continue;
-    steps[0].ns += model_.read_ns(reading, layout);
+    if (layout == kNone || has(from.done, number)) continue;
+    double ns = model_.read_ns(number, layout);
+    steps[0].ns += ns;
+    if (stays(r, s) && ns > 0) steps[0].done.push_back(number);
   }
   for (size_t tensor : statement.reads) {
     if (from.assignment.layouts[tensor] != kNone) continue;
@@ -111,22 +119,55 @@ void LayoutSearch::steps_of_way(const Beginning& from, size_t number, size_t s, 
       for (Step step : steps) {
         step.placed.emplace_back(tensor, place);
         step.ns += ns[place];
+        for (size_t number : statement.readings[way]) {
+          const ChoiceModel::Reading& r = model_.reading(number);
+          bool kept = r.tensor == tensor && stays(r, s) && model_.read_ns(number, place) > 0;
+          if (kept) step.done.push_back(number);
+        }
         longer.push_back(std::move(step));
       }
     }
     steps = std::move(longer);
   }
+  evaluated_ += steps.size();
+  return steps;
+}
+
+// Of all ways that leave the same behind only the cheapest.
+void LayoutSearch::steps_of(const Beginning& from, size_t number, size_t s,
+                            std::vector<Step>& into) {
+  const ChoiceModel::Statement& statement = model_.statements()[s];
   const ChoiceModel::Tensor& result = model_.tensors()[statement.result];
-  for (size_t l = 0; l < result.layouts.size(); ++l) {
-    double writing = model_.write_ns(s, way, l) + result.held_ns[l];
-    if (writing == kNever) continue;
-    for (Step step : steps) {
-      step.layout = l;
-      step.ns += writing;
-      into.push_back(std::move(step));
+  std::map<std::pair<std::vector<size_t>, std::vector<std::pair<size_t, size_t>>>,
+           std::vector<Step>>
+      alike;
+  for (size_t way = 0; way < statement.ways.size(); ++way) {
+    for (Step& step : readings_of_way(from, s, way)) {
+      std::vector<std::pair<size_t, size_t>> living;
+      for (const auto& [tensor, layout] : step.placed) {
+        if (model_.tensors()[tensor].last_use > s) living.emplace_back(tensor, layout);
+      }
+      std::sort(step.done.begin(), step.done.end());
+      step.from = number;
+      alike[{step.done, std::move(living)}].push_back(std::move(step));
     }
   }
-  evaluated_ += steps.size();
+  for (const auto& [left_behind, steps] : alike) {
+    for (size_t l = 0; l < result.layouts.size(); ++l) {
+      const Step* best = nullptr;
+      double least = kNever;
+      for (const Step& step : steps) {
+        double ns = step.ns + model_.write_ns(s, step.way, l) + result.held_ns[l];
+        if (ns >= least) continue;
+        least = ns;
+        best = &step;
+      }
+      if (best == nullptr) continue;
+      into.push_back(*best);
+      into.back().layout = l;
+      into.back().ns = least;
+    }
+  }
 }
 
 LayoutSearch::Beginning LayoutSearch::taken(const Beginning& from, const Step& step,
@@ -136,9 +177,7 @@ LayoutSearch::Beginning LayoutSearch::taken(const Beginning& from, const Step& s
   next.assignment.ways[s] = step.way;
   next.assignment.layouts[model_.statements()[s].result] = step.layout;
   for (const auto& [tensor, layout] : step.placed) next.assignment.layouts[tensor] = layout;
-  for (size_t number : model_.statements()[s].readings[step.way]) {
-    if (model_.reading(number).shared && !has(next.done, number)) next.done.push_back(number);
-  }
+  next.done.insert(next.done.end(), step.done.begin(), step.done.end());
   std::erase_if(next.done, [&](size_t number) { return model_.reading(number).last_use <= s; });
   std::sort(next.done.begin(), next.done.end());
   return next;
@@ -164,9 +203,7 @@ std::vector<Assignment> LayoutSearch::beginnings() {
     checkpoint();
     std::vector<Step> steps;
     for (size_t b = 0; b < kept.size(); ++b) {
-      for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
-        steps_of_way(kept[b], b, s, way, steps);
-      }
+      steps_of(kept[b], b, s, steps);
     }
     std::stable_sort(steps.begin(), steps.end(),
                      [](const Step& a, const Step& b) { return a.ns < b.ns; });
@@ -203,6 +240,17 @@ double LayoutSearch::local_ns(const Assignment& a, size_t s, size_t way) {
   return ns;
 }
 
+// The same if all that can be shared is read for nothing.
+double LayoutSearch::least_ns(const Assignment& a, size_t s, size_t way) {
+  const ChoiceModel::Statement& statement = model_.statements()[s];
+  double ns = statement.compute_ns[way] + model_.write_ns(s, way, a.layouts[statement.result]);
+  for (size_t number : statement.readings[way]) {
+    const ChoiceModel::Reading& reading = model_.reading(number);
+    if (!reading.shared) ns += model_.read_ns(number, a.layouts[reading.tensor]);
+  }
+  return ns;
+}
+
 void LayoutSearch::choose_way(Assignment& a, size_t s) {
   double least = local_ns(a, s, a.ways[s]);
   for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
@@ -229,20 +277,23 @@ bool LayoutSearch::improve_tensor(Assignment& a, size_t tensor, double& least) {
   return better;
 }
 
-// Other statements may share what another way reads, and the result may lie where it is computed.
+// Other statements may share what another way reads: it is tried where it may be cheaper so. The
+// result lies where it did, or where it is computed then.
 bool LayoutSearch::improve_way(Assignment& a, size_t s, double& least) {
   bool better = false;
-  size_t result = model_.statements()[s].result;
-  for (size_t way = 0; way < model_.statements()[s].ways.size(); ++way) {
-    Assignment other = a;
-    other.ways[s] = way;
-    for (size_t l = 0; l < model_.tensors()[result].layouts.size(); ++l) {
-      other.layouts[result] = l;
-      if (model_.write_ns(s, way, l) == kNever) continue;
+  const ChoiceModel::Statement& statement = model_.statements()[s];
+  for (size_t way = 0; way < statement.ways.size(); ++way) {
+    for (size_t l = 0; l < model_.tensors()[statement.result].layouts.size(); ++l) {
+      bool moves = l != a.layouts[statement.result];
+      if (moves && model_.write_ns(s, way, l) > 0) continue;
+      if (!moves && least_ns(a, s, way) >= local_ns(a, s, a.ways[s])) continue;
+      Assignment other = a;
+      other.ways[s] = way;
+      other.layouts[statement.result] = l;
       double ns = cost(other).all();
       if (!(ns < least * kLess)) continue;
       least = ns;
-      a = other;
+      a = std::move(other);
       better = true;
     }
   }
@@ -258,10 +309,6 @@ void LayoutSearch::improve(Assignment& a) {
     for (size_t s = 0; s < a.ways.size(); ++s) better = improve_way(a, s, least) || better;
     if (!better) return;
   }
-}
-
-void LayoutSearch::improve_ways(Assignment& a) {
-  for (size_t s = 0; s < a.ways.size(); ++s) choose_way(a, s);
 }
 
 }  // namespace tile

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "core/distribute/choice/choice_model.h"
@@ -23,24 +22,22 @@ class LayoutSearch {
   // Cheapest first.
   std::vector<Assignment> beginnings();
   // Gives single tensors other layouts, and the statements around them other ways, as long as that
-  // makes it cheaper. `fixed`: layouts stay, ways may change.
+  // makes it cheaper.
   void improve(Assignment& assignment);
-  void improve_ways(Assignment& assignment);
   ChoiceCost cost(const Assignment& assignment);
   size_t evaluated() const { return evaluated_; }
 
  private:
   struct Beginning;
   struct Step;
-  struct Placed;
-  std::vector<Step> steps_of(const Beginning& from, size_t number, size_t s);
-  void steps_of_way(const Beginning& from, size_t number, size_t s, size_t way,
-                    std::vector<Step>& into);
+  std::vector<Step> readings_of_way(const Beginning& from, size_t s, size_t way);
+  void steps_of(const Beginning& from, size_t number, size_t s, std::vector<Step>& into);
   std::vector<size_t> places_for(size_t s, size_t way, size_t tensor, const Beginning& from,
                                  std::vector<double>& ns);
   Beginning taken(const Beginning& from, const Step& step, size_t s) const;
   std::vector<size_t> key_of(const Beginning& b, size_t s) const;
   double local_ns(const Assignment& a, size_t s, size_t way);
+  double least_ns(const Assignment& a, size_t s, size_t way);
   void choose_way(Assignment& a, size_t s);
   bool improve_tensor(Assignment& a, size_t tensor, double& least);
   bool improve_way(Assignment& a, size_t s, double& least);
