@@ -14,6 +14,7 @@
 namespace tile {
 namespace {
 
+constexpr double kUnknown = -1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<int64_t> key_of(const NeededCells& cells) {
@@ -107,6 +108,7 @@ void ChoiceModel::add_layout(Tensor& tensor, TensorLayout layout) {
 }
 
 size_t ChoiceModel::number_of(size_t tensor, const TensorLayout& layout) {
+  internal_check(table_.empty(), "choice: a layout that comes late");
   Tensor& t = tensors_[tensor];
   auto found = std::find(t.layouts.begin(), t.layouts.end(), layout);
   if (found != t.layouts.end()) return static_cast<size_t>(found - t.layouts.begin());
@@ -333,7 +335,7 @@ void ChoiceModel::note_uses() {
 double ChoiceModel::read_ns(size_t reading, size_t layout) {
   Reading& r = readings_[reading];
   const std::vector<TensorLayout>& layouts = tensors_[r.tensor].layouts;
-  if (r.ns.size() < layouts.size()) r.ns.resize(layouts.size(), -1);
+  if (r.ns.empty()) r.ns.assign(layouts.size(), kUnknown);
   if (r.ns[layout] < 0) r.ns[layout] = reading_ns(r, layouts[layout]);
   return r.ns[layout];
 }
@@ -353,15 +355,42 @@ double ChoiceModel::reading_ns(const Reading& reading, const TensorLayout& layou
   return traffic_.cost(layout, cells_of_layout(kept, shape, mesh()), width).ns;
 }
 
-double ChoiceModel::write_ns(size_t statement, size_t way, size_t layout) {
-  write_ns_.resize(statements_.size());
+// Statements whose results are alike share the times of putting them where they lie.
+size_t ChoiceModel::table_of(size_t statement) const {
   const Statement& s = statements_[statement];
-  std::vector<std::vector<double>>& of_ways = write_ns_[statement];
-  of_ways.resize(s.ways.size());
-  const std::vector<TensorLayout>& layouts = tensors_[s.result].layouts;
-  if (of_ways[way].size() < layouts.size()) of_ways[way].resize(layouts.size(), -1);
-  double& known = of_ways[way][layout];
-  if (known < 0) known = writing_ns(s, s.ways[way], layouts[layout]);
+  const auto* c = std::get_if<Contraction>(s.what);
+  const BoundTensor& result = at(tensors_[s.result].id);
+  for (size_t o = 0; o < statement; ++o) {
+    const Statement& other = statements_[o];
+    const auto* d = std::get_if<Contraction>(other.what);
+    const BoundTensor& before = at(tensors_[other.result].id);
+    bool alike = table_[o] == o && before.shape == result.shape && before.type == result.type &&
+                 s.marks == other.marks && s.ways == other.ways &&
+                 tensors_[s.result].layouts == tensors_[other.result].layouts;
+    bool sums_alike = c == nullptr || (d != nullptr && c->accumulator == d->accumulator &&
+                                       c->outputs.size() == d->outputs.size());
+    if (alike && sums_alike && (c != nullptr || d == nullptr)) return o;
+  }
+  return statement;
+}
+
+void ChoiceModel::make_tables() {
+  for (size_t s = table_.size(); s < statements_.size(); ++s) {
+    table_.push_back(table_of(s));
+    const Statement& statement = statements_[s];
+    size_t layouts = tensors_[statement.result].layouts.size();
+    write_ns_.emplace_back();
+    if (table_[s] == s) write_ns_[s].assign(statement.ways.size(), std::vector(layouts, kUnknown));
+  }
+}
+
+double ChoiceModel::write_ns(size_t statement, size_t way, size_t layout) {
+  if (table_.empty()) make_tables();
+  double& known = write_ns_[table_[statement]][way][layout];
+  if (known < 0) {
+    const Statement& s = statements_[statement];
+    known = writing_ns(s, s.ways[way], tensors_[s.result].layouts[layout]);
+  }
   return known;
 }
 

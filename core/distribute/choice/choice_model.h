@@ -51,7 +51,7 @@ class ChoiceModel {
     NeededCells cells;
     size_t last_use = 0;  // the last statement of which some way has it
     bool shared = false;  // by several statements
-    std::vector<double> ns;  // by layout; less than 0: not known yet
+    std::vector<double> ns;  // by layout, as far as it was asked for
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const std::vector<Statement>& statements() const { return statements_; }
@@ -63,7 +63,7 @@ class ChoiceModel {
   // Until the result lies under the layout; infinite: it cannot be computed so.
   double write_ns(size_t statement, size_t way, size_t layout);
 
-  // The layout's number, which it gets where it has none.
+  // The layout's number, which it gets where it has none. Before the first question for a time.
   size_t number_of(size_t tensor, const TensorLayout& layout);
   const Mesh& mesh() const { return named_.mesh; }
   size_t tensor_of(TensorId id) const { return *number_[id]; }
@@ -94,6 +94,8 @@ class ChoiceModel {
   void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
   size_t intern(TensorId accessed, bool makes_view, NeededCells cells);
   void note_uses();
+  size_t table_of(size_t statement) const;
+  void make_tables();
   double reading_ns(const Reading& reading, const TensorLayout& layout) const;
   double writing_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
   double sum_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
@@ -110,6 +112,7 @@ class ChoiceModel {
   std::vector<size_t> last_readings_;
   IdVector<TensorId, std::optional<size_t>> number_;
   std::map<std::pair<TensorId, std::vector<int64_t>>, size_t> known_readings_;
+  std::vector<size_t> table_;  // of each statement: whose row of the next it has
   std::vector<std::vector<std::vector<double>>> write_ns_;  // [statement][way][layout]
 };
 

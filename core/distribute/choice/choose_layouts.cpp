@@ -11,7 +11,7 @@ namespace tile {
 namespace {
 
 // Beginnings that are improved, the cheapest ones.
-constexpr size_t kImproved = 3;
+constexpr size_t kImproved = 2;
 
 class Chooser {
  public:
@@ -25,7 +25,11 @@ class Chooser {
     // They may add layouts to the model, and so come first.
     Assignment whole = everything_whole(), followed = followers();
     LayoutSearch search(model_, options_.beam);
-    for (size_t s = 0; s < followed.ways.size(); ++s) take_own_way(followed, s);
+    for (size_t s = 0; s < followed.ways.size(); ++s) {
+      take_own_way(followed, s);
+      size_t result = model_.statements()[s].result;
+      if (!std::isfinite(model_.write_ns(s, 0, whole.layouts[result]))) take_own_way(whole, s);
+    }
     choice_.whole = search.cost(whole);
     choice_.followed = search.cost(followed);
     std::vector<Assignment> starts = search.beginnings();
@@ -33,8 +37,10 @@ class Chooser {
       return search.cost(a).all() < search.cost(b).all();
     });
     if (starts.size() > kImproved) starts.resize(kImproved);
-    starts.push_back(std::move(followed));
-    starts.push_back(std::move(whole));
+    double cheapest = search.cost(starts[0]).all();
+    for (Assignment* other : {&followed, &whole}) {
+      if (search.cost(*other).all() < cheapest) starts.push_back(std::move(*other));
+    }
     std::optional<Assignment> best;
     for (Assignment& start : starts) {
       search.improve(start);
@@ -57,11 +63,7 @@ class Chooser {
       bool open = model_.tensors()[t].layouts.size() > 1;
       a.layouts.push_back(open ? model_.number_of(t, whole_layout(dims)) : 0);
     }
-    for (size_t s = 0; s < model_.statements().size(); ++s) {
-      a.ways.push_back(0);
-      size_t result = model_.statements()[s].result;
-      if (!std::isfinite(model_.write_ns(s, 0, a.layouts[result]))) take_own_way(a, s);
-    }
+    a.ways.assign(model_.statements().size(), 0);
     return a;
   }
 
