@@ -31,7 +31,9 @@ std::string_view to_string(ExchangeKind kind) {
 
 void Traffic::add(size_t sender, size_t receiver, int64_t bytes, const Link& link) {
   cost_.bytes = checked_add(cost_.bytes, bytes);
-  bool first = peers_.insert(sender * ends_.size() / 2 + receiver).second;
+  size_t pair = sender * ends_.size() / 2 + receiver;
+  bool first = !seen_[pair];
+  seen_[pair] = true;
   for (size_t end : {2 * sender, 2 * receiver + 1}) {
     End& one = ends_[end];
     one.bytes += bytes;

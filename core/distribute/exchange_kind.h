@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "core/distribute/transfers.h"
@@ -55,7 +54,7 @@ struct ExchangeCost {
 // Adds up the messages of one exchange.
 class Traffic {
  public:
-  explicit Traffic(size_t ranks) : ends_(2 * ranks) {}
+  explicit Traffic(size_t ranks) : ends_(2 * ranks), seen_(ranks * ranks, false) {}
   // Parts that a rank sends to another make one message.
   void add(size_t sender, size_t receiver, int64_t bytes, const Link& link);
   const ExchangeCost& cost() const { return cost_; }  // without its kind
@@ -66,7 +65,7 @@ class Traffic {
     double ns = 0;
   };
   std::vector<End> ends_;  // of each rank: what it sends, what it receives
-  std::unordered_set<size_t> peers_;
+  std::vector<bool> seen_;  // of each pair of ranks, whether it has a message
   ExchangeCost cost_;
 };
 

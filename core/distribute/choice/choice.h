@@ -25,7 +25,7 @@ struct ChoiceOptions {
   // in another order.
   bool divide_terms = true;
   // How many beginnings of a choice are kept at each statement.
-  size_t beam = 24;
+  size_t beam = 16;
   // Also finds the next best way of each statement, for explain.
   bool alternatives = false;
 };

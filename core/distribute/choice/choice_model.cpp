@@ -14,6 +14,8 @@
 namespace tile {
 namespace {
 
+// Ways of a statement that are looked at closely.
+constexpr size_t kMostKept = 64;
 constexpr double kUnknown = -1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -174,39 +176,81 @@ void ChoiceModel::add_partial_layouts(const Statement& s) {
 }
 
 void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
-  bool divides = std::any_of(s.ways.begin(), s.ways.end(), [](const Way& w) {
-    return !w.cuts.empty();
-  });
+  bool divides =
+      std::any_of(s.ways.begin(), s.ways.end(), [](const Way& w) { return !w.cuts.empty(); });
   s.marks = divides && needs_marks(program_, c);
   std::vector<PieceCost> pieces;
   for (const Piece& piece : c.pieces) {
     pieces.push_back({std::make_unique<PieceImages>(program_, piece), work_of_point(c, piece)});
   }
-  const Shape& shape = at(c.outputs[0]).shape;
-  for (const Way& way : s.ways) {
-    checkpoint();
-    std::vector<Box> boxes = boxes_of(way.computed, shape, mesh());
-    std::vector<std::vector<PieceNeeds>> needs = needs_of_ranks(c, pieces, way, boxes);
+  std::vector<ComputedWay> computed;
+  for (size_t w = 0; w < s.ways.size(); ++w) computed.push_back(computed_way(c, pieces, s.ways[w]));
+  std::vector<Way> ways;
+  for (size_t w : promising(computed)) {
+    ComputedWay& way = computed[w];
     std::vector<size_t>& readings = s.readings.emplace_back();
-    std::vector<double> bytes(boxes.size(), 0);
-    for (const Window& window : windows_of(c, needs, program_.tensors).all) {
-      NeededCells cells(boxes.size());
-      for (size_t r = 0; r < boxes.size(); ++r) {
-        for (const Box& box : window.needed[r]) {
-          bytes[r] += static_cast<double>(box.count()) *
-                      static_cast<double>(byte_size(at(window.tensor).type));
-          for (NeedPart& part : unwrapped(box, at(window.tensor).shape)) {
-            cells[r].push_back(std::move(part.cells));
-          }
+    for (auto& [tensor, cells] : way.windows) read(readings, tensor, std::move(cells));
+    // Where terms are divided the default goes in after the sum, which is about as far away.
+    bool filled = c.fill && (s.ways[w].cuts.empty() || s.marks);
+    const Shape& shape = at(c.outputs[0]).shape;
+    if (filled) read(readings, *c.fill, cells_of_layout(s.ways[w].computed, shape, mesh()));
+    s.compute_ns.push_back(way.ns);
+    ways.push_back(std::move(s.ways[w]));
+  }
+  s.ways = std::move(ways);
+}
+
+// Of very many ways those that compute fast and touch little: what is touched and is not there must
+// come. The first one, which divides nothing, and the last one, which is as the text says, stay.
+std::vector<size_t> ChoiceModel::promising(const std::vector<ComputedWay>& ways) const {
+  std::vector<size_t> order(ways.size());
+  for (size_t w = 0; w < ways.size(); ++w) order[w] = w;
+  if (ways.size() <= kMostKept) return order;
+  auto ns = [&](size_t w) {
+    bool stays = w == 0 || w + 1 == ways.size();
+    return stays ? 0 : ways[w].ns + ways[w].most_bytes / options_.links.over({0}).bytes_per_ns;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ns(a) < ns(b); });
+  order.resize(kMostKept);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+ChoiceModel::ComputedWay ChoiceModel::computed_way(const Contraction& c,
+                                                   const std::vector<PieceCost>& pieces,
+                                                   const Way& way) const {
+  checkpoint();
+  const BoundTensor& result = at(c.outputs[0]);
+  std::vector<Box> boxes = boxes_of(way.computed, result.shape, mesh());
+  std::vector<std::vector<PieceNeeds>> needs = needs_of_ranks(c, pieces, way, boxes);
+  ComputedWay computed;
+  std::vector<double> bytes;
+  for (const Box& box : boxes) {
+    bytes.push_back(static_cast<double>(box.count()) *
+                    static_cast<double>(byte_size(result.type)));
+  }
+  for (const Window& window : windows_of(c, needs, program_.tensors).all) {
+    NeededCells cells(boxes.size());
+    auto width = static_cast<double>(byte_size(at(window.tensor).type));
+    for (size_t r = 0; r < boxes.size(); ++r) {
+      for (const Box& box : window.needed[r]) {
+        bytes[r] += static_cast<double>(box.count()) * width;
+        for (NeedPart& part : unwrapped(box, at(window.tensor).shape)) {
+          cells[r].push_back(std::move(part.cells));
         }
       }
-      read(readings, window.tensor, std::move(cells));
     }
-    // Where terms are divided the default goes in after the sum, which is about as far away.
-    bool filled = c.fill && (way.cuts.empty() || s.marks);
-    if (filled) read(readings, *c.fill, cells_of_layout(way.computed, shape, mesh()));
-    s.compute_ns.push_back(compute_ns(c, pieces, needs, boxes, bytes));
+    computed.windows.emplace_back(window.tensor, std::move(cells));
   }
+  // Of the slowest rank: its arithmetic, or its data once through memory.
+  for (size_t r = 0; r < boxes.size(); ++r) {
+    double work = 0;
+    for (size_t p = 0; p < pieces.size(); ++p) work += needs[r][p].points * pieces[p].work;
+    computed.most_bytes = std::max(computed.most_bytes, bytes[r]);
+    computed.ns = std::max({computed.ns, work / options_.rates.multiply_adds_per_ns,
+                            bytes[r] / options_.rates.bytes_per_ns});
+  }
+  return computed;
 }
 
 // Sorts and scatters read what Partitioner::sort and Partitioner::scatter do.
@@ -275,23 +319,6 @@ std::vector<std::vector<PieceNeeds>> ChoiceModel::needs_of_ranks(
     }
   }
   return needs;
-}
-
-// Of the slowest rank: its arithmetic, or its data once through memory.
-double ChoiceModel::compute_ns(const Contraction& c, const std::vector<PieceCost>& pieces,
-                               const std::vector<std::vector<PieceNeeds>>& needs,
-                               const std::vector<Box>& boxes,
-                               const std::vector<double>& read_bytes) const {
-  double slowest = 0;
-  for (size_t r = 0; r < boxes.size(); ++r) {
-    double work = 0;
-    for (size_t p = 0; p < pieces.size(); ++p) work += needs[r][p].points * pieces[p].work;
-    double bytes = read_bytes[r] + static_cast<double>(boxes[r].count()) *
-                                       static_cast<double>(byte_size(at(c.outputs[0]).type));
-    slowest = std::max({slowest, work / options_.rates.multiply_adds_per_ns,
-                        bytes / options_.rates.bytes_per_ns});
-  }
-  return slowest;
 }
 
 void ChoiceModel::read(std::vector<size_t>& into, TensorId id, NeededCells cells) {

@@ -87,9 +87,14 @@ class ChoiceModel {
                                                       const std::vector<PieceCost>& pieces,
                                                       const Way& way,
                                                       const std::vector<Box>& boxes) const;
-  double compute_ns(const Contraction& c, const std::vector<PieceCost>& pieces,
-                    const std::vector<std::vector<PieceNeeds>>& needs,
-                    const std::vector<Box>& boxes, const std::vector<double>& read_bytes) const;
+  // What a way takes on the slowest rank, and what it reads.
+  struct ComputedWay {
+    double ns = 0, most_bytes = 0;
+    std::vector<std::pair<TensorId, NeededCells>> windows;
+  };
+  ComputedWay computed_way(const Contraction& c, const std::vector<PieceCost>& pieces,
+                           const Way& way) const;
+  std::vector<size_t> promising(const std::vector<ComputedWay>& ways) const;
   // Readings of a tensor: with what makes it, where it is a view.
   void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
   size_t intern(TensorId accessed, bool makes_view, NeededCells cells);
