@@ -64,7 +64,7 @@ class Traffic {
     int64_t bytes = 0, messages = 0;
     double ns = 0;
   };
-  std::vector<End> ends_;  // of each rank: what it sends, what it receives
+  std::vector<End> ends_;   // of each rank: what it sends, what it receives
   std::vector<bool> seen_;  // of each pair of ranks, whether it has a message
   ExchangeCost cost_;
 };

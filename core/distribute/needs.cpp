@@ -286,8 +286,8 @@ PieceNeeds PieceImages::of_intervals(const Box& stores,
   for (const Access& store : piece_.stores) {
     for (size_t d = 0; d < store.index.size(); ++d) {
       const Affine& form = store.index[d].affine;
-      none = none || (form.is_constant() && (form.constant.num() < stores.lo[d] ||
-                                             form.constant.num() >= stores.hi[d]));
+      none = none || (form.is_constant() &&
+                      (form.constant.num() < stores.lo[d] || form.constant.num() >= stores.hi[d]));
       narrow(values, form, stores.lo[d], stores.hi[d]);
     }
   }
@@ -301,9 +301,8 @@ PieceNeeds PieceImages::of_intervals(const Box& stores,
   }
   if (none) return {true, {}, 0};
   for (const Access& load : piece_.loads) {
-    needs.loads.push_back(need_of(program_, load, [&](const Affine& form) {
-      return image(form, values);
-    }));
+    needs.loads.push_back(
+        need_of(program_, load, [&](const Affine& form) { return image(form, values); }));
   }
   return needs;
 }

@@ -133,8 +133,7 @@ TensorLayout layout_of_sums(const BoundProgram& program, const Contraction& c,
 
 TensorLayout Partitioner::layout_of_sums(const Contraction& c, const ContractionPlan& plan) const {
   PartialSums sums{plan.boxes, plan.axes(), static_cast<int64_t>(byte_size(c.accumulator))};
-  return tile::layout_of_sums(program_, c, d_.layouts[c.outputs[0]], sums, d_.mesh,
-                              options_.links);
+  return tile::layout_of_sums(program_, c, d_.layouts[c.outputs[0]], sums, d_.mesh, options_.links);
 }
 
 void Partitioner::sum_over_ranks(const Contraction& c, const ContractionPlan& plan) {

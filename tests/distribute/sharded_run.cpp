@@ -37,8 +37,8 @@ PartitionedProgram divided(const BoundProgram& program, const std::string& mesh_
   return partition(program, distribution_of(program, mesh, written), options);
 }
 
-Choice chosen(const BoundProgram& program, const std::string& mesh_text,
-              const std::string& layouts, const ChoiceOptions& options) {
+Choice chosen(const BoundProgram& program, const std::string& mesh_text, const std::string& layouts,
+              const ChoiceOptions& options) {
   Mesh mesh = parse_mesh(text_of("<mesh>", mesh_text));
   WrittenLayouts written = parse_layouts(text_of("<layout>", layouts), mesh);
   return choose_layouts(program, named_layouts(program, mesh, written), options);

@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <iostream>
 #include <limits>
 
 #include "core/distribute/choice/layout_search.h"
+#include "core/ir/analysis/uses.h"
 #include "tests/distribute/random_layouts.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/random_program.h"
-#include "core/ir/analysis/uses.h"
-#include "core/ir/text.h"
 #include "tests/support/run_tile.h"
 
 namespace tile::test {
@@ -123,7 +120,9 @@ TEST(Choice, ExhaustiveSearchFindsNothingMuchCheaper) {
     as_cheap += got <= *least * (1 + 1e-9);
     longest = std::max(longest, model.statements().size());
   }
-  std::cout << compared << " programs, " << as_cheap << " as cheap, up to " << longest << "\n";
+  RecordProperty("compared", compared);
+  RecordProperty("as_cheap", as_cheap);
+  RecordProperty("most_statements", std::to_string(longest));
   EXPECT_GT(compared, 0);
   EXPECT_GE(as_cheap, compared * 9 / 10);
 }
@@ -170,7 +169,6 @@ TEST(Choice, HandWrittenLayoutsExchangeNoLess) {
     Choice choice = choose_layouts(program, named, options);
     if (fills_sums(program, choice.distribution)) continue;
     double got = exchange_ns(divided_as(program, choice, options));
-    if (std::getenv("DUMP") && got > by_hand*1.1) { std::cout << "HAND\n"; for (TensorId id : program.tensors.ids()) std::cout << to_string(hand.layouts[id], program.tensors[id].name, mesh) << " " << to_string(choice.distribution.layouts[id], program.tensors[id].name, mesh) << print_integers(program.tensors[id].shape) << "\n"; std::cout << explain(choice); }
     SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" +
                  layouts.layouts + drawn.text);
     EXPECT_LE(got, by_hand * 1.1);
@@ -189,8 +187,9 @@ const char* const kPerceptron =
 // Few rows and large weights: the weights are divided, the first by columns and the second by rows,
 // and one sum over ranks is all that is exchanged (Shoeybi et al., arXiv:1909.08053).
 TEST(Choice, WeightsOfAPerceptronArePaired) {
-  BoundProgram program = bind_text(
-      kPerceptron, {{DType::f32, {16, 1024}}, {DType::f32, {1024, 4096}}, {DType::f32, {4096, 1024}}});
+  BoundProgram program =
+      bind_text(kPerceptron,
+                {{DType::f32, {16, 1024}}, {DType::f32, {1024, 4096}}, {DType::f32, {4096, 1024}}});
   Choice choice = chosen(program, "x=4", "X[*, *] Y[*, *]");
   EXPECT_EQ(layout_of(choice, program, "U"), "U[*, x]");
   EXPECT_EQ(layout_of(choice, program, "H"), "H[*, x]");
@@ -209,29 +208,6 @@ TEST(Choice, RowsOfABatchAreDividedWhereWeightsAreSmall) {
   EXPECT_EQ(layout_of(choice, program, "X"), "X[x, *]");
   EXPECT_EQ(layout_of(choice, program, "Y"), "Y[x, *]");
   EXPECT_TRUE(divided_as(program, choice).exchanges.empty());
-}
-
-// Cells that the busiest rank has of the product's three tensors where it computes: what it had and
-// what it got.
-double cells_touched(const Choice& choice, const BoundProgram& program) {
-  const Mesh& mesh = choice.distribution.mesh;
-  TensorId c = program.outputs[0];
-  std::vector<ReductionCut> cuts;
-  auto cut = choice.distribution.cuts.find(c);
-  if (cut != choice.distribution.cuts.end()) cuts = cut->second;
-  const TensorLayout& computed = choice.distribution.computed.at(c);
-  double most = 0;
-  for (size_t r = 0; r < mesh.ranks(); ++r) {
-    std::vector<int64_t> box = box_of(computed, program.tensors[c].shape, mesh, r).shape();
-    auto k = double(program.tensors[program.inputs[0]].shape[1]);
-    for (const ReductionCut& one : cuts) {
-      size_t part = part_of(mesh, one.parts.axes, r);
-      k = double(one.parts.starts[part + 1] - one.parts.starts[part]);
-    }
-    auto m = double(box[0]), n = double(box[1]);
-    most = std::max(most, m * k + k * n + m * n);
-  }
-  return most;
 }
 
 // The least a rank must have of the tensors of a product of which it computes its share, whatever
@@ -270,25 +246,23 @@ std::vector<std::array<int64_t, 3>> sixty_products() {
 TEST(Choice, ProductsMoveLittleMoreThanTheyMust) {
   ChoiceOptions options;
   options.links.any = {0, 0.01};
-  double worst = 0, worst_touched = 0;
+  double worst = 0;
   for (const auto& [m, n, k] : sixty_products()) {
     BoundProgram program =
         bind_text("function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
                   {{DType::f32, {m, k}}, {DType::f32, {k, n}}});
-    for (const auto& [mesh, axes] : std::vector<std::pair<std::string, std::string>>{
-             {"x=2, y=2, z=2", "x.y.z"}, {"x=2, y=2, z=2, u=2", "x.y.z.u"}, {"x=2, y=4, z=4", "x.y.z"}}) {
+    for (std::string axes : {"x.y.z", "x.y.z.u"}) {
+      std::string mesh = axes.size() == 5 ? "x=2, y=2, z=2" : "x=2, y=2, z=2, u=2";
       Choice choice = chosen(program, mesh,
                              "A[" + axes + ", *] B[" + axes + ", *] C[" + axes + ", *]", options);
-      double bound = least_touched(double(m), double(n), double(k),
-                                   double(choice.distribution.mesh.ranks()));
+      double bound =
+          least_touched(double(m), double(n), double(k), double(choice.distribution.mesh.ranks()));
       double over = busiest(divided_as(program, choice, options)) / 4 / bound;
       worst = std::max(worst, over);
       EXPECT_LE(over, 1.1) << m << " x " << n << " x " << k << " on " << mesh;
-      worst_touched = std::max(worst_touched, cells_touched(choice, program) / bound);
-      if (cells_touched(choice, program) / bound > 1.1) std::cout << m << " x " << n << " x " << k << " on " << mesh << " " << cells_touched(choice, program) / bound<<" " << over << "\n";
     }
   }
-  std::cout << "at most " << worst << " times the bound " << worst_touched << "\n";
+  RecordProperty("most_over_the_bound", std::to_string(worst));
 }
 
 std::string chain(int statements) {
@@ -308,12 +282,9 @@ TEST(Choice, LongProgramsAreSearchedInLinearTime) {
   BoundProgram shorter = bind_text(chain(26), types), longer = bind_text(chain(50), types);
   for (const char* mesh : {"x=8", "x=2, y=4"}) {
     size_t few = chosen(shorter, mesh, "").evaluated;
-    auto begin = std::chrono::steady_clock::now();
     size_t many = chosen(longer, mesh, "").evaluated;
-    std::cout << mesh << ": " << many << " "
-              << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
     EXPECT_LE(many, 3 * few);
-    EXPECT_LE(many, 200000u);
+    EXPECT_LE(many, 100000u);
   }
 }
 

@@ -42,9 +42,9 @@ std::vector<Place> considered(std::vector<Place> places, size_t axes) {
   });
   auto ways = [&] { return std::pow(static_cast<double>(places.size() + 1), axes); };
   while (!places.empty() && ways() > kMostWays) {
-    auto shortest = std::min_element(
-        places.begin(), places.end(),
-        [](const Place& a, const Place& b) { return a.extent < b.extent; });
+    auto shortest =
+        std::min_element(places.begin(), places.end(),
+                         [](const Place& a, const Place& b) { return a.extent < b.extent; });
     places.erase(shortest);
   }
   return places;

@@ -40,8 +40,8 @@ struct ChoiceCost {
 struct Choice {
   Distribution distribution;  // every tensor has its layout
   ChoiceCost cost;
-  ChoiceCost whole;     // where every rank has and computes all that the text leaves open
-  ChoiceCost followed;  // where unnamed tensors follow those that are named (complete_layouts)
+  ChoiceCost whole;      // where every rank has and computes all that the text leaves open
+  ChoiceCost followed;   // where unnamed tensors follow those that are named (complete_layouts)
   size_t evaluated = 0;  // ways of single statements that the search has priced
 
   // The next best way to compute a statement, and what it would take more.

@@ -186,7 +186,7 @@ void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
   std::vector<ComputedWay> computed;
   for (size_t w = 0; w < s.ways.size(); ++w) computed.push_back(computed_way(c, pieces, s.ways[w]));
   std::vector<Way> ways;
-  for (size_t w : promising(computed)) {
+  for (size_t w : promising(s, computed)) {
     ComputedWay& way = computed[w];
     std::vector<size_t>& readings = s.readings.emplace_back();
     for (auto& [tensor, cells] : way.windows) read(readings, tensor, std::move(cells));
@@ -200,17 +200,33 @@ void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
   s.ways = std::move(ways);
 }
 
-// Of very many ways those that compute fast and touch little: what is touched and is not there must
-// come. The first one, which divides nothing, and the last one, which is as the text says, stay.
-std::vector<size_t> ChoiceModel::promising(const std::vector<ComputedWay>& ways) const {
+// What a way takes at least: exchanges of tensors that are named, and of those that are not, of
+// which none is known yet, a little for what is touched.
+double ChoiceModel::least_ns(const Statement& s, const Way& way,
+                             const ComputedWay& computed) const {
+  constexpr double kTouched = 1e-3;
+  double ns = computed.ns + kTouched * computed.most_bytes / options_.links.any.bytes_per_ns;
+  for (const auto& [tensor, cells] : computed.windows) {
+    const Tensor& from = tensors_[tensor_of(storage_of(program_, tensor))];
+    bool known = from.layouts.size() == 1 && !at(tensor).view_of;
+    if (!known) continue;
+    ns +=
+        traffic_.cost(from.layouts[0], cells, static_cast<int64_t>(byte_size(at(tensor).type))).ns;
+  }
+  const std::vector<TensorLayout>& layouts = tensors_[s.result].layouts;
+  return layouts.size() == 1 ? ns + writing_ns(s, way, layouts[0]) : ns;
+}
+
+// Of very many ways those that may take the least. The first one, which divides nothing, and the
+// last one, which is as the text says, stay.
+std::vector<size_t> ChoiceModel::promising(const Statement& s,
+                                           const std::vector<ComputedWay>& ways) const {
   std::vector<size_t> order(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) order[w] = w;
   if (ways.size() <= kMostKept) return order;
-  auto ns = [&](size_t w) {
-    bool stays = w == 0 || w + 1 == ways.size();
-    return stays ? 0 : ways[w].ns + ways[w].most_bytes / options_.links.over({0}).bytes_per_ns;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ns(a) < ns(b); });
+  std::vector<double> ns(ways.size(), 0);
+  for (size_t w = 1; w + 1 < ways.size(); ++w) ns[w] = least_ns(s, s.ways[w], ways[w]);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ns[a] < ns[b]; });
   order.resize(kMostKept);
   std::sort(order.begin(), order.end());
   return order;
@@ -226,8 +242,7 @@ ChoiceModel::ComputedWay ChoiceModel::computed_way(const Contraction& c,
   ComputedWay computed;
   std::vector<double> bytes;
   for (const Box& box : boxes) {
-    bytes.push_back(static_cast<double>(box.count()) *
-                    static_cast<double>(byte_size(result.type)));
+    bytes.push_back(static_cast<double>(box.count()) * static_cast<double>(byte_size(result.type)));
   }
   for (const Window& window : windows_of(c, needs, program_.tensors).all) {
     NeededCells cells(boxes.size());

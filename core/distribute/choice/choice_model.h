@@ -1,6 +1,6 @@
 // The model that layouts are chosen by: which choices there are for each tensor and statement, and
-// what they cost. Times are added up: of each statement, of each exchange that serves it, and of the
-// exchange that puts its result where it lies.
+// what they cost. Times are added up: of each statement, of each exchange that serves it, and of
+// the exchange that puts its result where it lies.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ constexpr double kHeldShare = 0.01;
 
 class ChoiceModel {
  public:
-  ChoiceModel(const BoundProgram& program, const Distribution& named,
-              const ChoiceOptions& options);
+  ChoiceModel(const BoundProgram& program, const Distribution& named, const ChoiceOptions& options);
 
   // A tensor that lies somewhere: no view and no literal, and some output needs it.
   struct Tensor {
@@ -35,22 +34,22 @@ class ChoiceModel {
   };
   struct Statement {
     const BoundStatement* what = nullptr;
-    size_t result = 0;    // of the tensors
-    bool marks = false;   // sums over ranks need to know which cells have terms
+    size_t result = 0;   // of the tensors
+    bool marks = false;  // sums over ranks need to know which cells have terms
     std::vector<Way> ways;
-    std::vector<double> compute_ns;              // of each way, on the slowest rank
-    std::vector<std::vector<size_t>> readings;   // of each way
-    std::vector<size_t> reads;                   // tensors, each once
+    std::vector<double> compute_ns;             // of each way, on the slowest rank
+    std::vector<std::vector<size_t>> readings;  // of each way
+    std::vector<size_t> reads;                  // tensors, each once
   };
   // Cells of one tensor, or of a view of it, that all ranks need at once. Statements that need the
   // same share one exchange.
   struct Reading {
     TensorId accessed;
-    size_t tensor = 0;     // whose layout decides
+    size_t tensor = 0;        // whose layout decides
     bool makes_view = false;  // what a view cannot follow is gathered before it is read
     NeededCells cells;
-    size_t last_use = 0;  // the last statement of which some way has it
-    bool shared = false;  // by several statements
+    size_t last_use = 0;     // the last statement of which some way has it
+    bool shared = false;     // by several statements
     std::vector<double> ns;  // by layout, as far as it was asked for
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
@@ -94,7 +93,8 @@ class ChoiceModel {
   };
   ComputedWay computed_way(const Contraction& c, const std::vector<PieceCost>& pieces,
                            const Way& way) const;
-  std::vector<size_t> promising(const std::vector<ComputedWay>& ways) const;
+  double least_ns(const Statement& s, const Way& way, const ComputedWay& computed) const;
+  std::vector<size_t> promising(const Statement& s, const std::vector<ComputedWay>& ways) const;
   // Readings of a tensor: with what makes it, where it is a view.
   void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
   size_t intern(TensorId accessed, bool makes_view, NeededCells cells);

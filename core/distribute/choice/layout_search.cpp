@@ -38,7 +38,7 @@ struct LayoutSearch::Beginning {
 
 // One more statement.
 struct LayoutSearch::Step {
-  size_t from = 0, way = 0, layout = 0;  // of the result
+  size_t from = 0, way = 0, layout = 0;           // of the result
   std::vector<std::pair<size_t, size_t>> placed;  // tensors that are read first, and their layouts
   std::vector<size_t> done;                       // exchanges that later statements may share
   double ns = 0;
