@@ -78,6 +78,7 @@ std::vector<DimLayout> cuts_of(const Mesh& mesh, const std::vector<size_t>& axes
   std::vector<DimLayout> cuts{even_cut(mesh, axes, extent)};
   for (const DimLayout& other : uneven) {
     std::vector<size_t> sorted = other.axes;
+    std::erase_if(sorted, [&](size_t a) { return mesh.axes[a].size == 1; });
     std::sort(sorted.begin(), sorted.end());
     bool fits = !axes.empty() && sorted == axes && other.starts.back() == extent;
     if (fits && other != cuts[0]) cuts.push_back(other);
@@ -119,19 +120,23 @@ std::vector<Place> places_of(const Shape& shape, const std::vector<bool>& may_be
   return places;
 }
 
-// Indices that no store names: their terms are added up.
+// Whether each cell's index stands alone in some dimension: that may be cut instead.
+bool stored_alone(const Piece& piece, size_t iterator) {
+  return std::any_of(piece.stores.begin(), piece.stores.end(), [&](const Access& store) {
+    return std::any_of(store.index.begin(), store.index.end(), [&](const Index& index) {
+      return single_iterator(index.affine) == iterator;
+    });
+  });
+}
+
+// Indices whose terms are added up, or that make a store's index together with others.
 std::vector<Place> reduced_indices(const BoundProgram& program, const Contraction& c) {
   std::vector<Place> places;
   bool one = c.pieces.size() == 1 && c.aggregation != Aggregation::assign;
   if (!one || data_decides(c)) return places;
   const Piece& piece = c.pieces[0];
   for (size_t i = 0; i < piece.iterators.size(); ++i) {
-    bool stored = std::any_of(piece.stores.begin(), piece.stores.end(), [&](const Access& s) {
-      return std::any_of(s.index.begin(), s.index.end(), [&](const Index& index) {
-        return !index.affine.coefficient(i).is_zero();
-      });
-    });
-    if (stored) continue;
+    if (stored_alone(piece, i)) continue;
     IndexRange range = range_of(program, piece, piece.iterators[i]);
     places.push_back({range.lo, range.hi - range.lo, 0, range.name});
   }

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/distribute/partition.h"
 #include "core/distribute/sums.h"
-#include "core/distribute/windows.h"
 #include "core/ir/analysis/uses.h"
-#include "core/ir/operation_cost.h"
 #include "core/support/control.h"
 
 namespace tile {
@@ -17,7 +14,6 @@ namespace {
 // Ways of a statement that are looked at closely.
 constexpr size_t kMostKept = 64;
 constexpr double kUnknown = -1;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<int64_t> key_of(const NeededCells& cells) {
   std::vector<int64_t> key;
@@ -35,28 +31,6 @@ bool plain_sum(const Contraction& c, const BoundTensor& result) {
   return c.aggregation == Aggregation::sum && !c.fill && c.accumulator == result.type;
 }
 
-bool same_axes(std::vector<size_t> a, std::vector<size_t> b) {
-  std::sort(a.begin(), a.end());
-  std::sort(b.begin(), b.end());
-  return a == b;
-}
-
-// In multiply-adds, as which sums of products count.
-double work_of_point(const Contraction& c, const Piece& piece) {
-  Body body = tidied(piece.body);
-  double work = 0;
-  for (const Node& node : body.nodes) {
-    bool free = node.kind != NodeKind::operation || node.op == Op::cast ||
-                node.op == Op::cast_like || node.op == Op::ident;
-    if (!free) work += cost_of(node.op).cycles / cost_of(Op::fma).cycles;
-  }
-  const Node& last = body.nodes[body.results[0]];
-  bool product = last.kind == NodeKind::operation && last.op == Op::mul;
-  bool aggregates = c.aggregation != Aggregation::assign;
-  bool fused = product && c.aggregation == Aggregation::sum;
-  return work + (aggregates && !fused ? 1 : 0);
-}
-
 }  // namespace
 
 ChoiceModel::ChoiceModel(const BoundProgram& program, const Distribution& named,
@@ -65,6 +39,7 @@ ChoiceModel::ChoiceModel(const BoundProgram& program, const Distribution& named,
       named_(named),
       options_(options),
       traffic_(named.mesh, options.links),
+      result_costs_(program, traffic_, named.mesh, options.links),
       uneven_(uneven_cuts(named)),
       number_(program.tensors.size()) {
   for (TensorId id : program.tensors.ids()) {
@@ -126,12 +101,12 @@ void ChoiceModel::add_statement(const BoundStatement& statement) {
   for (TensorId id : read_by(statement)) {
     TensorId from = storage_of(program_, id);
     if (at(from).constant) declare(from, false, {});
-    if (std::find(s.reads.begin(), s.reads.end(), tensor_of(from)) == s.reads.end()) {
-      s.reads.push_back(tensor_of(from));
+    if (std::find(s.reads.begin(), s.reads.end(), *number_[from]) == s.reads.end()) {
+      s.reads.push_back(*number_[from]);
     }
   }
   declare(result, false, dims_to_cut(program_, statement));
-  s.result = tensor_of(result);
+  s.result = *number_[result];
   auto cuts = named_.cuts.find(result);
   WayOptions how;
   how.named = cuts != named_.cuts.end() ? &cuts->second : nullptr;
@@ -179,15 +154,12 @@ void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
   bool divides =
       std::any_of(s.ways.begin(), s.ways.end(), [](const Way& w) { return !w.cuts.empty(); });
   s.marks = divides && needs_marks(program_, c);
-  std::vector<PieceCost> pieces;
-  for (const Piece& piece : c.pieces) {
-    pieces.push_back({std::make_unique<PieceImages>(program_, piece), work_of_point(c, piece)});
-  }
-  std::vector<ComputedWay> computed;
-  for (size_t w = 0; w < s.ways.size(); ++w) computed.push_back(computed_way(c, pieces, s.ways[w]));
+  WayCosts costs(program_, c, mesh(), options_.rates);
+  std::vector<WayCosts::Computed> computed;
+  for (size_t w = 0; w < s.ways.size(); ++w) computed.push_back(costs.of(s.ways[w]));
   std::vector<Way> ways;
   for (size_t w : promising(s, computed)) {
-    ComputedWay& way = computed[w];
+    WayCosts::Computed& way = computed[w];
     std::vector<size_t>& readings = s.readings.emplace_back();
     for (auto& [tensor, cells] : way.windows) read(readings, tensor, std::move(cells));
     // Where terms are divided the default goes in after the sum, which is about as far away.
@@ -203,24 +175,24 @@ void ChoiceModel::add_ways(Statement& s, const Contraction& c) {
 // What a way takes at least: exchanges of tensors that are named, and of those that are not, of
 // which none is known yet, a little for what is touched.
 double ChoiceModel::least_ns(const Statement& s, const Way& way,
-                             const ComputedWay& computed) const {
+                             const WayCosts::Computed& computed) const {
   constexpr double kTouched = 1e-3;
   double ns = computed.ns + kTouched * computed.most_bytes / options_.links.any.bytes_per_ns;
   for (const auto& [tensor, cells] : computed.windows) {
-    const Tensor& from = tensors_[tensor_of(storage_of(program_, tensor))];
+    const Tensor& from = tensors_[*number_[storage_of(program_, tensor)]];
     bool known = from.layouts.size() == 1 && !at(tensor).view_of;
     if (!known) continue;
     ns +=
         traffic_.cost(from.layouts[0], cells, static_cast<int64_t>(byte_size(at(tensor).type))).ns;
   }
   const std::vector<TensorLayout>& layouts = tensors_[s.result].layouts;
-  return layouts.size() == 1 ? ns + writing_ns(s, way, layouts[0]) : ns;
+  return layouts.size() == 1 ? ns + result_costs_.ns(result_of(s), way, layouts[0]) : ns;
 }
 
 // Of very many ways those that may take the least. The first one, which divides nothing, and the
 // last one, which is as the text says, stay.
 std::vector<size_t> ChoiceModel::promising(const Statement& s,
-                                           const std::vector<ComputedWay>& ways) const {
+                                           const std::vector<WayCosts::Computed>& ways) const {
   std::vector<size_t> order(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) order[w] = w;
   if (ways.size() <= kMostKept) return order;
@@ -230,42 +202,6 @@ std::vector<size_t> ChoiceModel::promising(const Statement& s,
   order.resize(kMostKept);
   std::sort(order.begin(), order.end());
   return order;
-}
-
-ChoiceModel::ComputedWay ChoiceModel::computed_way(const Contraction& c,
-                                                   const std::vector<PieceCost>& pieces,
-                                                   const Way& way) const {
-  checkpoint();
-  const BoundTensor& result = at(c.outputs[0]);
-  std::vector<Box> boxes = boxes_of(way.computed, result.shape, mesh());
-  std::vector<std::vector<PieceNeeds>> needs = needs_of_ranks(c, pieces, way, boxes);
-  ComputedWay computed;
-  std::vector<double> bytes;
-  for (const Box& box : boxes) {
-    bytes.push_back(static_cast<double>(box.count()) * static_cast<double>(byte_size(result.type)));
-  }
-  for (const Window& window : windows_of(c, needs, program_.tensors).all) {
-    NeededCells cells(boxes.size());
-    auto width = static_cast<double>(byte_size(at(window.tensor).type));
-    for (size_t r = 0; r < boxes.size(); ++r) {
-      for (const Box& box : window.needed[r]) {
-        bytes[r] += static_cast<double>(box.count()) * width;
-        for (NeedPart& part : unwrapped(box, at(window.tensor).shape)) {
-          cells[r].push_back(std::move(part.cells));
-        }
-      }
-    }
-    computed.windows.emplace_back(window.tensor, std::move(cells));
-  }
-  // Of the slowest rank: its arithmetic, or its data once through memory.
-  for (size_t r = 0; r < boxes.size(); ++r) {
-    double work = 0;
-    for (size_t p = 0; p < pieces.size(); ++p) work += needs[r][p].points * pieces[p].work;
-    computed.most_bytes = std::max(computed.most_bytes, bytes[r]);
-    computed.ns = std::max({computed.ns, work / options_.rates.multiply_adds_per_ns,
-                            bytes[r] / options_.rates.bytes_per_ns});
-  }
-  return computed;
 }
 
 // Sorts and scatters read what Partitioner::sort and Partitioner::scatter do.
@@ -300,42 +236,6 @@ void ChoiceModel::whole_way(Statement& s, size_t way) {
   s.compute_ns.push_back(most * kBytesOfStep / options_.rates.bytes_per_ns);
 }
 
-std::vector<IndexRange> ChoiceModel::ranges_of(const Piece& piece, const Way& way, size_t rank,
-                                               bool& none) const {
-  std::vector<IndexRange> ranges;
-  for (const ReductionCut& cut : way.cuts) {
-    size_t part = part_of(mesh(), cut.parts.axes, rank);
-    bool has = std::find(piece.iterators.begin(), piece.iterators.end(), cut.index) !=
-               piece.iterators.end();
-    if (has) ranges.push_back({cut.index, cut.parts.starts[part], cut.parts.starts[part + 1]});
-    none = none || (!has && part != 0);
-  }
-  return ranges;
-}
-
-std::vector<std::vector<PieceNeeds>> ChoiceModel::needs_of_ranks(
-    const Contraction& c, const std::vector<PieceCost>& pieces, const Way& way,
-    const std::vector<Box>& boxes) const {
-  std::vector<std::vector<PieceNeeds>> needs(boxes.size());
-  std::map<std::vector<size_t>, size_t> like;  // ranks with the same part need the same
-  for (size_t r = 0; r < boxes.size(); ++r) {
-    std::vector<size_t> part;
-    for (const DimLayout& dim : way.computed.dims) part.push_back(part_of(mesh(), dim.axes, r));
-    for (const ReductionCut& cut : way.cuts) part.push_back(part_of(mesh(), cut.parts.axes, r));
-    auto [same, fresh] = like.emplace(std::move(part), r);
-    if (!fresh) {
-      needs[r] = needs[same->second];
-      continue;
-    }
-    for (size_t p = 0; p < pieces.size(); ++p) {
-      bool none = false;
-      std::vector<IndexRange> ranges = ranges_of(c.pieces[p], way, r, none);
-      needs[r].push_back(none ? PieceNeeds{true, {}, 0} : pieces[p].images->of(boxes[r], ranges));
-    }
-  }
-  return needs;
-}
-
 void ChoiceModel::read(std::vector<size_t>& into, TensorId id, NeededCells cells) {
   if (at(id).view_of) into.push_back(intern(id, true, {}));
   if (!cells.empty()) into.push_back(intern(id, false, std::move(cells)));
@@ -347,7 +247,7 @@ size_t ChoiceModel::intern(TensorId accessed, bool makes_view, NeededCells cells
   if (!fresh) return known->second;
   Reading& reading = readings_.emplace_back();
   reading.accessed = accessed;
-  reading.tensor = tensor_of(storage_of(program_, accessed));
+  reading.tensor = *number_[storage_of(program_, accessed)];
   reading.makes_view = makes_view;
   reading.cells = std::move(cells);
   return known->second;
@@ -370,7 +270,7 @@ void ChoiceModel::note_uses() {
   for (size_t number : last_readings_) use(number, statements_.size());
   for (TensorId id : program_.outputs) {
     TensorId from = storage_of(program_, id);
-    if (number_[from]) tensors_[tensor_of(from)].last_use = statements_.size();
+    if (number_[from]) tensors_[*number_[from]].last_use = statements_.size();
   }
 }
 
@@ -416,56 +316,21 @@ size_t ChoiceModel::table_of(size_t statement) const {
   return statement;
 }
 
-void ChoiceModel::make_tables() {
-  for (size_t s = table_.size(); s < statements_.size(); ++s) {
-    table_.push_back(table_of(s));
-    const Statement& statement = statements_[s];
-    size_t layouts = tensors_[statement.result].layouts.size();
-    write_ns_.emplace_back();
-    if (table_[s] == s) write_ns_[s].assign(statement.ways.size(), std::vector(layouts, kUnknown));
-  }
-}
-
 double ChoiceModel::write_ns(size_t statement, size_t way, size_t layout) {
-  if (table_.empty()) make_tables();
+  while (table_.size() < statements_.size()) {
+    const Statement& s = statements_[table_.size()];
+    size_t layouts = tensors_[s.result].layouts.size();
+    write_ns_.emplace_back();
+    table_.push_back(table_of(table_.size()));
+    if (table_.back() + 1 < table_.size()) continue;
+    write_ns_.back().assign(s.ways.size(), std::vector(layouts, kUnknown));
+  }
   double& known = write_ns_[table_[statement]][way][layout];
   if (known < 0) {
     const Statement& s = statements_[statement];
-    known = writing_ns(s, s.ways[way], tensors_[s.result].layouts[layout]);
+    known = result_costs_.ns(result_of(s), s.ways[way], tensors_[s.result].layouts[layout]);
   }
   return known;
-}
-
-double ChoiceModel::writing_ns(const Statement& s, const Way& way,
-                               const TensorLayout& layout) const {
-  if (!layout.partial.empty()) {
-    bool kept = way.computed.dims == layout.dims && same_axes(way.axes(), layout.partial);
-    return kept ? 0 : kNever;
-  }
-  if (!way.cuts.empty()) return sum_ns(s, way, layout);
-  if (way.computed == layout) return 0;
-  const BoundTensor& tensor = at(tensors_[s.result].id);
-  auto width = static_cast<int64_t>(byte_size(tensor.type));
-  return traffic_.cost(way.computed, cells_of_layout(layout, tensor.shape, mesh()), width).ns;
-}
-
-double ChoiceModel::sum_ns(const Statement& s, const Way& way, const TensorLayout& layout) const {
-  const auto& c = std::get<Contraction>(*s.what);
-  const BoundTensor& tensor = at(c.outputs[0]);
-  std::vector<Box> boxes = boxes_of(way.computed, tensor.shape, mesh());
-  auto width = static_cast<int64_t>(byte_size(c.accumulator));
-  TensorLayout sums = layout_of_sums(program_, c, layout, PartialSums{boxes, way.axes(), width},
-                                     mesh(), options_.links);
-  TensorLayout parts = way.computed;
-  parts.partial = way.axes();
-  NeededCells cells = cells_of_layout(sums, tensor.shape, mesh());
-  double ns = traffic_.cost(parts, cells, width).ns;
-  if (s.marks) {
-    ns += traffic_.cost(parts, cells, static_cast<int64_t>(byte_size(DType::i32))).ns;
-  }
-  if (sums == layout) return ns;
-  cells = cells_of_layout(layout, tensor.shape, mesh());
-  return ns + traffic_.cost(sums, cells, static_cast<int64_t>(byte_size(tensor.type))).ns;
 }
 
 }  // namespace tile

@@ -5,14 +5,13 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/distribute/choice/candidates.h"
 #include "core/distribute/choice/choice.h"
-#include "core/distribute/choice/grid_traffic.h"
-#include "core/distribute/needs.h"
+#include "core/distribute/choice/result_costs.h"
+#include "core/distribute/choice/way_costs.h"
 
 namespace tile {
 
@@ -65,14 +64,8 @@ class ChoiceModel {
   // The layout's number, which it gets where it has none. Before the first question for a time.
   size_t number_of(size_t tensor, const TensorLayout& layout);
   const Mesh& mesh() const { return named_.mesh; }
-  size_t tensor_of(TensorId id) const { return *number_[id]; }
 
  private:
-  // Of pieces, what does not depend on ranks.
-  struct PieceCost {
-    std::unique_ptr<PieceImages> images;
-    double work = 0;  // multiply-adds of a point
-  };
   void declare(TensorId id, bool input, const std::vector<bool>& may_be_cut);
   void add_layout(Tensor& tensor, TensorLayout layout);
   void add_statement(const BoundStatement& statement);
@@ -80,36 +73,25 @@ class ChoiceModel {
   void add_partial_layouts(const Statement& s);
   void add_ways(Statement& s, const Contraction& c);
   void whole_way(Statement& s, size_t way);
-  std::vector<IndexRange> ranges_of(const Piece& piece, const Way& way, size_t rank,
-                                    bool& none) const;
-  std::vector<std::vector<PieceNeeds>> needs_of_ranks(const Contraction& c,
-                                                      const std::vector<PieceCost>& pieces,
-                                                      const Way& way,
-                                                      const std::vector<Box>& boxes) const;
-  // What a way takes on the slowest rank, and what it reads.
-  struct ComputedWay {
-    double ns = 0, most_bytes = 0;
-    std::vector<std::pair<TensorId, NeededCells>> windows;
-  };
-  ComputedWay computed_way(const Contraction& c, const std::vector<PieceCost>& pieces,
-                           const Way& way) const;
-  double least_ns(const Statement& s, const Way& way, const ComputedWay& computed) const;
-  std::vector<size_t> promising(const Statement& s, const std::vector<ComputedWay>& ways) const;
+  double least_ns(const Statement& s, const Way& way, const WayCosts::Computed& computed) const;
+  std::vector<size_t> promising(const Statement& s,
+                                const std::vector<WayCosts::Computed>& ways) const;
   // Readings of a tensor: with what makes it, where it is a view.
   void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
   size_t intern(TensorId accessed, bool makes_view, NeededCells cells);
   void note_uses();
   size_t table_of(size_t statement) const;
-  void make_tables();
   double reading_ns(const Reading& reading, const TensorLayout& layout) const;
-  double writing_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
-  double sum_ns(const Statement& s, const Way& way, const TensorLayout& layout) const;
+  ResultCosts::Result result_of(const Statement& s) const {
+    return {tensors_[s.result].id, std::get_if<Contraction>(s.what), s.marks};
+  }
   const BoundTensor& at(TensorId id) const { return program_.tensors[id]; }
 
   const BoundProgram& program_;
   const Distribution& named_;
   const ChoiceOptions& options_;
   GridTraffic traffic_;
+  ResultCosts result_costs_;
   UnevenCuts uneven_;
   std::vector<Tensor> tensors_;
   std::vector<Statement> statements_;
