@@ -26,9 +26,9 @@ std::string explain(const Choice& choice) {
                     microseconds(cost.compute_ns) + " of statements and " +
                     microseconds(cost.exchange_ns) + " of exchanges, after " +
                     std::to_string(choice.evaluated) + " steps of search\n";
-  out += "  all that is not named whole on every rank: about " +
+  out += "  with all that is not named whole on every rank: about " +
          microseconds(choice.whole.time_ns()) + "\n";
-  out += "  what is not named as what is named: about " + microseconds(choice.followed.time_ns()) +
+  out += "  with `follow`: about " + microseconds(choice.followed.time_ns()) +
          "\n";
   for (const Choice::Alternative& other : choice.alternatives) {
     out += "  next best for " + other.result + ": " + to_string(other.computed, other.result, mesh);
