@@ -176,9 +176,9 @@ ChoiceOptions figures_of(const Engine& engine, const Mesh& mesh, Transport& tran
                          bool linked) {
   auto all = told_by_all(transport, introduction_of(engine), "figures of the mesh");
   ChoiceOptions figures;
-  figures.rates = {all[0].multiply_adds_per_ns, all[0].bytes_per_ns};
   bool measures = std::all_of(all.begin(), all.end(),
                               [](const Introduction& one) { return one.measures != 0; });
+  if (measures) figures.rates = {all[0].multiply_adds_per_ns, all[0].bytes_per_ns};
   if (linked) {
     figures.links.any = kDeviceLink;
   } else if (measures && transport.ranks() > 1) {

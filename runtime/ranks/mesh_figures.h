@@ -17,7 +17,7 @@ namespace tile {
 // All ranks together. Rates are those of rank 0's engine. The links of each axis are measured once
 // for a mesh of these machines (about a millisecond for an axis) and kept beside rank 0's disk
 // cache, as rates are. `linked`: devices exchange by themselves, whose figures are constants.
-// Engines that are to be deterministic measure nothing. Throws Failure (run, "rank").
+// Where an engine is to be deterministic all figures are constants. Throws Failure (run, "rank").
 ChoiceOptions figures_of(const Engine& engine, const Mesh& mesh, Transport& transport, bool linked);
 
 // The slowest of all ranks' messages to a neighbour along each axis. All ranks together.

@@ -22,7 +22,7 @@ std::shared_ptr<Engine> engine_in(const std::string& directory, bool determinist
   EngineOptions options;
   options.backend = "cpu";
   options.cache_dir = directory;
-  if (directory.empty()) options.cache_mode = "off";
+  options.cache_mode = directory.empty() ? "off" : "rw";
   options.deterministic = deterministic;
   return Engine::create(options);
 }

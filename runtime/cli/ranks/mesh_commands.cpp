@@ -14,7 +14,8 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
     Mesh mesh = mesh_of(arguments.mesh, "--mesh");
     ChoiceOptions figures;
     figures.links.any = arguments.link;
-    figures.rates = rank_rates(program.engine()->target());
+    const Engine& engine = *program.engine();
+    if (!engine.options().deterministic) figures.rates = rank_rates(engine.target());
     figures.alternatives = arguments.explains;
     return divide(program.program(), types, mesh, arguments.layouts, "--layout", figures);
   });
