@@ -44,19 +44,6 @@ size_t used_iterators(const Affine& form) {
                                            [](const Rational& c) { return !c.is_zero(); }));
 }
 
-// The values of a form whose iterators are independent.
-Interval image(const Affine& form, const std::vector<Interval>& values) {
-  Rational lo = form.constant, hi = form.constant;
-  for (size_t i = 0; i < form.coefficients.size(); ++i) {
-    const Rational& c = form.coefficients[i];
-    if (c.is_zero()) continue;
-    Rational first = c * Rational(values[i].lo), last = c * Rational(values[i].hi);
-    lo += std::min(first, last);
-    hi += std::max(first, last);
-  }
-  return {lo.ceil(), hi.floor()};
-}
-
 // Search nodes of one question whether some point has a value; what they leave open counts as yes,
 // and a rank then gets a cell more than it reads.
 constexpr int64_t kSearchNodes = 1 << 12;
@@ -104,7 +91,7 @@ class IndexValues {
     for (const auto& [known, iterator] : added_) {
       if (known == form) return bounds_.box[iterator];
     }
-    return image(form, bounds_.box);
+    return lattice::sum_of(form, bounds_.box);
   }
 
   bool has_none(const Affine& form, int64_t lo, int64_t hi) const {
@@ -205,6 +192,27 @@ Reached reached(Interval values, int64_t extent, Boundary boundary) {
   }
 }
 
+// Takes the values away that lead a form of one iterator out of [lo, hi); whether a form of none is
+// outside.
+bool narrow(std::vector<Interval>& values, const Affine& form, int64_t lo, int64_t hi) {
+  int64_t constant = form.constant.num();
+  for (size_t i = 0; i < form.coefficients.size(); ++i) {
+    if (form.coefficients[i].is_zero()) continue;
+    int64_t factor = form.coefficients[i].num();
+    int64_t first = checked_sub(lo, constant), last = checked_sub(checked_sub(hi, 1), constant);
+    if (factor < 0) {
+      factor = -factor;
+      std::swap(first, last);
+      first = -first;
+      last = -last;
+    }
+    values[i].lo = std::max(values[i].lo, -floor_div(-first, factor));
+    values[i].hi = std::min(values[i].hi, floor_div(last, factor));
+    return false;
+  }
+  return constant < lo || constant >= hi;
+}
+
 template <class Values>
 Need need_of(const BoundProgram& program, const Access& load, const Values& values) {
   const Shape& shape = program.tensors[load.tensor].shape;
@@ -226,89 +234,53 @@ Need need_of(const BoundProgram& program, const Access& load, const Values& valu
 PieceImages::PieceImages(const BoundProgram& program, const Piece& piece)
     : program_(program), piece_(piece), domain_(domain_of(program, piece)) {
   bounds_ = lattice::bounds(domain_);
-  separate_ = is_separate();
+  simple_ = lattice::SimpleSystem::of(domain_, bounds_);
 }
 
-// Whether the domain is a box, and so is the part that stores into a box.
-bool PieceImages::is_separate() const {
-  if (bounds_.empty || bounds_.unbounded) return false;
-  for (const Interval& interval : bounds_.box) {
-    if (interval.empty()) return false;
-  }
-  for (const lattice::Condition& c : domain_.conditions) {
-    if (!c.form.is_integral()) return false;
-    Interval values = image(c.form, bounds_.box);
-    bool implied = values.lo >= c.lo && values.hi < c.hi;
-    if (!implied && used_iterators(c.form) > 1) return false;
-  }
-  auto plain = [](const Index& index, size_t most) {
-    return index.value >= 0 || (index.affine.is_integral() && used_iterators(index.affine) <= most);
-  };
-  size_t any = piece_.iterators.size();
-  for (const Access& store : piece_.stores) {
-    for (const Index& index : store.index) {
-      if (!plain(index, 1)) return false;
-    }
-  }
-  for (const Access& load : piece_.loads) {
-    for (const Index& index : load.index) {
-      if (!plain(index, any)) return false;
-    }
-  }
-  return true;
-}
-
-void PieceImages::narrow(std::vector<Interval>& values, const Affine& form, int64_t lo,
-                         int64_t hi) {
-  int64_t constant = form.constant.num();
-  for (size_t i = 0; i < form.coefficients.size(); ++i) {
-    if (form.coefficients[i].is_zero()) continue;
-    int64_t factor = form.coefficients[i].num();
-    int64_t first = checked_sub(lo, constant), last = checked_sub(checked_sub(hi, 1), constant);
-    if (factor < 0) {
-      factor = -factor;
-      std::swap(first, last);
-      first = -first;
-      last = -last;
-    }
-    values[i].lo = std::max(values[i].lo, -floor_div(-first, factor));
-    values[i].hi = std::min(values[i].hi, floor_div(last, factor));
-    return;
-  }
-  if (constant < lo || constant >= hi) values.assign(values.size(), Interval{});
-}
-
-PieceNeeds PieceImages::of_intervals(const Box& stores,
-                                     const std::vector<IndexRange>& ranges) const {
-  PieceNeeds needs;
+std::optional<PieceNeeds> PieceImages::without_search(const Box& stores,
+                                                      const std::vector<IndexRange>& ranges) const {
   std::vector<Interval> values = bounds_.box;
+  std::vector<lattice::Condition> tied;
   bool none = stores.empty();
   for (const Access& store : piece_.stores) {
     for (size_t d = 0; d < store.index.size(); ++d) {
       const Affine& form = store.index[d].affine;
-      none = none || (form.is_constant() &&
-                      (form.constant.num() < stores.lo[d] || form.constant.num() >= stores.hi[d]));
-      narrow(values, form, stores.lo[d], stores.hi[d]);
+      if (!form.is_integral()) return std::nullopt;
+      if (used_iterators(form) > 1) {
+        tied.push_back({form, stores.lo[d], stores.hi[d], true});
+      } else {
+        none = narrow(values, form, stores.lo[d], stores.hi[d]) || none;
+      }
     }
   }
   for (const IndexRange& range : ranges) {
-    narrow(values, iterator_affine(position_of(piece_, range.name)), range.lo, range.hi);
+    size_t iterator = position_of(piece_, range.name);
+    none = narrow(values, iterator_affine(iterator), range.lo, range.hi) || none;
   }
+  std::optional<lattice::SimpleSystem::Part> part = simple_->part(std::move(values), tied);
+  if (!part) return std::nullopt;
+  PieceNeeds needs;
   needs.points = 1;
-  for (const Interval& interval : values) {
+  for (const Interval& interval : part->values()) {
     none = none || interval.empty();
     needs.points *= static_cast<double>(interval.hi - interval.lo + 1);
   }
-  if (none) return {true, {}, 0};
+  if (none) return PieceNeeds{true, {}, 0};
+  bool known = true;
   for (const Access& load : piece_.loads) {
-    needs.loads.push_back(
-        need_of(program_, load, [&](const Affine& form) { return image(form, values); }));
+    needs.loads.push_back(need_of(program_, load, [&](const Affine& form) {
+      std::optional<Interval> image = part->of(form);
+      known = known && image;
+      return image.value_or(Interval{0, 0});
+    }));
   }
-  return needs;
+  return known ? std::optional(std::move(needs)) : std::nullopt;
 }
 
 PieceNeeds PieceImages::of(const Box& stores, const std::vector<IndexRange>& ranges) const {
-  if (separate_) return of_intervals(stores, ranges);
+  if (simple_) {
+    if (std::optional<PieceNeeds> needs = without_search(stores, ranges)) return *std::move(needs);
+  }
   PieceNeeds needs;
   needs.empty = stores.empty() || bounds_.empty;
   lattice::System system = domain_;

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/ir/bound.h"
 #include "core/ir/ranks/box.h"
-#include "core/lattice/lattice.h"
+#include "core/lattice/simple_system.h"
 
 namespace tile {
 
@@ -46,25 +47,22 @@ struct IndexRange {
 PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
                     const std::vector<IndexRange>& ranges);
 
-// The same for many parts of one piece: what does not depend on the part is found once. Where no
-// condition ties two iterators together parts are products of intervals, and nothing is solved.
+// The same for many parts of one piece: what does not depend on the part is found once, and where
+// the domain is simple nothing is searched.
 class PieceImages {
  public:
   PieceImages(const BoundProgram& program, const Piece& piece);
   PieceNeeds of(const Box& stores, const std::vector<IndexRange>& ranges) const;
 
  private:
-  PieceNeeds of_intervals(const Box& stores, const std::vector<IndexRange>& ranges) const;
-  // Takes the values of an iterator away that lead a form out of [lo, hi).
-  static void narrow(std::vector<lattice::Interval>& values, const Affine& form, int64_t lo,
-                     int64_t hi);
-  bool is_separate() const;
+  std::optional<PieceNeeds> without_search(const Box& stores,
+                                           const std::vector<IndexRange>& ranges) const;
 
   const BoundProgram& program_;
   const Piece& piece_;
   lattice::System domain_;
   lattice::Bounds bounds_;  // of the whole domain
-  bool separate_ = false;
+  std::optional<lattice::SimpleSystem> simple_;
 };
 
 // The values that an iterator takes on the whole domain; lo == hi: none.

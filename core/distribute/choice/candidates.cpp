@@ -146,6 +146,17 @@ std::vector<Place> reduced_indices(const BoundProgram& program, const Contractio
   return places;
 }
 
+// How the way divides the values of an iterator.
+DimLayout cut_of(const Piece& piece, const Way& way, size_t iterator) {
+  for (size_t d = 0; d < way.computed.dims.size(); ++d) {
+    if (single_iterator(piece.stores[0].index[d].affine) == iterator) return way.computed.dims[d];
+  }
+  for (const ReductionCut& cut : way.cuts) {
+    if (cut.index == piece.iterators[iterator]) return cut.parts;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<size_t> Way::axes() const {
@@ -211,6 +222,33 @@ std::vector<bool> dims_to_cut(const BoundProgram& program, const BoundStatement&
     }
   }
   return may;
+}
+
+TensorLayout suitable_layout(const BoundProgram& program, const Mesh& mesh,
+                             const BoundStatement& statement, const Way& way, TensorId tensor) {
+  const Shape& shape = program.tensors[tensor].shape;
+  if (std::holds_alternative<Sort>(statement)) return way.computed;
+  TensorLayout layout = whole_layout(shape.size());
+  const auto* c = std::get_if<Contraction>(&statement);
+  if (c == nullptr) return layout;
+  for (const Piece& piece : c->pieces) {
+    for (const Access& load : piece.loads) {
+      if (load.tensor != tensor) continue;
+      for (size_t l = 0; l < shape.size(); ++l) {
+        const Index& index = load.index[l];
+        std::optional<size_t> iterator = single_iterator(index.affine);
+        if (index.value >= 0 || !iterator) continue;
+        DimLayout cut = cut_of(piece, way, *iterator);
+        bool free =
+            layout.dims[l].whole() && std::none_of(cut.axes.begin(), cut.axes.end(),
+                                                   [&](size_t axis) { return layout.uses(axis); });
+        if (!free || cut.whole()) continue;
+        bool same = cut.starts.front() == 0 && cut.starts.back() == shape[l];
+        layout.dims[l] = same ? cut : even_cut(mesh, cut.axes, shape[l]);
+      }
+    }
+  }
+  return layout;
 }
 
 std::vector<Way> possible_ways(const BoundProgram& program, const Mesh& mesh,

@@ -37,6 +37,11 @@ std::vector<Way> possible_ways(const BoundProgram& program, const Mesh& mesh,
                                const BoundStatement& statement, const UnevenCuts& uneven,
                                const WayOptions& options);
 
+// How a tensor that the statement reads lies where each rank has what it reads of it in this way,
+// as far as single indices tell; whole where they do not.
+TensorLayout suitable_layout(const BoundProgram& program, const Mesh& mesh,
+                             const BoundStatement& statement, const Way& way, TensorId tensor);
+
 // Dimensions of the result that ranks may divide: not those of a tuple's components, a sort's axis
 // or a scatter's rows.
 std::vector<bool> dims_to_cut(const BoundProgram& program, const BoundStatement& statement);

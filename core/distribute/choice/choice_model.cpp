@@ -12,7 +12,10 @@ namespace tile {
 namespace {
 
 // Ways of a statement that are looked at closely.
-constexpr size_t kMostKept = 64;
+constexpr size_t kMostKept = 32;
+// Layouts of a tensor, and those of partial sums among them.
+constexpr size_t kMostLayouts = 32;
+constexpr size_t kMostPartial = 8;
 constexpr double kUnknown = -1;
 
 std::vector<int64_t> key_of(const NeededCells& cells) {
@@ -44,7 +47,7 @@ ChoiceModel::ChoiceModel(const BoundProgram& program, const Distribution& named,
       number_(program.tensors.size()) {
   for (TensorId id : program.tensors.ids()) {
     bool input = contains(program.inputs, id);
-    if (input) declare(id, true, std::vector<bool>(at(id).shape.size(), true));
+    if (input) declare(id, std::vector<bool>(at(id).shape.size(), true));
   }
   std::vector<bool> needed = needed_statements(program);
   for (size_t i = 0; i < needed.size(); ++i) {
@@ -53,16 +56,37 @@ ChoiceModel::ChoiceModel(const BoundProgram& program, const Distribution& named,
   for (TensorId id : program.outputs) {
     if (at(id).view_of) read(last_readings_, id, {});
   }
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (tensors_[t].layouts.size() > kMostLayouts) narrow(t);
+  }
   note_uses();
 }
 
+// Of very many layouts of a tensor those that suit the ways of the statements around it, the first
+// ways of all of them first.
+void ChoiceModel::narrow(size_t tensor) {
+  Tensor all = std::move(tensors_[tensor]);
+  Tensor& kept = tensors_[tensor];
+  kept.id = all.id;
+  for (size_t l = 0; l < all.layouts.size(); ++l) {
+    if (l == 0 || !all.layouts[l].partial.empty()) add_layout(kept, all.layouts[l]);
+  }
+  for (size_t w = 0; w < kMostKept && kept.layouts.size() < kMostLayouts; ++w) {
+    for (const Statement& s : statements_) {
+      bool reads = std::find(s.reads.begin(), s.reads.end(), tensor) != s.reads.end();
+      if (w >= s.ways.size() || (!reads && s.result != tensor)) continue;
+      if (s.result == tensor) number_of(tensor, s.ways[w].computed);
+      if (reads) number_of(tensor, suitable_layout(program_, mesh(), *s.what, s.ways[w], kept.id));
+    }
+  }
+}
+
 // Literals are everywhere.
-void ChoiceModel::declare(TensorId id, bool input, const std::vector<bool>& may_be_cut) {
+void ChoiceModel::declare(TensorId id, const std::vector<bool>& may_be_cut) {
   if (number_[id]) return;
   number_[id] = tensors_.size();
   Tensor& tensor = tensors_.emplace_back();
   tensor.id = id;
-  tensor.input = input;
   if (at(id).constant) {
     add_layout(tensor, whole_layout(at(id).shape.size()));
   } else if (named_.named[id]) {
@@ -100,12 +124,12 @@ void ChoiceModel::add_statement(const BoundStatement& statement) {
   TensorId result = written_by(statement)[0];
   for (TensorId id : read_by(statement)) {
     TensorId from = storage_of(program_, id);
-    if (at(from).constant) declare(from, false, {});
+    if (at(from).constant) declare(from, {});
     if (std::find(s.reads.begin(), s.reads.end(), *number_[from]) == s.reads.end()) {
       s.reads.push_back(*number_[from]);
     }
   }
-  declare(result, false, dims_to_cut(program_, statement));
+  declare(result, dims_to_cut(program_, statement));
   s.result = *number_[result];
   auto cuts = named_.cuts.find(result);
   WayOptions how;
@@ -142,8 +166,9 @@ void ChoiceModel::add_partial_layouts(const Statement& s) {
   bool open = result.role == TensorRole::temporary && !named_.named[tensor.id] &&
               !contains(program_.outputs, tensor.id);
   if (!open || !plain_sum(std::get<Contraction>(*s.what), result)) return;
+  size_t before = tensor.layouts.size();
   for (const Way& way : s.ways) {
-    if (way.cuts.empty()) continue;
+    if (way.cuts.empty() || tensor.layouts.size() == before + kMostPartial) continue;
     TensorLayout partial = way.computed;
     partial.partial = way.axes();
     number_of(s.result, partial);
@@ -189,8 +214,8 @@ double ChoiceModel::least_ns(const Statement& s, const Way& way,
   return layouts.size() == 1 ? ns + result_costs_.ns(result_of(s), way, layouts[0]) : ns;
 }
 
-// Of very many ways those that may take the least. The first one, which divides nothing, and the
-// last one, which is as the text says, stay.
+// Of very many ways those that may take the least, these first. The first one, which divides
+// nothing, stays there, and the last one, which is as the text says, is one of them.
 std::vector<size_t> ChoiceModel::promising(const Statement& s,
                                            const std::vector<WayCosts::Computed>& ways) const {
   std::vector<size_t> order(ways.size());
@@ -200,7 +225,6 @@ std::vector<size_t> ChoiceModel::promising(const Statement& s,
   for (size_t w = 1; w + 1 < ways.size(); ++w) ns[w] = least_ns(s, s.ways[w], ways[w]);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ns[a] < ns[b]; });
   order.resize(kMostKept);
-  std::sort(order.begin(), order.end());
   return order;
 }
 

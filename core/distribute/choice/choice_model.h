@@ -29,7 +29,6 @@ class ChoiceModel {
     std::vector<TensorLayout> layouts;  // one: it is named
     std::vector<double> held_ns;        // of each
     size_t last_use = 0;                // the statement; statements().size(): an output
-    bool input = false;
   };
   struct Statement {
     const BoundStatement* what = nullptr;
@@ -66,7 +65,7 @@ class ChoiceModel {
   const Mesh& mesh() const { return named_.mesh; }
 
  private:
-  void declare(TensorId id, bool input, const std::vector<bool>& may_be_cut);
+  void declare(TensorId id, const std::vector<bool>& may_be_cut);
   void add_layout(Tensor& tensor, TensorLayout layout);
   void add_statement(const BoundStatement& statement);
   void add_way_of_result(Statement& s, const std::vector<ReductionCut>* cuts);
@@ -79,6 +78,7 @@ class ChoiceModel {
   // Readings of a tensor: with what makes it, where it is a view.
   void read(std::vector<size_t>& into, TensorId id, NeededCells cells);
   size_t intern(TensorId accessed, bool makes_view, NeededCells cells);
+  void narrow(size_t tensor);
   void note_uses();
   size_t table_of(size_t statement) const;
   double reading_ns(const Reading& reading, const TensorLayout& layout) const;

@@ -28,8 +28,7 @@ std::string explain(const Choice& choice) {
                     std::to_string(choice.evaluated) + " steps of search\n";
   out += "  with all that is not named whole on every rank: about " +
          microseconds(choice.whole.time_ns()) + "\n";
-  out += "  with `follow`: about " + microseconds(choice.followed.time_ns()) +
-         "\n";
+  out += "  with `follow`: about " + microseconds(choice.followed.time_ns()) + "\n";
   for (const Choice::Alternative& other : choice.alternatives) {
     out += "  next best for " + other.result + ": " + to_string(other.computed, other.result, mesh);
     for (const ReductionCut& cut : other.cuts) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "core/support/control.h"
 
@@ -194,6 +195,33 @@ std::vector<size_t> LayoutSearch::key_of(const Beginning& b, size_t s) const {
   return key;
 }
 
+// The layout of the result; all sums that are kept in parts are one.
+size_t LayoutSearch::place_of(const Step& step, size_t s) const {
+  const ChoiceModel::Tensor& result = model_.tensors()[model_.statements()[s].result];
+  return result.layouts[step.layout].partial.empty() ? step.layout : kNone;
+}
+
+// The cheapest beginnings that leave different things behind. Most places are for those that leave
+// the result under different layouts, so that many variants of one do not crowd out the others.
+std::vector<LayoutSearch::Beginning> LayoutSearch::kept_of(const std::vector<Beginning>& before,
+                                                           std::vector<Step> steps, size_t s) {
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.ns < b.ns; });
+  std::vector<Beginning> next;
+  std::set<std::vector<size_t>> seen;
+  std::set<size_t> layouts;
+  size_t most = beam_ - beam_ / 4;
+  for (bool others : {false, true}) {
+    for (const Step& step : steps) {
+      if (next.size() == (others ? beam_ : most)) break;
+      if (!others && !layouts.insert(place_of(step, s)).second) continue;
+      Beginning b = taken(before[step.from], step, s);
+      if (seen.insert(key_of(b, s)).second) next.push_back(std::move(b));
+    }
+  }
+  return next;
+}
+
 std::vector<Assignment> LayoutSearch::beginnings() {
   Beginning start;
   start.assignment.layouts.assign(model_.tensors().size(), kNone);
@@ -202,19 +230,8 @@ std::vector<Assignment> LayoutSearch::beginnings() {
   for (size_t s = 0; s < model_.statements().size(); ++s) {
     checkpoint();
     std::vector<Step> steps;
-    for (size_t b = 0; b < kept.size(); ++b) {
-      steps_of(kept[b], b, s, steps);
-    }
-    std::stable_sort(steps.begin(), steps.end(),
-                     [](const Step& a, const Step& b) { return a.ns < b.ns; });
-    std::vector<Beginning> next;
-    std::map<std::vector<size_t>, bool> seen;
-    for (const Step& step : steps) {
-      if (next.size() == beam_) break;
-      Beginning b = taken(kept[step.from], step, s);
-      if (seen.emplace(key_of(b, s), true).second) next.push_back(std::move(b));
-    }
-    kept = std::move(next);
+    for (size_t b = 0; b < kept.size(); ++b) steps_of(kept[b], b, s, steps);
+    kept = kept_of(kept, std::move(steps), s);
   }
   std::vector<Assignment> all;
   for (Beginning& b : kept) {

@@ -34,6 +34,9 @@ class LayoutSearch {
   void steps_of(const Beginning& from, size_t number, size_t s, std::vector<Step>& into);
   std::vector<size_t> places_for(size_t s, size_t way, size_t tensor, const Beginning& from,
                                  std::vector<double>& ns);
+  std::vector<Beginning> kept_of(const std::vector<Beginning>& before, std::vector<Step> steps,
+                                 size_t s);
+  size_t place_of(const Step& step, size_t s) const;
   Beginning taken(const Beginning& from, const Step& step, size_t s) const;
   std::vector<size_t> key_of(const Beginning& b, size_t s) const;
   double local_ns(const Assignment& a, size_t s, size_t way);
