@@ -69,7 +69,7 @@ void ChoiceModel::narrow(size_t tensor) {
   Tensor& kept = tensors_[tensor];
   kept.id = all.id;
   for (size_t l = 0; l < all.layouts.size(); ++l) {
-    if (l == 0 || !all.layouts[l].partial.empty()) add_layout(kept, all.layouts[l]);
+    if (l == 0 || !all.layouts[l].partial.empty()) number_of(tensor, all.layouts[l]);
   }
   for (size_t w = 0; w < kMostKept && kept.layouts.size() < kMostLayouts; ++w) {
     for (const Statement& s : statements_) {
@@ -88,24 +88,14 @@ void ChoiceModel::declare(TensorId id, const std::vector<bool>& may_be_cut) {
   Tensor& tensor = tensors_.emplace_back();
   tensor.id = id;
   if (at(id).constant) {
-    add_layout(tensor, whole_layout(at(id).shape.size()));
+    number_of(*number_[id], whole_layout(at(id).shape.size()));
   } else if (named_.named[id]) {
-    add_layout(tensor, named_.layouts[id]);
+    number_of(*number_[id], named_.layouts[id]);
   } else {
-    for (TensorLayout& layout : possible_layouts(mesh(), at(id).shape, may_be_cut, uneven_)) {
-      add_layout(tensor, std::move(layout));
+    for (const TensorLayout& layout : possible_layouts(mesh(), at(id).shape, may_be_cut, uneven_)) {
+      number_of(*number_[id], layout);
     }
   }
-}
-
-void ChoiceModel::add_layout(Tensor& tensor, TensorLayout layout) {
-  int64_t most = 0;
-  for (const Box& box : boxes_of(layout, at(tensor.id).shape, mesh())) {
-    most = std::max(most, box.count());
-  }
-  auto bytes = static_cast<double>(most) * static_cast<double>(byte_size(at(tensor.id).type));
-  tensor.held_ns.push_back(kHeldShare * bytes / options_.rates.bytes_per_ns);
-  tensor.layouts.push_back(std::move(layout));
 }
 
 size_t ChoiceModel::number_of(size_t tensor, const TensorLayout& layout) {
@@ -113,7 +103,13 @@ size_t ChoiceModel::number_of(size_t tensor, const TensorLayout& layout) {
   Tensor& t = tensors_[tensor];
   auto found = std::find(t.layouts.begin(), t.layouts.end(), layout);
   if (found != t.layouts.end()) return static_cast<size_t>(found - t.layouts.begin());
-  add_layout(t, layout);
+  int64_t most = 0;
+  for (const Box& box : boxes_of(layout, at(t.id).shape, mesh())) {
+    most = std::max(most, box.count());
+  }
+  auto bytes = static_cast<double>(most) * static_cast<double>(byte_size(at(t.id).type));
+  t.held_ns.push_back(kHeldShare * bytes / options_.rates.bytes_per_ns);
+  t.layouts.push_back(layout);
   return t.layouts.size() - 1;
 }
 

@@ -66,7 +66,6 @@ class ChoiceModel {
 
  private:
   void declare(TensorId id, const std::vector<bool>& may_be_cut);
-  void add_layout(Tensor& tensor, TensorLayout layout);
   void add_statement(const BoundStatement& statement);
   void add_way_of_result(Statement& s, const std::vector<ReductionCut>* cuts);
   void add_partial_layouts(const Statement& s);
