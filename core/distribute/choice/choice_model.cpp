@@ -269,6 +269,12 @@ size_t ChoiceModel::intern(TensorId accessed, bool makes_view, NeededCells cells
   reading.accessed = accessed;
   reading.tensor = *number_[storage_of(program_, accessed)];
   reading.makes_view = makes_view;
+  std::vector<int64_t> like = key_of(cells);
+  like.insert(like.end(), at(accessed).shape.begin(), at(accessed).shape.end());
+  like.push_back(static_cast<int64_t>(byte_size(at(accessed).type)));
+  reading.like = at(accessed).view_of
+                     ? known->second
+                     : first_like_.emplace(std::move(like), known->second).first->second;
   reading.cells = std::move(cells);
   return known->second;
 }
@@ -297,7 +303,11 @@ void ChoiceModel::note_uses() {
 double ChoiceModel::read_ns(size_t reading, size_t layout) {
   Reading& r = readings_[reading];
   const std::vector<TensorLayout>& layouts = tensors_[r.tensor].layouts;
-  if (r.ns.empty()) r.ns.assign(layouts.size(), kUnknown);
+  if (r.ns.empty()) {
+    r.ns.assign(layouts.size(), kUnknown);
+    if (layouts != tensors_[readings_[r.like].tensor].layouts) r.like = reading;
+  }
+  if (r.like != reading) return read_ns(r.like, layout);
   if (r.ns[layout] < 0) r.ns[layout] = reading_ns(r, layouts[layout]);
   return r.ns[layout];
 }

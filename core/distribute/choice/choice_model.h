@@ -46,6 +46,7 @@ class ChoiceModel {
     size_t tensor = 0;        // whose layout decides
     bool makes_view = false;  // what a view cannot follow is gathered before it is read
     NeededCells cells;
+    size_t like = 0;         // the first one that takes the same times
     size_t last_use = 0;     // the last statement of which some way has it
     bool shared = false;     // by several statements
     std::vector<double> ns;  // by layout, as far as it was asked for
@@ -98,6 +99,7 @@ class ChoiceModel {
   std::vector<size_t> last_readings_;
   IdVector<TensorId, std::optional<size_t>> number_;
   std::map<std::pair<TensorId, std::vector<int64_t>>, size_t> known_readings_;
+  std::map<std::vector<int64_t>, size_t> first_like_;
   std::vector<size_t> table_;  // of each statement: whose row of the next it has
   std::vector<std::vector<std::vector<double>>> write_ns_;  // [statement][way][layout]
 };
