@@ -32,20 +32,35 @@ void Partitioner::contraction(const Contraction& c) {
   if (plan.divides_terms() && d_.layouts[id].partial.empty()) {
     sum_over_ranks(c, plan);
   } else {
-    std::optional<TensorId> fill;
-    if (c.fill) fill = exact(*c.fill, plan.boxes, c.span);
-    TensorId result = declare_result(id, plan.boxes);
-    emit(c, plan, result, fill);
-    StoredTensor& kept = store(id, result, plan.computed);
-    kept.layout.partial = d_.layouts[id].partial;
+    compute_at_owners(c, plan);
   }
   summarize(id, plan.computed, plan.cuts, c.span);
+}
+
+// Every rank has all terms of its cells, or the sums are kept in parts.
+void Partitioner::compute_at_owners(const Contraction& c, const ContractionPlan& plan) {
+  TensorId id = c.outputs[0];
+  std::optional<TensorId> fill;
+  if (c.fill) fill = exact(*c.fill, plan.boxes, c.span);
+  bool stays = plan.divides_terms() || plan.computed == d_.layouts[id];
+  const BoundTensor& tensor = at(id);
+  TensorId result = stays ? declare_result(id, plan.boxes)
+                          : ranks_.declare(tensor.name + ".computed", tensor.type,
+                                           TensorRole::temporary, plan.boxes);
+  emit(c, plan, result, fill);
+  if (!stays) {
+    store_computed(id, plan.computed, result, c.span);
+    return;
+  }
+  StoredTensor& kept = store(id, result, plan.computed);
+  kept.layout.partial = d_.layouts[id].partial;
 }
 
 // What the text says, or where it is silent what moves the fewest bytes.
 ContractionPlan Partitioner::chosen_plan(const Contraction& c) {
   TensorId id = c.outputs[0];
   if (auto cuts = d_.cuts.find(id); cuts != d_.cuts.end()) return plan(c, cuts->second);
+  if (d_.computed.contains(id)) return plan(c, {});
   ContractionPlan best = plan(c, {});
   double least = options_.divide_terms ? bytes_of(c, best) : 0;
   if (least == 0) return best;
@@ -118,8 +133,10 @@ ContractionPlan Partitioner::plan(const Contraction& c, std::vector<ReductionCut
   TensorId id = c.outputs[0];
   ContractionPlan plan;
   plan.cuts = std::move(cuts);
-  plan.computed = without(d_.layouts[id], plan.axes(), d_.mesh);
+  plan.computed = without(computed_layout(id), plan.axes(), d_.mesh);
   plan.boxes = boxes_of(plan.computed, at(id).shape, d_.mesh);
+  std::vector<PieceImages> images;
+  for (const Piece& piece : c.pieces) images.emplace_back(program_, piece);
   // Ranks with the same part need the same.
   std::map<std::string, size_t> like;
   for (size_t r = 0; r < ranks_.ranks(); ++r) {
@@ -134,11 +151,10 @@ ContractionPlan Partitioner::plan(const Contraction& c, std::vector<ReductionCut
       continue;
     }
     std::vector<PieceNeeds>& of_rank = plan.needs.emplace_back();
-    for (const Piece& piece : c.pieces) {
+    for (size_t p = 0; p < c.pieces.size(); ++p) {
       bool none = false;
-      std::vector<IndexRange> ranges = ranges_of(piece, plan.cuts, r, none);
-      of_rank.push_back(none ? PieceNeeds{true, {}}
-                             : needs_of(program_, piece, plan.boxes[r], ranges));
+      std::vector<IndexRange> ranges = ranges_of(c.pieces[p], plan.cuts, r, none);
+      of_rank.push_back(none ? PieceNeeds{true, {}, 0} : images[p].of(plan.boxes[r], ranges));
     }
   }
   plan.windows = windows_of(c, plan.needs, program_.tensors);
@@ -171,7 +187,7 @@ double Partitioner::bytes_of(const Contraction& c, const ContractionPlan& plan) 
     auto added = static_cast<double>(box_of(sums, shape, d_.mesh, r).count());
     auto kept = static_cast<double>(box_of(result, shape, d_.mesh, r).count());
     auto width = static_cast<double>(byte_size(c.accumulator));
-    if (needs_marks(c)) width += static_cast<double>(byte_size(DType::i32));
+    if (needs_marks(program_, c)) width += static_cast<double>(byte_size(DType::i32));
     bytes += others * added * width +
              std::max(0.0, kept - added) * static_cast<double>(byte_size(at(c.outputs[0]).type));
   }

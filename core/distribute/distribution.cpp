@@ -228,9 +228,14 @@ class Fitting {
 
 }  // namespace
 
+Distribution named_layouts(const BoundProgram& program, const Mesh& mesh,
+                           const WrittenLayouts& written) {
+  return Fitting(program, mesh, written).run();
+}
+
 Distribution distribution_of(const BoundProgram& program, const Mesh& mesh,
                              const WrittenLayouts& written) {
-  Distribution distribution = Fitting(program, mesh, written).run();
+  Distribution distribution = named_layouts(program, mesh, written);
   complete_layouts(program, distribution);
   return distribution;
 }

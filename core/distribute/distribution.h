@@ -21,12 +21,19 @@ struct Distribution {
   IdVector<TensorId, TensorLayout> layouts;
   IdVector<TensorId, bool> named;                      // whether the text names it
   std::map<TensorId, std::vector<ReductionCut>> cuts;  // by the tensor that is computed
+  // Where a statement computes its result, if that is not where it lies then; without the axes of
+  // the cuts. A statement that stands here and has no cut has none.
+  std::map<TensorId, TensorLayout> computed;
 };
 
-// Fits layouts that are written to a program, and gives layouts to the tensors that they do not
+// Fits layouts that are written to a program. Throws Failure (stage bind; codes "layout", "rank")
+// with a span of the layouts' text.
+Distribution named_layouts(const BoundProgram& program, const Mesh& mesh,
+                           const WrittenLayouts& written);
+
+// The same, and gives layouts to the tensors that they do not
 // name: a dimension is cut as the dimension of a named tensor that the same index walks, and whole
-// where there is none. Throws Failure (stage bind; codes "layout", "rank") with a span of the
-// layouts' text.
+// where there is none.
 Distribution distribution_of(const BoundProgram& program, const Mesh& mesh,
                              const WrittenLayouts& written);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "core/support/checked.h"
 
@@ -28,6 +27,23 @@ std::string_view to_string(ExchangeKind kind) {
       return "reduction";
   }
   return "";
+}
+
+void Traffic::add(size_t sender, size_t receiver, int64_t bytes, const Link& link) {
+  cost_.bytes = checked_add(cost_.bytes, bytes);
+  size_t pair = sender * ends_.size() / 2 + receiver;
+  bool first = !seen_[pair];
+  seen_[pair] = true;
+  for (size_t end : {2 * sender, 2 * receiver + 1}) {
+    End& one = ends_[end];
+    one.bytes += bytes;
+    one.messages += first ? 1 : 0;
+    one.ns += (first ? link.latency_ns : 0) + static_cast<double>(bytes) / link.bytes_per_ns;
+    cost_.busiest = std::max(cost_.busiest, one.bytes);
+    cost_.most_messages = std::max(cost_.most_messages, one.messages);
+    cost_.ns = std::max(cost_.ns, one.ns);
+  }
+  cost_.messages += first ? 1 : 0;
 }
 
 namespace {
@@ -126,35 +142,37 @@ class Classifier {
 
 }  // namespace
 
-ExchangeCost exchange_cost(const std::vector<Box>& boxes,
+Link Links::over(const std::vector<size_t>& list) const {
+  if (list.empty()) return any;
+  Link slowest = of(list[0]);
+  for (size_t axis : list) {
+    slowest.latency_ns = std::max(slowest.latency_ns, of(axis).latency_ns);
+    slowest.bytes_per_ns = std::min(slowest.bytes_per_ns, of(axis).bytes_per_ns);
+  }
+  return slowest;
+}
+
+Link Links::between(const Mesh& mesh, size_t a, size_t b) const {
+  if (axes.empty()) return any;
+  std::vector<int64_t> at = mesh.coordinates(a), there = mesh.coordinates(b);
+  std::vector<size_t> differ;
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    if (at[axis] != there[axis]) differ.push_back(axis);
+  }
+  return over(differ);
+}
+
+ExchangeCost exchange_cost(const Mesh& mesh, const std::vector<Box>& boxes,
                            const std::vector<std::vector<NeedPart>>& needs,
                            const std::vector<Transfer>& transfers, bool sums, int64_t element_bytes,
-                           const Link& link) {
-  struct Traffic {
-    int64_t bytes = 0;
-    std::set<size_t> peers;
-  };
-  std::vector<Traffic> sent(boxes.size()), received(boxes.size());
-  ExchangeCost cost;
+                           const Links& links) {
+  Traffic traffic(boxes.size());
   for (const Transfer& t : transfers) {
     if (t.sender == t.receiver) continue;
-    int64_t bytes = checked_mul(t.cells.count(), element_bytes);
-    cost.bytes = checked_add(cost.bytes, bytes);
-    sent[t.sender].bytes += bytes;
-    sent[t.sender].peers.insert(t.receiver);
-    received[t.receiver].bytes += bytes;
-    received[t.receiver].peers.insert(t.sender);
+    traffic.add(t.sender, t.receiver, checked_mul(t.cells.count(), element_bytes),
+                links.between(mesh, t.sender, t.receiver));
   }
-  for (const std::vector<Traffic>* all : {&sent, &received}) {
-    for (const Traffic& one : *all) {
-      auto peers = static_cast<int64_t>(one.peers.size());
-      if (all == &sent) cost.messages += peers;
-      cost.busiest = std::max(cost.busiest, one.bytes);
-      cost.most_messages = std::max(cost.most_messages, peers);
-      cost.ns = std::max(cost.ns, static_cast<double>(peers) * link.latency_ns +
-                                      static_cast<double>(one.bytes) / link.bytes_per_ns);
-    }
-  }
+  ExchangeCost cost = traffic.cost();
   if (cost.messages != 0) cost.kind = Classifier(boxes, needs, transfers).kind(sums);
   return cost;
 }

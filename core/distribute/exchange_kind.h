@@ -27,6 +27,19 @@ std::string_view to_string(ExchangeKind kind);
 struct Link {
   double latency_ns = 2000;
   double bytes_per_ns = 10;
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+// What carries messages along each axis of a mesh. One between ranks that differ along several
+// axes is as slow as the slowest of them.
+struct Links {
+  Link any;                // of axes beyond `axes`
+  std::vector<Link> axes;  // in the mesh's order
+
+  const Link& of(size_t axis) const { return axis < axes.size() ? axes[axis] : any; }
+  Link between(const Mesh& mesh, size_t a, size_t b) const;
+  // Over several axes, or none.
+  Link over(const std::vector<size_t>& list) const;
 };
 
 struct ExchangeCost {
@@ -38,10 +51,28 @@ struct ExchangeCost {
   double ns = 0;              // until the busiest rank is done
 };
 
+// Adds up the messages of one exchange.
+class Traffic {
+ public:
+  explicit Traffic(size_t ranks) : ends_(2 * ranks), seen_(ranks * ranks, false) {}
+  // Parts that a rank sends to another make one message.
+  void add(size_t sender, size_t receiver, int64_t bytes, const Link& link);
+  const ExchangeCost& cost() const { return cost_; }  // without its kind
+
+ private:
+  struct End {
+    int64_t bytes = 0, messages = 0;
+    double ns = 0;
+  };
+  std::vector<End> ends_;   // of each rank: what it sends, what it receives
+  std::vector<bool> seen_;  // of each pair of ranks, whether it has a message
+  ExchangeCost cost_;
+};
+
 // `boxes` and `needs` are those from which the transfers were made; `sums`: of partial sums.
-ExchangeCost exchange_cost(const std::vector<Box>& boxes,
+ExchangeCost exchange_cost(const Mesh& mesh, const std::vector<Box>& boxes,
                            const std::vector<std::vector<NeedPart>>& needs,
                            const std::vector<Transfer>& transfers, bool sums, int64_t element_bytes,
-                           const Link& link);
+                           const Links& links);
 
 }  // namespace tile

@@ -42,8 +42,9 @@ class Teller {
     const TensorLayout& layout = p_.distribution.layouts[id];
     int64_t most = 0;
     for (const Box& box : boxes_of(layout, t.shape, mesh_)) most = std::max(most, box.count());
-    out_ += "  " + to_string(layout, t.name, mesh_) + ": " + std::string(to_string(t.type)) + " " +
-            print_integers(t.shape) + ", at most " +
+    bool chosen = !p_.distribution.named[id] && !p_.distribution.computed.empty();
+    out_ += "  " + to_string(layout, t.name, mesh_) + (chosen ? ", chosen: " : ": ") +
+            std::string(to_string(t.type)) + " " + print_integers(t.shape) + ", at most " +
             std::to_string(checked_mul(most, static_cast<int64_t>(byte_size(t.type)))) +
             " bytes on a rank\n";
   }

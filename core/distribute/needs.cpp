@@ -72,6 +72,14 @@ class IndexValues {
   }
 
   bool empty() const { return bounds_.empty; }
+  // Of the domain's iterators, at most.
+  double points() const {
+    double points = 1;
+    for (size_t i = 0; i < domain_.iterators; ++i) {
+      points *= static_cast<double>(bounds_.box[i].hi - bounds_.box[i].lo + 1);
+    }
+    return points;
+  }
 
   Interval of(const Affine& form) const {
     Interval relaxed = relaxation(form);
@@ -83,15 +91,7 @@ class IndexValues {
     for (const auto& [known, iterator] : added_) {
       if (known == form) return bounds_.box[iterator];
     }
-    Rational lo = form.constant, hi = form.constant;
-    for (size_t i = 0; i < form.coefficients.size(); ++i) {
-      const Rational& c = form.coefficients[i];
-      if (c.is_zero()) continue;
-      Rational first = c * Rational(bounds_.box[i].lo), last = c * Rational(bounds_.box[i].hi);
-      lo += std::min(first, last);
-      hi += std::max(first, last);
-    }
-    return {lo.ceil(), hi.floor()};
+    return lattice::sum_of(form, bounds_.box);
   }
 
   bool has_none(const Affine& form, int64_t lo, int64_t hi) const {
@@ -192,14 +192,99 @@ Reached reached(Interval values, int64_t extent, Boundary boundary) {
   }
 }
 
+// Takes the values away that lead a form of one iterator out of [lo, hi); whether a form of none is
+// outside.
+bool narrow(std::vector<Interval>& values, const Affine& form, int64_t lo, int64_t hi) {
+  int64_t constant = form.constant.num();
+  for (size_t i = 0; i < form.coefficients.size(); ++i) {
+    if (form.coefficients[i].is_zero()) continue;
+    int64_t factor = form.coefficients[i].num();
+    int64_t first = checked_sub(lo, constant), last = checked_sub(checked_sub(hi, 1), constant);
+    if (factor < 0) {
+      factor = -factor;
+      std::swap(first, last);
+      first = -first;
+      last = -last;
+    }
+    values[i].lo = std::max(values[i].lo, -floor_div(-first, factor));
+    values[i].hi = std::min(values[i].hi, floor_div(last, factor));
+    return false;
+  }
+  return constant < lo || constant >= hi;
+}
+
+template <class Values>
+Need need_of(const BoundProgram& program, const Access& load, const Values& values) {
+  const Shape& shape = program.tensors[load.tensor].shape;
+  Need need;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Index& index = load.index[d];
+    Reached r{0, shape[d], Reach::ruled, 0};
+    if (index.value < 0) r = reached(values(index.affine), shape[d], index.boundary);
+    need.box.lo.push_back(r.lo);
+    need.box.hi.push_back(r.hi);
+    need.reach.push_back(r.reach);
+    need.shift.push_back(r.shift);
+  }
+  return need;
+}
+
 }  // namespace
 
-PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
-                    const std::vector<IndexRange>& ranges) {
+PieceImages::PieceImages(const BoundProgram& program, const Piece& piece)
+    : program_(program), piece_(piece), domain_(domain_of(program, piece)) {
+  bounds_ = lattice::bounds(domain_);
+  simple_ = lattice::SimpleSystem::of(domain_, bounds_);
+}
+
+std::optional<PieceNeeds> PieceImages::without_search(const Box& stores,
+                                                      const std::vector<IndexRange>& ranges) const {
+  std::vector<Interval> values = bounds_.box;
+  std::vector<lattice::Condition> tied;
+  bool none = stores.empty();
+  for (const Access& store : piece_.stores) {
+    for (size_t d = 0; d < store.index.size(); ++d) {
+      const Affine& form = store.index[d].affine;
+      if (!form.is_integral()) return std::nullopt;
+      if (used_iterators(form) > 1) {
+        tied.push_back({form, stores.lo[d], stores.hi[d], true});
+      } else {
+        none = narrow(values, form, stores.lo[d], stores.hi[d]) || none;
+      }
+    }
+  }
+  for (const IndexRange& range : ranges) {
+    size_t iterator = position_of(piece_, range.name);
+    none = narrow(values, iterator_affine(iterator), range.lo, range.hi) || none;
+  }
+  std::optional<lattice::SimpleSystem::Part> part = simple_->part(std::move(values), tied);
+  if (!part) return std::nullopt;
   PieceNeeds needs;
-  needs.empty = stores.empty();
-  lattice::System system = domain_of(program, piece);
-  for (const Access& store : piece.stores) {
+  needs.points = 1;
+  for (const Interval& interval : part->values()) {
+    none = none || interval.empty();
+    needs.points *= static_cast<double>(interval.hi - interval.lo + 1);
+  }
+  if (none) return PieceNeeds{true, {}, 0};
+  bool known = true;
+  for (const Access& load : piece_.loads) {
+    needs.loads.push_back(need_of(program_, load, [&](const Affine& form) {
+      std::optional<Interval> image = part->of(form);
+      known = known && image;
+      return image.value_or(Interval{0, 0});
+    }));
+  }
+  return known ? std::optional(std::move(needs)) : std::nullopt;
+}
+
+PieceNeeds PieceImages::of(const Box& stores, const std::vector<IndexRange>& ranges) const {
+  if (simple_) {
+    if (std::optional<PieceNeeds> needs = without_search(stores, ranges)) return *std::move(needs);
+  }
+  PieceNeeds needs;
+  needs.empty = stores.empty() || bounds_.empty;
+  lattice::System system = domain_;
+  for (const Access& store : piece_.stores) {
     for (size_t d = 0; d < store.index.size(); ++d) {
       system.conditions.push_back({store.index[d].affine, stores.lo[d], stores.hi[d], true});
     }
@@ -207,27 +292,23 @@ PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& 
   for (const IndexRange& range : ranges) {
     needs.empty = needs.empty || range.lo >= range.hi;
     system.conditions.push_back(
-        {iterator_affine(position_of(piece, range.name)), range.lo, range.hi, true});
+        {iterator_affine(position_of(piece_, range.name)), range.lo, range.hi, true});
   }
   if (needs.empty) return needs;
-  IndexValues values(piece, std::move(system));
+  IndexValues values(piece_, std::move(system));
   needs.empty = values.empty();
   if (needs.empty) return needs;
-  for (const Access& load : piece.loads) {
-    const Shape& shape = program.tensors[load.tensor].shape;
-    Need need;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const Index& index = load.index[d];
-      Reached r{0, shape[d], Reach::ruled, 0};
-      if (index.value < 0) r = reached(values.of(index.affine), shape[d], index.boundary);
-      need.box.lo.push_back(r.lo);
-      need.box.hi.push_back(r.hi);
-      need.reach.push_back(r.reach);
-      need.shift.push_back(r.shift);
-    }
-    needs.loads.push_back(std::move(need));
+  needs.points = values.points();
+  for (const Access& load : piece_.loads) {
+    needs.loads.push_back(
+        need_of(program_, load, [&](const Affine& form) { return values.of(form); }));
   }
   return needs;
+}
+
+PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
+                    const std::vector<IndexRange>& ranges) {
+  return PieceImages(program, piece).of(stores, ranges);
 }
 
 IndexRange range_of(const BoundProgram& program, const Piece& piece, const std::string& iterator) {

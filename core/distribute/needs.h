@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/ir/bound.h"
 #include "core/ir/ranks/box.h"
+#include "core/lattice/simple_system.h"
 
 namespace tile {
 
@@ -29,6 +31,7 @@ struct Need {
 struct PieceNeeds {
   bool empty = false;       // the rank has no point of the piece
   std::vector<Need> loads;  // one for each load of the piece
+  double points = 0;        // at most so many points
 };
 
 // lo <= iterator < hi, of the iterator with this name.
@@ -43,6 +46,24 @@ struct IndexRange {
 // at a limit. Throws Overflow.
 PieceNeeds needs_of(const BoundProgram& program, const Piece& piece, const Box& stores,
                     const std::vector<IndexRange>& ranges);
+
+// The same for many parts of one piece: what does not depend on the part is found once, and where
+// the domain is simple nothing is searched.
+class PieceImages {
+ public:
+  PieceImages(const BoundProgram& program, const Piece& piece);
+  PieceNeeds of(const Box& stores, const std::vector<IndexRange>& ranges) const;
+
+ private:
+  std::optional<PieceNeeds> without_search(const Box& stores,
+                                           const std::vector<IndexRange>& ranges) const;
+
+  const BoundProgram& program_;
+  const Piece& piece_;
+  lattice::System domain_;
+  lattice::Bounds bounds_;  // of the whole domain
+  std::optional<lattice::SimpleSystem> simple_;
+};
 
 // The values that an iterator takes on the whole domain; lo == hi: none.
 IndexRange range_of(const BoundProgram& program, const Piece& piece, const std::string& iterator);

@@ -30,17 +30,30 @@ TensorLayout without(const TensorLayout& layout, const std::vector<size_t>& axes
   return rest;
 }
 
+std::vector<bool> needed_statements(const BoundProgram& program) {
+  IdVector<TensorId, bool> wanted(program.tensors.size());
+  for (TensorId id : program.outputs) wanted[storage_of(program, id)] = true;
+  std::vector<bool> needed(program.statements.size());
+  for (size_t i = program.statements.size(); i-- > 0;) {
+    const BoundStatement& statement = program.statements[i];
+    for (TensorId id : written_by(statement)) needed[i] = needed[i] || wanted[id];
+    if (!needed[i]) continue;
+    for (TensorId id : read_by(statement)) wanted[storage_of(program, id)] = true;
+  }
+  return needed;
+}
+
 Partitioner::Partitioner(const BoundProgram& program, Distribution distribution,
                          const PartitionOptions& options)
     : program_(program),
       d_(std::move(distribution)),
       options_(options),
-      ranks_(d_.mesh, program.source, options.link),
+      ranks_(d_.mesh, program.source, options.links),
       stored_(program.tensors.size()) {}
 
 PartitionedProgram Partitioner::run() {
   declare_inputs();
-  std::vector<bool> needed = needed_statements();
+  std::vector<bool> needed = needed_statements(program_);
   for (size_t i = 0; i < program_.statements.size(); ++i) {
     if (needed[i]) statement(program_.statements[i]);
   }
@@ -80,19 +93,6 @@ void Partitioner::declare_outputs() {
   for (TensorId id : program_.outputs) ranks_.add_output(stored(id).local);
 }
 
-std::vector<bool> Partitioner::needed_statements() const {
-  IdVector<TensorId, bool> wanted(program_.tensors.size());
-  for (TensorId id : program_.outputs) wanted[storage_of(program_, id)] = true;
-  std::vector<bool> needed(program_.statements.size());
-  for (size_t i = program_.statements.size(); i-- > 0;) {
-    const BoundStatement& statement = program_.statements[i];
-    for (TensorId id : written_by(statement)) needed[i] = needed[i] || wanted[id];
-    if (!needed[i]) continue;
-    for (TensorId id : read_by(statement)) wanted[storage_of(program_, id)] = true;
-  }
-  return needed;
-}
-
 void Partitioner::statement(const BoundStatement& statement) {
   checkpoint_at(std::visit([](const auto& s) { return s.span; }, statement));
   exchanges_before_ = ranks_.exchanges().size();
@@ -108,7 +108,7 @@ void Partitioner::statement(const BoundStatement& statement) {
 // Every rank sorts whole lines.
 void Partitioner::sort(const Sort& sort) {
   const BoundTensor& result = at(sort.result);
-  TensorLayout computed = d_.layouts[sort.result];
+  TensorLayout computed = computed_layout(sort.result);
   internal_check(computed.partial.empty(), "partition: partial sums of a sort");
   computed.dims[static_cast<size_t>(sort.axis)] = {};
   std::vector<Box> boxes = boxes_of(computed, result.shape, d_.mesh);
@@ -130,7 +130,7 @@ void Partitioner::sort(const Sort& sort) {
 // Every rank adds all updates to its part of each row: the rows that indices name are kept whole.
 void Partitioner::scatter(const Scatter& scatter) {
   const BoundTensor& result = at(scatter.result);
-  TensorLayout computed = d_.layouts[scatter.result];
+  TensorLayout computed = computed_layout(scatter.result);
   internal_check(computed.partial.empty(), "partition: partial sums of a scatter");
   computed.dims[0] = {};
   std::vector<Box> boxes = boxes_of(computed, result.shape, d_.mesh);

@@ -13,7 +13,7 @@
 namespace tile {
 
 struct PartitionOptions {
-  Link link;
+  Links links;
   // Divides terms of contractions that the text does not name where that moves fewer bytes. Their
   // sums are then added in another order.
   bool divide_terms = true;
@@ -34,6 +34,9 @@ struct StatementSummary {
   size_t first_exchange = 0, exchanges = 0;  // that serve it
   Span span;
 };
+
+// Of each statement, whether some output needs it.
+std::vector<bool> needed_statements(const BoundProgram& program);
 
 struct PartitionedProgram {
   Distribution distribution;

@@ -10,6 +10,7 @@
 
 #include "core/distribute/partition.h"
 #include "core/distribute/rank_builder.h"
+#include "core/distribute/sums.h"
 #include "core/distribute/windows.h"
 
 namespace tile {
@@ -41,7 +42,6 @@ class Partitioner {
 
   void declare_inputs();
   void declare_outputs();
-  std::vector<bool> needed_statements() const;
   void statement(const BoundStatement& statement);
   void sort(const Sort& sort);
   void scatter(const Scatter& scatter);
@@ -50,6 +50,7 @@ class Partitioner {
 
   // contractions.cpp
   void contraction(const Contraction& c);
+  void compute_at_owners(const Contraction& c, const ContractionPlan& plan);
   ContractionPlan plan(const Contraction& c, std::vector<ReductionCut> cuts);
   ContractionPlan chosen_plan(const Contraction& c);
   std::vector<ReductionCut> possible_cuts(const Contraction& c, const TensorLayout& result);
@@ -70,8 +71,6 @@ class Partitioner {
   TensorId identities(const Contraction& c, const std::vector<Box>& boxes);
   // Where a cell has a term on any rank: 1, elsewhere 0; in the boxes.
   TensorId coverage(const Contraction& c, const ContractionPlan& plan, const TensorLayout& layout);
-  bool covers_all(const Contraction& c) const;
-  bool needs_marks(const Contraction& c) const;
   // result = value, or where `covered` is 0 the default.
   void finish(const Contraction& c, TensorId value, std::optional<TensorId> covered,
               const std::vector<Box>& boxes, TensorId result);
@@ -86,6 +85,8 @@ class Partitioner {
   StoredTensor& store(TensorId id, TensorId local, TensorLayout layout);
   // Declares the result of a statement under the tensor's own name.
   TensorId declare_result(TensorId id, const std::vector<Box>& boxes);
+  // Where the statement that computes the tensor computes it, before its terms are divided.
+  const TensorLayout& computed_layout(TensorId id) const;
   // Puts what was computed under one layout into the tensor's own; at once where they are the same.
   void store_computed(TensorId id, const TensorLayout& computed, TensorId local, Span span);
 
@@ -103,8 +104,5 @@ class Partitioner {
   int64_t nodes_ = 0;            // of all ranks' bodies
   size_t exchanges_before_ = 0;  // of the statement that is divided now
 };
-
-// The layout without the axes: what a dimension is cut over last goes first.
-TensorLayout without(const TensorLayout& layout, const std::vector<size_t>& axes, const Mesh& mesh);
 
 }  // namespace tile

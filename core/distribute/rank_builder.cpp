@@ -5,8 +5,8 @@
 
 namespace tile {
 
-RankBuilder::RankBuilder(const Mesh& mesh, SourcePtr source, const Link& link)
-    : mesh_(mesh), link_(link), programs_(mesh.ranks()) {
+RankBuilder::RankBuilder(const Mesh& mesh, SourcePtr source, const Links& links)
+    : mesh_(mesh), links_(links), programs_(mesh.ranks()) {
   for (RankProgram& rank : programs_) rank.program.source = source;
 }
 
@@ -61,7 +61,8 @@ void RankBuilder::exchange(const StoredTensor& source, TensorId result,
   ExchangeSummary summary;
   summary.source = tensor.name;
   summary.result = programs_[0].program.tensors[result].name;
-  summary.cost = exchange_cost(source.boxes, needs, transfers, reduction.has_value(), width, link_);
+  summary.cost =
+      exchange_cost(mesh_, source.boxes, needs, transfers, reduction.has_value(), width, links_);
   summary.span = span;
   exchanges_.push_back(std::move(summary));
 }

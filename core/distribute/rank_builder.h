@@ -21,7 +21,7 @@ struct StoredTensor {
 
 class RankBuilder {
  public:
-  RankBuilder(const Mesh& mesh, SourcePtr source, const Link& link);
+  RankBuilder(const Mesh& mesh, SourcePtr source, const Links& links);
 
   size_t ranks() const { return programs_.size(); }
   // A tensor of every rank with the extents of its box. The name is made unique.
@@ -43,7 +43,7 @@ class RankBuilder {
 
  private:
   const Mesh& mesh_;
-  Link link_;
+  Links links_;
   std::vector<RankProgram> programs_;
   std::vector<ExchangeSummary> exchanges_;
   std::set<std::string> names_;

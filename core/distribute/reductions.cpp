@@ -64,32 +64,76 @@ NodeId identity(Body& body, Aggregation aggregation, DType type) {
   }
 }
 
+// Whether every cell has a term wherever the program runs: some piece walks every dimension with an
+// index of its own, and no condition ties two of its iterators together or leaves holes.
+bool covers_all(const BoundProgram& program, const Contraction& c) {
+  const Shape& shape = program.tensors[c.outputs[0]].shape;
+  auto alone = [](const Affine& form) {
+    return std::count_if(form.coefficients.begin(), form.coefficients.end(),
+                         [](const Rational& r) { return !r.is_zero(); }) <= 1;
+  };
+  return std::any_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& piece) {
+    if (piece.stores.size() != 1) return false;
+    std::vector<size_t> used;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Affine& form = piece.stores[0].index[d].affine;
+      if (shape[d] == 1 && form == constant_affine(0)) continue;
+      std::optional<size_t> iterator = single_iterator(form);
+      bool fresh = iterator && std::find(used.begin(), used.end(), *iterator) == used.end();
+      if (!fresh || !form.constant.is_zero()) return false;
+      IndexRange range = range_of(program, piece, piece.iterators[*iterator]);
+      if (range.lo != 0 || range.hi != shape[d]) return false;
+      used.push_back(*iterator);
+    }
+    for (const Access& load : piece.loads) {
+      for (const Index& index : load.index) {
+        if (index.boundary != Boundary::in_range) continue;
+        bool holes = index.value >= 0 || !alone(index.affine) || !index.affine.is_integral();
+        if (holes) return false;
+      }
+    }
+    bool separate =
+        std::all_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& k) {
+          return alone(k.form) && (!k.integral || k.form.is_integral());
+        });
+    return separate && !needs_of(program, piece, whole_box(shape), {}).empty;
+  });
+}
+
 }  // namespace
 
-// Sums that every rank is to have are added up in parts, each by one rank, and gathered then: that
-// moves 2 / ranks of what all parts for all ranks take, but has twice the messages.
-TensorLayout Partitioner::layout_of_sums(const Contraction& c, const ContractionPlan& plan) const {
-  TensorId id = c.outputs[0];
-  const TensorLayout& layout = d_.layouts[id];
-  std::vector<size_t> axes = plan.axes();
-  auto parts = static_cast<double>(parts_of(d_.mesh, axes));
-  bool used = std::any_of(axes.begin(), axes.end(), [&](size_t a) { return layout.uses(a); });
+bool needs_marks(const BoundProgram& program, const Contraction& c) {
+  return (c.aggregation != Aggregation::sum || c.fill) && !covers_all(program, c);
+}
+
+TensorLayout layout_of_sums(const BoundProgram& program, const Contraction& c,
+                            const TensorLayout& layout, const PartialSums& sums, const Mesh& mesh,
+                            const Links& links) {
+  auto parts = static_cast<double>(parts_of(mesh, sums.axes));
+  bool used =
+      std::any_of(sums.axes.begin(), sums.axes.end(), [&](size_t a) { return layout.uses(a); });
   double most = 0;
-  for (const Box& box : plan.boxes) most = std::max(most, static_cast<double>(box.count()));
-  double bytes = most * static_cast<double>(byte_size(c.accumulator));
-  bool worth = bytes * (parts - 2) / parts > options_.link.latency_ns * options_.link.bytes_per_ns;
+  for (const Box& box : sums.boxes) most = std::max(most, static_cast<double>(box.count()));
+  double bytes = most * static_cast<double>(sums.element_bytes);
+  Link link = links.over(sums.axes);
+  bool worth = bytes * (parts - 2) / parts > link.latency_ns * link.bytes_per_ns;
   if (used || !worth) return layout;
   // The longest dimension that nothing cuts yet; components of tuples stay together.
-  const Shape& shape = at(id).shape;
+  const Shape& shape = program.tensors[c.outputs[0]].shape;
   size_t dims = shape.size() - (c.outputs.size() > 1 ? 1 : 0);
   std::optional<size_t> longest;
   for (size_t d = 0; d < dims; ++d) {
     if (layout.dims[d].whole() && (!longest || shape[d] > shape[*longest])) longest = d;
   }
   if (!longest || static_cast<double>(shape[*longest]) < parts) return layout;
-  TensorLayout sums = layout;
-  sums.dims[*longest] = even_cut(d_.mesh, axes, shape[*longest]);
-  return sums;
+  TensorLayout divided = layout;
+  divided.dims[*longest] = even_cut(mesh, sums.axes, shape[*longest]);
+  return divided;
+}
+
+TensorLayout Partitioner::layout_of_sums(const Contraction& c, const ContractionPlan& plan) const {
+  PartialSums sums{plan.boxes, plan.axes(), static_cast<int64_t>(byte_size(c.accumulator))};
+  return tile::layout_of_sums(program_, c, d_.layouts[c.outputs[0]], sums, d_.mesh, options_.links);
 }
 
 void Partitioner::sum_over_ranks(const Contraction& c, const ContractionPlan& plan) {
@@ -107,7 +151,7 @@ void Partitioner::sum_over_ranks(const Contraction& c, const ContractionPlan& pl
   StoredTensor from{partial, plan.computed, plan.boxes};
   from.layout.partial = plan.axes();
   std::optional<TensorId> covered;
-  if (needs_marks(c)) covered = coverage(c, plan, layout);
+  if (needs_marks(program_, c)) covered = coverage(c, plan, layout);
   bool at_once = !covered && c.accumulator == tensor.type;
   bool stays = layout == d_.layouts[id];
   TensorId result =
@@ -131,48 +175,6 @@ TensorId Partitioner::identities(const Contraction& c, const std::vector<Box>& b
     ranks_.add(r, of_piece(std::move(piece), id, Aggregation::assign, c.accumulator, c.span));
   }
   return id;
-}
-
-// Sums of no terms are the zeros that cells without terms get; other aggregations' identities are
-// not, and defaults are not either.
-bool Partitioner::needs_marks(const Contraction& c) const {
-  return (c.aggregation != Aggregation::sum || c.fill) && !covers_all(c);
-}
-
-// Whether every cell has a term wherever the program runs: some piece walks every dimension with an
-// index of its own, and no condition ties two of its iterators together or leaves holes.
-bool Partitioner::covers_all(const Contraction& c) const {
-  const Shape& shape = at(c.outputs[0]).shape;
-  auto alone = [](const Affine& form) {
-    return std::count_if(form.coefficients.begin(), form.coefficients.end(),
-                         [](const Rational& r) { return !r.is_zero(); }) <= 1;
-  };
-  return std::any_of(c.pieces.begin(), c.pieces.end(), [&](const Piece& piece) {
-    if (piece.stores.size() != 1) return false;
-    std::vector<size_t> used;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const Affine& form = piece.stores[0].index[d].affine;
-      if (shape[d] == 1 && form == constant_affine(0)) continue;
-      std::optional<size_t> iterator = single_iterator(form);
-      bool fresh = iterator && std::find(used.begin(), used.end(), *iterator) == used.end();
-      if (!fresh || !form.constant.is_zero()) return false;
-      IndexRange range = range_of(program_, piece, piece.iterators[*iterator]);
-      if (range.lo != 0 || range.hi != shape[d]) return false;
-      used.push_back(*iterator);
-    }
-    for (const Access& load : piece.loads) {
-      for (const Index& index : load.index) {
-        if (index.boundary != Boundary::in_range) continue;
-        bool holes = index.value >= 0 || !alone(index.affine) || !index.affine.is_integral();
-        if (holes) return false;
-      }
-    }
-    bool separate =
-        std::all_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& k) {
-          return alone(k.form) && (!k.integral || k.form.is_integral());
-        });
-    return separate && !needs_of(program_, piece, whole_box(shape), {}).empty;
-  });
 }
 
 TensorId Partitioner::coverage(const Contraction& c, const ContractionPlan& plan,

@@ -31,8 +31,9 @@ WrittenLayout spread(const Shape& shape, size_t dims, const Mesh& mesh) {
 
 }  // namespace
 
-WrittenLayouts spread_layouts(const BoundProgram& program, const Mesh& mesh) {
+WrittenLayouts spread_layouts(const BoundProgram& program, const Mesh& mesh, Unnamed others) {
   WrittenLayouts layouts;
+  layouts.unnamed = others;
   std::vector<bool> tuples = tuples_of(program);
   for (const std::vector<TensorId>* list : {&program.inputs, &program.outputs}) {
     for (TensorId id : *list) {

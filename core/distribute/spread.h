@@ -8,6 +8,7 @@ namespace tile {
 // Each axis, in the mesh's order, cuts the dimension of each input and output whose parts are the
 // longest then. Dimensions of tuples' components stay whole, as do those that would get parts
 // without cells.
-WrittenLayouts spread_layouts(const BoundProgram& program, const Mesh& mesh);
+WrittenLayouts spread_layouts(const BoundProgram& program, const Mesh& mesh,
+                              Unnamed others = Unnamed::open);
 
 }  // namespace tile

@@ -40,6 +40,11 @@ TensorId Partitioner::declare_result(TensorId id, const std::vector<Box>& boxes)
   return ranks_.declare(at(id).name, at(id).type, at(id).role, boxes);
 }
 
+const TensorLayout& Partitioner::computed_layout(TensorId id) const {
+  auto other = d_.computed.find(id);
+  return other != d_.computed.end() ? other->second : d_.layouts[id];
+}
+
 void Partitioner::store_computed(TensorId id, const TensorLayout& computed, TensorId local,
                                  Span span) {
   const TensorLayout& layout = d_.layouts[id];

@@ -101,8 +101,11 @@ int command_explain(const std::string& file, const Inputs& inputs,
                     const ExplainArguments& arguments, const Options& options) {
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!arguments.mesh.mesh.empty()) {
-    Division parts = divided(*program, given_layouts(*program, inputs), arguments.mesh);
+    MeshArguments mesh = arguments.mesh;
+    mesh.explains = true;
+    Division parts = divided(*program, given_layouts(*program, inputs), mesh);
     std::cout << explain(parts.program, parts.parts);
+    if (parts.choice) std::cout << explain(*parts.choice);
     std::string transport = LocalRanks(program->engine(), parts.parts.ranks.size()).transport();
     if (!transport.empty()) std::cout << transport << "\n";
     return 0;

@@ -78,8 +78,10 @@ constexpr const char* kMesh = "ranks in a grid with named axes: x=2,y=4";
 CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
                           std::initializer_list<const char*> without) {
   CLI::Option* option = given(app.add_option("--mesh", mesh.mesh, kMesh));
-  given(app.add_option("--layout", mesh.layouts,
-                       "which axes cut which dimensions, as in 'A[x,*] B[*,y]' (default: spread)"))
+  given(app.add_option(
+            "--layout", mesh.layouts,
+            "which axes cut which dimensions, as in 'A[x,*] B[*,y]'; others are chosen, "
+            "or, with `follow` in it, divided alike (default: spread; `auto`: all chosen)"))
       ->needs(option);
   for (const char* name : without) option->excludes(app.get_option(name));
   return option;
@@ -382,6 +384,11 @@ int main_of(int argc, char** argv) {
   skip_option(*conformance, c.options);
   CLI::Option* ranks = given(
       conformance->add_option("--mesh", c.mesh.mesh, "run each case divided among these ranks"));
+  conformance
+      ->add_option("--layout", c.mesh.layouts,
+                   "auto or follow: what tensors get in place of spread inputs and outputs")
+      ->check(CLI::IsMember({"auto", "follow"}))
+      ->needs(ranks);
   transport_options(*conformance, c.mesh, ranks);
   choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 

@@ -111,6 +111,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   MemoryBudget& budget() { return budget_; }
   SizeClasses& size_classes() { return size_classes_; }
   SharedConstants& shared_constants() { return shared_constants_; }
+  // Where its files are, null: nowhere; and whether it writes any.
+  const PrivateDirectory* directory() const {
+    return kernels_ ? kernels_->directory().get() : nullptr;
+  }
+  bool writes_files() const { return kernels_ && kernels_->writes(); }
   // Of this CPU, stored or measured when the engine was made; nullopt: neither.
   const std::optional<MachineRates>& rates() const { return rates_; }
   // The same, measured and stored now where there are none: later engines count with them, this

@@ -12,6 +12,7 @@
 #include "core/passes/bind/bind.h"
 #include "runtime/ranks/exchange_names.h"
 #include "runtime/ranks/kept.h"
+#include "runtime/ranks/mesh_figures.h"
 #include "runtime/ranks/tell_all.h"
 
 namespace tile {
@@ -109,6 +110,12 @@ void RankMesh::connect(const std::shared_ptr<Engine>& engine) {
   device_ = connect_devices(engine, *transport_);
 }
 
+const ChoiceOptions& RankMesh::figures(const Engine& engine) {
+  bool linked = device_ && device_->link() != nullptr;
+  if (!figures_) figures_ = figures_of(engine, mesh_, *transport_, linked);
+  return *figures_;
+}
+
 void RankMesh::meet(const std::string& what) { told_by_all({Digest{}}, what); }
 
 MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
@@ -124,6 +131,7 @@ MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
                 {"precision", o.precision},
                 {"list of passes left out", engine->skipped_passes()}});
   mesh_->connect(engine);
+  mesh_->figures(*engine);
   try {
     compile(engine, source, options);
   } catch (const std::exception& error) {
@@ -136,8 +144,8 @@ MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
 void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
                           const std::shared_ptr<const Program>& source,
                           const MeshProgramOptions& options) {
-  Division division =
-      divide(*source, options.inputs, mesh_->mesh(), options.layouts, options.layouts_name);
+  Division division = divide(*source, options.inputs, mesh_->mesh(), options.layouts,
+                             options.layouts_name, mesh_->figures(*engine));
   inputs_ = parts_of(division, division.program.inputs, division.parts.inputs);
   outputs_ = parts_of(division, division.program.outputs, division.parts.outputs);
   std::vector<std::string> names = exchange_names(division.parts, *source->source);

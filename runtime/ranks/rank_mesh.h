@@ -38,6 +38,9 @@ class RankMesh {
   void compare_ends(const std::string& error, const std::string& step);
   // Connects the ranks' devices, once. All ranks together; their engines run what the mesh runs.
   void connect(const std::shared_ptr<Engine>& engine);
+  // By which layouts are chosen, the same on all ranks; found once, after connect(). All ranks
+  // together.
+  const ChoiceOptions& figures(const Engine& engine);
   // Of this rank; null where its engine has none, and before connect().
   const std::shared_ptr<DeviceEnd>& device() const { return device_; }
   // Returns when all ranks have come here.
@@ -51,6 +54,7 @@ class RankMesh {
   std::shared_ptr<Transport> transport_;
   bool connected_ = false;
   std::shared_ptr<DeviceEnd> device_;
+  std::optional<ChoiceOptions> figures_;
   std::mutex mutex_;
 };
 

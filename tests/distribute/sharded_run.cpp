@@ -37,6 +37,20 @@ PartitionedProgram divided(const BoundProgram& program, const std::string& mesh_
   return partition(program, distribution_of(program, mesh, written), options);
 }
 
+Choice chosen(const BoundProgram& program, const std::string& mesh_text, const std::string& layouts,
+              const ChoiceOptions& options) {
+  Mesh mesh = parse_mesh(text_of("<mesh>", mesh_text));
+  WrittenLayouts written = parse_layouts(text_of("<layout>", layouts), mesh);
+  return choose_layouts(program, named_layouts(program, mesh, written), options);
+}
+
+PartitionedProgram divided_as(const BoundProgram& program, const Choice& choice,
+                              const ChoiceOptions& options) {
+  PartitionOptions how;
+  how.links = options.links;
+  return partition(program, choice.distribution, how);
+}
+
 std::string layout_error(const BoundProgram& program, const std::string& mesh_text,
                          const std::string& layouts) {
   Mesh mesh;

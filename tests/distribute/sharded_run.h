@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/distribute/choice/choice.h"
 #include "core/distribute/partition.h"
 #include "core/interpret/interpret.h"
 
@@ -14,6 +15,11 @@ inline const InterpretOptions kInOrder{.in_order = true};
 
 PartitionedProgram divided(const BoundProgram& program, const std::string& mesh,
                            const std::string& layouts, bool divide_terms = true);
+// Layouts that `layouts` does not name are chosen, for ranks and links of these figures.
+Choice chosen(const BoundProgram& program, const std::string& mesh, const std::string& layouts,
+              const ChoiceOptions& options = {});
+PartitionedProgram divided_as(const BoundProgram& program, const Choice& choice,
+                              const ChoiceOptions& options = {});
 // The rendered error of the mesh, the layouts or their fit; empty without one.
 std::string layout_error(const BoundProgram& program, const std::string& mesh,
                          const std::string& layouts);

@@ -22,14 +22,28 @@ void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector
   }
 }
 
-void expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& options) {
+// How tensors without a layout get theirs.
+enum class Unnamed : uint8_t { follow, chosen };
+
+PartitionedProgram divided_so(const BoundProgram& program, const RandomLayouts& layouts,
+                              bool divide, Unnamed unnamed) {
+  if (unnamed == Unnamed::follow) return divided(program, layouts.mesh, layouts.layouts, divide);
+  ChoiceOptions options;
+  options.links.any = {20, 0.5};
+  options.rates = {0.25, 2};
+  options.divide_terms = divide;
+  return divided_as(program, chosen(program, layouts.mesh, layouts.layouts, options), options);
+}
+
+void expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& options,
+                         Unnamed unnamed = Unnamed::follow) {
   RandomCase drawn = random_case(seed, options);
   BoundProgram program = bind_text(drawn.text, drawn.types);
   RandomLayouts layouts = random_layouts(program, seed, divide);
   SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" + layouts.layouts +
                drawn.text);
   try {
-    PartitionedProgram p = divided(program, layouts.mesh, layouts.layouts, divide);
+    PartitionedProgram p = divided_so(program, layouts, divide, unnamed);
     std::vector<HostTensor> got = run_ranks(p, program, drawn.inputs);
     Interpretation expected = interpret(program, drawn.inputs, kInOrder, true);
     if (divide) {
@@ -54,6 +68,14 @@ TEST(RandomRanks, OwnersComputeTheSameBits) {
 
 TEST(RandomRanks, DividedTermsAgree) {
   for (uint64_t seed : seeds(5000, 150)) expect_same_meaning(seed, true, {});
+}
+
+TEST(RandomRanks, OwnersOfChosenLayoutsComputeTheSameBits) {
+  for (uint64_t seed : seeds(12000, 150)) expect_same_meaning(seed, false, {}, Unnamed::chosen);
+}
+
+TEST(RandomRanks, ChosenLayoutsAgree) {
+  for (uint64_t seed : seeds(15000, 150)) expect_same_meaning(seed, true, {}, Unnamed::chosen);
 }
 
 TEST(RandomRanks, RealsNanAndInfinities) {

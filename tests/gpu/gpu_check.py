@@ -111,7 +111,7 @@ class Checks:
                 sys.exit(NO_GPU)
             return {"passed": None, "why": f"{len(gpus)} GPUs"}
         cases = sorted(glob.glob(os.path.join(self.options.cases, "*.json")))
-        conform = self.run([self.program("tile"), "conform", "--backend", "cuda", "--mesh", "x=2", *cases])
+        conform = self.run([self.program("tile"), "conform", "--backend", "cuda", "--mesh", "x=2", "--layout", "follow", *cases])
         lines = conform.stdout.strip().splitlines()
         done = self.run([self.program("tile-gpu-check"), "ranks", "1", str(self.options.programs // 5)])
         found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -53,7 +53,8 @@ std::vector<std::string> errors_of(const std::string& mesh, double timeout,
 
 const char* const kProduct =
     "function (A[M, L], B[L, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}";
-const MeshProgramOptions kFour{{{DType::f32, {4, 4}}, {DType::f32, {4, 4}}}, "A[x, *] B[*, x]"};
+const MeshProgramOptions kFour{{{DType::f32, {4, 4}}, {DType::f32, {4, 4}}},
+                               "A[x, *] B[*, x] C[x, *]"};
 
 TEST(RankMesh, RandomProgramsRunTwiceInOneArena) {
   std::shared_ptr<Engine> engine = reference();

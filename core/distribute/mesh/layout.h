@@ -63,9 +63,21 @@ struct WrittenCut {
   std::vector<size_t> axes;
   std::vector<int64_t> sizes;
 };
+// What tensors get that the text does not name.
+enum class Unnamed : uint8_t {
+  open,    // the text does not say: they are chosen
+  chosen,  // "auto": the same, inputs and outputs among them
+  follow,  // "follow": the layouts of named tensors whose indices they share
+};
 struct WrittenLayouts {
   std::map<std::string, WrittenLayout> tensors;
   std::map<std::string, std::vector<WrittenCut>> cuts;  // by the tensor that is computed
+  Unnamed unnamed = Unnamed::open;
+
+  // Neither a tensor nor that all are to be chosen.
+  bool names_nothing() const {
+    return tensors.empty() && cuts.empty() && unnamed != Unnamed::chosen;
+  }
 };
 
 // The text of layouts, one after the other:
@@ -73,6 +85,8 @@ struct WrittenLayouts {
 //   A[x, *]  B[*, y]  C[x, y]    # * whole; x.y over two axes; x(100, 28) parts of these sizes
 //   S[*] + x                     # partial sums over x
 //   C: k=y                       # the terms of C's sums are divided along the index k
+//   auto                         # all tensors that are not named are chosen
+//   follow                       # all tensors that are not named follow those that are
 //
 // Throws Failure (stage parse; codes "syntax", "mesh", "layout") with a span of the text.
 WrittenLayouts parse_layouts(const SourcePtr& source, const Mesh& mesh);

@@ -31,9 +31,20 @@ class LayoutParser {
       do {
         cut(name);
       } while (reader_.accept(','));
+    } else if (name.text == "auto" || name.text == "follow") {
+      unnamed(name);
     } else {
       reader_.wrong("`[` and the layout of " + name.text + ", or `:` and an index to cut");
     }
+  }
+
+  // A tensor may have the word's name, too: a layout then stands behind it.
+  void unnamed(const Word& word) {
+    if (layouts_.unnamed != Unnamed::open) {
+      fail(Stage::parse, "layout", word.span, "what tensors get that are not named is said twice",
+           "`auto` or `follow` stands once in the text");
+    }
+    layouts_.unnamed = word.text == "auto" ? Unnamed::chosen : Unnamed::follow;
   }
 
   void tensor(const Word& name) {

@@ -12,7 +12,12 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
     std::vector<InputType> types;
     for (const InputLayout& input : inputs) types.push_back(input.type);
     Mesh mesh = mesh_of(arguments.mesh, "--mesh");
-    return divide(program.program(), types, mesh, arguments.layouts, "--layout", arguments.link);
+    ChoiceOptions figures;
+    figures.links.any = arguments.link;
+    const Engine& engine = *program.engine();
+    if (!engine.options().deterministic) figures.rates = rank_rates(engine.target());
+    figures.alternatives = arguments.explains;
+    return divide(program.program(), types, mesh, arguments.layouts, "--layout", figures);
   });
 }
 

@@ -177,9 +177,11 @@ std::shared_ptr<RankMesh> mesh_over(const std::shared_ptr<PluginTransport>& tran
 
 // Every rank's outputs on every rank.
 std::vector<HostTensor> run_on_whole(LoadedProgram& program, const std::vector<HostTensor>& inputs,
-                                     const std::shared_ptr<RankMesh>& mesh) {
+                                     const std::shared_ptr<RankMesh>& mesh,
+                                     const std::string& layouts) {
   MeshProgramOptions what;
   for (const InputLayout& layout : layouts_of(inputs)) what.inputs.push_back(layout.type);
+  what.layouts = layouts;
   MeshProgram on_mesh(program.engine(), std::make_shared<const Program>(program.program()), mesh,
                       what);
   std::vector<HostTensor> given, outputs, whole;
@@ -216,7 +218,7 @@ int conform_on_processes(const std::vector<std::string>& files, const std::strin
     std::shared_ptr<RankMesh> ranks = mesh_over(transport, mesh);
     int status = conform(files, filter, on_own_gpu(options),
                          [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
-                           return run_on_whole(program, inputs, ranks);
+                           return run_on_whole(program, inputs, ranks, mesh.layouts);
                          });
     ranks->compare_ends(status == 0 ? "" : "cases fail", "cases");
     return status;

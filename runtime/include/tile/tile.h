@@ -374,7 +374,12 @@ typedef struct {
   /* Not NULL: the program divided among the ranks of a mesh; see "Meshes". Without constants, and
    * not for tile_program_compile_async. */
   tile_mesh* mesh;
-  const char* layouts; /* "A[x, *] B[*, y]"; NULL: inputs and outputs are spread over the mesh */
+  /* "A[x, *] B[*, y]": layouts that are not named are chosen by the time that is expected of them,
+   * those of inputs and outputs too. NULL or a text that names nothing: inputs and outputs are
+   * spread over the mesh, and what is between them is chosen. "auto": nothing is named, everything
+   * is chosen. With the word "follow" in it nothing is chosen: unnamed tensors are divided as named
+   * ones are whose indices they share. */
+  const char* layouts;
 } tile_compile_options;
 
 /* The same with options, which may be NULL. With constants their data pointers are read, and the
@@ -609,6 +614,11 @@ TILE_API void tile_string_free(char* text);
  * "off"). Where that cannot be, parts go through the host's memory, which rank 0's log says.
  * - An input along whose layout ranks hold partial sums ("S[*] + x") is the sum of what they give.
  *   Outputs of such a layout are parts of the sum in turn.
+ * - Layouts are chosen by the rates of rank 0's engine and by what messages take along each axis.
+ *   That is measured when the first program is compiled on a mesh, a few milliseconds for an axis,
+ *   and kept in the cache directory of rank 0's engine for later meshes of these machines; not with
+ *   `deterministic` on any rank, and not between GPUs. Which sums are divided, and so the last bits
+ *   of floats, may depend on it.
  *
  * Layouts, their errors and what they cost: guides/RANKS.md of the library's sources.
  *
