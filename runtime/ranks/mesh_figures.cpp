@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kLargestFile = size_t{1} << 20;
-// Between GPUs of one machine: NVLink on H100, and the start of a group of NCCL's.
+// Between GPUs of one machine. Bytes per nanosecond: what collectives of NCCL reach on two H100s
+// (measured: 228 to 236 GB/s). Nanoseconds to start one: an estimate that nothing has measured yet.
 constexpr Link kDeviceLink{12000, 200};
 // What is measured: the fastest of some small messages, and of some that take longer by far.
 constexpr size_t kSmallBytes = 8, kLargeBytes = size_t{1} << 18;

@@ -42,6 +42,13 @@ nm -D --defined-only --extern-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); 
 diff -u "$work/exports" "$work/said"
 echo "debian: the symbols file fits the library"
 
+# Each program has its manual page.
+tools=$(echo "$work"/tile-tools*.deb)
+for page in tile.1.gz tile-run.1.gz tile-bench.1.gz tile-bench-run.1.gz; do
+  grep -q "/usr/share/man/man1/$page\$" "$tools.files" || { echo "debian: no page $page" >&2; exit 1; }
+done
+echo "debian: the programs have manual pages"
+
 if command -v lintian >/dev/null; then
   lintian --tag-display-limit 0 "$work"/*.deb >"$work/lintian" 2>&1 || true
   if grep '^E:' "$work/lintian"; then
