@@ -113,11 +113,17 @@ int command_explain(const std::string& file, const Inputs& inputs,
   std::shared_ptr<const Executable> e = compiled(*program, inputs);
   ExplainOptions how;
   how.json = arguments.json;
+  how.all = arguments.all;
+  how.kernels = arguments.kernels;
   if (arguments.measure) {
     how.measured_ns = launch_times(*program, *e, random_inputs(*program, inputs.shapes));
   }
   report_passes(*e, options);
   std::cout << located(program->program().source, [&] { return explain(*e, how); });
+  bool table = !how.json && !how.all && how.kernels.empty();
+  if (table && !e->engine->is_reference()) {
+    std::cout << "--kernel NUMBER tells why of one, --all of all of them\n";
+  }
   return 0;
 }
 

@@ -22,8 +22,10 @@ int command_run(const RunArguments& arguments, const Options& options);
 // With a mesh: the program of each rank, whatever the stage.
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
                  const MeshArguments& mesh, const Options& options);
-// What is told beside each kernel's description.
+// What is told beside the line of each kernel.
 struct ExplainArguments {
+  bool all = false;                  // everything of all of them
+  std::vector<std::string> kernels;  // everything of these alone: numbers, or names of tensors
   bool json = false;
   bool measure = false;  // run on random inputs and tell each launch's time
   MeshArguments mesh;    // of a mesh: what each rank has, computes and exchanges instead

@@ -348,16 +348,23 @@ int main_of(int argc, char** argv) {
   mesh_options(*emit, c.mesh, {"--stage", "--constant", "--time-passes", "--print-changed"});
   choose(emit, [&] { return command_emit(c.run.file, c.inputs, c.stage, c.mesh, c.options); });
 
-  CLI::App* explain = app.add_subcommand(
-      "explain", "say what each kernel became, why, and what the cost model counts");
+  CLI::App* explain =
+      app.add_subcommand("explain", "say what each kernel became, what it takes, and why");
   file_option(explain, c);
   shape_option(explain, c);
-  explain->add_flag("--json", c.explain.json, "the cost model's terms as JSON");
+  explain->add_flag("--all", c.explain.all,
+                    "all that is known of each kernel: domains, schedules, the model's terms");
+  CLI::Option* one =
+      given(explain->add_option("--kernel", c.explain.kernels,
+                                "the same of one kernel: its number, or a tensor that it makes"))
+          ->allow_extra_args(false)
+          ->excludes("--all");
+  explain->add_flag("--json", c.explain.json, "everything as JSON")->excludes(one);
   explain->add_flag("--measure", c.explain.measure,
                     "run on random inputs, and tell the time of each kernel beside its estimate");
-  CLI::Option* explained =
-      mesh_options(*explain, c.explain.mesh,
-                   {"--json", "--measure", "--constant", "--time-passes", "--print-changed"});
+  CLI::Option* explained = mesh_options(*explain, c.explain.mesh,
+                                        {"--all", "--kernel", "--json", "--measure", "--constant",
+                                         "--time-passes", "--print-changed"});
   explain
       ->add_option("--latency", c.explain.mesh.link.latency_ns,
                    "of a message between ranks, in nanoseconds")

@@ -223,7 +223,7 @@ void check_tensors(const Executable& executable, std::span<const TensorView> inp
 std::string emit(const Executable& executable, std::string_view stage);
 // The text after every pass that changed it, each under a heading.
 std::string changes(const Executable& executable);
-// What each kernel is: class, vector width, tiles, domain, remaining guards and why.
+// A line for each kernel, then what each is and why.
 std::string explain(const Executable& executable);
 
 // The executable with what wins a race of schedules for each kernel. Throws Failure.

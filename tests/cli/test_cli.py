@@ -66,8 +66,8 @@ class Cli(unittest.TestCase):
         self.write("filter.tile", "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {\n"
                    "  O[n, y, x, co: N, H, W, CO] = +(I[n, y + j - 1, x + i - 1, ci] * K[j, i, ci, co]);\n}\n")
         shapes = ["filter.tile", "--backend", "cpu", "--shape", "I=2x14x14x64", "--shape", "K=3x3x64x96"]
-        self.assertIn("K is packed once", self.tile("explain", *shapes, "--constant", "K"))
-        self.assertNotIn("once", self.tile("explain", *shapes))
+        self.assertIn("K is packed once", self.tile("explain", *shapes, "--all", "--constant", "K"))
+        self.assertNotIn("once", self.tile("explain", *shapes, "--all"))
 
     def test_steps_in_time(self):
         self.write("wave.tile", "function (U[N], V[N]) -> (A, B) { A[i: N] = +(U[i + k - 1]), k < 2; B = U - V; }\n")
@@ -171,7 +171,7 @@ class Cli(unittest.TestCase):
         self.assertIn("C: f32 8 32", self.tile("check", "mm.tile", *shapes))
         for stage in "program bound reduced kernels schedule nest llvm asm".split():
             self.assertGreater(len(self.tile("emit", "mm.tile", "--stage", stage, *shapes)), 20)
-        explained = self.tile("explain", "mm.tile", *shapes)
+        explained = self.tile("explain", "mm.tile", *shapes, "--all")
         for word in ("matrix", "vectors of", "guards"):
             self.assertIn(word, explained)
         gradient = self.tile("grad", "mm.tile", "--of", "C", "--wrt", "A,B")
@@ -280,10 +280,82 @@ class Cli(unittest.TestCase):
         (measured,) = self.explained("mm.tile", *shapes, "--measure")
         self.assertGreater(measured["measured_ns"], 0)
         self.assertEqual(measured["taken"], kernel["taken"])
-        text = self.tile("explain", "mm.tile", *shapes, "--measure")
+        text = self.tile("explain", "mm.tile", *shapes, "--measure", "--kernel", "C")
         for word in ("arithmetic", "loads", "from the third cache", "starting the kernel", "measured, ",
                      "the next schedule by the model"):
             self.assertIn(word, text)
+
+    # Two layers with a softmax: more kernels than one, of which one is fused of many statements.
+    LAYERS = """function (X[B, I], W[I, J], U[J, O]) -> (R) {
+  Y[b, j: B, J] = +(X[b, i] * W[i, j]);
+  A = relu(Y);
+  Z[b, o: B, O] = +(A[b, j] * U[j, o]);
+  Top[b, 0: B, 1] = >(Z[b, o]);
+  E = exp(Z - Top);
+  Sum[b, 0: B, 1] = +(E[b, o]);
+  R = E / Sum;
+}
+"""
+    LAYER_SHAPES = ["--shape", "X=64x300", "--shape", "W=300x200", "--shape", "U=200x100", "--backend", "cpu",
+                    "--features", "avx2"]
+
+    def test_explain_has_a_line_for_each_kernel(self):
+        self.write("layers.tile", self.LAYERS)
+        told = self.explained("layers.tile", *self.LAYER_SHAPES)
+        self.assertGreater(len(told), 1)
+        heading, *rows, total, memory, hint = self.tile("explain", "layers.tile", *self.LAYER_SHAPES).splitlines()
+        self.assertEqual(heading.split(), "# line estimate bound by ceiling schedule makes".split())
+        self.assertEqual(len(rows), len(told))
+        for number, (row, kernel) in enumerate(zip(rows, told), 1):
+            microseconds = kernel["taken"]["cost"]["ns"] / 1e3
+            self.assertEqual(row.split()[:4], [str(number), str(kernel["line"]), f"{microseconds:.3f}", "us"])
+            self.assertIn(f"us  {kernel['most']}  ", row)
+            self.assertTrue(row.endswith(f"  {', '.join(kernel['makes'])} ({', '.join(kernel['classes'])})"), row)
+            self.assertIn("  model  ", row)
+        self.assertEqual(float(total.split()[0]), round(sum(k["taken"]["cost"]["ns"] for k in told) / 1e3, 3))
+        self.assertIn("bytes of temporaries", memory)
+        self.assertIn("--kernel NUMBER", hint)
+        made = [name for kernel in told for name in kernel["makes"]]
+        self.assertEqual([name for name in made if name not in "Y A Z Top E Sum R".split()], [])
+        self.assertIn("R", made)
+        measured = self.tile("explain", "layers.tile", *self.LAYER_SHAPES, "--measure")
+        self.assertIn("measured", measured.splitlines()[0])
+        self.assertEqual(self.tile("explain", "layers.tile", *self.LAYER_SHAPES[:6], "--backend", "reference"),
+                         "the reference interpreter runs the program as bound\n")
+
+    def test_explain_tells_all_of_the_kernels_that_are_asked_for(self):
+        self.write("layers.tile", self.LAYERS)
+        explain = ["explain", "layers.tile", *self.LAYER_SHAPES]
+        everything = self.tile(*explain, "--all")
+        kernels = [line for line in everything.splitlines() if line.startswith("kernel ")]
+        first = self.tile(*explain, "--kernel", "1")
+        last = self.tile(*explain, "--kernel", "R")
+        self.assertTrue(everything.startswith("#  line"))
+        for text, heading in ((first, kernels[0]), (last, kernels[-1])):
+            self.assertTrue(text.startswith(heading + "\n"))
+            self.assertEqual(text.count("estimated time, by its terms"), 1)
+            self.assertIn(text, everything)
+        # A kernel that is asked for twice is told once, and in the program's order.
+        self.assertEqual(self.tile(*explain, "--kernel", "R", "--kernel", "1", "--kernel", "Y"), first + last)
+        refused = self.tile(*explain, "--kernel", "99", fails=True)
+        self.assertIn('the program has no kernel "99"', refused)
+        self.assertIn("there are 1 ", refused)
+        self.assertIn("excludes", self.tile(*explain, "--kernel", "1", "--all", fails=True))
+
+    def test_explain_tells_the_steps_of_a_loop(self):
+        self.write("smooth.lift", "val f = fun(ArrayType(Float, N), input => Iterate(1000, Map(w => (At(0) $ w) * 0.5f"
+                   " + (At(2) $ w) * 0.5f) o Slide(3, 1) o Pad(1, 1, Clamp)) $ input)")
+        explain = ["explain", "smooth.lift", "--shape", "input=5000", "--backend", "cpu"]
+        heading, loop, step, total, *_ = self.tile(*explain).splitlines()
+        self.assertIn("(loop of 1000 steps)", loop)
+        self.assertEqual(loop.split()[0], "1")
+        self.assertEqual(step.split()[0], "1.1")
+        # Both are rounded.
+        self.assertAlmostEqual(float(loop.split()[2]), 1000 * float(step.split()[2]), delta=1)
+        self.assertEqual(total.split()[0], loop.split()[2])
+        self.assertTrue(self.tile(*explain, "--kernel", "1").startswith("loop of 1000 steps"))
+        self.assertTrue(self.tile(*explain, "--kernel", "1.1").startswith("  kernel "))
+        self.assertEqual(len(self.explained(*explain[1:])), 1)
 
     def test_explain_on_workloads(self):
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "workloads")
@@ -297,10 +369,10 @@ class Cli(unittest.TestCase):
     def test_explain_reports_windows(self):
         self.write("box.tile", "function (I[M, N]) -> (O) { O[y, x: M - 4, N - 2] = +(I[y + r, x + s]), r < 5, s < 3; }")
         self.assertIn("separable: over r, then over s takes 5 + 3 terms instead of 15",
-                      self.tile("explain", "box.tile", "--shape", "I=50x60"))
+                      self.tile("explain", "box.tile", "--shape", "I=50x60", "--all"))
         self.write("boxes.tile", "function (I[N]) -> (M, V, B) { M[x: N - 4] = +(I[x + r]), r < 5;"
                    " V[x: N - 4] = +(I[x + t] * I[x + t]), t < 5; B[x: N - 8] = +(M[x + r]), r < 5; }")
-        explained = self.tile("explain", "boxes.tile", "--shape", "I=1000")
+        explained = self.tile("explain", "boxes.tile", "--shape", "I=1000", "--all")
         self.assertIn("the same window over the same tensor as stage 0 of kernel M", explained)
         self.assertIn("repeats the window of stage 0 of kernel M on its result", explained)
         self.assertNotIn("separable", explained)

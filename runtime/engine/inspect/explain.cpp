@@ -8,7 +8,7 @@
 #include "core/ir/text.h"
 #include "core/kernel/forms/window_report.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/inspect/explain_cost.h"
+#include "runtime/engine/inspect/explain_summary.h"
 #include "runtime/engine/records/record_set.h"
 #include "runtime/engine/steps/steps_in_blocks.h"
 
@@ -188,25 +188,130 @@ std::string explain(const Executable& e) { return explain(e, {}); }
 
 namespace {
 
-// What each step is, a little to the right.
-std::string loop_text(const StepLoop& loop) {
-  std::string out = "loop of " + std::to_string(loop.trips) + " steps" +
-                    (loop.blocks ? ", " + print(*loop.blocks) : "") + ", of which each is\n  ";
-  std::string step = explain(*loop.step);
-  for (size_t i = 0; i < step.size(); ++i) {
-    out += step[i];
-    if (step[i] == '\n' && i + 1 < step.size()) out += "  ";
-  }
-  return out;
-}
+struct Told {
+  LaunchSummary summary;
+  std::string details;
+};
 
-std::string loop_json(const StepLoop& loop) {
-  std::string step = explain(*loop.step, {.json = true, .measured_ns = {}});
-  step.pop_back();
-  std::string tiles = loop.blocks ? ",\"blocks\":\"" + print(*loop.blocks) + "\"" : "";
-  return "{\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) + tiles +
-         ",\"step\":" + step + "}";
-}
+class Explanation {
+ public:
+  Explanation(const Executable& executable, const ExplainOptions& options)
+      : e_(executable), options_(options) {
+    // A table needs no other schedules, and looking for them takes longer than all the rest.
+    details_ = options.json || options.all || !options.kernels.empty();
+    for (size_t i = 0; i < e_.launches.size(); ++i) add(e_.launches[i], i);
+  }
+
+  std::string text() const {
+    if (!options_.kernels.empty()) return asked_for();
+    std::string out, details;
+    for (const Told& t : told_) details += t.details;
+    std::vector<LaunchSummary> rows = summaries();
+    out = rows.empty() ? "nothing is launched\n" : to_text(rows);
+    out += std::to_string(e_.arena_bytes) + " bytes of temporaries\n";
+    return options_.all && !details.empty() ? out + "\n" + details : out;
+  }
+  std::string json() const {
+    return "{\"kernels\":[" + json_ + "],\"temporary_bytes\":" + std::to_string(e_.arena_bytes) +
+           "}";
+  }
+  std::vector<LaunchSummary> summaries() const {
+    std::vector<LaunchSummary> rows;
+    for (const Told& t : told_) rows.push_back(t.summary);
+    return rows;
+  }
+
+ private:
+  void add(const Launch& launch, size_t at) {
+    std::string number = std::to_string(at + 1);
+    json_ += json_.empty() ? "{" : ",{";
+    launch.loop ? add_loop(launch, number, at) : add_kernel(launch, number, at);
+    json_ += "}";
+  }
+
+  void add_kernel(const Launch& launch, const std::string& number, size_t at) {
+    std::string processor = e_.engine->kernels().records(e_.engine->target()).processor();
+    LaunchCost cost = launch_cost(launch, e_.engine->target(), details_);
+    cost.measured_ns = measured(at);
+    if (launch.record) cost.record = short_name(launch.record->record, processor);
+    LaunchSummary summary = summary_of(e_, launch, cost, number);
+    json_ += json_fields(cost) + "," + json_fields(summary);
+    told_.push_back(
+        {summary, details_ ? launch_text(launch, processor, notes_) + to_text(cost) : ""});
+  }
+
+  void add_loop(const Launch& launch, const std::string& number, size_t at) {
+    const StepLoop& loop = *launch.loop;
+    std::string blocks = loop.blocks ? print(*loop.blocks) : "";
+    std::shared_ptr<const Executable> step = loop.step;
+    if (step->restored) step = compile_stages(*step);
+    ExplainOptions options = options_;
+    options.measured_ns.clear();
+    Explanation inner(*step, options);
+    LaunchSummary summary = summary_of(e_, launch, inner.summaries(), number);
+    summary.measured_ns = measured(at);
+    json_ += "\"kernel\":\"loop\",\"trips\":" + std::to_string(loop.trips) +
+             (loop.blocks ? ",\"blocks\":" + quoted(blocks) : "") + "," + json_fields(summary) +
+             ",\"step\":" + inner.json();
+    told_.push_back({summary, summary.classes[0] + (loop.blocks ? ", " + blocks : "") +
+                                  ", of which each is\n"});
+    for (Told& t : inner.told_) {
+      t.summary.number.insert(0, number + ".");
+      told_.push_back({t.summary, indented(t.details)});
+    }
+  }
+
+  std::optional<double> measured(size_t at) const {
+    if (at >= options_.measured_ns.size()) return std::nullopt;
+    return options_.measured_ns[at];
+  }
+
+  static std::string indented(const std::string& lines) {
+    std::string out;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (i == 0 || lines[i - 1] == '\n') out += "  ";
+      out += lines[i];
+    }
+    return out;
+  }
+
+  // A loop is told with its steps.
+  static bool is(const LaunchSummary& s, const std::string& asked) {
+    return s.number == asked || s.number.rfind(asked + ".", 0) == 0 ||
+           std::find(s.makes.begin(), s.makes.end(), asked) != s.makes.end();
+  }
+
+  std::string asked_for() const {
+    std::string out;
+    std::vector<bool> wanted(told_.size(), false);
+    for (const std::string& asked : options_.kernels) {
+      bool found = false;
+      for (size_t i = 0; i < told_.size(); ++i) {
+        if (!is(told_[i].summary, asked)) continue;
+        found = wanted[i] = true;
+      }
+      if (!found) no_kernel(asked);
+    }
+    for (size_t i = 0; i < told_.size(); ++i) out += wanted[i] ? told_[i].details : "";
+    return out;
+  }
+
+  [[noreturn]] void no_kernel(const std::string& asked) const {
+    std::string made;
+    for (const Told& t : told_) {
+      made += (made.empty() ? "" : ", ") + t.summary.number + " " + t.summary.makes.back();
+    }
+    fail(Stage::run, "argument", {}, "the program has no kernel \"" + asked + "\"",
+         made.empty() ? "it launches nothing" : "there are " + made);
+  }
+
+  const Executable& e_;
+  const ExplainOptions& options_;
+  bool details_ = true;
+  WindowNotes notes_;
+  std::vector<Told> told_;
+  std::string json_;
+};
 
 }  // namespace
 
@@ -217,28 +322,8 @@ std::string explain(const Executable& e, const ExplainOptions& options) {
                         : "the reference interpreter runs the program as bound\n";
   }
   if (e.restored) return explain(*compile_stages(e), options);
-  std::string text, json;
-  std::string processor = e.engine->kernels().records(e.engine->target()).processor();
-  WindowNotes notes;
-  for (size_t i = 0; i < e.launches.size(); ++i) {
-    LaunchCost cost = launch_cost(e.launches[i], e.engine->target());
-    if (i < options.measured_ns.size()) cost.measured_ns = options.measured_ns[i];
-    if (e.launches[i].record) cost.record = short_name(e.launches[i].record->record, processor);
-    if (options.json && e.launches[i].loop) {
-      json += (json.empty() ? "" : ",") + loop_json(*e.launches[i].loop);
-    } else if (options.json) {
-      json += (json.empty() ? "" : ",") + to_json(cost);
-    } else if (e.launches[i].loop) {
-      text += loop_text(*e.launches[i].loop);
-    } else {
-      text += launch_text(e.launches[i], processor, notes) + to_text(cost);
-    }
-  }
-  if (options.json) {
-    return "{\"kernels\":[" + json + "],\"temporary_bytes\":" + std::to_string(e.arena_bytes) +
-           "}\n";
-  }
-  return text + std::to_string(e.arena_bytes) + " bytes of temporaries\n";
+  Explanation explanation(e, options);
+  return options.json ? explanation.json() + "\n" : explanation.text();
 }
 
 }  // namespace tile

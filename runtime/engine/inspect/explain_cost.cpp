@@ -19,7 +19,6 @@ std::string number(double value, int digits = 6) {
   std::snprintf(text, sizeof text, "%.*g", digits, std::isfinite(value) ? value : 0);
   return text;
 }
-std::string exactly(double value) { return number(value, 17); }
 
 std::string made_by(const CostTerm& term) {
   if (term.parts.size() < 2 && term.factor == 1) return "";
@@ -47,37 +46,20 @@ void write(const CostTerm& term, size_t depth, std::string& out) {
   }
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", c);
-      out += code;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string json_of(const CostTerm& term) {
   static constexpr const char* kHow[] = {"sum", "largest", "overlap"};
-  std::string out = "{\"name\":" + quoted(term.name) + ",\"ns\":" + exactly(term.ns);
+  std::string out = "{\"name\":" + quoted(term.name) + ",\"ns\":" + json_number(term.ns);
   if (!term.facts.empty()) {
     out += ",\"facts\":{";
     for (size_t i = 0; i < term.facts.size(); ++i) {
-      out +=
-          (i == 0 ? "" : ",") + quoted(term.facts[i].first) + ":" + exactly(term.facts[i].second);
+      out += (i == 0 ? "" : ",") + quoted(term.facts[i].first) + ":" +
+             json_number(term.facts[i].second);
     }
     out += "}";
   }
   if (term.parts.empty()) return out + "}";
   out += ",\"combine\":" + quoted(kHow[static_cast<size_t>(term.how)]) +
-         ",\"factor\":" + exactly(term.factor) + ",\"parts\":[";
+         ",\"factor\":" + json_number(term.factor) + ",\"parts\":[";
   for (size_t i = 0; i < term.parts.size(); ++i) {
     out += (i == 0 ? "" : ",") + json_of(term.parts[i]);
   }
@@ -96,12 +78,32 @@ ScheduleCost cost_of(const Schedule& schedule, const Kernel& kernel, const Targe
 
 }  // namespace
 
-LaunchCost launch_cost(const Launch& launch, const Target& target) {
+std::string json_number(double value) { return number(value, 17); }
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", c);
+      out += code;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+LaunchCost launch_cost(const Launch& launch, const Target& target, bool with_next) {
   LaunchCost c;
   c.name = name_of(launch);
   if (!launch.kernel) return c;
   const Kernel& kernel = *launch.kernel;
   c.taken = cost_of(launch.schedule, kernel, target);
+  if (!with_next) return c;
   for (const Schedule& s : candidates(kernel, target, kCandidates)) {
     if (s == launch.schedule || !illegal(s, kernel, target).empty()) continue;
     ScheduleCost other = cost_of(s, kernel, target);
@@ -126,13 +128,13 @@ std::string to_text(const LaunchCost& cost) {
   return out;
 }
 
-std::string to_json(const LaunchCost& cost) {
-  std::string out = "{\"kernel\":" + quoted(cost.name);
+std::string json_fields(const LaunchCost& cost) {
+  std::string out = "\"kernel\":" + quoted(cost.name);
   if (cost.taken) out += ",\"taken\":" + json_of(*cost.taken);
   if (cost.next) out += ",\"next\":" + json_of(*cost.next);
-  if (cost.measured_ns) out += ",\"measured_ns\":" + exactly(*cost.measured_ns);
+  if (cost.measured_ns) out += ",\"measured_ns\":" + json_number(*cost.measured_ns);
   if (!cost.record.empty()) out += ",\"record\":" + quoted(cost.record);
-  return out + "}";
+  return out;
 }
 
 }  // namespace tile

@@ -7,12 +7,6 @@
 namespace tile {
 namespace {
 
-SourceLine line_of(const Executable& e, const Launch& launch) {
-  if (!e.source->source) return {"<program>", 1};
-  const Source& source = *e.source->source;
-  return {source.name, position_of(source, launch.where.begin).line};
-}
-
 // The code's functions, numbered where there are several; a GPU's code has none here.
 void tell(const Code& code, const std::string& name, const SourceLine& line) {
   std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(code);
@@ -24,6 +18,12 @@ void tell(const Code& code, const std::string& name, const SourceLine& line) {
 }
 
 }  // namespace
+
+SourceLine line_of(const Executable& e, const Launch& launch) {
+  if (!e.source->source) return {"<program>", 1};
+  const Source& source = *e.source->source;
+  return {source.name, position_of(source, launch.where.begin).line};
+}
 
 bool names_are_wanted() { return trace::is_on() || perf::is_on() || gdb::is_on(); }
 

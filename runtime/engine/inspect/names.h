@@ -5,12 +5,16 @@
 #include <string>
 
 #include "runtime/engine/executable.h"
+#include "runtime/engine/inspect/source_line.h"
 
 namespace tile {
 
 // Whether a trace is kept, or perf or gdb is told of code. An executable is then not taken from its
 // record, which has no names.
 bool names_are_wanted();
+
+// Where its statement is in the program's text.
+SourceLine line_of(const Executable& executable, const Launch& launch);
 
 // "P"; of a launch that is no kernel "sort", "scatter" or "loop".
 std::string name_of(const Launch& launch);

@@ -60,10 +60,18 @@ double arithmetic_of(const Executable& e, const Launch& launch) {
 
 }  // namespace
 
+LaunchWork work_of(const Executable& e, const Launch& launch) {
+  const Target& target = e.engine->target();
+  LaunchWork work;
+  work.bytes = bytes_of(e, launch);
+  work.operations = operations_of(launch);
+  work.memory_ns = work.bytes / (target.dram_bytes_per_ns * target.threads);
+  work.arithmetic_ns = work.operations / arithmetic_of(e, launch);
+  return work;
+}
+
 std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double>& ns) {
   if (e.restored) return profile(*compile_stages(e), ns);
-  const Target& target = e.engine->target();
-  double memory = target.dram_bytes_per_ns * target.threads;
   std::vector<LaunchProfile> launches;
   for (size_t i = 0; i < e.launches.size() && i < ns.size(); ++i) {
     LaunchProfile p;
@@ -72,10 +80,8 @@ std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double
     std::string way = loop && loop->blocks ? found_fastest(*loop->blocks) : "";
     if (!way.empty()) p.name += ", " + way;
     p.ns = ns[i];
-    p.bytes = bytes_of(e, e.launches[i]);
-    p.operations = operations_of(e.launches[i]);
-    double least = std::max(p.bytes / memory, p.operations / arithmetic_of(e, e.launches[i]));
-    p.share = p.ns > 0 ? least / p.ns : 0;
+    p.work = work_of(e, e.launches[i]);
+    p.share = p.ns > 0 ? p.work.least_ns() / p.ns : 0;
     launches.push_back(p);
   }
   return launches;
@@ -99,7 +105,7 @@ std::string to_text(const std::vector<LaunchProfile>& launches) {
   for (const LaunchProfile& p : launches) {
     char line[160];
     std::snprintf(line, sizeof line, "%12.3f us %9.1f GB/s %10.1f GFLOP/s ", p.ns / 1e3,
-                  p.bytes / p.ns, p.operations / p.ns);
+                  p.work.bytes / p.ns, p.work.operations / p.ns);
     out += line + share_text(p.share) + "  " + p.name + "\n";
     sum += p.ns;
   }

@@ -582,7 +582,8 @@ TILE_API tile_error* tile_engine_records_import(tile_engine* engine, const char*
  * anything. Freed with tile_string_free. */
 TILE_API tile_error* tile_executable_emit(const tile_executable* executable, const char* stage,
                                           char** text);
-/* What each kernel is and why: class, vector width, tiles, domain, remaining guards. */
+/* A table with one line for each kernel, then what each is and why: class, vector width, tiles,
+ * domain, remaining guards, the terms of its estimated time, and the next schedule. */
 TILE_API tile_error* tile_executable_explain(const tile_executable* executable, char** text);
 /* Where the time of the executable's compilation went, as one JSON object on one line:
  *   {"total_ms": 4.2, "passes": [{"stage": "tensor", "pass": "reduce", "runs": 1, "ms": 0.1}, …]}
