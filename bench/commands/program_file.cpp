@@ -82,8 +82,9 @@ void print_kernels(const Prepared& p) {
     std::cout << "  kernel " << l.name << ": " << microseconds(l.ns);
     char text[160];
     std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
-    std::cout << text << quantity(l.bytes, "B") << ", ";
-    std::cout << (l.operations > 0 ? quantity(l.operations, "FLOP") : "operations not counted");
+    std::cout << text << quantity(l.work.bytes, "B") << ", ";
+    std::cout << (l.work.operations > 0 ? quantity(l.work.operations, "FLOP")
+                                        : "operations not counted");
     std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
     std::cout << text;
     const Launch& launch = p.executable().launches[i];

@@ -126,7 +126,8 @@ TEST_F(Records, StagesAreMadeAgainWhenAskedFor) {
     EXPECT_EQ(emit(*restored, stage), emit(*full, stage)) << stage;
   }
   EXPECT_EQ(explain(*restored), explain(*full));
-  EXPECT_EQ(profile(*restored, {100.0})[0].operations, profile(*full, {100.0})[0].operations);
+  EXPECT_EQ(profile(*restored, {100.0})[0].work.operations,
+            profile(*full, {100.0})[0].work.operations);
   restored = tuned(*restored, 1);
   EXPECT_FALSE(restored->restored);
   EXPECT_FALSE(product(engine())->restored) << "tuning found another schedule meanwhile";
