@@ -195,12 +195,8 @@ Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Ex
                                      const Leaf& leaf) {
   IteratorId u = l.iterator;
   int64_t lanes = c_.masked_lanes(u);
-  const std::vector<Loop>& outer = c_.schedule.outer;
-  bool alone = std::none_of(outer.begin(), outer.end(), [&](const Loop& other) {
-    return other.iterator != u && other.step > 1 && c_.sized_at_run_time(other.iterator);
-  });
   std::vector<int64_t> sizes =
-      lanes > 0 ? std::vector<int64_t>{} : short_blocks(l.step, c_.piece.box[u], alone);
+      lanes > 0 ? std::vector<int64_t>{} : short_blocks(l.step, c_.piece.box[u]);
   // Vectors, of which the last has some of its lanes.
   for (int64_t vectors = lanes > 0 ? ceil_div(l.step, lanes) : 1; vectors > 1;) {
     vectors = ceil_div(vectors, 2);

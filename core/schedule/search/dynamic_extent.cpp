@@ -134,10 +134,9 @@ SizeSpan span_of(int64_t size) {
   return {end == kClassRatio ? 1 : end / kClassRatio + 1, std::max(kClassRatio, end / 2), end};
 }
 
-std::vector<int64_t> short_blocks(int64_t step, int64_t typical, bool alone) {
+std::vector<int64_t> short_blocks(int64_t step, int64_t typical) {
   std::vector<int64_t> sizes;
-  bool only = typical <= step;  // the one block there is
-  if ((alone || only) && step <= kEachSize) {
+  if (typical <= step && step <= kEachSize) {  // the one block there is
     for (int64_t size = step - 1; size >= 1; --size) sizes.push_back(size);
     return sizes;
   }

@@ -114,10 +114,7 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
 std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target);
 
 // The sizes of the blocks with code of their own in which what is left of a block of `step` is
-// done, largest first, when `typical` is the extent as a rule: each at most once. `alone`: no other
-// extent's blocks are inside them or around them, so that each size that is left of a small block
-// may have code of its own, which is one way through the operands that all rows share instead of
-// two or three.
-std::vector<int64_t> short_blocks(int64_t step, int64_t typical, bool alone);
+// done, largest first, when `typical` is the extent as a rule: each at most once.
+std::vector<int64_t> short_blocks(int64_t step, int64_t typical);
 
 }  // namespace tile
