@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -37,19 +38,34 @@ ProbeClocks thread_clocks() {
 
 double least_ns(const std::function<void()>& call) { return undisturbed_ns(call, thread_clocks()); }
 
-// Each thread's best rate while all run, added up.
+// Each thread's best rate while all run, added up. Throws what a thread threw, or what making one
+// did.
 double together(int threads, const std::function<double(size_t thread)>& rate) {
   std::vector<double> rates(static_cast<size_t>(threads));
+  std::vector<std::exception_ptr> faults(rates.size());
   std::atomic<int> ready{0};
+  std::atomic<bool> given_up{false};  // some are missing, for whom the others would wait
   auto body = [&](size_t thread) {
     ++ready;
-    while (ready < threads) std::this_thread::yield();
-    rates[thread] = rate(thread);
+    while (ready < threads && !given_up) std::this_thread::yield();
+    try {
+      if (!given_up) rates[thread] = rate(thread);
+    } catch (...) {
+      faults[thread] = std::current_exception();
+    }
   };
   std::vector<std::jthread> others;
-  for (size_t i = 1; i < rates.size(); ++i) others.emplace_back(body, i);
+  try {
+    for (size_t i = 1; i < rates.size(); ++i) others.emplace_back(body, i);
+  } catch (...) {
+    given_up = true;
+    throw;
+  }
   body(0);
   others.clear();
+  for (const std::exception_ptr& fault : faults) {
+    if (fault) std::rethrow_exception(fault);
+  }
   double sum = 0;
   for (double r : rates) sum += r;
   return sum;
