@@ -314,9 +314,6 @@ class PoolFusion {
   }
 
   void join(size_t i, size_t j) {
-    std::string question =
-        "fuse-pools " + result_name(*kernel(i), program_) + " " + result_name(*kernel(j), program_);
-    if (declined(question)) return;
     std::optional<Joined> both = joined(*kernel(i), *kernel(j), program_.tensors);
     if (!both) return;
     std::vector<Kernel> legal;
@@ -331,12 +328,14 @@ class PoolFusion {
       legal.push_back(std::move(whole));
     }
     if (legal.empty() || !can_stand(steps_, {i, j}, j, program_)) return;
+    std::string question =
+        "fuse-pools " + result_name(*kernel(i), program_) + " " + result_name(*kernel(j), program_);
     size_t best = chosen(question, [&] { return cheapest(legal, i, j); });
-    if (best == 0 || best > legal.size()) return;
-    steps_[j] = std::move(legal[best - 1]);
+    if (best >= legal.size()) return;
+    steps_[j] = std::move(legal[best]);
     steps_[i].reset();
   }
-  // The number of that kernel, from 1 on; 0: the two apart are.
+  // The number of that kernel; as many as there are: the two apart are.
   size_t cheapest(const std::vector<Kernel>& legal, size_t i, size_t j) const {
     auto cost = [&](const Kernel& k) { return compiled_cost(k, target_, finish_); };
     size_t best = 0;
@@ -348,7 +347,7 @@ class PoolFusion {
       least = ns;
     }
     bool apart = !always_ && least >= cost(*kernel(i)) + cost(*kernel(j));
-    return apart ? 0 : best + 1;
+    return apart ? legal.size() : best;
   }
   static Kernel with_rows(const Joined& both, size_t count) {
     Kernel kernel = both.kernel;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
@@ -34,15 +33,14 @@ struct Counts {
   size_t launches = 0, shared = 0;
 };
 
-// `inputs_at`: the program's inputs at a size.
-using InputsAt = std::function<std::vector<HostTensor>(int64_t size)>;
-void expect_sizes_agree(const std::string& text, const InputsAt& inputs_at,
-                        const std::shared_ptr<Engine>& engine, const std::vector<int64_t>& sizes,
-                        Counts& counts) {
-  SCOPED_TRACE(text);
-  std::shared_ptr<LoadedProgram> program = loaded(engine, text);
+void expect_sizes_agree(uint64_t seed, const std::string& features, int threads,
+                        const std::vector<int64_t>& sizes, Counts& counts) {
+  SizedProgram drawn(seed);
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + drawn.text());
+  std::shared_ptr<Engine> engine = test_engine("cpu", features, threads);
+  std::shared_ptr<LoadedProgram> program = loaded(engine, drawn.text());
   for (int64_t size : sizes) {
-    std::vector<HostTensor> inputs = inputs_at(size);
+    std::vector<HostTensor> inputs = drawn.inputs(size);
     std::shared_ptr<const Executable> e = program->executable(layouts_of(inputs));
     for (const Launch& l : e->launches) {
       ++counts.launches;
@@ -60,15 +58,6 @@ void expect_sizes_agree(const std::string& text, const InputsAt& inputs_at,
           << "size " << size << ", result " << o;
     }
   }
-}
-
-void expect_sizes_agree(uint64_t seed, const std::string& features, int threads,
-                        const std::vector<int64_t>& sizes, Counts& counts) {
-  SizedProgram drawn(seed);
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  expect_sizes_agree(
-      drawn.text(), [&](int64_t size) { return drawn.inputs(size); },
-      test_engine("cpu", features, threads), sizes, counts);
 }
 
 std::vector<int64_t> up_to(int64_t most, std::vector<int64_t> more) {
@@ -104,63 +93,23 @@ TEST(SizedPrograms, TermsThatAreWrittenOut) {
   EXPECT_GT(counts.shared, 0U);
 }
 
-// A window over the size, of sums or maxima: O[s] of X[stride * s + dilation * j - before].
-struct Window {
-  int64_t taps, stride, dilation, before;
-  const char* aggregation;
-
-  std::string text() const {
-    std::string at = std::to_string(stride) + " * s + " + std::to_string(dilation) + " * j - " +
-                     std::to_string(before);
-    std::string size = std::to_string(stride) + " * S";
-    bool sum = aggregation[0] == '+';
-    return "function (X[S, T, C], K[J, C, D], Z[S]) -> (Y) { A = reshape(X, " + size + ", C);" +
-           " Y[s, " + (sum ? "d: S, D" : "c: S, C") + "] = " + aggregation + "(A[" + at + ", c]" +
-           (sum ? " * K[j, c, d])" : " * K[j, 0, 0])") + "; }";
-  }
-  std::vector<HostTensor> inputs(int64_t size) const {
-    std::vector<HostTensor> list;
-    for (const Shape& shape : {Shape{size, stride, 3}, Shape{taps, 3, 5}, Shape{size}}) {
-      HostTensor t(DType::f32, shape);
-      RandomSource values(list.size() + 1);
-      for (int64_t e = 0; e < t.count(); ++e) {
-        t.set(e, real_scalar(static_cast<double>(values.in(-16, 16)) / 16, DType::f32));
-      }
-      list.push_back(std::move(t));
-    }
-    return list;
-  }
-};
-
-// What is shorter than a window has its class's loops, whose conditions say which taps count: from
-// two values on there is one code for each class, however many taps there are.
-TEST(SizedPrograms, WindowsThatAreLongerThanTheirSequences) {
-  const Window windows[] = {{5, 1, 1, 2, "+"}, {9, 1, 1, 4, "+"},  {3, 1, 3, 3, "+"},
-                            {4, 1, 1, 3, "+"}, {5, 2, 1, 2, "+"},  {7, 2, 2, 6, "+"},
-                            {5, 1, 1, 2, ">"}, {12, 1, 1, 5, "+"}, {5, 3, 2, 4, "+"}};
-  for (const Window& window : windows) {
-    std::shared_ptr<Engine> engine = test_engine("cpu");
-    Counts counts;
-    expect_sizes_agree(
-        window.text(), [&](int64_t size) { return window.inputs(size); }, engine,
-        {20, 2, 5, 3, 4, 6, 7, 8, 9, 10, 11, 12, 24}, counts);
-    if (HasFatalFailure()) return;
-    EXPECT_EQ(counts.shared + counts.launches / 13, counts.launches) << window.text();
-    EXPECT_LE(engine->kernels().compiled, 3 * counts.launches / 13) << window.text();
-  }
-}
-
+// A window that is longer than the sequence has other loops than a shorter one.
 TEST(SizedPrograms, KernelsSayWhyTheyShareNoCode) {
   std::shared_ptr<LoadedProgram> program =
-      loaded(test_engine("cpu"), "function (X[S, C]) -> (Y) { Y = sin(X * (1.0 / S)); }");
-  auto at = [&](int64_t size) { return program->executable({{{DType::f32, {size, 16}}, {}}}); };
-  std::string because = "a constant that is made of the size and no multiple of it";
+      loaded(test_engine("cpu"),
+             "function (X[S, C], K[5, C, D]) -> (Y) {"
+             " Y[s, d: S, D] = +(X[s + j - 2, c] * K[j, c, d]); }");
+  auto at = [&](int64_t size) {
+    return program->executable({{{DType::f32, {size, 16}}, {}}, {{DType::f32, {5, 16, 16}}, {}}});
+  };
   EXPECT_EQ(at(20)->launches[0].own_code_because, "");  // nothing is known of other sizes
-  EXPECT_EQ(at(12)->launches[0].own_code_because, because);
-  EXPECT_TRUE(at(12)->launches[0].parameters.empty());
-  std::string says = "shares no code with other sizes: " + because;
-  EXPECT_NE(explain(*at(12)).find(says), std::string::npos);
-  EXPECT_EQ(explain(*at(20)).find("shares no code"), std::string::npos);
+  EXPECT_EQ(at(12)->launches[0].own_code_because, "");
+  EXPECT_EQ(at(12)->launches[0].parameters, std::vector<int64_t>{12});
+  EXPECT_EQ(at(2)->launches[0].own_code_because, "another kernel at this size");
+  EXPECT_TRUE(at(2)->launches[0].parameters.empty());
+  std::string says = "shares no code with other sizes: another kernel at this size";
+  EXPECT_NE(explain(*at(2)).find(says), std::string::npos);
+  EXPECT_EQ(explain(*at(12)).find("shares no code"), std::string::npos);
 }
 
 }  // namespace
