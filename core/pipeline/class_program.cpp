@@ -1,5 +1,7 @@
 #include "core/pipeline/class_program.h"
 
+#include <initializer_list>
+
 #include "core/fusion/group.h"
 #include "core/pipeline/pipeline.h"
 
@@ -11,10 +13,39 @@ std::string key_of(const Kernel& kernel) {
   return key;
 }
 
+namespace {
+
+// Which numbers grow, and how: where two sizes have one typical value, kernels of several classes
+// are the same there.
+std::string text_of(const DynamicExtent& extent) {
+  std::string text;
+  auto put = [&](std::initializer_list<size_t> place, const Growth& growth) {
+    for (size_t number : place) text += " " + std::to_string(number);
+    text += ": " + std::to_string(growth.factor) + " " + std::to_string(growth.offset) + ";";
+  };
+  text += "\nloops";
+  for (const auto& w : extent.walks) {
+    put({w.of.stage.index(), w.of.piece, w.iterator.index()}, w.size);
+  }
+  text += "\ndimensions";
+  for (const auto& d : extent.dimensions) put({d.tensor.index(), d.dimension}, d.size);
+  text += "\nbounds";
+  for (const auto& b : extent.bounds) {
+    put({b.of.stage.index(), b.of.piece, b.constraint, b.upper ? size_t{1} : size_t{0}}, b.value);
+  }
+  text += "\nliterals";
+  for (const auto& l : extent.literals) {
+    put({l.of.stage.index(), l.of.piece, l.node.index()}, l.value);
+  }
+  return text;
+}
+
+}  // namespace
+
 ClassStep class_step(ClassKernel kernel) {
   const SizeSpan& span = kernel.span;
-  std::string key = key_of(kernel.kernel) + "\nfrom " + std::to_string(span.least) + " to " +
-                    std::to_string(span.most);
+  std::string key = key_of(kernel.kernel) + text_of(kernel.extent) + "\nfrom " +
+                    std::to_string(span.least) + " to " + std::to_string(span.most);
   return {std::move(kernel), std::move(key)};
 }
 

@@ -33,30 +33,43 @@ struct Counts {
   size_t launches = 0, shared = 0;
 };
 
-void expect_sizes_agree(uint64_t seed, const std::string& features, int threads,
-                        const std::vector<int64_t>& sizes, Counts& counts) {
-  SizedProgram drawn(seed);
-  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + drawn.text());
-  std::shared_ptr<Engine> engine = test_engine("cpu", features, threads);
-  std::shared_ptr<LoadedProgram> program = loaded(engine, drawn.text());
-  for (int64_t size : sizes) {
-    std::vector<HostTensor> inputs = drawn.inputs(size);
-    std::shared_ptr<const Executable> e = program->executable(layouts_of(inputs));
+// One size of a program after the other, beside the reference.
+class Sizes {
+ public:
+  Sizes(const std::shared_ptr<Engine>& engine, const std::string& text)
+      : program_(loaded(engine, text)) {}
+
+  void expect_agreement(const std::vector<HostTensor>& inputs, Counts& counts) const {
+    std::shared_ptr<const Executable> e = program_->executable(layouts_of(inputs));
     for (const Launch& l : e->launches) {
       ++counts.launches;
       counts.shared += l.parameters.empty() ? 0 : 1;
     }
-    std::vector<HostTensor> expected = reference(program->program(), inputs);
+    std::vector<HostTensor> expected = reference(program_->program(), inputs);
     std::vector<HostTensor> got;
     try {
       got = run_guarded(*e, inputs);
     } catch (const InternalError& wrong) {
-      FAIL() << "size " << size << ": " << wrong.what();
+      FAIL() << wrong.what();
     }
     for (size_t o = 0; o < expected.size(); ++o) {
-      ASSERT_LE(largest_difference(got[o], expected[o]), 2e-4)
-          << "size " << size << ", result " << o;
+      ASSERT_LE(largest_difference(got[o], expected[o]), 2e-4) << "result " << o;
     }
+  }
+
+ private:
+  std::shared_ptr<LoadedProgram> program_;
+};
+
+void expect_sizes_agree(uint64_t seed, const std::string& features, int threads,
+                        const std::vector<int64_t>& sizes, Counts& counts) {
+  SizedProgram drawn(seed);
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + drawn.text());
+  Sizes program(test_engine("cpu", features, threads), drawn.text());
+  for (int64_t size : sizes) {
+    SCOPED_TRACE("size " + std::to_string(size));
+    program.expect_agreement(drawn.inputs(size), counts);
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 
@@ -94,6 +107,34 @@ TEST(SizedPrograms, TermsThatAreWrittenOut) {
 }
 
 // A window that is longer than the sequence has other loops than a shorter one.
+// Rows, columns, and both where they are equal: their classes have one typical kernel, and code of
+// their own.
+TEST(SizedPrograms, TwoOpenSizes) {
+  constexpr const char* kTexts[] = {
+      "function (X[M, N]) -> (O) { O = X * 2 + 1; }",
+      "function (X[M, N]) -> (O) { S[m, 0: M, 1] = +(X[m, n]); O = X + S; }",
+      "function (X[M, N]) -> (P) { T[m, 0: M, 1] = >(X[m, n]); E = exp(X - T);"
+      " S[m, 0: M, 1] = +(E[m, n]); P = E / S; }",
+      "function (X[M, N]) -> (O) { G[i, j: N, N] = +(X[m, i] * X[m, j]);"
+      " O[m, j: M, N] = +(X[m, i] * G[i, j]); }"};
+  const std::vector<Shape> orders[] = {{{9, 23}, {8, 3}, {8, 2}, {2, 8}, {6, 6}, {5, 8}, {8, 5}},
+                                       {{3, 8}, {7, 7}, {5, 8}, {3, 5}, {8, 6}, {5, 5}, {6, 8}},
+                                       {{8, 8}, {3, 8}, {5, 5}, {8, 3}, {16, 16}, {12, 16}}};
+  for (const char* text : kTexts) {
+    for (const std::vector<Shape>& shapes : orders) {
+      SCOPED_TRACE(text);
+      Sizes program(test_engine("cpu"), text);
+      Counts counts;
+      for (const Shape& shape : shapes) {
+        SCOPED_TRACE(std::to_string(shape[0]) + " x " + std::to_string(shape[1]));
+        program.expect_agreement({integers(shape, 3)}, counts);
+        if (HasFatalFailure()) return;
+      }
+      EXPECT_GT(counts.shared, 0U);
+    }
+  }
+}
+
 TEST(SizedPrograms, KernelsSayWhyTheyShareNoCode) {
   std::shared_ptr<LoadedProgram> program =
       loaded(test_engine("cpu"),
