@@ -6,8 +6,7 @@
 #include "bench/commands/program_file.h"
 #include "bench/measure/workload.h"
 #include "bench/peers/peer.h"
-#include "runtime/cli/table/command_info.h"
-#include "tile/tile.h"
+#include "runtime/cli/table/table_commands.h"
 
 namespace tile::bench {
 namespace {
@@ -119,7 +118,7 @@ CLI::App* add_steps(CLI::App& all, Request& request, Arguments& a) {
   add_engine(app, request);
   app.add_option("--shape", a.file.shapes, "NAME=2x3:f32 for each input");
   app.add_option("--steps", a.steps.steps, "in one call")
-      ->check(CLI::PositiveNumber)
+      ->check(cli::positive())
       ->capture_default_str();
   app.add_option("--feed", a.steps.feeds,
                  "OUTPUT=INPUT: an output that is the next step's input (default: the first ones)");
@@ -140,36 +139,6 @@ void check_options(const Request& request, const FileArguments& own, bool is_fil
     refuse("--shape and --against are for the file of a program, not for named benchmarks",
            "tile-bench run FILE.tile --shape A=64x64");
   }
-}
-
-std::string version() {
-  return "tile " + std::to_string(TILE_VERSION_MAJOR) + "." + std::to_string(TILE_VERSION_MINOR) +
-         "." + std::to_string(TILE_VERSION_PATCH);
-}
-
-// What is made of the table of commands, as for `tile`.
-void add_table_tools(CLI::App& app, std::string& shell, std::string& page, std::string& folder) {
-  app.add_subcommand("completion", "print completions for a shell")
-      ->add_option("shell", shell, "the shell")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  CLI::App* man = app.add_subcommand("man", "print manual pages, or write all to a folder");
-  man->add_option("page", page, "a command (default: the page of the whole program)");
-  man->add_option("--shared-files", folder,
-                  "write all pages and completions below this folder, as in /usr/share");
-}
-int run_table_tool(const CLI::App& app, const std::string& shell, const std::string& page,
-                   const std::string& folder) {
-  cli::CommandInfo info = cli::describe(app);
-  cli::add_examples(info, examples_of);
-  if (!shell.empty()) {
-    std::cout << cli::completion(info, shell);
-  } else if (!folder.empty()) {
-    cli::write_shared_files(info, version(), folder);
-  } else {
-    std::cout << cli::manual_page(info, page, version());
-  }
-  return 0;
 }
 
 int main_of(int argc, char** argv) {
@@ -206,16 +175,11 @@ int main_of(int argc, char** argv) {
       "sizes", "networks at every size: codes, first calls; exits 1 where they are too many");
   add_sizes(*sizes, request, a.sizes);
   CLI::App* steps = add_steps(app, request, a);
-  std::string shell, page, folder;
-  add_table_tools(app, shell, page, folder);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  if (app.got_subcommand("completion") || app.got_subcommand("man")) {
-    return run_table_tool(app, shell, page, folder);
-  }
+  cli::TableRequest table;
+  CLI::App *complete = cli::add_completion(app, table), *manual = cli::add_manual(app, table);
+  if (std::optional<int> status = cli::parsed(app, argc, argv)) return *status;
+  if (complete->parsed()) return cli::print_completion(app, table);
+  if (manual->parsed()) return cli::print_manual(app, table, examples_of);
   if (steps->parsed()) return command_steps(request, a.file, a.steps);
   if (study->parsed()) return command_study(request, a.study);
   if (sizes->parsed()) return command_sizes(request, a.sizes);

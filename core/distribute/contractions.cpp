@@ -15,14 +15,6 @@ constexpr int64_t kProgramsNodes = 8;
 
 }  // namespace
 
-std::vector<size_t> ContractionPlan::axes() const {
-  std::vector<size_t> all;
-  for (const ReductionCut& cut : cuts) {
-    all.insert(all.end(), cut.parts.axes.begin(), cut.parts.axes.end());
-  }
-  return all;
-}
-
 void Partitioner::contraction(const Contraction& c) {
   internal_check(std::all_of(c.outputs.begin(), c.outputs.end(),
                              [&](TensorId id) { return id == c.outputs[0]; }),

@@ -8,6 +8,14 @@
 
 namespace tile {
 
+std::vector<size_t> axes_of(const std::vector<ReductionCut>& cuts) {
+  std::vector<size_t> all;
+  for (const ReductionCut& cut : cuts) {
+    all.insert(all.end(), cut.parts.axes.begin(), cut.parts.axes.end());
+  }
+  return all;
+}
+
 std::optional<size_t> single_iterator(const Affine& form) {
   std::optional<size_t> found;
   for (size_t i = 0; i < form.coefficients.size(); ++i) {

@@ -14,6 +14,7 @@ struct ReductionCut {
   std::string index;
   DimLayout parts;  // `starts` are values of the index
 };
+std::vector<size_t> axes_of(const std::vector<ReductionCut>& cuts);
 
 struct Distribution {
   Mesh mesh;

@@ -24,7 +24,7 @@ struct ContractionPlan {
   Windows windows;
 
   bool divides_terms() const { return !cuts.empty(); }
-  std::vector<size_t> axes() const;  // over which terms are divided
+  std::vector<size_t> axes() const { return axes_of(cuts); }  // over which terms are divided
 };
 
 class Partitioner {

@@ -58,15 +58,21 @@ struct Uses {
   }
 };
 
-Uses uses_of(const Program& program) {
+// What is used whatever the statements are.
+Uses uses_of_outputs(const Program& program) {
   Uses uses;
-  for (const Statement& s : program.statements) std::visit(uses, s.what);
   for (const SizeCheck& check : program.checks) {
     uses.add(check.left);
     uses.add(check.right);
   }
   for (const SizeDefinition& size : program.sizes) uses.add(size.value);
   uses.read.insert(program.outputs.begin(), program.outputs.end());
+  return uses;
+}
+
+Uses uses_of(const Program& program) {
+  Uses uses = uses_of_outputs(program);
+  for (const Statement& s : program.statements) std::visit(uses, s.what);
   return uses;
 }
 
@@ -120,14 +126,7 @@ bool is_written(const Program& program, const Statement& s) {
 // Tensors that the outputs are computed from, and those whose extents sizes speak of.
 class Needed {
  public:
-  explicit Needed(const Program& program) : program_(program) {
-    uses_.read.insert(program.outputs.begin(), program.outputs.end());
-    for (const SizeCheck& check : program.checks) {
-      uses_.add(check.left);
-      uses_.add(check.right);
-    }
-    for (const SizeDefinition& size : program.sizes) uses_.add(size.value);
-  }
+  explicit Needed(const Program& program) : program_(program), uses_(uses_of_outputs(program)) {}
   bool operator()(const Statement& s) const {
     const std::string& name = program_.tensors[s.result].name;
     return uses_.read.contains(s.result) ||

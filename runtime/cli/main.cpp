@@ -1,7 +1,5 @@
 // The `tile` program.
 #include <CLI/CLI.hpp>
-#include <cmath>
-#include <cstdlib>
 #include <iostream>
 
 #include "runtime/cli/commands.h"
@@ -9,34 +7,13 @@
 #include "runtime/cli/error_text.h"
 #include "runtime/cli/lsp/server.h"
 #include "runtime/cli/records_command.h"
-#include "runtime/cli/table/command_info.h"
+#include "runtime/cli/table/table_commands.h"
 #include "runtime/cli/tools/tools.h"
 #include "runtime/cli/tune_command.h"
 #include "tile/tile.h"
 
 namespace tile::cli {
 namespace {
-
-// Of an option whose empty value would be taken for none: a variable of a script that is not set.
-CLI::Option* given(CLI::Option* option) {
-  auto fault = [](const std::string& text) {
-    return text.empty() ? "the value is empty: give one, or leave the option out" : std::string();
-  };
-  return option->check(CLI::Validator(fault, ""));
-}
-
-// Of a number's text, in words that name neither the largest double nor a type.
-CLI::Validator number_above(double least, bool itself, const std::string& name) {
-  auto fault = [least, itself](const std::string& text) {
-    double value = std::strtod(text.c_str(), nullptr);
-    bool good = std::isfinite(value) && (value > least || (itself && value == least));
-    if (good) return std::string();
-    return text + " is no finite number " + (itself ? "from 0 on" : "above 0");
-  };
-  return {fault, name};
-}
-CLI::Validator positive() { return number_above(0, false, "POSITIVE"); }
-CLI::Validator not_negative() { return number_above(0, true, "NONNEGATIVE"); }
 
 void add_common(CLI::App& app, Options& options) {
   app.add_option("--backend", options.backend,
@@ -109,7 +86,8 @@ struct Command {
   Inputs inputs;
   ExplainArguments explain;
   MeshArguments mesh;  // of emit and of conformance cases
-  std::string stage = "program", filter, of, wrt, action = "show", language, shell, folder, page;
+  std::string stage = "program", filter, of, wrt, action = "show", language;
+  TableRequest table;
   TuneArguments tune;
   RecordsArguments records;
 };
@@ -230,11 +208,6 @@ int reported(const Options& options, Work&& work) {
   }
 }
 
-std::string version() {
-  return "tile " + std::to_string(TILE_VERSION_MAJOR) + "." + std::to_string(TILE_VERSION_MINOR) +
-         "." + std::to_string(TILE_VERSION_PATCH);
-}
-
 using Choose = std::function<void(CLI::App*, std::function<int()>)>;
 
 // The commands for those who write programs.
@@ -274,38 +247,11 @@ void add_services(CLI::App& app, Command& c, const Choose& choose) {
   choose(server, [] { return lsp::serve(std::cin, std::cout); });
 }
 
-// What is made of the table of commands, those added behind it included.
-void add_table_tools(CLI::App& app, Command& c, const Choose& choose) {
-  CLI::App* complete = app.add_subcommand("completion", "print completions for a shell");
-  complete->add_option("shell", c.shell, "the shell")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  choose(complete, [&app, &c] {
-    std::cout << completion(describe(app), c.shell);
-    return 0;
-  });
-
-  CLI::App* manual = app.add_subcommand("man", "print manual pages, or write all to a folder");
-  given(manual->add_option("page", c.page, "a command (default: the page of the whole program)"));
-  given(manual->add_option("--shared-files", c.folder,
-                           "write all pages and completions below this folder, as in /usr/share"));
-  choose(manual, [&app, &c] {
-    CommandInfo info = describe(app);
-    add_examples(info, examples_of);
-    if (!c.folder.empty()) {
-      write_shared_files(info, version(), c.folder);
-    } else {
-      std::cout << manual_page(info, c.page, version());
-    }
-    return 0;
-  });
-}
-
 // One function: a paragraph for each command, all over the same arguments.
 int main_of(int argc, char** argv) {
   CLI::App app{"Tile JIT: tensor programs from text", "tile"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", version());
+  app.set_version_flag("--version", program_version());
   Command c;
   std::function<int()> chosen;
   auto choose = [&](CLI::App* sub, std::function<int()> work) {
@@ -419,13 +365,10 @@ int main_of(int argc, char** argv) {
   choose(devices, [&] { return command_devices(c.options, c.json); });
   add_writing_tools(app, c, choose);
   add_services(app, c, choose);
-  add_table_tools(app, c, choose);
+  choose(add_completion(app, c.table), [&] { return print_completion(app, c.table); });
+  choose(add_manual(app, c.table), [&] { return print_manual(app, c.table, examples_of); });
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
+  if (std::optional<int> status = parsed(app, argc, argv)) return *status;
   return reported(c.options, [&] {
     int status = chosen();
     if (std::cout.flush()) return status;

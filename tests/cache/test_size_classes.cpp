@@ -197,12 +197,6 @@ std::vector<HostTensor> layer_inputs(int64_t rows) {
   return {integers({rows, 256}, 1), integers({256, 96}, 2), integers({96}, 3)};
 }
 
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> list;
-  for (HostTensor& t : tensors) list.push_back({t.bytes.data(), t.type, t.shape, {}});
-  return list;
-}
-
 bool shares_code(const Executable& e) {
   return std::any_of(e.launches.begin(), e.launches.end(),
                      [](const Launch& l) { return !l.parameters.empty(); });

@@ -255,18 +255,6 @@ TEST(StepsInBlocks, ComputeWhatTileStepsCompute) {
   }
 }
 
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (HostTensor& t : tensors) {
-    TensorView view;
-    view.data = t.bytes.data();
-    view.type = t.type;
-    view.shape = t.shape;
-    views.push_back(view);
-  }
-  return views;
-}
-
 std::vector<HostTensor> after_steps(const Executable& e, std::vector<HostTensor> inputs,
                                     std::span<const Feed> feeds, uint64_t steps) {
   std::vector<HostTensor> outputs;

@@ -11,14 +11,6 @@
 namespace tile::test {
 namespace {
 
-std::vector<TensorView> views_of(const std::vector<HostTensor>& list) {
-  std::vector<TensorView> views;
-  for (const HostTensor& t : list) {
-    views.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
-  }
-  return views;
-}
-
 std::shared_ptr<const Executable> with_constants(const std::shared_ptr<LoadedProgram>& program,
                                                  const std::vector<HostTensor>& inputs,
                                                  const std::vector<size_t>& constants) {

@@ -8,18 +8,6 @@
 namespace tile::test {
 namespace {
 
-std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (HostTensor& t : tensors) {
-    TensorView view;
-    view.data = t.bytes.data();
-    view.type = t.type;
-    view.shape = t.shape;
-    views.push_back(view);
-  }
-  return views;
-}
-
 std::vector<HostTensor> results_of(const Executable& e) {
   std::vector<HostTensor> results;
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {

@@ -99,6 +99,14 @@ std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine
   return loaded(engine, drawn.text)->executable(laid.layouts);
 }
 
+std::vector<TensorView> views_of(const std::vector<HostTensor>& list) {
+  std::vector<TensorView> views;
+  for (const HostTensor& t : list) {
+    views.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
+  }
+  return views;
+}
+
 HostTensor integers(const Shape& shape, int64_t seed) {
   HostTensor t(DType::f32, shape);
   auto* cells = reinterpret_cast<float*>(t.bytes.data());

@@ -23,6 +23,9 @@ std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine
 std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
                                            const RandomCase& drawn, const Laid& laid);
 
+// The tensors in the memory of the list, which runs may write.
+std::vector<TensorView> views_of(const std::vector<HostTensor>& list);
+
 // Whole numbers of f32 from -2 to 2: their sums of products are exact in any order.
 HostTensor integers(const Shape& shape, int64_t seed);
 

@@ -48,14 +48,6 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-std::vector<TensorView> views_of(const std::vector<HostTensor>& list) {
-  std::vector<TensorView> views;
-  for (const HostTensor& t : list) {
-    views.push_back({const_cast<std::byte*>(t.bytes.data()), t.type, t.shape, {}});
-  }
-  return views;
-}
-
 // As callers run it, of dense tensors, in a thread of its own: temporaries live in memory that the
 // thread allocates, which operator new fills with a pattern here.
 std::vector<HostTensor> run_apart(const Executable& e, const std::vector<HostTensor>& inputs) {

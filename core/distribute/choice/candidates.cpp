@@ -159,14 +159,6 @@ DimLayout cut_of(const Piece& piece, const Way& way, size_t iterator) {
 
 }  // namespace
 
-std::vector<size_t> Way::axes() const {
-  std::vector<size_t> all;
-  for (const ReductionCut& cut : cuts) {
-    all.insert(all.end(), cut.parts.axes.begin(), cut.parts.axes.end());
-  }
-  return all;
-}
-
 bool operator==(const Way& a, const Way& b) {
   return a.computed == b.computed &&
          std::equal(a.cuts.begin(), a.cuts.end(), b.cuts.begin(), b.cuts.end(),

@@ -13,7 +13,7 @@ struct Way {
   TensorLayout computed;
   std::vector<ReductionCut> cuts;
 
-  std::vector<size_t> axes() const;  // of the cuts
+  std::vector<size_t> axes() const { return axes_of(cuts); }
 };
 bool operator==(const Way& a, const Way& b);
 

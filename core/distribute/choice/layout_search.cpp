@@ -246,26 +246,25 @@ std::vector<Assignment> LayoutSearch::beginnings() {
   return all;
 }
 
-// Of one statement, as if nobody shared its readings.
-double LayoutSearch::local_ns(const Assignment& a, size_t s, size_t way) {
-  const ChoiceModel::Statement& statement = model_.statements()[s];
-  double ns = statement.compute_ns[way] + model_.write_ns(s, way, a.layouts[statement.result]);
-  for (size_t number : statement.readings[way]) {
-    ns += model_.read_ns(number, a.layouts[model_.reading(number).tensor]);
-  }
-  ++evaluated_;
-  return ns;
-}
-
-// The same if all that can be shared is read for nothing.
-double LayoutSearch::least_ns(const Assignment& a, size_t s, size_t way) {
+double LayoutSearch::ns_of(const Assignment& a, size_t s, size_t way, bool shared) {
   const ChoiceModel::Statement& statement = model_.statements()[s];
   double ns = statement.compute_ns[way] + model_.write_ns(s, way, a.layouts[statement.result]);
   for (size_t number : statement.readings[way]) {
     const ChoiceModel::Reading& reading = model_.reading(number);
-    if (!reading.shared) ns += model_.read_ns(number, a.layouts[reading.tensor]);
+    if (shared || !reading.shared) ns += model_.read_ns(number, a.layouts[reading.tensor]);
   }
   return ns;
+}
+
+// Of one statement, as if nobody shared its readings.
+double LayoutSearch::local_ns(const Assignment& a, size_t s, size_t way) {
+  ++evaluated_;
+  return ns_of(a, s, way, true);
+}
+
+// The same if all that can be shared is read for nothing.
+double LayoutSearch::least_ns(const Assignment& a, size_t s, size_t way) {
+  return ns_of(a, s, way, false);
 }
 
 void LayoutSearch::choose_way(Assignment& a, size_t s) {

@@ -39,6 +39,8 @@ class LayoutSearch {
   size_t place_of(const Step& step, size_t s) const;
   Beginning taken(const Beginning& from, const Step& step, size_t s) const;
   std::vector<size_t> key_of(const Beginning& b, size_t s) const;
+  // `shared`: with the readings that other statements may share.
+  double ns_of(const Assignment& a, size_t s, size_t way, bool shared);
   double local_ns(const Assignment& a, size_t s, size_t way);
   double least_ns(const Assignment& a, size_t s, size_t way);
   void choose_way(Assignment& a, size_t s);

@@ -43,10 +43,6 @@ int completion_kind(NameKind kind) {
   return kVariable;
 }
 
-std::string_view text_at(const std::string& text, const Word& word) {
-  return std::string_view(text).substr(word.begin, word.end - word.begin);
-}
-
 // "softmax.tile" becomes "softmax.grad.tile", beside it.
 std::string gradient_uri(const std::string& uri) {
   size_t dot = uri.rfind('.'), slash = uri.rfind('/');
@@ -62,7 +58,7 @@ Json Server::hover(const Json& params) const {
   std::vector<Word> words = words_of(open.language, text);
   std::optional<Word> word = name_at(words, offset(open, params));
   if (!word) return nullptr;
-  std::string name(text_at(text, *word)), told;
+  std::string name(text_of(text, *word)), told;
   if (open.last_program) told = describe_tensor(*open.last_program, name);
   if (told.empty()) {
     std::vector<Declaration> all = declarations(open.language, text, words);
@@ -93,7 +89,7 @@ Json Server::completion(const Json& params) const {
   for (const Declaration& d : declarations(open.language, text, words)) {
     // The name that is being written is not yet one.
     bool itself = word && d.word.begin == word->begin;
-    if (!itself) add(std::string(text_at(text, d.word)), completion_kind(d.kind), name_of(d.kind));
+    if (!itself) add(std::string(text_of(text, d.word)), completion_kind(d.kind), name_of(d.kind));
   }
   for (const std::string& name : function_names(open.language)) add(name, kFunction, "function");
   for (const std::string& name : keywords(open.language)) add(name, kKeyword, "reserved");

@@ -6,10 +6,6 @@
 namespace tile::lsp {
 namespace {
 
-std::string_view text_of(std::string_view text, const Word& word) {
-  return text.substr(word.begin, word.end - word.begin);
-}
-
 bool contains(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }

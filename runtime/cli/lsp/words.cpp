@@ -45,7 +45,7 @@ class Finder {
  private:
   std::string_view word(size_t i) const {
     if (i >= words_.size()) return "";
-    return text_.substr(words_[i].begin, words_[i].end - words_[i].begin);
+    return text_of(text_, words_[i]);
   }
   bool name(size_t i) const { return i < words_.size() && words_[i].name; }
   void add(size_t i, NameKind kind) {
@@ -157,10 +157,9 @@ std::vector<Declaration> declarations(Language language, std::string_view text,
 
 std::optional<Declaration> declaration_of(std::string_view text,
                                           const std::vector<Declaration>& all, const Word& word) {
-  auto text_at = [&](const Word& w) { return text.substr(w.begin, w.end - w.begin); };
   std::optional<Declaration> first, nearest;
   for (const Declaration& d : all) {
-    if (text_at(d.word) != text_at(word)) continue;
+    if (text_of(text, d.word) != text_of(text, word)) continue;
     if (!first) first = d;
     bool before = d.word.begin <= word.begin;
     if (before && (!nearest || d.word.begin > nearest->word.begin)) nearest = d;

@@ -14,6 +14,9 @@ struct Word {
   size_t begin = 0, end = 0;
   bool name = false;  // else one character of punctuation, or a number or string
 };
+inline std::string_view text_of(std::string_view text, const Word& word) {
+  return text.substr(word.begin, word.end - word.begin);
+}
 // Names and signs in order, without comments; never fails.
 std::vector<Word> words_of(Language language, std::string_view text);
 // The name that contains the offset, or ends there.

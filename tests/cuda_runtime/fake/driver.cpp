@@ -118,7 +118,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuui
                                     CUdriverProcAddressQueryResult*) {
   static const std::map<std::string, void*> kTable = {
 #define ROW(name) {#name, reinterpret_cast<void*>(&fake_##name)},
-      TILE_FAKE_CALLS(ROW)
+      TILE_CUDA_FUNCTIONS(ROW)
 #undef ROW
   };
   auto it = kTable.find(name);
