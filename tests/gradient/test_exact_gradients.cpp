@@ -354,6 +354,18 @@ TEST(GradientNames, FollowTheInputs) {
   EXPECT_EQ(print(parse_text(print(ties))), print(ties));
 }
 
+// One tensor is the gradient of both inputs: each result has its input's name, in any order.
+TEST(GradientNames, TwoInputsOfOneGradient) {
+  Program forward = parse_text("function (A, B) -> (O) { O = exp(A + B); }");
+  for (const std::vector<std::string>& wrt :
+       {std::vector<std::string>{"A", "B"}, std::vector<std::string>{"B", "A"}}) {
+    Program program = differentiate(forward, "O", wrt);
+    std::vector<std::string> names;
+    for (TensorId id : program.outputs) names.push_back(program.tensors[id].name);
+    EXPECT_EQ(names, (std::vector<std::string>{"O", "D" + wrt[0], "D" + wrt[1]}));
+  }
+}
+
 // Rule 1.1: a prime may stand at the end of a name only.
 TEST(GradientNames, KeepPrimesAtTheEnd) {
   for (const char* text :

@@ -274,6 +274,8 @@ TensorId Derivation::named_result(TensorId adjoint, TensorId input) {
     return add(adjoint_name(input), tensor(input).span, std::move(copy));
   }
   if (asked_names_[adjoint] != adjoint_name(input)) {
+    // The old name may be that of another input's gradient, which is still to come.
+    names_.erase(tensor(adjoint).name);
     program.tensors[adjoint].name = fresh(adjoint_name(input));
   }
   return adjoint;
