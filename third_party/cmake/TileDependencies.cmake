@@ -30,6 +30,8 @@ if(TILE_STATIC)
   llvm_map_components_to_libnames(_libraries core orcjit passes native nativecodegen analysis bitwriter)
   target_link_libraries(tile_llvm INTERFACE ${_libraries})
   target_compile_definitions(tile_llvm INTERFACE TILE_STATIC_LLVM)
+  # Parts of LLVM that kernels never need: a source of the one library that holds LLVM.
+  set(TILE_LLVM_LEFT_OUT ${PROJECT_SOURCE_DIR}/third_party/cmake/llvm_left_out.c)
 else()
   target_link_libraries(tile_llvm INTERFACE LLVM)
 endif()

@@ -20,34 +20,109 @@ PyObject* guarded(const Call& call) noexcept {
     error.restore();
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(PyExc_TypeError, "an argument is of a type that nothing here takes");
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
   return nullptr;
 }
 
+// What `self` holds, unless `__init__` has not run.
+template <class T>
+T* made(PyObject* self) {
+  if (!nb::inst_ready(self)) raise_type("the object has not been initialized");
+  return nb::inst_ptr<T>(self);
+}
+
 PyObject* call_program(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded([&] { return nb::inst_ptr<Program>(self)->call(args, kwargs, nullptr); });
+  return guarded([&] { return made<Program>(self)->call(args, kwargs, nullptr); });
 }
 
 PyObject* call_executable(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
-    const Executable& e = *nb::inst_ptr<Executable>(self);
+    const Executable& e = *made<Executable>(self);
     return nb::inst_ptr<Program>(e.program)->call(args, kwargs, e.plan);
   });
 }
 
 PyObject* call_unchecked(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
-    nb::handle program = nb::inst_ptr<Unchecked>(self)->program;
+    nb::handle program = made<Unchecked>(self)->program;
     return nb::inst_ptr<Program>(program)->call(args, kwargs, nullptr, false);
   });
 }
 
+bool is_true(PyObject* object, PyObject* name) {
+  nb::object value = nb::steal(PyObject_GetAttr(object, name));
+  if (!value.is_valid()) throw nb::python_error();
+  return value.ptr() == Py_True;
+}
+
+bool wants_no_dispatcher(const Eager& e, PyObject* args) {
+  static PyObject* on_cpu = PyUnicode_InternFromString("is_cpu");
+  static PyObject* gradient = PyUnicode_InternFromString("requires_grad");
+  static Helper enabled("torch", "is_grad_enabled");
+  if (static_cast<size_t>(PyTuple_Size(args)) < e.tensors) return false;
+  bool wanted = false;
+  for (size_t i = 0; i < e.tensors; ++i) {
+    PyObject* tensor = PyTuple_GetItem(args, static_cast<Py_ssize_t>(i));
+    bool known = false;
+    for (nb::handle type : e.types) {
+      known = known || type.ptr() == reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+    }
+    if (!known || !is_true(tensor, on_cpu)) return false;
+    wanted = wanted || is_true(tensor, gradient);
+  }
+  return !wanted || !nb::cast<bool>(enabled.get()());
+}
+
+// NotImplemented where the call is not for this way.
+PyObject* call_eager(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> nb::object {
+    const Eager& e = *made<Eager>(self);
+    if (!wants_no_dispatcher(e, args)) return nb::borrow(Py_NotImplemented);
+    return nb::inst_ptr<Program>(e.program)->call(args, kwargs, nullptr, false);
+  });
+}
+
+// What an object holds of Python's, for the collector of cycles.
+void holds(const Program& p, auto visit) { p.visit(visit); }
+void holds(const Executable& e, auto visit) { visit(e.program); }
+void holds(const Unchecked& u, auto visit) { visit(u.program); }
+void holds(const Eager& e, auto visit) {
+  visit(e.program);
+  visit(e.types);
+}
+
+template <class T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+  if (!nb::inst_ready(self)) return 0;
+  int result = 0;
+  holds(*nb::inst_ptr<T>(self), [&](const nb::object& held) {
+    if (result == 0 && held.is_valid()) result = visit(held.ptr(), arg);
+  });
+  return result;
+}
+
+int clear_program(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Program>(self)->forget_constants();
+  return 0;
+}
+
 PyType_Slot unchecked_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_unchecked)},
+                                 {Py_tp_traverse, reinterpret_cast<void*>(traverse<Unchecked>)},
                                  {0, nullptr}};
-PyType_Slot program_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_program)}, {0, nullptr}};
+PyType_Slot eager_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_eager)},
+                             {Py_tp_traverse, reinterpret_cast<void*>(traverse<Eager>)},
+                             {0, nullptr}};
+PyType_Slot program_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_program)},
+                               {Py_tp_traverse, reinterpret_cast<void*>(traverse<Program>)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_program)},
+                               {0, nullptr}};
 PyType_Slot executable_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_executable)},
+                                  {Py_tp_traverse, reinterpret_cast<void*>(traverse<Executable>)},
                                   {0, nullptr}};
 
 using Emitter = tile_error* (*)(const tile_executable*, const char*, char**);
@@ -173,6 +248,15 @@ void bind_unchecked(nb::module_& module) {
             new (self) Unchecked{nb::borrow(program)};
           },
           nb::arg("program"));
+  nb::class_<Eager>(module, "Eager", nb::type_slots(eager_slots),
+                    "A program called on PyTorch's tensors where neither its dispatcher nor its "
+                    "gradients have to see the call; gives NotImplemented where they have to.")
+      .def(
+          "__init__",
+          [](Eager* self, nb::handle_t<Program> program, size_t tensors, nb::tuple types) {
+            new (self) Eager{nb::borrow(program), tensors, std::move(types)};
+          },
+          nb::arg("program"), nb::arg("tensors"), nb::arg("types"));
 }
 
 }  // namespace

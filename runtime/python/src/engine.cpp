@@ -85,6 +85,9 @@ Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend)
   options.cancel_spares_runs = 1;
   tile_allocator allocator{};
   if (!o.device_memory.is_none()) {
+    if (!PyTuple_Check(o.device_memory.ptr()) || PyTuple_Size(o.device_memory.ptr()) != 2) {
+      raise_type("device_memory is a pair of functions");
+    }
     nb::tuple functions = nb::cast<nb::tuple>(o.device_memory);
     device_memory_ = new DeviceMemory(functions[0], functions[1]);
     allocator = {sizeof allocator, &DeviceMemory::allocate, &DeviceMemory::release, device_memory_};

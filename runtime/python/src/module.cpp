@@ -1,6 +1,9 @@
 // The extension module tilejit._core: the C interface as Python classes.
 #include <nanobind/nanobind.h>
 
+#include <exception>
+#include <typeinfo>
+
 #include "engine.h"
 #include "errors.h"
 #include "program.h"
@@ -9,6 +12,13 @@ NB_MODULE(_core, module) {
   // What a host keeps in globals when it ends is no leak that its users could mend.
   nanobind::set_leak_warnings(false);
   tilejit::note_main_thread();
+  nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError, "an argument is of a type that nothing here takes");
+    }
+  });
   module.doc() = "The C interface of Tile JIT as Python classes.";
   module.def(
       "version", [] { return tile_version(); },

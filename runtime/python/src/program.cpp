@@ -132,6 +132,12 @@ size_t Program::number_of(nb::handle name) const {
   return names_.size();
 }
 
+// The arrays may be released only when the program no longer has them.
+void Program::forget_constants() {
+  std::vector<nb::object> released(constants_.size());
+  std::swap(constants_, released);
+}
+
 void Program::place(nb::handle args, Inputs& inputs) const {
   auto count = static_cast<size_t>(PyTuple_Size(args.ptr()));
   size_t next = 0;
@@ -191,8 +197,8 @@ void Program::make_key(const Inputs& inputs, std::vector<int64_t>& key) const {
     if (inputs_[i].has_default) {  // a parameter's value may set a size
       bool host = t->ndim == 0 && t->device.device_type == kDLCPU && t->data != nullptr;
       int64_t value = 0;
-      if (host)
-        std::memcpy(&value, static_cast<char*>(t->data) + t->byte_offset, t->dtype.bits / 8);
+      size_t bytes = std::min<size_t>(t->dtype.bits / 8, sizeof value);
+      if (host) std::memcpy(&value, static_cast<char*>(t->data) + t->byte_offset, bytes);
       key.push_back(value);
     }
     bool strided = has_constants_ && t->strides != nullptr;
@@ -245,7 +251,7 @@ std::shared_ptr<Plan> Program::new_plan(Inputs& inputs) {
 // The tensors of constants are given here alone.
 tile_executable* Program::compile(Inputs& inputs) {
   std::vector<size_t> numbers;
-  std::vector<const DLTensor*> tensors = inputs.tensors;
+  std::vector<const DLTensor*> tensors(inputs.tensors.begin(), inputs.tensors.end());
   auto held = std::make_unique<Argument[]>(inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!is_constant(i)) continue;
@@ -315,7 +321,9 @@ nb::object Program::infer(nb::handle args, nb::handle kwargs) {
 void* Program::stream_of(const Inputs& inputs, bool& wait) const {
   wait = false;
   if (inputs.stream.is_valid()) {
-    return reinterpret_cast<void*>(nb::cast<uintptr_t>(inputs.stream));
+    void* given = PyLong_AsVoidPtr(inputs.stream.ptr());
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return given;
   }
   void* stream = nullptr;
   for (size_t i = 0; engine_->on_device() && i < inputs_.size(); ++i) {
@@ -354,24 +362,40 @@ void Program::run(const Plan* plan, const Inputs& inputs, DLTensor* const* outpu
   });
 }
 
+namespace {
+
+// Gradients of PyTorch's that were to read what a tensor held notice that it holds something else.
+void note_written(nb::handle tensor) {
+  static Helper note("tilejit._support", "torch_written");
+  note.get()(tensor);
+}
+
+}  // namespace
+
 nb::object Program::run_into(const Plan* plan, const Inputs& inputs, size_t bytes) const {
-  nb::handle out = inputs.out;
   size_t count = outputs_.size();
-  bool several = PyTuple_Check(out.ptr()) || PyList_Check(out.ptr());
+  bool several = PyTuple_Check(inputs.out.ptr()) || PyList_Check(inputs.out.ptr());
+  // A list may lose its arrays while the GIL is released.
+  nb::object out = several ? nb::steal(PySequence_Tuple(inputs.out.ptr())) : nb::borrow(inputs.out);
+  if (!out.is_valid()) throw nb::python_error();
   if (several ? nb::len(out) != count : count != 1) {
     raise_type("out= has " + std::string(several ? std::to_string(nb::len(out)) : "one") +
                " arrays, but the program has " + std::to_string(count) + " outputs");
   }
-  auto written = std::make_unique<Argument[]>(count);
-  std::vector<DLTensor*> tensors;
+  InlineArray<Argument, 4> written(count);
+  InlineArray<DLTensor*, 8> tensors(count);
   for (size_t i = 0; i < count; ++i) {
     nb::object item = several ? nb::object(out[i]) : nb::borrow(out);
     written[i].write(item, outputs_[i]);
-    tensors.push_back(&written[i].tensor());
+    written[i].refuse_gradient(item);
+    tensors[i] = &written[i].tensor();
     bytes += written[i].bytes();
   }
   run(plan, inputs, tensors.data(), bytes);
-  return nb::borrow(out);
+  for (size_t i = 0; i < count; ++i) {
+    if (written[i].info().kind == Kind::torch) note_written(several ? nb::object(out[i]) : out);
+  }
+  return nb::borrow(inputs.out);
 }
 
 namespace {
@@ -394,10 +418,10 @@ nb::object Program::run_new(const Plan& plan, const Inputs& inputs, size_t bytes
   const Argument* like = leader(inputs);
   nb::handle object = like == nullptr
                           ? nb::handle()
-                          : inputs.objects[static_cast<size_t>(like - inputs.arguments.get())];
+                          : inputs.objects[static_cast<size_t>(like - inputs.arguments.data())];
   size_t count = outputs_.size();
-  auto results = std::make_unique<Result[]>(count);
-  std::vector<DLTensor*> tensors;
+  InlineArray<Result, 2> results(count);
+  InlineArray<DLTensor*, 8> tensors(count);
   for (size_t i = 0; i < count; ++i) {
     const Plan::Output& output = plan.outputs[i];
     DLTensor t{};
@@ -406,7 +430,7 @@ nb::object Program::run_new(const Plan& plan, const Inputs& inputs, size_t bytes
     t.dtype = output.type;
     t.shape = const_cast<int64_t*>(output.shape.data());
     results[i].allocate(t, like == nullptr ? kNumpy : like->info(), object);
-    tensors.push_back(results[i].tensor());
+    tensors[i] = results[i].tensor();
   }
   run(&plan, inputs, tensors.data(), bytes);
   if (count == 1) return results[0].object();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "inline_array.h"
 #include "tensors.h"
 #include "tile/tile.h"
 
@@ -32,13 +33,14 @@ struct Plan {
 
 // The inputs of a call, in the order of the program.
 struct Inputs {
-  explicit Inputs(size_t count)
-      : objects(count), arguments(new Argument[count]), tensors(count, nullptr) {}
+  explicit Inputs(size_t count) : objects(count), arguments(count), tensors(count) {
+    for (const DLTensor*& tensor : tensors) tensor = nullptr;
+  }
   void set(size_t i) { tensors[i] = &arguments[i].tensor(); }
 
-  std::vector<nb::handle> objects;  // null: left out
-  std::unique_ptr<Argument[]> arguments;
-  std::vector<const DLTensor*> tensors;  // null: left out
+  InlineArray<nb::handle, 8> objects;  // null: left out
+  InlineArray<Argument, 4> arguments;
+  InlineArray<const DLTensor*, 8> tensors;  // null: left out
   nb::handle out, stream;
 };
 
@@ -76,6 +78,13 @@ class Program {
   nb::object signature() const;
   nb::dict constants() const;
   bool has_own_gradient() const { return own_gradient_; }
+  // Calls `visit` for each object of Python's that this holds.
+  void visit(auto visit) const {
+    visit(engine_object_);
+    for (const nb::object& constant : constants_) visit(constant);
+  }
+  // Of a program that nothing can reach any more.
+  void forget_constants();
   std::string only_output() const;
 
  private:
@@ -117,6 +126,14 @@ struct Executable {
 // A program called by what takes care of gradients itself.
 struct Unchecked {
   nb::object program;
+};
+
+// A program called on PyTorch's tensors where neither its dispatcher nor its gradients have to see
+// it: the first `tensors` arguments are of one of `types`, in host memory, and want no gradient.
+struct Eager {
+  nb::object program;
+  size_t tensors;
+  nb::tuple types;
 };
 
 void bind_program(nb::module_& module);

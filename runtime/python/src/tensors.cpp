@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <utility>
 
 #include "errors.h"
@@ -36,10 +35,6 @@ constexpr NamedType kTypes[] = {
     {"u64", "uint64", {kDLUInt, 64, 1}},
 };
 
-bool same(DLDataType a, DLDataType b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 // The attribute, or nothing where there is none.
@@ -58,6 +53,9 @@ Kind kind_of(nb::handle type) {
     std::string module =
         nb::cast<std::string>(nb::str(nb::getattr(base, "__module__", nb::str(""))));
     std::string name = nb::cast<std::string>(nb::str(base.attr("__name__")));
+    if (name == "MaskedArray" && module.rfind("numpy.ma", 0) == 0) {
+      raise_type("a masked array is given, whose mask would be lost: give its filled() elements");
+    }
     if (module == "numpy" && (name == "ndarray" || name == "generic")) return Kind::numpy;
     if (module == "torch" && name == "Tensor") return Kind::torch;
     if (module.rfind("jaxlib", 0) == 0 && name == "ArrayImpl") return Kind::jax;
@@ -121,10 +119,33 @@ const TypeInfo& info_of(nb::handle object) {
   nb::handle type_object(reinterpret_cast<PyObject*>(type));
   info->kind = is_number(object) ? Kind::number : kind_of(type_object);
   if (info->kind != Kind::number) info->exchange = exchange_of(type_object);
+  info->in_place = info->kind == Kind::numpy && is_known_array(type_object);
   Py_INCREF(type_object.ptr());
   known.push_back({type, std::move(info)});
   return *known.back().info;
 }
+
+namespace {
+
+// PyTorch stores no sign for the imaginary part of conjugated numbers: a bit of the tensor says
+// that its elements are meant negated. They are then views of complex numbers, so that none is
+// beside another.
+bool may_be_negated(const DLTensor& t) {
+  for (int32_t d = 0; d < t.ndim; ++d) {
+    if (t.strides == nullptr || (t.shape[d] > 1 && t.strides[d] % 2 != 0)) return false;
+  }
+  return t.dtype.code == kDLFloat;
+}
+
+void refuse_negated(nb::handle tensor) {
+  static PyObject* name = interned("is_neg");
+  nb::object asked = attribute(tensor, name);
+  if (!asked.is_valid() || !nb::cast<bool>(asked())) return;
+  raise_argument(
+      "a tensor whose elements are stored with the other sign is given: give tensor.resolve_neg()");
+}
+
+}  // namespace
 
 size_t Argument::bytes() const {
   size_t bytes = static_cast<size_t>(tensor_.dtype.bits) / 8;
@@ -132,10 +153,12 @@ size_t Argument::bytes() const {
   return bytes;
 }
 
-bool Argument::exchange(nb::handle object) {
+bool Argument::exchange(nb::handle object, bool writable) {
+  if (info_->in_place) return read_array(object, writable, tensor_, layout_);
   if (info_->exchange == nullptr) return false;
-  if (info_->exchange->tensor_from_object(object.ptr(), &tensor_) == 0) return true;
-  throw nb::python_error();
+  if (info_->exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
+  if (info_->kind == Kind::torch && may_be_negated(tensor_)) refuse_negated(object);
+  return true;
 }
 
 void Argument::take(nb::ndarray<nb::ro>&& array) {
@@ -152,9 +175,10 @@ void Argument::take(nb::ndarray<nb::ro>&& array) {
 
 // By DLPack or the buffer protocol; what neither takes, such as NumPy's arrays of bfloat16, by a
 // view of like elements.
-void Argument::import(nb::handle object, const std::string& what) {
+void Argument::import(nb::handle object, const char* role, const std::string& name) {
   nb::ndarray<nb::ro> array;
   if (nb::try_cast(nb::borrow(object), array, false)) return take(std::move(array));
+  std::string what = role + name;
   static Helper viewed("tilejit._support", "as_plain_array");
   nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, what));
   converted_ = plain[0];
@@ -184,11 +208,25 @@ void Argument::put(double real, int64_t integer, DLDataType type, size_t at) {
 
 namespace {
 
+int64_t integer_of(nb::handle number) {
+  int overflow = 0;
+  long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0) raise_argument("an integer of more than 64 bits is given: no type holds it");
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return value;
+}
+
+double real_of(nb::handle number) {
+  double value = PyFloat_AsDouble(number.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return value;
+}
+
 // The type that a number has where the program declares none.
 DLDataType natural_type(nb::handle number) {
   if (PyBool_Check(number.ptr())) return {kDLBool, 8, 1};
   if (PyFloat_Check(number.ptr())) return {kDLFloat, 32, 1};
-  int64_t value = nb::cast<int64_t>(number);
+  int64_t value = integer_of(number);
   bool fits =
       value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
   return {kDLInt, static_cast<uint8_t>(fits ? 32 : 64), 1};
@@ -231,9 +269,10 @@ bool Argument::take_numbers(nb::handle list, const InputDeclaration& declared) {
   if (count * (type.bits / 8) > sizeof numbers_) return false;
   for (size_t i = 0; i < count; ++i) {
     nb::object item = all[i];
-    double real = type.code == kDLFloat ? nb::cast<double>(item) : 0;
-    int64_t integer = type.code == kDLFloat ? 0 : nb::cast<int64_t>(nb::int_(item));
-    if (type.code != kDLFloat && (PyFloat_Check(item.ptr()) || !fits(integer, type))) {
+    bool whole = type.code != kDLFloat;
+    double real = whole ? 0 : real_of(item);
+    int64_t integer = whole && !PyFloat_Check(item.ptr()) ? integer_of(item) : 0;
+    if (whole && (PyFloat_Check(item.ptr()) || !fits(integer, type))) {
       raise_argument("input " + declared.name + " holds " + name_of(type) + ", which " +
                      nb::cast<std::string>(nb::str(item)) + " does not fit");
     }
@@ -261,7 +300,7 @@ void Argument::read(nb::handle object, const InputDeclaration& declared) {
     tensor_.shape = shape_.data();
     return;
   }
-  if (!exchange(object)) import(object, "input " + declared.name);
+  if (!exchange(object, false)) import(object, "input ", declared.name);
 }
 
 void Argument::describe(nb::handle object, const InputDeclaration& declared) {
@@ -275,7 +314,11 @@ void Argument::describe(nb::handle object, const InputDeclaration& declared) {
   if (tensor_.dtype.bits == 0) {
     raise_type("input " + declared.name + " holds " + name + ", which is not supported");
   }
-  for (nb::handle size : nb::iter(sizes)) shape_.push_back(nb::cast<int64_t>(nb::int_(size)));
+  for (nb::handle size : nb::iter(sizes)) {
+    nb::object whole = nb::steal(PyNumber_Index(size.ptr()));
+    if (!whole.is_valid()) throw nb::python_error();
+    shape_.push_back(integer_of(whole));
+  }
   tensor_.device = {kDLCPU, 0};
   tensor_.ndim = static_cast<int32_t>(shape_.size());
   tensor_.shape = shape_.data();
@@ -305,7 +348,7 @@ void Argument::write(nb::handle object, const std::string& name) {
   if (info_->kind == Kind::jax) {
     raise_type("output " + name + " is a JAX array, which nothing may write to");
   }
-  if (exchange(object)) return;
+  if (exchange(object, true)) return;
   nb::ndarray<> writable;
   if (nb::try_cast(nb::borrow(object), writable, false)) {
     return take(nb::ndarray<nb::ro>(writable));
@@ -318,105 +361,6 @@ void Argument::write(nb::handle object, const std::string& name) {
   }
   take(nb::ndarray<nb::ro>(writable));
   tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
-}
-
-Result::~Result() {
-  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
-}
-
-void Result::allocate(const DLTensor& description, const TypeInfo& like, nb::handle object) {
-  kind_ = like.kind;
-  if (like.exchange != nullptr) return allocate_exchange(description, *like.exchange);
-  if (kind_ == Kind::jax || kind_ == Kind::array_api) {
-    like_ = nb::borrow(object);
-    return allocate_own(description);
-  }
-  allocate_empty(description, object);
-}
-
-namespace {
-
-// What numpy.empty takes, kept for each type.
-nb::handle numpy_type(DLDataType type) {
-  static auto& known = *new std::vector<std::pair<DLDataType, PyObject*>>;
-  for (const auto& [seen, object] : known) {
-    if (same(seen, type)) return object;
-  }
-  static Helper make("tilejit._support", "numpy_dtype");
-  nb::object object = make.get()(name_of(type));
-  known.emplace_back(type, object.release().ptr());
-  return known.back().second;
-}
-
-nb::object shape_tuple(const DLTensor& t) {
-  nb::object tuple = nb::steal(PyTuple_New(t.ndim));
-  for (int32_t d = 0; d < t.ndim; ++d) {
-    PyTuple_SetItem(tuple.ptr(), d, PyLong_FromLongLong(t.shape[d]));
-  }
-  return tuple;
-}
-
-}  // namespace
-
-void Result::allocate_empty(const DLTensor& description, nb::handle like) {
-  if (kind_ == Kind::torch) {  // of a version without the exchange functions
-    static Helper empty("tilejit._support", "torch_empty");
-    made_ = empty.get()(shape_tuple(description), name_of(description.dtype), like);
-  } else {
-    static Helper empty("numpy", "empty");
-    made_ = nb::object(empty.get()(shape_tuple(description), numpy_type(description.dtype)));
-  }
-  array_.write(made_, "");
-  tensor_ = &array_.tensor();
-}
-
-void Result::allocate_exchange(const DLTensor& description, const ExchangeApi& api) {
-  api_ = &api;
-  DLTensor prototype = description;
-  auto failed = [](void* context, const char*, const char* message) {
-    *static_cast<std::string*>(context) = message;
-  };
-  std::string why;
-  if (api.allocate(&prototype, &managed_, &why, failed) != 0) {
-    if (PyErr_Occurred() != nullptr) throw nb::python_error();
-    raise_argument("no memory for the result: " + why);
-  }
-  tensor_ = &managed_->dl_tensor;
-}
-
-void Result::allocate_own(const DLTensor& description) {
-  constexpr std::align_val_t kLine{64};  // what JAX takes without a copy
-  if (description.device.device_type != kDLCPU) {
-    raise_argument("results of this kind of array can only be made in host memory: give out=");
-  }
-  size_t bytes = description.dtype.bits / 8;
-  std::vector<size_t> shape;
-  for (int32_t d = 0; d < description.ndim; ++d) {
-    shape.push_back(static_cast<size_t>(description.shape[d]));
-    bytes *= shape.back();
-  }
-  void* data = ::operator new(std::max<size_t>(bytes, 64), kLine);
-  nb::capsule owner(data, [](void* p) noexcept { ::operator delete(p, kLine); });
-  nb::dlpack::dtype type{description.dtype.code, description.dtype.bits, description.dtype.lanes};
-  made_ =
-      nb::cast(nb::ndarray<nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, type));
-  own_ = description;
-  own_.data = data;
-  own_.strides = nullptr;
-  tensor_ = &own_;
-}
-
-nb::object Result::object() {
-  if (managed_ != nullptr) {
-    void* made = nullptr;
-    if (api_->object_from_managed(std::exchange(managed_, nullptr), &made) != 0) {
-      throw nb::python_error();
-    }
-    return nb::steal(static_cast<PyObject*>(made));
-  }
-  if (!like_.is_valid()) return std::move(made_);
-  static Helper convert("tilejit._support", "from_dlpack");
-  return convert.get()(made_, like_);
 }
 
 }  // namespace tilejit

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exchange.h"
+#include "numpy_array.h"
 #include "tile/tile.h"
 
 namespace tilejit {
@@ -29,6 +30,7 @@ enum class Kind : uint8_t {
 struct TypeInfo {
   Kind kind = Kind::buffer;
   const ExchangeApi* exchange = nullptr;
+  bool in_place = false;  // arrays of NumPy whose fields are read
 };
 
 // Of an object's type, looked up once for each type.
@@ -65,8 +67,9 @@ class Argument {
   size_t bytes() const;
 
  private:
-  void import(nb::handle object, const std::string& what);
-  bool exchange(nb::handle object);
+  void import(nb::handle object, const char* role, const std::string& name);
+  // By the functions of its framework or the fields of the object, which must outlive the use.
+  bool exchange(nb::handle object, bool writable);
   void take(nb::ndarray<nb::ro>&& array);
   bool take_number(nb::handle object, const InputDeclaration& declared);
   bool take_numbers(nb::handle object, const InputDeclaration& declared);
@@ -77,12 +80,16 @@ class Argument {
   nb::ndarray<nb::ro> array_;
   nb::object converted_;
   std::vector<int64_t> shape_;
+  NumpyLayout layout_;
   alignas(16) unsigned char numbers_[64] = {};
 };
 
 // "f32" and DLPack's word for it.
 DLDataType type_named(const std::string& name);  // bits == 0: no such type
 std::string name_of(DLDataType type);
+inline bool same(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
 
 // Memory for a result, then the array around it.
 class Result {

@@ -72,6 +72,22 @@ def torch_empty(shape: tuple[int, ...], name: str, like: Any) -> Any:
     return torch.empty(shape, dtype=getattr(torch, _EXTENSIONS.get(name) or _NUMPY[name]), device=like.device)
 
 
+def torch_written(tensor: Any) -> None:
+    if tensor.is_inference():
+        return
+    global _increment_version
+    if _increment_version is None:
+        import torch
+        _increment_version = torch._C._increment_version
+    try:
+        _increment_version((tensor,))
+    except TypeError:  # PyTorch before 2.5 takes one tensor
+        _increment_version(tensor)
+
+
+_increment_version: Any = None
+
+
 def from_dlpack(array: Any, like: Any) -> Any:
     if type(like).__module__.startswith("jax"):
         import jax
