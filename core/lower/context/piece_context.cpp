@@ -56,6 +56,22 @@ int64_t step_before(const Packing& packing, size_t entry) {
   return 0;
 }
 
+// Whether each load is inside its tensor on the whole box, at every size. What data decides, and
+// what a fold's counter decides, is not known.
+bool reads_inside_on_box(const Piece& piece, const Frame& frame) {
+  return std::all_of(piece.loads.begin(), piece.loads.end(), [&](const tile::Access& load) {
+    const BoundTensor& t = frame.tensor(load.tensor);
+    for (size_t d = 0; d < load.index.size(); ++d) {
+      const Index& index = load.index[d];
+      if (index.boundary != Boundary::in_range) continue;
+      if (index.value >= 0 || !index.affine.is_integral()) return false;
+      Condition inside = frame.open.inside(index.affine, t, load.tensor, d, piece);
+      if (!inside.never_below || !inside.never_above) return false;
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 int64_t elements_moved(const std::vector<int64_t>& steps, const nest::Buffer& b) {
@@ -79,6 +95,8 @@ PieceContext::PieceContext(Frame& nest_frame, size_t stage_number, size_t piece_
                         [&](const Loop& l) { return !piece.is_parallel(l.iterator); });
   bool zero_if_empty = contraction.aggregation == Aggregation::sum && !contraction.fill;
   may_be_empty = reduces && !given.carried.valid() && !zero_if_empty && !surely_nonempty(piece);
+  sums_all_cells = reduces && !given.carried.valid() && !is_gpu(frame.target) &&
+                   reads_inside_on_box(piece, frame);
   lanes_reduce = !given.reduce.empty() && given.reduce.back().binding == Binding::vector;
   if (lanes_reduce) lane_width = lane_count(given.reduce, piece);
   tile_shape = tile::tile_shape(given, piece);

@@ -30,6 +30,7 @@ struct PieceContext {
   bool reduces = false;                     // accumulators are needed
   bool blocked = false;                     // reductions in the outer loops
   bool may_be_empty = false;        // a cell may have no valid point and must then keep the fill
+  bool sums_all_cells = false;      // also of cells outside the domain, which are not stored
   bool lanes_reduce = false;        // the vector loop is over a reduction
   int64_t lane_width = 1;           // of that loop
   size_t carried_loops = 0;         // of the tile, its last ones: those over the carried dimension

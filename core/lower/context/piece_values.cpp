@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/lower/launch/nest_builders.h"
+#include "core/support/checked.h"
 
 namespace tile::lowering {
 
@@ -85,11 +86,13 @@ NodeId PieceValues::element(Value& into, size_t load, const State& s) const {
   return BodyLowering(around, into).run(one, root);
 }
 
-nest::Block PieceValues::guarded(nest::Block block, const State& s, bool parallel_dims_only) const {
+nest::Block PieceValues::guarded(nest::Block block, const State& s, Tested tested) const {
   if (s.guards == Guards::none) return block;
   nest::If guard;
   for (const PlacedConstraint& p : c_.constraints) {
-    if (p.place != Place::tile || (parallel_dims_only && !p.parallel_dims_only)) continue;
+    bool needed = p.parallel_dims_only ? tested == Tested::cells || !c_.sums_all_cells
+                                       : tested == Tested::terms;
+    if (p.place != Place::tile || !needed) continue;
     std::vector<Expr> more = conditions_at(c_.frame.open.condition(*p.constraint, c_.piece), s);
     guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());
   }
@@ -104,6 +107,26 @@ std::vector<Expr> PieceValues::conditions_at(const Constraint& c, const State& s
 
 std::vector<Expr> PieceValues::conditions_at(const Condition& c, const State& s) const {
   return conditions(c, [&](const Affine& form) { return value_of(form, s); });
+}
+
+std::vector<Expr> PieceValues::possible_at(const Constraint& c, const State& s) const {
+  Condition k = c_.frame.open.condition(c, c_.piece);
+  auto [down, up] = reach(k.form, s);
+  std::vector<Expr> out;
+  if (!k.never_below) out.push_back(tidy(value_of(k.form, s) + Expr(up) - k.lo));
+  if (!k.never_above) out.push_back(tidy(k.hi - Expr(1 + down) - value_of(k.form, s)));
+  return out;
+}
+
+PieceValues::Reach PieceValues::reach(const Affine& form, const State& s) const {
+  Reach r;
+  for (IteratorId u : s.at.ids()) {
+    const Position& p = s.at[u];
+    int64_t count = p.size.is_constant() ? p.size.value() : p.bound;
+    int64_t last = checked_mul(form.coefficient(u).num(), std::max<int64_t>(count - 1, 0));
+    (last < 0 ? r.down : r.up) += last;
+  }
+  return r;
 }
 
 void PieceValues::know_fold(const Node* fold, std::vector<nest::BufferId> buffers) {

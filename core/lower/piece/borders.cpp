@@ -67,7 +67,8 @@ std::vector<Expr> Borders::tile_conditions(const State& s, const TileRows& rows)
   std::vector<Expr> all;
   size_t ranging = tap_test_ ? c_.piece.box.size() : c_.piece.parallel_dims;
   for (const PlacedConstraint& p : c_.constraints) {
-    if (p.place != Place::tile) continue;
+    bool untested = p.parallel_dims_only && c_.sums_all_cells;
+    if (p.place != Place::tile || untested) continue;
     Condition k = c_.frame.open.condition(*p.constraint, c_.piece);
     int64_t down = 0, up = 0;
     for (size_t u = 0; u < ranging; ++u) {

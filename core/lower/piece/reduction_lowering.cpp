@@ -89,22 +89,48 @@ Block ReductionLowering::reduce_loop(size_t i, const State& s) {
   const Position& p = s.at[l.iterator];
   bool fixed = p.size.is_constant();
   LoopKind kind = l.binding == Binding::unroll && fixed ? LoopKind::unrolled : LoopKind::serial;
-  auto inside = [&](const Expr& value, const Expr& size) {
-    State inner = entered(s, l.iterator, l.step, value, size);
+  auto inside = [&](const State& at, const Expr& value, const Expr& size) {
+    State inner = entered(at, l.iterator, l.step, value, size);
     bool copy = c_.copies > 1 && i == c_.copy_loop && kind == LoopKind::unrolled;
     if (copy) inner.copy = value;
     return reduce_loops(i + 1, inner);
   };
   std::string name = c_.variable(l.iterator, s);
-  if (!unroll_follows(i)) {
-    return counted(name, blocks_in(p.size, l.step), kind,
-                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
-  }
-  Expr full = floor_div(p.size, Expr(l.step));
-  Block out = counted(name, full, kind, [&](const Expr& v) { return inside(v, l.step); });
+  bool follows = unroll_follows(i);
+  Expr count = follows ? floor_div(p.size, Expr(l.step)) : blocks_in(p.size, l.step);
+  auto trip = [&](const State& at, const Expr& v) {
+    return inside(at, v, follows ? Expr(l.step) : cut(l.step, p.size, v));
+  };
+  std::optional<Trips> some;
+  if (kind == LoopKind::serial && s.guards == Guards::untested) some = trips_.trips(i, s, count);
+  Block out = some ? trips_of(name, *some, s, trip)
+                   : counted(name, count, kind, [&](const Expr& v) { return trip(s, v); });
   Expr rest = floor_mod(p.size, Expr(l.step));
-  if (rest.is_constant(0)) return out;
-  append(out, named(name, full, [&](const Expr& v) { return inside(v, rest); }));
+  if (!follows || rest.is_constant(0)) return out;
+  append(out, named(name, count, [&](const Expr& v) { return inside(s, v, rest); }));
+  return out;
+}
+
+// The trips that have points of the tile: those in the middle have all, and others test each.
+Block ReductionLowering::trips_of(
+    const std::string& name, const Trips& trips, const State& s,
+    const std::function<Block(const State&, const Expr&)>& inside) const {
+  Block out;
+  auto some = [&](const Expr& begin, const Expr& end, Guards guards) {
+    State at = s;
+    at.guards = guards;
+    nest::For loop =
+        make_loop(name, tidy(begin), max(Expr(0), tidy(end - begin)), LoopKind::serial);
+    loop.body = inside(at, Expr::variable(name));
+    if (!loop.body.empty()) out.push_back(statement(std::move(loop)));
+  };
+  if (!trips.has_whole) {
+    some(trips.begin, trips.end, Guards::untested);
+    return out;
+  }
+  if (!trips.starts_whole) some(trips.begin, trips.whole_begin, Guards::points);
+  some(trips.whole_begin, trips.whole_end, Guards::none);
+  if (!trips.ends_whole) some(trips.whole_end, trips.end, Guards::points);
   return out;
 }
 

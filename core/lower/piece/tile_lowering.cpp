@@ -52,15 +52,24 @@ Block TileLowering::region(const State& s) {
   }
   Block out = results_.allocations();
   append(out, std::move(inside));
-  nest::If guard;
+  return only_if(cells_conditions(s), std::move(out));
+}
+
+// Expressions that are all >= 0 wherever a cell of the tile may be in the domain: a tile of cells
+// outside has nothing to do.
+std::vector<Expr> TileLowering::cells_conditions(const State& s) const {
+  std::vector<Expr> all;
+  // What a running maximum makes of its cells is read by all sums that follow it.
+  bool sums =
+      c_.reduces && !is_gpu(c_.frame.target) && !c_.frame.running.contains(StageId(c_.stage));
   for (const PlacedConstraint& p : c_.constraints) {
-    if (p.place != Place::outer || c_.schedule.carried.valid()) continue;
-    std::vector<Expr> more = values_.conditions_at(*p.constraint, s);
-    guard.nonnegative.insert(guard.nonnegative.end(), more.begin(), more.end());
+    bool whole = p.place == Place::outer, tiled = p.place == Place::tile && sums;
+    if (!p.parallel_dims_only || c_.schedule.carried.valid() || !(whole || tiled)) continue;
+    std::vector<Expr> more =
+        whole ? values_.conditions_at(*p.constraint, s) : values_.possible_at(*p.constraint, s);
+    all.insert(all.end(), more.begin(), more.end());
   }
-  if (guard.nonnegative.empty()) return out;
-  guard.then = std::move(out);
-  return {statement(std::move(guard))};
+  return all;
 }
 
 }  // namespace tile::lowering

@@ -27,6 +27,7 @@ class TileLowering : PieceForm {
   nest::Block carried(const State& s);
   nest::Block reduced(const State& s);
   nest::Block finish(const State& s);
+  std::vector<Expr> cells_conditions(const State& s) const;
 
   const PartialSums& partials_;
   ScanLowering& scan_;

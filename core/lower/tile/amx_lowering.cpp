@@ -169,7 +169,7 @@ Block AmxLowering::multiply_tiles(const State& s) {
     tile.b_type = c_.dot->element_y;
     return nest::Statement{std::move(tile)};
   });
-  return values_.guarded(std::move(out), s, false);
+  return values_.guarded(std::move(out), s, Tested::terms);
 }
 
 // The finished sums: stored as they are, or by way of memory, where the tile's loops read them.

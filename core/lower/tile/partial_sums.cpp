@@ -148,7 +148,7 @@ Block PartialSums::resumed(const State& at) const {
     again.body.results = {again.body.load(0, c_.contraction.accumulator)};
     rescale(again, at);
     Block sums{statement(std::move(again))};
-    Block valid = values_.guarded(sums, at, true);
+    Block valid = values_.guarded(sums, at, Tested::cells);
     // A cell outside the domain has no partial sum: its index may be outside the output.
     bool everywhere = std::holds_alternative<nest::Store>(valid.front().what);
     if (!everywhere) out.push_back(statement(std::move(first)));
@@ -167,7 +167,7 @@ Block PartialSums::kept(const State& at) const {
     store.body.results = {store.body.load(0, c_.contraction.accumulator)};
     out.push_back(statement(std::move(store)));
   }
-  return values_.guarded(std::move(out), at, true);
+  return values_.guarded(std::move(out), at, Tested::cells);
 }
 
 // The start of one cell.

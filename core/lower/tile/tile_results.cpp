@@ -127,7 +127,7 @@ Block TileResults::results(const State& s) {
   for (size_t t : attached_) {
     attached_results(out, c_.frame.kernel.stages[t].contraction, s);
   }
-  out = values_.guarded(std::move(out), s, c_.reduces);
+  out = values_.guarded(std::move(out), s, Tested::cells);
   if (!c_.may_be_empty || !c_.reduces) return out;
   nest::If some;
   some.loads = {accumulators_.present(s)};

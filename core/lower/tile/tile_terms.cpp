@@ -36,7 +36,7 @@ Block TileTerms::accumulate(const State& s) const {
     some.body.results = {some.body.integer(1, DType::i32)};
     out.push_back(statement(std::move(some)));
   }
-  return values_.guarded(std::move(out), s, false);
+  return values_.guarded(std::move(out), s, Tested::terms);
 }
 
 // As accumulate, for forms whose loops enforce no condition.
