@@ -7,6 +7,9 @@
 
 namespace tile {
 
+// On a GPU, users of products of rows and columns (scores) that no one kernel makes get scores of
+// their own, which their kernels compute again block by block, so that none are stored.
+void recompute_streams(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it
 // can run in parallel and still gives the same bits on every run.
 void split_reduction(BoundProgram& program, const Target& target);

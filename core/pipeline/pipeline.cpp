@@ -49,6 +49,8 @@ constexpr std::array kPasses = {
     row("tabulate", tabulate, kOptional, "looks up costly functions of one byte"),
     row("narrow-bodies", narrow_bodies, kOptional,
         "computes small integers in lanes of 8 or 16 bits"),
+    row("recompute-streams", recompute_streams, kOptional,
+        "computes products again in each kernel that sums them up, block by block"),
     row("split-reduction", split_reduction, kOptional,
         "divides a long reduction to a few cells into chunks"),
     row("arrange-factors", arrange_factors, kOptional,
