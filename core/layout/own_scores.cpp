@@ -4,6 +4,10 @@
 #include <set>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/forms/stream_pattern.h"
+#include "core/passes/normalize/fold_constants.h"
+#include "core/passes/normalize/index_forms.h"
+#include "core/passes/normalize/substitution.h"
 
 namespace tile::layout {
 namespace {
@@ -71,8 +75,10 @@ class OwnScores {
     }
     std::map<TensorId, TensorId> own;
     std::vector<BoundStatement> made;
+    const std::vector<Constraint> conditions = conditions_of(list);
     for (size_t i : needed) {
       Contraction c = reading(statement(i), own);
+      decide(c.pieces[0], i, conditions, list.users[0]);
       TensorId before = c.outputs[0];
       own[before] = add(program_.tensors[before], program_.tensors[before].shape,
                         program_.tensors[before].type);
@@ -81,6 +87,47 @@ class OwnScores {
     }
     for (size_t i : list.users) add_user(i, reading(statement(i), own), made);
     return made;
+  }
+  // The conditions that all users have, on the first one's iterators.
+  std::vector<Constraint> conditions_of(const Sharing& list) const {
+    const Piece& first = statement(list.users[0]).pieces[0];
+    for (size_t user : list.users) {
+      IdVector<IteratorId, IteratorId> of;
+      for (size_t u = 0; u < first.box.size(); ++u) of.push_back(same_axis(list.users[0], u, user));
+      if (!stream::keeps_conditions(statement(user).pieces[0], first, of)) return {};
+    }
+    return first.constraints;
+  }
+  // The iterator of another statement that runs over the same axis.
+  IteratorId same_axis(size_t i, size_t iterator, size_t other) const {
+    std::optional<size_t> axis = region_.axes.at(i)[iterator];
+    const auto& axes = region_.axes.at(other);
+    auto at = axis ? std::find(axes.begin(), axes.end(), axis) : axes.end();
+    return at == axes.end() ? IteratorId() : IteratorId(static_cast<size_t>(at - axes.begin()));
+  }
+  // Comparisons that the conditions of all users decide: no other cell is read.
+  void decide(Piece& piece, size_t i, const std::vector<Constraint>& conditions,
+              size_t user) const {
+    Piece known = piece;
+    for (const Constraint& c : conditions) {
+      Constraint here = c;
+      here.form = constant_affine(c.form.constant);
+      for (size_t u = 0; u < c.form.coefficients.size(); ++u) {
+        if (c.form.coefficient(u).is_zero()) continue;
+        IteratorId at = same_axis(user, u, i);
+        if (!at.valid()) return;
+        here.form = here.form + iterator_affine(at) * c.form.coefficient(u);
+      }
+      known.constraints.push_back(std::move(here));
+    }
+    IndexForms forms(known);
+    known.body = rewritten(piece.body, [&](Body& body, const Node& n) -> NodeId {
+      if (n.kind != NodeKind::operation) return NodeId();
+      std::optional<bool> truth = forms.decided(body, n);
+      return truth ? body.integer(*truth ? 1 : 0, DType::bool_, n.span) : NodeId();
+    });
+    piece.body = tidied(with_constants_folded(program_, known));
+    drop_unused_loads(piece);
   }
   static Contraction reading(Contraction c, const std::map<TensorId, TensorId>& own) {
     for (Access& a : c.pieces[0].loads) {

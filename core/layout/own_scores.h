@@ -1,16 +1,11 @@
 // Users of scores with scores of their own, as statements of a program. Private to core/layout.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
-#include "core/layout/score_regions.h"
+#include "core/layout/program_parts.h"
 
 namespace tile::layout {
-
-// What stands instead of a statement; of those that are not named the statement itself.
-using Instead = std::map<size_t, std::vector<BoundStatement>>;
 
 // Users that share scores of their own: sums over one axis, in order.
 struct Sharing {

@@ -7,12 +7,10 @@
 #include <algorithm>
 
 #include "core/fusion/group.h"
-#include "core/fusion/stream_regions.h"
 #include "core/ir/analysis/uses.h"
 #include "core/layout/layout.h"
 #include "core/layout/own_scores.h"
-#include "core/schedule/cost/estimate.h"
-#include "core/schedule/space/candidates.h"
+#include "core/layout/program_parts.h"
 #include "core/support/choices.h"
 #include "core/support/control.h"
 
@@ -25,7 +23,6 @@ using layout::Sharing;
 using layout::StatementUses;
 
 constexpr size_t kMostUsers = 24;        // of a region: a choice names each by a bit
-constexpr size_t kMostBetween = 16;      // statements between users that are looked at with them
 constexpr int kAsynchronousCopies = 80;  // compute capability of the kernels
 
 class Recomputation {
@@ -47,31 +44,13 @@ class Recomputation {
       if (changed || region->users.size() < 2 || region->users.size() > kMostUsers) continue;
       for (auto& [at, list] : chosen_for(*region)) all[at] = std::move(list);
     }
-    if (!all.empty()) program_.statements = with(all, everything());
+    if (!all.empty()) program_.statements = layout::with(program_, all);
   }
 
  private:
   const Contraction* contraction(size_t i) const {
     return std::get_if<Contraction>(&program_.statements[i]);
   }
-  std::vector<size_t> everything() const {
-    std::vector<size_t> list(program_.statements.size());
-    for (size_t i = 0; i < list.size(); ++i) list[i] = i;
-    return list;
-  }
-  std::vector<BoundStatement> with(const Instead& instead, const std::vector<size_t>& list) const {
-    std::vector<BoundStatement> made;
-    for (size_t i : list) {
-      auto other = instead.find(i);
-      if (other == instead.end()) {
-        made.push_back(program_.statements[i]);
-      } else {
-        made.insert(made.end(), other->second.begin(), other->second.end());
-      }
-    }
-    return made;
-  }
-
   // What is chosen: 0 leaves the program as it is; else the users that keep the program's scores,
   // as bits, and whether the others share scores where they can.
   Instead chosen_for(const ScoreRegion& region) {
@@ -85,14 +64,14 @@ class Recomputation {
 
   size_t best(const ScoreRegion& region) {
     size_t stay = staying(region), tensors = program_.tensors.size();
-    std::vector<size_t> list = around(region);
+    std::vector<size_t> list = layout::around(program_, region);
     size_t answer = 0;
-    double least = cost(part(list, {}));
+    double least = time_of(list, {});
     for (bool shares : {true, false}) {
       std::vector<Sharing> lists = sharing(region, stay, shares);
       if (lists.empty()) return 0;
       Instead other = layout::own_scores(program_, region, lists);
-      double ns = cost(part(list, other));
+      double ns = time_of(list, other);
       program_.tensors.resize(tensors);
       if (ns < least) {
         least = ns;
@@ -100,6 +79,10 @@ class Recomputation {
       }
     }
     return answer;
+  }
+
+  double time_of(const std::vector<size_t>& list, const Instead& instead) const {
+    return layout::kernel_time(layout::part(program_, uses_, list, instead), target_);
   }
 
   // The users that one kernel makes with a running maximum, as bits: a user and those that it needs
@@ -113,7 +96,7 @@ class Recomputation {
       for (size_t u : region.users) {
         if (needed.contains(u)) more.insert(u);
       }
-      if (more.size() > 1 && streams(region, needed)) stay = std::move(more);
+      if (streams(region, needed)) stay = std::move(more);
     }
     size_t bits = 0, bit = 1;
     for (size_t user : region.users) {
@@ -142,7 +125,7 @@ class Recomputation {
   bool streams(const ScoreRegion& region, const std::set<size_t>& statements) const {
     GroupOptions options;
     options.streams = true;
-    BoundProgram alone = part({statements.begin(), statements.end()}, {});
+    BoundProgram alone = layout::part(program_, uses_, {statements.begin(), statements.end()}, {});
     std::erase_if(alone.outputs,
                   [&](TensorId id) { return region.cells.contains(*uses_.maker(id)); });
     std::set<TensorId> stored;
@@ -177,79 +160,6 @@ class Recomputation {
     std::vector<Sharing> result;
     for (auto& [axes, list] : lists) result.push_back(std::move(list));
     return result;
-  }
-
-  // The region's statements, and those between them where they are few: what users make may be read
-  // there on its way to others.
-  std::vector<size_t> around(const ScoreRegion& region) const {
-    std::set<size_t> own = region.cells;
-    own.insert(region.users.begin(), region.users.end());
-    std::set<TensorId> follow;
-    std::vector<size_t> after;
-    for (size_t i = *own.begin(); i <= *own.rbegin(); ++i) {
-      const BoundStatement& s = program_.statements[i];
-      std::vector<TensorId> reads = read_by(s);
-      bool follows = own.contains(i) || std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
-                       return follow.contains(storage_of(program_, id));
-                     });
-      if (!follows) continue;
-      for (TensorId id : written_by(s)) follow.insert(id);
-      after.push_back(i);
-    }
-    std::set<TensorId> wanted;
-    std::set<size_t> all;
-    for (auto i = after.rbegin(); i != after.rend(); ++i) {
-      std::vector<TensorId> made = written_by(program_.statements[*i]);
-      bool leads = own.contains(*i) || std::any_of(made.begin(), made.end(), [&](TensorId id) {
-                     return wanted.contains(id);
-                   });
-      if (!leads) continue;
-      all.insert(*i);
-      for (TensorId id : read_by(program_.statements[*i])) wanted.insert(storage_of(program_, id));
-    }
-    if (all.size() > own.size() + kMostBetween) all = own;
-    return {all.begin(), all.end()};
-  }
-
-  // A program of these statements, or of what stands instead: what it does not make it is given,
-  // and what others need are its results.
-  BoundProgram part(const std::vector<size_t>& list, const Instead& instead) const {
-    BoundProgram p;
-    p.source = program_.source;
-    p.tensors = program_.tensors;
-    p.statements = with(instead, list);
-    std::set<TensorId> made, given;
-    for (const BoundStatement& s : p.statements) {
-      for (TensorId id : read_by(s)) {
-        TensorId from = storage_of(program_, id);
-        bool comes = !made.contains(from) && !program_.tensors[from].constant;
-        if (comes && given.insert(from).second) p.inputs.push_back(from);
-      }
-      for (TensorId id : written_by(s)) made.insert(id);
-    }
-    for (TensorId id : made) {
-      if (needed_outside(id, list)) p.outputs.push_back(id);
-    }
-    return p;
-  }
-  bool needed_outside(TensorId id, const std::vector<size_t>& list) const {
-    if (!uses_.is_inner(id)) return true;
-    const std::vector<size_t>& readers = uses_.readers(id);
-    bool made_here = uses_.maker(id).has_value();
-    bool outside = std::any_of(readers.begin(), readers.end(), [&](size_t r) {
-      return !std::binary_search(list.begin(), list.end(), r);
-    });
-    return outside || (made_here && readers.empty());
-  }
-
-  // The model's time of all kernels.
-  double cost(const BoundProgram& program) const {
-    double total = 0;
-    for (const Step& step : group(program, target_)) {
-      const Kernel* k = std::get_if<Kernel>(&step);
-      if (k != nullptr) total += estimate(analytic_schedule(*k, target_), *k, target_);
-    }
-    return total;
   }
 
   BoundProgram& program_;

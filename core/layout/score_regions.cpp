@@ -53,7 +53,11 @@ class RegionFinder {
       for (size_t other : scores_beside(i)) open.push_back(other);
     }
     number_axes(scores);
-    for (size_t i : region_.users) find_reduced(i);
+    for (size_t i : region_.cells) find_axes(i);
+    for (size_t i : region_.users) {
+      find_axes(i);
+      find_reduced(i);
+    }
     return std::move(region_);
   }
 
@@ -143,13 +147,19 @@ class RegionFinder {
       }
     }
   }
+  void find_axes(size_t i) {
+    if (!plain(i)) return;
+    for (size_t u = 0; u < piece(i).box.size(); ++u) {
+      auto axis = axes_.find(root({i, u}));
+      region_.axes[i].push_back(axis == axes_.end() ? std::nullopt : std::optional(axis->second));
+    }
+  }
   void find_reduced(size_t i) {
     const Contraction* c = contraction(i);
     if (!plain(i) || c->aggregation != Aggregation::sum || c->accumulator != DType::f32) return;
     std::vector<ScoreRegion::Reduced> list;
     for (size_t u = piece(i).parallel_dims; u < piece(i).box.size(); ++u) {
-      auto axis = axes_.find(root({i, u}));
-      if (axis != axes_.end()) list.push_back({u, axis->second});
+      if (auto axis = region_.axes.at(i)[u]) list.push_back({u, *axis});
     }
     if (!list.empty()) region_.reduced[i] = std::move(list);
   }

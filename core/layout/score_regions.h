@@ -35,6 +35,8 @@ struct ScoreRegion {
     size_t iterator = 0, axis = 0;
   };
   std::map<size_t, std::vector<Reduced>> reduced;
+  // By statement and iterator: the number of the axis that it runs over, if it is one.
+  std::map<size_t, std::vector<std::optional<size_t>>> axes;
 };
 // The region of the scores that a statement makes; nothing where they are needed elsewhere.
 std::optional<ScoreRegion> score_region(const BoundProgram& program, const StatementUses& uses,

@@ -60,7 +60,7 @@ std::vector<Training> plain_attentions() {
   Attention full, causal, window, prefix, narrow, f16;
   causal.condition = ", s - t < S";
   window.condition = ", s - t < 40";
-  prefix.condition = ", t < s + 30";
+  prefix.condition = ", s - t + 30 < S + 30";
   narrow.scores = "Q[b, s, d] * K[b, t, d]";
   narrow.scaled = "as_float(L, 32) * 0.25";
   f16.weights = "as_float(E / Sum, 16)";
