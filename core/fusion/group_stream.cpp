@@ -1,6 +1,7 @@
 // Kernels with a streamed axis, found from the bodies: a maximum along an axis, exponentials of the
 // distances to it, and sums of multiples of those (attention). A factor of the terms that does not
-// depend on the axis (the division by the sum) is applied to the sums instead.
+// depend on the axis (the division by the sum) is applied to the sums instead. On a GPU also scores
+// and sums of what is made of them without a maximum, as gradients of attention are.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
 #include "core/fusion/stream_parts.h"
+#include "core/fusion/stream_regions.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/row_model.h"
@@ -58,6 +60,7 @@ class StreamFusion {
       std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, i);
       if (parts) fuse(*parts);
     }
+    if (is_gpu(target_)) fuse_regions();
     return steps_.left();
   }
 
@@ -90,7 +93,35 @@ class StreamFusion {
     for (size_t i : parts.multiples) {
       gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
     }
-    std::optional<Kernel> kernel = cheaper(parts, list, before);
+    std::optional<Kernel> kernel =
+        stream::streamed_kernel(steps_.list(), program_, parts, is_gpu(target_));
+    if (kernel && !drops_terms(parts, *kernel)) kernel.reset();
+    place(std::move(kernel), list, std::move(before));
+  }
+  void fuse_regions() {
+    std::optional<stream::StepUses> uses;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Kernel* k = steps_.plain_kernel(i);
+      if (k == nullptr || !stream::makes_scores(k->stages[0].contraction, program_.tensors)) {
+        continue;
+      }
+      if (!uses) uses.emplace(steps_.list(), program_);
+      std::optional<stream::Region> region = stream::find_region(steps_.list(), program_, *uses, i);
+      if (!region) continue;
+      fuse(std::move(*region));
+      uses.reset();
+    }
+  }
+  void fuse(stream::Region region) {
+    if (!can_stand(steps_, region.steps, region.steps.back(), program_)) return;
+    std::set<TensorId> before = gone_;
+    gone_.insert(region.widened.begin(), region.widened.end());
+    place(std::move(region.kernel), region.steps, std::move(before));
+  }
+  // The kernel, if it is legal and cheaper, instead of the steps.
+  void place(std::optional<Kernel> kernel, const std::vector<size_t>& list,
+             std::set<TensorId> before) {
+    if (kernel) kernel = cheaper(std::move(*kernel), list, before);
     if (!kernel) {
       gone_ = std::move(before);
       return;
@@ -133,11 +164,9 @@ class StreamFusion {
   }
 
   // Nothing where it is not legal or does not cost less than the steps apart.
-  std::optional<Kernel> cheaper(const stream::Parts& parts, const std::vector<size_t>& list,
+  std::optional<Kernel> cheaper(Kernel made, const std::vector<size_t>& list,
                                 const std::set<TensorId>& before) const {
-    std::optional<Kernel> kernel =
-        stream::streamed_kernel(steps_.list(), program_, parts, is_gpu(target_));
-    if (!kernel || !drops_terms(parts, *kernel)) return std::nullopt;
+    std::optional<Kernel> kernel(std::move(made));
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;
     if (is_gpu(target_) && gpu::stream_schedules(*kernel, target_).empty()) return std::nullopt;

@@ -91,13 +91,15 @@ StatementOf statements_of(const BoundProgram& program) {
   return list;
 }
 
-// A streamed kernel sums in a tensor of its own, from which the program's is made cell by cell.
+// Behind a running maximum a streamed kernel sums in a tensor of its own, from which the program's
+// is made cell by cell.
 const Contraction& summing(const Kernel& kernel, const KernelStage& stage, size_t tensors) {
   if (!stage.attach.valid()) return stage.contraction;
   for (const Access& load : stage.contraction.pieces[0].loads) {
     if (load.tensor.index() < tensors) continue;
     for (const KernelStage& s : kernel.stages) {
-      if (!s.attach.valid() && contains(s.contraction.outputs, load.tensor)) return s.contraction;
+      bool rescaled = !s.attach.valid() && s.rescale.valid();
+      if (rescaled && contains(s.contraction.outputs, load.tensor)) return s.contraction;
     }
   }
   return stage.contraction;

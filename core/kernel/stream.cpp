@@ -295,12 +295,46 @@ std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
   return bounds(kernel, blocks, false);
 }
 
-double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
+namespace {
+
+// The first and the last value of the axis that one of the stages needs where block `i` of the row
+// `along` is, and the middle block of the others.
+struct Visited {
+  int64_t first = 0, last = 0;
+};
+Visited visited(const std::vector<std::vector<StreamBound>>& ends,
+                const std::vector<std::vector<StreamBound>>& begins, int64_t extent,
+                const std::function<int64_t(size_t row)>& at) {
+  auto value = [&](const StreamBound& b) {
+    int64_t sum = b.constant;
+    for (size_t r = 0; r < b.rows.size(); ++r) sum += b.rows[r] * at(r);
+    return sum;
+  };
+  Visited v{begins.empty() ? 0 : extent - 1, 0};
+  for (const std::vector<StreamBound>& bounds : ends) {
+    int64_t least = extent - 1;
+    for (const StreamBound& b : bounds) least = std::min(least, value(b) / b.divisor);
+    v.last = std::max(v.last, least);
+  }
+  for (const std::vector<StreamBound>& bounds : begins) {
+    int64_t most = 0;
+    for (const StreamBound& b : bounds) {
+      most = std::max(most, (value(b) + b.divisor - 1) / b.divisor);
+    }
+    v.first = std::min(v.first, most);
+  }
+  return v;
+}
+
+}  // namespace
+
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks, bool begins) {
   const KernelStage& first = kernel.stages[0];
   const IterationBox& box = first.contraction.pieces[0].box;
   int64_t extent = box[first.stream], step = blocks.back();
   auto all = stream_bounds(kernel, blocks);
   if (all.empty()) return 1;
+  auto lower = begins ? stream_begins(kernel, blocks) : std::vector<std::vector<StreamBound>>();
   // Along the row that the bounds follow most, from block to block; other rows in their middle.
   std::vector<int64_t> counts(first.rows.size());
   size_t along = 0;
@@ -309,23 +343,13 @@ double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
     bool follows = all[0][0].rows[r] != 0;
     if (follows && (all[0][0].rows[along] == 0 || counts[r] > counts[along])) along = r;
   }
-  int64_t visited = 0;
+  int64_t sum = 0;
   for (int64_t i = 0; i < counts[along]; ++i) {
-    int64_t last = 0;
-    for (const std::vector<StreamBound>& bounds : all) {
-      int64_t least = extent - 1;
-      for (const StreamBound& b : bounds) {
-        int64_t value = b.constant;
-        for (size_t r = 0; r < counts.size(); ++r) {
-          value += b.rows[r] * blocks[r] * (r == along ? i : counts[r] / 2);
-        }
-        least = std::min(least, value / b.divisor);
-      }
-      last = std::max(last, least);
-    }
-    visited += last / step + 1;
+    Visited v = visited(all, lower, extent,
+                        [&](size_t r) { return blocks[r] * (r == along ? i : counts[r] / 2); });
+    sum += std::max<int64_t>(0, v.last / step + 1 - v.first / step);
   }
-  return static_cast<double>(visited) / static_cast<double>(counts[along] * ceil_div(extent, step));
+  return static_cast<double>(sum) / static_cast<double>(counts[along] * ceil_div(extent, step));
 }
 
 }  // namespace tile

@@ -48,7 +48,8 @@ std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
 // block of row r) / divisor).
 std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
                                                     const std::vector<int64_t>& blocks);
-// The share of the axis's blocks that are visited, on average.
-double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks);
+// The share of the axis's blocks that are visited, on average; `begins`: where lower bounds hold,
+// too.
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks, bool begins = false);
 
 }  // namespace tile

@@ -2,11 +2,12 @@
 """Attention on a GPU beside PyTorch's fused kernels: results against f32, and times, interleaved.
 
     attention_bench.py LIBTILE [--sizes BxHxSxD,...] [--kinds full,causal,window] [--types bf16,f16] [--rounds N]
-                       [--skip PASS] [--json FILE]
+                       [--skip PASS] [--train] [--json FILE]
 
 LIBTILE is libtile.so of a build tree or of an unpacked tarball (lib/). A program is the text below; nothing in it is
 recognised by name. In each round every contender runs often enough to fill 20 ms between two events of one stream;
-what is printed is the median of the rounds. Exit status: 0 all results agree, 1 some does not, 77 no GPU."""
+what is printed is the median of the rounds. With --train a program also makes the gradients of queries, keys and
+values, and peers run forward and backward. Exit status: 0 all results agree, 1 some does not, 77 no GPU."""
 import argparse
 import ctypes
 import json
@@ -70,7 +71,8 @@ class EngineOptions(ctypes.Structure):
 class Engine:
     def __init__(self, path, skip):
         self.lib = ctypes.CDLL(path)
-        for name in ("tile_engine_create", "tile_program_parse", "tile_program_run", "tile_engine_synchronize"):
+        for name in ("tile_engine_create", "tile_program_parse", "tile_program_differentiate", "tile_program_run",
+                     "tile_engine_synchronize"):
             getattr(self.lib, name).restype = ctypes.c_void_p
         self.lib.tile_error_rendered.restype = ctypes.c_char_p
         self.lib.tile_error_rendered.argtypes = [ctypes.c_void_p]
@@ -92,19 +94,24 @@ class Engine:
                                                ctypes.byref(handle)))
         return handle
 
-    def call(self, program, inputs, output, stream):
+    def gradient(self, program):
+        handle, names = ctypes.c_void_p(), (ctypes.c_char_p * 3)(b"Q", b"K", b"V")
+        self.check(self.lib.tile_program_differentiate(program, b"O", names, ctypes.c_size_t(3), ctypes.byref(handle)))
+        return handle
+
+    def call(self, program, inputs, outputs, stream):
         """A function that runs the program on the tensors, which it keeps alive."""
-        described = [describe(t) for t in inputs + [output]]
-        count = len(inputs)
+        described = [describe(t) for t in inputs + outputs]
+        count, results = len(inputs), len(outputs)
         given = (ctypes.POINTER(DLTensor) * count)(*[ctypes.pointer(d) for d in described[:count]])
-        made = (ctypes.POINTER(DLTensor) * 1)(ctypes.pointer(described[count]))
+        made = (ctypes.POINTER(DLTensor) * results)(*[ctypes.pointer(d) for d in described[count:]])
         options = RunOptions(stream=stream)
         options.struct_size = ctypes.sizeof(RunOptions)
-        keep = (described, inputs, output, given, made, options)
+        keep = (described, inputs, outputs, given, made, options)
 
         def run(kept=keep):
             self.check(self.lib.tile_program_run(program, kept[3], ctypes.c_size_t(count), kept[4],
-                                                 ctypes.c_size_t(1), ctypes.byref(kept[5])))
+                                                 ctypes.c_size_t(results), ctypes.byref(kept[5])))
         return run
 
 
@@ -129,25 +136,32 @@ def mask_of(torch, kind, s):
     return seen if kind == "causal" else seen & (rows - columns < WINDOW)
 
 
-def reference(torch, kind, q, k, v):
-    """Some heads in f32."""
+def reference(torch, kind, q, k, v, seed):
+    """Some heads in f64: the result, and with a seed the gradients."""
     heads = [(0, 0), (q.shape[0] - 1, q.shape[1] - 1)]
     for b, h in heads:
-        scores = q[b, h].double() @ k[b, h].double().T / math.sqrt(q.shape[-1])
-        if kind != "full":
-            scores = scores.masked_fill(~mask_of(torch, kind, q.shape[2]), -math.inf)
-        yield b, h, torch.softmax(scores, -1) @ v[b, h].double()
+        given = [t[b, h].double().requires_grad_(seed is not None) for t in (q, k, v)]
+        with torch.set_grad_enabled(seed is not None):
+            scores = given[0] @ given[1].T / math.sqrt(q.shape[-1])
+            if kind != "full":
+                scores = scores.masked_fill(~mask_of(torch, kind, q.shape[2]), -math.inf)
+            result = torch.softmax(scores, -1) @ given[2]
+        gradients = torch.autograd.grad(result, given, seed[b, h].double()) if seed is not None else ()
+        yield b, h, [result.detach(), *gradients]
 
 
-def peers(torch, kind, q, k, v):
+def peers(torch, kind, q, k, v, seed):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     if kind == "window":
         return {}
 
+    given = [t.detach().requires_grad_(seed is not None) for t in (q, k, v)]
+
     def with_backend(backend):
         def run():
-            with sdpa_kernel(backend):
-                return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=kind == "causal")
+            with sdpa_kernel(backend), torch.set_grad_enabled(seed is not None):
+                out = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=kind == "causal")
+                return torch.autograd.grad(out, given, seed) if seed is not None else out
         return run
     found = {}
     for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
@@ -184,27 +198,33 @@ def case(torch, engines, options, size, kind, dtype):
     b, h, s, d = size
     torch.manual_seed(1)
     element = torch.bfloat16 if dtype == "bf16" else torch.float16
-    q, k, v = (torch.randn(b, h, s, d, device="cuda", dtype=element) for _ in range(3))
+    q, k, v, do = (torch.randn(b, h, s, d, device="cuda", dtype=element) for _ in range(4))
+    seed = do if options.train else None
     stream = torch.cuda.Stream()
-    row = {"size": "x".join(map(str, size)), "kind": kind, "type": dtype}
+    row = {"size": "x".join(map(str, size)), "kind": kind, "type": dtype, "train": options.train}
     with torch.cuda.stream(stream), torch.no_grad():
         contenders, outputs = {}, {}
         for name, (engine, narrow) in engines.items():
-            outputs[name] = torch.full_like(q, math.nan)
+            outputs[name] = [torch.full_like(q, math.nan) for _ in range(4 if options.train else 1)]
             program = engine.program(text_of(kind, dtype, narrow))
-            contenders[name] = engine.call(program, [q, k, v], outputs[name], stream.cuda_stream)
+            if options.train:
+                program = engine.gradient(program)
+            given = [q, k, v] + ([do] if options.train else [])
+            contenders[name] = engine.call(program, given, outputs[name], stream.cuda_stream)
             contenders[name]()
         stream.synchronize()
-        for name, output in outputs.items():
+        for name, made in outputs.items():
             worst = 0.0
-            for at_b, at_h, want in reference(torch, kind, q, k, v):
-                apart = (output[at_b, at_h].double() - want).abs().max().item() / want.abs().max().item()
-                worst = max(worst, apart if apart == apart else math.inf)
+            for at_b, at_h, wanted in reference(torch, kind, q, k, v, seed):
+                for output, want in zip(made, wanted):
+                    apart = (output[at_b, at_h].double() - want).abs().max().item() / want.abs().max().item()
+                    worst = max(worst, apart if apart == apart else math.inf)
             row[f"{name}_error"] = worst
-        contenders.update(peers(torch, kind, q, k, v))
+        contenders.update(peers(torch, kind, q, k, v, seed))
         times = medians(torch, stream, contenders, options.rounds)
     shares = {"full": 1.0, "causal": 0.5, "window": min(1.0, WINDOW / s)}
-    work = 4.0 * b * h * s * s * d * shares[kind]
+    # Two products forward, and with gradients five more.
+    work = (14.0 if options.train else 4.0) * b * h * s * s * d * shares[kind]
     for name, ms in times.items():
         row[f"{name}_us"] = ms * 1000
         row[f"{name}_tflops"] = work / ms / 1e9
@@ -231,6 +251,7 @@ def main():
     parser.add_argument("--types", default="bf16")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--skip", action="append", default=[], help="a pass of the compiler that is left out")
+    parser.add_argument("--train", action="store_true", help="results and gradients")
     parser.add_argument("--json")
     options = parser.parse_args()
     import torch

@@ -39,6 +39,10 @@ SANITIZED = {
                     "A=random:256x128:bf16 B=random:128x256:bf16"),
     "convolution": ("function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, H - 2, W - 2, CO] = "
                     "+(I[n, y + i, x + j, ci] * K[i, j, ci, co]); }", "I=random:2x14x14x8 K=random:3x3x8x16"),
+    "scores_again": ("function (Q[S, D], K[T, D], V[T, C], W[S, C]) -> (O, R) { L[s, t: S, T] = +(Q[s, d] * K[t, d]);"
+                     " P = tanh(L); O[s, c: S, C] = +(P[s, t] * V[t, c]), s - t < S;"
+                     " R[t, c: T, C] = +(P[s, t] * W[s, c]), s - t < S; }",
+                     "Q=random:300x64:bf16 K=random:300x64:bf16 V=random:300x72:bf16 W=random:300x72:bf16"),
     "scan": ("function (A[N]) -> (C) { C[i: N] = +(A[k]), i - k < N; }", "A=random:1000"),
     "sort": ("function (A[M, N]) -> (S) { S = sort(A, 1); }", "A=random:5x3000"),
 }

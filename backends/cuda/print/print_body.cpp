@@ -126,6 +126,11 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       if (quick) return {stream_exponential(of, n, values), n.type};
       Values operands;
       for (NodeId id : n.args) operands.push_back(values[id]);
+      // Of weights, which are rounded to 16 bits.
+      bool quotient = stream_exponentials_ && !stream_between_ && n.op == Op::div;
+      if (quotient && n.type == DType::f32) {
+        return {"stream_quotient(" + operands[0].text + ", " + operands[1].text + ")", n.type};
+      }
       return {print_operation(n.op, n.type, operands), n.type};
     }
     case NodeKind::argument:

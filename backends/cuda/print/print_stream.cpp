@@ -60,9 +60,14 @@ std::vector<const nest::Store*> stores_in(const nest::Block& block) {
   return found;
 }
 
-bool Printer::is_stream_kernel(const nest::For& grid) const {
-  return find_statement<nest::MatrixTile>(grid.body, [&](const nest::MatrixTile& m) {
-           return buffer(m.a).scope == Scope::fragment;
+// Copies run ahead of a loop that does more with its fragments than to multiply into them.
+bool Printer::is_stream_kernel(const nest::For& grid) {
+  return find_statement<nest::For>(grid.body, [](const nest::For& loop) {
+           return loop.pipeline > 0 &&
+                  std::any_of(loop.body.begin(), loop.body.end(), [](const nest::Statement& s) {
+                    const auto* inner = std::get_if<nest::For>(&s.what);
+                    return inner != nullptr && inner->kind == LoopKind::thread;
+                  });
          }) != nullptr;
 }
 

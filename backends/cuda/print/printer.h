@@ -114,7 +114,7 @@ class Printer {
 
   // Kernels with a streamed axis (print_stream.cpp).
   struct StreamLayout;
-  bool is_stream_kernel(const nest::For& grid) const;
+  static bool is_stream_kernel(const nest::For& grid);
   StreamLayout stream_layout(const nest::For& grid) const;
   void stream_kernel(const nest::For& grid);
   void stream_block(const nest::Block& statements);

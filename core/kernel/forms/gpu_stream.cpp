@@ -13,7 +13,6 @@
 namespace tile::gpu {
 namespace {
 
-constexpr int64_t kMostExtent = 256;     // of a factor's lines and of a sum's columns
 constexpr int64_t kSwizzledBytes = 128;  // of a row of shared memory
 constexpr int64_t kElementBytes = 2;
 constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multiplies
@@ -29,14 +28,22 @@ NodeId widened(const Body& body, NodeId id) {
   return id;
 }
 
-// The two factors of type f16 or bf16 whose product, exact in f32, the body is.
-std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body) {
-  const Node& root = body[widened(body, body.results[0])];
+// The factors of the products that a sum adds up: those of narrow_product(); or one of that type
+// and another of f32, where their product is rounded to the type. The other is rounded instead:
+// the bound of the term's error is the same.
+std::optional<std::pair<NodeId, NodeId>> rounded_product(const Body& body) {
+  if (auto exact = narrow_product(body)) return exact;
+  NodeId rounded = widened(body, body.results[0]);
+  const Node& cast = body[rounded];
+  bool rounds = cast.kind == NodeKind::operation && cast.op == Op::cast && narrow_float(cast.type);
+  if (!rounds) return std::nullopt;
+  const Node& root = body[cast.args[0]];
   bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
   if (!product) return std::nullopt;
   NodeId a = widened(body, root.args[0]), b = widened(body, root.args[1]);
-  if (!narrow_float(body[a].type) || body[a].type != body[b].type) return std::nullopt;
-  return std::pair(a, b);
+  if (body[a].type == cast.type && root.args[0] != a) return std::pair(a, root.args[1]);
+  if (body[b].type == cast.type && root.args[1] != b) return std::pair(root.args[0], b);
+  return std::nullopt;
 }
 
 bool is_sum_in_f32(const Contraction& c) {
@@ -52,13 +59,10 @@ class FormFinder {
     map_ = row_map(kernel_);
     const KernelStage& first = kernel_.stages[0];
     form_.columns = piece(0).box[first.stream];
-    if (!bodies_fit() || !scores() || !other_stages()) return std::nullopt;
-    // The printer knows the kernel by the product of weights and values: sums of single cells alone
-    // (a log-sum-exp) stay apart.
-    bool multiplies = std::any_of(form_.sums.begin(), form_.sums.end(),
-                                  [](const StreamForm::Sum& s) { return s.column.valid(); });
-    bool whole = form_.weights > 0 && form_.running > 0 && multiplies;
-    return whole ? std::optional(form_) : std::nullopt;
+    if (!bodies_fit() || !products() || !choose_row() || !copy_factors()) return std::nullopt;
+    if (!other_stages()) return std::nullopt;
+    if (form_.running > 0) return running_form();
+    return form_.sums.empty() ? std::nullopt : std::optional(form_);
   }
 
  private:
@@ -140,48 +144,109 @@ class FormFinder {
   }
   bool made_here(TensorId id) const { return map_.dimensions.contains(id); }
 
-  bool scores() {
+  // With a running maximum there is one product, which is multiplied first, and one block of
+  // weights.
+  std::optional<StreamForm> running_form() {
+    // Sums of single cells alone (a log-sum-exp) stay apart.
+    bool multiplies = std::any_of(form_.sums.begin(), form_.sums.end(),
+                                  [](const StreamForm::Sum& s) { return s.column.valid(); });
+    bool one = form_.products.size() == 1 && form_.products[0].stage == 0;
+    bool whole = one && blocks_ == 1 && form_.weights > 0 && multiplies;
+    return whole ? std::optional(form_) : std::nullopt;
+  }
+
+  bool is_product(size_t s) const {
+    const Piece& p = piece(s);
+    return !kernel_.stages[s].attach.valid() && !reduces_stream(kernel_.stages[s]) &&
+           p.parallel_dims < p.box.size();
+  }
+  bool products() {
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      if (is_product(s) && !product(s)) return false;
+    }
+    return !form_.products.empty();
+  }
+  bool product(size_t s) {
     std::vector<IteratorId> depth;
-    if (!is_sum_in_f32(contraction(0)) || reduces_stream(kernel_.stages[0])) return false;
-    if (!box_fits(0, nullptr, &depth) || depth.size() != 1) return false;
-    const Body& body = piece(0).body;
+    if (!is_sum_in_f32(contraction(s)) || !box_fits(s, nullptr, &depth) || depth.size() != 1) {
+      return false;
+    }
+    const Body& body = piece(s).body;
     auto factors = narrow_product(body);
     if (!factors) return false;
     const Node &a = body[factors->first], &b = body[factors->second];
     if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
+    if (form_.type != DType::none && form_.type != a.type) return false;
     form_.type = a.type;
-    IteratorId stream = kernel_.stages[0].stream;
-    form_.query.load = moves(0, a.slot, stream) ? b.slot : a.slot;
-    form_.key.load = moves(0, a.slot, stream) ? a.slot : b.slot;
-    if (moves(0, form_.query.load, stream) || !moves(0, form_.key.load, stream)) return false;
-    if (!choose_row()) return false;
-    form_.query.line = iterator(0, form_.row);
-    form_.key.line = stream;
-    form_.query.inner = form_.key.inner = depth[0];
-    return copies(0, form_.query) && copies(0, form_.key);
+    StreamForm::Product p;
+    p.stage = s;
+    IteratorId stream = kernel_.stages[s].stream;
+    p.row.load = moves(s, a.slot, stream) ? b.slot : a.slot;
+    p.column.load = moves(s, a.slot, stream) ? a.slot : b.slot;
+    if (moves(s, p.row.load, stream) || !moves(s, p.column.load, stream)) return false;
+    p.column.line = stream;
+    p.row.inner = p.column.inner = depth[0];
+    form_.products.push_back(p);
+    return true;
   }
 
-  // The longest one that the keys do not depend on.
+  // The longest row that the columns do not depend on.
   bool choose_row() {
     for (RowId r : kernel_.stages[0].rows.ids()) {
-      IteratorId u = iterator(0, r);
-      int64_t extent = piece(0).box[u];
-      bool own = moves(0, form_.query.load, u) && !moves(0, form_.key.load, u) &&
-                 dimension_of(piece(0).loads[form_.query.load], u);
+      int64_t extent = piece(0).box[iterator(0, r)];
+      bool own = std::all_of(form_.products.begin(), form_.products.end(), [&](const auto& p) {
+        IteratorId u = iterator(p.stage, r);
+        return moves(p.stage, p.row.load, u) && !moves(p.stage, p.column.load, u) &&
+               dimension_of(piece(p.stage).loads[p.row.load], u);
+      });
       if (!own || extent <= form_.rows) continue;
       form_.row = r;
       form_.rows = extent;
     }
     return form_.rows > 0;
   }
+  bool copy_factors() {
+    for (StreamForm::Product& p : form_.products) {
+      p.row.line = iterator(p.stage, form_.row);
+      if (!copies(p.stage, p.row) || !copies(p.stage, p.column)) return false;
+      p.row_block = block_of(p.stage, p.row, true);
+      p.column_block = block_of(p.stage, p.column, false);
+    }
+    return true;
+  }
+
+  // What a block holds, as numbers: the tensor, the extent of its lines and for each dimension the
+  // limit, the constant and the coefficients of lines, of what is inside and of the rows.
+  std::vector<int64_t> content(size_t s, const StreamedFactor& f) const {
+    const Access& a = piece(s).loads[f.load];
+    std::vector<int64_t> list{static_cast<int64_t>(a.tensor.index()), f.extent};
+    for (size_t d = 0; d < a.index.size(); ++d) {
+      const Affine& form = a.index[d].affine;
+      list.push_back(f.limit[d]);
+      list.push_back(form.constant.num());
+      list.push_back(form.coefficient(f.line).num());
+      list.push_back(form.coefficient(f.inner).num());
+      for (IteratorId u : kernel_.stages[s].rows) list.push_back(form.coefficient(u).num());
+    }
+    return list;
+  }
+  size_t block_of(size_t s, const StreamedFactor& f, bool of_rows) {
+    size_t at = 0;
+    for (; at < form_.blocks.size(); ++at) {
+      const StreamForm::Block& b = form_.blocks[at];
+      if (b.of_rows == of_rows && content(b.stage, b.factor) == content(s, f)) return at;
+    }
+    form_.blocks.push_back({s, f, of_rows});
+    return at;
+  }
 
   bool other_stages() {
     for (size_t s = 1; s < kernel_.stages.size(); ++s) {
       const KernelStage& stage = kernel_.stages[s];
-      bool fits = stage.attach.valid()     ? true
-                  : is_running(kernel_, s) ? maximum(s)
-                  : reduces_stream(stage)  ? sum(s)
-                                           : block(s);
+      bool fits = stage.attach.valid() || is_product(s) ? true
+                  : is_running(kernel_, s)              ? maximum(s)
+                  : reduces_stream(stage)               ? sum(s)
+                                                        : block(s);
       if (!fits) return false;
     }
     return reads_fit();
@@ -194,33 +259,37 @@ class FormFinder {
   }
 
   bool block(size_t s) {
-    bool once = form_.weights == 0 && box_fits(s, nullptr, nullptr);
-    form_.weights = s;
-    return once && contraction(s).aggregation == Aggregation::assign;
+    ++blocks_;
+    if (form_.running > 0) form_.weights = s;
+    return box_fits(s, nullptr, nullptr) && contraction(s).aggregation == Aggregation::assign;
   }
 
   bool sum(size_t s) {
     const KernelStage& stage = kernel_.stages[s];
     std::vector<IteratorId> columns;
-    bool fits = stage.rescale == StageId(form_.running) && form_.running > 0 && form_.weights > 0 &&
-                is_sum_in_f32(contraction(s)) && box_fits(s, &columns, nullptr) &&
-                columns.size() <= 1 && only_shared(s) &&
-                conditions_of(s) == conditions_of(form_.running);
+    bool fits = is_sum_in_f32(contraction(s)) && box_fits(s, &columns, nullptr) &&
+                columns.size() <= 1 && only_shared(s) && follows_maximum(stage);
     if (!fits) return false;
     StreamForm::Sum found;
     found.stage = s;
-    if (!columns.empty() && !product(columns[0], found)) return false;
+    if (!columns.empty() && !weighs(columns[0], found)) return false;
     form_.sums.push_back(std::move(found));
-    return true;
+    return conditions_of(s) == conditions_of(form_.bounded());
+  }
+  // Rescaled by the maximum behind weights, or there is none.
+  bool follows_maximum(const KernelStage& stage) const {
+    if (form_.running == 0) return !stage.rescale.valid();
+    return stage.rescale == StageId(form_.running) && form_.weights > 0;
   }
 
-  bool product(IteratorId column, StreamForm::Sum& found) {
+  bool weighs(IteratorId column, StreamForm::Sum& found) {
     size_t s = found.stage;
     const Body& body = piece(s).body;
-    auto factors = narrow_product(body);
-    if (!factors || body[factors->first].type != form_.type) return false;
+    auto factors = rounded_product(body);
+    if (!factors) return false;
     auto is_value = [&](NodeId id) {
-      return body[id].kind == NodeKind::load && moves(s, body[id].slot, column);
+      return body[id].kind == NodeKind::load && body[id].type == form_.type &&
+             moves(s, body[id].slot, column);
     };
     if (!is_value(factors->first) && !is_value(factors->second)) return false;
     bool second = is_value(factors->second);
@@ -230,7 +299,9 @@ class FormFinder {
     found.value.load = body[value].slot;
     found.value.line = kernel_.stages[s].stream;
     found.value.inner = column;
-    return !moves(s, found.value.load, iterator(s, form_.row)) && copies(s, found.value);
+    if (moves(s, found.value.load, iterator(s, form_.row)) || !copies(s, found.value)) return false;
+    found.block = block_of(s, found.value, false);
+    return true;
   }
 
   // A condition as numbers: the coefficients of the rows and of the streamed axis, and its bounds.
@@ -297,11 +368,21 @@ class FormFinder {
   const Kernel& kernel_;
   RowMap map_;
   StreamForm form_;
+  size_t blocks_ = 0;  // stages of weights with loops of their own
 };
 
 }  // namespace
 
 std::optional<StreamForm> stream_form(const Kernel& kernel) { return FormFinder(kernel).run(); }
+
+std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body) {
+  const Node& root = body[widened(body, body.results[0])];
+  bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
+  if (!product) return std::nullopt;
+  NodeId a = widened(body, root.args[0]), b = widened(body, root.args[1]);
+  if (!narrow_float(body[a].type) || body[a].type != body[b].type) return std::nullopt;
+  return std::pair(a, b);
+}
 
 int64_t stored_elements(int64_t extent) {
   int64_t row = kSwizzledBytes / kElementBytes;
@@ -312,13 +393,11 @@ int64_t multiplied_elements(int64_t extent) {
 }
 
 int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
-  int64_t line = stored_elements(form.key.extent);
-  for (const StreamForm::Sum& sum : form.sums) {
-    if (sum.column.valid()) line += stored_elements(sum.value.extent);
+  int64_t elements = 0;
+  for (const StreamForm::Block& b : form.blocks) {
+    int64_t lines = b.of_rows ? schedule.rows : checked_mul(schedule.stages, schedule.columns);
+    elements = checked_add(elements, checked_mul(lines, stored_elements(b.factor.extent)));
   }
-  int64_t elements = checked_mul(schedule.rows, stored_elements(form.query.extent));
-  elements =
-      checked_add(elements, checked_mul(checked_mul(schedule.stages, schedule.columns), line));
   return checked_add(checked_mul(elements, kElementBytes), kSwizzledBytes * 8);
 }
 

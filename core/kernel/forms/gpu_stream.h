@@ -1,17 +1,20 @@
 // Kernels with a streamed axis on a GPU's tensor cores: which can be computed as blocks of rows
-// that blocks of columns (of the streamed axis) pass by. Scores are a product of 16-bit factors;
-// weights are made of scores and a running maximum; sums add up weights, or products of weights and
-// 16-bit values. (Milakov and Gimelshein, Online normalizer calculation for softmax; Dao et al.,
-// FlashAttention.)
+// that blocks of columns (of the streamed axis) pass by. Scores are products of 16-bit factors;
+// weights are made of them, and of a running maximum if there is one; sums add up weights, or
+// products of weights and 16-bit values. (Milakov and Gimelshein, Online normalizer calculation for
+// softmax; Dao et al., FlashAttention, whose backward pass has the form without a maximum.)
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/kernel/schedule.h"
 
 namespace tile::gpu {
+
+constexpr int64_t kMostExtent = 256;  // of a factor's lines and of a sum's columns
 
 // A factor whose blocks are copied to shared memory: lines of `line` (rows, or columns), along
 // which neighbours are values of `inner`. Iterators of the stage that reads it.
@@ -25,20 +28,41 @@ struct StreamedFactor {
 struct StreamForm {
   DType type = DType::none;  // of all factors: f16 or bf16
   RowId row;                 // the row loop that is cut into blocks; a block has one of each other
-  int64_t rows = 0, columns = 0;    // extents of that row loop and of the streamed axis
-  StreamedFactor query, key;        // of the scores, the product of stage 0
-  size_t running = 0, weights = 0;  // stages
+  int64_t rows = 0, columns = 0;  // extents of that row loop and of the streamed axis
+  // Blocks in shared memory, each read by one product or more: of rows, which stay, and of columns,
+  // which pass by. A factor as the stage reads it.
+  struct Block {
+    size_t stage = 0;
+    StreamedFactor factor;
+    bool of_rows = false;
+  };
+  std::vector<Block> blocks;
+  // A stage that makes scores: for each row and column the product of their lines.
+  struct Product {
+    size_t stage = 0;
+    StreamedFactor row, column;
+    size_t row_block = 0, column_block = 0;
+  };
+  std::vector<Product> products;
+  size_t running = 0, weights = 0;  // stages, where there is a running maximum; else 0
   // A stage that adds up weights; with a `column` (its iterator) their products with values.
   struct Sum {
     size_t stage = 0;
     IteratorId column;
-    NodeId weight;  // node of its body, of the factors' type: the weight that is multiplied
+    NodeId weight;  // node of its body: the weight that is multiplied, of the factors' type or f32
     StreamedFactor value;
+    size_t block = 0;  // that holds the values
   };
   std::vector<Sum> sums;
+
+  // The stage whose conditions, which all sums have, bound the columns of a row.
+  size_t bounded() const { return running > 0 ? running : sums[0].stage; }
 };
 // Nothing where the kernel is none.
 std::optional<StreamForm> stream_form(const Kernel& kernel);
+
+// The two factors of type f16 or bf16 whose product, exact in f32, the body is.
+std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body);
 
 // Elements of a line in shared memory: whole rows of 128 bytes; and those that are multiplied.
 int64_t stored_elements(int64_t extent);

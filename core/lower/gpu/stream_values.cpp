@@ -90,17 +90,19 @@ NodeId StreamValues::made(Value& into, TensorId tensor, const Expr& row, const E
   size_t stage = makers_.at(tensor);
   const KernelStage& how = frame_.kernel.stages[stage];
   DType type = frame_.tensor(tensor).type;
-  if (known_score_ == tensor) return fragment(into, scores, row, column, type);
+  auto known = known_.find(tensor);
+  if (known != known_.end()) return fragment(into, known->second, row, column, type);
   if (!how.attach.valid()) {
-    if (stage == 0) return fragment(into, scores, row, column, type);
-    if (stage == form_.running) return fragment(into, maximum, row, Expr(0), type);
+    auto product = products.find(stage);
+    if (product != products.end()) return fragment(into, product->second, row, column, type);
+    bool running = form_.running > 0 && stage == form_.running;
+    if (running) return fragment(into, maximum, row, Expr(0), type);
     bool by_columns = std::any_of(form_.sums.begin(), form_.sums.end(), [&](const auto& sum) {
       return sum.stage == stage && sum.column.valid();
     });
     if (is_sum(stage)) {
       return fragment(into, sums.at(stage), row, by_columns ? column : Expr(0), type);
     }
-    if (knows_weights_) return fragment(into, weights, row, column, type);
   }
   NodeId root = translated(into, stage, how.contraction.pieces[0].body.results[0], row, column);
   return into.body.cast(into.body.cast(root, how.contraction.accumulator), type);
@@ -119,6 +121,28 @@ std::optional<TensorId> StreamValues::only_score() const {
   TensorId only = *read.begin();
   bool as_is = makers_.at(only) == 0 && frame_.tensor(only).type == DType::f32;
   return as_is ? std::nullopt : std::optional(only);
+}
+
+std::optional<TensorId> StreamValues::shared_score(size_t product) const {
+  const auto& stages = frame_.kernel.stages;
+  auto readers = [&](TensorId id) {
+    std::vector<size_t> list;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const std::vector<Access>& loads = stages[s].contraction.pieces[0].loads;
+      bool reads =
+          std::any_of(loads.begin(), loads.end(), [&](const Access& a) { return a.tensor == id; });
+      if (reads) list.push_back(s);
+    }
+    return list;
+  };
+  TensorId at = stages[product].contraction.outputs[0];
+  std::vector<size_t> read = readers(at);
+  while (read.size() == 1 && !reduces_stream(stages[tile_of(read[0])])) {
+    at = stages[read[0]].contraction.outputs[0];
+    read = readers(at);
+  }
+  bool own = makers_.at(at) != product;
+  return own && read.size() > 1 ? std::optional(at) : std::nullopt;
 }
 
 Value StreamValues::result(size_t stage, const Expr& row, const Expr& column) const {
@@ -144,8 +168,8 @@ Value StreamValues::widened(TensorId tensor, const Expr& row, const Expr& column
   return without_roundings(std::move(v));
 }
 
-Value StreamValues::weight(const gpu::StreamForm::Sum& sum, const Expr& row,
-                           const Expr& column) const {
+Value StreamValues::weight(const gpu::StreamForm::Sum& sum, const Expr& row, const Expr& column,
+                           const std::vector<Expr>& conditions) const {
   const Piece& piece = frame_.kernel.stages[sum.stage].contraction.pieces[0];
   auto inside = [](const Expr& at, int64_t extent) { return min(at, Expr(extent - 1)); };
   Value v;
@@ -154,8 +178,27 @@ Value StreamValues::weight(const gpu::StreamForm::Sum& sum, const Expr& row,
   NodeId root = values_.translate(v, piece, sum.weight, s, [&](Value& inner, TensorId tensor) {
     return makers_.contains(tensor) ? made(inner, tensor, row, column) : NodeId();
   });
-  v.body.results = {root};
-  return without_roundings(std::move(v));
+  v.body.results = {v.body.cast(root, form_.type)};
+  v = without_roundings(std::move(v));
+  if (!conditions.empty()) choose(v, conditions);
+  return v;
+}
+
+// Zero instead of the value where a condition is negative; chosen in f32, rounded then.
+void StreamValues::choose(Value& v, const std::vector<Expr>& conditions) const {
+  Body& b = v.body;
+  NodeId root = b.results[0], holds;
+  const Node& last = b[root];
+  bool rounds =
+      last.kind == NodeKind::operation && last.op == Op::cast && b[last.args[0]].type == DType::f32;
+  NodeId wide = rounds ? last.args[0] : b.cast(root, DType::f32);
+  for (const Expr& e : conditions) {
+    NodeId at = b.size(e, DType::i64), zero = b.integer(0, DType::i64);
+    NodeId test = b.operation(Op::ge, {at, zero}, DType::bool_);
+    holds = holds.valid() ? b.operation(Op::logical_and, {holds, test}, DType::bool_) : test;
+  }
+  NodeId value = b.operation(Op::select, {holds, wide, b.real(0, DType::f32)}, DType::f32);
+  b.results = {b.cast(value, form_.type)};
 }
 
 // Fragments hold elements that are rounded already, but for the sums and the scores as they come
@@ -164,7 +207,8 @@ Value StreamValues::without_roundings(Value value) const {
   auto rounded = [&](const Node& n) {
     if (n.kind != NodeKind::load) return false;
     nest::BufferId buffer = value.loads[n.slot].buffer;
-    return (buffer == scores && known_score_) || (buffer == weights && knows_weights_);
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const auto& known) { return known.second == buffer; });
   };
   value.body = rewritten(value.body, [&](Body& body, const Node& n) -> NodeId {
     bool widens = n.kind == NodeKind::operation && n.op == Op::cast && n.type == DType::f32;

@@ -15,9 +15,9 @@ class StreamValues {
  public:
   StreamValues(const Frame& frame, const gpu::StreamForm& form, const PieceValues& values);
 
-  // Fragments of f32; of each sum by its stage.
-  nest::BufferId scores, maximum, weights;
-  std::map<size_t, nest::BufferId> sums;
+  // Fragments of f32; of each product and each sum by its stage.
+  nest::BufferId maximum;
+  std::map<size_t, nest::BufferId> products, sums;
 
   // Where the block is: of the row that it has several of, its first.
   void place_row(RowId row, Expr value) { rows_[row] = std::move(value); }
@@ -34,17 +34,21 @@ class StreamValues {
   // The one tensor made of the scores that weights and the maximum read; nothing: there are
   // several.
   std::optional<TensorId> only_score() const;
-  // From now on the fragments hold that tensor; and the weights.
-  void know_score(TensorId tensor) { known_score_ = tensor; }
-  void know_weights() { knows_weights_ = true; }
+  // What several stages read and is made of one product, of that alone or of others too: the
+  // product's fragment may hold it. Nothing: the product is read by several.
+  std::optional<TensorId> shared_score(size_t product) const;
+  // From now on the fragment holds that tensor's elements.
+  void know(TensorId tensor, nest::BufferId fragment) { known_[tensor] = fragment; }
+  bool knows(TensorId tensor) const { return known_.contains(tensor); }
 
   // What the stage computes at the block's cell, before it is aggregated. Columns are those of the
   // streamed axis.
   Value result(size_t stage, const Expr& row, const Expr& column) const;
   // An element that the kernel makes, in f32.
   Value widened(TensorId tensor, const Expr& row, const Expr& column) const;
-  // The weight that a sum multiplies, in the factors' type.
-  Value weight(const gpu::StreamForm::Sum& sum, const Expr& row, const Expr& column) const;
+  // The weight that a sum multiplies, in the factors' type; zero where a condition is negative.
+  Value weight(const gpu::StreamForm::Sum& sum, const Expr& row, const Expr& column,
+               const std::vector<Expr>& conditions) const;
 
   // Stages of the tile whose results leave the kernel, and the store of one. Columns are those of
   // the tile's sum.
@@ -61,6 +65,7 @@ class StreamValues {
   NodeId fragment(Value& into, nest::BufferId buffer, const Expr& row, const Expr& column,
                   DType type) const;
   Value without_roundings(Value value) const;
+  void choose(Value& v, const std::vector<Expr>& conditions) const;
 
   const Frame& frame_;
   const gpu::StreamForm& form_;
@@ -69,8 +74,7 @@ class StreamValues {
   std::map<TensorId, size_t> makers_;  // stages
   IdVector<RowId, Expr> rows_;
   Expr column_begin_;
-  std::optional<TensorId> known_score_;
-  bool knows_weights_ = false;
+  std::map<TensorId, nest::BufferId> known_;
 };
 
 }  // namespace tile::lowering

@@ -56,14 +56,16 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
                        const Target& target) {
   StreamStep step;
   auto rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
-  double depth = static_cast<double>(multiplied_elements(f.key.extent));
-  const std::vector<Access>& loads = kernel.stages[0].contraction.pieces[0].loads;
-  double elements = copied_elements(f.key, loads[f.key.load], kernel.tensors);
+  double depth = 0, elements = 0;
+  for (const StreamForm::Product& p : f.products) {
+    depth += static_cast<double>(multiplied_elements(p.column.extent));
+  }
   for (const StreamForm::Sum& sum : f.sums) {
-    if (!sum.column.valid()) continue;
-    depth += static_cast<double>(multiplied_elements(sum.value.extent));
-    const Piece& p = kernel.stages[sum.stage].contraction.pieces[0];
-    elements += copied_elements(sum.value, p.loads[sum.value.load], kernel.tensors);
+    if (sum.column.valid()) depth += static_cast<double>(multiplied_elements(sum.value.extent));
+  }
+  for (const StreamForm::Block& b : f.blocks) {
+    const Piece& p = kernel.stages[b.stage].contraction.pieces[0];
+    if (!b.of_rows) elements += copied_elements(b.factor, p.loads[b.factor.load], kernel.tensors);
   }
   bool warpgroups = target.features.starts_with("sm_90a");
   step.products = rows * columns * depth /
@@ -98,7 +100,7 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
     if (r != f->row) tiles *= static_cast<double>(first.contraction.pieces[0].box[u]);
   }
   double steps =
-      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks);
+      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks, true);
   StreamStep step = stream_step(g, *f, kernel, target);
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
   double each = most + kUnhiddenShare * least + step.copied;

@@ -183,8 +183,8 @@ std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const
   std::optional<StreamForm> form = stream_form(kernel);
   if (!form) return "a stream of other stages";
   // A skipped point has the weight zero, which times an infinity is not zero.
-  if (target.strict_skip && !kernel.stages[form->running].contraction.pieces[0].constraints.empty())
-    return "a stream that computes skipped points";
+  bool skips = !kernel.stages[form->bounded()].contraction.pieces[0].constraints.empty();
+  if (target.strict_skip && skips) return "a stream that computes skipped points";
   const GpuStream& g = *schedule.gpu_stream;
   bool sizes = g.rows >= kWarpgroupRows && g.rows % kWarpgroupRows == 0 &&
                g.rows / kWarpRows * target.gpu.warp_size <= target.gpu.threads_per_block &&
@@ -193,7 +193,8 @@ std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const
   if (g.stages < 2 || g.stages > kMostStages) return "a stream with another number of stages";
   if (shared_bytes(g, *form) > target.gpu.shared_per_block)
     return "more shared memory than there is";
-  int64_t registers = g.columns / 2 + g.columns / 4 + kStreamRegisters;
+  auto products = static_cast<int64_t>(form->products.size());
+  int64_t registers = products * g.columns / 2 + g.columns / 4 + kStreamRegisters;
   for (const StreamForm::Sum& sum : form->sums) {
     registers += !sum.column.valid() ? 2 : multiplied_elements(sum.value.extent) / 2;
   }

@@ -1,0 +1,306 @@
+// Sums over columns of products with scores, which are sums themselves, are exchanged where one of
+// both sums is known: of scores X[s, t] = sum of A[s, d] * B[t, d] over d, and a result O[s, d] =
+// sum of P[s, t] * B[t, d] over t,
+//     sum of f(s) * X[s, t] * P[s, t] over t = sum of f(s) * A[s, d] * O[s, d] over d.
+// Gradients of a softmax's denominator have this form: they need no scores then. The exchange is
+// exact but for roundings: O has its own, of its type, as P has in O.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "core/fusion/stream_regions.h"
+#include "core/kernel/forms/gpu_stream.h"
+#include "core/kernel/forms/stream_pattern.h"
+#include "core/layout/layout.h"
+#include "core/layout/score_regions.h"
+#include "core/support/control.h"
+
+namespace tile {
+namespace {
+
+using layout::ScoreRegion;
+using layout::StatementUses;
+
+constexpr size_t kDepth = SIZE_MAX;  // stands for the iterator that is no axis
+constexpr int kMostNodes = 200;      // of a term, written out
+
+// A load as a statement names it: what it reads, on the region's axes.
+struct Place {
+  TensorId tensor;
+  std::vector<std::map<size_t, Rational>> forms;  // by dimension: coefficients by axis, or kDepth
+  std::vector<Rational> constants;
+  friend bool operator==(const Place&, const Place&) = default;
+  bool moves(size_t axis) const {
+    return std::any_of(forms.begin(), forms.end(), [&](const auto& f) { return f.contains(axis); });
+  }
+};
+
+// A term as a product of powers: of loads, and of nothing else.
+struct Product {
+  double factor = 1;
+  std::vector<std::pair<Place, int>> powers;
+  void multiply(const Place& place, int power) {
+    for (auto at = powers.begin(); at != powers.end(); ++at) {
+      if (!(at->first == place)) continue;
+      at->second += power;
+      if (at->second == 0) powers.erase(at);
+      return;
+    }
+    powers.emplace_back(place, power);
+  }
+};
+
+class Exchange {
+ public:
+  Exchange(BoundProgram& program, const StatementUses& uses, const ScoreRegion& region)
+      : program_(program), uses_(uses), region_(region) {}
+
+  // Whether some sum is another one now.
+  bool run() {
+    bool changed = false;
+    for (size_t user : region_.users) {
+      auto reduced = region_.reduced.find(user);
+      bool inner = reduced != region_.reduced.end() && reduced->second.size() == 1 &&
+                   uses_.is_inner(statement(user).outputs[0]) && only_axes(user);
+      changed = (inner && exchange(user, reduced->second[0].axis)) || changed;
+    }
+    return changed;
+  }
+
+ private:
+  const Contraction& statement(size_t i) const {
+    return std::get<Contraction>(program_.statements[i]);
+  }
+  const Piece& piece(size_t i) const { return statement(i).pieces[0]; }
+  bool only_axes(size_t i) const {
+    const auto& axes = region_.axes.at(i);
+    for (size_t u = 0; u < axes.size(); ++u) {
+      if (!axes[u] && piece(i).box[u] != 1) return false;
+    }
+    return true;
+  }
+
+  std::optional<Place> place_of(size_t i, const Access& access) const {
+    Place place;
+    place.tensor = access.tensor;
+    for (const Index& index : access.index) {
+      if (index.value >= 0 || index.boundary != Boundary::in_range) return std::nullopt;
+      std::map<size_t, Rational> form;
+      for (size_t u = 0; u < piece(i).box.size(); ++u) {
+        Rational c = index.affine.coefficient(u);
+        if (c.is_zero() || piece(i).box[u] == 1) continue;
+        form[region_.axes.at(i)[u].value_or(kDepth)] = c;
+      }
+      place.forms.push_back(std::move(form));
+      place.constants.push_back(index.affine.constant);
+    }
+    return place;
+  }
+
+  // The node as a product, written out through statements of the region that are products, too.
+  bool multiply(Product& into, size_t i, NodeId id, int power, int& budget) const {
+    if (--budget < 0) return false;
+    const Body& body = piece(i).body;
+    const Node& n = body[id];
+    if (n.kind == NodeKind::load)
+      return multiply_load(into, i, piece(i).loads[n.slot], power, budget);
+    if (n.kind == NodeKind::real && n.real != 0) {
+      into.factor *= power > 0 ? n.real : 1 / n.real;
+      return true;
+    }
+    if (n.kind != NodeKind::operation || !is_float(n.type)) return false;
+    auto all = [&](int second) {
+      return multiply(into, i, n.args[0], power, budget) &&
+             multiply(into, i, n.args[1], second, budget);
+    };
+    switch (n.op) {
+      case Op::cast:
+      case Op::ident:
+        return is_float(body[n.args[0]].type) && multiply(into, i, n.args[0], power, budget);
+      case Op::neg:
+        into.factor = -into.factor;
+        return multiply(into, i, n.args[0], power, budget);
+      case Op::mul:
+        return all(power);
+      case Op::div:
+        return all(-power);
+      default:
+        return false;
+    }
+  }
+  bool multiply_load(Product& into, size_t i, const Access& access, int power, int& budget) const {
+    std::optional<size_t> made = uses_.maker(access.tensor);
+    if (made && region_.cells.contains(*made) && !is_scores(*made)) {
+      Product inner = into;
+      if (multiply(inner, *made, piece(*made).body.results[0], power, budget)) {
+        into = std::move(inner);
+        return true;
+      }
+    }
+    std::optional<Place> place = place_of(i, access);
+    if (!place) return false;
+    into.multiply(*place, power);
+    return true;
+  }
+  bool is_scores(size_t i) const { return piece(i).parallel_dims < piece(i).box.size(); }
+  std::optional<Product> product_of(size_t i) const {
+    Product product;
+    int budget = kMostNodes;
+    bool done = multiply(product, i, piece(i).body.results[0], 1, budget);
+    return done ? std::optional(std::move(product)) : std::nullopt;
+  }
+
+  bool exchange(size_t user, size_t axis) {
+    std::optional<Product> term = product_of(user);
+    if (!term) return false;
+    for (const auto& [place, power] : term->powers) {
+      std::optional<size_t> scores = uses_.maker(place.tensor);
+      bool once = scores && power == 1 && region_.cells.contains(*scores) && is_scores(*scores);
+      if (once && exchange_with(user, axis, *term, place, *scores)) return true;
+    }
+    return false;
+  }
+  bool exchange_with(size_t user, size_t axis, const Product& term, const Place& x, size_t scores) {
+    auto factors = gpu::narrow_product(piece(scores).body);
+    if (!factors || !has_conditions(user, scores)) return false;
+    const Body& body = piece(scores).body;
+    std::optional<Place> a = place_of(scores, piece(scores).loads[body[factors->first].slot]),
+                         b = place_of(scores, piece(scores).loads[body[factors->second].slot]);
+    if (!a || !b) return false;
+    if (a->moves(axis)) std::swap(a, b);
+    if (a->moves(axis) || !b->moves(axis)) return false;
+    for (size_t other : region_.users) {
+      auto reduced = region_.reduced.find(other);
+      bool same = other < user && reduced != region_.reduced.end() && reduced->second.size() == 1 &&
+                  reduced->second[0].axis == axis && has_conditions(user, other) &&
+                  has_conditions(other, user);
+      std::optional<Product> known = same ? product_of(other) : std::nullopt;
+      if (!known || !one_depth(other, scores)) continue;
+      std::optional<Product> rest = quotient(term, *known, x, *b, axis);
+      if (rest && replace(user, *rest, *a, other, scores)) return true;
+    }
+    return false;
+  }
+  // The terms of `i` are among those of `other`.
+  bool has_conditions(size_t i, size_t other) const {
+    IdVector<IteratorId, IteratorId> of;
+    const auto &mine = region_.axes.at(i), &theirs = region_.axes.at(other);
+    for (const auto& axis : theirs) {
+      auto at = axis ? std::find(mine.begin(), mine.end(), axis) : mine.end();
+      of.push_back(at == mine.end() ? IteratorId()
+                                    : IteratorId(static_cast<size_t>(at - mine.begin())));
+    }
+    return stream::keeps_conditions(piece(i), piece(other), of);
+  }
+  // The result has one dimension that is no axis, as long as the scores' sum.
+  bool one_depth(size_t other, size_t scores) const {
+    std::vector<int64_t> extents;
+    for (size_t u = 0; u < piece(other).box.size(); ++u) {
+      bool free = !region_.axes.at(other)[u] && piece(other).box[u] != 1;
+      if (free) extents.push_back(piece(other).box[u]);
+    }
+    return extents == std::vector<int64_t>{piece(scores).box.back()};
+  }
+
+  // term / x / (known / b), if it does not depend on the axis.
+  static std::optional<Product> quotient(Product term, const Product& known, const Place& x,
+                                         const Place& b, size_t axis) {
+    auto value = std::find_if(known.powers.begin(), known.powers.end(),
+                              [&](const auto& p) { return p.first == b && p.second == 1; });
+    if (value == known.powers.end()) return std::nullopt;
+    term.multiply(x, -1);
+    for (const auto& [place, power] : known.powers) term.multiply(place, -power);
+    term.multiply(b, 1);
+    term.factor /= known.factor;
+    bool rows = std::none_of(term.powers.begin(), term.powers.end(), [&](const auto& p) {
+      return p.first.moves(axis) || p.first.moves(kDepth);
+    });
+    return rows ? std::optional(std::move(term)) : std::nullopt;
+  }
+
+  // The access at the user's rows, and at the depth.
+  std::optional<Access> at_rows(size_t user, const Place& place, size_t depth) const {
+    const auto& axes = region_.axes.at(user);
+    Access access;
+    access.tensor = place.tensor;
+    for (size_t d = 0; d < place.forms.size(); ++d) {
+      Affine form = constant_affine(place.constants[d]);
+      for (const auto& [axis, c] : place.forms[d]) {
+        auto at = std::find(axes.begin(), axes.end(), std::optional(axis));
+        auto u = static_cast<size_t>(at - axes.begin());
+        if (axis == kDepth) {
+          u = depth;
+        } else if (at == axes.end() || u >= piece(user).parallel_dims) {
+          return std::nullopt;
+        }
+        form = form + iterator_affine(u) * c;
+      }
+      access.index.push_back({form, -1, Boundary::in_range});
+    }
+    return access;
+  }
+
+  bool replace(size_t user, const Product& rest, const Place& a, size_t other, size_t scores) {
+    const Piece& before = piece(user);
+    size_t depth = before.parallel_dims;
+    Piece sum;
+    for (size_t u = 0; u < depth; ++u) {
+      sum.iterators.push_back(before.iterators[u]);
+      sum.box.push_back(before.box[u]);
+    }
+    sum.iterators.push_back(before.iterators[depth]);
+    sum.box.push_back(piece(scores).box.back());
+    sum.parallel_dims = depth;
+    sum.stores = before.stores;
+    Access stored = piece(other).stores[0];
+    std::optional<Place> known = place_of(other, stored);
+    Body& body = sum.body;
+    NodeId value;
+    auto times = [&](const std::optional<Place>& place, int power) {
+      std::optional<Access> read = place ? at_rows(user, *place, depth) : std::nullopt;
+      if (!read) return false;
+      sum.loads.push_back(*read);
+      NodeId load = body.load(sum.loads.size() - 1, program_.tensors[place->tensor].type);
+      NodeId wide = body.cast(load, DType::f32);
+      for (int p = 0; p < std::abs(power); ++p) {
+        Op op = power > 0 ? Op::mul : Op::div;
+        value = value.valid() ? body.operation(op, {value, wide}, DType::f32) : wide;
+      }
+      return true;
+    };
+    if (!times(a, 1) || !times(known, 1)) return false;
+    for (const auto& [place, power] : rest.powers) {
+      bool single = is_float(program_.tensors[place.tensor].type);
+      if (!single || !times(place, power)) return false;
+    }
+    if (rest.factor != 1) {
+      value = body.operation(Op::mul, {value, body.real(rest.factor, DType::f32)}, DType::f32);
+    }
+    body.results = {value};
+    std::get<Contraction>(program_.statements[user]).pieces[0] = std::move(sum);
+    return true;
+  }
+
+  BoundProgram& program_;
+  const StatementUses& uses_;
+  const ScoreRegion& region_;
+};
+
+}  // namespace
+
+void exchange_sums(BoundProgram& program, const Target& target) {
+  if (!is_gpu(target) || target.gpu.matrix_per_ns <= 0) return;
+  std::set<size_t> seen;
+  std::optional<StatementUses> uses(program);
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    checkpoint();
+    if (seen.contains(i)) continue;
+    std::optional<ScoreRegion> region = layout::score_region(program, *uses, i);
+    if (!region) continue;
+    seen.insert(region->cells.begin(), region->cells.end());
+    if (Exchange(program, *uses, *region).run()) uses.emplace(program);
+  }
+}
+
+}  // namespace tile

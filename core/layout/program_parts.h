@@ -1,0 +1,30 @@
+// A region of a program as a program of its own, so that the model can tell what changes of it are
+// worth. Private to core/layout.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/layout/score_regions.h"
+#include "core/target/target.h"
+
+namespace tile::layout {
+
+// What stands instead of a statement; of those that are not named the statement itself.
+using Instead = std::map<size_t, std::vector<BoundStatement>>;
+// Those statements of the program, in order.
+std::vector<BoundStatement> with(const BoundProgram& program, const Instead& instead,
+                                 const std::vector<size_t>& list);
+std::vector<BoundStatement> with(const BoundProgram& program, const Instead& instead);
+
+// The region's statements, and those between them where they are few: what users make may be read
+// there on its way to others.
+std::vector<size_t> around(const BoundProgram& program, const ScoreRegion& region);
+// A program of these statements, or of what stands instead: what it does not make it is given, and
+// what others need are its results.
+BoundProgram part(const BoundProgram& program, const StatementUses& uses,
+                  const std::vector<size_t>& list, const Instead& instead);
+// The model's time of all kernels that the program becomes.
+double kernel_time(const BoundProgram& program, const Target& target);
+
+}  // namespace tile::layout

@@ -1,0 +1,209 @@
+// Issue 22, item 2: gradients of attention, whose streamed kernels compute scores again, on the
+// emulated GPU by warps (sm_80) and by groups of warps (sm_90a); races are found. No program of
+// these stores what has rows and columns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "core/autodiff/differentiate.h"
+#include "core/fusion/group.h"
+#include "core/kernel/stream.h"
+#include "core/language/tile/tile.h"
+#include "core/passes/bind/bind.h"
+#include "core/pipeline/pipeline.h"
+#include "core/schedule/legality/legality.h"
+#include "core/schedule/space/candidates.h"
+#include "tests/emulation/cases.h"
+
+namespace tile::test {
+namespace {
+
+struct Training {
+  const char* name;
+  std::string text;
+  std::vector<InputType> inputs;
+  std::string of;
+  std::vector<std::string> wrt;
+  bool stays = false;  // some scores are a result, and are stored
+};
+
+struct Attention {
+  std::string arguments = "Q[B, S, D], K[B, T, D], V[B, T, C]";
+  std::string scores = "as_float(Q[b, s, d], 32) * as_float(K[b, t, d], 32)";
+  std::string scaled = "L * 0.25";
+  std::string condition = "";
+  std::string weights = "as_bf16(E / Sum)";
+  std::string results = "O";
+  std::string text() const {
+    return "function (" + arguments + ") -> (" + results + ") {\n  L[b, s, t: B, S, T] = +(" +
+           scores + ");\n  Z = " + scaled + ";\n  Top[b, s, 0: B, S, 1] = >(Z[b, s, t])" +
+           condition + ";\n  E = exp(Z - Top);\n  Sum[b, s, 0: B, S, 1] = +(E[b, s, t])" +
+           condition + ";\n  P = " + weights +
+           ";\n  O[b, s, c: B, S, C] = +(P[b, s, t] * V[b, t, c])" + condition + ";\n}\n";
+  }
+};
+
+std::vector<InputType> sizes(DType type, int64_t rows, int64_t columns, int64_t depth,
+                             int64_t values, int64_t batch = 2) {
+  return {{type, {batch, rows, depth}},
+          {type, {batch, columns, depth}},
+          {type, {batch, columns, values}}};
+}
+
+Training attention(const char* name, const Attention& a, std::vector<InputType> inputs) {
+  return {name, a.text(), std::move(inputs), "O", {"Q", "K", "V"}};
+}
+
+std::vector<Training> plain_attentions() {
+  Attention full, causal, window, prefix, narrow, f16;
+  causal.condition = ", s - t < S";
+  window.condition = ", s - t < 40";
+  prefix.condition = ", s - t + 30 < S + 30";
+  narrow.scores = "Q[b, s, d] * K[b, t, d]";
+  narrow.scaled = "as_float(L, 32) * 0.25";
+  f16.weights = "as_float(E / Sum, 16)";
+  return {
+      attention("full", full, sizes(DType::bf16, 70, 90, 32, 48)),
+      attention("causal", causal, sizes(DType::bf16, 150, 150, 16, 16)),
+      attention("window", window, sizes(DType::bf16, 150, 150, 16, 32)),
+      attention("prefix", prefix, sizes(DType::bf16, 100, 130, 16, 16)),
+      attention("rounded_scores", narrow, sizes(DType::bf16, 33, 65, 17, 31)),
+      attention("f16", f16, sizes(DType::f16, 63, 100, 80, 80)),
+      attention("wide", full, sizes(DType::bf16, 65, 65, 128, 128, 1)),
+      attention("few_rows", full, sizes(DType::bf16, 5, 65, 64, 64, 1)),
+      attention("long", causal, sizes(DType::bf16, 333, 333, 16, 16, 1)),
+  };
+}
+
+std::vector<Training> other_attentions() {
+  Attention bias, soft_cap, second;
+  bias.arguments += ", M[S, T]";
+  bias.scaled = "L * 0.25 + M";
+  soft_cap.scaled = "tanh(L * 0.1) * 4.0";
+  second.results = "O, Sum";
+  Training biased = attention("bias", bias, sizes(DType::bf16, 70, 90, 32, 32));
+  biased.inputs.push_back({DType::f32, {70, 90}});
+  std::string grouped =
+      "function (Q[G, R, S, D], K[G, T, D], V[G, T, C]) -> (O) {\n"
+      "  L[g, r, s, t: G, R, S, T] = +(as_float(Q[g, r, s, d], 32) * as_float(K[g, t, d], 32));\n"
+      "  Top[g, r, s, 0: G, R, S, 1] = >(L[g, r, s, t]);\n  E = exp(L - Top);\n"
+      "  Sum[g, r, s, 0: G, R, S, 1] = +(E[g, r, s, t]);\n  P = as_bf16(E / Sum);\n"
+      "  O[g, r, s, c: G, R, S, C] = +(P[g, r, s, t] * V[g, t, c]);\n}\n";
+  // No softmax: two products, one the gate of the other.
+  std::string gated =
+      "function (Q[B, S, D], K[B, T, D], V[B, T, C], X[B, S, D], Y[B, T, D]) -> (O) {\n"
+      "  L[b, s, t: B, S, T] = +(as_float(Q[b, s, d], 32) * as_float(K[b, t, d], 32));\n"
+      "  G[b, s, t: B, S, T] = +(as_float(X[b, s, d], 32) * as_float(Y[b, t, d], 32));\n"
+      "  P = as_bf16(L * sigmoid(G));\n"
+      "  O[b, s, c: B, S, C] = +(P[b, s, t] * V[b, t, c]), s - t < S;\n}\n";
+  return {
+      biased,
+      attention("soft_cap", soft_cap, sizes(DType::bf16, 65, 70, 32, 32)),
+      attention("second_output", second, sizes(DType::bf16, 65, 70, 32, 32)),
+      {"grouped",
+       grouped,
+       {{DType::bf16, {2, 3, 66, 32}}, {DType::bf16, {2, 34, 32}}, {DType::bf16, {2, 34, 32}}},
+       "O",
+       {"Q", "K", "V"}},
+      {"gated",
+       gated,
+       {{DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 70, 32}}},
+       "O",
+       {"Q", "K", "V", "X", "Y"}},
+  };
+}
+
+Program parsed(const std::string& text) {
+  return parse_tile(std::make_shared<const Source>(Source{"training", text}));
+}
+
+RandomCase drawn(const Training& t) {
+  RandomCase c;
+  c.exact = false;
+  c.types = t.inputs;
+  Program program = parsed(t.text);
+  BoundProgram forward = tile::bind(program, t.inputs);
+  const BoundTensor& out = forward.tensors[forward.outputs[0]];
+  c.types.push_back({out.type, out.shape});
+  c.text = print(differentiate(program, t.of, t.wrt));
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> value(0, 1);
+  for (const InputType& in : c.types) {
+    HostTensor tensor(in.type, in.shape);
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      tensor.set(i, real_scalar(value(random), in.type));
+    }
+    c.inputs.push_back(std::move(tensor));
+  }
+  return c;
+}
+
+// A GPU whose memory is so slow that nothing is stored which need not be, at any size.
+Target slow_memory(const std::string& architecture) {
+  Target target = *gpu_target(architecture);
+  target.strict_skip = false;
+  target.dram_bytes_per_ns /= 1000;
+  return target;
+}
+
+std::string far(const EmulatedCase& c, const std::vector<HostTensor>& got) {
+  for (size_t o = 0; o < got.size(); ++o) {
+    const HostTensor& want = c.expected.outputs[o];
+    double largest = 1e-3, apart = 0;
+    for (int64_t i = 0; i < want.count(); ++i) {
+      double p = convert(want.at(i), DType::f64).f, q = convert(got[o].at(i), DType::f64).f;
+      largest = std::max(largest, std::fabs(p));
+      apart = std::isfinite(q) ? std::max(apart, std::fabs(p - q)) : INFINITY;
+    }
+    // Three roundings to 8 bits, of factors and of the result.
+    if (apart <= 0.02 * largest) continue;
+    return "output " + std::to_string(o) + " is " + std::to_string(apart) + " apart of " +
+           std::to_string(largest);
+  }
+  return "";
+}
+
+// The largest number of cells that a tensor between kernels has.
+int64_t largest_temporary(const BoundProgram& program, const Target& target) {
+  int64_t most = 0;
+  for (const Step& step : group(program, target)) {
+    for (TensorId id : std::get<Kernel>(step).writes) {
+      bool output =
+          std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end();
+      if (!output) most = std::max(most, element_count(program.tensors[id].shape));
+    }
+  }
+  return most;
+}
+
+class StreamGradients : public ::testing::TestWithParam<const char*> {
+ protected:
+  void expect_all(const std::vector<Training>& all) {
+    Target target = slow_memory(GetParam());
+    std::vector<EmulatedCase> cases;
+    for (const Training& t : all) {
+      SCOPED_TRACE(t.name);
+      cases.push_back(lowered(0, 0, drawn(t), target));
+      // Partial sums of heads that share keys are as large as the queries.
+      int64_t lines = 0;
+      for (const InputType& in : t.inputs) lines = std::max(lines, element_count(in.shape));
+      EXPECT_LE(largest_temporary(cases.back().program, target), lines);
+    }
+    expect_emulated(cases, target, far);
+  }
+};
+
+TEST_P(StreamGradients, OfMasksAndSizesAgree) { expect_all(plain_attentions()); }
+TEST_P(StreamGradients, OfOtherScoresAgree) { expect_all(other_attentions()); }
+
+INSTANTIATE_TEST_SUITE_P(Architectures, StreamGradients, ::testing::Values("sm_80", "sm_90a"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+}  // namespace
+}  // namespace tile::test
