@@ -13,7 +13,8 @@ namespace {
 
 void add_common(CLI::App& app, Request& r) {
   app.add_option("names", r.names, "benchmarks (default: all)");
-  app.add_option("--filter", r.filter, "only benchmarks whose name contains this");
+  app.add_option("--filter", r.filter,
+                 "only benchmarks whose name contains this, or whose folder it is");
   app.add_option("--workloads", r.folder, "folder of *.tile, *.lift and *.mfg files")
       ->capture_default_str();
 }
@@ -39,12 +40,20 @@ CLI::Option* add_file(CLI::App& app, Request& r) {
 void add_timing(CLI::App& app, Request& r) {
   add_engine(app, r);
   app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
+  app.add_option("--peer", r.peer_names, "the same, only this one")
+      ->allow_extra_args(false)
+      ->each([&r](const std::string&) { r.peers = true; });
+  app.add_flag("--small", r.small, "networks at the sizes that tests compare at");
   app.add_flag("!--no-check", r.check, "do not compare values first");
   auto* json = add_file(app, r);
   app.add_option("--html", r.html, "draw the results as a page of its own")->needs(json);
   app.add_option("--rounds", r.timing.rounds, "timed rounds")->capture_default_str();
   app.add_option("--round-ms", r.timing.round_ms, "length of a round")->capture_default_str();
-  app.add_flag_callback("--quick", [&r] { r.timing = {5, 5, 1500, 20}; }, "few and short rounds");
+  auto quick = [&r] {
+    r.timing = {5, 5, 1500, 20};
+    r.quick = true;
+  };
+  app.add_flag_callback("--quick", quick, "few and short rounds, no large cases");
 }
 
 // What the commands take beside a request.
@@ -157,6 +166,8 @@ int main_of(int argc, char** argv) {
   add_common(*run, request);
   add_timing(*run, request);
   run->add_option("--tune", request.tune_ms, "race schedules for so many milliseconds first");
+  run->add_option("--kernels", request.kernels,
+                  "print so many kernels of each benchmark, slowest first");
   run->add_option("--shape", a.file.shapes,
                   "NAME=2x3:f32 for each input: the name is then the file of any program");
   run->add_option("--against", a.file.against, "another program of the same inputs, in turns");

@@ -16,8 +16,12 @@ struct Request {
   std::string folder;  // of the workloads
   std::vector<std::string> names;
   std::string filter;
+  bool quick = false;  // without cases that are large
+  bool small = false;  // the sizes that tests compare at, instead
   bool peers = false;
+  std::vector<std::string> peer_names;  // of the peers; empty: all
   bool check = true;
+  size_t kernels = 0;      // print so many of each benchmark's kernels, slowest first
   bool schedules = false;  // print what tuning found
   double tune_ms = 0;      // of each benchmark; 0: the analytic schedules
   TimingOptions timing;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 
 #include "bench/commands/session.h"
@@ -73,23 +74,15 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-void print_kernels(const Prepared& p) {
-  std::vector<LaunchProfile> launches = profile(p.executable(), p.launch_ns());
-  double sum = 0;
-  for (const LaunchProfile& launch : launches) sum += launch.ns;
-  for (size_t i = 0; i < launches.size(); ++i) {
-    const LaunchProfile& l = launches[i];
-    std::cout << "  kernel " << l.name << ": " << microseconds(l.ns);
-    char text[160];
-    std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
-    std::cout << text << quantity(l.work.bytes, "B") << ", ";
-    std::cout << (l.work.operations > 0 ? quantity(l.work.operations, "FLOP")
-                                        : "operations not counted");
-    std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
-    std::cout << text;
-    const Launch& launch = p.executable().launches[i];
-    if (launch.kernel) std::cout << indented(print(launch.schedule));
-  }
+void print_kernel(std::ostream& out, const LaunchProfile& l, double sum, const Launch& launch) {
+  out << "  kernel " << l.name << ": " << microseconds(l.ns);
+  char text[160];
+  std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
+  out << text << quantity(l.work.bytes, "B") << ", ";
+  out << (l.work.operations > 0 ? quantity(l.work.operations, "FLOP") : "operations not counted");
+  std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
+  out << text;
+  if (launch.kernel) out << indented(print(launch.schedule));
 }
 
 void print_program(const Prepared& p, const Times& times) {
@@ -103,7 +96,7 @@ void print_program(const Prepared& p, const Times& times) {
             << quantity(static_cast<double>(e.arena_bytes + e.workspace_bytes), "B")
             << " of temporaries\n";
   if (e.engine->is_reference()) return;
-  print_kernels(p);
+  print_kernels(std::cout, p, e.launches.size(), false);
 }
 
 // The largest difference of two programs' outputs; throws Failure where they are not alike.
@@ -138,6 +131,20 @@ void keep_results(const Request& request, std::vector<Prepared>& programs) {
 }
 
 }  // namespace
+
+void print_kernels(std::ostream& out, const Prepared& p, size_t most, bool slowest_first) {
+  std::vector<LaunchProfile> launches = profile(p.executable(), p.launch_ns());
+  double sum = 0;
+  for (const LaunchProfile& launch : launches) sum += launch.ns;
+  std::vector<size_t> order(launches.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (slowest_first) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return launches[a].ns > launches[b].ns; });
+  }
+  order.resize(std::min(order.size(), most));
+  for (size_t i : order) print_kernel(out, launches[i], sum, p.executable().launches[i]);
+}
 
 std::optional<std::string> program_file(const std::vector<std::string>& names) {
   for (const std::string& name : names) {

@@ -1,6 +1,7 @@
 // `tile-bench run FILE --shape NAME=…`: any program, without header lines.
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ struct FileArguments {
   std::vector<std::string> shapes;  // as --shape gives them
   std::string against;              // another program of the same inputs; empty: none
 };
+
+// Some of a program's kernels, each with its work, its share of its ceiling and its schedule.
+void print_kernels(std::ostream& out, const Prepared& p, size_t most, bool slowest_first);
 
 // The file among the names, where one of them is a program's file; throws Failure where there are
 // other names beside it.

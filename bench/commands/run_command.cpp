@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <iostream>
 #include <optional>
 
+#include "bench/commands/program_file.h"
 #include "bench/commands/session.h"
 #include "bench/report/html_report.h"
 #include "bench/report/results.h"
@@ -39,7 +41,12 @@ int finish(const Request& request, const ResultsFile& file) {
 int command_list(const Request& request) {
   for (const Case& c : chosen(read_cases(request.folder), request.names, request.filter)) {
     std::cout << c.name;
+    std::vector<std::string> inputs = input_names(program_of(c), c);
     for (const auto& [name, type] : c.shapes) {
+      if (std::find(inputs.begin(), inputs.end(), name) == inputs.end() && type.shape.size() == 1) {
+        std::cout << " " << name << "=" << type.shape[0];
+        continue;
+      }
       std::cout << " " << name << "=" << to_string(type.type) << "[";
       for (size_t i = 0; i < type.shape.size(); ++i) std::cout << (i ? "," : "") << type.shape[i];
       std::cout << "]";
@@ -65,6 +72,7 @@ int command_run(const Request& request) {
       if (request.tune_ms > 0) curve = session.tune(prepared, request.tune_ms);
       Result result = session.time(prepared, c.name);
       result.tuning = std::move(curve);
+      if (request.kernels > 0) print_kernels(table(request), prepared, request.kernels, true);
       return result;
     });
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "bench/peers/python.h"
 #include "bench/report/trust.h"
@@ -55,12 +56,35 @@ Session::Session(const Request& request)
   std::string device = gpu ? "cuda" : "cpu";
   std::erase_if(cases_, [&](const Case& c) { return c.workload->device != device; });
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
+  choose_sizes(request);
+  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of these sizes is chosen");
   by_suite(cases_);
   if (!request.peers) return;
   if (!gpu) peers_ = make_peers(threads_);
   Precision precision = engine_->target().precision;
-  for (auto& peer : make_python_peers(cases_, threads_, device, precision))
+  const std::vector<std::string>& wanted = request.peer_names;
+  for (auto& peer : make_python_peers(cases_, threads_, device, precision, wanted))
     peers_.push_back(std::move(peer));
+  if (wanted.empty()) return;
+  std::erase_if(peers_, [&](const auto& peer) {
+    return std::find(wanted.begin(), wanted.end(), peer->name()) == wanted.end();
+  });
+}
+
+void Session::choose_sizes(const Request& request) {
+  if (request.small) {
+    // Each program once, whatever its cases.
+    std::set<const Workload*> seen;
+    std::erase_if(cases_, [&](const Case& c) {
+      return c.workload->small.empty() || !seen.insert(c.workload.get()).second;
+    });
+    for (Case& c : cases_) c.shapes = c.workload->small;
+  } else if (request.quick) {
+    const std::vector<std::string>& names = request.names;
+    std::erase_if(cases_, [&](const Case& c) {
+      return c.full && std::find(names.begin(), names.end(), c.name) == names.end();
+    });
+  }
 }
 
 Context Session::context() {
@@ -148,13 +172,14 @@ double Session::device_copy() {
 std::vector<Session::Opponent> Session::opponents(const Prepared& prepared, Result& result) {
   std::vector<Opponent> list;
   for (const auto& peer : peers_) {
-    auto output =
-        std::make_unique<Tensor>(InputType{prepared.output().type(), prepared.output().shape()});
+    std::vector<Tensor> outputs;
+    for (const Tensor& t : prepared.outputs()) outputs.emplace_back(InputType{t.type(), t.shape()});
     try {
-      Calls calls = peer->prepare(prepared.what(), prepared.inputs(), *output);
+      Calls calls = peer->prepare(prepared.what(), prepared.inputs(), outputs);
       if (!calls) continue;
       calls(1);
-      list.push_back({peer->name(), std::move(output), std::move(calls)});
+      outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(peer->computed()), outputs.end());
+      list.push_back({peer->name(), peer.get(), std::move(outputs), std::move(calls)});
     } catch (const std::exception& failure) {
       result.failed_peers.push_back({peer->name(), failure.what()});
     }
@@ -169,9 +194,7 @@ std::string Session::check(Prepared& prepared, const std::vector<Opponent>& othe
   prepared.fetch();
   std::string with;
   for (const Opponent& other : others) {
-    double share = prepared.what().workload->share;
-    double off = difference(prepared.output(), *other.output, share);
-    compare(other.name, off, tolerance_of(prepared));
+    compare(other.name, prepared.differences(other.outputs), tolerance_of(prepared));
     with += (with.empty() ? "" : ", ") + other.name;
   }
   if (!with.empty()) return with;
@@ -192,10 +215,18 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   result.work = prepared.work();
   result.compile_ms = prepared.compile_ms();
   result.schedules = prepared.schedules();
+  result.temporary_bytes = static_cast<double>(prepared.temporary_bytes());
+  for (const Tensor& t : prepared.outputs()) {
+    result.output_bytes += static_cast<double>(t.bytes());
+  }
+  result.distinct_kernels = prepared.distinct_kernels();
   std::vector<Opponent> others = opponents(prepared, result);
   progress_.show(name + ": checking");
   result.checked_with = check(prepared, others);
   while (!time_in_turns(prepared, others, result)) {
+  }
+  for (size_t i = 0; i < others.size(); ++i) {
+    result.peers[i].allocated_bytes = others[i].peer->allocated_bytes();
   }
   if (result.ceiling == 0) result.ceiling = ceiling(prepared);
   progress_.clear();
@@ -240,7 +271,7 @@ bool Session::time_in_turns(Prepared& prepared, std::vector<Opponent>& others, R
     });
     result.times = std::move(times[0]);
     for (size_t i = 0; i < others.size(); ++i) {
-      result.peers.push_back({others[i].name, std::move(times[i + 1])});
+      result.peers.push_back({others[i].name, std::move(times[i + 1]), {}});
     }
     if (best) keep_ceiling(prepared, best->amount(), std::move(times.back()), result);
   } catch (const Failure& failure) {

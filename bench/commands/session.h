@@ -33,9 +33,11 @@ class Session {
  private:
   struct Opponent {
     std::string name;
-    std::unique_ptr<Tensor> output;
+    Peer* peer;
+    std::vector<Tensor> outputs;  // that it computes
     Calls calls;
   };
+  void choose_sizes(const Request& request);
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 
+#include "bench/measure/training.h"
 #include "runtime/engine/constants.h"
 
 namespace tile::bench {
@@ -18,6 +20,7 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   std::vector<InputLayout> given = layouts(*program_, c);
   std::vector<std::string> names = input_names(program_->program(), c);
   std::vector<size_t> constants;
+  Draw draw(*c.workload);
   for (const InputLayout& layout : given) {
     inputs_.emplace_back(layout.type);
     size_t number = inputs_.size() - 1;
@@ -29,7 +32,14 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
     if (value && c.shapes.count(names[number]) == 0) {
       std::memcpy(inputs_.back().data(), value->bytes.data(), value->bytes.size());
     } else {
-      fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()));
+      Workload::Range range = draw.range(names[number], layout.type.shape);
+      fill(inputs_.back(), static_cast<uint32_t>(inputs_.size()), range.low, range.high);
+    }
+  }
+  if (c.workload->optimiser) {
+    for (const std::string& name : training_step(*c.workload).replaced) {
+      auto at = std::find(names.begin(), names.end(), name);
+      replaced_.push_back(name.empty() ? std::nullopt : std::optional<size_t>(at - names.begin()));
     }
   }
   if (constants.size() != c.workload->constants.size()) {
@@ -50,6 +60,30 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   check_tensors(*executable_, input_views_, output_views_);
   if (executable_->restored) executable_ = compile_stages(*executable_);
   work_ = work_of(executable_->bound, engine->target());
+}
+
+double Prepared::differences(const std::vector<Tensor>& expected) const {
+  double worst = 0;
+  double share = case_.workload->share;
+  for (size_t i = 0; i < std::min(expected.size(), outputs_.size()); ++i) {
+    std::optional<size_t> before = i < replaced_.size() ? replaced_[i] : std::nullopt;
+    worst =
+        std::max(worst, before ? difference_of_change(outputs_[i], expected[i], inputs_[*before])
+                               : difference(outputs_[i], expected[i], share));
+  }
+  return worst;
+}
+
+size_t Prepared::temporary_bytes() const {
+  return executable_->arena_bytes + executable_->workspace_bytes;
+}
+
+size_t Prepared::distinct_kernels() const {
+  std::set<std::string> keys;
+  for (const Launch& launch : executable_->launches) {
+    if (launch.kernel) keys.insert(launch.key);
+  }
+  return keys.size();
 }
 
 std::vector<std::string> Prepared::schedules() const {
@@ -129,7 +163,7 @@ std::optional<double> difference_from_reference(Prepared& prepared) {
   prepared.run();
   prepared.fetch();
   reference.run();
-  return difference(prepared.output(), reference.output(), prepared.what().workload->share);
+  return prepared.differences(reference.outputs());
 }
 
 }  // namespace tile::bench

@@ -1,6 +1,8 @@
 // A case made ready to be timed: compiled, its data in place.
 #pragma once
 
+#include <optional>
+
 #include "bench/measure/tensor.h"
 #include "bench/measure/timing.h"
 #include "bench/measure/work.h"
@@ -20,6 +22,13 @@ class Prepared {
   const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
+  // Beside inputs and outputs.
+  size_t temporary_bytes() const;
+  // Kernels that have code of their own; others share it.
+  size_t distinct_kernels() const;
+  // The largest difference of the outputs from these, which may be fewer; of weights that a step of
+  // training replaces, that of their change.
+  double differences(const std::vector<Tensor>& expected) const;
   // As text, one for each kernel in the order of launches.
   std::vector<std::string> schedules() const;
   void tune(double budget_ms, const TuningProgress& progress) {
@@ -41,6 +50,8 @@ class Prepared {
   std::shared_ptr<LoadedProgram> program_;
   std::shared_ptr<const Executable> executable_;
   std::vector<Tensor> inputs_, outputs_;
+  // Of a step of training, for each output: the input whose next value it is.
+  std::vector<std::optional<size_t>> replaced_;
   std::vector<TensorView> input_views_, output_views_;
   Work work_;
   double compile_ms_ = 0;

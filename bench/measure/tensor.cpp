@@ -19,14 +19,15 @@ Tensor::Tensor(InputType type) : type_(std::move(type)) {
   std::memset(memory_.get(), 0, size);
 }
 
-void fill(Tensor& tensor, uint32_t seed) {
+void fill(Tensor& tensor, uint32_t seed, double low, double high) {
   uint32_t state = seed * 2654435761U + 1;
   size_t size = byte_size(tensor.type());
   auto* at = tensor.elements<std::byte>();
   for (size_t i = 0; i < tensor.bytes(); i += size) {
     state = state * 1664525U + 1013904223U;
-    double value = is_float(tensor.type()) ? (static_cast<double>(state >> 28) - 8) / 8
-                                           : static_cast<double>(state >> 25);
+    double value = is_float(tensor.type())
+                       ? low + (high - low) * static_cast<double>(state >> 28) / 16
+                       : static_cast<double>(state >> 25);
     store_element(at + i, real_scalar(value, tensor.type()));
   }
 }
@@ -48,6 +49,22 @@ double integer_difference(const Tensor& got, const Tensor& expected, double shar
   return *at;
 }
 
+// The largest difference over the largest magnitude, both beside `before` where there is one.
+double float_difference(const Tensor& got, const Tensor& expected, const Tensor* before) {
+  auto at = [](const Tensor& t, size_t i) {
+    return load_element(t.elements<std::byte>() + i, t.type()).f;
+  };
+  double largest = 0, magnitude = std::numeric_limits<double>::min();
+  for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
+    double a = at(got, i), b = at(expected, i);
+    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
+    if (std::isnan(a)) continue;
+    if (a != b) largest = std::max(largest, std::abs(a - b));
+    magnitude = std::max(magnitude, std::abs(before == nullptr ? b : b - at(*before, i)));
+  }
+  return largest / magnitude;
+}
+
 }  // namespace
 
 double difference(const Tensor& got, const Tensor& expected, double share) {
@@ -55,16 +72,16 @@ double difference(const Tensor& got, const Tensor& expected, double share) {
     return std::numeric_limits<double>::infinity();
   }
   if (!is_float(got.type())) return integer_difference(got, expected, share);
-  double largest = 0, magnitude = std::numeric_limits<double>::min();
-  for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
-    double a = load_element(got.elements<std::byte>() + i, got.type()).f;
-    double b = load_element(expected.elements<std::byte>() + i, got.type()).f;
-    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
-    if (std::isnan(a)) continue;
-    if (a != b) largest = std::max(largest, std::abs(a - b));
-    magnitude = std::max(magnitude, std::abs(b));
+  return float_difference(got, expected, nullptr);
+}
+
+double difference_of_change(const Tensor& got, const Tensor& expected, const Tensor& before) {
+  for (const Tensor* t : {&got, &before}) {
+    if (t->type() != expected.type() || t->shape() != expected.shape() || !is_float(t->type())) {
+      return std::numeric_limits<double>::infinity();
+    }
   }
-  return largest / magnitude;
+  return float_difference(got, expected, &before);
 }
 
 std::vector<TensorView> views(std::span<const Tensor> tensors) {

@@ -35,14 +35,18 @@ class Tensor {
   std::unique_ptr<void, Free> memory_;
 };
 
-// Floats are multiples of 1/8 in [-1, 1), so that sums of their products are exact in any order;
-// integers are uniform in [0, 128). The same every time for the same seed.
-void fill(Tensor& tensor, uint32_t seed);
+// Floats are sixteen values evenly spaced in [low, high): multiples of 1/8 in [-1, 1), so that sums
+// of their products are exact in any order; integers are uniform in [0, 128). The same every time
+// for the same seed.
+void fill(Tensor& tensor, uint32_t seed, double low = -1, double high = 1);
 
 // The largest difference of two float tensors over the largest magnitude in `expected`; infinity
 // where one is NaN and the other is not. Integers: the largest difference itself,
 // but for `share` of the elements.
 double difference(const Tensor& got, const Tensor& expected, double share = 0);
+// The same of how far both are from what was there before, floats of the same shape and type: a
+// weight after a step of training, of which the step is a small part.
+double difference_of_change(const Tensor& got, const Tensor& expected, const Tensor& before);
 
 std::vector<TensorView> views(std::span<const Tensor> tensors);
 

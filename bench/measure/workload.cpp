@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
+#include <functional>
 
+#include "bench/measure/header.h"
+#include "bench/measure/training.h"
 #include "core/autodiff/differentiate.h"
+#include "core/simplify/expr.h"
 #include "runtime/cli/files.h"
-#include "runtime/cli/tensor_file.h"
+#include "runtime/engine/parameters.h"
 
 namespace tile::bench {
 namespace {
@@ -16,109 +19,6 @@ namespace fs = std::filesystem;
 [[noreturn]] void wrong(const Source& source, const std::string& what) {
   fail(Stage::run, "file", {}, source.name + ": " + what);
 }
-
-std::pair<std::string, std::string> split(const Source& source, const std::string& word) {
-  size_t at = word.find('=');
-  if (at == std::string::npos || at == 0) wrong(source, "\"" + word + "\" is not NAME=VALUE");
-  return {word.substr(0, at), word.substr(at + 1)};
-}
-
-// The program that a header names: beside it as in the source tree, or as installed.
-SourcePtr named_program(const Source& header, const std::string& path) {
-  fs::path folder = fs::path(header.name).parent_path(), named(path);
-  std::error_code error;
-  for (const fs::path& at : {folder / named, folder / "../../filters" / named.filename()}) {
-    if (!fs::exists(at, error)) continue;
-    std::string name = at.lexically_normal().string();
-    return std::make_shared<Source>(Source{name, cli::read_text(name)});
-  }
-  wrong(header, "there is no program " + path);
-}
-
-class HeaderReader {
- public:
-  HeaderReader(SourcePtr source, Language language) {
-    workload_->source = header_ = std::move(source);
-    workload_->language = language;
-  }
-
-  std::vector<Case> read() {
-    std::istringstream lines(header_->text);
-    for (std::string line; std::getline(lines, line);) {
-      // MFG's comments start with #.
-      if (line.rfind("//:", 0) == 0) header(line.substr(3));
-      if (line.rfind("#:", 0) == 0) header(line.substr(2));
-    }
-    if (workload_->kind.empty()) wrong(*header_, "the header has no kind");
-    if (cases_.empty()) wrong(*header_, "the header has no case");
-    return std::move(cases_);
-  }
-
- private:
-  void header(const std::string& text) {
-    std::istringstream words(text);
-    std::string key, value;
-    words >> key >> value;
-    if (key == "peer" || key == "prepare") return python(key, value, words);
-    std::vector<std::string> rest;
-    for (std::string word; words >> word;) rest.push_back(word);
-    if (key == "kind") {
-      workload_->kind = value;
-      for (const std::string& word : rest) {
-        auto [name, number] = split(*header_, word);
-        workload_->attributes[name] = std::stoi(number);
-      }
-    } else if (key == "suite" && rest.size() <= 2) {
-      workload_->suite = value;
-      if (!rest.empty()) workload_->target_geomean = std::stod(rest[0]);
-      if (rest.size() > 1) workload_->target_worst = std::stod(rest[1]);
-    } else if (key == "device" && (value == "cpu" || value == "cuda")) {
-      workload_->device = value;
-    } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
-      workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
-    } else if (key == "precision" && parse_precision(value)) {
-      workload_->precision = parse_precision(value);
-    } else if (key == "program" && !value.empty()) {
-      workload_->source = named_program(*header_, value);
-    } else if (key == "tolerance" && !value.empty()) {
-      workload_->tolerance = std::stod(value);
-      if (!rest.empty()) workload_->share = std::stod(rest[0]);
-    } else if (key == "gradient" && rest.size() == 1) {
-      workload_->gradient_of = value;
-      workload_->gradient_input = rest[0];
-    } else if (key == "constant" && !value.empty()) {
-      workload_->constants = rest;
-      workload_->constants.push_back(value);
-    } else if (key == "case" && !value.empty()) {
-      Case c{value, workload_, {}};
-      for (const std::string& word : rest) {
-        auto [name, shape] = split(*header_, word);
-        c.shapes[name] = cli::parse_shape(shape);
-      }
-      cases_.push_back(std::move(c));
-    } else {
-      wrong(*header_, "the header line \"" + text + "\" means nothing");
-    }
-  }
-
-  // The rest of the line is Python, indentation included.
-  void python(const std::string& key, const std::string& module, std::istringstream& words) {
-    std::string text;
-    words.get();
-    std::getline(words, text);
-    if (text.empty()) wrong(*header_, "a line \"" + key + "\" without Python");
-    Workload::Peer& peer = workload_->peers[module];
-    if (key == "prepare") {
-      peer.prepare.push_back(text);
-    } else {
-      peer.expression = text;
-    }
-  }
-
-  SourcePtr header_;
-  std::shared_ptr<Workload> workload_ = std::make_shared<Workload>();
-  std::vector<Case> cases_;
-};
 
 // Only the gradient itself: what of the forward program it does not need is dropped.
 Program gradient_only(const Program& program, const Workload& workload) {
@@ -140,9 +40,11 @@ std::vector<Case> read_cases(const std::string& folder) {
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;
   for (const std::string& file : files) {
-    HeaderReader reader(std::make_shared<Source>(Source{file, cli::read_text(file)}),
-                        *language_of_suffix(file));
-    for (Case& c : reader.read()) cases.push_back(std::move(c));
+    auto source = std::make_shared<Source>(Source{file, cli::read_text(file)});
+    for (Case& c : cases_in(source, *language_of_suffix(file))) {
+      c.folder = fs::path(file).parent_path().filename().string();
+      cases.push_back(std::move(c));
+    }
   }
   return cases;
 }
@@ -160,7 +62,8 @@ std::vector<Case> chosen(const std::vector<Case>& cases, const std::vector<std::
   std::vector<Case> list;
   for (const Case& c : cases) {
     bool named = names.empty() || std::find(names.begin(), names.end(), c.name) != names.end();
-    if (named && c.name.find(filter) != std::string::npos) list.push_back(c);
+    bool found = c.name.find(filter) != std::string::npos || c.folder == filter;
+    if (named && found) list.push_back(c);
   }
   return list;
 }
@@ -173,6 +76,7 @@ std::string default_folder() {
 }
 
 Program program_of(const Case& c) {
+  if (c.workload->optimiser) return training_step(*c.workload).program;
   Program program = parse(c.workload->language, c.workload->source);
   return c.workload->gradient_of.empty() ? program : gradient_only(program, *c.workload);
 }
@@ -190,19 +94,42 @@ std::vector<std::string> input_names(const Program& program, const Case& c) {
   return names;
 }
 
+namespace {
+
+InputType type_of(const Program& program, const Case& c, size_t input, const std::string& name) {
+  if (auto it = c.shapes.find(name); it != c.shapes.end()) return it->second;
+  const tile::Tensor& declared = program.tensors[program.inputs[input]];
+  std::map<std::string, int64_t, std::less<>> sizes;
+  for (const auto& [size, value] : c.shapes) {
+    if (value.shape.size() == 1) sizes[size] = value.shape.front();
+  }
+  Shape shape;
+  for (const Expr& dim : declared.dims) {
+    if (std::optional<int64_t> size = value_at(dim, sizes)) shape.push_back(*size);
+  }
+  if (!declared.ranked || shape.size() != declared.dims.size()) {
+    wrong(*c.workload->source, c.name + " gives no shape of " + name);
+  }
+  return {DType::f32, shape};
+}
+
+}  // namespace
+
+std::vector<InputType> input_types(const Program& program, const Case& c) {
+  std::vector<InputType> types;
+  InputDefaults defaults = input_defaults(program);
+  std::vector<std::string> names = input_names(program, c);
+  for (size_t i = 0; i < names.size(); ++i) {
+    bool left_out = defaults[i] && c.shapes.count(names[i]) == 0;
+    types.push_back(left_out ? InputType{defaults[i]->type, defaults[i]->shape}
+                             : type_of(program, c, i, names[i]));
+  }
+  return types;
+}
+
 std::vector<InputLayout> layouts(const LoadedProgram& program, const Case& c) {
   std::vector<InputLayout> list;
-  std::vector<std::string> names = input_names(program.program(), c);
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::string& name = names[i];
-    auto it = c.shapes.find(name);
-    if (const auto& value = program.defaults()[i]; it == c.shapes.end() && value) {
-      list.push_back({{value->type, value->shape}, {}});
-      continue;
-    }
-    if (it == c.shapes.end()) wrong(*c.workload->source, c.name + " gives no shape of " + name);
-    list.push_back({it->second, {}});
-  }
+  for (InputType& type : input_types(program.program(), c)) list.push_back({std::move(type), {}});
   return list;
 }
 

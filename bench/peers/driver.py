@@ -1,9 +1,11 @@
 """The other end of bench/peers/python.cpp: one Python module as a peer of tile-bench.
 
 Usage: driver.py MODULE THREADS cpu|cuda. Reads a JSON object for each line of standard input and answers
-with one: describe -> description; prepare (inputs, output, statements, expression) -> {}, after the
-first call has left its values in the output's file; run (count) -> ns.
-Inputs stand under their names as the module's own tensors; `attributes` are those of the workload."""
+with one: describe -> description; prepare (inputs, outputs, statements, expression) -> how many outputs there
+are, after the first call has left its values in their files; run (count) -> ns; memory -> bytes, where the module tells.
+Inputs stand under their names as the module's own tensors, and all of them in `inputs`; `attributes` are those of the
+workload. Statements may define own_layout(name, tensor), what an input is laid out as before the timing, and
+given_layout(name, tensor), what a weight after a step of training is turned back by."""
 
 import contextlib
 import importlib
@@ -52,6 +54,12 @@ class Peer:
     def allow_tf32(self, allowed):
         """Whether factors of f32 products may be rounded to tf32, from now on."""
 
+    def allocated(self):
+        """What a call of the last expression allocates at most, results included; None: not known."""
+
+    def training(self, step, names):
+        raise TypeError("trains nothing")
+
     def time(self, run, count):
         start = time.perf_counter_ns()
         for _ in range(count):
@@ -97,13 +105,70 @@ class Torch(Peer):
         code = compile(expression, "peer", "eval")
         grad = self.module.no_grad()
         grad.__enter__()
-        return lambda: eval(code, names)
+        self.run = lambda: eval(code, names)
+        return self.run
+
+    def training(self, step, names):
+        torch, inputs = self.module, names["inputs"]
+
+        def run():
+            with torch.enable_grad():
+                weights = {name: inputs[name].detach().requires_grad_() for name in step.weights}
+                loss = step.losses({**inputs, **weights})
+                gradients = torch.autograd.grad(loss, list(weights.values()))
+            with torch.no_grad():
+                return step.results(inputs, loss, gradients)
+        self.run = run
+        return run
+
+    def allocated(self):
+        """From the events that the allocator leaves; what libraries allocate beside it is not seen."""
+        if self.device != "cpu":
+            return None
+        profiler = importlib.import_module("torch.profiler")
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            kept = self.run()
+        del kept
+        now = most = 0
+        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+        for event in sorted(events, key=lambda e: e.start_ns()):
+            now += event.nbytes()
+            most = max(most, now)
+        return most
 
     def values(self, result):
         if result.dtype == self.module.bfloat16:
             result = result.contiguous().view(self.module.int16)
-        array = result.contiguous().cpu().numpy()
+        array = result.detach().contiguous().cpu().numpy()
         return array.view(np.uint16) if array.dtype == np.int16 else array
+
+
+class TorchCompile(Torch):
+    """What torch.compile makes of the same expression, which is to use `inputs` alone."""
+
+    def __init__(self, threads, device):
+        super().__init__(threads, device)
+        self.description = f"torch.compile of torch {self.module.__version__}, {threads} threads"
+
+    def compiled(self, function, names):
+        torch, inputs = self.module, names["inputs"]
+        torch.compiler.reset()
+        grad = torch.no_grad()
+        grad.__enter__()
+        compiled = torch.compile(function)
+        self.run = lambda: compiled(inputs)
+        return self.run
+
+    def call(self, expression, names):
+        return self.compiled(function_of(expression, names), names)
+
+    def training(self, step, names):
+        def run(inputs):
+            weights = {name: inputs[name] for name in step.weights}
+            differentiated = self.module.func.grad_and_value(lambda own: step.losses({**inputs, **own}))
+            gradients, loss = differentiated(weights)
+            return step.results(inputs, loss, [gradients[name] for name in step.weights])
+        return self.compiled(run, names)
 
 
 class Mkldnn(Torch):
@@ -139,11 +204,26 @@ class Jax(Peer):
         jnp = self.names["jnp"]
         return jnp.asarray(array).view(jnp.bfloat16) if dtype == "bf16" else jnp.asarray(array)
 
+    def jitted(self, function, arrays):
+        self.compiled = self.module.jit(function).lower(arrays).compile()
+        return lambda: self.module.block_until_ready(self.compiled(arrays))
+
     def call(self, expression, names):
-        arrays = {k: v for k, v in names.items() if isinstance(v, self.module.Array)}
         code = compile(expression, "peer", "eval")
-        function = self.module.jit(lambda given: eval(code, {**names, **given}))
-        return lambda: function(arrays).block_until_ready()
+        arrays = {k: v for k, v in names.items() if isinstance(v, self.module.Array)}
+        whole = names["inputs"]
+        return self.jitted(lambda given: eval(code, {**names, **given, "inputs": {k: given[k] for k in whole}}), arrays)
+
+    def training(self, step, names):
+        def run(inputs):
+            weights = {name: inputs[name] for name in step.weights}
+            loss, gradients = self.module.value_and_grad(lambda own: step.losses({**inputs, **own}))(weights)
+            return step.results(inputs, loss, [gradients[name] for name in step.weights])
+        return self.jitted(run, names["inputs"])
+
+    def allocated(self):
+        memory = self.compiled.memory_analysis()
+        return memory.temp_size_in_bytes + memory.output_size_in_bytes
 
     def values(self, result):
         array = np.asarray(result)
@@ -430,8 +510,41 @@ class Numpy(Peer):
         return result
 
 
+def function_of(expression, names):
+    """The expression as a function of `inputs`, for what reads Python's code."""
+    scope = {}
+    exec(f"def network(inputs):\n    return {expression}", names, scope)
+    return scope["network"]
+
+
+class Step:
+    """A step of training: the loss of a network, and what an optimiser makes of each weight."""
+
+    def __init__(self, task, names):
+        train = task["train"]
+        self.weights, self.states, self.shared = train["weights"], train["states"], train["shared"]
+        self.each = 1 + len(self.states)  # results of a weight
+        network, number = function_of(task["expression"], names), train["loss"]
+        optimisers = {f"{name}_{state}" for name in self.weights for state in self.states} | set(self.shared)
+        own = [name for name in task["inputs"] if name not in optimisers]
+        self.losses = lambda inputs: network({name: inputs[name] for name in own})[number]
+        scope = dict(names)
+        exec("\n".join(train["prepare"]), scope)
+        exec(f"def update({', '.join(train['arguments'])}):\n    return {train['expression']}", scope)
+        self.update = scope["update"]
+        order = {name: i for i, name in enumerate([*self.states, *self.shared])}
+        self.order = [order[name] for name in train["arguments"][2:]]
+
+    def results(self, inputs, loss, gradients):
+        list_of = [loss]
+        for name, gradient in zip(self.weights, gradients):
+            others = [inputs[f"{name}_{state}"] for state in self.states] + [inputs[each] for each in self.shared]
+            list_of += self.update(inputs[name], gradient, *[others[i] for i in self.order])
+        return list_of
+
+
 def open_peer(name, threads, device):
-    known = {"torch": Torch, "mkldnn": Mkldnn, "jax": Jax, "halide": Halide, "tvm": Tvm, "plaidml": Plaidml}
+    known = {"torch": Torch, "torch_compile": TorchCompile, "mkldnn": Mkldnn, "jax": Jax, "halide": Halide, "tvm": Tvm, "plaidml": Plaidml}
     return known[name](threads, device) if name in known else Numpy(name, threads, device)
 
 
@@ -468,17 +581,45 @@ class Driver:
         return {"description": f"{self.name} {version}, {where}"}
 
     def prepare(self, task):
-        out = mapped(task["output"])
+        outs = [mapped(output) for output in task["outputs"]]
         self.peer.allow_tf32(task["tf32"])
-        names = {"np": np, "_out": aligned(out), **self.peer.names, **task["attributes"]}
+        names = {"np": np, "_out": aligned(outs[0]), **self.peer.names, **task["attributes"]}
         names["program"] = "\n".join(line for line in task["program"].splitlines() if not line.startswith("//"))
+        inputs = {}
         for name, tensor in task["inputs"].items():
-            names[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
+            inputs[name] = self.peer.tensor(aligned(mapped(tensor)), tensor["dtype"])
+        names.update(inputs)
         names["_prepare"] = "\n".join(task["prepare"])
         exec(names["_prepare"], names)
-        self.run = self.peer.call(task["expression"], names)
-        out[...] = self.peer.values(self.run()).reshape(out.shape)
-        return {}
+        step = Step(task, names) if "train" in task else None
+        if "own_layout" in names:
+            inputs = {name: names["own_layout"](self.weight_of(name, step), t) for name, t in inputs.items()}
+            names.update(inputs)
+        names["inputs"] = inputs
+        self.run = self.peer.training(step, names) if step else self.peer.call(task["expression"], names)
+        return {"outputs": self.keep(self.run(), outs, step, names.get("given_layout"))}
+
+    @staticmethod
+    def weight_of(name, step):
+        """The weight whose state an input is; otherwise its own name."""
+        if step:
+            for state in step.states:
+                if name.endswith("_" + state) and name[:-len(state) - 1] in step.weights:
+                    return name[:-len(state) - 1]
+        return name
+
+    def keep(self, result, outs, step, given_layout):
+        """The values of the first call, in the layouts of the program's outputs."""
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        for i, (value, out) in enumerate(zip(results, outs)):
+            if step and i > 0 and given_layout:
+                value = given_layout(step.weights[(i - 1) // step.each], value)
+            out[...] = self.peer.values(value).reshape(out.shape)
+        return min(len(results), len(outs))
+
+    def memory(self, _):
+        bytes_allocated = self.peer.allocated()
+        return {} if bytes_allocated is None else {"bytes": int(bytes_allocated)}
 
     def time(self, task):
         caller_works = getattr(self.peer, "caller_works", False) and self.device == "cpu"
@@ -488,7 +629,7 @@ class Driver:
     def answer(self, line):
         task = json.loads(line)
         try:
-            return {"describe": self.describe, "prepare": self.prepare, "run": self.time}[task["do"]](task)
+            return {"describe": self.describe, "prepare": self.prepare, "run": self.time, "memory": self.memory}[task["do"]](task)
         except Exception as error:  # whatever a peer raises is the answer
             return {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
 

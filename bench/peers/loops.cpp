@@ -111,7 +111,8 @@ class Loops : public Peer {
            std::to_string(arena_.max_concurrency()) + " threads";
   }
 
-  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    Tensor& output = outputs.front();
     const std::string& kind = c.workload->kind;
     if (inputs.empty() || output.type() != DType::f32) return {};
     const Shape& s = inputs[0].shape();

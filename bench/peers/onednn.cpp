@@ -54,7 +54,8 @@ class OneDnn : public Peer {
            std::to_string(v->patch) + ", " + std::to_string(threads_) + " threads";
   }
 
-  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    Tensor& output = outputs.front();
     using Make = Calls (OneDnn::*)(const Case&, std::span<const Tensor>, Tensor&);
     static const std::map<std::string, Make> kinds = {
         {"matrix_product", &OneDnn::matrix_product},

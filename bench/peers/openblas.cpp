@@ -18,7 +18,8 @@ class OpenBlas : public Peer {
            std::to_string(threads_) + " threads";
   }
 
-  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    Tensor& output = outputs.front();
     if (c.workload->kind != "matrix_product" || output.type() != DType::f32) return {};
     const Tensor &a = inputs[0], &b = inputs[1];
     auto m = static_cast<blasint>(a.shape()[0]), k = static_cast<blasint>(a.shape()[1]),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,10 +18,15 @@ class Peer {
   virtual ~Peer() = default;
   virtual std::string name() const = 0;         // "openblas"
   virtual std::string description() const = 0;  // version, kernels, threads
-  // Calls that compute the case into `output`, with whatever a library lets its users prepare
-  // (weights are constant) done before; empty if the library does not have the operation. The
-  // tensors outlive the call.
-  virtual Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) = 0;
+  // Calls that compute the case into the first of `outputs`, or all, with whatever a library lets
+  // its users prepare (weights are constant) done before; empty if the library does not have the
+  // operation. The tensors outlive the call.
+  virtual Calls prepare(const Case& c, std::span<const Tensor> inputs,
+                        std::span<Tensor> outputs) = 0;
+  // How many of the outputs the last prepared case has.
+  virtual size_t computed() const { return 1; }
+  // What its calls allocate at most, results included; nullopt: not known.
+  virtual std::optional<double> allocated_bytes() { return std::nullopt; }
 };
 
 // The libraries that this program was built with or that it finds now.

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "bench/measure/training.h"
 #include "bench/peers/process.h"
 
 namespace tile::bench {
@@ -84,36 +86,38 @@ class PythonPeer : public Peer {
   std::string name() const override { return module_; }
   std::string description() const override { return description_; }
 
-  Calls prepare(const Case& c, std::span<const Tensor> inputs, Tensor& output) override {
+  Calls prepare(const Case& c, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     auto it = c.workload->peers.find(module_);
     if (!present_ || it == c.workload->peers.end()) return {};
     if (process_->ended()) start();
-    Json task = {
-        {"do", "prepare"}, {"prepare", it->second.prepare}, {"expression", it->second.expression}};
-    task["attributes"] = c.workload->attributes;
-    task["program"] = c.workload->source->text;
-    task["tf32"] = c.workload->precision.value_or(precision_) == Precision::tf32;
+    Json task = task_of(*c.workload, it->second);
     std::vector<std::unique_ptr<SharedFile>> files;
-    std::vector<std::string> names = input_names(program_of(c), c);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      files.push_back(std::make_unique<SharedFile>(names[i]));
-      files.back()->write(inputs[i]);
-      task["inputs"][names[i]] = described(*files.back(), inputs[i]);
-    }
-    auto result = std::make_shared<SharedFile>("result");
-    result->write(output);
-    task["output"] = described(*result, output);
-    Json answer = ask(task);
-    if (answer.contains("error")) {
-      fail(Stage::run, "peer", {}, answer["error"].get<std::string>());
-    }
-    // The first call, outside every timing, is the one whose values are compared.
-    result->read(output);
-    return [this](int64_t count) {
-      Json time = ask({{"do", "run"}, {"count", count}});
-      if (time.contains("error")) fail(Stage::run, "peer", {}, time["error"].get<std::string>());
-      return time.at("ns").get<double>();
+    auto share = [&](const std::string& name, const Tensor& t) {
+      files.push_back(std::make_unique<SharedFile>(name));
+      files.back()->write(t);
+      return described(*files.back(), t);
     };
+    std::vector<std::string> names = input_names(program_of(c), c);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      task["inputs"][names[i]] = share(names[i], inputs[i]);
+    size_t first = files.size();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      task["outputs"].push_back(share("result " + std::to_string(i), outputs[i]));
+    }
+    Json answer = answered(task);
+    // The first call, outside every timing, is the one whose values are compared.
+    computed_ = answer.at("outputs").get<size_t>();
+    for (size_t i = 0; i < computed_; ++i) files[first + i]->read(outputs[i]);
+    return [this](int64_t count) {
+      return answered({{"do", "run"}, {"count", count}}).at("ns").get<double>();
+    };
+  }
+
+  size_t computed() const override { return computed_; }
+  std::optional<double> allocated_bytes() override {
+    Json answer = ask({{"do", "memory"}});
+    if (!answer.contains("bytes")) return std::nullopt;
+    return answer["bytes"].get<double>();
   }
 
  private:
@@ -136,22 +140,53 @@ class PythonPeer : public Peer {
     return ask({{"do", "describe"}});
   }
   Json ask(const Json& question) { return Json::parse(process_->ask(question.dump())); }
+  Json answered(const Json& question) {
+    Json answer = ask(question);
+    if (answer.contains("error")) fail(Stage::run, "peer", {}, answer["error"].get<std::string>());
+    return answer;
+  }
+
+  // What the module is to compute, without tensors.
+  Json task_of(const Workload& workload, const Workload::Peer& peer) const {
+    Json task = {{"do", "prepare"}, {"prepare", peer.prepare}, {"expression", peer.expression}};
+    task["attributes"] = workload.attributes;
+    task["program"] = workload.source->text;
+    task["tf32"] = workload.precision.value_or(precision_) == Precision::tf32;
+    if (!workload.optimiser) return task;
+    auto own = workload.optimiser->peers.find(module_);
+    if (own == workload.optimiser->peers.end()) {
+      fail(Stage::run, "peer", {}, workload.optimiser->source->name + " has no line for it");
+    }
+    TrainingStep step = training_step(workload);
+    task["train"] = {{"loss", step.loss},
+                     {"weights", step.weights},
+                     {"arguments", step.arguments},
+                     {"states", step.states},
+                     {"shared", step.shared},
+                     {"prepare", own->second.prepare},
+                     {"expression", own->second.expression}};
+    return task;
+  }
 
   std::string module_, description_;
   Precision precision_;
   std::vector<std::string> command_;
   bool present_ = false;
+  size_t computed_ = 1;
   std::unique_ptr<Process> process_;  // a new one after one that ended
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Peer>> make_python_peers(const std::vector<Case>& cases, int threads,
-                                                     const std::string& device,
-                                                     Precision precision) {
+                                                     const std::string& device, Precision precision,
+                                                     const std::vector<std::string>& only) {
   std::set<std::string> modules;
   for (const Case& c : cases) {
-    for (const auto& [module, peer] : c.workload->peers) modules.insert(module);
+    for (const auto& [module, peer] : c.workload->peers) {
+      bool wanted = only.empty() || std::find(only.begin(), only.end(), module) != only.end();
+      if (wanted) modules.insert(module);
+    }
   }
   std::vector<std::unique_ptr<Peer>> peers;
   for (const std::string& module : modules) {

@@ -111,6 +111,10 @@ Json entry(const Result& r) {
   e["quartile_high"] = r.times.quantile(0.75);
   e["compile_ms"] = r.compile_ms;
   e["schedules"] = r.schedules;
+  e["kernels"] = r.schedules.size();
+  e["distinct_kernels"] = r.distinct_kernels;
+  e["temporary_bytes"] = r.temporary_bytes;
+  e["allocated_bytes"] = r.temporary_bytes + r.output_bytes;
   e["operations"] = r.work.operations;
   e["bytes"] = r.work.bytes;
   e[r.measure == Measure::gflops ? "gflops" : "gbps"] = r.rate();
@@ -127,6 +131,9 @@ Json entry(const Result& r) {
     e["peer_" + peer.name + "_min_time"] = peer.times.least();
     e["peer_" + peer.name + "_share_of_ceiling"] = r.share_of_ceiling(peer.times);
     e["peer_" + peer.name + "_ratio"] = in_turns(peer.times, r.times);
+    if (peer.allocated_bytes) {
+      e["peer_" + peer.name + "_allocated_bytes"] = *peer.allocated_bytes;
+    }
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {
     e["peer_" + peer.name + "_error"] = peer.reason;
@@ -203,12 +210,19 @@ void print_row(std::ostream& out, const Result& r) {
       << padded(formatted("%.1f ", r.rate()) + unit(r.measure), 16)
       << padded(formatted("%.1f %%", 100 * r.share_of_ceiling()), 12) << "  "
       << (r.checked_with.empty() ? "-" : r.checked_with);
+  bool memory = std::any_of(r.peers.begin(), r.peers.end(),
+                            [](const PeerResult& p) { return p.allocated_bytes.has_value(); });
+  if (memory) {
+    out << formatted("; %.1f MB with results", (r.temporary_bytes + r.output_bytes) / 1e6);
+  }
   for (const PeerResult& peer : r.peers) {
     out << "; " << peer.name << " " << time_text(peer.times.least()) << " "
         << time_text(peer.times.median()) << " ("
         << formatted("%.2fx in turns, ", in_turns(peer.times, r.times))
         << formatted("%.2fx least, ", peer.times.least() / r.times.least())
-        << formatted("%.0f %% of ceiling)", 100 * r.share_of_ceiling(peer.times));
+        << formatted("%.0f %% of ceiling", 100 * r.share_of_ceiling(peer.times));
+    if (peer.allocated_bytes) out << formatted(", %.1f MB", *peer.allocated_bytes / 1e6);
+    out << ")";
   }
   for (const Result::FailedPeer& peer : r.failed_peers) {
     out << "; " << peer.name << " failed: " << peer.reason;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace tile::bench {
 struct PeerResult {
   std::string name;
   Times times;
+  std::optional<double> allocated_bytes = {};  // by a call at most, results included
 };
 
 struct Result {
@@ -32,7 +34,10 @@ struct Result {
   Times times;
   double compile_ms = 0;
   std::vector<std::string> schedules;  // of our kernels
-  std::string checked_with;            // what the values were compared with; empty: nothing
+  size_t distinct_kernels = 0;         // that have code of their own
+  // Of ours in a call: temporaries, and what it writes.
+  double temporary_bytes = 0, output_bytes = 0;
+  std::string checked_with;  // what the values were compared with; empty: nothing
   std::vector<PeerResult> peers;
   struct FailedPeer {
     std::string name, reason;

@@ -36,6 +36,8 @@ def workloads(cases):
         if path.suffix not in (".tile", ".mfg", ".lift"):
             continue
         lines = [found[1] for found in map(HEADER.match, path.read_text(encoding="utf-8").splitlines()) if found]
+        if any(line.startswith("data ") for line in lines):
+            continue  # networks, whose cases name sizes and not shapes
         program = next((path.parent / line.split()[1] for line in lines if line.startswith("program ")), path)
         precision = next((["--precision", line.split()[1]] for line in lines if line.startswith("precision ")), [])
         for line in [line for line in lines if line.startswith("case ")][:cases]:

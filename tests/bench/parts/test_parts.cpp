@@ -88,6 +88,7 @@ TEST(Cases, AreReadFromTheirHeaders) {
 TEST(Cases, AllBind) {
   auto engine = reference_engine();
   for (const Case& c : read_cases(default_folder())) {
+    if (c.full) continue;  // another size of what binds
     SCOPED_TRACE(c.name);
     auto program = load(engine, c);
     auto executable = program->executable(layouts(*program, c));
