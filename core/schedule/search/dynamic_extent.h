@@ -49,7 +49,8 @@ struct DynamicExtent {
   std::vector<Walk> walks;  // never empty in a kernel for a class
   std::vector<Bound> bounds;
   std::vector<Literal> literals;
-  int64_t most = 0;  // it is in [1, most]
+  // It is in [1, most]; kernels of less than `least` are others all the same.
+  int64_t least = 1, most = 0;
 
   // How the iterator grows; nullopt: it does not.
   std::optional<Growth> of(StageId stage, size_t piece, IteratorId iterator) const;
