@@ -235,7 +235,7 @@ bool reads_more(const Kernel& pool, const Kernel& maker, TensorId operand) {
   std::vector<TensorId> made;
   for (const KernelStage& s : maker.stages) made.push_back(s.contraction.outputs[0]);
   for (size_t s = 0; s < pool.stages.size(); ++s) {
-    for (TensorId id : read_by(BoundStatement(pool.stages[s].contraction))) {
+    for (TensorId id : read_by(pool.stages[s].contraction)) {
       if (contains(made, id) && (s > 0 || id != operand)) return true;
     }
   }
@@ -309,7 +309,7 @@ class PoolFusion {
   const Kernel* kernel(size_t i) const { return steps_.plain_kernel(i); }
   static bool reads_result(const Kernel& k, const Kernel& maker) {
     TensorId result = maker.stages.back().contraction.outputs[0];
-    std::vector<TensorId> reads = read_by(BoundStatement(k.stages[0].contraction));
+    std::vector<TensorId> reads = read_by(k.stages[0].contraction);
     return contains(reads, result);
   }
 
