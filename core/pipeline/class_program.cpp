@@ -64,7 +64,7 @@ std::vector<Step> steps_of(BoundProgram& program, const Target& target, const Pa
   return group(program, target, {.passes = passes});
 }
 
-ClassProgram class_program(BoundProgram typical, BoundProgram other, const Instances& sizes,
+ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllInstances& sizes,
                            const Target& target, const PassOptions& passes) {
   ClassProgram made;
   std::vector<Step> first, second;

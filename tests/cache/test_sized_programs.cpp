@@ -134,6 +134,26 @@ TEST(SizedPrograms, TwoOpenSizes) {
   }
 }
 
+// Two sizes whose classes begin and end elsewhere. Maxima of values that are far apart have no
+// terms at some cells where there are few values, which code for many does not expect.
+TEST(SizedPrograms, TwoOpenSizesOfOtherClasses) {
+  Sizes program(test_engine("cpu"),
+                "function (X[M], Z[N]) -> (O, P) { O = exp(X) * 2;"
+                " P[n: N] = >(Z[n + 20 * j - 100]), j < 10; }");
+  Counts counts;
+  for (const Shape& shape :
+       std::vector<Shape>{{9, 23}, {5, 33}, {5, 12}, {7, 28}, {3, 19}, {8, 64}, {2, 9}, {6, 20}}) {
+    SCOPED_TRACE(std::to_string(shape[0]) + " and " + std::to_string(shape[1]));
+    HostTensor z = integers({shape[1]}, 4);
+    for (int64_t i = 0; i < z.count(); ++i) {
+      z.set(i, real_scalar(z.at(i).f - 8, DType::f32));
+    }
+    program.expect_agreement({integers({shape[0]}, 3), z}, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(counts.shared, 9U) << "each kernel shares the code of its own size's class";
+}
+
 // A window over the size, of sums or maxima: O[s] of X[stride * s + dilation * j - before].
 struct Window {
   int64_t taps, stride, dilation, before;

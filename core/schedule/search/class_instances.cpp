@@ -230,10 +230,19 @@ std::string why_not(const ClassKernel& of) {
   return "";
 }
 
+// Of the size that the extent is; where it is none of them, of any.
+const Instances& instances_of(const Pair& extent, const AllInstances& all) {
+  auto is = [&](const Instances& i) {
+    return i.span.typical == extent.one && i.other == extent.two;
+  };
+  auto at = std::find_if(all.begin(), all.end(), is);
+  return at == all.end() ? all.front() : *at;
+}
+
 }  // namespace
 
 ClassFound for_instances(const Kernel& typical, const Kernel& other, const Target& target,
-                         const Instances& of) {
+                         const AllInstances& all) {
   if (is_gpu(target)) return {std::nullopt, "code for a GPU"};
   ClassKernel found{canonical(typical), {}, 0, {}};
   found.kernel.name = typical.name;
@@ -247,6 +256,7 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
   if (!open) return {std::nullopt, why};
   found.extent = std::move(*open);
   found.size = extent.one;
+  const Instances& of = instances_of(extent, all);
   // The extent grows with the program's size.
   int64_t apart = of.span.typical - of.other;
   if (extent.apart() % apart != 0 || extent.apart() / apart < 1) {
@@ -265,7 +275,7 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
   if (!why.empty()) return {std::nullopt, why};
   std::optional<int64_t> least = least_alike(found);
   if (!least) return {std::nullopt, "a domain of another form at another size"};
-  if (*least > found.span.least) found.extent.least = *least;
+  found.extent.least = *least;  // smaller ones were not looked at
   if (!complete(found)) return {std::nullopt, "more elements than indices hold"};
   return {std::move(found), {}};
 }

@@ -147,7 +147,7 @@ class Network {
     int64_t other = span.typical - 1;
     if (fresh) {
       at->second =
-          class_program(bound_at(span.typical), bound_at(other), {span, other}, target_, {});
+          class_program(bound_at(span.typical), bound_at(other), {{span, other}}, target_, {});
     }
     return at->second;
   }
