@@ -1,6 +1,7 @@
 // tile-bench sizes: networks with one open size, run at every size of a range: how many codes each
 // kernel takes, what the first call of a size takes, and how far shared code is from a size's own.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -9,6 +10,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "bench/commands/commands.h"
 #include "bench/measure/size_networks.h"
@@ -83,22 +85,25 @@ struct Outcome {
   int64_t worst_at = 0;
   // The same of the kernels' least times, which other work on the machine decides less.
   double least_worst = 0, least_mean = 0;
+  int64_t least_worst_at = 0;
+  // The same at that size once it has run so often that it got its own code in the background, and
+  // how long it took from the last of these runs until it had it.
+  double settled = 0, settled_ms = 0;
 };
 
 class Sizes {
  public:
   Sizes(const Request& request, const SizesOptions& options, const SizeNetwork& network)
       : options_(options), network_(network) {
-    EngineOptions engine;
-    engine.backend = "cpu";
-    engine.features = request.engine.features;
-    engine.threads = request.engine.threads;
-    engine.cache_mode = "off";
-    engine.own_code_runs = 0;
-    engine_ = Engine::create(engine);
-    auto source = std::make_shared<Source>(Source{network.name, network.text});
-    program_ = std::make_shared<LoadedProgram>(
-        engine_, std::make_shared<Program>(parse(Language::tile, source)));
+    engine_options_.backend = "cpu";
+    engine_options_.features = request.engine.features;
+    engine_options_.threads = request.engine.threads;
+    engine_options_.cache_mode = "off";
+    size_t enough = engine_options_.own_code_runs;
+    engine_options_.own_code_runs = 0;
+    engine_ = Engine::create(engine_options_);
+    program_ = loaded(engine_);
+    engine_options_.own_code_runs = enough;
   }
 
   Outcome run(Progress& progress) {
@@ -112,10 +117,17 @@ class Sizes {
     }
     finish();
     if (options_.times) compare(progress);
+    if (options_.times && outcome_.least_worst > 0) settle(progress);
     return outcome_;
   }
 
  private:
+  std::shared_ptr<LoadedProgram> loaded(const std::shared_ptr<Engine>& engine) const {
+    auto source = std::make_shared<Source>(Source{network_.name, network_.text});
+    return std::make_shared<LoadedProgram>(
+        engine, std::make_shared<Program>(parse(Language::tile, source)));
+  }
+
   void first_call(int64_t n) {
     Tensors t(network_, n);
     uint64_t before = engine_->kernels().compiled;
@@ -166,6 +178,7 @@ class Sizes {
       double least = std::accumulate(one.begin(), one.end(), 0.0) /
                      std::accumulate(two.begin(), two.end(), 0.0);
       least_logs += std::log(least);
+      if (least > outcome_.least_worst) outcome_.least_worst_at = n;
       outcome_.least_worst = std::max(outcome_.least_worst, least);
       ++count;
       if (ratio <= outcome_.worst) continue;
@@ -175,6 +188,39 @@ class Sizes {
     if (options_.kernels && count > 0) print_kernels(outcome_.worst_at);
     outcome_.least_mean = count > 0 ? std::exp(least_logs / count) : 0;
     outcome_.mean = count > 0 ? std::exp(logs / count) : 0;
+  }
+
+  // As in a program that runs one size over and over: its own code in place of the shared one.
+  void settle(Progress& progress) {
+    int64_t n = outcome_.least_worst_at;
+    progress.show(std::string(network_.name) + ": size " + std::to_string(n) + ", often");
+    std::shared_ptr<LoadedProgram> program = loaded(Engine::create(engine_options_));
+    Tensors t(network_, n);
+    // What comes first has its own code at once.
+    program->executable(
+        Tensors(network_, n == options_.to ? options_.from : options_.to).layouts());
+    std::vector<TensorView> inputs = views(t.inputs);
+    std::shared_ptr<LiveExecutable> live = program->live(inputs);
+    t.take_outputs(*live->snapshot());
+    for (size_t i = 0; i < engine_options_.own_code_runs; ++i) run_once(*live->snapshot(), t);
+    outcome_.settled_ms = 1e3 * seconds_until([&] { return !shares_code(*live->snapshot()); });
+    std::shared_ptr<const Executable> now = live->snapshot(), own = with_own_code(*now);
+    std::vector<double> one = kernel_ns(*now, t), two = kernel_ns(*own, t);
+    outcome_.settled =
+        std::accumulate(one.begin(), one.end(), 0.0) / std::accumulate(two.begin(), two.end(), 0.0);
+  }
+  static bool shares_code(const Executable& e) {
+    return std::any_of(e.launches.begin(), e.launches.end(),
+                       [](const Launch& l) { return !l.parameters.empty(); });
+  }
+  // How long it takes until that is so, a minute at most.
+  template <class Done>
+  static double seconds_until(const Done& done) {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point start = Clock::now();
+    auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    while (!done() && seconds() < 60) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return seconds();
   }
 
   // Shared code and a size's own, kernel by kernel.
@@ -193,6 +239,7 @@ class Sizes {
 
   const SizesOptions& options_;
   const SizeNetwork& network_;
+  EngineOptions engine_options_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<LoadedProgram> program_;
   std::map<size_t, std::set<std::string>> codes_;  // by launch
@@ -216,6 +263,9 @@ Json json_of(const SizeNetwork& network, const Outcome& o) {
           {"over_own_mean", o.mean},
           {"least_over_own_mean", o.least_mean},
           {"least_over_own_worst", o.least_worst},
+          {"least_over_own_worst_at", o.least_worst_at},
+          {"settled_over_own", o.settled},
+          {"settled_ms", o.settled_ms},
           {"own_code", std::move(own)}};
 }
 
@@ -227,16 +277,18 @@ int command_sizes(const Request& request, const SizesOptions& options) {
   bool few = true;
   std::printf(
       "%-34s %-8s kernels  codes  most of one  new size ms  median  new class ms"
-      "  over own: mean worst  of least times: mean worst\n",
+      "  over own: mean worst  of least times: mean worst  after often: ratio, ms\n",
       "network", "open");
   for (const SizeNetwork& network : size_networks()) {
     if (std::string(network.name).find(request.filter) == std::string::npos) continue;
     Outcome o = Sizes(request, options, network).run(progress);
     progress.clear();
-    std::printf("%-34s %-8s %7zu %6zu %12zu %12.2f %7.2f %13.1f %14.3f %.3f at %lld %10.3f %.3f\n",
-                network.name, network.open, o.kernels, o.codes, o.most_codes, o.first_ms,
-                o.median_ms, o.class_ms, o.mean, o.worst, static_cast<long long>(o.worst_at),
-                o.least_mean, o.least_worst);
+    std::printf(
+        "%-34s %-8s %7zu %6zu %12zu %12.2f %7.2f %13.1f %14.3f %.3f at %lld %10.3f %.3f at %lld "
+        "%10.3f %.1f\n",
+        network.name, network.open, o.kernels, o.codes, o.most_codes, o.first_ms, o.median_ms,
+        o.class_ms, o.mean, o.worst, static_cast<long long>(o.worst_at), o.least_mean,
+        o.least_worst, static_cast<long long>(o.least_worst_at), o.settled, o.settled_ms);
     for (const auto& [why, sizes] : o.own) {
       std::printf("  code of its own at %zu sizes, first %lld: %s\n", sizes.size(),
                   static_cast<long long>(*sizes.begin()), why.c_str());

@@ -18,7 +18,7 @@ bool read_in_row(const KernelStage& maker, const Kernel& kernel) {
   };
   return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
     if (tile(s) == tile(maker)) return false;
-    std::vector<TensorId> reads = read_by(BoundStatement(s.contraction));
+    std::vector<TensorId> reads = read_by(s.contraction);
     return std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
       const std::vector<TensorId>& outputs = maker.contraction.outputs;
       return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
@@ -47,7 +47,7 @@ bool Completion::needed_outside(TensorId id, const Kernel& kernel) const {
   if (kept_.contains(id)) return true;
   bool read_here = false;
   for (const KernelStage& stage : kernel.stages) {
-    for (TensorId read : read_by(BoundStatement(stage.contraction))) {
+    for (TensorId read : read_by(stage.contraction)) {
       read_here = read_here || read == id;
     }
   }

@@ -235,7 +235,7 @@ bool reads_more(const Kernel& pool, const Kernel& maker, TensorId operand) {
   std::vector<TensorId> made;
   for (const KernelStage& s : maker.stages) made.push_back(s.contraction.outputs[0]);
   for (size_t s = 0; s < pool.stages.size(); ++s) {
-    for (TensorId id : read_by(BoundStatement(pool.stages[s].contraction))) {
+    for (TensorId id : read_by(pool.stages[s].contraction)) {
       if (contains(made, id) && (s > 0 || id != operand)) return true;
     }
   }
@@ -309,11 +309,14 @@ class PoolFusion {
   const Kernel* kernel(size_t i) const { return steps_.plain_kernel(i); }
   static bool reads_result(const Kernel& k, const Kernel& maker) {
     TensorId result = maker.stages.back().contraction.outputs[0];
-    std::vector<TensorId> reads = read_by(BoundStatement(k.stages[0].contraction));
+    std::vector<TensorId> reads = read_by(k.stages[0].contraction);
     return contains(reads, result);
   }
 
   void join(size_t i, size_t j) {
+    std::string question =
+        "fuse-pools " + result_name(*kernel(i), program_) + " " + result_name(*kernel(j), program_);
+    if (declined(question)) return;
     std::optional<Joined> both = joined(*kernel(i), *kernel(j), program_.tensors);
     if (!both) return;
     std::vector<Kernel> legal;
@@ -328,14 +331,12 @@ class PoolFusion {
       legal.push_back(std::move(whole));
     }
     if (legal.empty() || !can_stand(steps_, {i, j}, j, program_)) return;
-    std::string question =
-        "fuse-pools " + result_name(*kernel(i), program_) + " " + result_name(*kernel(j), program_);
     size_t best = chosen(question, [&] { return cheapest(legal, i, j); });
-    if (best >= legal.size()) return;
-    steps_[j] = std::move(legal[best]);
+    if (best == 0 || best > legal.size()) return;
+    steps_[j] = std::move(legal[best - 1]);
     steps_[i].reset();
   }
-  // The number of that kernel; as many as there are: the two apart are.
+  // The number of that kernel, from 1 on; 0: the two apart are.
   size_t cheapest(const std::vector<Kernel>& legal, size_t i, size_t j) const {
     auto cost = [&](const Kernel& k) { return compiled_cost(k, target_, finish_); };
     size_t best = 0;
@@ -347,7 +348,7 @@ class PoolFusion {
       least = ns;
     }
     bool apart = !always_ && least >= cost(*kernel(i)) + cost(*kernel(j));
-    return apart ? legal.size() : best;
+    return apart ? 0 : best + 1;
   }
   static Kernel with_rows(const Joined& both, size_t count) {
     Kernel kernel = both.kernel;

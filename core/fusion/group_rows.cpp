@@ -126,28 +126,34 @@ class RowFusion {
   }
 
   bool merge(size_t first, size_t second) {
+    std::string asked = question("fuse-rows", first, second);
+    if (declined(asked)) return merge_three(first, second, std::nullopt);
     std::optional<Kernel> both = legal_merge(*kernel(first), *kernel(second));
     if (!both) return false;
     std::optional<double> ns;  // where it is asked for
-    bool cheaper = agreed(question("fuse-rows", first, second), [&] {
+    bool cheaper = agreed(asked, [&] {
       if (always_) return true;
       ns = cost(*both);
       return *ns <= cost(first) + cost(second);
     });
-    if (!cheaper) return merge_three(first, second, *both);
+    if (!cheaper) return merge_three(first, second, std::move(both));
     return put({first, second}, std::move(*both), ns);
   }
 
   // A result that two of three kernels only hand on is worth nothing before the third has joined.
-  bool merge_three(size_t first, size_t second, const Kernel& both) {
+  // `both`: of two of them, where it is known.
+  bool merge_three(size_t first, size_t second, std::optional<Kernel> both) {
     for (size_t third = second + 1; third < steps_.size(); ++third) {
       if (!candidate(third)) continue;
       std::vector<size_t> makers = partners(third);
       if (makers.empty() || makers[0] != second) continue;
-      std::optional<Kernel> all = legal_merge(both, *kernel(third));
+      std::string asked = question("fuse-three-rows", second, third);
+      if (declined(asked)) return false;
+      if (!both) both = legal_merge(*kernel(first), *kernel(second));
+      std::optional<Kernel> all = both ? legal_merge(*both, *kernel(third)) : std::nullopt;
       if (!all) return false;
       std::optional<double> ns;
-      bool cheaper = agreed(question("fuse-three-rows", second, third), [&] {
+      bool cheaper = agreed(asked, [&] {
         ns = cost(*all);
         return *ns <= cost(first) + cost(second) + cost(third);
       });

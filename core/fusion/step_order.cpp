@@ -20,7 +20,9 @@ TensorId storage(const BoundProgram& program, TensorId id) {
   return program.tensors.contains(id) ? storage_of(program, id) : id;
 }
 
-void add_statement(StepUse& use, const BoundStatement& statement, const BoundProgram& program) {
+// Of a statement, or of a kernel's contraction.
+template <class Statement>
+void add_statement(StepUse& use, const Statement& statement, const BoundProgram& program) {
   for (TensorId id : read_by(statement)) {
     TensorId from = storage(program, id);
     if (!contains(use.makes, from)) add_once(use.reads, from);

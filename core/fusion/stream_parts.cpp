@@ -89,7 +89,7 @@ class PartsFinder {
       std::vector<TensorId> reads;
       if (const Kernel* k = kernel(i)) {
         for (const KernelStage& s : k->stages) {
-          for (TensorId read : read_by(BoundStatement(s.contraction))) reads.push_back(read);
+          for (TensorId read : read_by(s.contraction)) reads.push_back(read);
         }
       } else {
         reads = read_by(statement_of(*steps_[i]));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/ir/affine.h"
@@ -111,7 +112,13 @@ struct Piece {
 // drops classes without points. Every integer point of `system` is in exactly one piece, and pieces
 // never share an output cell. At most `class_limit` classes are made; beyond it the system comes
 // back as one piece.
-std::vector<Piece> split(const System& system, size_t parallel_dims, int64_t class_limit = 64);
+// Which rows bound the loops, which ranges are those that conditions on one iterator state and
+// which conditions are kept are choices (core/support/choices.h), asked under the name `of`: where
+// another size's are on record, this one's pieces are alike if their numbers are, and their boxes
+// may then be wider than the points.
+inline constexpr int64_t kClassLimit = 64;
+std::vector<Piece> split(const System& system, size_t parallel_dims,
+                         int64_t class_limit = kClassLimit, const std::string& of = "split");
 
 // Drops conditions that the box alone implies.
 void drop_implied(System& system, std::span<const Interval> box);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/support/choices.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::lattice {
@@ -22,6 +23,7 @@ struct Choice {
   Matrix transform;                           // over the group
   std::vector<std::vector<Rational>> drifts;  // by parallel dimension; may be fractional
   Vector moduli;
+  std::vector<size_t> rows;  // the candidates that were taken, in order
 };
 
 // Splitting must at least save this much: more pieces are more code, and a shifted reduction
@@ -164,6 +166,7 @@ std::optional<Choice> evaluate(const std::vector<Candidate>& all, const std::vec
   std::optional<Matrix> transform = triangular(rows);
   if (!transform) return std::nullopt;
   Choice choice;
+  choice.rows = chosen;
   choice.transform = std::move(*transform);
   choice.cost = box_points(rows, values);
   for (size_t c : chosen) choice.cost *= all[c].touches_parallel_dims ? shift_price : 1;
@@ -180,16 +183,49 @@ std::optional<Choice> evaluate(const std::vector<Candidate>& all, const std::vec
 
 class Chooser {
  public:
-  Chooser(const Rows& rows, size_t parallel_dims, int64_t class_limit)
-      : all_(candidates(rows, parallel_dims)), parallel_dims_(parallel_dims), limit_(class_limit) {
+  Chooser(const Rows& rows, size_t parallel_dims, int64_t class_limit, const std::string& of)
+      : rows_(rows),
+        of_(of),
+        all_(candidates(rows, parallel_dims)),
+        parallel_dims_(parallel_dims),
+        limit_(class_limit) {
     moduli_.assign(parallel_dims, 1);
   }
 
-  std::vector<Candidate>& all() { return all_; }
+  const std::vector<Candidate>& all() const { return all_; }
   const Vector& moduli() const { return moduli_; }
   int64_t classes() const { return classes_; }
 
-  Choice choose(const std::vector<size_t>& group) {
+  // nullopt: no point was found on the way.
+  std::optional<Choice> choose(const std::vector<size_t>& group) {
+    best_.reset();
+    std::vector<size_t> places;
+    for (size_t k = 0; k < group.size() && !empty_; ++k) {
+      auto decide = [&] { return search(group) ? best_->rows[k] : 0; };
+      places.push_back(chosen(of_ + " row " + std::to_string(k), decide));
+    }
+    bool taken = empty_ || best_ || take(group, places) || search(group);
+    if (!taken || empty_) return std::nullopt;
+    for (size_t i = 0; i < parallel_dims_; ++i) moduli_[i] = lcm(moduli_[i], best_->moduli[i]);
+    classes_ = class_count(best_->moduli);
+    return std::move(*best_);
+  }
+
+ private:
+  // Candidates with their values; false: there is no point.
+  bool weigh() {
+    if (weighed_ || empty_) return !empty_;
+    Rows relaxed = rows_;
+    empty_ = !relax(relaxed);
+    if (empty_) return false;
+    all_ = candidates(relaxed, parallel_dims_);
+    weighed_ = true;
+    return true;
+  }
+
+  bool search(const std::vector<size_t>& group) {
+    if (best_) return true;
+    if (!weigh()) return false;
     std::vector<size_t> usable;
     for (size_t c = 0; c < all_.size(); ++c) {
       if (std::any_of(group.begin(), group.end(),
@@ -197,19 +233,25 @@ class Chooser {
         usable.push_back(c);
       }
     }
-    best_.reset();
     if (subsets(usable.size(), group.size()) > subset_limit) {
       usable.resize(group.size());  // the iterators' own intervals come first
     }
-    std::vector<size_t> chosen;
-    enumerate(usable, 0, group, chosen);
+    std::vector<size_t> picked;
+    enumerate(usable, 0, group, picked);
     internal_check(best_.has_value(), "every reduction iterator has an interval");
-    for (size_t i = 0; i < parallel_dims_; ++i) moduli_[i] = lcm(moduli_[i], best_->moduli[i]);
-    classes_ = class_count(best_->moduli);
-    return std::move(*best_);
+    return true;
   }
 
- private:
+  // The rows of another size, which may be none of this system's; false then.
+  bool take(const std::vector<size_t>& group, const std::vector<size_t>& places) {
+    bool there =
+        std::all_of(places.begin(), places.end(), [&](size_t c) { return c < all_.size(); });
+    if (!there) return false;
+    best_ = evaluate(all_, group, places, parallel_dims_);
+    if (best_ && class_count(best_->moduli) > limit_) best_.reset();
+    return best_.has_value();
+  }
+
   static size_t subsets(size_t n, size_t k) {
     size_t count = 1;
     for (size_t i = 0; i < k && count <= subset_limit; ++i) count = count * (n - i) / (i + 1);
@@ -227,19 +269,19 @@ class Chooser {
   }
 
   void enumerate(const std::vector<size_t>& usable, size_t from, const std::vector<size_t>& group,
-                 std::vector<size_t>& chosen) {
-    if (chosen.size() == group.size()) {
-      std::vector<size_t> order = chosen;  // the first rows have the tightest boxes
+                 std::vector<size_t>& picked) {
+    if (picked.size() == group.size()) {
+      std::vector<size_t> order = picked;  // the first rows have the tightest boxes
       std::stable_sort(order.begin(), order.end(),
                        [&](size_t a, size_t b) { return all_[a].values < all_[b].values; });
       consider(evaluate(all_, group, order, parallel_dims_));
       return;
     }
-    size_t needed = group.size() - chosen.size();
+    size_t needed = group.size() - picked.size();
     for (size_t i = from; i + needed <= usable.size(); ++i) {
-      chosen.push_back(usable[i]);
-      enumerate(usable, i + 1, group, chosen);
-      chosen.pop_back();
+      picked.push_back(usable[i]);
+      enumerate(usable, i + 1, group, picked);
+      picked.pop_back();
     }
   }
 
@@ -255,9 +297,12 @@ class Chooser {
     if (!best_ || choice->cost < best_->cost) best_ = std::move(choice);
   }
 
-  std::vector<Candidate> all_;
+  const Rows& rows_;
+  const std::string& of_;
+  std::vector<Candidate> all_;  // with values once they are weighed
   size_t parallel_dims_;
   int64_t limit_;
+  bool weighed_ = false, empty_ = false;
   int64_t classes_ = 1;
   Vector moduli_;
   std::optional<Choice> best_;
@@ -265,12 +310,17 @@ class Chooser {
 
 }  // namespace
 
-Residues choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit) {
+std::optional<Residues> choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit,
+                                        const std::string& of) {
   size_t reductions = rows.iterators - parallel_dims;
-  Chooser chooser(rows, parallel_dims, class_limit);
+  Chooser chooser(rows, parallel_dims, class_limit, of);
   auto groups = reduction_groups(chooser.all(), reductions);
   std::vector<Choice> choices;
-  for (const std::vector<size_t>& group : groups) choices.push_back(chooser.choose(group));
+  for (const std::vector<size_t>& group : groups) {
+    std::optional<Choice> choice = chooser.choose(group);
+    if (!choice) return std::nullopt;
+    choices.push_back(std::move(*choice));
+  }
   Residues result;
   result.moduli = chooser.moduli();
   result.classes = chooser.classes();

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "core/lattice/rows.h"
 
@@ -19,7 +21,9 @@ struct Residues {
 };
 
 // Chooses rows of full rank on the reduction iterators (those from `parallel_dims` on) that leave
-// the fewest points per output cell. `rows` is relaxed and bounded.
-Residues choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit);
+// the fewest points per output cell, or those on record as the choice of `of`
+// (core/support/choices.h). nullopt: no point was found on the way.
+std::optional<Residues> choose_residues(const Rows& rows, size_t parallel_dims, int64_t class_limit,
+                                        const std::string& of);
 
 }  // namespace tile::lattice

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/lattice/residues.h"
+#include "core/support/choices.h"
 #include "core/support/control.h"
 #include "core/support/diagnostic.h"
 
@@ -49,6 +50,38 @@ bool tighten_to_integers(Rows& rows) {
   return true;
 }
 
+// The box of rows without points of their own.
+std::optional<std::vector<Range>> exact_ranges(Rows rows) {
+  if (!relax(rows) || !tighten_to_integers(rows)) return std::nullopt;
+  return std::move(rows.box);
+}
+
+// Makes the box exact on the integer points; false when there is none. A range that is exact as
+// the conditions on its iterator alone state it stays so at all sizes of a class: where a sequence
+// is shorter than a window, the conditions say which of its taps count.
+bool make_exact(Rows& rows, const std::string& of) {
+  if (rows.empty) return false;
+  bool known = false;
+  std::optional<std::vector<Range>> exact;
+  auto find_exact = [&] {
+    if (!known) exact = exact_ranges(rows);
+    known = true;
+    return exact.has_value();
+  };
+  std::vector<Range> box = rows.box;
+  for (size_t i = 0; i < box.size(); ++i) {
+    auto same = [&] {
+      return find_exact() && (*exact)[i].lo == rows.box[i].lo && (*exact)[i].hi == rows.box[i].hi;
+    };
+    if (box[i].bounded() && agreed(of + " range " + std::to_string(i), same)) continue;
+    if (!find_exact()) return false;
+    box[i] = (*exact)[i];
+    internal_check(box[i].bounded(), "split: every iterator is bounded");
+  }
+  rows.box = std::move(box);
+  return true;
+}
+
 // Whether some point of the other rows violates row `at` on either side.
 bool needed(const Rows& rows, size_t at) {
   Row row = rows.rows[at];
@@ -61,19 +94,37 @@ bool needed(const Rows& rows, size_t at) {
   return search(others, tighten_limit) != Emptiness::empty;
 }
 
-// Drops the rows that the box implies, or the box and the other rows together.
-void drop_redundant(Rows& rows) {
-  std::erase_if(rows.rows, [&](const Row& row) { return implied(row, rows.box); });
+// By rows: whether it is more than the box and the other rows together say.
+std::vector<bool> needed_rows(const Rows& rows) {
+  std::vector<bool> stays;
+  for (const Row& row : rows.rows) stays.push_back(!implied(row, rows.box));
   for (const Component& component : components(rows)) {
     if (component.rows.size() < 2) continue;  // the box alone decides
     Rows own = part(rows, component);
     for (size_t at = own.rows.size(); at-- > 0;) {
       if (needed(own, at)) continue;
       own.rows.erase(own.rows.begin() + std::ptrdiff_t(at));
-      rows.rows[component.rows[at]].a.clear();
+      stays[component.rows[at]] = false;
     }
   }
-  std::erase_if(rows.rows, [](const Row& row) { return row.a.empty(); });
+  return stays;
+}
+
+// Keeps the rows that are needed, or that are at another size of the class.
+void drop_redundant(Rows& rows, const std::string& of) {
+  std::optional<std::vector<bool>> here;
+  std::vector<Row> kept;
+  for (size_t at = 0; at < rows.rows.size(); ++at) {
+    auto needed_here = [&] {
+      if (!here) here = needed_rows(rows);
+      return bool((*here)[at]);
+    };
+    bool stays = agreed(of + " condition " + std::to_string(at), needed_here);
+    // What another size does without may be needed at this one.
+    if (!stays && !implied(rows.rows[at], rows.box)) stays = needed_here();
+    if (stays) kept.push_back(rows.rows[at]);
+  }
+  rows.rows = std::move(kept);
 }
 
 Sublattice class_change(const Residues& residues, const Vector& residue, size_t iterators) {
@@ -109,16 +160,17 @@ Condition to_condition(const Row& row) {
   return c;
 }
 
-std::optional<Piece> make_piece(const Rows& given, Sublattice change, size_t parallel_dims) {
+std::optional<Piece> make_piece(const Rows& given, Sublattice change, size_t parallel_dims,
+                                const std::string& of) {
   Rows rows = transform(given, change);
-  if (!relax(rows) || !tighten_to_integers(rows)) return std::nullopt;
+  if (!make_exact(rows, of)) return std::nullopt;
   Sublattice origin = to_origin(rows);
   rows = transform(rows, origin);
   Piece piece;
   piece.parallel_dims = parallel_dims;
   piece.substitution = to_substitution(compose(change, origin));
   piece.system.iterators = rows.iterators;
-  drop_redundant(rows);
+  drop_redundant(rows, of);
   for (const Row& row : rows.rows) piece.system.conditions.push_back(to_condition(row));
   for (const Range& r : rows.box) piece.box.push_back({r.lo, r.hi});
   return piece;
@@ -134,24 +186,23 @@ bool next(Vector& residue, const Vector& moduli) {
 
 }  // namespace
 
-std::vector<Piece> split(const System& system, size_t parallel_dims, int64_t class_limit) {
+std::vector<Piece> split(const System& system, size_t parallel_dims, int64_t class_limit,
+                         const std::string& of) {
   Rows rows = normalise(system);
   internal_check(rows.congruences.empty(), "split: integrality is solved before");
-  Rows relaxed = rows;
-  if (!relax(relaxed)) return {};
-  for (const Range& r : relaxed.box) {
-    internal_check(r.bounded(), "split: every iterator is bounded");
-  }
-  Residues residues = choose_residues(relaxed, parallel_dims, class_limit);
+  std::optional<Residues> residues = choose_residues(rows, parallel_dims, class_limit, of);
   std::vector<Piece> pieces;
+  if (!residues) return pieces;
   Vector residue(parallel_dims, 0);
+  size_t number = 0;
   do {
     checkpoint();
-    Sublattice change = class_change(residues, residue, system.iterators);
-    if (std::optional<Piece> piece = make_piece(rows, std::move(change), parallel_dims)) {
+    Sublattice change = class_change(*residues, residue, system.iterators);
+    std::string piece_of = of + " class " + std::to_string(number++);
+    if (std::optional<Piece> piece = make_piece(rows, std::move(change), parallel_dims, piece_of)) {
       pieces.push_back(std::move(*piece));
     }
-  } while (next(residue, residues.moduli));
+  } while (next(residue, residues->moduli));
   return pieces;
 }
 

@@ -139,7 +139,7 @@ class Grouper {
     KernelStage stage;
     stage.contraction = c;
     kernel.stages.push_back(std::move(stage));
-    kernel.reads = read_by(BoundStatement(c));
+    kernel.reads = read_by(c);
     kernel.writes = c.outputs;
     collapse(kernel);
     return estimate(analytic_schedule(kernel, target_), kernel, target_);

@@ -60,11 +60,11 @@ ClassProgram::Found ClassProgram::step_of(size_t number, const Kernel& kernel) c
 }
 
 std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes) {
-  run_pipeline(program, target, {passes});
+  run_pipeline(program, target, {.passes = passes, .verified_at_end = choices_are_repeated()});
   return group(program, target, {.passes = passes});
 }
 
-ClassProgram class_program(BoundProgram typical, BoundProgram other, const Instances& sizes,
+ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllInstances& sizes,
                            const Target& target, const PassOptions& passes) {
   ClassProgram made;
   std::vector<Step> first, second;

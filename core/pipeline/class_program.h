@@ -42,7 +42,7 @@ struct ClassProgram {
 // Brings a bound program into normal form and divides it into steps.
 std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes);
 // Of the program bound at two sizes of the class.
-ClassProgram class_program(BoundProgram typical, BoundProgram other, const Instances& sizes,
+ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllInstances& sizes,
                            const Target& target, const PassOptions& passes);
 // About what it takes in memory.
 size_t memory_of(const ClassProgram& program);

@@ -68,16 +68,21 @@ constexpr std::array kPasses = {
 std::span<const Pass> passes() { return kPasses; }
 
 void run_pipeline(BoundProgram& program, const Target& target, const PipelineOptions& options) {
+  auto verify_all = [&] {
+    verify(program);
+    verify_accesses(program);
+  };
+  bool each = !options.verified_at_end || options.passes.verify_each;
   for (const Pass& pass : kPasses) {
     auto work = [&] {
       checkpoint_at({});
       pass.run(program, target);
-      verify(program);
-      verify_accesses(program);
+      if (each) verify_all();
     };
     bool done = run_pass(pass, options.passes, work, [&] { return print(program); });
     if (done && options.after) options.after(pass.name, program);
   }
+  if (!each) verify_all();
 }
 
 }  // namespace tile

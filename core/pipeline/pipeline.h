@@ -22,6 +22,9 @@ struct PipelineOptions {
   PassOptions passes = {};
   // Called after each pass with its name and the program.
   std::function<void(std::string_view pass, const BoundProgram& program)> after = {};
+  // What the passes make is verified behind the last one alone: of a program whose passes have
+  // been verified one by one at another size.
+  bool verified_at_end = false;
 };
 // Brings a freshly bound program into normal form, ready for group().
 void run_pipeline(BoundProgram& program, const Target& target, const PipelineOptions& options = {});

@@ -23,17 +23,22 @@ class Undisturbed {
   State before_;
 };
 
-// The answer on record, from where the last one was found on.
+// The answer on record, from where the last one was found on; null: there is none.
 const ChoiceRecord::Choice* on_record(std::string_view question) {
   if (state.repeat == nullptr) return nullptr;
   const auto& all = state.repeat->choices;
   for (size_t i = state.next; i < all.size(); ++i) {
-    if (all[i].question != question) continue;
-    state.next = i + 1;
-    return &all[i];
+    if (all[i].question == question) return &all[i];
   }
-  ++state.anew;
   return nullptr;
+}
+
+void take(const ChoiceRecord::Choice& known) {
+  state.next = static_cast<size_t>(&known - state.repeat->choices.data()) + 1;
+}
+
+void write_down(std::string_view question, size_t answer) {
+  if (state.record != nullptr) state.record->choices.push_back({std::string(question), answer});
 }
 
 }  // namespace
@@ -60,13 +65,25 @@ size_t chosen(std::string_view question, const std::function<size_t()>& decide) 
   size_t answer = 0;
   if (const ChoiceRecord::Choice* known = on_record(question)) {
     answer = known->answer;
+    take(*known);
   } else {
+    if (state.repeat != nullptr) ++state.anew;
     Undisturbed alone;
     answer = decide();
   }
-  if (state.record != nullptr) state.record->choices.push_back({std::string(question), answer});
+  write_down(question, answer);
   return answer;
 }
+
+bool declined(std::string_view question) {
+  const ChoiceRecord::Choice* known = on_record(question);
+  if (known == nullptr || known->answer != 0) return false;
+  take(*known);
+  write_down(question, 0);
+  return true;
+}
+
+bool choices_are_repeated() { return state.repeat != nullptr; }
 
 bool agreed(std::string_view question, const std::function<bool()>& decide) {
   return chosen(question, [&] { return decide() ? size_t{1} : size_t{0}; }) != 0;

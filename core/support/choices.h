@@ -52,5 +52,10 @@ class RepeatedChoices {
 // The answer of decide(), or the one on record; the question names who asks, of what.
 size_t chosen(std::string_view question, const std::function<size_t()>& decide);
 bool agreed(std::string_view question, const std::function<bool()>& decide);
+// Whether the answer on record is no, or 0: then it is taken, and who asks need not make what only
+// another answer asks for. False where nothing is on record: the question is still to be asked.
+bool declined(std::string_view question);
+// Whether this thread takes its choices from a record.
+bool choices_are_repeated();
 
 }  // namespace tile

@@ -46,8 +46,7 @@ std::optional<SizeClass> size_class_of(const std::vector<InputLayout>& first,
     if (now[i].type.value) found.key += " value " + std::to_string(*now[i].type.value);
   }
   if (spans.empty()) return std::nullopt;
-  SizeSpan span = spans.begin()->second;
-  found.sizes = {span, span.typical - 1};
+  for (const auto& [size, span] : spans) found.sizes.push_back({span, span.typical - 1});
   return found;
 }
 

@@ -15,7 +15,7 @@ namespace tile {
 // was first compiled, and the layouts at two other sizes of the class.
 struct SizeClass {
   std::vector<InputLayout> typical, other;
-  Instances sizes;
+  AllInstances sizes;
   std::string key;  // of the class
 };
 // nullopt where nothing has changed or more than extents, and for inputs with strides.

@@ -106,7 +106,6 @@ TEST(SizedPrograms, TermsThatAreWrittenOut) {
   EXPECT_GT(counts.shared, 0U);
 }
 
-// A window that is longer than the sequence has other loops than a shorter one.
 // Rows, columns, and both where they are equal: their classes have one typical kernel, and code of
 // their own.
 TEST(SizedPrograms, TwoOpenSizes) {
@@ -135,22 +134,86 @@ TEST(SizedPrograms, TwoOpenSizes) {
   }
 }
 
+// Two sizes whose classes begin and end elsewhere. Maxima of values that are far apart have no
+// terms at some cells where there are few values, which code for many does not expect.
+TEST(SizedPrograms, TwoOpenSizesOfOtherClasses) {
+  Sizes program(test_engine("cpu"),
+                "function (X[M], Z[N]) -> (O, P) { O = exp(X) * 2;"
+                " P[n: N] = >(Z[n + 20 * j - 100]), j < 10; }");
+  Counts counts;
+  for (const Shape& shape :
+       std::vector<Shape>{{9, 23}, {5, 33}, {5, 12}, {7, 28}, {3, 19}, {8, 64}, {2, 9}, {6, 20}}) {
+    SCOPED_TRACE(std::to_string(shape[0]) + " and " + std::to_string(shape[1]));
+    HostTensor z = integers({shape[1]}, 4);
+    for (int64_t i = 0; i < z.count(); ++i) {
+      z.set(i, real_scalar(z.at(i).f - 8, DType::f32));
+    }
+    program.expect_agreement({integers({shape[0]}, 3), z}, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(counts.shared, 9U) << "each kernel shares the code of its own size's class";
+}
+
+// A window over the size, of sums or maxima: O[s] of X[stride * s + dilation * j - before].
+struct Window {
+  int64_t taps, stride, dilation, before;
+  const char* aggregation;
+
+  std::string text() const {
+    std::string at = std::to_string(stride) + " * s + " + std::to_string(dilation) + " * j - " +
+                     std::to_string(before);
+    std::string size = std::to_string(stride) + " * S";
+    bool sum = aggregation[0] == '+';
+    return "function (X[S, T, C], K[J, C, D]) -> (Y) { A = reshape(X, " + size + ", C);" +
+           " Y[s, " + (sum ? "d: S, D" : "c: S, C") + "] = " + aggregation + "(A[" + at + ", c]" +
+           (sum ? " * K[j, c, d])" : " * K[j, 0, 0])") + "; }";
+  }
+  std::vector<HostTensor> inputs(int64_t size) const {
+    std::vector<HostTensor> list;
+    for (const Shape& shape : {Shape{size, stride, 3}, Shape{taps, 3, 5}}) {
+      HostTensor t(DType::f32, shape);
+      RandomSource values(list.size() + 1);
+      for (int64_t e = 0; e < t.count(); ++e) {
+        t.set(e, real_scalar(static_cast<double>(values.in(-16, 16)) / 16, DType::f32));
+      }
+      list.push_back(std::move(t));
+    }
+    return list;
+  }
+};
+
+// What is shorter than a window has its class's loops, whose conditions say which taps count: from
+// two values on there is one code for each class, however many taps there are.
+TEST(SizedPrograms, WindowsThatAreLongerThanTheirSequences) {
+  const Window windows[] = {{5, 1, 1, 2, "+"}, {9, 1, 1, 4, "+"},  {3, 1, 3, 3, "+"},
+                            {4, 1, 1, 3, "+"}, {5, 2, 1, 2, "+"},  {7, 2, 2, 6, "+"},
+                            {5, 1, 1, 2, ">"}, {12, 1, 1, 5, "+"}, {5, 3, 2, 4, "+"}};
+  for (const Window& window : windows) {
+    SCOPED_TRACE(window.text());
+    std::shared_ptr<Engine> engine = test_engine("cpu");
+    Sizes program(engine, window.text());
+    Counts counts;
+    for (int64_t size : {20, 2, 5, 3, 4, 6, 7, 8, 9, 10, 11, 12, 24}) {
+      SCOPED_TRACE("size " + std::to_string(size));
+      program.expect_agreement(window.inputs(size), counts);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_EQ(counts.shared + counts.launches / 13, counts.launches);
+    EXPECT_LE(engine->kernels().compiled, 3 * counts.launches / 13);
+  }
+}
+
 TEST(SizedPrograms, KernelsSayWhyTheyShareNoCode) {
   std::shared_ptr<LoadedProgram> program =
-      loaded(test_engine("cpu"),
-             "function (X[S, C], K[5, C, D]) -> (Y) {"
-             " Y[s, d: S, D] = +(X[s + j - 2, c] * K[j, c, d]); }");
-  auto at = [&](int64_t size) {
-    return program->executable({{{DType::f32, {size, 16}}, {}}, {{DType::f32, {5, 16, 16}}, {}}});
-  };
+      loaded(test_engine("cpu"), "function (X[S, C]) -> (Y) { Y = sin(X * (1.0 / S)); }");
+  auto at = [&](int64_t size) { return program->executable({{{DType::f32, {size, 16}}, {}}}); };
+  std::string because = "a constant that is made of the size and no multiple of it";
   EXPECT_EQ(at(20)->launches[0].own_code_because, "");  // nothing is known of other sizes
-  EXPECT_EQ(at(12)->launches[0].own_code_because, "");
-  EXPECT_EQ(at(12)->launches[0].parameters, std::vector<int64_t>{12});
-  EXPECT_EQ(at(2)->launches[0].own_code_because, "another kernel at this size");
-  EXPECT_TRUE(at(2)->launches[0].parameters.empty());
-  std::string says = "shares no code with other sizes: another kernel at this size";
-  EXPECT_NE(explain(*at(2)).find(says), std::string::npos);
-  EXPECT_EQ(explain(*at(12)).find("shares no code"), std::string::npos);
+  EXPECT_EQ(at(12)->launches[0].own_code_because, because);
+  EXPECT_TRUE(at(12)->launches[0].parameters.empty());
+  std::string says = "shares no code with other sizes: " + because;
+  EXPECT_NE(explain(*at(12)).find(says), std::string::npos);
+  EXPECT_EQ(explain(*at(20)).find("shares no code"), std::string::npos);
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ std::vector<TensorId> read_by(const BoundStatement& statement) {
   checkpoint();
   return std::visit(Reads{}, statement);
 }
+std::vector<TensorId> read_by(const Contraction& contraction) {
+  checkpoint();
+  return Reads{}(contraction);
+}
 std::vector<TensorId> written_by(const BoundStatement& statement) {
   checkpoint();
   return std::visit(Writes{}, statement);

@@ -36,7 +36,9 @@ void keep_stores_inside(const BoundProgram& program, Piece& piece) {
 }
 
 void append_classes(const BoundProgram& program, const Piece& piece, std::vector<Piece>& out) {
-  for (const lattice::Piece& part : lattice::split(system_of(piece), piece.parallel_dims)) {
+  std::string of = "split " + program.tensors[piece.stores[0].tensor].name;
+  for (const lattice::Piece& part :
+       lattice::split(system_of(piece), piece.parallel_dims, lattice::kClassLimit, of)) {
     Piece result = substituted(piece, part.substitution);
     result.parallel_dims = part.parallel_dims;
     result.constraints = constraints_of(part.system);

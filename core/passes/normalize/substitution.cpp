@@ -32,6 +32,19 @@ std::vector<std::string> new_names(const Piece& piece, const lattice::Substituti
   return names;
 }
 
+// Whether every iterator stays what it is.
+bool is_identity(const lattice::Substitution& s) {
+  if (s.iterators != s.old_in_new.size()) return false;
+  for (size_t i = 0; i < s.old_in_new.size(); ++i) {
+    const Affine& form = s.old_in_new[i];
+    if (form.coefficient(i) != Rational(1) || !form.constant.is_zero()) return false;
+    for (size_t j = 0; j < form.coefficients.size(); ++j) {
+      if (j != i && !form.coefficients[j].is_zero()) return false;
+    }
+  }
+  return true;
+}
+
 void rewrite(Access& access, std::span<const Affine> replacement) {
   for (Index& index : access.index) {
     if (index.value < 0) index.affine = substitute(index.affine, replacement);
@@ -62,6 +75,10 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
 
 Piece substituted(const Piece& piece, const lattice::Substitution& s) {
   Piece result = piece;
+  if (is_identity(s)) {
+    result.box.clear();
+    return result;
+  }
   result.iterators = IdVector<IteratorId, std::string>(new_names(piece, s));
   result.box.clear();
   for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);

@@ -184,28 +184,33 @@ bool indexed_by_fractions(const Kernel& kernel, const DynamicExtent& extent) {
   return false;
 }
 
-// What lowering asks about domains, which is to have one answer for all sizes.
+// What lowering asks about domains, which is to have one answer for all sizes. (Whether a sum has
+// a term decides nothing: without one it is 0.)
 std::vector<bool> answers(const Kernel& kernel) {
   std::vector<bool> all;
   for (const KernelStage& stage : kernel.stages) {
-    all.push_back(covers_output(stage.contraction, kernel.tensors));
-    for (const Piece& piece : stage.contraction.pieces) {
-      all.push_back(surely_nonempty(piece));
-      all.push_back(stores_all_parallel_dims(stage.contraction, piece));
+    const Contraction& c = stage.contraction;
+    bool zero_if_empty = c.aggregation == Aggregation::sum && !c.fill;
+    all.push_back(covers_output(c, kernel.tensors));
+    for (const Piece& piece : c.pieces) {
+      all.push_back(zero_if_empty || surely_nonempty(piece));
+      all.push_back(stores_all_parallel_dims(c, piece));
     }
   }
   return all;
 }
-bool answers_differ(const ClassKernel& of) {
-  std::vector<bool> typical = answers(of.kernel);
-  auto [least, middle, most] = of.span;
-  auto differ = [&](int64_t n) { return answers(with_size(of.kernel, of.extent, n)) != typical; };
-  if (of.extent.bounds.empty()) return differ(least) || differ(most);
-  if (most - least > kMostSizesLookedAt) return true;
-  for (int64_t n = least; n <= most; ++n) {
-    if (differ(n)) return true;
-  }
-  return false;
+// The least size of those that have the typical one's answers, as all up to the largest have: a
+// window may be all outside of what is shorter. nullopt: there are others beside them.
+std::optional<int64_t> least_alike(const ClassKernel& of) {
+  std::vector<bool> expected = answers(of.kernel);
+  auto [least, typical, most] = of.span;
+  auto alike = [&](int64_t n) { return answers(with_size(of.kernel, of.extent, n)) == expected; };
+  if (of.extent.bounds.empty())
+    return alike(least) && alike(most) ? std::optional(least) : std::nullopt;
+  if (most - least > kMostSizesLookedAt) return std::nullopt;
+  int64_t n = most;
+  while (n >= least && alike(n)) --n;
+  return n < typical ? std::optional(n + 1) : std::nullopt;
 }
 
 std::string why_not(const ClassKernel& of) {
@@ -222,13 +227,22 @@ std::string why_not(const ClassKernel& of) {
   }
   if (indexed_by_data(of.kernel, of.extent)) return "an index that data gives into what grows";
   if (indexed_by_fractions(of.kernel, of.extent)) return "fractions as indices of what grows";
-  return answers_differ(of) ? "a domain of another form at another size" : "";
+  return "";
+}
+
+// Of the size that the extent is; where it is none of them, of any.
+const Instances& instances_of(const Pair& extent, const AllInstances& all) {
+  auto is = [&](const Instances& i) {
+    return i.span.typical == extent.one && i.other == extent.two;
+  };
+  auto at = std::find_if(all.begin(), all.end(), is);
+  return at == all.end() ? all.front() : *at;
 }
 
 }  // namespace
 
 ClassFound for_instances(const Kernel& typical, const Kernel& other, const Target& target,
-                         const Instances& of) {
+                         const AllInstances& all) {
   if (is_gpu(target)) return {std::nullopt, "code for a GPU"};
   ClassKernel found{canonical(typical), {}, 0, {}};
   found.kernel.name = typical.name;
@@ -242,6 +256,7 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
   if (!open) return {std::nullopt, why};
   found.extent = std::move(*open);
   found.size = extent.one;
+  const Instances& of = instances_of(extent, all);
   // The extent grows with the program's size.
   int64_t apart = of.span.typical - of.other;
   if (extent.apart() % apart != 0 || extent.apart() / apart < 1) {
@@ -258,6 +273,9 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
   }
   why = why_not(found);
   if (!why.empty()) return {std::nullopt, why};
+  std::optional<int64_t> least = least_alike(found);
+  if (!least) return {std::nullopt, "a domain of another form at another size"};
+  found.extent.least = *least;  // smaller ones were not looked at
   if (!complete(found)) return {std::nullopt, "more elements than indices hold"};
   return {std::move(found), {}};
 }

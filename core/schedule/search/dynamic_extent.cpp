@@ -108,7 +108,7 @@ std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel) {
   int64_t above = piece->box[walk.iterator] - walk.size.offset;
   if (above % walk.size.factor != 0) return std::nullopt;
   int64_t size = above / walk.size.factor;
-  if (size < 1 || size > of.extent.most) return std::nullopt;
+  if (size < of.extent.least || size > of.extent.most) return std::nullopt;
   Kernel there = with_size(of.kernel, of.extent, size);
   return text_of_structure(there) == text_of_structure(kernel) ? std::optional(size) : std::nullopt;
 }

@@ -49,7 +49,8 @@ struct DynamicExtent {
   std::vector<Walk> walks;  // never empty in a kernel for a class
   std::vector<Bound> bounds;
   std::vector<Literal> literals;
-  int64_t most = 0;  // it is in [1, most]
+  // It is in [1, most]; kernels of less than `least` are others all the same.
+  int64_t least = 1, most = 0;
 
   // How the iterator grows; nullopt: it does not.
   std::optional<Growth> of(StageId stage, size_t piece, IteratorId iterator) const;
@@ -87,12 +88,15 @@ struct Instances {
   SizeSpan span;
   int64_t other = 0;
 };
+// Of each size of the program that is open, at least one: a kernel's class is that of the size that
+// its extent is.
+using AllInstances = std::vector<Instances>;
 struct ClassFound {
   std::optional<ClassKernel> kernel;
   std::string why_not;  // in words, for who asks why a kernel has code for each size
 };
 ClassFound for_instances(const Kernel& typical, const Kernel& other, const Target& target,
-                         const Instances& of);
+                         const AllInstances& of);
 // The extent with which the kernel is the class's, cell by cell; nullopt: it is another kernel.
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
 // The kernel with another extent.

@@ -118,6 +118,12 @@ void TuningRecords::load() {
   if (!why.empty() && log_) log_("tuning records " + name_ + " ignored: " + why);
 }
 
+bool TuningRecords::empty() {
+  std::lock_guard lock(mutex_);
+  load();
+  return known_.empty();
+}
+
 std::vector<RankedSchedule> TuningRecords::ranking(const std::string& kernel) {
   std::lock_guard lock(mutex_);
   load();

@@ -46,6 +46,8 @@ class TuningRecords {
 
   const std::string& processor() const { return processor_; }
 
+  // Whether there is none of any kernel, in files neither.
+  bool empty();
   // By the kernel's text, the best first; what other processes have written meanwhile counts.
   std::vector<RankedSchedule> ranking(const std::string& kernel);
   // The schedule of the first of them.

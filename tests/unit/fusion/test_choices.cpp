@@ -54,5 +54,26 @@ TEST(Choices, NestedQuestionsAreNotOnRecord) {
   EXPECT_TRUE(ask(false));
 }
 
+// Who is told no need not make what is asked about; any other answer is still to be asked for.
+TEST(Choices, DeclinedOnRecord) {
+  ChoiceRecord record;
+  EXPECT_FALSE(declined("a"));
+  {
+    RecordedChoices now(record);
+    EXPECT_FALSE(declined("a"));  // nothing is on record yet
+    EXPECT_FALSE(agreed("a", [] { return false; }));
+    EXPECT_TRUE(agreed("b", [] { return true; }));
+    EXPECT_FALSE(choices_are_repeated());
+  }
+  RepeatedChoices again(record);
+  EXPECT_TRUE(choices_are_repeated());
+  EXPECT_TRUE(declined("a"));
+  EXPECT_FALSE(declined("a")) << "it is taken";
+  EXPECT_FALSE(declined("b"));
+  EXPECT_TRUE(agreed("b", [] { return false; })) << "it is still there";
+  EXPECT_FALSE(declined("c"));
+  EXPECT_EQ(again.answered_anew(), 0U);
+}
+
 }  // namespace
 }  // namespace tile
