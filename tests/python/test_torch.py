@@ -5,6 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 import tilejit as tile  # noqa: E402
 
 warnings.filterwarnings("ignore", message="Guards may run slower")
@@ -53,7 +55,7 @@ PROGRAMS = [
      [(3, 4), (4,)], lambda x, g: x / torch.sqrt((x * x).mean(1, keepdim=True) + 0.1) * g),
     ("upsample", "function (X[N]) -> (Y) { Y[2*i + j: 2*N] = +(X[i]), j < 2; }", [(5,)], lambda x: x.repeat_interleave(2)),
     ("depthwise", "function (X[C, W], K[C, R]) -> (Y) { Y[c, w: C, W - R + 1] = +(X[c, w + r] * K[c, r]); }", [(3, 6), (3, 2)],
-     lambda x, k: torch.nn.functional.conv1d(x[None], k[:, None], groups=3)[0]),
+     lambda x, k: torch.nn.functional.conv1d(x[None], k[:, None], groups=x.shape[0])[0]),
     ("reshape", "function (X[M, N]) -> (Y) { Y = reshape(X, M * N); }", [(3, 4)], torch.flatten),
     ("square_distance", "function (X[M, D], Y[N, D]) -> (O) { O[i, j: M, N] = +((X[i, d] - Y[j, d]) * (X[i, d] - Y[j, d])); }",
      [(3, 2), (4, 2)], lambda x, y: ((x[:, None] - y[None]) ** 2).sum(2)),
@@ -81,7 +83,20 @@ def test_program(name, text, shapes, eager):
     torch.library.opcheck(op.overload, args)
 
 
-@pytest.mark.parametrize("name, text, shapes, eager", PROGRAMS[::5], ids=IDS[::5])
+@pytest.mark.parametrize("name, text, shapes, eager", PROGRAMS, ids=IDS)
+def test_rows_and_checkpoints(name, text, shapes, eager):
+    op = made(name, text)
+    rows = [torch.stack([a.detach(), 0.5 * a.detach(), a.detach() - 1]) for a in inputs(shapes)]
+    expected = torch.stack([eager(*(r[i] for r in rows)) for i in range(3)])
+    torch.testing.assert_close(torch.vmap(op)(*rows), expected)
+    ours, theirs = inputs(shapes), inputs(shapes)
+    (checkpoint(op, *ours, use_reentrant=False) ** 2).sum().backward()
+    (eager(*theirs) ** 2).sum().backward()
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("name, text, shapes, eager", PROGRAMS, ids=IDS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compile(name, text, shapes, eager, dynamic):
     op = made(name, text)
@@ -122,7 +137,6 @@ def test_vmap():
 
 
 def test_checkpoint_and_hessian():
-    from torch.utils.checkpoint import checkpoint
     op = made("softmax", PROGRAMS[4][1])
     x, y = inputs([(3, 5)])[0], inputs([(3, 5)])[0]
     (checkpoint(op, x, use_reentrant=False) ** 2).sum().backward()

@@ -21,6 +21,11 @@ _TYPES = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
+# Asked at every call.
+_is_compiling = torch.compiler.is_compiling
+_is_transforming = torch._C._are_functorch_transforms_active
+_modes = torch._C._len_torch_dispatch_stack
+
 _libraries: dict[str, torch.library.Library] = {}
 _cuda_engines: dict[int, Engine] = {}
 
@@ -59,6 +64,7 @@ class Op:
         self._inputs = [declared[n] for n in program.inputs]  # parameters with defaults come last
         self._tensors = sum("default" not in i for i in self._inputs)
         self._run = _core.Unchecked(program)
+        self._eager = _core.Eager(program, self._tensors, _PLAIN)
         self.vjps: dict[tuple[str, tuple[int, ...]], Op] = {}
         self._on_cuda: dict[int, Any] = {}
         self._register()
@@ -71,20 +77,19 @@ class Op:
     # Calls.
 
     def __call__(self, *args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return self.overload(*args)
-        if torch._C._are_functorch_transforms_active():
+        if _is_transforming():
             return self._transformed.apply(*args)
-        # What the dispatcher has to see: modes, subclasses and other devices.
-        if not self._is_plain(args):
+        if _modes() > 0:
             return self.overload(*args)
-        if torch.is_grad_enabled() and any(a.requires_grad for a in args[:self._tensors]):
-            return self._function.apply(*args)
-        return self._run(*args)
+        result = self._eager(*args)
+        if result is not NotImplemented:
+            return result
+        # What the dispatcher has to see: subclasses and other devices.
+        return self._function.apply(*args) if self._is_plain(args) else self.overload(*args)
 
     def _is_plain(self, args: Sequence[Any]) -> bool:
-        if torch._C._len_torch_dispatch_stack() > 0:
-            return False
         return len(args) >= self._tensors and all(type(a) in _PLAIN and a.is_cpu for a in args[:self._tensors])
 
     def _run_cuda(self, *args: Any) -> Any:
@@ -165,19 +170,21 @@ class Op:
         return self.vjps[key]
 
     def _gradients(self, args: Sequence[Any], needed: Sequence[bool], grads: Sequence[Any]) -> list[Any]:
-        wrt = tuple(i for i in range(self._tensors) if needed[i])
+        wrt = tuple([i for i in range(self._tensors) if needed[i]])
         total: list[Any] = [None] * len(args)
         for output, grad in zip(self.program.outputs, grads):
             if grad is None or not wrt:
                 continue
             results = self.vjp(output, wrt)(*args[:self._tensors], grad, *args[self._tensors:])
             for i, result in zip(wrt, results if isinstance(results, tuple) else (results,)):
-                result = result.to(args[i].dtype)
+                if result.dtype != args[i].dtype:
+                    result = result.to(args[i].dtype)
                 total[i] = result if total[i] is None else total[i] + result
         return total
 
     def _backward_of_op(self, ctx: Any, *grads: Any) -> Any:
-        total = self._gradients([*ctx.saved_tensors, *ctx.parameters], ctx.needs_input_grad, grads)
+        parameters = getattr(ctx, "parameters", ())
+        total = self._gradients((*ctx.saved_tensors, *parameters), ctx.needs_input_grad, grads)
         return total[0] if len(total) == 1 else tuple(total)
 
     # vmap.
@@ -199,7 +206,7 @@ def _check_same(a: Any, b: Any, name: str) -> None:
 
 
 def _setup_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-    ctx.save_for_backward(*(a for a in inputs if isinstance(a, torch.Tensor)))
+    ctx.save_for_backward(*[a for a in inputs if isinstance(a, torch.Tensor)])
     ctx.parameters = [a for a in inputs if not isinstance(a, torch.Tensor)]
     ctx.set_materialize_grads(False)
 
@@ -227,15 +234,24 @@ def _transformable_function(op: Op) -> Any:
 
 def _autograd_function(op: Op) -> Any:
     """For eager calls: less work than the dispatcher's way."""
+    run, tensors = op._run, op._tensors
 
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            _setup_context(ctx, args, None)
-            results = op._run(*args)
-            whole = [r for r in (results if isinstance(results, tuple) else (results,)) if not r.is_floating_point()]
-            if whole:
-                ctx.mark_non_differentiable(*whole)
+            if len(args) == tensors:
+                ctx.save_for_backward(*args)
+            else:
+                ctx.save_for_backward(*args[:tensors])
+                ctx.parameters = args[tensors:]
+            ctx.set_materialize_grads(False)
+            results = run(*args)
+            if isinstance(results, tuple):
+                whole = [r for r in results if not r.is_floating_point()]
+                if whole:
+                    ctx.mark_non_differentiable(*whole)
+            elif not results.is_floating_point():
+                ctx.mark_non_differentiable(results)
             return results
 
         @staticmethod
