@@ -50,29 +50,18 @@ bool is_sum_in_f32(const Contraction& c) {
   return c.aggregation == Aggregation::sum && c.accumulator == DType::f32 && c.outputs.size() == 1;
 }
 
-class FormFinder {
+// What the stages of a kernel read, and over what they run.
+class StageReader {
  public:
-  explicit FormFinder(const Kernel& kernel) : kernel_(kernel) {}
+  explicit StageReader(const Kernel& kernel) : kernel_(kernel) {}
 
-  std::optional<StreamForm> run() {
-    if (!has_stream(kernel_) || !broken_rows(kernel_).empty()) return std::nullopt;
-    map_ = row_map(kernel_);
-    const KernelStage& first = kernel_.stages[0];
-    form_.columns = piece(0).box[first.stream];
-    if (!bodies_fit() || !products() || !choose_row() || !copy_factors()) return std::nullopt;
-    if (!other_stages()) return std::nullopt;
-    if (form_.running > 0) return running_form();
-    return form_.sums.empty() ? std::nullopt : std::optional(form_);
-  }
-
- private:
+ protected:
   const Contraction& contraction(size_t s) const { return kernel_.stages[s].contraction; }
   const Piece& piece(size_t s) const { return contraction(s).pieces[0]; }
   IteratorId iterator(size_t stage, RowId row) const { return kernel_.stages[stage].rows[row]; }
   static Rational coefficient(const Index& index, IteratorId u) {
     return index.affine.coefficient(u);
   }
-  bool narrow(TensorId id) const { return kernel_.tensors[id].type == form_.type; }
 
   // Every thread computes whole elements of its own: loops inside would run for each.
   bool bodies_fit() const {
@@ -123,6 +112,61 @@ class FormFinder {
     return std::any_of(index.begin(), index.end(),
                        [&](const Index& i) { return !coefficient(i, u).is_zero(); });
   }
+
+  // A condition as numbers: the coefficients of the rows and of the streamed axis, and its bounds.
+  using Condition = std::tuple<std::vector<Rational>, int64_t, int64_t>;
+  static bool before(const Condition& a, const Condition& b) {
+    return std::lexicographical_compare(std::get<0>(a).begin(), std::get<0>(a).end(),
+                                        std::get<0>(b).begin(), std::get<0>(b).end()) ||
+           (std::get<0>(a) == std::get<0>(b) &&
+            std::tie(std::get<1>(a), std::get<2>(a)) < std::tie(std::get<1>(b), std::get<2>(b)));
+  }
+  std::vector<Condition> conditions_of(size_t s) const {
+    std::vector<Condition> list;
+    for (const Constraint& given : piece(s).constraints) {
+      Constraint c = integral(given);
+      std::vector<Rational> form{c.form.constant};
+      for (IteratorId u : shared_iterators(kernel_.stages[s])) {
+        form.push_back(c.form.coefficient(u));
+      }
+      list.emplace_back(std::move(form), c.lo, c.hi);
+    }
+    std::sort(list.begin(), list.end(), before);
+    return list;
+  }
+  // Its conditions are of the rows and the streamed axis.
+  bool only_shared(size_t s) const {
+    IdVector<RowId, IteratorId> shared = shared_iterators(kernel_.stages[s]);
+    for (const Constraint& c : piece(s).constraints) {
+      if (c.integral && !c.form.is_integral()) return false;
+      for (size_t u : iterators_in(c.form)) {
+        bool known = std::find(shared.begin(), shared.end(), IteratorId(u)) != shared.end();
+        if (!known && piece(s).box[u] != 1) return false;
+      }
+    }
+    return true;
+  }
+
+  const Kernel& kernel_;
+};
+
+class FormFinder : private StageReader {
+ public:
+  using StageReader::StageReader;
+
+  std::optional<StreamForm> run() {
+    if (!has_stream(kernel_) || !broken_rows(kernel_).empty()) return std::nullopt;
+    map_ = row_map(kernel_);
+    const KernelStage& first = kernel_.stages[0];
+    form_.columns = piece(0).box[first.stream];
+    if (!bodies_fit() || !products() || !choose_row() || !copy_factors()) return std::nullopt;
+    if (!other_stages()) return std::nullopt;
+    if (form_.running > 0) return running_form();
+    return form_.sums.empty() ? std::nullopt : std::optional(form_);
+  }
+
+ private:
+  bool narrow(TensorId id) const { return kernel_.tensors[id].type == form_.type; }
 
   // Lines along `inner`, which nothing else moves, one for each value of `line`.
   bool copies(size_t s, StreamedFactor& f) const {
@@ -304,40 +348,6 @@ class FormFinder {
     return true;
   }
 
-  // A condition as numbers: the coefficients of the rows and of the streamed axis, and its bounds.
-  using Condition = std::tuple<std::vector<Rational>, int64_t, int64_t>;
-  static bool before(const Condition& a, const Condition& b) {
-    return std::lexicographical_compare(std::get<0>(a).begin(), std::get<0>(a).end(),
-                                        std::get<0>(b).begin(), std::get<0>(b).end()) ||
-           (std::get<0>(a) == std::get<0>(b) &&
-            std::tie(std::get<1>(a), std::get<2>(a)) < std::tie(std::get<1>(b), std::get<2>(b)));
-  }
-  std::vector<Condition> conditions_of(size_t s) const {
-    std::vector<Condition> list;
-    for (const Constraint& given : piece(s).constraints) {
-      Constraint c = integral(given);
-      std::vector<Rational> form{c.form.constant};
-      for (IteratorId u : shared_iterators(kernel_.stages[s])) {
-        form.push_back(c.form.coefficient(u));
-      }
-      list.emplace_back(std::move(form), c.lo, c.hi);
-    }
-    std::sort(list.begin(), list.end(), before);
-    return list;
-  }
-  // Its conditions are of the rows and the streamed axis.
-  bool only_shared(size_t s) const {
-    IdVector<RowId, IteratorId> shared = shared_iterators(kernel_.stages[s]);
-    for (const Constraint& c : piece(s).constraints) {
-      if (c.integral && !c.form.is_integral()) return false;
-      for (size_t u : iterators_in(c.form)) {
-        bool known = std::find(shared.begin(), shared.end(), IteratorId(u)) != shared.end();
-        if (!known && piece(s).box[u] != 1) return false;
-      }
-    }
-    return true;
-  }
-
   // What has columns of its own is read in its own tile only, and no result leaves before the end.
   bool reads_fit() const {
     auto tile_of = [&](size_t s) {
@@ -365,7 +375,6 @@ class FormFinder {
     return true;
   }
 
-  const Kernel& kernel_;
   RowMap map_;
   StreamForm form_;
   size_t blocks_ = 0;  // stages of weights with loops of their own
