@@ -61,8 +61,10 @@ void peel_remainder(Kernel& kernel, const Target& target) {
   if (!parallel_dim.valid()) return;
   const Contraction& c = kernel.stages[0].contraction;
   const Piece& whole = c.pieces[0];
-  int64_t lanes = PieceFacts(whole, c, kernel, target).lanes;
-  int64_t size = whole.box[parallel_dim], edge = size % lanes;
+  int64_t size = whole.box[parallel_dim];
+  // Whole vectors of bytes are whole vectors of every type.
+  if (size % std::max(1, target.vector_bits / 8) == 0) return;
+  int64_t lanes = PieceFacts(whole, c, kernel, target).lanes, edge = size % lanes;
   if (edge == 0 || edge * kThinShare >= lanes || size < lanes) return;
   Kernel divided = kernel;
   divided.stages[0].contraction.pieces = {part(whole, parallel_dim, 0, size - edge),

@@ -50,13 +50,11 @@ ClassStep class_step(ClassKernel kernel) {
 }
 
 ClassProgram::Found ClassProgram::step_of(size_t number, const Kernel& kernel) const {
-  if (number >= steps.size()) return {std::nullopt, "other kernels at the class's typical size"};
-  if (!steps[number]) return {std::nullopt, why_not[number]};
+  if (number >= steps.size()) return {nullptr, 0, "other kernels at the class's typical size"};
+  if (!steps[number]) return {nullptr, 0, why_not[number]};
   std::optional<int64_t> extent = extent_in(steps[number]->kernel, kernel);
-  if (!extent) return {std::nullopt, "another kernel at this size"};
-  Found found{steps[number], {}};
-  found.step->kernel.size = *extent;
-  return found;
+  if (!extent) return {nullptr, 0, "another kernel at this size"};
+  return {steps[number], *extent, {}};
 }
 
 std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes) {
@@ -84,7 +82,9 @@ ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllIn
     made.why_not.back() = "no loops";
     if (one == nullptr || two == nullptr) continue;
     ClassFound found = for_instances(*one, *two, target, sizes);
-    if (found.kernel) made.steps.back() = class_step(std::move(*found.kernel));
+    if (found.kernel) {
+      made.steps.back() = std::make_shared<const ClassStep>(class_step(std::move(*found.kernel)));
+    }
     made.why_not.back() = std::move(found.why_not);
   }
   return made;

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,15 @@ std::string key_of(const Kernel& kernel);
 
 struct ClassProgram {
   ChoiceRecord choices;
-  // Of each step; nullopt: it does not depend on the size, or in a way that launches cannot give.
-  std::vector<std::optional<ClassStep>> steps;
+  // Of each step; null: it does not depend on the size, or in a way that launches cannot give.
+  std::vector<std::shared_ptr<const ClassStep>> steps;
   std::vector<std::string> why_not;  // of each step without a class, in words
 
-  // The class that the kernel, step number `number` under these choices, is in, with its extent at
-  // hand; without one the reason in words.
+  // The class that the kernel, step number `number` under these choices, is in, and its extent;
+  // without one the reason in words.
   struct Found {
-    std::optional<ClassStep> step;
+    std::shared_ptr<const ClassStep> step;
+    int64_t extent = 0;
     std::string why_not;
   };
   Found step_of(size_t number, const Kernel& kernel) const;

@@ -111,15 +111,15 @@ size_t memory_of(const ClassForm& form) {
 }
 
 // The kernel's schedule; with the kernel of its class where that is to run.
-std::optional<ClassStep> choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
-                                         Launch& launch) {
-  if (take_tuned(*e.engine, kernel, launch)) return std::nullopt;
+ClassProgram::Found choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
+                                    Launch& launch) {
+  if (take_tuned(*e.engine, kernel, launch)) return {};
   ClassProgram::Found of = class_of(e, kernel, number);
   std::optional<Schedule> shared = of.step ? schedule_of(*e.engine, *of.step) : std::nullopt;
-  if (of.step && !shared) of = {std::nullopt, "no schedule that serves all sizes"};
+  if (of.step && !shared) of = {nullptr, 0, "no schedule that serves all sizes"};
   launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
   launch.own_code_because = std::move(of.why_not);
-  return std::move(of.step);
+  return of;
 }
 
 void take_class(const Executable& e, const ClassStep& of, Launch& launch,
@@ -127,7 +127,7 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   const Target& target = e.engine->target();
   auto make = [&] {
     ClassForm form = class_form(of.kernel, launch.schedule, target, passes);
-    form.key = e.engine->kernels().key_of(form.nest, target);
+    form.key = e.engine->kernels().key_of(*form.nest, target);
     return form;
   };
   // Who watches sees the form made.
@@ -143,19 +143,19 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
     auto at = std::find(of_class.begin(), of_class.end(), p.source) - of_class.begin();
     p.source = launch.arguments.at(static_cast<size_t>(at));
   }
-  launch.parameters = {of.kernel.size};
 }
 
 Launch launch_of(Executable& e, const Kernel& kernel, size_t number, const PassOptions& passes) {
   Launch launch;
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
-  std::optional<ClassStep> of_class;
+  ClassProgram::Found of_class;
   run_pass(
       kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, number, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
-  if (of_class) {
-    take_class(e, *of_class, launch, passes);
+  if (of_class.step) {
+    take_class(e, *of_class.step, launch, passes);
+    launch.parameters = {of_class.extent};
     return launch;
   }
   launch.nest = lowered(e, kernel, launch.schedule, passes);
@@ -220,7 +220,7 @@ void make_codes(Executable& e) {
     make_code(e, e.launches[i], own.observer);
     run_pass(
         kAvoidSpills, own, [&] { drop_spilling(e, e.launches[i]); },
-        [&] { return print(e.launches[i].nest); });
+        [&] { return print(*e.launches[i].nest); });
   };
   parallel_for(e.launches.size(), make, e.engine->pool());
 }
@@ -245,8 +245,8 @@ void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
   KernelCache& kernels = e.engine->kernels();
   const Target& target = e.engine->target();
   // A class's form knows the key: its text is long.
-  if (launch.key.empty()) launch.key = kernels.key_of(launch.nest, target);
-  launch.code = kernels.get(launch.key, launch.nest, target, observer);
+  if (launch.key.empty()) launch.key = kernels.key_of(*launch.nest, target);
+  launch.code = kernels.get(launch.key, *launch.nest, target, observer);
   for (PrepackedCopy& p : launch.prepared) {
     p.key = kernels.key_of(p.nest, target);
     p.code = kernels.get(p.key, p.nest, target, observer);

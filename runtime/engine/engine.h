@@ -78,7 +78,7 @@ struct Statistics {
 
 // A kernel for a class of sizes under one of its schedules, without code.
 struct ClassForm {
-  nest::Nest nest;
+  CopyOnWrite<nest::Nest> nest;
   std::string key;  // of its code in the kernel cache
   std::vector<PrepackedCopy> prepared;
 };

@@ -12,6 +12,7 @@
 #include "core/kernel/schedule.h"
 #include "core/nest/nest.h"
 #include "core/schedule/search/parametric_tiling.h"
+#include "core/support/copy_on_write.h"
 #include "runtime/engine/concurrency/epoch.h"
 #include "runtime/engine/launch/call_plan.h"
 #include "runtime/engine/parameters.h"
@@ -104,7 +105,7 @@ struct Launch {
   Schedule schedule;
   // The record that tuning left of the schedule; null: the model chose it.
   std::shared_ptr<const RankedSchedule> record;
-  nest::Nest nest;
+  CopyOnWrite<nest::Nest> nest;  // sizes of a class have one
 };
 
 // A final copy for outputs that share storage with an input, a view or another output.

@@ -81,11 +81,12 @@ ClassProgram::Found class_of(const Executable& e, const Kernel& kernel, size_t n
   bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
                            [&](TensorId id) { return strides[id].empty(); });
   if (e.own_code) return {};
-  if (!dense) return {std::nullopt, "inputs with strides"};
+  if (!dense) return {nullptr, 0, "inputs with strides"};
   if (e.sizes) return e.sizes->step_of(number, kernel);
   std::optional<ClassKernel> found = for_class_of_sizes(kernel, e.engine->target());
   if (!found) return {};
-  return {class_step(std::move(*found)), {}};
+  int64_t extent = found->size;
+  return {std::make_shared<const ClassStep>(class_step(std::move(*found))), extent, {}};
 }
 
 namespace {

@@ -146,7 +146,7 @@ TEST(ClassKernels, ParametersOfLaunches) {
     EXPECT_EQ(dense->launches.at(0).parameters, std::vector<int64_t>{17});
   }
   auto parameters = [&] { return dense->launches.at(0).parameters.size(); };
-  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), parameters());
+  EXPECT_EQ(dense->launches.at(0).nest->launch_parameter_count(), parameters());
   std::shared_ptr<const Executable> strided = program->executable(layouts(17, {2048, 1}));
   EXPECT_TRUE(strided->launches.at(0).parameters.empty());
   Kernel kernel = *compile_stages(*program->executable(layouts(23, {})))->launches[0].kernel;
@@ -155,7 +155,7 @@ TEST(ClassKernels, ParametersOfLaunches) {
   EXPECT_TRUE(
       loaded(engine, kDense.text)->executable(layouts(23, {}))->launches[0].parameters.empty());
   dense = tuned(*dense, 1);
-  EXPECT_EQ(dense->launches.at(0).nest.launch_parameter_count(), parameters());
+  EXPECT_EQ(dense->launches.at(0).nest->launch_parameter_count(), parameters());
   std::vector<HostTensor> inputs{integers({17, 1024}, 1), integers({1024, 500}, 2),
                                  integers({500}, 3)};
   EXPECT_EQ(run_code(*dense, inputs)[0].bytes, interpret(dense->bound, inputs).outputs[0].bytes);

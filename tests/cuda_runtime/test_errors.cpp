@@ -131,7 +131,7 @@ TEST_F(Errors, FailedLaunchNamesItsKernel) {
   std::shared_ptr<LoadedProgram> program = program_of(engine, kDouble);
   std::vector<TensorView> inputs = {view(a)};
   std::string kernel =
-      program->executable(std::span<const TensorView>(inputs))->launches[0].nest.name;
+      program->executable(std::span<const TensorView>(inputs))->launches[0].nest->name;
   fake_driver().fail("cuLaunchKernelEx", CUDA_ERROR_INVALID_VALUE, 0);
   Diagnostic d = failure_of([&] { run_on(engine, kDouble, {view(a)}); });
   EXPECT_THAT(d.message, HasSubstr("launching kernel " + kernel));
@@ -149,7 +149,7 @@ TEST_F(Errors, ErrorOfAnEarlierLaunchIsToldLater) {
                     std::function<void()>([&] { engine->session()->synchronize(nullptr); })}) {
     Diagnostic d = failure_of(work);
     EXPECT_EQ(d.code, "launch");
-    EXPECT_THAT(d.message, HasSubstr("kernel " + e->launches[0].nest.name));
+    EXPECT_THAT(d.message, HasSubstr("kernel " + e->launches[0].nest->name));
     EXPECT_THAT(d.message, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
 }

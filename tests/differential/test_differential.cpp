@@ -87,7 +87,7 @@ TEST(DifferentialLarge, ProgramsAgreeAndAreVectorised) {
     EXPECT_EQ(difference(expected, run_code(*e, drawn.inputs), drawn.exact), "");
     for (const Launch& launch : e->launches) {
       if (launch.sort) continue;
-      StoreCount count = count_stores(launch.nest);
+      StoreCount count = count_stores(*launch.nest);
       if (count.all < 4096 / 16) continue;
       ++kernels;
       if (count.scalar * 2 > count.all) {

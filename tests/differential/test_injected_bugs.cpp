@@ -153,7 +153,7 @@ bool caught_in_nest(NestBug bug) {
     RandomCase drawn = random_case(seed);
     auto e = std::make_shared<Executable>(*compiled(engine, drawn));
     bool broken = false;
-    for (Launch& launch : e->launches) broken = broken || bug(launch.nest.body);
+    for (Launch& launch : e->launches) broken = broken || bug(launch.nest.change().body);
     if (!broken) continue;
     try {
       Interpretation expected = interpret(e->bound, drawn.inputs, {}, true);

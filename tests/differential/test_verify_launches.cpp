@@ -15,10 +15,10 @@ Launch launch(const std::vector<TensorId>& reads, TensorId write) {
   Launch l;
   for (TensorId id : reads) {
     l.arguments.push_back(id);
-    l.nest.buffers.emplace_back();
+    l.nest.change().buffers.emplace_back();
   }
   l.arguments.push_back(write);
-  l.nest.buffers.emplace_back().written = true;
+  l.nest.change().buffers.emplace_back().written = true;
   return l;
 }
 

@@ -132,7 +132,7 @@ void run_kernel(const Launch& launch, Memory& memory, std::vector<HostTensor>& a
   std::vector<HostTensor*> pointers;
   for (HostTensor& t : arguments) pointers.push_back(&t);
   for (HostTensor& t : copies) pointers.push_back(&t);
-  nest::interpret(launch.nest, pointers, launch.parameters);
+  nest::interpret(*launch.nest, pointers, launch.parameters);
 }
 
 // The arguments are the operands, of which the state is the first, and the result.
@@ -148,7 +148,7 @@ void run_loop(const StepLoop& loop, std::vector<HostTensor>& arguments) {
 bool writes(const Launch& launch, size_t argument) {
   if (launch.sort) return argument == 1;
   if (launch.loop) return argument + 1 == launch.arguments.size();
-  return launch.nest.buffers[argument].written;
+  return launch.nest->buffers[argument].written;
 }
 
 }  // namespace

@@ -59,6 +59,33 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
   return out;
 }
 
+// Numbers of a contraction that are the same where fingerprints are, whatever is renamed meanwhile.
+std::vector<int64_t> outline(const BoundProgram& program, const Contraction& c) {
+  const BoundTensor& made = program.tensors[c.outputs[0]];
+  std::vector<int64_t> numbers{static_cast<int64_t>(c.aggregation),
+                               static_cast<int64_t>(made.type)};
+  auto put = [&](const std::vector<int64_t>& list) {
+    numbers.push_back(static_cast<int64_t>(list.size()));
+    numbers.insert(numbers.end(), list.begin(), list.end());
+  };
+  put(made.shape);
+  for (const Piece& piece : c.pieces) {
+    put(piece.box);
+    numbers.push_back(static_cast<int64_t>(piece.constraints.size()));
+    numbers.push_back(static_cast<int64_t>(piece.loads.size()));
+  }
+  return numbers;
+}
+
+// How many contractions have an outline: of those that are alone no text is made.
+std::map<std::vector<int64_t>, int> outlines(const BoundProgram& program) {
+  std::map<std::vector<int64_t>, int> counts;
+  for (const BoundStatement& statement : program.statements) {
+    if (const auto* c = std::get_if<Contraction>(&statement)) ++counts[outline(program, *c)];
+  }
+  return counts;
+}
+
 void rename_reads(BoundStatement& statement, const std::map<TensorId, TensorId>& same) {
   auto renamed = [&](TensorId& id) {
     auto it = same.find(id);
@@ -89,6 +116,7 @@ bool is_output(const BoundProgram& program, TensorId id) {
 }  // namespace
 
 void share_common_subexpressions(BoundProgram& program, const Target&) {
+  std::map<std::vector<int64_t>, int> alike = outlines(program);
   std::map<std::string, std::vector<TensorId>> seen;
   std::map<TensorId, TensorId> same;
   std::erase_if(program.statements, [&](BoundStatement& statement) {
@@ -96,6 +124,7 @@ void share_common_subexpressions(BoundProgram& program, const Target&) {
     Contraction* c = std::get_if<Contraction>(&statement);
     if (c == nullptr) return false;
     for (Piece& piece : c->pieces) piece.body = tidied(piece.body);
+    if (alike.at(outline(program, *c)) == 1) return false;
     auto [it, first] = seen.try_emplace(fingerprint(program, *c), c->outputs);
     bool returned = std::any_of(c->outputs.begin(), c->outputs.end(),
                                 [&](TensorId id) { return is_output(program, id); });

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/kernel/alike.h"
 #include "core/kernel/canonical.h"
 #include "core/kernel/coverage.h"
 #include "core/schedule/search/dynamic_extent.h"
@@ -268,7 +269,7 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
   };
   found.span = {at(of.span.least), extent.one, at(of.span.most)};
   Kernel there = with_size(found.kernel, found.extent, extent.two);
-  if (text_of_structure(there) != text_of_structure(second)) {
+  if (!alike(there, second)) {
     return {std::nullopt, "another kernel at another size"};
   }
   why = why_not(found);

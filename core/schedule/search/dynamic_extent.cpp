@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/kernel/canonical.h"
+#include "core/kernel/alike.h"
 
 namespace tile {
 namespace {
@@ -89,18 +89,6 @@ Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size
   return other;
 }
 
-// An alternative that was looked at and not taken may leave other numbers of tensors behind.
-std::string text_of_structure(const Kernel& whole) {
-  Kernel kernel = canonical(whole);
-  kernel.shapes.clear();
-  std::set<TensorId> named = accessed(kernel);
-  // What is seen under another shape alone.
-  for (size_t i = 0; i < kernel.tensors.size(); ++i) {
-    if (!named.contains(TensorId(i))) kernel.tensors.change()[i].shape.clear();
-  }
-  return print(kernel);
-}
-
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel) {
   const DynamicExtent::Walk& walk = of.extent.walks.at(0);
   const Piece* piece = find_piece(kernel, walk.of);
@@ -110,7 +98,7 @@ std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel) {
   int64_t size = above / walk.size.factor;
   if (size < of.extent.least || size > of.extent.most) return std::nullopt;
   Kernel there = with_size(of.kernel, of.extent, size);
-  return text_of_structure(there) == text_of_structure(kernel) ? std::optional(size) : std::nullopt;
+  return alike(there, kernel) ? std::optional(size) : std::nullopt;
 }
 
 bool complete(ClassKernel& found) {

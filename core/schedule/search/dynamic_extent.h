@@ -101,9 +101,6 @@ ClassFound for_instances(const Kernel& typical, const Kernel& other, const Targe
 std::optional<int64_t> extent_in(const ClassKernel& of, const Kernel& kernel);
 // The kernel with another extent.
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size);
-// The kernel as text without names and what does not matter to a class: kernels of equal texts are
-// one.
-std::string text_of_structure(const Kernel& kernel);
 // Forgets the program's other tensors and completes the largest extent; false where the kernel's
 // own extent is more than a nest's indices hold.
 bool complete(ClassKernel& found);

@@ -112,7 +112,7 @@ std::string code_text(const Executable& e, const Launch& launch, std::string_vie
   for (const PrepackedCopy& p : launch.prepared) {
     before += e.engine->backend().emit(p.nest, e.engine->target(), stage) + "\n";
   }
-  return before + e.engine->backend().emit(launch.nest, e.engine->target(), stage);
+  return before + e.engine->backend().emit(*launch.nest, e.engine->target(), stage);
 }
 
 // With the nests that make its copies of constants before it.
@@ -120,7 +120,7 @@ std::string nest_text(const Launch& launch) {
   if (launch.sort) return "# sort\n";
   std::string text;
   for (const PrepackedCopy& p : launch.prepared) text += "# once\n" + print(p.nest) + "\n";
-  return text + print(launch.nest);
+  return text + print(*launch.nest);
 }
 
 std::string kernel_text(const Launch& launch) {

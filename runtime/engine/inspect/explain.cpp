@@ -162,7 +162,7 @@ std::string launch_text(const Launch& launch, const std::string& processor, Wind
     }
   }
   Summarizer s;
-  s.block(launch.nest.body, false);
+  s.block(launch.nest->body, false);
   out += "  vectors of " + std::to_string(s.summary.widest_vector) + " elements, " +
          (s.summary.parallel ? "parallel" : "one thread") + ", " +
          std::to_string(s.summary.vector_stores) + " vector and " +

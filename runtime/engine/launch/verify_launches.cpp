@@ -74,7 +74,7 @@ class LaunchVerifier {
       return written;
     }
     std::vector<bool> written;
-    for (const nest::Buffer& b : launch.nest.buffers) written.push_back(b.written);
+    for (const nest::Buffer& b : launch.nest->buffers) written.push_back(b.written);
     const Code::Takes* takes = launch.code ? launch.code->takes() : nullptr;
     if (takes != nullptr) {
       size_t given = launch.arguments.size() + launch.prepared.size();

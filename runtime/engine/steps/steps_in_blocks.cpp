@@ -225,8 +225,8 @@ std::vector<LaunchInBlocks> with_code(const Executable& step, std::vector<GridLa
   std::vector<LaunchInBlocks> launches;
   for (size_t k = 0; k < grids.size(); ++k) {
     Launch launch;
+    for (nest::Buffer& b : grids[k].nest.buffers) b.read_soon = b.written;
     launch.nest = std::move(grids[k].nest);
-    for (nest::Buffer& b : launch.nest.buffers) b.read_soon = b.written;
     make_code(step, launch);
     launches.push_back({launch.code, launch.key, turns[k], std::move(grids[k].made.schedule)});
   }

@@ -44,7 +44,7 @@ Reach reach(const Launch& launch, const nest::Buffer& b) {
   int64_t behind = 1, before = 0;
   for (size_t d = 0; d < b.shape.size(); ++d) {
     int64_t extent =
-        d == 0 && b.extent ? nest::first_extent(launch.nest, b, launch.parameters) : b.shape[d];
+        d == 0 && b.extent ? nest::first_extent(*launch.nest, b, launch.parameters) : b.shape[d];
     int64_t steps = std::max<int64_t>(0, extent - 1);
     (b.strides[d] < 0 ? before : behind) += steps * std::abs(b.strides[d]);
   }
@@ -66,7 +66,7 @@ struct KernelTimer::Memory {
     std::vector<Reach> sizes;
     size_t total = 0;
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      sizes.push_back(reach(launch, launch.nest.buffers[i]));
+      sizes.push_back(reach(launch, launch.nest->buffers[i]));
       total += sizes.back().bytes;
     }
     add_set(sizes);

@@ -64,7 +64,7 @@ void race_launch(const Executable& e, Launch& launch, double budget_ms,
   launch.parameters.clear();
   launch.key.clear();
   std::shared_ptr<const Code> trial = timer.code(launch.schedule);
-  if (trial) e.engine->kernels().keep(launch.nest, e.engine->target(), trial);
+  if (trial) e.engine->kernels().keep(*launch.nest, e.engine->target(), trial);
   make_code(e, launch);
 }
 

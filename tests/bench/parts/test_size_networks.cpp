@@ -96,7 +96,7 @@ class Network {
         const auto* kernel = std::get_if<Kernel>(&steps[i]);
         if (kernel == nullptr) continue;
         ClassProgram::Found of = shared.step_of(i, *kernel);
-        if (of.step && !serves(*of.step)) of = {std::nullopt, "no schedule that serves all sizes"};
+        if (of.step && !serves(*of.step)) of = {nullptr, 0, "no schedule that serves all sizes"};
         if (!of.why_not.empty()) reasons_[of.why_not].insert(n);
         keys[i].insert(of.step ? of.step->key : "own " + key_of(canonical(*kernel)));
       }

@@ -27,7 +27,7 @@ std::shared_ptr<Engine> engine_for(const std::string& architecture,
 void expect_no_spills(const Executable& e, const std::string& name) {
   for (const Launch& launch : e.launches) {
     if (launch.code) {
-      EXPECT_FALSE(launch.code->spills()) << name << ", kernel " << launch.nest.name;
+      EXPECT_FALSE(launch.code->spills()) << name << ", kernel " << launch.nest->name;
     }
   }
 }
