@@ -102,9 +102,10 @@ class StreamFusion {
     std::optional<stream::StepUses> uses;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const Kernel* k = steps_.plain_kernel(i);
-      if (k == nullptr || !stream::makes_scores(k->stages[0].contraction, program_.tensors)) {
-        continue;
-      }
+      const Contraction* c = k == nullptr ? nullptr : &k->stages[0].contraction;
+      bool begins = c != nullptr && stream::makes_scores(*c, program_.tensors) &&
+                    stream::outgrows_factors(*c, program_.tensors);
+      if (!begins) continue;
       if (!uses) uses.emplace(steps_.list(), program_);
       std::optional<stream::Region> region = stream::find_region(steps_.list(), program_, *uses, i);
       if (!region) continue;

@@ -306,6 +306,15 @@ bool makes_scores(const Contraction& c, const BoundTensors& tensors) {
   return rows && columns;
 }
 
+bool outgrows_factors(const Contraction& c, const BoundTensors& tensors) {
+  auto bytes = [&](TensorId id) {
+    return element_count(tensors[id].shape) * static_cast<int64_t>(byte_size(tensors[id].type));
+  };
+  int64_t factors = 0;
+  for (const Access& a : c.pieces[0].loads) factors += bytes(a.tensor);
+  return bytes(c.outputs[0]) > factors;
+}
+
 StepUses::StepUses(const std::vector<std::optional<Step>>& steps, const BoundProgram& program) {
   kept_.insert(program.outputs.begin(), program.outputs.end());
   for (const BoundTensor& t : program.tensors) {

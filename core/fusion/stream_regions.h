@@ -43,5 +43,8 @@ std::optional<Region> find_region(const std::vector<std::optional<Step>>& steps,
 // The statement makes scores: a sum of products of two narrow factors' elements, one of a row and
 // one of a column.
 bool makes_scores(const Contraction& c, const BoundTensors& tensors);
+// They have more bytes than their factors: what is smaller is better stored than made again, and no
+// region begins with it.
+bool outgrows_factors(const Contraction& c, const BoundTensors& tensors);
 
 }  // namespace tile::stream

@@ -70,6 +70,9 @@ class Recomputation {
     for (bool shares : {true, false}) {
       std::vector<Sharing> lists = sharing(region, stay, shares);
       if (lists.empty()) return 0;
+      bool shared = std::any_of(lists.begin(), lists.end(),
+                                [](const Sharing& l) { return l.users.size() > 1; });
+      if (shares && !shared) continue;
       Instead other = layout::own_scores(program_, region, lists);
       double ns = time_of(list, other);
       program_.tensors.resize(tensors);
@@ -90,13 +93,14 @@ class Recomputation {
   size_t staying(const ScoreRegion& region) const {
     std::set<size_t> stay;
     for (size_t user : region.users) {
+      if (!region.reduced.contains(user)) continue;
       std::set<size_t> more = stay;
       more.insert(user);
       std::set<size_t> needed = needed_by(region, more);
       for (size_t u : region.users) {
         if (needed.contains(u)) more.insert(u);
       }
-      if (streams(region, needed)) stay = std::move(more);
+      if (one_axis(region, more) && streams(region, needed)) stay = std::move(more);
     }
     size_t bits = 0, bit = 1;
     for (size_t user : region.users) {
@@ -104,6 +108,16 @@ class Recomputation {
       bit <<= 1;
     }
     return bits;
+  }
+  // A kernel streams one axis.
+  static bool one_axis(const ScoreRegion& region, const std::set<size_t>& users) {
+    std::set<size_t> axes;
+    for (size_t user : users) {
+      auto reduced = region.reduced.find(user);
+      if (reduced == region.reduced.end()) continue;
+      for (const ScoreRegion::Reduced& r : reduced->second) axes.insert(r.axis);
+    }
+    return axes.size() <= 1;
   }
   // Those statements of the region's that the given ones are made of, and themselves.
   std::set<size_t> needed_by(const ScoreRegion& region, const std::set<size_t>& of) const {

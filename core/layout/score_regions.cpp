@@ -37,7 +37,9 @@ class RegionFinder {
       : program_(program), uses_(uses) {}
 
   std::optional<ScoreRegion> at(size_t scores) {
-    if (!makes_scores(scores)) return std::nullopt;
+    bool begins =
+        makes_scores(scores) && stream::outgrows_factors(*contraction(scores), program_.tensors);
+    if (!begins) return std::nullopt;
     rank_ = many(piece(scores));
     std::vector<size_t> open{scores};
     while (!open.empty()) {

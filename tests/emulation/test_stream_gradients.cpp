@@ -70,8 +70,8 @@ std::vector<Training> plain_attentions() {
       attention("window", window, sizes(DType::bf16, 150, 150, 16, 32)),
       attention("prefix", prefix, sizes(DType::bf16, 100, 130, 16, 16)),
       attention("rounded_scores", narrow, sizes(DType::bf16, 33, 65, 17, 31)),
-      attention("f16", f16, sizes(DType::f16, 63, 100, 80, 80)),
-      attention("wide", full, sizes(DType::bf16, 65, 65, 128, 128, 1)),
+      attention("f16", f16, sizes(DType::f16, 75, 100, 80, 80)),
+      attention("wide", full, sizes(DType::bf16, 130, 150, 128, 128, 1)),
       attention("few_rows", full, sizes(DType::bf16, 5, 65, 64, 64, 1)),
       attention("long", causal, sizes(DType::bf16, 333, 333, 16, 16, 1)),
   };
