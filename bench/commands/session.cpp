@@ -28,11 +28,12 @@ double tolerance_of(const Prepared& prepared) {
   return is_float(prepared.output().type()) ? std::max(kTolerance, stated) : stated;
 }
 
-void compare(const std::string& with, double difference, double tolerance) {
+void compare(const std::string& with, double difference, double tolerance,
+             const std::string& more) {
   if (difference <= tolerance) return;
   char text[64];
   std::snprintf(text, sizeof text, "%.3g", difference);
-  fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text);
+  fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text + more);
 }
 
 // The cases of a suite one after the other, so that it is done before the next one begins.
@@ -187,6 +188,23 @@ std::vector<Session::Opponent> Session::opponents(const Prepared& prepared, Resu
   return list;
 }
 
+// Where it is, and how far the peers are from each other: who is alone is wrong, and where all are
+// apart, rounding is.
+std::string Session::where_else(const Prepared& prepared, const Prepared::Difference& off,
+                                const std::vector<Opponent>& others) {
+  std::string text = " in " + off.output;
+  for (size_t i = 0; i < others.size(); ++i) {
+    for (size_t j = i + 1; j < others.size(); ++j) {
+      Prepared::Difference between = prepared.differences(others[i].outputs, others[j].outputs);
+      char number[64];
+      std::snprintf(number, sizeof number, "%.3g", between.most);
+      text += ", " + others[i].name + "'s and " + others[j].name + "'s by " + number + " in " +
+              between.output;
+    }
+  }
+  return text;
+}
+
 // Every peer's result, or the interpreter's where there is no peer.
 std::string Session::check(Prepared& prepared, const std::vector<Opponent>& others) const {
   if (!request_.check) return "";
@@ -194,13 +212,14 @@ std::string Session::check(Prepared& prepared, const std::vector<Opponent>& othe
   prepared.fetch();
   std::string with;
   for (const Opponent& other : others) {
-    compare(other.name, prepared.differences(other.outputs), tolerance_of(prepared));
+    Prepared::Difference off = prepared.differences(prepared.outputs(), other.outputs);
+    compare(other.name, off.most, tolerance_of(prepared), where_else(prepared, off, others));
     with += (with.empty() ? "" : ", ") + other.name;
   }
   if (!with.empty()) return with;
   std::optional<double> off = difference_from_reference(prepared);
   if (!off) return "";
-  compare("the interpreter", *off, tolerance_of(prepared));
+  compare("the interpreter", *off, tolerance_of(prepared), "");
   return "interpreter";
 }
 

@@ -40,6 +40,8 @@ class Session {
   void choose_sizes(const Request& request);
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
   std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
+  static std::string where_else(const Prepared& prepared, const Prepared::Difference& off,
+                                const std::vector<Opponent>& others);
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
   void keep_ceiling(const Prepared& prepared, double amount, Times times, Result& result) const;
   double neighbours_advantage(const Prepared& prepared) const;

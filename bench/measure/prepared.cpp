@@ -62,14 +62,17 @@ Prepared::Prepared(const std::shared_ptr<Engine>& engine, const Case& c) : case_
   work_ = work_of(executable_->bound, engine->target());
 }
 
-double Prepared::differences(const std::vector<Tensor>& expected) const {
-  double worst = 0;
+Prepared::Difference Prepared::differences(const std::vector<Tensor>& got,
+                                           const std::vector<Tensor>& expected) const {
+  Difference worst;
   double share = case_.workload->share;
-  for (size_t i = 0; i < std::min(expected.size(), outputs_.size()); ++i) {
+  const Program& program = program_->program();
+  for (size_t i = 0; i < std::min(expected.size(), got.size()); ++i) {
     std::optional<size_t> before = i < replaced_.size() ? replaced_[i] : std::nullopt;
-    worst =
-        std::max(worst, before ? difference_of_change(outputs_[i], expected[i], inputs_[*before])
-                               : difference(outputs_[i], expected[i], share));
+    double off = before ? difference_of_change(got[i], expected[i], inputs_[*before])
+                        : difference(got[i], expected[i], share);
+    if (off <= worst.most) continue;
+    worst = {off, program.tensors[program.outputs[i]].name};
   }
   return worst;
 }
@@ -163,7 +166,7 @@ std::optional<double> difference_from_reference(Prepared& prepared) {
   prepared.run();
   prepared.fetch();
   reference.run();
-  return prepared.differences(reference.outputs());
+  return prepared.differences(prepared.outputs(), reference.outputs()).most;
 }
 
 }  // namespace tile::bench

@@ -26,9 +26,13 @@ class Prepared {
   size_t temporary_bytes() const;
   // Kernels that have code of their own; others share it.
   size_t distinct_kernels() const;
-  // The largest difference of the outputs from these, which may be fewer; of weights that a step of
-  // training replaces, that of their change.
-  double differences(const std::vector<Tensor>& expected) const;
+  // The largest difference of two contenders' outputs, and in which; of weights that a step of
+  // training replaces, that of their change. The shorter list counts.
+  struct Difference {
+    double most = 0;
+    std::string output = {};
+  };
+  Difference differences(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) const;
   // As text, one for each kernel in the order of launches.
   std::vector<std::string> schedules() const;
   void tune(double budget_ms, const TuningProgress& progress) {

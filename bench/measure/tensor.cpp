@@ -49,18 +49,20 @@ double integer_difference(const Tensor& got, const Tensor& expected, double shar
   return *at;
 }
 
-// The largest difference over the largest magnitude, both beside `before` where there is one.
-double float_difference(const Tensor& got, const Tensor& expected, const Tensor* before) {
-  auto at = [](const Tensor& t, size_t i) {
-    return load_element(t.elements<std::byte>() + i, t.type()).f;
-  };
+double element(const Tensor& t, size_t byte) {
+  return load_element(t.elements<std::byte>() + byte, t.type()).f;
+}
+
+bool one_is_nan(double a, double b) { return std::isnan(a) != std::isnan(b); }
+
+double float_difference(const Tensor& got, const Tensor& expected) {
   double largest = 0, magnitude = std::numeric_limits<double>::min();
   for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
-    double a = at(got, i), b = at(expected, i);
-    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
+    double a = element(got, i), b = element(expected, i);
+    if (one_is_nan(a, b)) return std::numeric_limits<double>::infinity();
     if (std::isnan(a)) continue;
     if (a != b) largest = std::max(largest, std::abs(a - b));
-    magnitude = std::max(magnitude, std::abs(before == nullptr ? b : b - at(*before, i)));
+    magnitude = std::max(magnitude, std::abs(b));
   }
   return largest / magnitude;
 }
@@ -72,7 +74,7 @@ double difference(const Tensor& got, const Tensor& expected, double share) {
     return std::numeric_limits<double>::infinity();
   }
   if (!is_float(got.type())) return integer_difference(got, expected, share);
-  return float_difference(got, expected, nullptr);
+  return float_difference(got, expected);
 }
 
 double difference_of_change(const Tensor& got, const Tensor& expected, const Tensor& before) {
@@ -81,7 +83,15 @@ double difference_of_change(const Tensor& got, const Tensor& expected, const Ten
       return std::numeric_limits<double>::infinity();
     }
   }
-  return float_difference(got, expected, &before);
+  double apart = 0, moved = std::numeric_limits<double>::min();  // squares
+  for (size_t i = 0; i < got.bytes(); i += byte_size(got.type())) {
+    double a = element(got, i), b = element(expected, i), c = element(before, i);
+    if (one_is_nan(a, b)) return std::numeric_limits<double>::infinity();
+    if (std::isnan(a)) continue;
+    apart += (a - b) * (a - b);
+    moved += (b - c) * (b - c);
+  }
+  return std::sqrt(apart / moved);
 }
 
 std::vector<TensorView> views(std::span<const Tensor> tensors) {

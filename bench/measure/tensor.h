@@ -44,8 +44,9 @@ void fill(Tensor& tensor, uint32_t seed, double low = -1, double high = 1);
 // where one is NaN and the other is not. Integers: the largest difference itself,
 // but for `share` of the elements.
 double difference(const Tensor& got, const Tensor& expected, double share = 0);
-// The same of how far both are from what was there before, floats of the same shape and type: a
-// weight after a step of training, of which the step is a small part.
+// How far two values of a weight after a step of training are from each other, over how far the
+// second one is from the weight before: roots of sums of squares, as a sum that is zero but for its
+// rounding may be let through by relu in one library and not in another, which a few elements show.
 double difference_of_change(const Tensor& got, const Tensor& expected, const Tensor& before);
 
 std::vector<TensorView> views(std::span<const Tensor> tensors);

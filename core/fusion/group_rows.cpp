@@ -59,6 +59,7 @@ class RowFusion {
         always_(always),
         steps_(std::move(steps)) {
     costs_.resize(steps_.size());
+    uses_.resize(steps_.size());
   }
 
   std::vector<Step> run() {
@@ -82,8 +83,8 @@ class RowFusion {
 
   // Earlier kernels that step i may join: the latest that makes an operand, and those after it that
   // read a tensor which i reads.
-  std::vector<size_t> partners(size_t i) const {
-    std::vector<TensorId> reads = use_of(*steps_[i], program_).reads;
+  std::vector<size_t> partners(size_t i) {
+    const std::vector<TensorId>& reads = use(i).reads;
     auto among = [&](const std::vector<TensorId>& list) {
       return std::any_of(list.begin(), list.end(),
                          [&](TensorId id) { return contains(reads, id); });
@@ -91,7 +92,7 @@ class RowFusion {
     std::vector<size_t> list;
     for (size_t j = i; j-- > 0;) {
       if (!steps_[j]) continue;
-      StepUse other = use_of(*steps_[j], program_);
+      const StepUse& other = use(j);
       if (among(other.makes)) {
         if (candidate(j)) list.insert(list.begin(), j);
         break;
@@ -100,6 +101,18 @@ class RowFusion {
       if (among(other.reads)) list.push_back(j);
     }
     return list;
+  }
+
+  const StepUse& use(size_t i) {
+    if (!uses_[i]) uses_[i] = use_of(*steps_[i], program_);
+    return *uses_[i];
+  }
+  // Whether an earlier step can be the first of the partners of a later one.
+  bool touches(size_t earlier, size_t later) {
+    auto read = [&](TensorId id) { return contains(use(later).reads, id); };
+    const StepUse& other = use(earlier);
+    return std::any_of(other.makes.begin(), other.makes.end(), read) ||
+           std::any_of(other.reads.begin(), other.reads.end(), read);
   }
 
   double cost(const Kernel& raw) const { return compiled_cost(raw, target_, finish_); }
@@ -144,7 +157,7 @@ class RowFusion {
   // `both`: of two of them, where it is known.
   bool merge_three(size_t first, size_t second, std::optional<Kernel> both) {
     for (size_t third = second + 1; third < steps_.size(); ++third) {
-      if (!candidate(third)) continue;
+      if (!candidate(third) || !touches(second, third)) continue;
       std::vector<size_t> makers = partners(third);
       if (makers.empty() || makers[0] != second) continue;
       std::string asked = question("fuse-three-rows", second, third);
@@ -166,7 +179,10 @@ class RowFusion {
   bool put(const std::vector<size_t>& members, Kernel kernel, std::optional<double> ns) {
     std::optional<size_t> at = common_place(steps_, members, program_);
     if (!at) return false;
-    for (size_t m : members) steps_[m].reset();
+    for (size_t m : members) {
+      steps_[m].reset();
+      uses_[m].reset();
+    }
     steps_[*at] = std::move(kernel);
     costs_[*at] = ns;
     return true;
@@ -300,6 +316,7 @@ class RowFusion {
   bool always_;
   OpenSteps steps_;
   std::vector<std::optional<double>> costs_;
+  std::vector<std::optional<StepUse>> uses_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/dynamic_extent.h"
-#include "core/schedule/space/candidates.h"
+#include "core/schedule/space/remembered_schedules.h"
 #include "runtime/engine/cache/executable_record.h"
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/concurrency/parallel_for.h"
@@ -312,11 +312,11 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
     return check_memory_limit(e, Stage::compile);
   }
   take_constants(engine, e.inputs, e.program);
+  RememberedSchedules remembered(engine.target(), e.program.statements.size());
   for (const Step& step : steps_of_sizes(e, passes)) {
     checkpoint_at(place_of(step));
-    size_t number = e.launches.size();
-    e.launches.push_back(
-        std::visit([&](const auto& what) { return launch_of(e, what, number, passes); }, step));
+    e.launches.push_back(std::visit(
+        [&](const auto& what) { return launch_of(e, what, e.launches.size(), passes); }, step));
     e.launches.back().where = place_of(step);
   }
   make_codes(e);

@@ -10,6 +10,7 @@
 #include "core/schedule/cost/task_sharing.h"
 #include "core/schedule/space/gpu_schedule.h"
 #include "core/schedule/space/piece/piece_space.h"
+#include "core/schedule/space/remembered_schedules.h"
 #include "core/schedule/space/row_candidates.h"
 #include "core/schedule/space/shared_parallel_loops.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
@@ -116,7 +117,9 @@ std::vector<Schedule> whole_space(const Kernel& kernel, const Target& target, si
 }
 
 Schedule analytic_schedule(const Kernel& kernel, const Target& target) {
-  return candidates(kernel, target, 1)[0];
+  auto make = [&] { return candidates(kernel, target, 1)[0]; };
+  RememberedSchedules* remembered = RememberedSchedules::of(target);
+  return remembered != nullptr ? remembered->get(kernel, make) : make();
 }
 
 }  // namespace tile

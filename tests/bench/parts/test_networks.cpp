@@ -53,7 +53,8 @@ TEST_P(Networks, AreWhatTheReferenceComputes) {
   Prepared own(engine("cpu"), c), reference(engine("reference"), c);
   own.run();
   reference.run();
-  EXPECT_LE(own.differences(reference.outputs()), c.workload->tolerance);
+  Prepared::Difference off = own.differences(own.outputs(), reference.outputs());
+  EXPECT_LE(off.most, c.workload->tolerance) << off.output;
   for (const Tensor& t : reference.outputs()) EXPECT_TRUE(all_finite(t));
 }
 
