@@ -294,14 +294,6 @@ Span place_of(const Step& step) {
   return std::visit([](const auto& s) { return s.span; }, statement_of(step));
 }
 
-// The executable's program in steps, by its class's choices. They are this program's alone: the
-// step of a loop, which is compiled for a launch, has choices of its own.
-std::vector<Step> steps_of_sizes(Executable& e, const PassOptions& passes) {
-  std::optional<RepeatedChoices> as_its_class;
-  if (e.sizes) as_its_class.emplace(e.sizes->choices);
-  return steps_of(e.program, e.engine->target(), passes);
-}
-
 // The way from the bound program to launches. The observer may be null.
 void compile_bound_of(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;

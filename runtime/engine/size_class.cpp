@@ -6,6 +6,7 @@
 #include "core/kernel/canonical.h"
 #include "core/passes/bind/bind.h"
 #include "core/schedule/space/candidates.h"
+#include "core/support/choices.h"
 #include "core/support/control.h"
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/engine.h"
@@ -97,6 +98,12 @@ size_t memory_of_schedule(const std::optional<Schedule>& schedule) {
 }
 
 }  // namespace
+
+std::vector<Step> steps_of_sizes(Executable& executable, const PassOptions& passes) {
+  std::optional<RepeatedChoices> as_its_class;
+  if (executable.sizes) as_its_class.emplace(executable.sizes->choices);
+  return steps_of(executable.program, executable.engine->target(), passes);
+}
 
 std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of) {
   auto make = [&] { return class_schedule(of.kernel, engine.target()); };

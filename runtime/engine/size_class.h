@@ -29,6 +29,9 @@ ClassProgram class_program(const Engine& engine, const Program& program, const S
 // The class that a kernel of the executable, its step number `number`, is in; or why there is none,
 // in words, where something is known of the program's sizes.
 ClassProgram::Found class_of(const Executable& executable, const Kernel& kernel, size_t number);
+// The executable's program in steps, by its class's choices. They are this program's alone: the
+// step of a loop, which is compiled for a launch, has choices of its own.
+std::vector<Step> steps_of_sizes(Executable& executable, const PassOptions& passes);
 // The schedule that serves all its sizes; nullopt: none does.
 std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of);
 // The model's schedule for a kernel of its sizes alone, which other sizes of the program may have,
