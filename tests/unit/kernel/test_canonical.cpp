@@ -82,66 +82,67 @@ TEST(Canonical, SizesAndAccessesShow) {
 
 Piece& piece(Kernel& k) { return k.stages[0].contraction.pieces[0]; }
 
+using Change = void (*)(Kernel&);
+const Change kChanges[] = {
+    [](Kernel&) {},
+    [](Kernel& k) { ++piece(k).box[0]; },
+    [](Kernel& k) { --piece(k).parallel_dims; },
+    [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(0), 0, 3, true}); },
+    [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(0), 0, 4, true}); },
+    [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(1), 0, 4, true}); },
+    [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(1), 0, 4, false}); },
+    [](Kernel& k) { piece(k).loads[0].index[0].affine.constant += 1; },
+    [](Kernel& k) { piece(k).loads[0].index[0].affine.coefficients.resize(9); },
+    [](Kernel& k) { piece(k).loads[0].index[0].boundary = Boundary::clamp; },
+    [](Kernel& k) { piece(k).loads[0].tensor = piece(k).loads.back().tensor; },
+    [](Kernel& k) { std::swap(piece(k).loads[0].tensor, piece(k).loads.back().tensor); },
+    [](Kernel& k) { piece(k).body.real(0.5, DType::f32); },
+    [](Kernel& k) { piece(k).body.real(0.25, DType::f32); },
+    [](Kernel& k) { piece(k).body.real(0.25, DType::f64); },
+    [](Kernel& k) { piece(k).body.integer(7, DType::i32); },
+    [](Kernel& k) { piece(k).body.integer(8, DType::i32); },
+    [](Kernel& k) { piece(k).body.index(0, DType::i64); },
+    [](Kernel& k) { piece(k).body.index(1, DType::i64); },
+    [](Kernel& k) { piece(k).body.size(Expr::variable("n"), DType::i64); },
+    [](Kernel& k) { piece(k).body.size(Expr::variable("m"), DType::i64); },
+    [](Kernel& k) { piece(k).body.results[0] = NodeId(0); },
+    [](Kernel& k) { piece(k).body.nodes[NodeId(0)].span.begin += 5; },
+    [](Kernel& k) { k.stages[0].contraction.aggregation = Aggregation::max; },
+    [](Kernel& k) { k.stages[0].contraction.accumulator = DType::f64; },
+    [](Kernel& k) { k.stages[0].contraction.normalized ^= true; },
+    [](Kernel& k) { k.stages[0].contraction.promised_injective ^= true; },
+    [](Kernel& k) { k.stages[0].contraction.fill = k.reads[0]; },
+    [](Kernel& k) { k.stages[0].residence = Residence::row; },
+    [](Kernel& k) { k.stages[0].rows.push_back(IteratorId(0)); },
+    [](Kernel& k) { k.stages[0].stream = IteratorId(0); },
+    [](Kernel& k) { k.stages[0].rescale = StageId(0); },
+    [](Kernel& k) { k.reads.pop_back(); },
+    [](Kernel& k) { std::swap(k.reads.front(), k.reads.back()); },
+    [](Kernel& k) { k.writes.push_back(k.reads[0]); },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].shape[0] += 1; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].type = DType::bf16; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].role = TensorRole::temporary; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].fixed = true; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].tf32_parts = true; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].view_of = k.writes[0]; },
+    [](Kernel& k) { k.tensors.change()[k.reads[0]].name += "_else"; },
+    [](Kernel& k) {
+      k.tensors.change()[k.reads[0]].constant =
+          std::make_shared<const std::vector<std::byte>>(4, std::byte{1});
+    },
+    [](Kernel& k) {
+      k.tensors.change()[k.reads[0]].constant =
+          std::make_shared<const std::vector<std::byte>>(4, std::byte{2});
+    },
+};
+
 // The kernels of the tests, and each with one of many things changed.
 std::vector<Kernel> kernels_and_variants() {
-  using Change = void (*)(Kernel&);
-  const std::vector<Change> changes{
-      [](Kernel&) {},
-      [](Kernel& k) { ++piece(k).box[0]; },
-      [](Kernel& k) { --piece(k).parallel_dims; },
-      [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(0), 0, 3, true}); },
-      [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(0), 0, 4, true}); },
-      [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(1), 0, 4, true}); },
-      [](Kernel& k) { piece(k).constraints.push_back({iterator_affine(1), 0, 4, false}); },
-      [](Kernel& k) { piece(k).loads[0].index[0].affine.constant += 1; },
-      [](Kernel& k) { piece(k).loads[0].index[0].affine.coefficients.resize(9); },
-      [](Kernel& k) { piece(k).loads[0].index[0].boundary = Boundary::clamp; },
-      [](Kernel& k) { piece(k).loads[0].tensor = piece(k).loads.back().tensor; },
-      [](Kernel& k) { std::swap(piece(k).loads[0].tensor, piece(k).loads.back().tensor); },
-      [](Kernel& k) { piece(k).body.real(0.5, DType::f32); },
-      [](Kernel& k) { piece(k).body.real(0.25, DType::f32); },
-      [](Kernel& k) { piece(k).body.real(0.25, DType::f64); },
-      [](Kernel& k) { piece(k).body.integer(7, DType::i32); },
-      [](Kernel& k) { piece(k).body.integer(8, DType::i32); },
-      [](Kernel& k) { piece(k).body.index(0, DType::i64); },
-      [](Kernel& k) { piece(k).body.index(1, DType::i64); },
-      [](Kernel& k) { piece(k).body.size(Expr::variable("n"), DType::i64); },
-      [](Kernel& k) { piece(k).body.size(Expr::variable("m"), DType::i64); },
-      [](Kernel& k) { piece(k).body.results[0] = NodeId(0); },
-      [](Kernel& k) { piece(k).body.nodes[NodeId(0)].span.begin += 5; },
-      [](Kernel& k) { k.stages[0].contraction.aggregation = Aggregation::max; },
-      [](Kernel& k) { k.stages[0].contraction.accumulator = DType::f64; },
-      [](Kernel& k) { k.stages[0].contraction.normalized ^= true; },
-      [](Kernel& k) { k.stages[0].contraction.promised_injective ^= true; },
-      [](Kernel& k) { k.stages[0].contraction.fill = k.reads[0]; },
-      [](Kernel& k) { k.stages[0].residence = Residence::row; },
-      [](Kernel& k) { k.stages[0].rows.push_back(IteratorId(0)); },
-      [](Kernel& k) { k.stages[0].stream = IteratorId(0); },
-      [](Kernel& k) { k.stages[0].rescale = StageId(0); },
-      [](Kernel& k) { k.reads.pop_back(); },
-      [](Kernel& k) { std::swap(k.reads.front(), k.reads.back()); },
-      [](Kernel& k) { k.writes.push_back(k.reads[0]); },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].shape[0] += 1; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].type = DType::bf16; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].role = TensorRole::temporary; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].fixed = true; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].tf32_parts = true; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].view_of = k.writes[0]; },
-      [](Kernel& k) { k.tensors.change()[k.reads[0]].name += "_else"; },
-      [](Kernel& k) {
-        k.tensors.change()[k.reads[0]].constant =
-            std::make_shared<const std::vector<std::byte>>(4, std::byte{1});
-      },
-      [](Kernel& k) {
-        k.tensors.change()[k.reads[0]].constant =
-            std::make_shared<const std::vector<std::byte>>(4, std::byte{2});
-      },
-  };
   std::vector<Kernel> all;
   for (const Kernel& kernel :
        {testing::matrix_product(20, 30, 40), testing::matrix_product(20, 20, 20),
         testing::matrix_bias_gelu(20, 30, 40), testing::convolution(2, 14, 8, 16, 3, 1, 1)}) {
-    for (Change change : changes) change(all.emplace_back(kernel));
+    for (Change change : kChanges) change(all.emplace_back(kernel));
   }
   return all;
 }
