@@ -306,7 +306,9 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   take_constants(engine, e.inputs, e.program);
   std::optional<RepeatedChoices> as_its_class;
   if (e.sizes) as_its_class.emplace(e.sizes->choices);
-  for (const Step& step : steps_of(e.program, engine.target(), passes)) {
+  std::vector<Step> steps = steps_of(e.program, engine.target(), passes);
+  drop_unfit_output_strides(e);
+  for (const Step& step : steps) {
     checkpoint_at(place_of(step));
     size_t number = e.launches.size();
     e.launches.push_back(
@@ -405,18 +407,16 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
 
 std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& engine,
                                                 const std::shared_ptr<const Program>& source,
-                                                BoundProgram bound) {
+                                                BoundProgram bound, BoundStrides given) {
   CallControl control(Stage::compile,
                       current_control() == nullptr ? engine->options().cancelled : nullptr,
                       engine->options().compile_seconds);
   Controlled now(&control, &engine->options().limits);
-  std::vector<InputLayout> inputs;
-  for (TensorId id : bound.inputs) {
-    inputs.push_back({{bound.tensors[id].type, bound.tensors[id].shape}, {}});
-  }
+  std::vector<InputLayout> inputs = layouts_of_inputs(bound, given.inputs);
   std::shared_ptr<Executable> e = blank(engine, source, inputs, true, {});
   e->defaults.assign(inputs.size(), std::nullopt);
   e->bound = std::move(bound);
+  e->output_strides = std::move(given.outputs);
   compile_bound_of(*e, nullptr);
   return e;
 }
