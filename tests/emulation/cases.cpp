@@ -126,6 +126,24 @@ std::string far_apart(const Interpretation& expected, const std::vector<HostTens
 
 }  // namespace
 
+std::string far_from_largest(const EmulatedCase& c, const std::vector<HostTensor>& got,
+                             const std::function<double(DType)>& allowed) {
+  for (size_t o = 0; o < got.size(); ++o) {
+    const HostTensor& want = c.expected.outputs[o];
+    double largest = 1e-3, apart = 0;
+    for (int64_t i = 0; i < want.count(); ++i) {
+      double p = convert(want.at(i), DType::f64).f, q = convert(got[o].at(i), DType::f64).f;
+      largest = std::max(largest, std::fabs(p));
+      apart = std::isfinite(q) ? std::max(apart, std::fabs(p - q)) : INFINITY;
+      if (std::isinf(apart)) break;
+    }
+    if (apart <= allowed(want.type) * largest) continue;
+    return "output " + std::to_string(o) + " is " + std::to_string(apart) + " apart of " +
+           std::to_string(largest);
+  }
+  return "";
+}
+
 void expect_emulated(const std::vector<EmulatedCase>& cases, const Target& target,
                      const Compare& compare) {
   std::vector<cuda::CudaSource> sources;

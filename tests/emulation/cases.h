@@ -40,6 +40,11 @@ EmulatedCase lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn,
                      const Target& target);
 
 // Empty where the results are what they must be, else what is wrong.
+// What is further from the reference than `allowed` (by the output's type) times the largest
+// element of its output, as no result may be where it is rounded in between; empty: nothing is.
+std::string far_from_largest(const EmulatedCase& c, const std::vector<HostTensor>& got,
+                             const std::function<double(DType)>& allowed);
+
 using Compare = std::function<std::string(const EmulatedCase&, const std::vector<HostTensor>&)>;
 // Compiles all kernels together and runs the cases; races are failures too.
 void expect_emulated(const std::vector<EmulatedCase>& cases, const Target& target,

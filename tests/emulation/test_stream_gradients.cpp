@@ -153,20 +153,8 @@ Target slow_memory(const std::string& architecture) {
 }
 
 std::string far(const EmulatedCase& c, const std::vector<HostTensor>& got) {
-  for (size_t o = 0; o < got.size(); ++o) {
-    const HostTensor& want = c.expected.outputs[o];
-    double largest = 1e-3, apart = 0;
-    for (int64_t i = 0; i < want.count(); ++i) {
-      double p = convert(want.at(i), DType::f64).f, q = convert(got[o].at(i), DType::f64).f;
-      largest = std::max(largest, std::fabs(p));
-      apart = std::isfinite(q) ? std::max(apart, std::fabs(p - q)) : INFINITY;
-    }
-    // Three roundings to 8 bits, of factors and of the result.
-    if (apart <= 0.02 * largest) continue;
-    return "output " + std::to_string(o) + " is " + std::to_string(apart) + " apart of " +
-           std::to_string(largest);
-  }
-  return "";
+  // Three roundings to 8 bits, of factors and of the result.
+  return far_from_largest(c, got, [](DType) { return 0.02; });
 }
 
 // The largest number of cells that a tensor between kernels has.

@@ -108,20 +108,8 @@ Target target_of(const std::string& architecture) {
 }
 
 std::string far(const EmulatedCase& c, const std::vector<HostTensor>& got) {
-  for (size_t o = 0; o < got.size(); ++o) {
-    const HostTensor& want = c.expected.outputs[o];
-    double largest = 1e-3, apart = 0;
-    for (int64_t i = 0; i < want.count(); ++i) {
-      double p = convert(want.at(i), DType::f64).f, q = convert(got[o].at(i), DType::f64).f;
-      largest = std::max(largest, std::fabs(p));
-      apart = std::isfinite(q) ? std::max(apart, std::fabs(p - q)) : INFINITY;
-    }
-    // Two roundings to 8 bits, one of the weights and one of the result.
-    if (apart <= 0.012 * largest) continue;
-    return "output " + std::to_string(o) + " is " + std::to_string(apart) + " apart of " +
-           std::to_string(largest);
-  }
-  return "";
+  // Two roundings to 8 bits, one of the weights and one of the result.
+  return far_from_largest(c, got, [](DType) { return 0.012; });
 }
 
 std::vector<Kernel> kernels(const Attention& a, const Target& target) {
