@@ -55,7 +55,10 @@ Session::Session(const Request& request)
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
   bool gpu = is_gpu(engine_->target());
   std::string device = gpu ? "cuda" : "cpu";
-  std::erase_if(cases_, [&](const Case& c) { return c.workload->device != device; });
+  std::erase_if(cases_, [&](const Case& c) {
+    const std::vector<std::string>& on = c.workload->devices;
+    return std::find(on.begin(), on.end(), device) == on.end();
+  });
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
   choose_sizes(request);
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of these sizes is chosen");

@@ -118,8 +118,12 @@ class HeaderReader {
       workload_->suite = value;
       if (!rest.empty()) workload_->target_geomean = std::stod(rest[0]);
       if (rest.size() > 1) workload_->target_worst = std::stod(rest[1]);
-    } else if (key == "device" && (value == "cpu" || value == "cuda")) {
-      workload_->device = value;
+    } else if (key == "device") {
+      workload_->devices = rest;
+      workload_->devices.push_back(value);
+      for (const std::string& device : workload_->devices) {
+        if (device != "cpu" && device != "cuda") return false;
+      }
     } else if (key == "measure" && (value == "gflops" || value == "gbps")) {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
     } else if (key == "precision" && parse_precision(value)) {

@@ -4,7 +4,7 @@
 //                                  the class of benchmarks it belongs to, and its aims: the best
 //                                  peer's time over ours, geometric mean and worst case
 //   //: kind NAME [KEY=INTEGER…]   what a peer must compute to be comparable
-//   //: device cpu|cuda            where it is measured; cpu where the line is missing
+//   //: device cpu|cuda…           where it is measured; cpu where the line is missing
 //   //: measure gflops|gbps        arithmetic or memory traffic is the measure
 //   //: gradient OUTPUT INPUT      the program measured is this gradient, its last input is `seed`
 //   //: program PATH              the program's text is that file's (relative to this one), which
@@ -62,7 +62,7 @@ struct Workload {
   SourcePtr source;
   Language language = Language::tile;
   std::string suite = "other";
-  std::string device = "cpu";
+  std::vector<std::string> devices = {"cpu"};
   double target_geomean = 0, target_worst = 0;  // 0: no aim is stated
   std::string kind;
   std::map<std::string, int> attributes;

@@ -122,9 +122,9 @@ class Torch(Peer):
         return run
 
     def allocated(self):
-        """From the events that the allocator leaves; what libraries allocate beside it is not seen."""
+        """From what the allocator tells; what libraries allocate beside it is not seen."""
         if self.device != "cpu":
-            return None
+            return self.allocated_on_gpu()
         profiler = importlib.import_module("torch.profiler")
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             kept = self.run()
@@ -134,6 +134,17 @@ class Torch(Peer):
         for event in sorted(events, key=lambda e: e.start_ns()):
             now += event.nbytes()
             most = max(most, now)
+        return most
+
+    def allocated_on_gpu(self):
+        cuda = self.module.cuda
+        cuda.synchronize()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated()
+        kept = self.run()
+        cuda.synchronize()
+        most = cuda.max_memory_allocated() - before
+        del kept
         return most
 
     def values(self, result):

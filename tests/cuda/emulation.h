@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -27,6 +31,7 @@ struct Dimensions {
 
 // What machine.cpp does for a kernel's threads.
 void accessed(const void* memory, size_t bytes, bool writes);
+void fault(const char* what);  // of the kernel, which the test then reports
 void block_barrier();
 void cluster_barrier();
 void warp_barrier();
@@ -432,26 +437,98 @@ void multiply_lane(float* sum, int columns, int keep, First first, Second second
     for (unsigned k = 0; k < 16; ++k) sum[r] += first(row, k) * second(column, k);
   }
 }
+// Products that a thread has issued (wgmma) happen when it waits for them, not before. Until then
+// their sums hold no number, and neither sums nor first factors in registers may change.
+class Products {
+ public:
+  using Run = std::function<void(float* sum)>;
+
+  void issue(float* sum, unsigned registers, std::vector<const unsigned*> factors, Run run) {
+    Sum& s = sums_[sum];
+    if (s.running++ == 0) {
+      s.value.assign(sum, sum + registers);
+      std::memset(sum, kNoNumber, registers * sizeof(float));
+    }
+    Product p{sum, std::move(run), std::move(factors), {}};
+    for (const unsigned* factor : p.factors) p.words.push_back(*factor);
+    group_.push_back(std::move(p));
+  }
+  void commit() {
+    groups_.push_back(std::move(group_));
+    group_.clear();
+  }
+  void wait(size_t running) {
+    while (groups_.size() > running) {
+      for (const Product& p : groups_.front()) finish(p);
+      groups_.erase(groups_.begin());
+    }
+  }
+
+ private:
+  static constexpr int kNoNumber = 0xff;
+  struct Product {
+    float* sum;
+    Run run;
+    std::vector<const unsigned*> factors;
+    std::vector<unsigned> words;
+  };
+  struct Sum {
+    std::vector<float> value;
+    int running = 0;
+  };
+
+  void finish(const Product& p) {
+    Sum& s = sums_[p.sum];
+    const auto* bytes = reinterpret_cast<const unsigned char*>(p.sum);
+    for (size_t b = 0; b < s.value.size() * sizeof(float); ++b) {
+      if (bytes[b] != kNoNumber) {
+        fault("a sum is written while a product adds to it");
+        break;
+      }
+    }
+    for (size_t f = 0; f < p.factors.size(); ++f) {
+      if (*p.factors[f] != p.words[f]) fault("a factor in registers is written while it is read");
+    }
+    p.run(s.value.data());
+    if (--s.running > 0) return;
+    std::memcpy(p.sum, s.value.data(), s.value.size() * sizeof(float));
+    sums_.erase(p.sum);
+  }
+
+  std::map<float*, Sum> sums_;
+  std::vector<Product> group_;
+  std::vector<std::vector<Product>> groups_;
+};
+inline std::vector<Products> products_of_threads(1024);  // of a block
+inline Products& products() { return products_of_threads[threadIdx.x]; }
+
 template <class Value>
 void multiply_group(Value value, float* sum, int columns, unsigned long long a,
                     unsigned long long b, int keep) {
-  Described x(a), y(b);
-  unsigned warp = threadIdx.x / 32 % 4;
-  multiply_lane(
-      sum, columns, keep,
-      [&](unsigned row, unsigned k) { return value(x.along_k(16 * warp + row, k)); },
-      [&](unsigned column, unsigned k) { return value(y.along_k(column, k)); });
+  auto run = [=](float* to) {
+    Described x(a), y(b);
+    unsigned warp = threadIdx.x / 32 % 4;
+    multiply_lane(
+        to, columns, keep,
+        [&](unsigned row, unsigned k) { return value(x.along_k(16 * warp + row, k)); },
+        [&](unsigned column, unsigned k) { return value(y.along_k(column, k)); });
+  };
+  products().issue(sum, static_cast<unsigned>(columns) / 2, {}, run);
 }
 template <class Value>
-void multiply_group(Value value, float* sum, int columns, const unsigned (&a)[4],
+void multiply_group(Value value, float* sum, int columns, std::vector<const unsigned*> a,
                     unsigned long long b, int keep) {
-  Described y(b);
-  unsigned all[32 * 4];
-  gather(a, 4, all);
-  multiply_lane(
-      sum, columns, keep,
-      [&](unsigned row, unsigned k) { return value(fragment_element(all, 4, row, k)); },
-      [&](unsigned column, unsigned k) { return value(y.across_k(column, k)); });
+  auto run = [=](float* to) {
+    Described y(b);
+    const unsigned mine[4] = {*a[0], *a[1], *a[2], *a[3]};
+    unsigned all[32 * 4];
+    gather(mine, 4, all);
+    multiply_lane(
+        to, columns, keep,
+        [&](unsigned row, unsigned k) { return value(fragment_element(all, 4, row, k)); },
+        [&](unsigned column, unsigned k) { return value(y.across_k(column, k)); });
+  };
+  products().issue(sum, static_cast<unsigned>(columns) / 2, a, run);
 }
 
 inline float power_of_two(float x) { return std::exp2(x); }

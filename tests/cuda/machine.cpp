@@ -212,6 +212,8 @@ void accessed(const void* memory, size_t bytes, bool writes) {
   machine.races.access(machine.current, memory, bytes, writes);
 }
 
+void fault(const char* what) { machine.races.add_fault(what); }
+
 void block_barrier() { wait(State::block, true); }
 void cluster_barrier() { wait(State::cluster, true); }
 void warp_barrier() { wait(State::warp, true); }

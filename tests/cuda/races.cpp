@@ -107,6 +107,10 @@ std::string Races::name_of(unsigned thread) const {
          (thread < block_ ? "" : " of block " + std::to_string(thread / block_));
 }
 
+void Races::add_fault(const std::string& what) {
+  if (found.size() < kMostFound) found.push_back(name_ + ": " + what);
+}
+
 void Races::report(const Range& range, const void* memory, const std::string& what) {
   if (found.size() >= kMostFound) return;
   auto number = std::find_if(ranges_.begin(), ranges_.end(),

@@ -39,7 +39,8 @@ class Races {
   void end_copy(unsigned thread, void* to, const void* from, size_t bytes, uint32_t begun);
   uint32_t now() const { return now_; }
 
-  std::vector<std::string> found;  // the first few
+  void add_fault(const std::string& what);  // of another kind, of the kernel
+  std::vector<std::string> found;           // the first few
 
  private:
   struct Read {

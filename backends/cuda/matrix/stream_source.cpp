@@ -12,9 +12,11 @@ namespace {
 // exp_distance has made before. From 2^27 on the rounding of b's part could exceed the exponents
 // that 16 bits have, so that a row whose scores are all masked (-1e9, -1e30) would have infinite
 // weights; but there neighbours are at least 8 apart, and the plain difference tells the equal from
-// the rest.
+// the rest. By a power of two products are exact: no rounding tells those neighbours apart.
 //
-// stream_quotient: within two units in the last place.
+// stream_quotient: within two units in the last place. Divisors belong to rows or columns, so that
+// the reciprocal is computed once for many quotients; the scale (2^-64 above 2^125, 2^64 below
+// 2^-125) keeps it in the range of normal numbers.
 constexpr const char* kPrelude = R"(
 #ifndef TILE_STREAM
 #define TILE_STREAM
@@ -79,14 +81,14 @@ FN f32 power_of_two(f32 x) {
   return r;
 }
 FN f32 rounded_product(f32 a, f32 b) { return __fmul_rn(a, b); }
-FN f32 stream_quotient(f32 a, f32 b) {
+FN f32 stream_reciprocal(f32 x) {
   f32 r;
-  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 #else
 using namespace tile_emulation::stream;
-FN f32 stream_quotient(f32 a, f32 b) { return a / b; }
+FN f32 stream_reciprocal(f32 x) { return 1 / x; }
 FN u32 stream_pair(bf16, f32 low, f32 high) {
   return to_bf16(low).bits | (u32)to_bf16(high).bits << 16;
 }
@@ -100,12 +102,24 @@ FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
   multiply_fragments([](u16 bits) { return from(f16{bits}); }, sum, a, b0, b1);
 }
 #endif
+FN f32 stream_quotient(f32 a, f32 b) {
+  const f32 magnitude = fabsf(b);
+  const f32 scale = magnitude > 4.25352959e37f    ? 5.42101086e-20f
+                    : magnitude < 2.35098870e-38f ? 1.84467441e19f
+                                                  : 1.0f;
+  return rounded_product(rounded_product(a, stream_reciprocal(rounded_product(b, scale))), scale);
+}
 FN bool is_far(f32 x) { return fabsf(x) >= 134217728.0f; }
+FN bool is_power_of_two(f32 x) { return (__float_as_uint(x) & 0x7fffffu) == 0; }
 FN f32 exp_distance(f32 a, f32 b) {
   const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
   return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
 }
 FN f32 exp_scaled(f32 a, f32 times, f32 b) {
+  if (is_power_of_two(times)) {
+    const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
+    return power_of_two(fmaf(a, times * log2_e, -rounded_product(b, log2_e)));
+  }
   const f32 log2_e = 1.44269504f;
   const f32 near = fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e));
   return power_of_two(is_far(b) ? rounded_product(a, times) - b : near);
@@ -136,6 +150,14 @@ FN void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "me
 template <int pending> FN void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
+template <int count> FN void group_settle(float (&r)[count]) {
+  #pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("" : "+f"(r[i])::"memory");
+}
+template <int count> FN void group_settle(u32 (&r)[count]) {
+  #pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("" : "+r"(r[i])::"memory");
+}
 FN void copies_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 template <int count> FN void fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -145,8 +167,10 @@ template <int count> FN void more_registers() {
 }
 #else
 FN void group_fence() {}
-FN void group_commit() {}
-template <int pending> FN void group_wait() {}
+FN void group_commit() { products().commit(); }
+template <int pending> FN void group_wait() { products().wait(pending); }
+template <int count> FN void group_settle(float (&)[count]) {}
+template <int count> FN void group_settle(u32 (&)[count]) {}
 FN void copies_visible() {}
 template <int count> FN void fewer_registers() {}
 template <int count> FN void more_registers() {}
@@ -176,17 +200,22 @@ uint64_t stream_descriptor(bool along_k, int64_t lines) {
 std::string stream_group_functions(const std::string& name, int64_t columns,
                                    const std::string& type) {
   int64_t sums = columns / 2;
-  std::string outputs;
-  for (int64_t r = 0; r < sums; ++r) {
-    outputs += (r == 0 ? "\"+f\"(sum[" : ", \"+f\"(sum[") + std::to_string(r) + "])";
-  }
+  // Of the first product the old sums are no operands.
+  auto listed = [&](const std::string& constraint) {
+    std::string list;
+    for (int64_t r = 0; r < sums; ++r) {
+      list += (r == 0 ? "\"" : ", \"") + constraint + "\"(sum[" + std::to_string(r) + "])";
+    }
+    return list;
+  };
   TextPieces pieces;
   pieces.set("name", name);
   pieces.set("columns", columns);
   pieces.set("registers", sums);
   pieces.set("type", type);
   pieces.set("sums", registers(0, sums));
-  pieces.set("outputs", outputs);
+  pieces.set("outputs", listed("+f"));
+  pieces.set("results", listed("=f"));
   pieces.set("first", sums);
   pieces.set("second", sums + 1);
   pieces.set("keep", sums + 2);
@@ -205,6 +234,14 @@ FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
       : $outputs
       : "l"(a), "l"(b), "r"(keep));
 }
+FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
+      : $results
+      : "l"(a), "l"(b));
+}
 FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep_value, 0;\n"
@@ -217,9 +254,11 @@ FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 
 FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
   multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
 }
-FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
-  const u32 a[4] = {a0, a1, a2, a3};
-  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
+FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) { ${name}_shared(sum, a, b, 0); }
+FN void ${name}_registers(float (&sum)[$registers], const u32& a0, const u32& a1, const u32& a2,
+                          const u32& a3, u64 b, int keep) {
+  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, {&a0, &a1, &a2, &a3},
+                 b, keep);
 }
 #endif
 #endif

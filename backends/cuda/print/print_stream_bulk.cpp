@@ -5,6 +5,7 @@
 
 #include "backends/cuda/matrix/matrix_parts.h"
 #include "backends/cuda/print/stream_layout.h"
+#include "backends/cuda/print/stream_pipeline.h"
 #include "core/support/checked.h"
 
 namespace tile::cuda {
@@ -91,7 +92,6 @@ void Printer::divide_groups() {
   StreamLayout& l = *stream_;
   l.divided = true;
   const nest::For& loop = *l.loop;
-  std::string stages = number(l.stages);
   Expr end = simplify(loop.begin + loop.extent, ranges_);
   int registers = multiplying_registers(l.threads / kStreamGroupThreads);
   open("if (group == 0) {");
@@ -112,13 +112,9 @@ void Printer::divide_groups() {
   for (const nest::Copy* c : l.steps) loads += stream_boxes(*c, "part", "full + 8 * slot", bytes);
   line("barrier_wait(empty + 8 * slot, phase ^ 1);");
   line("barrier_expect(full + 8 * slot, " + number(bytes) + ");");
-  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
-       ";");
+  line(stream_stage("slot"));
   text_ += loads;
-  open("if (++slot == " + stages + ") {");
-  line("slot = 0;");
-  line("phase ^= 1;");
-  close();
+  next_stage("slot");
   close();
   close();
   close(" else {");
@@ -126,25 +122,138 @@ void Printer::divide_groups() {
   if (registers > 0) line("more_registers<" + number(registers) + ">();");
 }
 
+// The stage of shared memory that products read.
+std::string Printer::stream_stage(const std::string& slot) const {
+  return "const u32 part = base + " + number(stream_->once_bytes) + " + " + slot + " * " +
+         number(stream_->stage_bytes) + ";";
+}
+void Printer::next_stage(const std::string& slot) {
+  open("if (++" + slot + " == " + number(stream_->stages) + ") {");
+  line(slot + " = 0;");
+  line("phase ^= 1;");
+  close();
+}
+void Printer::release_stage(const std::string& slot) {
+  line("__syncwarp();");
+  line("if (lane == 0) barrier_arrive(empty + 8 * " + slot + ");");
+}
+
 void Printer::bulk_turns(const nest::For& loop, const std::string& first, const std::string& end) {
-  const StreamLayout& l = *stream_;
+  auto cleared = [](const nest::Statement& s, nest::BufferId id) { return clears(s, id); };
   line("barrier_wait(loaded, 0);");
+  if (std::optional<ProductOrder> order = product_order(loop.body, nest_.buffers, cleared)) {
+    return overlapped_turns(loop, *order, first, end);
+  }
   line("u32 slot = 0, phase = 0;");
   line("#pragma unroll 1");
   open("for (int step = " + first + "; step < " + end + "; ++step) {");
   line("barrier_wait(full + 8 * slot, phase);");
-  line("const u32 part = base + " + number(l.once_bytes) + " + slot * " + number(l.stage_bytes) +
-       ";");
+  line(stream_stage("slot"));
   stream_exponentials_ = true;
   stream_block(loop.body);
   stream_exponentials_ = false;
-  line("__syncwarp();");
-  line("if (lane == 0) barrier_arrive(empty + 8 * slot);");
-  open("if (++slot == " + number(l.stages) + ") {");
-  line("slot = 0;");
-  line("phase ^= 1;");
+  release_stage("slot");
+  next_stage("slot");
   close();
+}
+
+// What makes registers that products read or add to may not move between products that run, nor
+// what needs their results before the wait.
+void Printer::settle(nest::BufferId fragment) { line("group_settle(" + names_[fragment] + ");"); }
+void Printer::wait_for_products(const nest::Block& body, const ProductOrder& order, size_t at) {
+  auto wait = order.waits.find(at);
+  if (wait == order.waits.end()) return;
+  line("group_wait<" + number(wait->second.running) + ">();");
+  for (size_t i : wait->second.ended) settle(std::get<nest::MatrixTile>(body[i].what).sum);
+}
+
+void Printer::issue_product(const nest::MatrixTile& m, bool fresh) {
+  multiply_by_groups(m, fresh);
+  line("group_commit();");
+}
+
+// Products of the first turn: of those that a turn issues for itself there are empty groups, so
+// that waits count alike in all turns.
+void Printer::first_products(const nest::Block& body, const ProductOrder& order,
+                             const std::string& first, const std::string& end) {
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (!one.ahead) settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
+  }
+  open("{");
+  line("if (" + first + " < " + end + ") barrier_wait(full + 8 * next, phase);");
+  line(stream_stage("next"));
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (!one.ahead) {
+      line("group_commit();");
+    } else {
+      issue_product(std::get<nest::MatrixTile>(body[one.statement].what), true);
+    }
+  }
   close();
+  wait_for_products(body, order, body.size());
+}
+
+// The products that are issued before the statement, or at the end; those of the next turn first.
+void Printer::issue_products(const nest::Block& body, const ProductOrder& order, size_t before,
+                             const std::string& end) {
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (one.ahead || one.before != before) continue;
+    settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
+    settle(std::get<nest::MatrixTile>(body[one.statement].what).a);
+  }
+  bool some = false;
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (one.before != before) continue;
+    if (one.ahead && !some) {
+      open("{");
+      line("if (step + 1 < " + end + ") barrier_wait(full + 8 * next, phase);");
+      line(stream_stage("next"));
+    }
+    if (!one.ahead && some) close();
+    some = one.ahead;
+    const auto& product = std::get<nest::MatrixTile>(body[one.statement].what);
+    bool fresh = one.statement > 0 && clears(body[one.statement - 1], product.sum);
+    issue_product(product, fresh);
+  }
+  if (some) close();
+}
+
+// `slot` is the turn's stage, `next` the one that products ahead read; `before` the last turn's.
+void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
+                               const std::string& first, const std::string& end) {
+  const nest::Block& body = loop.body;
+  line("u32 before = 0, slot = 0, next = 0, phase = 0;");
+  first_products(body, order, first, end);
+  next_stage("next");
+  line("#pragma unroll 1");
+  open("for (int step = " + first + "; step < " + end + "; ++step) {");
+  line(stream_stage("slot"));
+  stream_exponentials_ = true;
+  for (size_t i = 0; i < body.size(); ++i) {
+    issue_products(body, order, i, end);
+    if (std::holds_alternative<nest::MatrixTile>(body[i].what)) continue;
+    wait_for_products(body, order, i);
+    if (i == order.released) {
+      open("if (step > " + first + ") {");
+      release_stage("before");
+      close();
+    }
+    // What clears a product's sum is part of the product.
+    const auto* next =
+        i + 1 < body.size() ? std::get_if<nest::MatrixTile>(&body[i + 1].what) : nullptr;
+    if (next == nullptr || !clears(body[i], next->sum)) stream_block({body[i]});
+  }
+  issue_products(body, order, body.size(), end);
+  wait_for_products(body, order, body.size());
+  stream_exponentials_ = false;
+  line("before = slot;");
+  line("slot = next;");
+  next_stage("next");
+  close();
+  line("group_wait<0>();");
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (!one.ahead) settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
+  }
 }
 
 }  // namespace tile::cuda

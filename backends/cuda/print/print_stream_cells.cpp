@@ -22,7 +22,10 @@ std::string number(int64_t n) { return std::to_string(n); }
 }  // namespace
 
 void Printer::stream_multiply(const nest::MatrixTile& m, bool fresh) {
-  stream_->groups ? multiply_by_groups(m, fresh) : multiply_by_warps(m);
+  if (!stream_->groups) return multiply_by_warps(m);
+  multiply_by_groups(m, fresh);
+  line("group_commit();");
+  line("group_wait<0>();");
 }
 
 // The C expression of a shared buffer's first byte.
@@ -32,6 +35,7 @@ std::string Printer::stream_place(nest::BufferId id) const {
   return (once ? "base + " : "part + ") + number(stream_->at.at(id));
 }
 
+// Issues the product; what it reads and adds to may not change before its group has ended.
 void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
   const nest::Buffer& a = buffer(m.a);
   const nest::Buffer& b = buffer(m.b);
@@ -54,7 +58,9 @@ void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
     // Along k a block of lines holds 64 terms; across it each line is one.
     auto along = [&](int64_t lines) { return k / 4 * lines * kStreamLineBytes / 16 + k % 4 * 2; };
     std::string keep = k == 0 && fresh_sum ? "0" : "1";
-    if (!registers) {
+    if (!registers && k == 0 && fresh_sum) {
+      line(function + "_first(" + sum + ", a, b);");
+    } else if (!registers) {
       line(function + "_shared(" + sum + ", a + " + number(along(a.shape[0])) + ", b + " +
            number(along(b.shape[0])) + ", " + keep + ");");
     } else {
@@ -64,8 +70,6 @@ void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
            number(k * kDepth * kStreamLineBytes / 16) + ", " + keep + ");");
     }
   }
-  line("group_commit();");
-  line("group_wait<0>();");
   close();
 }
 
@@ -183,11 +187,23 @@ void Printer::stream_cells(const nest::For& loop) {
   replaced_.clear();
 }
 
+// The f32 that the body's result is rounded from, which may be rounded to that type more than once.
+NodeId Printer::before_rounding(const Body& body, DType type) {
+  auto converted = [&](NodeId id, DType from) {
+    const Node& n = body[id];
+    return n.kind == NodeKind::operation && n.op == Op::cast && body[n.args[0]].type == from;
+  };
+  NodeId id = body.results[0];
+  while (body[id].type == type && converted(id, DType::f32)) {
+    id = body[id].args[0];
+    if (converted(id, type)) id = body[id].args[0];
+  }
+  return id;
+}
+
 // Elements of 16 bits, two in a word.
 void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
-  const Node& root = store.body[store.body.results[0]];
-  bool rounds = root.kind == NodeKind::operation && root.op == Op::cast &&
-                store.body[root.args[0]].type == DType::f32;
+  NodeId wide = before_rounding(store.body, buffer(store.target.buffer).type);
   line("#pragma unroll");
   open("for (int n = 0; n < " + number(columns / 8) + "; ++n) {");
   line("float wide[4];");
@@ -195,8 +211,7 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
   open("for (int i = 0; i < 4; ++i) {");
   line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
   NodeValues values = body(store.body, store.loads, nullptr, nullptr);
-  ValueText value = values[rounds ? root.args[0] : store.body.results[0]];
-  line("wide[i] = " + print_conversion(value, DType::f32) + ";");
+  line("wide[i] = " + print_conversion(values[wide], DType::f32) + ";");
   close();
   const std::string& name = names_[store.target.buffer];
   std::string type = std::string(memory_type(buffer(store.target.buffer).type));

@@ -18,6 +18,7 @@
 namespace tile::cuda {
 
 struct MatrixParts;
+struct ProductOrder;
 
 // Threads that one iteration of the enclosing grid loop needs.
 int64_t threads_in(const nest::Block& block);
@@ -127,6 +128,18 @@ class Printer {
                            const std::string& barrier, int64_t& bytes);
   void divide_groups();
   void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
+  std::string stream_stage(const std::string& slot) const;
+  void next_stage(const std::string& slot);
+  void release_stage(const std::string& slot);
+  void settle(nest::BufferId fragment);
+  void wait_for_products(const nest::Block& body, const ProductOrder& order, size_t at);
+  void issue_product(const nest::MatrixTile& m, bool fresh);
+  void first_products(const nest::Block& body, const ProductOrder& order, const std::string& first,
+                      const std::string& end);
+  void issue_products(const nest::Block& body, const ProductOrder& order, size_t before,
+                      const std::string& end);
+  void overlapped_turns(const nest::For& loop, const ProductOrder& order, const std::string& first,
+                        const std::string& end);
   std::string stream_functions(const StreamLayout& l);
   void set_up_barriers();
   bool is_row_fragment(nest::BufferId id) const;
@@ -141,6 +154,7 @@ class Printer {
   void replace_fragments(const std::string& row, const std::string& cell);
   void open_cells(int64_t columns);
   void stream_cells(const nest::For& loop);
+  static NodeId before_rounding(const Body& body, DType type);
   void stream_pairs(const nest::Store& store, int64_t columns);
   void stream_reduction(const nest::For& loop);
   static std::string common_scale(nest::Block& statements);

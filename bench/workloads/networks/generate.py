@@ -172,7 +172,7 @@ def lstm(steps, headers):
 
 def header(title, optimiser, data, tolerance, code, call, cases):
     """`code`: the names of files with Python, without what tells the module; `call`: the peers' expression."""
-    lines = [f"// {title}", "// Written by generate.py.", "//: suite networks 1.5 1.1", "//: kind network", "//: measure gflops",
+    lines = [f"// {title}", "// Written by generate.py.", "//: suite networks 1.5 1.1", "//: kind network", "//: device cpu cuda", "//: measure gflops",
              f"//: data {data}", f"//: train Loss {optimiser}.tile", f"//: tolerance {tolerance}"]
     for modules, suffix in (("torch,torch_compile", "torch"), ("jax", "jax")):
         lines += [f"//: code {modules} {name}_{suffix}.py" for name in code]

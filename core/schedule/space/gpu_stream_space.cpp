@@ -10,10 +10,15 @@ namespace tile::gpu {
 
 std::vector<Schedule> stream_schedules(const Kernel& kernel, const Target& target) {
   if (!is_gpu(target) || !has_stream(kernel)) return {};
+  // Where products of the next block are issued before those of this one have ended, a third stage
+  // is filled meanwhile. Of equal estimates the first is taken.
+  bool overlaps = target.features.starts_with("sm_90a");
+  const std::vector<int64_t> stage_counts =
+      overlaps ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 3};
   std::vector<std::pair<double, Schedule>> found;
   for (int64_t rows : {128, 192, 64}) {
     for (int64_t columns : {128, 96, 64, 32}) {
-      for (int64_t stages : {2, 3}) {
+      for (int64_t stages : stage_counts) {
         Schedule s;
         for (const KernelStage& stage : kernel.stages) s.stages.emplace_back(!stage.attach.valid());
         s.gpu_stream = GpuStream{rows, columns, stages};
