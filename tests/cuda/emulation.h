@@ -457,6 +457,7 @@ class Products {
     groups_.push_back(std::move(group_));
     group_.clear();
   }
+  bool any() const { return !groups_.empty() || !group_.empty(); }
   void wait(size_t running) {
     while (groups_.size() > running) {
       for (const Product& p : groups_.front()) finish(p);
@@ -535,6 +536,16 @@ inline float power_of_two(float x) { return std::exp2(x); }
 inline float rounded_product(float a, float b) { return a * b; }
 
 }  // namespace tile_emulation::stream
+
+// After a launch: whether some thread has issued products that it has not waited for.
+extern "C" __attribute__((used, visibility("default"))) inline bool tile_products_run_on() {
+  bool any = false;
+  for (tile_emulation::stream::Products& products : tile_emulation::stream::products_of_threads) {
+    any = any || products.any();
+    products = {};
+  }
+  return any;
+}
 
 // Bulk copies, as backends/cuda/matrix/matrix_prelude.cpp declares them.
 namespace tile_emulation::bulk {

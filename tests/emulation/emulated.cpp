@@ -172,6 +172,9 @@ void Emulated::launch(const std::string& name, const cuda::CudaKernel& k, int64_
       extents(k.block, k.block_yz).data(), k.shared_bytes,
       static_cast<unsigned>(k.cluster.empty() ? 1 : k.cluster[0]));
   if (wrong != nullptr) throw InternalError(std::string("emulation: ") + wrong);
+  auto running = reinterpret_cast<bool (*)()>(dlsym(library_, "tile_products_run_on"));
+  internal_check(running == nullptr || !running(),
+                 "emulation: a kernel ends before its products, which nobody has waited for");
 }
 
 }  // namespace tile::test

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backends/cuda/print/prelude.h"
 #include "core/fusion/group.h"
 #include "core/kernel/forms/gpu_forms.h"
@@ -21,7 +23,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What running source number `index` on nonsense says; empty where nothing is wrong.
+// What running source number `index` on zeros says; empty where nothing is wrong. Sums of products
+// that have not been waited for hold no numbers.
 std::string complaint(const Emulated& code, size_t index, const nest::Nest& nest) {
   std::vector<HostTensor> tensors;
   std::vector<HostTensor*> arguments;
@@ -33,6 +36,11 @@ std::string complaint(const Emulated& code, size_t index, const nest::Nest& nest
     code.run(index, nest, arguments);
   } catch (const InternalError& error) {
     return error.what();
+  }
+  for (const HostTensor& t : tensors) {
+    for (int64_t i = 0; is_float(t.type) && i < t.count(); ++i) {
+      if (std::isnan(convert(t.at(i), DType::f64).f)) return "a result is no number";
+    }
   }
   return {};
 }
@@ -127,15 +135,17 @@ struct Kernels {
   std::vector<nest::Nest> nests;
   std::vector<cuda::CudaSource> sources;
 };
-Kernels kernels_of(const RandomCase& c, const std::function<Schedule(const Kernel&)>& pick) {
+Kernels kernels_of(const RandomCase& c, const std::function<Schedule(const Kernel&)>& pick,
+                   const Target& target = h200_target()) {
   Kernels all;
   BoundProgram program = bind_text(c.text, c.types);
-  run_pipeline(program, h200_target());
-  for (const Step& step : group(program, h200_target())) {
+  run_pipeline(program, target);
+  GroupOptions options;
+  options.streams = true;
+  for (const Step& step : group(program, target, options)) {
     const Kernel& kernel = std::get<Kernel>(step);
-    all.nests.push_back(
-        nest::run_passes(lower(kernel, pick(kernel), h200_target()), h200_target()));
-    all.sources.push_back(cuda::print_cuda(all.nests.back(), h200_target()));
+    all.nests.push_back(nest::run_passes(lower(kernel, pick(kernel), target), target));
+    all.sources.push_back(cuda::print_cuda(all.nests.back(), target));
   }
   return all;
 }
@@ -210,6 +220,33 @@ TEST(Races, MissingWaitsOfCopiesAhead) {
   Tried tried = changed_one_by_one(kernels, "copy_barrier<1>();", "copy_barrier<2>();");
   EXPECT_GT(tried.places, 0U);
   EXPECT_GE(2 * tried.found, tried.places);
+}
+
+// Streams whose products run beside what threads do (wgmma). A wait that leaves one more group
+// running lets its sum be read too early, its factors be written, or its blocks be overwritten.
+TEST(Races, MissingWaitsOfProducts) {
+  RandomCase c;
+  c.text =
+      "function (Q[S, D], K[T, D], V[T, C]) -> (O) {\n"
+      "  L[s, t: S, T] = +(as_float(Q[s, d], 32) * as_float(K[t, d], 32));\n"
+      "  Top[s, 0: S, 1] = >(L[s, t]);\n  E = exp(L - Top);\n  Sum[s, 0: S, 1] = +(E[s, t]);\n"
+      "  P = as_bf16(E / Sum);\n  O[s, c: S, C] = +(P[s, t] * V[t, c]);\n}\n";
+  c.types = {{DType::bf16, {64, 32}}, {DType::bf16, {300, 32}}, {DType::bf16, {300, 32}}};
+  Target target = *gpu_target("sm_90a");
+  Kernels kernels = kernels_of(
+      c,
+      [&](const Kernel& kernel) {
+        Schedule s = analytic_schedule(kernel, target);
+        s.gpu_stream = GpuStream{64, 32, 3};
+        return s;
+      },
+      target);
+  for (auto [wait, instead] : {std::pair{"group_wait<0>();", "group_wait<1>();"},
+                               std::pair{"group_wait<1>();", "group_wait<2>();"}}) {
+    Tried tried = changed_one_by_one(kernels, wait, instead);
+    EXPECT_GT(tried.places, 1U) << wait;
+    EXPECT_EQ(tried.found, tried.places) << wait;
+  }
 }
 
 }  // namespace

@@ -112,14 +112,18 @@ int64_t least_stride(const std::vector<size_t>& list, const Piece& piece, const 
   return least;
 }
 
-// Gives each factor the conditions that it knows; false: one that neither does.
+// Gives each factor the conditions that it knows, and the cells those that no term decides; false:
+// another one.
 bool take_conditions(MatrixForm& f, const Piece& piece, const Iterators& of_x,
                      const Iterators& of_y) {
   for (size_t i = 0; i < piece.constraints.size(); ++i) {
     Iterators used;
     collect(piece.constraints[i].form, used);
     bool in_x = within(used, of_x), in_y = within(used, of_y);
-    if (!in_x && !in_y) return false;
+    if (!in_x && !in_y) {
+      if (*used.rbegin() >= piece.parallel_dims) return false;
+      f.cell_conditions.push_back(i);
+    }
     if (in_x) f.x_conditions.push_back(i);
     if (in_y) f.y_conditions.push_back(i);
     f.skips = f.skips || in_x != in_y;

@@ -26,13 +26,15 @@ FlatIndex flat_reductions(const Piece& piece, const Kernel& kernel);
 int64_t stride_of(const Access& access, size_t iterator, const Kernel& kernel);
 
 // The body as a product x * y of what depends on the parallel dimensions m and n. The conditions of
-// the domain each belong to one of the two.
+// the domain each belong to one of the two, or to the cells of the result.
 struct MatrixForm {
   NodeId x;
   NodeId y;
   FlatIndex batch, m, n, k;
   // Positions in the piece's constraints; those without m and n are in both.
   std::vector<size_t> x_conditions, y_conditions;
+  // Of parallel dimensions alone, and of more than one factor knows: a cell outside sums nothing.
+  std::vector<size_t> cell_conditions;
   // A point can be skipped whose factors are both staged.
   bool skips = false;
   bool x_along_k = false;  // neighbours in memory are neighbours in k, else in m

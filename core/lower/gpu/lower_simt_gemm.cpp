@@ -116,10 +116,15 @@ Block SimtGemmLowering::tile(const State& s, const At& at) {
            return Block{statement(accumulators_.neutral_store(accumulators_.accumulator(0, cell)))};
          }));
   if (flag_.valid()) append(out, only_if({-at.thread}, {flag_store(0)}));
-  Expr begin = tidy(Expr(chunk_) * at.block[0]);
-  Expr count = g_.split == 1 ? Expr(steps_) : min(Expr(chunk_), tidy(Expr(steps_) - begin));
   if (flag_.valid()) out.push_back({nest::Sync{}});
-  append(out, bound_to("steps", count, [&](const Expr& n) { return stream(s, at, begin, n); }));
+  Expr first = tidy(Expr(chunk_) * at.block[0]);
+  Expr last = g_.split == 1 ? Expr(steps_) : min(Expr(steps_), tidy(first + Expr(chunk_)));
+  Steps needed = needed_steps(s, at, {first, last});
+  append(out, bound_to("first_step", needed.begin, [&](const Expr& begin) {
+           return bound_to("steps", tidy(needed.end - begin),
+                           [&](const Expr& count) { return stream(s, at, begin, count); });
+         }));
+  append(out, cleared_cells(s, at));
   append(out, finish(s, at));
   return out;
 }
@@ -383,6 +388,25 @@ Block SimtGemmLowering::over_cells(const State& s, const At& at, const EachCell&
                      }));
     });
   });
+}
+
+// Cells without a point, of a tile that has others.
+Block SimtGemmLowering::cleared_cells(const State& s, const At& at) {
+  if (form_.cell_conditions.empty()) return {};
+  return over_cells(
+      s, at,
+      [&](const State& cell) {
+        nest::If choice;
+        for (size_t i : form_.cell_conditions) {
+          std::vector<Expr> more = values_.conditions_at(c_.piece.constraints[i], cell);
+          choice.nonnegative.insert(choice.nonnegative.end(), more.begin(), more.end());
+        }
+        if (choice.nonnegative.empty()) return Block{};
+        nest::Access sum = accumulators_.accumulator(0, cell);
+        choice.otherwise = {statement(accumulators_.neutral_store(std::move(sum)))};
+        return Block{statement(std::move(choice))};
+      },
+      false);
 }
 
 Block SimtGemmLowering::finish(const State& s, const At& at) {

@@ -96,7 +96,15 @@ class SimtGemmLowering : PieceForm {
   nest::Block multiplied_ahead(const At& at, const Expr& slot) const;
   nest::Block guarded_products(const State& s, const At& at, const Expr& k);
   nest::Block over_cells(const State& s, const At& at, const EachCell& body, bool vector);
+  nest::Block cleared_cells(const State& s, const At& at);
   nest::Block finish(const State& s, const At& at);
+  // Steps that some point of the block's tile needs (simt_gemm_steps.cpp).
+  struct Steps {
+    Expr begin, end;
+  };
+  Steps needed_steps(const State& s, const At& at, Steps all) const;
+  std::optional<Expr> extreme(const Affine& form, const State& s, const At& at, bool largest,
+                              const gpu::FlatIndex* but) const;
   Expr position(const State& cell) const;
 
   SpreadLowering spread_;
