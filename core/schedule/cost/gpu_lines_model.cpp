@@ -35,6 +35,8 @@ constexpr double kWarpShare = 0.55;       // [guide] of sm_80's rate; mma has 0.
 constexpr double kWarpgroupShare = 0.85;  // [guide] FlashAttention-3, products alone
 constexpr double kUnhiddenShare = 0.6;    // [guide] the same, without ping-pong of warpgroups
 constexpr double kScoreInstructions = 4;
+// Of a step: waits for its blocks and its first products, which no other step hides.
+constexpr double kStepNanoseconds = 100;
 constexpr double kElementClocks = 0.4;  // [H200] as tensor_core_gemm_rank.cpp
 // A block's second half hides the waits of its first: fewer warps hide less.
 constexpr double kFewWarps = 1.25;
@@ -103,7 +105,7 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
       static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks, true);
   StreamStep step = stream_step(g, *f, kernel, target);
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
-  double each = most + kUnhiddenShare * least + step.copied;
+  double each = most + kUnhiddenShare * least + step.copied + kStepNanoseconds;
   double turns = std::max(1.0, tiles / target.gpu.multiprocessors);
   // The last tiles are done by some of the multiprocessors.
   double waves = std::ceil(turns) * 0.5 + turns * 0.5;
