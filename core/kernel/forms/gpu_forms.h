@@ -53,8 +53,11 @@ bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const
 struct LineForm {
   std::vector<int64_t> rows;  // extents
   int64_t row_count = 1;
-  int64_t count = 1;              // elements of a line
-  int64_t fastest = 1;            // extent of its fastest iterator
+  int64_t count = 1;    // elements of a line
+  int64_t fastest = 1;  // extent of its fastest iterator
+  // Neighbours in memory are neighbouring rows, not neighbours of a line (batch statistics of the
+  // innermost dimension): neighbouring threads then take neighbouring rows.
+  bool rows_are_neighbours = false;
   std::vector<FlatIndex> lines;   // of each stage with loops of its own
   std::vector<TensorId> kept;     // results that are lines, and live for the row
   std::vector<TensorId> scalars;  // results that are one value for each row, and live for it

@@ -31,6 +31,7 @@ class LineFinder {
     }
     if (f_.count < 32) return std::nullopt;
     find_stored();
+    f_.rows_are_neighbours = rows_are_neighbours();
     for (auto& [tensor, first] : first_read_) {
       bool several = readers_[tensor].size() > 1 && !spoiled_.contains(tensor);
       if (several) f_.cached.push_back(first);
@@ -170,6 +171,22 @@ class LineFinder {
       if (own) first_read_.try_emplace(a.tensor, LineForm::Cached{a.tensor, s, i});
     }
     return true;
+  }
+
+  // Some stage reads its rows' elements side by side, and none those of a line.
+  bool rows_are_neighbours() const {
+    bool rows = false;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) {
+      const IdVector<RowId, IteratorId>& loops = kernel_.stages[s].rows;
+      if (f_.lines[s].iterators.empty() || loops.empty()) continue;
+      for (const Access& load : piece(s).loads) {
+        int64_t along = std::abs(stride_of(load, f_.lines[s].iterators.back(), kernel_));
+        if (along == 1) return false;
+        size_t row = loops[RowId(loops.size() - 1)].index();
+        rows = rows || (along > 1 && std::abs(stride_of(load, row, kernel_)) == 1);
+      }
+    }
+    return rows;
   }
 
   // The stage with loops of its own that stage s runs in.

@@ -116,16 +116,16 @@ Block LineLowering::reduced_line(const LinePlan& plan, const State& at, const Ex
   p.shared = {plan.shared.at(c_.stage)};
   if (plan.blocks > 1) p.block = plan.block;
   append(out, spread_.combine_lanes(p, parallel_dim, lane));
-  if (plan.blocks > 1) append(out, combine_blocks(plan, lane));
+  if (plan.blocks > 1) append(out, combine_blocks(plan, parallel_dim, lane));
   return out;
 }
 
 // Each block gives its sum to all blocks of the cluster, which then add them in the same order.
-Block LineLowering::combine_blocks(const LinePlan& plan, const Expr& lane) const {
+Block LineLowering::combine_blocks(const LinePlan& plan, const Expr& row, const Expr& lane) const {
   State first;
   first.tile_index = {Expr(0)};
   auto total = [&](const Expr& in, const Expr& of) {
-    return nest::Access{plan.totals.at(c_.stage), {in, of}, {}};
+    return nest::Access{plan.totals.at(c_.stage), {in, of, row}, {}};
   };
   Block out = only_if(
       {-lane}, unrolled("to", plan.blocks, [&](const Expr& to) {

@@ -35,7 +35,7 @@ class LineLowering : PieceForm {
   nest::Block reduced_line(const LinePlan& plan, const State& at, const Expr& parallel_dim,
                            const Expr& lane) const;
   State line_rows(const std::vector<Expr>& rows) const;
-  nest::Block combine_blocks(const LinePlan& plan, const Expr& lane) const;
+  nest::Block combine_blocks(const LinePlan& plan, const Expr& row, const Expr& lane) const;
 
   SpreadLowering spread_;
 };

@@ -29,7 +29,14 @@ class RowKernelLowering {
     Expr near = g_.vector == 1 ? Expr(0) : Expr::variable("line_near");
     plan_.place = {Expr::variable("line_turn"), near};
     held_ = {ceil_div(form_.count / g_.vector, g_.lanes * g_.blocks), g_.vector};
-    if (g_.rows > 1) row_ = floor_div(Expr::variable("line_thread"), Expr(g_.lanes));
+    Expr thread = Expr::variable("line_thread");
+    bool rows_first = form_.rows_are_neighbours;
+    if (g_.rows > 1) {
+      row_ = rows_first ? floor_mod(thread, Expr(g_.rows)) : floor_div(thread, Expr(g_.lanes));
+      lane_ = rows_first ? floor_div(thread, Expr(g_.rows)) : floor_mod(thread, Expr(g_.lanes));
+    } else {
+      lane_ = thread;
+    }
   }
 
   Block run() {
@@ -91,7 +98,7 @@ class RowKernelLowering {
       stages_.emplace_back(piece.parts());
       if (c.pieces[0].parallel_dims == c.pieces[0].box.size()) continue;
       plan_.shared[s] = share("lanes", c, {g_.lanes, g_.rows});
-      if (g_.blocks > 1) plan_.totals[s] = share("totals", c, {g_.blocks});
+      if (g_.blocks > 1) plan_.totals[s] = share("totals", c, {g_.blocks, g_.rows});
     }
   }
   nest::BufferId share(const char* name, const Contraction& c, Shape shape) {
@@ -102,10 +109,8 @@ class RowKernelLowering {
 
   nest::For threads_of_block() {
     nest::For threads = make_loop("line_thread", 0, g_.lanes * g_.rows, LoopKind::thread);
-    Expr t = Expr::variable("line_thread");
-    Expr lane = g_.rows == 1 ? t : floor_mod(t, Expr(g_.lanes));
     Expr row = tidy(Expr(g_.rows) * Expr::variable("line_block")) + row_;
-    threads.body = bound_to("line_lane", lane, [&](const Expr& l) {
+    threads.body = bound_to("line_lane", lane_, [&](const Expr& l) {
       return bound_to("line_row", row, [&](const Expr& r) {
         return row_digits(form_.rows.size(), r, std::vector<Expr>(form_.rows.size()), l);
       });
@@ -159,7 +164,7 @@ class RowKernelLowering {
   const LineForm form_;
   LinePlan plan_;
   Shape held_;                                      // of a thread: turns, and neighbours in each
-  Expr row_ = 0;                                    // of a block's rows, the thread's
+  Expr row_ = 0, lane_;                             // of a block's rows, the thread's, and there
   std::vector<nest::BufferId> shared_, registers_;  // buffers of the launch
   std::deque<PieceLowering> pieces_;                // what the stages are made of
   std::deque<LineLowering> stages_;

@@ -25,6 +25,7 @@ constexpr double kHeldNanoseconds = 60;
 constexpr double kRegisterSlack = 0.1;
 constexpr double kShortWalkRegisters = 80;
 constexpr double kLoneShare = 0.9;        // [H200] of its time, what a block alone does not hide
+constexpr double kSectorBytes = 32;       // [guide] what memory moves at least
 constexpr double kPointInstructions = 4;  // of addresses and conversions, beside the operations
 
 // Of a stream: what the products reach of the tensor cores' rate where warps feed them by mma, and
@@ -118,16 +119,40 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
   return work + target.gpu.launch_ns;
 }
 
+namespace {
+
+// How many times the bytes of its elements a line moves: neighbouring threads hold neighbours of
+// the line, or of the rows, which may lie in different sectors of memory.
+double line_waste(const GpuLines& g, const LineForm& f, const Kernel& kernel) {
+  double most = 1;
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (f.lines[s].iterators.empty()) continue;
+    const Piece& piece = kernel.stages[s].contraction.pieces[0];
+    for (const Access& load : piece.loads) {
+      auto stride = std::abs(stride_of(load, f.lines[s].iterators.back(), kernel));
+      auto size = static_cast<double>(byte_size(kernel.tensors[load.tensor].type));
+      double together = f.rows_are_neighbours ? static_cast<double>(g.rows) : 1;
+      double waste = std::min(kSectorBytes / size / together, static_cast<double>(stride));
+      if (stride > 1) most = std::max(most, waste);
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
                       CostTerm* into) {
   std::optional<LineForm> f = line_form(kernel);
   if (!f) return 1e18;
-  double bytes = 0;
+  double bytes = 0, waste = line_waste(g, *f, kernel);
   std::set<TensorId> seen;
   auto add = [&](TensorId id) {
     if (!seen.insert(id).second) return;
     const BoundTensor& t = kernel.tensors[id];
-    bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
+    auto count = static_cast<double>(element_count(t.shape));
+    bool line = count >= static_cast<double>(f->row_count) * static_cast<double>(f->count);
+    bytes += count * static_cast<double>(byte_size(t.type)) * (line ? waste : 1);
   };
   for (TensorId id : kernel.reads) add(id);
   for (TensorId id : kernel.writes) add(id);

@@ -160,7 +160,7 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   bool power = g.blocks >= 1 && (g.blocks & (g.blocks - 1)) == 0;
   if (!power || g.blocks > kMostClusterBlocks) return "a cluster of another size";
   if (g.blocks > 1 && target.gpu.capability < kClusters) return "a cluster on a GPU without";
-  if (g.blocks > 1 && g.rows > 1) return "a cluster of several rows";
+  if (g.blocks > 1 && g.rows > 1 && !f->rows_are_neighbours) return "a cluster of several rows";
   if (f->row_count * g.blocks > INT32_MAX) return "more blocks than a launch may have";
   int64_t threads = checked_mul(g.lanes, g.rows);
   if (threads > target.gpu.threads_per_block) return "a block with too many threads";

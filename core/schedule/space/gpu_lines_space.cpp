@@ -7,6 +7,11 @@
 #include "core/schedule/space/gpu_schedule.h"
 
 namespace tile::gpu {
+namespace {
+
+constexpr int64_t kNeighbourRows = 32;  // of f32 a line of the cache
+
+}  // namespace
 
 std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target) {
   std::optional<LineForm> f = line_form(kernel);
@@ -30,8 +35,11 @@ std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target)
         if (!idle) consider({lanes, rows, vector, 1});
       }
       for (int64_t blocks = 2; blocks <= kMostClusterBlocks; blocks *= 2) {
-        bool idle = lanes < 128 || lanes * blocks > f->count / vector;
-        if (!idle) consider({lanes, 1, vector, blocks});
+        for (int64_t rows = 1; rows == 1 || (f->rows_are_neighbours && rows <= kNeighbourRows);
+             rows *= 2) {
+          bool idle = lanes * rows < 128 || lanes * blocks > f->count / vector;
+          if (!idle) consider({lanes, rows, vector, blocks});
+        }
       }
     }
   }
