@@ -37,13 +37,17 @@ CLI::Option* add_file(CLI::App& app, Request& r) {
   return json;
 }
 
-void add_timing(CLI::App& app, Request& r) {
-  add_engine(app, r);
-  app.add_flag("--peers", r.peers, "time other libraries in turns with ours");
+void add_peers(CLI::App& app, Request& r, const std::string& what) {
+  app.add_flag("--peers", r.peers, what);
   app.add_option("--peer", r.peer_names, "the same, only this one")
       ->allow_extra_args(false)
       ->each([&r](const std::string&) { r.peers = true; });
   app.add_flag("--small", r.small, "networks at the sizes that tests compare at");
+}
+
+void add_timing(CLI::App& app, Request& r) {
+  add_engine(app, r);
+  add_peers(app, r, "time other libraries in turns with ours");
   app.add_flag("!--no-check", r.check, "do not compare values first");
   auto* json = add_file(app, r);
   app.add_option("--html", r.html, "draw the results as a page of its own")->needs(json);
@@ -100,6 +104,17 @@ void add_sizes(CLI::App& app, Request& request, SizesOptions& options) {
   app.add_flag("--kernels", options.kernels,
                "time each kernel at the size where shared and own code are farthest apart");
   app.add_flag("!--no-times", options.times, "do not time shared code beside a size's own");
+}
+
+CLI::App* add_accuracy(CLI::App& app, Request& request) {
+  CLI::App* accuracy = app.add_subcommand(
+      "accuracy", "how far results of f32 are from those of f64; exits 1 where they are too far");
+  add_common(*accuracy, request);
+  add_engine(*accuracy, request);
+  add_peers(*accuracy, request, "other libraries' results too, of f32 and of f64");
+  accuracy->add_flag("--quick", request.quick, "no large cases");
+  accuracy->add_option("--json", request.json, "write the results to this file");
+  return accuracy;
 }
 
 CLI::App* add_cliffs(CLI::App& app, Request& request, Arguments& a) {
@@ -172,6 +187,7 @@ int main_of(int argc, char** argv) {
                   "NAME=2x3:f32 for each input: the name is then the file of any program");
   run->add_option("--against", a.file.against, "another program of the same inputs, in turns");
   add_tune(app, request, a);
+  CLI::App* accuracy = add_accuracy(app, request);
   CLI::App* compare =
       app.add_subcommand("compare", "two files of results; exits 1 if a benchmark is slower");
   add_compare(*compare, a);
@@ -199,6 +215,7 @@ int main_of(int argc, char** argv) {
   if (report->parsed()) return command_report(a.before, a.page);
   if (request.peers) settle_environment(argv);
   if (list->parsed()) return command_list(request);
+  if (accuracy->parsed()) return command_accuracy(request);
   if (run->parsed()) {
     std::optional<std::string> file = program_file(request.names);
     check_options(request, a.file, file.has_value());

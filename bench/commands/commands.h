@@ -33,6 +33,9 @@ struct Request {
 int command_list(const Request& request);
 int command_run(const Request& request);
 int command_tune(const Request& request);
+// Results of f32, ours and the peers', and the peers' of f64, beside ours of f64: exits 1 if one is
+// farther from them than measure/accuracy.h lets pass.
+int command_accuracy(const Request& request);
 // Two files of results, case by case: exits 1 if one is slower by more than `threshold` (0.05: 5 %)
 // and by more than the noise of both runs.
 int command_compare(const std::string& before, const std::string& after, double threshold);

@@ -20,6 +20,8 @@ constexpr struct {
      "tile-bench run " PRODUCT " --json now.json --html now.html"},
     {"tune", "Race schedules, and time before and after:",
      "tile-bench tune matmul_64 --quick --budget 200 --json tuned.json"},
+    {"accuracy", "How far f32 is from f64 in a small U-Net and its training:",
+     "tile-bench accuracy --filter unet --small"},
     {"compare", "Fail if a benchmark became slower by a tenth:",
      "cp now.json before.json; tile-bench compare before.json now.json --threshold 0.1"},
     {"report", "Draw a file of results:", "tile-bench report now.json page.html"},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "bench/measure/accuracy.h"
 #include "bench/peers/python.h"
 #include "bench/report/trust.h"
 #include "core/kernel/forms/tensor_core_gemm.h"
@@ -14,26 +15,15 @@
 namespace tile::bench {
 namespace {
 
-// Of the largest magnitude in a result of floats: sums are exact on our data, functions differ in
-// their last bits.
-constexpr double kTolerance = 5e-5;
-
 constexpr double kCopiedBytes = 1 << 16;  // less is a call's cost
 
 // What mostly reads is not held back by a copy's writes.
 bool mostly_reads(const Work& work) { return work.written < work.bytes / 8; }
 
-double tolerance_of(const Prepared& prepared) {
-  double stated = prepared.what().workload->tolerance;
-  return is_float(prepared.output().type()) ? std::max(kTolerance, stated) : stated;
-}
-
-void compare(const std::string& with, double difference, double tolerance,
-             const std::string& more) {
-  if (difference <= tolerance) return;
+std::string number_text(double value) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.3g", difference);
-  fail(Stage::run, "mismatch", {}, "the result differs from " + with + "'s by " + text + more);
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
 }
 
 // The cases of a suite one after the other, so that it is done before the next one begins.
@@ -199,31 +189,57 @@ std::string Session::where_else(const Prepared& prepared, const Prepared::Differ
   for (size_t i = 0; i < others.size(); ++i) {
     for (size_t j = i + 1; j < others.size(); ++j) {
       Prepared::Difference between = prepared.differences(others[i].outputs, others[j].outputs);
-      char number[64];
-      std::snprintf(number, sizeof number, "%.3g", between.most);
-      text += ", " + others[i].name + "'s and " + others[j].name + "'s by " + number + " in " +
-              between.output;
+      text += ", " + others[i].name + "'s and " + others[j].name + "'s by " +
+              number_text(between.most) + " in " + between.output;
     }
   }
   return text;
 }
 
 // Every peer's result, or the interpreter's where there is no peer.
-std::string Session::check(Prepared& prepared, const std::vector<Opponent>& others) const {
-  if (!request_.check) return "";
+void Session::check(Prepared& prepared, const std::vector<Opponent>& others, Result& result) const {
+  if (!request_.check) return;
   prepared.run();
   prepared.fetch();
-  std::string with;
+  double tolerance = tolerance_of(prepared);
+  std::string with, differs;
   for (const Opponent& other : others) {
-    Prepared::Difference off = prepared.differences(prepared.outputs(), other.outputs);
-    compare(other.name, off.most, tolerance_of(prepared), where_else(prepared, off, others));
     with += (with.empty() ? "" : ", ") + other.name;
+    Prepared::Difference off = prepared.differences(prepared.outputs(), other.outputs);
+    if (off.most <= tolerance || !differs.empty()) continue;
+    differs = "the result differs from " + other.name + "'s by " + number_text(off.most) +
+              where_else(prepared, off, others);
   }
-  if (!with.empty()) return with;
-  std::optional<double> off = difference_from_reference(prepared);
-  if (!off) return "";
-  compare("the interpreter", *off, tolerance_of(prepared), "");
-  return "interpreter";
+  if (others.empty()) {
+    std::optional<double> off = difference_from_reference(prepared);
+    if (!off) return;
+    with = "interpreter";
+    if (*off > tolerance)
+      differs = "the result differs from the interpreter's by " + number_text(*off);
+  }
+  if (!differs.empty()) result.checked_in_f64 = check_in_f64(prepared, others, differs);
+  result.checked_with = with;
+}
+
+// Where contenders differ: how far each is from f64's results, and how far those move. Only of
+// training, whose steps are not smooth, may it be more than is tolerated.
+std::string Session::check_in_f64(const Prepared& prepared, const std::vector<Opponent>& others,
+                                  const std::string& differs) {
+  if (!prepared.what().workload->optimiser) fail(Stage::run, "mismatch", {}, differs);
+  Exact exact(prepared);
+  double moved = exact.moved().most, limit = limit_of(prepared, moved);
+  double farthest = 0;
+  std::string text;
+  auto add = [&](const std::string& name, const std::vector<Tensor>& outputs) {
+    double off = exact.off(outputs).most;
+    farthest = std::max(farthest, off);
+    text += name + " " + number_text(off) + ", ";
+  };
+  add("tile", prepared.outputs());
+  for (const Opponent& other : others) add(other.name, other.outputs);
+  text += "moved " + number_text(moved);
+  if (farthest <= limit) return text;
+  fail(Stage::run, "mismatch", {}, differs + "; from f64's: " + text);
 }
 
 Result Session::time(Prepared& prepared, const std::string& name) {
@@ -244,7 +260,7 @@ Result Session::time(Prepared& prepared, const std::string& name) {
   result.distinct_kernels = prepared.distinct_kernels();
   std::vector<Opponent> others = opponents(prepared, result);
   progress_.show(name + ": checking");
-  result.checked_with = check(prepared, others);
+  check(prepared, others, result);
   while (!time_in_turns(prepared, others, result)) {
   }
   for (size_t i = 0; i < others.size(); ++i) {

@@ -29,17 +29,20 @@ class Session {
   double device_ceiling(const Prepared& prepared);
   double device_copy();  // GB/s
   Progress& progress() { return progress_; }
-
- private:
   struct Opponent {
     std::string name;
     Peer* peer;
     std::vector<Tensor> outputs;  // that it computes
     Calls calls;
   };
-  void choose_sizes(const Request& request);
+  // Peers that have the case, called once; those that fail are named in the result.
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
-  std::string check(Prepared& prepared, const std::vector<Opponent>& opponents) const;
+
+ private:
+  void choose_sizes(const Request& request);
+  void check(Prepared& prepared, const std::vector<Opponent>& opponents, Result& result) const;
+  static std::string check_in_f64(const Prepared& prepared, const std::vector<Opponent>& others,
+                                  const std::string& differs);
   static std::string where_else(const Prepared& prepared, const Prepared::Difference& off,
                                 const std::vector<Opponent>& others);
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);

@@ -19,6 +19,10 @@ class Prepared {
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& output() const { return outputs_.front(); }
   const std::vector<Tensor>& outputs() const { return outputs_; }
+  // Of a step of training: the input whose next value an output is.
+  std::optional<size_t> replaced(size_t output) const {
+    return output < replaced_.size() ? replaced_[output] : std::nullopt;
+  }
   const Executable& executable() const { return *executable_; }
   const Work& work() const { return work_; }
   double compile_ms() const { return compile_ms_; }
@@ -54,14 +58,15 @@ class Prepared {
   std::shared_ptr<LoadedProgram> program_;
   std::shared_ptr<const Executable> executable_;
   std::vector<Tensor> inputs_, outputs_;
-  // Of a step of training, for each output: the input whose next value it is.
-  std::vector<std::optional<size_t>> replaced_;
+  std::vector<std::optional<size_t>> replaced_;  // for each output, or empty
   std::vector<TensorView> input_views_, output_views_;
   Work work_;
   double compile_ms_ = 0;
   std::shared_ptr<OnDevice> device_;  // null: tensors are the host's
 };
 
+// The difference of two contenders' results that passes for their roundings.
+double tolerance_of(const Prepared& prepared);
 // The largest relative difference from the reference interpreter; nullopt where that would take
 // too long.
 std::optional<double> difference_from_reference(Prepared& prepared);

@@ -19,14 +19,14 @@ Tensor::Tensor(InputType type) : type_(std::move(type)) {
   std::memset(memory_.get(), 0, size);
 }
 
-void fill(Tensor& tensor, uint32_t seed, double low, double high) {
+void fill(Tensor& tensor, uint32_t seed, double low, double high, int bits) {
   uint32_t state = seed * 2654435761U + 1;
   size_t size = byte_size(tensor.type());
   auto* at = tensor.elements<std::byte>();
   for (size_t i = 0; i < tensor.bytes(); i += size) {
     state = state * 1664525U + 1013904223U;
     double value = is_float(tensor.type())
-                       ? low + (high - low) * static_cast<double>(state >> 28) / 16
+                       ? low + (high - low) * std::ldexp(state >> (32 - bits), -bits)
                        : static_cast<double>(state >> 25);
     store_element(at + i, real_scalar(value, tensor.type()));
   }

@@ -35,10 +35,10 @@ class Tensor {
   std::unique_ptr<void, Free> memory_;
 };
 
-// Floats are sixteen values evenly spaced in [low, high): multiples of 1/8 in [-1, 1), so that sums
+// Floats are 2^bits values evenly spaced in [low, high): multiples of 1/8 in [-1, 1), so that sums
 // of their products are exact in any order; integers are uniform in [0, 128). The same every time
 // for the same seed.
-void fill(Tensor& tensor, uint32_t seed, double low = -1, double high = 1);
+void fill(Tensor& tensor, uint32_t seed, double low = -1, double high = 1, int bits = 4);
 
 // The largest difference of two float tensors over the largest magnitude in `expected`; infinity
 // where one is NaN and the other is not. Integers: the largest difference itself,

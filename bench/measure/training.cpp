@@ -68,7 +68,9 @@ class Composer {
     inputs_.resize(inputs_.rfind(", "));
     outputs_ = workload_.loss;
     step_.replaced = {""};
-    std::string statements = "  D" + workload_.loss + " = 1.0;\n" + statements_in(text);
+    // A literal alone is of f32, and what is computed of it and integers would be.
+    std::string one = "as_float(1.0, " + std::to_string(8 * byte_size(workload_.floats)) + ")";
+    std::string statements = "  D" + workload_.loss + " = " + one + ";\n" + statements_in(text);
     for (TensorId id : forward.inputs) {
       const tile::Tensor& t = forward.tensors[id];
       if (is_weight(workload_, t.name)) statements += update(t);
@@ -145,11 +147,26 @@ TrainingStep training_step(const Workload& workload) {
   return step;
 }
 
+double terms_of(const Shape& weight) {
+  if (weight.empty() || weight.back() == 0) return 1;
+  auto terms = static_cast<double>(element_count(weight) / weight.back());
+  return std::max(terms, 1.0);
+}
+
 Draw::Draw(const Workload& workload) : workload_(workload) {
   if (workload.optimiser) optimisers_ = training_step(workload).from;
 }
 
 Workload::Range Draw::range(const std::string& input, const Shape& shape) const {
+  Workload::Range range = bounds(input, shape);
+  // As many bits as f32 has: where few values are drawn, windows have equal largest ones, and a
+  // gain of zero makes a whole channel equal. Gradients are shared among those here, and the first
+  // one's elsewhere.
+  if (!workload_.data.empty()) range.bits = 24;
+  return range;
+}
+
+Workload::Range Draw::bounds(const std::string& input, const Shape& shape) const {
   auto own = optimisers_.find(input);
   bool optimisers = own != optimisers_.end();
   const Workload& of = optimisers ? *workload_.optimiser : workload_;
@@ -157,9 +174,8 @@ Workload::Range Draw::range(const std::string& input, const Shape& shape) const 
     return it->second;
   }
   if (optimisers || !is_weight(workload_, input) || shape.size() < 2) return {};
-  // A power of two: sums of products stay exact longer.
-  auto terms = static_cast<double>(element_count(shape)) / static_cast<double>(shape.back());
-  double most = std::exp2(std::round(-std::log2(std::max(terms, 1.0)) / 2));
+  // A power of two: what is drawn is exact.
+  double most = std::exp2(std::round(-std::log2(terms_of(shape)) / 2));
   return {-most, most};
 }
 

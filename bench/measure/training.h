@@ -25,6 +25,9 @@ TrainingStep training_step(const Workload& workload);
 // Whether an input of the forward program is a weight.
 bool is_weight(const Workload& workload, const std::string& input);
 
+// Of the sums that a weight's last dimension numbers.
+double terms_of(const Shape& weight);
+
 // What inputs are drawn from.
 class Draw {
  public:
@@ -32,6 +35,8 @@ class Draw {
   Workload::Range range(const std::string& input, const Shape& shape) const;
 
  private:
+  Workload::Range bounds(const std::string& input, const Shape& shape) const;
+
   const Workload& workload_;
   std::map<std::string, std::string> optimisers_;  // as TrainingStep::from
 };

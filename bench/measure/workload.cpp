@@ -110,7 +110,7 @@ InputType type_of(const Program& program, const Case& c, size_t input, const std
   if (!declared.ranked || shape.size() != declared.dims.size()) {
     wrong(*c.workload->source, c.name + " gives no shape of " + name);
   }
-  return {DType::f32, shape};
+  return {c.workload->floats, shape};
 }
 
 }  // namespace

@@ -29,8 +29,9 @@
 // MODULES may be several, between commas. Of networks that are trained:
 //
 //   //: data INPUT…                all other inputs are weights; those of two or more dimensions
-//   are
-//                                  drawn as small as the number of terms that they stand in asks
+//                                  are drawn as small as the number of terms that they stand in
+//                                  asks. All are drawn from 2^24 values and not from 16, as equal
+//                                  ones tie for a window's largest value
 //   //: train OUTPUT FILE          each case is two: itself and, its name followed by _train, the
 //                                  step that descends along this output, a scalar: its results are
 //                                  the output and, for each weight, those of the optimiser in FILE
@@ -66,6 +67,7 @@ struct Workload {
   double target_geomean = 0, target_worst = 0;  // 0: no aim is stated
   std::string kind;
   std::map<std::string, int> attributes;
+  DType floats = DType::f32;  // what inputs are that a case gives no type
   Measure measure = Measure::gflops;
   std::optional<Precision> precision;  // nullopt: as the command line says
   double tolerance = 0, share = 0;
@@ -74,6 +76,7 @@ struct Workload {
   std::string gradient_of, gradient_input;  // empty: the program itself
   struct Range {
     double low = -1, high = 1;
+    int bits = 4;  // of what is drawn: 2^bits values
   };
   std::map<std::string, Range> ranges;  // of inputs, or of an optimiser's
   bool part = false;                    // of other workloads

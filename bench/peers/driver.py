@@ -54,6 +54,9 @@ class Peer:
     def allow_tf32(self, allowed):
         """Whether factors of f32 products may be rounded to tf32, from now on."""
 
+    def allow_f64(self, allowed):
+        """Whether tensors of f64 are to stay so, from now on."""
+
     def allocated(self):
         """What a call of the last expression allocates at most, results included; None: not known."""
 
@@ -214,6 +217,9 @@ class Jax(Peer):
     def tensor(self, array, dtype):
         jnp = self.names["jnp"]
         return jnp.asarray(array).view(jnp.bfloat16) if dtype == "bf16" else jnp.asarray(array)
+
+    def allow_f64(self, allowed):
+        self.module.config.update("jax_enable_x64", allowed)
 
     def jitted(self, function, arrays):
         self.compiled = self.module.jit(function).lower(arrays).compile()
@@ -594,6 +600,7 @@ class Driver:
     def prepare(self, task):
         outs = [mapped(output) for output in task["outputs"]]
         self.peer.allow_tf32(task["tf32"])
+        self.peer.allow_f64(any(tensor["dtype"] == "f64" for tensor in task["inputs"].values()))
         names = {"np": np, "_out": aligned(outs[0]), **self.peer.names, **task["attributes"]}
         names["program"] = "\n".join(line for line in task["program"].splitlines() if not line.startswith("//"))
         inputs = {}

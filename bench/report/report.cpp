@@ -121,6 +121,7 @@ Json entry(const Result& r) {
   e["ceiling"] = r.ceiling;
   e["share_of_ceiling"] = r.share_of_ceiling();
   e["checked_with"] = r.checked_with;
+  if (!r.checked_in_f64.empty()) e["checked_in_f64"] = r.checked_in_f64;
   if (r.target_geomean > 0) {
     e["target_geomean"] = r.target_geomean;
     e["target_worst"] = r.target_worst;

@@ -38,6 +38,8 @@ struct Result {
   // Of ours in a call: temporaries, and what it writes.
   double temporary_bytes = 0, output_bytes = 0;
   std::string checked_with;  // what the values were compared with; empty: nothing
+  // Where those differ by more than roundings do: how far each contender is from f64's results.
+  std::string checked_in_f64;
   std::vector<PeerResult> peers;
   struct FailedPeer {
     std::string name, reason;

@@ -37,6 +37,7 @@ Block TileLowering::reduced(const State& s) {
   append(out, reductions_.reduce_loops(0, s));
   append(out, accumulators_.combine_copies(s));
   append(out, dots_.subtract_corrections(s));
+  append(out, partials_.join(s));
   append(out, finish(s));
   return out;
 }

@@ -13,11 +13,12 @@ using nest::Block;
 
 namespace {
 
-Body holds(const Expr& condition) {
+// The condition is 1 or 0.
+Body holds(const Expr& condition, Op than_zero = Op::ne) {
   Body body;
   NodeId value = body.size(condition, DType::i64);
   NodeId zero = body.integer(0, DType::i64);
-  body.results = {body.operation(Op::ne, {value, zero}, DType::bool_)};
+  body.results = {body.operation(than_zero, {value, zero}, DType::bool_)};
   return body;
 }
 
@@ -117,13 +118,15 @@ void PartialSums::rescale(nest::Store& resumed, const State& s) const {
   body.results = {body.operation(Op::mul, {body.results[0], factor}, c_.contraction.accumulator)};
 }
 
-Body PartialSums::first_block(const State& s) const {
+Expr PartialSums::in_first_block(const State& s) const {
   Expr all = 1;
   for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
     if (!s.at[u].levels.empty()) all = all * equal(tidy(s.at[u].begin()), Expr(0));
   }
-  return holds(all);
+  return all;
 }
+
+Body PartialSums::first_block(const State& s) const { return holds(in_first_block(s)); }
 
 Body PartialSums::last_block(const State& s) const {
   Expr all = 1;
@@ -186,12 +189,42 @@ Block PartialSums::started(const State& at, bool resume) const {
   return out;
 }
 
+// Roundings of a sum grow with its terms, those of blocks that are summed apart with a block's. Not
+// where sums so far are rescaled.
+bool PartialSums::sums_apart() const {
+  return c_.blocked && c_.contraction.aggregation == Aggregation::sum &&
+         is_float(c_.contraction.accumulator) && !c_.schedule.carried.valid() &&
+         !has_stream(c_.frame.kernel);
+}
+
+// A cell's sums of this block, and those of the blocks before.
+Block PartialSums::joined(const State& at) const {
+  Block out;
+  for (size_t o = 0; o < c_.contraction.outputs.size(); ++o) {
+    nest::Store store;
+    store.target = accumulators_.accumulator(o, at);
+    store.kind = nest::StoreKind::add;
+    store.loads = {partial(o, at)};
+    store.body.results = {store.body.load(0, c_.contraction.accumulator)};
+    out.push_back(statement(std::move(store)));
+  }
+  return values_.guarded(std::move(out), at, Tested::cells);
+}
+
+Block PartialSums::join(const State& s) const {
+  if (!sums_apart()) return {};
+  nest::If later;
+  later.predicate = holds(in_first_block(s), Op::eq);
+  later.then = tile_loops(c_, s, [&](const State& at) { return joined(at); });
+  return {statement(std::move(later))};
+}
+
 Block PartialSums::initialise(const State& s) const {
   auto tiles = [&](bool resume) {
     return tile_loops(c_, s, [&](const State& at) { return started(at, resume); });
   };
   Block out;
-  if (c_.blocked) {
+  if (c_.blocked && !sums_apart()) {
     nest::If choice;
     choice.predicate = first_block(s);
     choice.then = tiles(false);

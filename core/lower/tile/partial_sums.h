@@ -1,6 +1,6 @@
 // Blocked reductions: the sums of the blocks so far wait in the output, or in a workspace of the
 // accumulator's type where the output's is another; of a streamed axis, in buffers of one block of
-// rows. A tile starts from them and leaves them there.
+// rows. A tile starts from them, or adds them to its own, and leaves the sum there.
 #pragma once
 
 #include <vector>
@@ -20,6 +20,8 @@ class PartialSums : PieceForm {
   Body last_block(const State& s) const;
   // A register tile's accumulators at their neutral element, or at the sums of the blocks before.
   nest::Block initialise(const State& s) const;
+  // Where they started at the neutral element in every block: adds the sums of the blocks before.
+  nest::Block join(const State& s) const;
   // A cell at the sums of the blocks before; a cell's sums, until the next block.
   nest::Block resumed(const State& at) const;
   nest::Block kept(const State& at) const;
@@ -28,6 +30,9 @@ class PartialSums : PieceForm {
 
  private:
   void make_stream_partials();
+  Expr in_first_block(const State& s) const;
+  bool sums_apart() const;
+  nest::Block joined(const State& at) const;
   nest::Block started(const State& at, bool resume) const;
   nest::Access of_row(nest::BufferId buffer, const State& s) const;
   void rescale(nest::Store& resumed, const State& s) const;
