@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,9 +24,12 @@ struct ReceivedPart {
   size_t bytes = 0;
 };
 
+class Courier;
+
 class Transport {
  public:
-  virtual ~Transport() = default;
+  Transport();
+  virtual ~Transport();
   virtual size_t rank() const = 0;
   virtual size_t ranks() const = 0;
   // Returns when all parts are sent and received. Parts between two ranks arrive in the order in
@@ -45,6 +49,14 @@ class Transport {
   virtual std::vector<std::pair<size_t, std::string>> last_words(double seconds) = 0;
   // Whether an exchange that failed may still write to the memory that it was given.
   virtual bool in_flight() const noexcept { return false; }
+  // Whether exchanges may be made by other threads than the one that made this.
+  virtual bool serves_any_thread() const { return true; }
+  // Makes exchanges while the caller does something else. While one is under way nothing else of
+  // the transport is called. It is there from the first call on.
+  Courier& courier();
+
+ private:
+  std::unique_ptr<Courier> courier_;
 };
 
 // "rank 3 of 8 was silent for 30 s in the all-gather of A": errors of all transports.

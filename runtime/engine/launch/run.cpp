@@ -123,6 +123,17 @@ std::vector<TensorView> with_copies(const Executable& e, std::span<const TensorV
   return all;
 }
 
+// Whether launches write the outputs as they are.
+bool are_written_in_place(const Executable& e, std::span<const TensorView> outputs) {
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    bool known = o < e.output_strides.size();
+    if (known ? outputs[o].strides != e.output_strides[o] : !outputs[o].strides.empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // As run_plainly(), of views.
 bool run_views_plainly(const CallPlan& call, std::span<const TensorView> inputs,
                        std::span<const TensorView> outputs) {
@@ -213,9 +224,7 @@ void run(const Executable& e, std::span<const TensorView> inputs,
     run_on_device(e, inputs, outputs, options);
     return;
   }
-  bool dense = std::all_of(outputs.begin(), outputs.end(),
-                           [](const TensorView& t) { return t.strides.empty(); });
-  if (dense) {
+  if (are_written_in_place(e, outputs)) {
     run_launches(e, inputs, outputs, options);
     return;
   }

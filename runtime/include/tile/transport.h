@@ -5,7 +5,8 @@
  * by the host (tile_mesh_options.given). share/tile/tile_mpi.c is the plug-in for MPI.
  *
  * Threads. The functions of one table are called by one thread at a time, which need not always be
- * the same. None may throw or end the process.
+ * the same: the library has a thread of its own for exchanges that travel while a rank computes.
+ * None may throw or end the process.
  */
 #ifndef TILE_TRANSPORT_H
 #define TILE_TRANSPORT_H
@@ -18,7 +19,7 @@ extern "C" {
 #endif
 
 /* Of this interface. It changes whenever a table of another version cannot be used. */
-#define TILE_TRANSPORT_VERSION 1
+#define TILE_TRANSPORT_VERSION 2
 
 /* The longest notice, in bytes. */
 #define TILE_NOTICE_BYTES 1024
@@ -69,6 +70,9 @@ typedef struct {
   int (*hear)(void* state, double timeout, size_t* rank, void* notice);
   /* The table is not used any more. Waits for nobody. */
   void (*close)(void* state);
+  /* Not 0: only the thread that opened the table may call its functions. Exchanges then do not
+   * travel while that thread computes. */
+  int one_thread;
 } tile_transport;
 
 /* What a plug-in exports as "tile_transport_open". All processes call it together, with the

@@ -373,6 +373,13 @@ static int copy_of(MPI_Comm comm, double timeout, MPI_Comm* copy) {
   return MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
+/* Whether MPI may be used by the thread alone that initialised it. */
+static int serves_one_thread(void) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  return level < MPI_THREAD_SERIALIZED;
+}
+
 /* What keeps MPI from being used; NULL: nothing. */
 static const char* initialised(double timeout) {
   int is = 0, finalized = 0, level = MPI_THREAD_SINGLE, main_thread = 0;
@@ -386,9 +393,8 @@ static const char* initialised(double timeout) {
     if (!copy_of(MPI_COMM_WORLD, timeout, &ending)) return "not all processes came";
     atexit(finalize);
   }
-  MPI_Query_thread(&level);
   MPI_Is_thread_main(&main_thread);
-  if (level < MPI_THREAD_SERIALIZED && !main_thread) {
+  if (serves_one_thread() && !main_thread) {
     return "MPI was initialised for its main thread alone, and this is another one";
   }
   return NULL;
@@ -431,5 +437,6 @@ int tile_transport_open(uint32_t version, void* communicator, double timeout,
   transport->tell = mpi_tell;
   transport->hear = mpi_hear;
   transport->close = mpi_close;
+  transport->one_thread = serves_one_thread();
   return 0;
 }

@@ -80,7 +80,7 @@ std::vector<std::unique_ptr<Transport>> table_transports(size_t ranks, double ti
   auto shared = std::make_shared<Shared>();
   std::vector<std::unique_ptr<Transport>> ends;
   for (size_t r = 0; r < ranks; ++r) {
-    tile_transport table{r, ranks, new End{shared, r}, exchange, tell, hear, close};
+    tile_transport table{r, ranks, new End{shared, r}, exchange, tell, hear, close, 0};
     ends.push_back(std::make_unique<PluginTransport>(table, timeout_seconds));
   }
   return ends;
